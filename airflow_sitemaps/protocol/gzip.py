@@ -1,0 +1,156 @@
+"""Gzip whose bytes are a function of the content alone, and a reader that a bomb cannot harm.
+
+The header holds no name, no operating system, and no time: its four bytes of time are zero, or a small counter
+(``with_variant``) by which a body that returns to an earlier content still differs from it. igzip's output depends on
+how its input is cut, so it is always fed pieces of ``FEED_BYTE_SIZE``.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from typing import Final, Literal, Protocol
+
+from airflow_sitemaps.errors import InvalidSitemapError
+
+Preset = Literal["fast", "small"]
+"""``fast``: igzip level 2, a fifth larger than zlib 6 at eleven times its speed. ``small``: see ``_SMALL_LEVEL``."""
+
+FEED_BYTE_SIZE: Final = 256 * 1024
+"""Bytes given to the compressor at a time."""
+
+_MAGIC: Final = b"\x1f\x8b\x08\x00"
+_NO_TIME: Final = b"\x00\x00\x00\x00"
+_NO_FLAGS_UNKNOWN_SYSTEM: Final = b"\x00\xff"
+_FAST_LEVEL: Final = 2
+_SMALL_LEVEL: Final = 6
+"""zlib-ng 6: no larger than zlib 6 on sitemaps, at about twice its speed, and it streams."""
+_READ_BYTE_SIZE: Final = 1 << 20
+
+
+class _Deflater(Protocol):
+    """What compressors of the zlib family have in common."""
+
+    def compress(self, data: memoryview, /) -> bytes: ...
+
+    def flush(self) -> bytes: ...
+
+
+class Compressor:
+    """A stream of bytes into one gzip member. Not for two threads at once.
+
+    One buffer is filled again and again: large objects that come and go would page-fault each time.
+    """
+
+    def __init__(self, preset: Preset = "fast") -> None:
+        self._stream = _deflater(preset)
+        self._buffer = memoryview(bytearray(FEED_BYTE_SIZE))
+        self._filled = 0
+        self._out = [_MAGIC + _NO_TIME + _NO_FLAGS_UNKNOWN_SYSTEM]
+        self._crc = 0
+        self._byte_size = 0
+
+    def feed(self, data: bytes) -> None:
+        """Add bytes; how they are cut into calls makes no difference to the result."""
+        start = 0
+        with memoryview(data) as view:
+            while start < len(view):
+                taken = min(FEED_BYTE_SIZE - self._filled, len(view) - start)
+                self._buffer[self._filled : self._filled + taken] = view[start : start + taken]
+                self._filled += taken
+                start += taken
+                if self._filled == FEED_BYTE_SIZE:
+                    self._compress()
+
+    def finish(self) -> bytes:
+        """The whole member. Nothing can be fed afterwards."""
+        if self._filled:
+            self._compress()
+        self._out.append(self._stream.flush())
+        self._out.append(struct.pack("<II", self._crc, self._byte_size & 0xFFFFFFFF))
+        return b"".join(self._out)
+
+    def _compress(self) -> None:
+        from isal import isal_zlib  # noqa: PLC0415
+
+        data = self._buffer[: self._filled]
+        self._crc = isal_zlib.crc32(data, self._crc)
+        self._byte_size += self._filled
+        self._out.append(self._stream.compress(data))
+        self._filled = 0
+
+
+def _deflater(preset: Preset) -> _Deflater:
+    """A raw deflate stream (no header of its own)."""
+    if preset == "fast":
+        from isal import isal_zlib  # noqa: PLC0415
+
+        return isal_zlib.compressobj(_FAST_LEVEL, isal_zlib.DEFLATED, -15)
+    from zlib_ng import zlib_ng  # noqa: PLC0415
+
+    return zlib_ng.compressobj(_SMALL_LEVEL, zlib_ng.DEFLATED, -15)
+
+
+def compress(data: bytes, preset: Preset = "fast") -> bytes:
+    """One gzip member of ``data``."""
+    compressor = Compressor(preset)
+    compressor.feed(data)
+    return compressor.finish()
+
+
+def with_variant(gz: bytes, variant: int) -> bytes:
+    """The same gzip with ``variant`` (0 to 2**32 - 1; 0 is the plain form) in the header's time.
+
+    The content is untouched, the bytes and so the store's ETag differ.
+    """
+    return gz if variant == variant_of(gz) else b"".join((gz[:4], struct.pack("<I", variant), memoryview(gz)[8:]))
+
+
+def variant_of(gz: bytes) -> int:
+    """The variant that ``with_variant`` wrote."""
+    return int(struct.unpack_from("<I", gz, 4)[0])
+
+
+def decompress(data: bytes, *, max_byte_size: int) -> bytes:
+    """The content of one or more gzip members, of at most ``max_byte_size`` bytes; zero padding behind is ignored.
+
+    Raises:
+        InvalidSitemapError: no gzip, damaged, cut short, followed by something else, or larger than the limit. Not
+            much more than the limit is ever held in memory.
+    """
+    if not data.startswith(b"\x1f\x8b"):
+        raise InvalidSitemapError(f"no gzip file: it begins with {data[:8]!r}; store it compressed or name it .xml")
+    parts: list[bytes] = []
+    room = max_byte_size
+    rest = data
+    while rest.startswith(b"\x1f\x8b"):
+        part, rest = _member(rest, room, max_byte_size)
+        parts.append(part)
+        room -= len(part)
+    if rest.strip(b"\x00"):
+        raise InvalidSitemapError(
+            f"damaged gzip: {len(rest):,} bytes behind the compressed data are none; write the file anew"
+        )
+    return b"".join(parts)
+
+
+def _member(data: bytes, room: int, max_byte_size: int) -> tuple[bytes, bytes]:
+    """The content of the first member, of at most ``room`` bytes, and what follows it."""
+    stream = zlib.decompressobj(wbits=31)
+    parts: list[bytes] = []
+    pending = data
+    try:
+        while not stream.eof:
+            part = stream.decompress(pending, min(room + 1, _READ_BYTE_SIZE))
+            if not part and not stream.eof and not stream.unconsumed_tail:
+                raise InvalidSitemapError("damaged gzip: it ends before its end; write the file anew")
+            room -= len(part)
+            if room < 0:
+                raise InvalidSitemapError(
+                    f"the gzip file holds more than {max_byte_size:,} bytes (limit of a sitemap, sitemaps.org)"
+                )
+            parts.append(part)
+            pending = stream.unconsumed_tail
+    except zlib.error as error:
+        raise InvalidSitemapError(f"damaged gzip: {error}; write the file anew") from error
+    return b"".join(parts), stream.unused_data

@@ -1,0 +1,120 @@
+"""``lastmod``: read from text, judged, written as W3C Datetime to the second.
+
+Written are dates (``2024-05-01``) and date-times in UTC (``2024-05-01T12:30:00Z``); fractions of a second are cut.
+``YYYY`` and ``YYYY-MM`` are legal for the W3C, but ``sitemap.xsd`` refuses them and a completed day would be made up:
+they break ``lastmod-format``. ``hh:mm`` without seconds is completed with ``:00``.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import date, datetime, time, timedelta, timezone
+from functools import lru_cache
+from typing import Final
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from airflow_sitemaps.errors import ConfigurationError
+
+UTC: Final = timezone.utc
+_TEXT: Final = re.compile(
+    r"(\d{4})-(\d\d)-(\d\d)(?:[Tt ](\d\d):(\d\d)(?::(\d\d)(?:[.,]\d+)?)?\s?([Zz]|[+-]\d\d(?::?\d\d)?)?)?", re.ASCII
+)
+_OUT_OF_RANGE: Final = re.compile(r"0000-\d\d-\d\d.*|[+-]\d{4,}-\d\d-\d\d.*|\d{5,}-\d\d-\d\d.*|[+-]?infinity", re.ASCII)
+
+
+class LastmodError(ValueError):
+    """A lastmod that cannot be written. ``rule`` is ``lastmod-format`` or ``lastmod-range``."""
+
+    def __init__(self, rule: str) -> None:
+        super().__init__(rule)
+        self.rule = rule
+
+
+@lru_cache(maxsize=64)
+def zone(name: str) -> ZoneInfo | timezone:
+    """A time zone by its IANA name.
+
+    Raises:
+        ConfigurationError: there is no such zone.
+    """
+    if name == "UTC":
+        return UTC
+    try:
+        return ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError, OSError) as error:
+        raise ConfigurationError(f"timezone={name!r}: give an IANA name, like 'Europe/Berlin'") from error
+
+
+def parse(text: str, timezone_name: str = "UTC") -> date | datetime | None:
+    """A date, a date-time in UTC to the second, or None for an empty text.
+
+    A date-time without a zone is read in ``timezone_name``. Between date and time a space is taken for ``T``.
+
+    Raises:
+        LastmodError: the text is no date (``lastmod-format``), or outside the years 1 to 9999 (``lastmod-range``).
+    """
+    text = text.strip()
+    if not text:
+        return None
+    match = _TEXT.fullmatch(text)
+    if match is None or match[1] == "0000":
+        raise LastmodError("lastmod-range" if _OUT_OF_RANGE.fullmatch(text) else "lastmod-format")
+    try:
+        day = date(int(match[1]), int(match[2]), int(match[3]))
+        if match[4] is None:
+            return day
+        clock = time(int(match[4]), int(match[5]), int(match[6] or 0))
+        zoned = _offset(match[7]) if match[7] else zone(timezone_name)
+    except ValueError as error:
+        raise LastmodError("lastmod-format") from error
+    return in_utc(datetime.combine(day, clock, zoned))
+
+
+def in_utc(moment: datetime) -> datetime:
+    """An aware date-time in UTC, its fraction of a second cut.
+
+    Raises:
+        LastmodError: in UTC it lies outside the years 1 to 9999.
+    """
+    try:
+        return moment.astimezone(UTC).replace(microsecond=0)
+    except OverflowError as error:
+        raise LastmodError("lastmod-range") from error
+
+
+def _offset(text: str) -> timezone:
+    if text in "Zz":
+        return UTC
+    digits = text[1:].replace(":", "")
+    hours, minutes = int(digits[:2]), int(digits[2:] or 0)
+    if hours > 23 or minutes > 59:
+        raise LastmodError("lastmod-format")
+    distance = timedelta(hours=hours, minutes=minutes)
+    return timezone(-distance if text[0] == "-" else distance)
+
+
+def begins(value: date | datetime, timezone_name: str = "UTC") -> datetime:
+    """The moment a lastmod stands for, in UTC: a date begins at midnight in ``timezone_name``."""
+    if isinstance(value, datetime):
+        return value
+    midnight = datetime.combine(value, time(), zone(timezone_name))
+    try:
+        return midnight.astimezone(UTC)
+    except OverflowError:
+        return midnight.replace(tzinfo=UTC)
+
+
+def is_future(value: date | datetime, now: datetime, timezone_name: str = "UTC") -> bool:
+    """Whether a lastmod lies after ``now``: a date, when its day has not begun in ``timezone_name``."""
+    if isinstance(value, datetime):
+        return value > now
+    return value > now.astimezone(zone(timezone_name)).date()
+
+
+def render(value: date | datetime) -> str:
+    """W3C Datetime: ``2024-05-01``, or ``2024-05-01T12:30:00Z``."""
+    day = f"{value.year:04d}-{value.month:02d}-{value.day:02d}"
+    if not isinstance(value, datetime):
+        return day
+    utc = value.astimezone(UTC)
+    return f"{utc.year:04d}-{utc.month:02d}-{utc.day:02d}T{utc.hour:02d}:{utc.minute:02d}:{utc.second:02d}Z"

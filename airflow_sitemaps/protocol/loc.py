@@ -1,0 +1,269 @@
+"""``loc``: one URL, read as people and content systems write it, written as RFC 3986 wants it.
+
+What is mended, what is refused and why stands in docs/decisions/url-policy.md. This is the path for one URL; whole
+columns are told clean from dirty in ``loc_column``, and only the dirty rows come here.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+from html.entities import html5
+from ipaddress import AddressValueError, IPv4Address, IPv6Address
+from typing import TYPE_CHECKING, Final
+from urllib.parse import quote, unquote
+
+import idna
+
+from airflow_sitemaps.errors import ConfigurationError
+from airflow_sitemaps.protocol.limits import MAX_LOC_CHARACTERS
+from airflow_sitemaps.protocol.rules import Verdict
+
+if TYPE_CHECKING:
+    from airflow_sitemaps.protocol.entry import Judge
+    from airflow_sitemaps.protocol.rules import Rulebook
+
+UNRESERVED: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~"
+"""Characters that never need encoding (RFC 3986, 2.3)."""
+
+PLAIN: Final = UNRESERVED + "!$&'()*+,;=:@/?"
+"""Characters that stand for themselves in a path, query or fragment (RFC 3986, 3.3 to 3.5)."""
+
+WHITE: Final = " \t\r\n\u0085\u00a0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u2028\u2029\u202f\u205f\u3000\ufeff"
+"""White space that is stripped from both ends: spaces, line ends, the byte-order mark; no other control character."""
+
+_DEFAULT_PORTS: Final = {"http": "80", "https": "443"}
+_ENTITY: Final = re.compile(r"&(?:#([0-9]{1,7})|#[xX]([0-9A-Fa-f]{1,6})|([A-Za-z][A-Za-z0-9]{1,31}));")
+_SURROGATE: Final = re.compile("[\ud800-\udfff]")
+_FORBIDDEN: Final = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
+_SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
+_AUTHORITY: Final = re.compile(r"//([^/?#]*)")
+_TO_ENCODE: Final = re.compile(f"%(?![0-9A-Fa-f]{{2}})|[^{re.escape(PLAIN)}%]+")
+_LABEL: Final = re.compile(r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?")
+_DIGITS: Final = re.compile(r"[0-9]*")
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What came of one URL: its normal form, or None where it cannot be mended, and the rules it broke.
+
+    Where ``loc`` is None the last rule says why.
+    """
+
+    loc: str | None
+    faults: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """Which URLs a file may list: ``origin`` (of its folder), ``folder`` (normal form), further ``origins``."""
+
+    origin: str
+    folder: str
+    origins: frozenset[str]
+
+
+class _RefusedError(Exception):
+    """Leaves ``normalise`` early, with the rule that was broken."""
+
+
+def normalise(raw: str, *, origin: str, keep_entities: bool = False) -> Reading:
+    """The normal form of one URL. ``origin`` (``https://host``) completes a root-relative one.
+
+    With ``keep_entities`` HTML entities are counted and left alone. Nothing that is percent-encoded already is encoded
+    again, dot segments, double slashes and fragments are kept. Applied to its own result it changes nothing.
+    """
+    faults: list[str] = []
+    try:
+        return Reading(_normalise(raw, origin, keep_entities, faults), tuple(dict.fromkeys(faults)))
+    except _RefusedError as refused:
+        return Reading(None, (*dict.fromkeys(faults), str(refused)))
+
+
+def _normalise(raw: str, origin: str, keep_entities: bool, faults: list[str]) -> str:
+    text = raw
+    if "&" in text and ";" in text:
+        text = resolve_entities(raw)
+        if text != raw:
+            faults.append("loc-entity")
+            text = raw if keep_entities else text
+    if _SURROGATE.search(text):
+        text = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
+    stripped = text.strip(WHITE)
+    if not stripped:
+        raise _RefusedError("loc-missing")
+    if _FORBIDDEN.search(stripped):
+        raise _RefusedError("loc-characters")
+    scheme = _SCHEME.match(stripped)
+    if scheme is not None:
+        result, encoded = _absolute(scheme[1].lower(), stripped[scheme.end() :])
+    elif stripped.startswith("/") and not stripped.startswith("//"):
+        faults.append("loc-relative")
+        tail = _encode(stripped)
+        result, encoded = origin + tail, tail != stripped
+    else:
+        raise _RefusedError("loc-relative")
+    if encoded or len(stripped) != len(text):
+        faults.append("loc-encoding")
+    if len(result) > MAX_LOC_CHARACTERS:
+        raise _RefusedError("loc-too-long")
+    return result
+
+
+def resolve_entities(text: str) -> str:
+    """The text with its HTML entities resolved, also those that stand for parts of entities (``&amp;amp;``).
+
+    Only entities that end in a semicolon and have a name or number that exists: ``?a=1&copy=2`` is left alone.
+    """
+    while True:
+        resolved = _ENTITY.sub(_resolve, text)
+        if resolved == text:
+            return text
+        text = resolved
+
+
+def _resolve(match: re.Match[str]) -> str:
+    decimal, hexadecimal, name = match.groups()
+    if name is not None:
+        return html5.get(name + ";", match[0])
+    point = int(decimal) if decimal is not None else int(hexadecimal, 16)
+    return chr(point) if point <= 0x10FFFF else match[0]
+
+
+def _encode(text: str) -> str:
+    """Path, query and fragment with everything percent-encoded that RFC 3986 does not allow there."""
+    path_and_query, mark, fragment = text.partition("#")
+    return _TO_ENCODE.sub(_quote, path_and_query) + mark + _TO_ENCODE.sub(_quote, fragment)
+
+
+def _quote(match: re.Match[str]) -> str:
+    return quote(match[0], safe="")
+
+
+def _absolute(scheme: str, rest: str) -> tuple[str, bool]:
+    """An absolute URL from its lower-case scheme and what follows the colon, and whether anything was encoded."""
+    if scheme not in _DEFAULT_PORTS:
+        raise _RefusedError("loc-scheme")
+    authority = _AUTHORITY.match(rest)
+    if authority is None:
+        raise _RefusedError("loc-host")
+    host, port = _split_authority(authority[1])
+    ascii_host = normal_host(host)
+    tail = rest[authority.end() :]
+    encoded = _encode(tail)
+    slash = "" if encoded.startswith("/") else "/"
+    at = "" if port in ("", _DEFAULT_PORTS[scheme]) else ":" + port
+    return f"{scheme}://{ascii_host}{at}{slash}{encoded}", encoded != tail or ascii_host != host.lower()
+
+
+def _split_authority(authority: str) -> tuple[str, str]:
+    """Host and port (digits without leading zeros, or empty). Credentials are refused: a sitemap is public."""
+    if "@" in authority:
+        raise _RefusedError("loc-host")
+    if authority.startswith("["):
+        host, bracket, port = authority.partition("]")
+        host += bracket
+        if port and not port.startswith(":"):
+            raise _RefusedError("loc-host")
+        port = port[1:]
+    else:
+        host, _, port = authority.partition(":")
+    if not port:
+        return host, ""
+    if not _DIGITS.fullmatch(port) or len(port) > 10 or not 1 <= int(port) <= 65_535:
+        raise _RefusedError("loc-port")
+    return host, str(int(port))
+
+
+@lru_cache(maxsize=1_024)
+def normal_host(host: str) -> str:
+    """A host in its ASCII form: lower case, punycode (UTS 46), IPv4 and IPv6 addresses checked."""
+    try:
+        if host.startswith("["):
+            return f"[{IPv6Address(host[1:-1])}]" if host.endswith("]") and "%" not in host else _no_host()
+        name = unquote(host, errors="strict") if "%" in host else host
+        name = name.lower() if name.isascii() else idna.encode(name, uts46=True).decode("ascii")
+        labels = name.removesuffix(".").split(".")
+        if len(name) > 253 or not all(_LABEL.fullmatch(label) for label in labels):
+            return _no_host()
+        if _DIGITS.fullmatch(labels[-1]):
+            IPv4Address(name)
+    except (AddressValueError, UnicodeError):
+        return _no_host()
+    return name
+
+
+def _no_host() -> str:
+    raise _RefusedError("loc-host")
+
+
+# ---------------------------------------------------------------- scope
+
+
+@lru_cache(maxsize=256)
+def scope_of(base_url: str, cross_submit: tuple[str, ...]) -> Scope:
+    """The scope of a folder and of further hosts or origins.
+
+    Raises:
+        ConfigurationError: one of them is not a host or an http(s) address.
+    """
+    base = normalise(base_url, origin="")
+    if base.loc is None or base.faults:
+        raise ConfigurationError(f"base_url {base_url!r}: give an absolute http(s) address that ends in '/'")
+    origins: set[str] = {origin_of(base.loc)}
+    for given in cross_submit:
+        candidates = (given,) if "://" in given else (f"http://{given}", f"https://{given}")
+        for candidate in candidates:
+            reading = normalise(candidate, origin="")
+            if reading.loc is None:
+                raise ConfigurationError(
+                    f"cross_submit {given!r}: give a host ('www.example.com') or an origin ('https://example.com:8443')"
+                )
+            origins.add(origin_of(reading.loc))
+    return Scope(origin=origin_of(base.loc), folder=base.loc, origins=frozenset(origins))
+
+
+def origin_of(loc: str) -> str:
+    """Scheme, host and port of a URL in normal form: ``https://example.com:8443``."""
+    return loc[: loc.index("/", loc.index("://") + 3)]
+
+
+def scope_fault(loc: str, scope: Scope) -> str | None:
+    """``scope-host`` or ``scope-path`` where a URL in normal form lies outside, else None."""
+    origin = origin_of(loc)
+    if origin not in scope.origins:
+        return "scope-host"
+    return "scope-path" if origin == scope.origin and not loc.startswith(scope.folder) else None
+
+
+# ---------------------------------------------------------------- verdicts
+
+
+def read_loc(raw: str | None, judge: Judge) -> Reading:
+    """One URL as the judge wants it: normalised, and every fault found, scope included."""
+    if raw is None:
+        return Reading(None, ("loc-missing",))
+    scope = scope_of(judge.base_url, judge.cross_submit)
+    keep_entities = judge.rulebook["loc-entity"] is Verdict.KEEP
+    reading = normalise(raw, origin=scope.origin, keep_entities=keep_entities)
+    if reading.loc is None:
+        return reading
+    fault = scope_fault(reading.loc, scope)
+    return reading if fault is None else Reading(reading.loc, (*reading.faults, fault))
+
+
+def settle(reading: Reading, rulebook: Rulebook) -> tuple[str | None, tuple[tuple[str, Verdict], ...]]:
+    """The URL to write, or None where the row is dropped, with the verdict of each rule that is to be counted.
+
+    A URL that cannot be mended is dropped whatever the rule's mending verdict, unless the rule says ``fail``. Of a
+    dropped row only the rule that dropped it is counted.
+    """
+    if reading.loc is None:
+        rule = reading.faults[-1]
+        return None, ((rule, Verdict.FAIL if rulebook[rule] is Verdict.FAIL else Verdict.DROP_ROW),)
+    verdicts = tuple((rule, rulebook[rule]) for rule in reading.faults)
+    for rule, verdict in verdicts:
+        if verdict in (Verdict.DROP_ROW, Verdict.FAIL):
+            return None, ((rule, verdict),)
+    return reading.loc, verdicts

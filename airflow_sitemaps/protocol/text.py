@@ -1,0 +1,23 @@
+"""Text sitemaps: one absolute URL a line, in UTF-8, and nothing else (sitemaps.org/protocol.html, "Other formats")."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+
+def render(locs: Iterable[str]) -> bytes:
+    """The file of URLs in normal form, each with a line end, in the order given."""
+    return "".join(f"{loc}\n" for loc in locs).encode()
+
+
+def parse(body: bytes) -> list[str]:
+    """The lines of a text sitemap without white space around them, empty ones left out.
+
+    Raises:
+        UnicodeDecodeError: the file is not UTF-8. A byte-order mark is passed over.
+    """
+    lines = body.decode("utf-8-sig").replace("\r\n", "\n").replace("\r", "\n").split("\n")
+    return [stripped for line in lines if (stripped := line.strip(" \t"))]

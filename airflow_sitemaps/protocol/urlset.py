@@ -1,0 +1,65 @@
+"""A ``urlset``: its head and foot, and one entry at a time.
+
+``render_entry`` is the reference that the columnar path in ``columns`` must equal byte for byte.
+"""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final
+
+from airflow_sitemaps.protocol import lastmod
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from airflow_sitemaps.protocol.entry import Entry
+
+NAMESPACE: Final = "http://www.sitemaps.org/schemas/sitemap/0.9"
+"""Namespace of ``urlset`` and ``sitemapindex`` (sitemaps.org/protocol.html)."""
+
+NAMESPACES: Final = MappingProxyType(
+    {
+        "image": "http://www.google.com/schemas/sitemap-image/1.1",
+        "video": "http://www.google.com/schemas/sitemap-video/1.1",
+        "news": "http://www.google.com/schemas/sitemap-news/0.9",
+        "xhtml": "http://www.w3.org/1999/xhtml",
+    }
+)
+"""Namespaces of the extensions by the prefix that this package writes."""
+
+FOOTER: Final = b"</urlset>\n"
+
+_ESCAPES: Final = str.maketrans({"&": "&amp;", "'": "&apos;", '"': "&quot;", "<": "&lt;", ">": "&gt;"})
+
+
+def escape(text: str) -> str:
+    """Text as it stands in an element or attribute: the five characters of the protocol as entities."""
+    return text.translate(_ESCAPES)
+
+
+def header(prefixes: Iterable[str] = ()) -> bytes:
+    """The XML declaration and the opening tag, with the namespaces of these prefixes only."""
+    used = set(prefixes)
+    declared = "".join(f' xmlns:{prefix}="{uri}"' for prefix, uri in NAMESPACES.items() if prefix in used)
+    return f'<?xml version="1.0" encoding="UTF-8"?>\n<urlset xmlns="{NAMESPACE}"{declared}>\n'.encode()
+
+
+def render_entry(entry: Entry) -> bytes:
+    """One ``<url>`` element and a line end."""
+    parts = ["<url><loc>", escape(entry.loc), "</loc>"]
+    if entry.lastmod is not None:
+        parts += ["<lastmod>", lastmod.render(entry.lastmod), "</lastmod>"]
+    if entry.changefreq is not None:
+        parts += ["<changefreq>", entry.changefreq, "</changefreq>"]
+    if entry.priority is not None:
+        parts += ["<priority>", entry.priority, "</priority>"]
+    parts += [entry.extensions, "</url>\n"]
+    return "".join(parts).encode()
+
+
+def render_urlset(entries: Iterable[Entry]) -> bytes:
+    """A whole urlset from at least one entry."""
+    listed = list(entries)
+    prefixes = {prefix for entry in listed for prefix in entry.prefixes}
+    return header(prefixes) + b"".join(map(render_entry, listed)) + FOOTER

@@ -1,0 +1,166 @@
+"""Rows of one key range, in order, into one file or, where they do not fit, several.
+
+The rows' order is the source's; it is never compared here. Rows of one key are never parted: the trailing run of equal
+keys of what was added is held back until another key follows or the stream ends.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from airflow_sitemaps.errors import RefusedError
+from airflow_sitemaps.protocol.columns import PIECE_ROWS, Cleaned, clean
+from airflow_sitemaps.protocol.rules import Tally
+from airflow_sitemaps.shards.shard_file import FileWriter, ShardFile, key_text
+
+if TYPE_CHECKING:
+    from airflow_sitemaps.protocol.entry import Judge
+    from airflow_sitemaps.protocol.gzip import Preset
+
+__all__ = ["ShardFile", "ShardStream"]
+
+
+class ShardStream:
+    """Takes the record batches of one key range, in order, and gives back the files they make.
+
+    Equal rows make equal files, however they are cut into batches. Duplicate URLs within a file are counted and left
+    out when it is done; they count towards ``judge.max_urls`` until then.
+    """
+
+    def __init__(self, judge: Judge, preset: Preset = "fast") -> None:
+        self._judge = judge
+        self._preset: Preset = preset
+        self._held: list[pa.RecordBatch] = []
+        self._held_rows = 0
+        self._file = FileWriter(judge, preset, first_key=None)
+
+    def add(self, batch: pa.RecordBatch) -> list[ShardFile]:
+        """Add rows, with columns as ``ports.Source.read`` gives them; the files that became full.
+
+        Raises:
+            RefusedError: more rows share one key than fit into a file.
+            RuleError: a rule set to ``fail`` is broken.
+        """
+        files: list[ShardFile] = []
+        if not batch.num_rows:
+            return files
+        keys = batch.column("key")
+        run = _trailing_run(keys)
+        complete = batch.num_rows - run
+        if complete or not self._goes_on(batch):
+            start = _piece_end(keys, 0, complete) if complete else 0
+            self._place(_joined([*self._held, batch.slice(0, start)]), files)
+            self._held, self._held_rows = [], 0
+            while start < complete:
+                end = _piece_end(keys, start, complete)
+                self._place(batch.slice(start, end - start), files)
+                start = end
+        self._hold(batch.slice(complete))
+        return files
+
+    def finish(self) -> list[ShardFile]:
+        """The rest: at least one file, whose ``body`` is None where no row was valid."""
+        files: list[ShardFile] = []
+        held, self._held, self._held_rows = self._held, [], 0
+        if held:
+            self._place(_joined(held), files)
+        files.append(self._file.finish())
+        return files
+
+    def _goes_on(self, batch: pa.RecordBatch) -> bool:
+        """Whether a batch begins with the key that is held back."""
+        return bool(self._held) and key_text(self._held[0], 0) == key_text(batch, 0)
+
+    def _hold(self, rows: pa.RecordBatch) -> None:
+        self._held.append(rows)
+        self._held_rows += rows.num_rows
+        if self._held_rows > self._judge.max_urls:
+            raise self._too_many(key_text(rows, 0), f"at least {self._held_rows:,}", "rows")
+
+    def _too_many(self, key: str, number: str, unit: str) -> RefusedError:
+        return RefusedError(
+            f"section {self._judge.section!r}: {number} {unit} share the key {key}, and a file holds "
+            f"{self._judge.max_urls:,} URLs and {self._judge.limits.max_byte_size:,} bytes; rows of one key cannot be "
+            "parted: add a column to the section's key that tells them apart"
+        )
+
+    # ------------------------------------------------------------ placing complete keys
+
+    def _place(self, rows: pa.RecordBatch, files: list[ShardFile]) -> None:
+        """Put rows of complete keys into the open file, and into new ones where it is full."""
+        while rows.num_rows:
+            tally = Tally()
+            cleaned = clean(rows, self._judge, tally)
+            if self._file.append(rows, cleaned, tally):
+                return
+            fitting = self._fitting(rows, cleaned)
+            if fitting:
+                head = rows.slice(0, fitting)
+                tally = Tally()
+                self._file.append(head, clean(head, self._judge, tally), tally)
+                rows = rows.slice(fitting)
+            elif self._file.is_empty:
+                number = _leading_run(rows.column("key"))
+                raise self._too_many(key_text(rows, 0), f"{number:,}", "rows")
+            files.append(self._file.finish())
+            self._file = FileWriter(self._judge, self._preset, first_key=key_text(rows, 0))
+
+    def _fitting(self, rows: pa.RecordBatch, cleaned: Cleaned) -> int:
+        """How many leading rows, in complete keys, still fit into the open file."""
+        numbers = cleaned.numbers
+        room = self._judge.max_urls - self._file.urls
+        limit = (room if numbers is None else numbers[room].as_py()) if room < len(cleaned) else rows.num_rows - 1
+        starts = _key_starts(rows.column("key").slice(0, limit + 1))
+        low, high = 0, len(starts) - 1
+        while low < high:
+            middle = (low + high + 1) // 2
+            end = starts[middle]
+            head = cleaned.filter(_head(cleaned, end))
+            low, high = (middle, high) if self._file.has_room(head) else (low, middle - 1)
+        return starts[low]
+
+
+def _head(cleaned: Cleaned, end: int) -> pa.BooleanArray:
+    """The entries of the rows before ``end``."""
+    if cleaned.numbers is not None:
+        return pc.less(cleaned.numbers, end)
+    return pa.array([True] * end + [False] * (len(cleaned) - end), pa.bool_())
+
+
+def _joined(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
+    filled = [batch for batch in batches if batch.num_rows] or batches[:1]
+    return filled[0] if len(filled) == 1 else pa.concat_batches(filled)
+
+
+def _trailing_run(keys: pa.Array) -> int:
+    """Length of the run of equal keys at the end."""
+    last = keys[len(keys) - 1]
+    if len(keys) == 1 or keys[len(keys) - 2] != last:
+        return 1
+    return int(pc.equal(keys, last).true_count)
+
+
+def _piece_end(keys: pa.Array, start: int, end: int) -> int:
+    """Where the piece that begins at ``start`` ends: about ``PIECE_ROWS`` rows on, where a key begins."""
+    cut = start + PIECE_ROWS
+    if cut >= end:
+        return end
+    if keys[cut] == keys[cut - 1]:
+        cut -= _trailing_run(keys.slice(start, cut - start))
+        if cut == start:
+            cut += _leading_run(keys.slice(start, end - start))
+    return cut
+
+
+def _leading_run(keys: pa.Array) -> int:
+    """Length of the run of equal keys at the start."""
+    return int(pc.equal(keys, keys[0]).true_count)
+
+
+def _key_starts(keys: pa.Array) -> list[int]:
+    """Row numbers at which a key begins."""
+    changes = pc.not_equal(keys.slice(1), keys.slice(0, len(keys) - 1))
+    return [0, *pc.add(pc.indices_nonzero(changes), 1).to_pylist()]
