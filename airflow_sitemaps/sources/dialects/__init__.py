@@ -1,0 +1,46 @@
+"""One small file per database: what it does its own way."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Final
+
+from airflow_sitemaps.errors import SourceConfigurationError
+
+if TYPE_CHECKING:
+    import sqlalchemy as sa
+
+    from airflow_sitemaps.sources.dialects.base import Dialect
+
+DIALECTS: Final = {
+    "postgresql": "postgresql:PostgreSQL",
+    "sqlite": "sqlite:SQLite",
+    "duckdb": "duckdb:DuckDB",
+    "mysql": "mysql:MySQL",
+    "mariadb": "mysql:MySQL",
+    "snowflake": "snowflake:Snowflake",
+    "bigquery": "bigquery:BigQuery",
+    "redshift": "redshift:Redshift",
+    "databricks": "databricks:Databricks",
+    "trino": "trino:Trino",
+    "clickhouse": "clickhouse:ClickHouse",
+    "mssql": "mssql:SQLServer",
+    "oracle": "oracle:Oracle",
+}
+"""SQLAlchemy's names of dialects to the classes here."""
+
+
+def dialect_of(dialect: sa.Dialect) -> Dialect:
+    """The class for an engine's dialect.
+
+    Raises:
+        SourceConfigurationError: the database is not one of those known.
+    """
+    if dialect.name not in DIALECTS:
+        raise SourceConfigurationError(
+            f"the database {dialect.name!r} is not known to this package: it has no row hash for it. Known are "
+            f"{', '.join(DIALECTS)}; copy what is needed into one of them"
+        )
+    module, _, name = DIALECTS[dialect.name].partition(":")
+    found: type[Dialect] = getattr(import_module(f"{__name__}.{module}"), name)
+    return found(dialect)

@@ -1,0 +1,75 @@
+"""BigQuery: FARM_FINGERPRINT; its statements are only compiled in the tests."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+from airflow_sitemaps.sources.columns import Column, Kind
+from airflow_sitemaps.sources.dialects.base import Dialect
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+class BigQuery(Dialect):
+    """BigQuery, by sqlalchemy-bigquery."""
+
+    name: ClassVar[str] = "bigquery"
+    hash_version: ClassVar[str] = "farm_fingerprint/1"
+
+    # Limits of a query: 10,000 parameters, 1 MB unresolved.
+    max_binds: ClassVar[int] = 10_000
+    max_statement_bytes: ClassVar[int] = 500_000
+    max_case: ClassVar[int] = 500
+
+    now_sql: ClassVar[str] = "SELECT CURRENT_TIMESTAMP()"
+
+    kinds: ClassVar[Mapping[str, Kind]] = {
+        "int64": Kind.INTEGER,
+        "integer": Kind.INTEGER,
+        "float64": Kind.NUMBER,
+        "float": Kind.NUMBER,
+        "numeric": Kind.NUMBER,
+        "bignumeric": Kind.NUMBER,
+        "string": Kind.TEXT,
+        "date": Kind.DATE,
+        "datetime": Kind.TIMESTAMP,
+        "timestamp": Kind.ZONED,
+        "bool": Kind.BOOLEAN,
+        "boolean": Kind.BOOLEAN,
+        "json": Kind.JSON,
+        "bytes": Kind.BINARY,
+    }
+    cast_types: ClassVar[Mapping[Kind, str]] = {
+        Kind.INTEGER: "INT64",
+        Kind.NUMBER: "BIGNUMERIC",
+        Kind.DATE: "DATE",
+        Kind.TIMESTAMP: "DATETIME",
+        Kind.ZONED: "TIMESTAMP",
+        Kind.BOOLEAN: "BOOL",
+        Kind.BINARY: "BYTES",
+    }
+    text_type: ClassVar[str] = "STRING"
+    float_type: ClassVar[str] = "FLOAT64"
+
+    def as_text(self, expression: str, column: Column) -> str:
+        """Text by BigQuery's own casts, moments in UTC."""
+        if column.kind is Kind.JSON:
+            return f"TO_JSON_STRING({expression})"
+        if column.kind is Kind.BINARY:
+            return f"TO_HEX({expression})"
+        if column.kind is Kind.ZONED:
+            return f"STRING({expression}, 'UTC')"
+        return f"CAST({expression} AS STRING)"
+
+    def byte_length(self, text: str) -> str:
+        """Bytes."""
+        return f"CAST(BYTE_LENGTH({text}) AS STRING)"
+
+    def hash_of(self, text: str) -> str:
+        """The fingerprint of open-source FarmHash; it never changes."""
+        return f"FARM_FINGERPRINT({text})"
+
+    def checksum(self, hashes: str) -> str:
+        """An exact sum, as text."""
+        return f"CAST(SUM(CAST({hashes} AS BIGNUMERIC)) AS STRING)"

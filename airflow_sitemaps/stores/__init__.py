@@ -1,0 +1,1 @@
+"""Where files go: S3, a local folder, memory."""

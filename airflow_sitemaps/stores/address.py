@@ -1,0 +1,122 @@
+"""What may be a key, a base URL, an index name: the same for every store, so that tests in memory mean something."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+from urllib.parse import urlsplit
+
+from airflow_sitemaps.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+MAX_KEY_BYTES: Final = 1024
+"""Longest key of S3 in UTF-8 bytes, its prefix included."""
+MAX_METADATA_BYTES: Final = 2048
+"""User metadata of one S3 object: names and values together, in bytes."""
+DEFAULT_CACHE_CONTROL: Final = "public, max-age=300, must-revalidate"
+"""Index and shards alike: a shard fresher for longer than the index would be read in its old form."""
+
+INDEX_NAME: Final = re.compile(r"(?:[A-Za-z0-9_~-]+\.)+xml(?:\.gz)?")
+METADATA_NAME: Final = re.compile(r"[a-z0-9][a-z0-9-]*")
+METADATA_VALUE: Final = re.compile(r"[!-~](?:[ -~]*[!-~])?")
+CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]")
+
+
+def checked_key(key: str, *, prefix: str = "") -> str:
+    """The key itself, if it can stand under ``prefix``.
+
+    Raises:
+        ConfigurationError: it is empty, absolute, too long, or could climb out of the prefix.
+    """
+    if not key or key.endswith("/"):
+        raise ConfigurationError(f"the key {key!r} names no object: give a relative name like 'products-00001.xml.gz'")
+    _check_path(key)
+    size = len((prefix + key).encode("utf-8", "surrogatepass"))
+    if size > MAX_KEY_BYTES:
+        raise ConfigurationError(
+            f"the key {key[:80]!r}… takes {size:,} bytes with its prefix (limit {MAX_KEY_BYTES:,}, S3): shorten the path"
+        )
+    return key
+
+
+def checked_prefix(prefix: str) -> str:
+    """A prefix to list under: empty, or the beginning of keys. Raises ConfigurationError."""
+    if prefix:
+        _check_path(prefix.removesuffix("/") or "/")
+    return prefix
+
+
+def checked_base_url(base_url: str, *, where: str) -> str:
+    """The address of the public folder, ending in ``/``. ``where`` names the store in messages.
+
+    Raises:
+        ConfigurationError: not an absolute http or https URL, or one with a query, a fragment or a password.
+    """
+    try:
+        parts = urlsplit(base_url)
+        _ = parts.port
+    except ValueError as e:
+        raise ConfigurationError(f"{where}: base_url={base_url!r} is no URL ({e})") from e
+    if parts.scheme.lower() not in ("http", "https") or not parts.hostname:
+        raise ConfigurationError(
+            f"{where}: base_url={base_url!r} must be absolute, like 'https://www.example.com/sitemaps/': "
+            "it is the address at which crawlers read the public folder"
+        )
+    if parts.username is not None or parts.password is not None:
+        raise ConfigurationError(f"{where}: base_url holds a user name or password; crawlers read it: take them out")
+    if parts.query or parts.fragment or "?" in base_url or "#" in base_url:
+        raise ConfigurationError(f"{where}: base_url={base_url!r} must have no query and no fragment")
+    if CONTROL.search(base_url) or " " in base_url:
+        raise ConfigurationError(
+            f"{where}: base_url={base_url!r} holds a space or control character: percent-encode it"
+        )
+    return base_url if base_url.endswith("/") else base_url + "/"
+
+
+def checked_index_name(index_name: str, *, where: str) -> str:
+    """The file name of the index. Raises ConfigurationError."""
+    if not INDEX_NAME.fullmatch(index_name):
+        raise ConfigurationError(
+            f"{where}: index_name={index_name!r} must be a plain file name ending in '.xml' or '.xml.gz', "
+            "like 'sitemap.xml'"
+        )
+    return index_name
+
+
+def checked_metadata(metadata: Mapping[str, str]) -> dict[str, str]:
+    """User metadata as every store can hold it: lower-case names, printable ASCII values without outer spaces.
+
+    An empty value is left out, since headers without a value do not survive every proxy.
+
+    Raises:
+        ConfigurationError: something that HTTP headers would lose or refuse, or more than 2,048 bytes.
+    """
+    lower = {name.lower(): value for name, value in metadata.items() if value}
+    for name, value in lower.items():
+        if not METADATA_NAME.fullmatch(name) or not METADATA_VALUE.fullmatch(value):
+            raise ConfigurationError(
+                f"metadata {name!r}: {value[:80]!r} cannot be kept in an HTTP header: names of a-z, 0-9 and '-' (Ceph "
+                "turns '_' into '-'), values of printable ASCII without spaces around them"
+            )
+    size = sum(len(name) + len(value) for name, value in lower.items())
+    if size > MAX_METADATA_BYTES:
+        raise ConfigurationError(
+            f"metadata of {size:,} bytes (limit {MAX_METADATA_BYTES:,}, S3): keep less beside a body"
+        )
+    return lower
+
+
+def _check_path(path: str) -> None:
+    """Refuse what could climb out of a folder or mean another thing to another system."""
+    if ".." in path:
+        raise ConfigurationError(f"the key {path!r} contains '..': it could leave its folder; rename it")
+    if path.startswith("/") or "\\" in path or CONTROL.search(path):
+        raise ConfigurationError(f"the key {path!r} is absolute or holds a backslash or control character; rename it")
+    if any(part in ("", ".") for part in path.split("/")):
+        raise ConfigurationError(f"the key {path!r} has an empty or '.' part between its slashes; rename it")
+    try:
+        path.encode()
+    except UnicodeEncodeError as e:
+        raise ConfigurationError(f"the key {path!r} is not valid Unicode (a lone surrogate); rename it") from e

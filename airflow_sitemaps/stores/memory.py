@@ -1,0 +1,184 @@
+"""A store in memory, for tests, examples and simulations: the laws of S3 without S3."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass, field
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING, Any, Literal
+
+from xxhash import xxh3_128_hexdigest
+
+from airflow_sitemaps.ports import Create, ObjectInfo, PutMode, PutOutcomeError, StoredObject, Update
+from airflow_sitemaps.stores.address import (
+    DEFAULT_CACHE_CONTROL,
+    checked_base_url,
+    checked_index_name,
+    checked_key,
+    checked_metadata,
+    checked_prefix,
+)
+from airflow_sitemaps.stores.opened import OpenedStore
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Operation:
+    """One call that a memory store answered. ``mode`` is that of a put; ``refused``: the condition of a put or delete
+    failed."""
+
+    area: Literal["public", "state"]
+    verb: Literal["get", "head", "put", "list", "delete"]
+    key: str
+    mode: PutMode | None = None
+    refused: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryObject:
+    """An object as it lies in memory, with the headers it would be served with."""
+
+    info: ObjectInfo
+    body: bytes
+    content_type: str
+    cache_control: str | None
+
+
+@dataclass(slots=True)
+class MemoryObjects:
+    """One area in memory; implements ``ports.ObjectStore``. Thread-safe: each call is one atomic step.
+
+    Etags are hashes of the bodies, as on S3: equal bytes have equal etags, so an A-B-A change is not hidden.
+    """
+
+    area: Literal["public", "state"]
+    log: list[Operation]
+    lock: threading.RLock
+    now: Callable[[], datetime]
+    objects: dict[str, MemoryObject] = field(default_factory=dict)
+
+    def url(self, key: str) -> str:
+        return f"memory://{self.area}/{key}"
+
+    def get(self, key: str) -> StoredObject | None:
+        checked_key(key)
+        with self.lock:
+            self.log.append(Operation(area=self.area, verb="get", key=key))
+            found = self.objects.get(key)
+        return None if found is None else StoredObject(info=found.info, body=found.body)
+
+    def head(self, key: str) -> ObjectInfo | None:
+        checked_key(key)
+        with self.lock:
+            self.log.append(Operation(area=self.area, verb="head", key=key))
+            found = self.objects.get(key)
+        return None if found is None else found.info
+
+    def put(
+        self,
+        key: str,
+        body: bytes,
+        *,
+        mode: PutMode,
+        metadata: Mapping[str, str],
+        content_type: str,
+        cache_control: str | None = None,
+    ) -> str:
+        checked_key(key)
+        kept, body = checked_metadata(metadata), bytes(body)
+        etag = xxh3_128_hexdigest(body)
+        with self.lock:
+            refusal = _refusal(mode, self.objects.get(key))
+            self.log.append(Operation(area=self.area, verb="put", key=key, mode=mode, refused=bool(refusal)))
+            if refusal:
+                raise PutOutcomeError(f"put {self.url(key)}: {refusal}", definite=True)
+            info = ObjectInfo(key=key, etag=etag, byte_size=len(body), metadata=kept, modified_at=self.now())
+            self.objects[key] = MemoryObject(
+                info=info, body=body, content_type=content_type, cache_control=cache_control
+            )
+        return etag
+
+    def list(self, prefix: str = "") -> Iterator[ObjectInfo]:
+        checked_prefix(prefix)
+        with self.lock:
+            self.log.append(Operation(area=self.area, verb="list", key=prefix))
+            found = sorted((o.info for k, o in self.objects.items() if k.startswith(prefix)), key=_utf8_key)
+        for info in found:
+            yield ObjectInfo(key=info.key, etag=info.etag, byte_size=info.byte_size, modified_at=info.modified_at)
+
+    def delete(self, key: str, *, etag: str | None = None) -> None:
+        checked_key(key)
+        with self.lock:
+            there = self.objects.get(key)
+            spared = etag is not None and there is not None and there.info.etag != etag
+            self.log.append(Operation(area=self.area, verb="delete", key=key, refused=spared))
+            if not spared:
+                self.objects.pop(key, None)
+
+
+class MemoryStore:
+    """A store in this process's memory. The same config object always opens onto the same objects.
+
+    ``public`` and ``state`` are the two areas, ``log`` every call in the order it took effect. ``now`` gives the
+    objects' times (a simulated clock); ``enforces_conditions`` is what is known of it before a probe.
+
+    Raises:
+        ConfigurationError: a base URL or index name that cannot be.
+    """
+
+    def __init__(
+        self,
+        *,
+        base_url: str = "https://www.example.com/",
+        index_name: str = "sitemap.xml",
+        cache_control: str = DEFAULT_CACHE_CONTROL,
+        single_writer: bool = False,
+        now: Callable[[], datetime] | None = None,
+    ) -> None:
+        self.base_url = checked_base_url(base_url, where="MemoryStore")
+        self.index_name = checked_index_name(index_name, where="MemoryStore")
+        self.cache_control = cache_control
+        self.single_writer = single_writer
+        self.log: list[Operation] = []
+        lock, clock = threading.RLock(), now or _utc_now
+        self.public = MemoryObjects("public", self.log, lock, clock)
+        self.state = MemoryObjects("state", self.log, lock, clock)
+
+    def open(self) -> OpenedStore:
+        """The areas; nothing to connect to."""
+        return OpenedStore(
+            public=self.public,
+            state=self.state,
+            base_url=self.base_url,
+            index_name=self.index_name,
+            cache_control=self.cache_control,
+            enforces_conditions=True,
+        )
+
+    def describe(self) -> str:
+        return f"memory for {self.base_url}"
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> MemoryStore:
+        """Itself: schedulers copy the operators that hold a store, and a copy must see the same objects."""
+        return self
+
+
+def _refusal(mode: PutMode, there: MemoryObject | None) -> str:
+    """Why a condition does not hold; empty when it does."""
+    if isinstance(mode, Create) and there is not None:
+        return f"an object is already there (etag {there.info.etag})"
+    if isinstance(mode, Update) and there is None:
+        return f"there is no object to update (wanted etag {mode.etag})"
+    if isinstance(mode, Update) and there is not None and there.info.etag != mode.etag:
+        return f"the object has etag {there.info.etag}, not {mode.etag}"
+    return ""
+
+
+def _utf8_key(info: ObjectInfo) -> bytes:
+    return info.key.encode()
+
+
+def _utc_now() -> datetime:
+    return datetime.now(timezone.utc)
