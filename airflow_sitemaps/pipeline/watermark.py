@@ -1,0 +1,112 @@
+"""Change detection by watermark: for tables so large that digesting all of it at every run is too dear.
+
+A run surveys the ranges in which a row's lastmod moved since the last run, the last range, and one slice of the
+others, so that deletes and silent updates are found within ``SLICES`` runs. What it remembers is advice: where it is
+lost, or where anything else changed the section (a rollback, another configuration), everything is surveyed.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Final
+
+from airflow_sitemaps.pipeline.putting import put_surely
+from airflow_sitemaps.ports import Overwrite
+from airflow_sitemaps.shards.digest import Digest, Survey
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from airflow_sitemaps.pipeline.state import State
+    from airflow_sitemaps.ports import Source
+    from airflow_sitemaps.shards.key import KeyRange
+    from airflow_sitemaps.shards.manifest import SectionState
+
+log = logging.getLogger(__name__)
+
+LAG: Final = timedelta(minutes=15)
+"""How far behind the database's clock the watermark stays: transactions that were under way commit late."""
+
+SLICES: Final = 24
+"""Runs within which every range is surveyed once, whether or not its lastmods moved."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Watermark:
+    """What is remembered between runs: the database's time, the next slice, and the generation it holds for."""
+
+    moment: datetime
+    slice: int
+    changed_in: int
+
+
+def key_of(section: str) -> str:
+    """Where a section's watermark lies."""
+    return f"watermarks/{section}.json"
+
+
+def remembered(state: State, section: SectionState) -> Watermark | None:
+    """The watermark of the section as it now is; None where there is none that holds."""
+    found = state.objects.get(key_of(section.name))
+    if found is None:
+        return None
+    try:
+        value = json.loads(found.body)
+        mark = Watermark(
+            moment=datetime.fromisoformat(value["moment"]),
+            slice=int(value["slice"]),
+            changed_in=int(value["changed_in"]),
+        )
+        if mark.moment.tzinfo is None:
+            raise ValueError("its moment has no zone")
+    except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
+        log.warning("section %s: its watermark cannot be read; everything is surveyed", section.name)
+        return None
+    return mark if mark.changed_in == section.changed_in else None
+
+
+def remember(state: State, section: str, mark: Watermark) -> None:
+    """Keep a watermark for the next run."""
+    value = {"moment": mark.moment.isoformat(), "slice": mark.slice, "changed_in": mark.changed_in}
+    body = json.dumps(value).encode()
+    put_surely(
+        state.objects,
+        key_of(section),
+        body,
+        mode=Overwrite(),
+        write_id=f"{mark.changed_in}-{mark.slice}-{mark.moment.isoformat()}",
+        content_type="application/json",
+    )
+
+
+class Partial:
+    """A source whose survey asks only where something may have changed, and takes the rest as it was."""
+
+    def __init__(self, source: Source, section: SectionState, mark: Watermark) -> None:
+        self._source = source
+        self._section = section
+        self._mark = mark
+
+    def survey(self, ranges: Sequence[KeyRange]) -> Survey:
+        """Digests of all ranges; of those not asked about, the last run's."""
+        touched = set(self._source.touched(ranges, self._mark.moment - LAG))
+        asked = sorted(touched | {len(ranges) - 1} | self._slice(len(ranges)))
+        found = self._source.survey([ranges[position] for position in asked])
+        digests: list[Digest] = [shard.digest for shard in self._section.shards]
+        for position, digest in zip(asked, found.digests, strict=True):
+            digests[position] = digest
+        log.info(
+            "section %s: lastmods moved in %d of %d ranges since %s; %d surveyed",
+            self._section.name,
+            len(touched),
+            len(ranges),
+            self._mark.moment - LAG,
+            len(asked),
+        )
+        return Survey(digests=tuple(digests), null_keys=found.null_keys, null_key_samples=found.null_key_samples)
+
+    def _slice(self, number: int) -> set[int]:
+        return set(range(self._mark.slice % SLICES, number, SLICES))
