@@ -1,0 +1,1 @@
+"""Fakes, strategies and invariants that users can import into their own tests."""

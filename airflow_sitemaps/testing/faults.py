@@ -1,0 +1,268 @@
+"""A store that misbehaves on demand: answers lost, puts that land late, crashes before or after.
+
+Wrap any store in ``FaultyStore`` and say by rules which calls go wrong::
+
+    faults = Faults().on("put", "manifest*", Fault.LOST_ANSWER)
+    sitemap = Sitemap(store=FaultyStore(MemoryStore(), faults), sections=[...])
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from enum import Enum
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, Literal, TypeVar
+
+from airflow_sitemaps.errors import StoreError
+from airflow_sitemaps.ports import ObjectInfo, PutMode, PutOutcomeError, StoredObject
+from airflow_sitemaps.stores.opened import OpenedStore
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from random import Random
+
+    from airflow_sitemaps.ports import ObjectStore, StoreConfig
+
+_T = TypeVar("_T")
+Verb = Literal["get", "head", "put", "list", "delete"]
+
+
+class Fault(Enum):
+    """What goes wrong with one call, and whether it took effect."""
+
+    LOST_REQUEST = "lost request"
+    """Nothing happens, and no answer comes."""
+    LOST_ANSWER = "lost answer"
+    """The call takes effect, and no answer comes."""
+    LATE = "late"
+    """No answer comes; a put or delete takes effect later, when ``Faults.land`` is called, if its condition then holds."""
+    REFUSED = "412"
+    """A put is refused although its condition may hold (a client's own retry of a put that landed looks like this)."""
+    REFUSED_AFTER = "412 after"
+    """A put takes effect and is then refused: the client's own retry met what the first attempt had written."""
+    CONFLICT = "409"
+    """A put is turned away because another one is under way; nothing happens."""
+    UNAVAILABLE = "503"
+    """The store is too busy; nothing happens."""
+    CRASH_BEFORE = "crash before"
+    """The process dies before the call takes effect."""
+    CRASH_AFTER = "crash after"
+    """The process dies after the call took effect."""
+
+
+class SimulatedCrash(BaseException):
+    """The process died here. Derived from ``BaseException`` so that no ``except Exception`` survives it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call:
+    """One call to a store. ``number`` counts from 1 over both areas; ``mode`` is that of a put."""
+
+    number: int
+    area: Literal["public", "state"]
+    verb: Verb
+    key: str
+    mode: PutMode | None = None
+
+
+Chooser = Callable[[Call], Fault | None]
+"""Decides for each call whether it goes wrong."""
+
+
+@dataclass(slots=True)
+class Faults:
+    """Which calls go wrong. Shared by both areas of a store and by all who open it; thread-safe.
+
+    ``before`` and ``after`` are called around every call with what it is: the seam at which a scheduler of
+    interleavings waits, a clock advances, or a rival run acts. ``calls`` is every call so far, ``struck`` those that
+    went wrong.
+    """
+
+    chooser: Chooser | None = None
+    before: Callable[[Call], None] | None = None
+    after: Callable[[Call], None] | None = None
+    calls: list[Call] = field(default_factory=list)
+    struck: list[tuple[Call, Fault]] = field(default_factory=list)
+    _rules: list[_Rule] = field(default_factory=list)
+    _late: list[tuple[Call, Callable[[], object]]] = field(default_factory=list)
+    _lock: threading.RLock = field(default_factory=threading.RLock)
+
+    def on(
+        self, verb: Verb | Literal["*"], pattern: str, fault: Fault, *, area: str = "*", after: int = 0, times: int = 1
+    ) -> Faults:
+        """Let matching calls go wrong: ``times`` of them, once ``after`` of them went well. Returns itself."""
+        self._rules.append(_Rule(verb, pattern, fault, area, after, times))
+        return self
+
+    def at(self, number: int, fault: Fault) -> Faults:
+        """Let the call of this number go wrong (1 is the first of all). Returns itself."""
+        earlier = self.chooser
+        self.chooser = lambda call: fault if call.number == number else earlier(call) if earlier else None
+        return self
+
+    def chosen(
+        self, area: Literal["public", "state"], verb: Verb, key: str, mode: PutMode | None
+    ) -> tuple[Call, Fault | None]:
+        """Count a call, and what is to go wrong with it."""
+        with self._lock:
+            call = Call(number=len(self.calls) + 1, area=area, verb=verb, key=key, mode=mode)
+            self.calls.append(call)
+            fault = next((rule.fault for rule in self._rules if rule.strikes(call)), None)
+            if fault is None and self.chooser is not None:
+                fault = self.chooser(call)
+            if fault is not None:
+                self.struck.append((call, fault))
+            return call, fault
+
+    def hold(self, call: Call, action: Callable[[], object]) -> None:
+        """Keep a call on its way until ``land``."""
+        with self._lock:
+            self._late.append((call, action))
+
+    @property
+    def on_the_way(self) -> int:
+        """How many late calls have not arrived."""
+        return len(self._late)
+
+    def land(self, number: int | None = None) -> list[Call]:
+        """Let late calls arrive, oldest first (at most ``number``). Those whose condition held are returned."""
+        with self._lock:
+            arriving = self._late[:number]
+            del self._late[: len(arriving)]
+        landed = []
+        for call, action in arriving:
+            try:
+                action()
+            except PutOutcomeError:  # the store refused it, as it would any other
+                continue
+            landed.append(call)
+        return landed
+
+
+def seeded(random: Random, rate: float, faults: tuple[Fault, ...] = tuple(Fault)) -> Chooser:
+    """Let a share ``rate`` (0 to 1) of all calls go wrong, in ways drawn from ``faults``."""
+    return lambda _: random.choice(faults) if random.random() < rate else None
+
+
+@dataclass(slots=True)
+class _Rule:
+    verb: str
+    pattern: str
+    fault: Fault
+    area: str
+    after: int
+    times: int
+
+    def strikes(self, call: Call) -> bool:
+        """Whether this call goes wrong; counts the calls that match."""
+        if self.verb not in ("*", call.verb) or self.area not in ("*", call.area):
+            return False
+        if not fnmatchcase(call.key, self.pattern) or self.times <= 0:
+            return False
+        if self.after > 0:
+            self.after -= 1
+            return False
+        self.times -= 1
+        return True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FaultyObjects:
+    """One area whose calls go wrong as ``faults`` says; implements ``ports.ObjectStore``."""
+
+    area: Literal["public", "state"]
+    inner: ObjectStore
+    faults: Faults
+
+    @property
+    def place(self) -> str:
+        """Where the probe of conditions remembers its answer: apart from the store within."""
+        return f"faulty:{id(self.faults)}:{self.inner.url('')}"
+
+    def url(self, key: str) -> str:
+        return self.inner.url(key)
+
+    def get(self, key: str) -> StoredObject | None:
+        return self._called("get", key, lambda: self.inner.get(key))
+
+    def head(self, key: str) -> ObjectInfo | None:
+        return self._called("head", key, lambda: self.inner.head(key))
+
+    def put(
+        self,
+        key: str,
+        body: bytes,
+        *,
+        mode: PutMode,
+        metadata: Mapping[str, str],
+        content_type: str,
+        cache_control: str | None = None,
+    ) -> str:
+        held = dict(metadata)
+
+        def write() -> str:
+            return self.inner.put(
+                key, body, mode=mode, metadata=held, content_type=content_type, cache_control=cache_control
+            )
+
+        return self._called("put", key, write, mode)
+
+    def list(self, prefix: str = "") -> Iterator[ObjectInfo]:
+        yield from self._called("list", prefix, lambda: tuple(self.inner.list(prefix)))
+
+    def delete(self, key: str, *, etag: str | None = None) -> None:
+        self._called("delete", key, lambda: self.inner.delete(key, etag=etag))
+
+    def _called(self, verb: Verb, key: str, action: Callable[[], _T], mode: PutMode | None = None) -> _T:
+        """Do the call, or what goes wrong instead."""
+        call, fault = self.faults.chosen(self.area, verb, key, mode)
+        if self.faults.before is not None:
+            self.faults.before(call)
+        try:
+            return action() if fault is None else self._struck(call, fault, action)
+        finally:
+            if self.faults.after is not None:
+                self.faults.after(call)
+
+    def _struck(self, call: Call, fault: Fault, action: Callable[[], _T]) -> _T:
+        """What becomes of a call that goes wrong: an error, always."""
+        text = f"{call.verb} {self.inner.url(call.key)}: injected: {fault.value}"
+        if fault is Fault.LATE and call.verb in ("put", "delete"):
+            self.faults.hold(call, action)
+        if fault in (Fault.LOST_ANSWER, Fault.REFUSED_AFTER, Fault.CRASH_AFTER):
+            with suppress(PutOutcomeError):  # a refusal is an answer too, and as lost as any other
+                action()
+        if fault in (Fault.CRASH_BEFORE, Fault.CRASH_AFTER):
+            raise SimulatedCrash(text)
+        if call.verb == "put":
+            raise PutOutcomeError(text, definite=fault in (Fault.REFUSED, Fault.REFUSED_AFTER))
+        raise StoreError(text)
+
+
+class FaultyStore:
+    """A store whose two areas go wrong as ``faults`` says. Implements ``ports.StoreConfig`` over another one."""
+
+    def __init__(self, inner: StoreConfig, faults: Faults) -> None:
+        self.inner = inner
+        self.faults = faults
+        self.base_url = inner.base_url
+        self.index_name = inner.index_name
+        self.single_writer = inner.single_writer
+
+    def open(self) -> OpenedStore:
+        """Open the store within."""
+        store = self.inner.open()
+        return OpenedStore(
+            public=FaultyObjects(area="public", inner=store.public, faults=self.faults),
+            state=FaultyObjects(area="state", inner=store.state, faults=self.faults),
+            base_url=store.base_url,
+            index_name=store.index_name,
+            cache_control=store.cache_control,
+            enforces_conditions=store.enforces_conditions,
+        )
+
+    def describe(self) -> str:
+        return f"{self.inner.describe()}, with faults"

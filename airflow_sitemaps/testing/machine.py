@@ -1,0 +1,314 @@
+"""A Hypothesis state machine over any source: whatever happens, incremental runs list what a full rebuild lists.
+
+Take ``IncrementalMachine`` as a base class and give it the table that it is to change and read::
+
+    class Warehouse(IncrementalMachine):
+        table = MyTable(...)
+
+    TestWarehouse = Warehouse.TestCase
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta, timezone
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from airflow_sitemaps.pipeline import build, stages
+from airflow_sitemaps.pipeline.parallel import inline
+from airflow_sitemaps.pipeline.reverting import rollback
+from airflow_sitemaps.shards.guards import Guards
+from airflow_sitemaps.shards.policy import ShardPolicy
+from airflow_sitemaps.sitemap import Section, Sitemap
+from airflow_sitemaps.stores.memory import MemoryStore
+from airflow_sitemaps.testing.clock import FakeClock
+from airflow_sitemaps.testing.crawler import crawl
+from airflow_sitemaps.testing.faults import Fault, Faults, FaultyStore, SimulatedCrash
+from airflow_sitemaps.testing.source import MemorySourceConfig
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from airflow_sitemaps.ports import SourceConfig, StoreConfig
+
+BASE: Final = "https://www.example.com/"
+START: Final = datetime(2026, 1, 15, 12, tzinfo=timezone.utc)
+FREE: Final = Guards(max_shrink=1.0, max_growth=1e9, min_rows=10**9, max_dropped=1.0)
+GRACE: Final = timedelta(days=2)
+HOURS: Final = st.integers(min_value=-400, max_value=60)
+KEYS: Final = st.integers(min_value=1, max_value=60)
+PRIORITIES: Final = st.sampled_from((0.1, 0.5, 0.9, 7.0, None))
+
+
+class MachineTable(Protocol):
+    """A table that the machine changes, in any database. Every change is committed when it returns.
+
+    Columns: ``rid`` (an integer, unique), ``id`` (the key: an integer or NULL, not unique), ``url``, ``lm`` (a date-time
+    without zone, in UTC, or NULL), ``prio`` (a number or NULL).
+    """
+
+    def clear(self) -> None:
+        """Delete every row."""
+        ...
+
+    def insert(self, rows: Sequence[dict[str, Any]]) -> None:
+        """Insert rows, at least one."""
+        ...
+
+    def update(self, rid: int, **values: Any) -> None:
+        """Set one column of a row."""
+        ...
+
+    def delete(self, rids: Sequence[int]) -> None:
+        """Delete rows, at least one."""
+        ...
+
+    def source(self, *, priority: bool) -> SourceConfig:
+        """The table as a section's source: key ``id``, loc ``url``, lastmod ``lm``, and priority ``prio`` if asked."""
+        ...
+
+
+@dataclass(slots=True)
+class ListTable:
+    """A table in memory."""
+
+    rows: list[dict[str, Any]] = field(default_factory=list)
+
+    def clear(self) -> None:
+        """Delete every row."""
+        self.rows.clear()
+
+    def insert(self, rows: Sequence[dict[str, Any]]) -> None:
+        """Insert rows."""
+        self.rows.extend(dict(row) for row in rows)
+
+    def update(self, rid: int, **values: Any) -> None:
+        """Set columns of a row."""
+        next(row for row in self.rows if row["rid"] == rid).update(values)
+
+    def delete(self, rids: Sequence[int]) -> None:
+        """Delete rows."""
+        self.rows[:] = [row for row in self.rows if row["rid"] not in rids]
+
+    def source(self, *, priority: bool) -> SourceConfig:
+        """The list as a source."""
+        column = "prio" if priority else None
+        return MemorySourceConfig(  # type: ignore[return-value]
+            self.rows, key="id", loc="url", lastmod="lm", priority=column, clock=lambda: START
+        )
+
+
+class IncrementalMachine(RuleBasedStateMachine):
+    """Rows come, change, move and go; runs succeed, crash, are retried, rolled back; small shards split and merge."""
+
+    table: MachineTable
+    max_urls = 4
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._inline = inline()
+        self._inline.__enter__()  # no thread: an example is played some hundred times, and is to be played again
+        self.clock = FakeClock(START)
+        self.store = MemoryStore(base_url=BASE, now=self.clock.now)
+        self.table.clear()
+        self.rows: dict[int, dict[str, Any]] = {}
+        self.with_priority = True
+        self.drop_faulty = False
+        self.faults = Faults()
+        self.current = False
+        """Whether what is published is of the rows as they are."""
+        self._number = 0
+
+    def teardown(self) -> None:
+        """Whatever came before, the next run mends it."""
+        try:
+            self._run()
+            self._compare()
+        finally:
+            self._inline.__exit__(None, None, None)
+
+    # ------------------------------------------------------------ the source moves
+
+    @initialize(keys=st.lists(KEYS, min_size=1, max_size=20, unique=True))
+    def load(self, keys: list[int]) -> None:
+        """The first rows; number 0 is never touched, so that there is always something to publish."""
+        self._put({"rid": 0, "id": 30, "url": f"{BASE}p/0", "lm": None, "prio": None})
+        for key in keys:
+            self._insert(key, -key, None)
+
+    @rule(key=KEYS, hours=HOURS, priority=PRIORITIES)
+    def insert(self, key: int, hours: int, priority: float | None) -> None:
+        """In the middle, at an end, back-dated or dated in the future."""
+        self._insert(key, hours, priority)
+
+    @rule(number=st.integers(min_value=1, max_value=9))
+    def append(self, number: int) -> None:
+        """Rows after the last."""
+        top = max(row["id"] for row in self.rows.values() if row["id"] is not None)
+        for place in range(number):
+            self._insert(top + 1 + place, 0, None)
+
+    @precondition(lambda self: len(self.rows) > 1)
+    @rule(data=st.data(), hours=HOURS)
+    def update(self, data: st.DataObject, hours: int) -> None:
+        """A row with another lastmod, newer or older."""
+        self._set(self._drawn(data), lm=_moment(hours))
+
+    @precondition(lambda self: len(self.rows) > 1)
+    @rule(data=st.data(), priority=PRIORITIES)
+    def update_silently(self, data: st.DataObject, priority: float | None) -> None:
+        """A change that leaves lastmod alone."""
+        self._set(self._drawn(data), prio=priority)
+
+    @precondition(lambda self: len(self.rows) > 1)
+    @rule(data=st.data(), key=st.one_of(st.none(), KEYS))
+    def move(self, data: st.DataObject, key: int | None) -> None:
+        """A row gets another key, or none."""
+        row = self._drawn(data)
+        if key is None or self._has_room(key):
+            self._set(row, id=key)
+
+    @rule(low=KEYS, width=st.integers(min_value=0, max_value=60))
+    def delete(self, low: int, width: int) -> None:
+        """One row, a range, a tail."""
+        self._delete(
+            [n for n, row in self.rows.items() if n and row["id"] is not None and low <= row["id"] <= low + width]
+        )
+
+    @rule()
+    def load_again(self) -> None:
+        """Truncate and reload, in another order."""
+        self.table.clear()
+        self.table.insert(list(reversed(self.rows.values())))
+
+    # ------------------------------------------------------------ time, code
+
+    @rule(hours=st.integers(min_value=1, max_value=80))
+    def pass_time(self, hours: int) -> None:
+        """Future dates arrive, the grace ends."""
+        self.clock.advance(timedelta(hours=hours))
+        self.current = False
+
+    @rule(what=st.sampled_from(("priority", "rule")))
+    def change_mapping(self, what: str) -> None:
+        """The section is configured otherwise."""
+        if what == "priority":
+            self.with_priority = not self.with_priority
+        else:
+            self.drop_faulty = not self.drop_faulty
+        self.current = False
+
+    # ------------------------------------------------------------ runs
+
+    @rule(full=st.booleans())
+    def run(self, full: bool) -> None:
+        """A run that nothing disturbs."""
+        self._run(full=full)
+
+    @rule(operation=st.integers(min_value=1, max_value=60), fault=st.sampled_from(tuple(Fault)), retry=st.booleans())
+    def run_with_a_fault(self, operation: int, fault: Fault, retry: bool) -> None:
+        """The n-th operation of the store goes wrong; perhaps the run is tried again at once."""
+        self.current = False
+        self.faults = Faults().at(operation, fault)
+        try:
+            build(self._sitemap(FaultyStore(self.store, self.faults)), clock=self.clock)
+        except (SimulatedCrash, Exception) as error:  # whatever a fault leads to, the next run mends it
+            if isinstance(error, AssertionError):
+                raise
+        if retry:
+            self._run()
+
+    @rule(key=KEYS)
+    def write_twice_while_rows_change(self, key: int) -> None:
+        """A mapped task is repeated after the source moved; its last receipt is published."""
+        planned = stages.plan(self._sitemap(), clock=self.clock)
+        assert planned.key is not None
+        for batch in planned.plan.batches:
+            stages.write(self._sitemap(), planned.key, batch.number, clock=self.clock)
+        self._insert(key, 0, 0.5)
+        receipts = [
+            stages.write(self._sitemap(), planned.key, batch.number, clock=self.clock).receipt_key
+            for batch in planned.plan.batches
+        ]
+        stages.publish(self._sitemap(), planned.key, receipts, clock=self.clock)
+        self.current = False
+
+    @precondition(lambda self: stages.status(self._sitemap()).generation > 1)
+    @rule(data=st.data())
+    def roll_back(self, data: st.DataObject) -> None:
+        """An earlier generation is published again; the next run leads back to the rows."""
+        kept = [note.generation for note in stages.status(self._sitemap()).history[:-1]]
+        if kept:
+            rollback(self._sitemap(), data.draw(st.sampled_from(kept)), clock=self.clock)
+            self.current = False
+
+    @rule()
+    def land_late(self) -> None:
+        """Requests that were on their way arrive."""
+        self.faults.land()
+
+    @invariant()
+    def what_is_published_is_what_a_rebuild_lists(self) -> None:
+        """The law."""
+        if self.current:
+            self._compare()
+
+    # ------------------------------------------------------------ inside
+
+    def _sitemap(self, store: StoreConfig | None = None) -> Sitemap:
+        source = self.table.source(priority=self.with_priority)
+        rules = {"priority": "drop_row"} if self.drop_faulty and self.with_priority else {}
+        return Sitemap(
+            store or self.store, [Section("pages", source, rules=rules)], shards=ShardPolicy(max_urls=self.max_urls),
+            guards=FREE, grace=GRACE,
+        )  # fmt: skip
+
+    def _run(self, *, full: bool = False) -> None:
+        build(self._sitemap(), full, clock=self.clock, allow=("empty",))
+        self.current = True
+
+    def _compare(self) -> None:
+        other = MemoryStore(base_url=BASE)
+        build(self._sitemap(other), clock=FakeClock(self.clock.now()))
+        here, there = crawl(self.store.open()).entries(), crawl(other.open()).entries()
+        assert here == there, f"lost {there.keys() - here.keys()}, too much {here.keys() - there.keys()}"
+        self.current = False
+
+    def _insert(self, key: int, hours: int, priority: float | None) -> None:
+        if self._has_room(key):
+            self._number += 1
+            url = f"{BASE}p/{self._number}"
+            moment = _moment(hours) if hours else None
+            self._put({"rid": self._number, "id": key, "url": url, "lm": moment, "prio": priority})
+
+    def _has_room(self, key: int) -> bool:
+        """Rows of one key are never parted: more than a shard holds are refused."""
+        return [row["id"] for row in self.rows.values()].count(key) < self.max_urls
+
+    def _put(self, row: dict[str, Any]) -> None:
+        self.rows[row["rid"]] = row
+        self.table.insert([row])
+        self.current = False
+
+    def _set(self, row: dict[str, Any], **values: Any) -> None:
+        row.update(values)
+        self.table.update(row["rid"], **values)
+        self.current = False
+
+    def _delete(self, numbers: list[int]) -> None:
+        for number in numbers:
+            del self.rows[number]
+        if numbers:
+            self.table.delete(numbers)
+            self.current = False
+
+    def _drawn(self, data: st.DataObject) -> dict[str, Any]:
+        return self.rows[data.draw(st.sampled_from(sorted(self.rows.keys() - {0})))]
+
+
+def _moment(hours: int) -> datetime:
+    """So many hours from the start, without zone."""
+    return (START + timedelta(hours=hours)).replace(tzinfo=None)

@@ -1,0 +1,80 @@
+"""Play seeds from the shell: one with its trace, or many on all cores."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections import Counter
+from concurrent.futures import ProcessPoolExecutor
+from itertools import chain
+from typing import TYPE_CHECKING, Any
+
+from airflow_sitemaps.testing.simulation import simulate
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Returns 0 when every seed kept every invariant, else 1."""
+    parser = argparse.ArgumentParser(prog="python -m airflow_sitemaps.testing.simulation", description=__doc__)
+    parser.add_argument("--seed", type=int, default=0, help="the (first) seed")
+    parser.add_argument("--seeds", type=int, default=1, help="how many seeds, from --seed on")
+    parser.add_argument("--jobs", type=int, default=1, help="processes")
+    parser.add_argument("--trace", action="store_true", help="print every operation of the seed")
+    chosen = parser.parse_args(arguments)
+    seeds = range(chosen.seed, chosen.seed + chosen.seeds)
+    started = time.perf_counter()
+    size = max(1, min(50, len(seeds) // max(1, chosen.jobs)))
+    parts = [seeds[start : start + size] for start in range(0, len(seeds), size)]
+    if chosen.jobs > 1:
+        with ProcessPoolExecutor(chosen.jobs) as pool:
+            results = list(chain.from_iterable(pool.map(played, parts)))
+    else:
+        results = list(chain.from_iterable(map(played, parts)))
+    seconds = time.perf_counter() - started
+    failed = [result for result in results if result["broken"]]
+    if chosen.trace:
+        print("\n".join(chain.from_iterable(result["lines"] for result in results)))
+    print(_summary(results, seconds))
+    for result in failed[:20]:
+        print(f"seed {result['seed']}: {result['broken']}")
+    return 1 if failed else 0
+
+
+def played(seeds: Sequence[int]) -> list[dict[str, Any]]:
+    """The results of some seeds, as plain values."""
+    return [_played(seed) for seed in seeds]
+
+
+def _played(seed: int) -> dict[str, Any]:
+    try:
+        told = simulate(seed)
+    except AssertionError as broken:
+        return {"seed": seed, "broken": str(broken), "lines": getattr(broken, "lines", ())}
+    numbers = {
+        "turns": told.turns, "generations": told.generations, "crawls": told.crawls, "urls": told.urls,
+        "operations": told.operations, "faults": sum(told.struck.values()), "runs": sum(told.runs.values()),
+    }  # fmt: skip
+    return {"seed": seed, "broken": "", "lines": told.lines, "struck": told.struck, "ended": told.runs, **numbers}
+
+
+def _summary(results: Sequence[dict[str, Any]], seconds: float) -> str:
+    sums: Counter[str] = Counter()
+    struck: Counter[str] = Counter()
+    ended: Counter[str] = Counter()
+    for result in results:
+        sums.update({name: number for name, number in result.items() if isinstance(number, int) and name != "seed"})
+        struck.update(result.get("struck", {}))
+        ended.update(result.get("ended", {}))
+    broken = sum(bool(result["broken"]) for result in results)
+    lines = [f"{len(results):,} seeds in {seconds:.1f} s ({len(results) / seconds:.1f}/s); broken: {broken}"]
+    lines.append(", ".join(f"{name} {number:,}" for name, number in sorted(sums.items())))
+    lines += [f"  {number:9,}  {what}" for what, number in sorted(struck.items(), key=lambda pair: -pair[1])]
+    lines += [f"  {number:9,}  run {how}" for how, number in sorted(ended.items(), key=lambda pair: -pair[1])]
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

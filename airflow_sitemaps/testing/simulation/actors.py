@@ -1,0 +1,142 @@
+"""Actors that take turns: one runs until its next operation, then a seeded choice says who goes on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from greenlet import GreenletExit, getcurrent, greenlet  # type: ignore[import-untyped, unused-ignore]
+
+from airflow_sitemaps.pipeline.parallel import inline
+from airflow_sitemaps.testing.faults import SimulatedCrash
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from random import Random
+
+
+@dataclass(slots=True, eq=False)
+class Actor:
+    """One process, or a watcher. ``doomed``: it dies at the end of its current operation; ``dead``: it has."""
+
+    name: str
+    strand: Any = None
+    ready: Callable[[], bool] | None = None
+    """Whether it may go on; None: always."""
+    ended: bool = False
+    doomed: bool = False
+    dead: bool = False
+    result: Any = None
+    error: Exception | None = None
+    waits_until: int | None = None
+    """The turn at which it stops waiting, whatever became of what it waits for."""
+
+
+@dataclass(slots=True)
+class Stage:
+    """Who is on, whose turn it is, and what everybody is about to do.
+
+    ``watch`` is called after every turn; what it raises ends the play.
+    """
+
+    random: Random
+    watch: Callable[[], None] = lambda: None
+    turn: int = 0
+    lines: list[str] = field(default_factory=list)
+    actors: list[Actor] = field(default_factory=list)
+    _hub: Any = field(default_factory=getcurrent)
+    _on: Actor | None = None
+
+    def add(self, name: str, work: Callable[[], Any]) -> Actor:
+        """A new actor, which begins when its turn comes."""
+        actor = Actor(name)
+
+        def play() -> None:
+            try:
+                with inline():
+                    actor.result = work()
+            except SimulatedCrash:
+                actor.dead = True
+                self.tell("† dies")
+            except Exception as error:
+                actor.error = error
+                self.tell(f"! {type(error).__name__}: {error}")
+            finally:
+                actor.ended = True
+
+        actor.strand = greenlet(play, parent=self._hub)
+        self.actors.append(actor)
+        return actor
+
+    @property
+    def current(self) -> Actor | None:
+        """Whose turn it is, None between turns."""
+        return self._on
+
+    def tell(self, line: str) -> None:
+        """A line of the trace."""
+        self.lines.append(f"{self.turn:5} {self._on.name if self._on is not None else '—':24} {line}")
+
+    def pause(self, about: str = "") -> None:
+        """Let somebody else go on; returns when the current actor's turn comes again."""
+        actor = self._on
+        if actor is None or getcurrent() is self._hub:
+            return
+        if actor.dead:
+            raise SimulatedCrash(actor.name)
+        self._hub.switch()
+        if about:
+            self.tell(about)
+
+    def wait(self, others: list[Actor], turns: int | None = None) -> bool:
+        """Wait until all others have ended, or for a number of turns. Whether they have ended."""
+        actor = self._on
+        assert actor is not None
+        actor.ready = lambda: all(other.ended for other in others)
+        actor.waits_until = None if turns is None else self.turn + turns
+        self.pause()
+        actor.ready = None
+        actor.waits_until = None
+        return all(other.ended for other in others)
+
+    def stall(self, turns: int) -> None:
+        """Let the current actor stand still for a number of turns: a slow network, a machine that swaps."""
+        actor = self._on
+        if actor is None or actor.dead:
+            return
+        self.tell(f"stalls for {turns} turns")
+        actor.ready = lambda: False
+        actor.waits_until = self.turn + turns
+        self.pause()
+        actor.ready = None
+        actor.waits_until = None
+
+    def play(self) -> None:
+        """Go on until nobody is left."""
+        while self.actors:
+            able = [actor for actor in self.actors if self._able(actor)]
+            if not able:
+                waiting = [actor.waits_until for actor in self.actors if actor.waits_until is not None]
+                if not waiting:
+                    raise AssertionError(f"nobody can go on: {[actor.name for actor in self.actors]}")
+                self.turn = max(self.turn, min(waiting))
+                continue
+            actor = able[0] if len(able) == 1 else self.random.choice(able)
+            self.turn += 1
+            self._on = actor
+            actor.strand.switch()
+            self._on = None
+            if actor.ended:
+                self.actors.remove(actor)
+            self.watch()
+
+    def end(self) -> None:
+        """Let everybody go, where they stand."""
+        for actor in self.actors:
+            actor.strand.throw(GreenletExit)
+        self.actors.clear()
+
+    def _able(self, actor: Actor) -> bool:
+        if actor.ready is None or actor.ready():
+            return True
+        return actor.waits_until is not None and self.turn >= actor.waits_until

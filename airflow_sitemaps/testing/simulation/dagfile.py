@@ -1,0 +1,89 @@
+"""What the DAG file says at the moment, and what it may say next."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import TYPE_CHECKING, Final
+
+from airflow_sitemaps.shards.guards import Guards
+from airflow_sitemaps.shards.policy import ShardPolicy
+from airflow_sitemaps.sitemap import Section, Sitemap
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from random import Random
+
+    from airflow_sitemaps.ports import SourceConfig, StoreConfig
+
+FREE: Final = Guards(max_shrink=1.0, max_growth=1e9, min_rows=10**9, max_dropped=1.0)
+STRICT: Final = Guards(max_shrink=0.3, max_growth=5.0, min_rows=5, max_dropped=1.0)
+GRACE: Final = timedelta(days=2)
+NAMES: Final = ("pages", "posts")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DagFile:
+    """The settings of a sitemap of one or two sections. ``detection``: how changes are found; ``folders``: each section
+    lies in a folder of its own."""
+
+    max_urls: int
+    index: str
+    guards: Guards
+    sections: tuple[str, ...]
+    changefreq: bool = True
+    drop_faulty: bool = False
+    recent: bool = False
+    feed: bool = False
+    stylesheet: bool = False
+    folders: bool = False
+    detection: str = "digest"
+    history: int = 20
+
+    @classmethod
+    def drawn(cls, random: Random) -> DagFile:
+        """The first one of a history."""
+        return cls(
+            sections=NAMES[: random.choice((1, 1, 2))],
+            guards=random.choice((FREE, FREE, STRICT)),
+            max_urls=random.choice((3, 4, 5)),
+            index=random.choice(("one", "one", "one", "per_section")),
+            recent=random.random() < 0.15,
+            detection=random.choices(("digest", "watermark", "full"), (14, 5, 1))[0],
+            history=random.choice((2, 4, 20)),
+        )
+
+    def next(self, random: Random) -> DagFile:
+        """The same with one thing changed: of the mapping, the sections, their addresses, or what lies beside them."""
+        if random.random() < 0.3:
+            return random.choice(
+                (
+                    replace(self, recent=not self.recent),
+                    replace(self, feed=not self.feed),
+                    replace(self, stylesheet=not self.stylesheet),
+                    replace(self, folders=not self.folders),
+                )
+            )
+        return random.choice(
+            (
+                replace(self, changefreq=not self.changefreq),
+                replace(self, max_urls=random.choice((3, 4, 5))),
+                replace(self, drop_faulty=not self.drop_faulty),
+                replace(self, sections=NAMES if len(self.sections) == 1 else NAMES[:1]),
+                replace(self, index="one" if self.index == "per_section" else "per_section"),
+            )
+        )
+
+    def sitemap(self, store: StoreConfig, source: Callable[[str], SourceConfig]) -> Sitemap:
+        """The sitemap that it makes; ``source`` gives that of a section."""
+        sections = [
+            Section(name, source(name), path=f"{name}/" if self.folders else "") for name in self.sections
+        ]  # fmt: skip
+        return Sitemap(
+            store, sections, shards=ShardPolicy(max_urls=self.max_urls), guards=self.guards,
+            index=self.index, retired=tuple(name for name in NAMES if name not in self.sections),  # type: ignore[arg-type]
+            grace=GRACE, history=self.history, change_detection=self.detection,  # type: ignore[arg-type]
+            rules={"priority": "drop_row"} if self.drop_faulty else {},
+            recent=timedelta(days=3) if self.recent else None,
+            feeds=("atom",) if self.feed else (), stylesheet=self.stylesheet,
+        )  # fmt: skip

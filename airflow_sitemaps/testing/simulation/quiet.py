@@ -1,0 +1,156 @@
+"""When all is quiet: a run heals everything, the next has nothing to do, and the sitemap equals a rebuild (I5)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from airflow_sitemaps.pipeline import build
+from airflow_sitemaps.pipeline.parallel import inline
+from airflow_sitemaps.pipeline.state import MANIFEST, RUNS
+from airflow_sitemaps.shards import codec
+from airflow_sitemaps.stores.memory import MemoryStore
+from airflow_sitemaps.testing.clock import FakeClock
+from airflow_sitemaps.testing.crawler import crawl
+from airflow_sitemaps.testing.simulation.dagfile import GRACE
+from airflow_sitemaps.testing.simulation.warehouse import BASE
+from airflow_sitemaps.testing.simulation.witness import BrokenInvariantError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from airflow_sitemaps.pipeline.report import Report
+    from airflow_sitemaps.shards.manifest import Manifest
+    from airflow_sitemaps.testing.simulation.world import World
+
+EVERYTHING: Final = ("shrink", "growth", "empty", "dropped", "vanished")
+SLICES: Final = 3
+"""Runs within which a watermark surveys every range, in simulations; 24 else."""
+
+PATIENCE: Final = 40
+"""Quiet runs after which a watermark must have found everything: its slices move when ranges are cut or joined."""
+
+
+@dataclass(slots=True)
+class Quiet:
+    """The end of a history. ``watch`` is called where the store was changed between turns."""
+
+    world: World
+    watch: Callable[[], None]
+
+    def settle(self) -> None:
+        """Raise BrokenInvariantError where the end is not as it must be."""
+        world = self.world
+        world.weather.calm = True
+        # Set right again: what was rendered as past is not rendered again because a clock was set back.
+        world.clock.advance(world.latest - world.clock.now())
+        late = world.random.random() < 0.3  # what is on its way arrives when its run was swept, days later
+        if not late:
+            self._land()
+        for name in world.dagfile.sections:
+            world.tables[name].make_publishable()
+        world.stage.tell("quiet")
+        if world.dagfile.detection == "watermark":
+            self._found_by_watermark()
+        self._heal()
+        self._equal()
+        if late or world.random.random() < 0.2:
+            for _ in range(2):
+                world.clock.advance(GRACE * 2)
+                self._heal()
+                self._land()
+            self._swept()
+
+    def _land(self) -> None:
+        while self.world.faults.on_the_way:
+            self.world.land()
+            self.watch()
+
+    def _found_by_watermark(self) -> None:
+        """What came with a lastmod is found by the next run, all else within some runs."""
+        self._build(EVERYTHING)
+        self.world.witness.tampered = False
+        locs = [self.world.tables[name].arrive() for name in self.world.dagfile.sections]
+        self._build(EVERYTHING)
+        published = self.world.witness.locs()
+        missed = [loc for loc in locs if loc not in published]
+        if missed:
+            raise BrokenInvariantError("I5", f"{missed} came with a lastmod of now, and the next run did not see it")
+        quiet = 0
+        for _ in range(PATIENCE):
+            quiet = quiet + 1 if self._build(EVERYTHING).result == "unchanged" else 0
+            if quiet == SLICES:
+                return
+        raise BrokenInvariantError("progress", f"after {PATIENCE} quiet runs a watermark still finds changes")
+
+    def _heal(self) -> None:
+        world = self.world
+        before = world.witness.manifest
+        report = self._build(EVERYTHING)
+        world.stage.tell(f"a quiet run: {report.result}, generation {report.generation}")
+        after = world.witness.manifest
+        if before is not None and after is not None and after is not before:
+            self._steady(before, after)
+        world.witness.tampered = False
+        world.witness.crawl()
+        if world.random.random() < 0.6:
+            return
+        again = self._build(())
+        if again.result != "unchanged":
+            raise BrokenInvariantError("I5", f"nothing changed, and a run published generation {again.generation}")
+
+    def _build(self, allow: tuple[str, ...]) -> Report:
+        """A run that nothing disturbs, and that must succeed."""
+        world = self.world
+        healer = world.stage.add("healer", lambda: build(world.sitemap(), clock=world.clock, allow=allow))
+        world.stage.play()
+        if healer.error is not None:
+            raise BrokenInvariantError(
+                "progress", f"when all was quiet, a run failed: {healer.error!r}"
+            ) from healer.error
+        report: Report = healer.result
+        return report
+
+    def _steady(self, before: Manifest, after: Manifest) -> None:
+        if not self.world.foreign:
+            self.world.witness.steady(before, after)
+
+    def _equal(self) -> None:
+        """Equal to a rebuild from nothing, elsewhere."""
+        other = MemoryStore(base_url=BASE)
+        with inline():
+            build(self.world.sitemap(other), clock=FakeClock(self.world.clock.now()), allow=EVERYTHING)
+        here, there = _entries(self.world.store), _entries(other)
+        if here != there:
+            lost = sorted(there.keys() - here.keys())[:3]
+            alien = sorted(here.keys() - there.keys())[:3]
+            other_fields = [key for key in here if key in there and here[key] != there[key]][:3]
+            raise BrokenInvariantError(
+                "I5", f"not equal to a rebuild: lost {lost}, too much {alien}, otherwise {other_fields}"
+            )
+
+    def _swept(self) -> None:
+        """Nothing is left in the public area but what is listed, in the runs' folders but what is needed."""
+        world = self.world
+        manifest = world.witness.manifest
+        assert manifest is not None
+        known = {file.name for file in manifest.files()} | {index.name for index in manifest.indexes}
+        known |= {item.key for item in manifest.departed}
+        left = sorted(world.store.public.objects.keys() - known)
+        if left and not world.foreign and not world.weather.struck:
+            raise BrokenInvariantError("sweep", f"{left[:3]} are in the public area, and nothing names them")
+        needed = manifest.bodies() | {item.key for item in manifest.departed}
+        kept = {note.run for note in manifest.history}
+        runs = (key.split("/") for key in world.store.state.objects if key.startswith(RUNS) and key not in needed)
+        over = f"{world.clock.now() - GRACE * 1.5:%Y%m%dT%H%M%SZ}"
+        left = ["/".join(parts) for parts in runs if parts[1] not in kept and parts[1] < over]
+        if left:
+            raise BrokenInvariantError("sweep", f"{left[:3]} are in the state area, and nothing names them")
+
+
+def _entries(store: MemoryStore) -> dict[str, Any]:
+    manifest = codec.decode_manifest(store.state.objects[MANIFEST].body)
+    entries: dict[str, Any] = {}
+    for index in manifest.indexes:
+        entries |= crawl(store.open(), index.name).entries()
+    return entries

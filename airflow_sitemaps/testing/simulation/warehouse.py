@@ -1,0 +1,154 @@
+"""A source that moves: tables of rows that are inserted, changed, moved, truncated and loaded again."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from datetime import datetime
+    from random import Random
+
+BASE: Final = "https://www.example.com/"
+KEYS: Final = 400
+
+
+@dataclass(slots=True)
+class Table:
+    """Rows of one section; some lastmods are ``now``. ``moved`` collects the locs of rows whose key changed."""
+
+    name: str
+    random: Random
+    now: Callable[[], datetime]
+    rows: list[dict[str, Any]] = field(default_factory=list)
+    moved: set[str] = field(default_factory=set)
+    loading: bool = False
+    _number: int = 0
+
+    def fill(self, number: int) -> None:
+        """Insert rows at keys in steps, so that there is room between them."""
+        for place in range(number):
+            self.rows.append(self._row(20 + place * 10))
+
+    def change(self) -> str:
+        """One random change; what it was."""
+        if self.loading:
+            return "is loading"
+        kinds = [
+            self._insert,
+            self._append,
+            self._update,
+            self._silent,
+            self._delete,
+            self._move,
+            self._several,
+            self.flip,
+        ]
+        return self.random.choices(kinds, (4, 3, 4, 2, 4, 1, 1, 2))[0]()
+
+    def reload(self, pause: Callable[[str], None]) -> None:
+        """Truncate, and load again in steps."""
+        if self.loading:
+            return
+        self.loading = True
+        kept = list(self.rows)
+        self.rows.clear()
+        pause(f"{self.name}: truncated")
+        size = self.random.choice((2, 5, 11))
+        for start in range(0, len(kept), size):
+            self.rows.extend(kept[start : start + size])
+            pause(f"{self.name}: {min(start + size, len(kept))} of {len(kept)} rows are loaded again")
+        self.loading = False
+
+    def make_publishable(self) -> None:
+        """Insert a row that every rule lets pass, where there is none."""
+        if not any(row["id"] is not None and row["priority"] not in (7, 9) for row in self.rows):
+            self.fill(1)
+            self.rows[-1]["priority"] = None
+
+    def arrive(self) -> str:
+        """Insert a valid row with a lastmod of now; its loc."""
+        row = {**self._row(self._key()), "lastmod": self._moment(), "priority": None}
+        self.rows.append(row)
+        return str(row["loc"])
+
+    def _row(self, key: int | None) -> dict[str, Any]:
+        self._number += 1
+        return {
+            "id": key,
+            "loc": f"{BASE}{self.name}/{self._number}",
+            "lastmod": self._lastmod(),
+            "changefreq": self.random.choice(("daily", None)),
+            "priority": self.random.choice((0.5, 0.8, 7, None)),
+        }
+
+    def _lastmod(self) -> str | None:
+        day = self.random.randint(1, 28)
+        return self.random.choice(
+            (f"2026-01-{day:02d}", f"2025-11-{day:02d}T08:00:00Z", "2026-01-16T09:00:00Z", self._moment(), None)
+        )
+
+    def _moment(self) -> str:
+        return f"{self.now():%Y-%m-%dT%H:%M:%SZ}"
+
+    def _one(self) -> dict[str, Any]:
+        return self.random.choice(self.rows)
+
+    def _key(self) -> int:
+        return self.random.randint(1, KEYS)
+
+    def _insert(self) -> str:
+        row = self._row(self._key())
+        self.rows.append(row)
+        return f"{self.name}: insert {row['id']} {row['loc']}"
+
+    def _append(self) -> str:
+        top = max((row["id"] for row in self.rows if row["id"] is not None), default=0)
+        number = self.random.randint(1, 4)
+        self.rows.extend(self._row(top + 1 + n) for n in range(number))
+        return f"{self.name}: append {number} after {top}"
+
+    def _update(self) -> str:
+        if not self.rows:
+            return self._insert()
+        row = self._one()
+        row["lastmod"] = self._lastmod()
+        return f"{self.name}: update {row['loc']} lastmod {row['lastmod']}"
+
+    def _silent(self) -> str:
+        if not self.rows:
+            return self._insert()
+        row = self._one()
+        row["priority"] = self.random.choice((0.1, 0.5, 0.8, 9, None))
+        return f"{self.name}: silent update {row['loc']} priority {row['priority']}"
+
+    def _delete(self) -> str:
+        if len(self.rows) < 4:
+            return self._insert()
+        start = self.random.randrange(len(self.rows))
+        number = self.random.choice((1, 1, 2, 5))
+        gone = sorted(self.rows, key=lambda row: row["id"] or 0)[start : start + number]
+        self.rows[:] = [row for row in self.rows if row not in gone] or self.rows[:1]
+        return f"{self.name}: delete {len(gone)} from {gone[0]['id']}"
+
+    def _move(self) -> str:
+        if not self.rows:
+            return self._insert()
+        row = self._one()
+        self.moved.add(row["loc"])
+        row["id"] = self.random.choice((None, self._key(), self._key(), self._key()))
+        return f"{self.name}: move {row['loc']} to key {row['id']}"
+
+    def flip(self) -> str:
+        """A value goes back to what it was, as a content that returns."""
+        if not self.rows:
+            return "is loading"
+        row = self.rows[self.random.randrange(min(3, len(self.rows)))]
+        row["priority"] = 0.1 if row["priority"] == 0.8 else 0.8
+        return f"{self.name}: flip {row['loc']} to {row['priority']}"
+
+    def _several(self) -> str:
+        for row in self.rows:
+            row["changefreq"] = "weekly"
+        return f"{self.name}: all rows are stamped"

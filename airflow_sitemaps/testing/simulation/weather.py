@@ -1,0 +1,99 @@
+"""Which operations go wrong, by a seed: the weather that a history is played in."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from airflow_sitemaps.errors import SourceError
+from airflow_sitemaps.testing.faults import Call, Fault, Faults, SimulatedCrash
+
+if TYPE_CHECKING:
+    from random import Random
+
+    from airflow_sitemaps.testing.simulation.actors import Stage
+
+PUT_FAULTS: Final = (
+    Fault.LOST_ANSWER, Fault.LOST_ANSWER, Fault.LATE, Fault.LATE, Fault.LOST_REQUEST, Fault.CONFLICT,
+    Fault.UNAVAILABLE, Fault.REFUSED_AFTER,
+)  # fmt: skip
+DELETE_FAULTS: Final = (Fault.LOST_ANSWER, Fault.LATE, Fault.UNAVAILABLE)
+CRASHES: Final = ("before", "after", "late")
+
+
+@dataclass(slots=True)
+class Weather:
+    """Decides for every operation of the store and of the source; counts what it did in ``struck``.
+
+    ``faults``, ``crashes`` and ``stalls`` are parts of all operations (0 to 1). ``calm`` ends all of it.
+    """
+
+    random: Random
+    stage: Stage
+    faults: float = 0.0
+    crashes: float = 0.0
+    stalls: float = 0.0
+    calm: bool = False
+    struck: Counter[str] = field(default_factory=Counter)
+    operations: int = 0
+
+    def over(self) -> Faults:
+        """The faults of a store in this weather; every call is a turn of the stage."""
+        return Faults(chooser=self._choose, before=self._before, after=self._after)
+
+    def source(self, operation: str) -> None:
+        """Called before each operation of a source."""
+        self.stage.pause(f"source {operation}")
+        actor = self.stage.current
+        if self.calm or actor is None:
+            return
+        self.operations += 1
+        drawn = self.random.random()
+        if drawn < self.crashes:
+            self.struck["crash in the source"] += 1
+            actor.dead = True
+            raise SimulatedCrash(operation)
+        if drawn < self.crashes + self.faults / 4:
+            self.struck["source failed"] += 1
+            raise SourceError(f"injected: {operation} failed")
+
+    def _choose(self, call: Call) -> Fault | None:
+        actor = self.stage.current
+        if self.calm or actor is None or actor.dead:
+            return None
+        self.operations += 1
+        if self.random.random() < self.crashes:
+            how = self.random.choice(CRASHES)
+            self.struck[f"crash {how} {call.verb}"] += 1
+            if how == "before":
+                return Fault.CRASH_BEFORE
+            if how == "after" or call.verb not in ("put", "delete"):
+                return Fault.CRASH_AFTER
+            actor.doomed = True
+            return Fault.LATE
+        if self.random.random() >= self.faults:
+            return None
+        kinds = {"put": PUT_FAULTS, "delete": DELETE_FAULTS}.get(call.verb, (Fault.UNAVAILABLE,))
+        fault = self.random.choice(kinds)
+        self.struck[f"{call.verb}: {fault.value}"] += 1
+        return fault
+
+    def _before(self, call: Call) -> None:
+        if not self.calm and self.stage.current is not None and self.random.random() < self.stalls:
+            self.struck["stall"] += 1
+            self.stage.stall(self.random.randint(20, 300))
+        self.stage.pause()
+        self.stage.tell(f"{call.verb} {call.area} {call.key}" + (f" {_mode(call)}" if call.mode is not None else ""))
+
+    def _after(self, call: Call) -> None:
+        actor = self.stage.current
+        if actor is None:
+            return
+        if actor.doomed:
+            actor.dead = True
+            raise SimulatedCrash(call.key)
+
+
+def _mode(call: Call) -> str:
+    return str(call.mode).replace("etag=", "")

@@ -1,0 +1,318 @@
+"""What must hold at every moment, looked at from outside: the invariants of publishing."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from airflow_sitemaps.pipeline.state import MANIFEST, plan_key
+from airflow_sitemaps.protocol import gzip
+from airflow_sitemaps.protocol.reading import read
+from airflow_sitemaps.shards import codec
+from airflow_sitemaps.shards.key import is_partition
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Mapping
+
+    from airflow_sitemaps.shards.guards import Guards
+    from airflow_sitemaps.shards.manifest import Manifest, PublicFile, SectionState
+    from airflow_sitemaps.shards.plan import SectionPlan
+    from airflow_sitemaps.stores.memory import MemoryStore
+
+GENERATION = re.compile(rb"<!-- ?generation (\d+)")
+MAX_BYTE_SIZE = 1 << 22
+
+
+class BrokenInvariantError(AssertionError):
+    """Something was seen that must never be. ``invariant`` names it (I1 … I6, names, steady, sweep, progress),
+    ``lines`` are the trace that led there."""
+
+    def __init__(self, invariant: str, text: str) -> None:
+        super().__init__(f"{invariant}: {text}")
+        self.invariant = invariant
+        self.lines: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """A public file or a body, read: the sha256 of what is in it, and the locs that it lists."""
+
+    sha256: str
+    kind: str
+    locs: tuple[str, ...]
+    generation: int = 0
+
+
+@dataclass(slots=True)
+class Witness:
+    """Follows a memory store call by call and judges what a crawler would see after each.
+
+    ``moved``: locs whose key was changed (they may be missing while two files are promoted). ``guards`` are those that
+    every commit must keep to, None where none are set. ``tampered``: a foreign hand was in the public area, so that
+    only the last word counts.
+    """
+
+    store: MemoryStore
+    grace_s: float
+    guards: Guards | None = None
+    moved: set[str] = field(default_factory=set)
+    tampered: bool = False
+    allowed: set[str] = field(default_factory=set)
+    manifest: Manifest | None = None
+    promoted: Manifest | None = None
+    generations: dict[int, Manifest] = field(default_factory=dict)
+    crawls: int = 0
+    checked: int = 0
+    _reported: BrokenInvariantError | None = None
+    _seen: int = 0
+    _contents: dict[bytes, Content] = field(default_factory=dict)
+    _gone: set[str] = field(default_factory=set)
+    _committed: set[tuple[str, str]] = field(default_factory=set)
+    _index_generation: dict[str, int] = field(default_factory=dict)
+    _locs: dict[int, Counter[str]] = field(default_factory=dict)
+
+    def report(self, broken: BrokenInvariantError) -> None:
+        """Raise this at the next look: what an actor saw."""
+        self._reported = self._reported or broken
+
+    def look(self) -> None:
+        """Judge what has changed since the last look. Raises BrokenInvariantError."""
+        if self._reported is not None:
+            raise self._reported
+        changed = False
+        log = self.store.log
+        while self._seen < len(log):
+            call = log[self._seen]
+            self._seen += 1
+            if call.verb == "put" and not call.refused:
+                changed |= self._put(call.area, call.key)
+            elif call.verb == "delete" and not call.refused:
+                changed |= self._deleted(call.area, call.key)
+        if changed and not self.tampered:
+            self.crawl()
+
+    def crawl(self) -> None:
+        """Read the index and all it lists, and compare with what was committed (I1, I2, I6)."""
+        self.crawls += 1
+        found: Counter[str] = Counter()
+        for name in self.listed():
+            content = self.content(name)
+            if content is None:
+                raise BrokenInvariantError("I1", f"{name} is listed and not there")
+            if content.kind != "urlset" or not content.locs:
+                raise BrokenInvariantError("I1", f"{name} is listed and is {content.kind} of {len(content.locs)} URLs")
+            if name.startswith("recent"):
+                continue
+            found.update(content.locs)
+        self._compare(found)
+
+    def listed(self) -> list[str]:
+        """Public names that the indexes list (those that robots.txt names), in order."""
+        names: list[str] = []
+        told = self.promoted or self.manifest
+        for index in told.indexes if told is not None else ():
+            content = self.content(index.name)
+            if content is None:
+                if self.promoted is not None:
+                    raise BrokenInvariantError("I1", f"the index {index.name} is gone")
+                continue
+            names += [loc.removeprefix(self.store.base_url) for loc in content.locs]
+        return names
+
+    def locs(self) -> set[str]:
+        """Every URL in a listed file."""
+        found = [self.content(name) for name in self.listed()]
+        return {loc for content in found if content is not None for loc in content.locs}
+
+    def content(self, name: str) -> Content | None:
+        """A public file, read; None where it is not there. Raises BrokenInvariantError where it is damaged."""
+        found = self.store.public.objects.get(name)
+        return None if found is None else self._read(name, found.body)
+
+    def locs_of(self, manifest: Manifest) -> Counter[str]:
+        """How often each loc stands in the shards of a manifest."""
+        locs = self._locs.get(manifest.generation)
+        if locs is None:
+            locs = Counter()
+            for section in manifest.sections.values():
+                for file in section.files():
+                    locs.update(self._body(file).locs)
+            self._locs[manifest.generation] = locs
+        return locs
+
+    # ------------------------------------------------------------ calls
+
+    def _put(self, area: str, key: str) -> bool:
+        if area == "state":
+            return self._manifest_put() if key == MANIFEST else False
+        if self.tampered:
+            return True
+        content = self.content(key)
+        assert content is not None
+        if (key, content.sha256) not in self._committed:
+            raise BrokenInvariantError("I6", f"{key} became public with a content that no generation committed")
+        if content.kind == "sitemapindex":
+            newest = self._index_generation.get(key, 0)
+            if content.generation < newest:
+                raise BrokenInvariantError("I3", f"{key} of generation {newest} was replaced by {content.generation}'s")
+            self._index_generation[key] = content.generation
+        return True
+
+    def _deleted(self, area: str, key: str) -> bool:
+        if area == "public":
+            return True
+        for note in self.manifest.history if self.manifest is not None else ():
+            if key in self.generations[note.generation].bodies():
+                raise BrokenInvariantError("sweep", f"{key} was deleted; generation {note.generation} is kept")
+        return False
+
+    def _manifest_put(self) -> bool:
+        old = self.manifest
+        new = codec.decode_manifest(self.store.state.objects[MANIFEST].body)
+        if old is None or new.generation != old.generation:
+            self._commit(old, new)
+        elif new.run != old.run:
+            raise BrokenInvariantError("I3", f"generation {new.generation} of {old.run} became {new.run}'s")
+        self.manifest = new
+        if new.promoted:
+            self.promoted = new
+        return True
+
+    def _commit(self, old: Manifest | None, new: Manifest) -> None:
+        before = old.generation if old is not None else 0
+        if new.generation != before + 1:
+            raise BrokenInvariantError("I3", f"generation {before} was followed by {new.generation}")
+        for file in new.files():
+            if file.name in self._gone and file not in new.extras:
+                raise BrokenInvariantError("names", f"{file.name} was used before and is used again")
+            self._committed.add((file.name, self._body(file).sha256))
+        for index in new.indexes:
+            self._committed.add((index.name, index.xml_sha256))
+        for section in new.sections.values():
+            if not is_partition([shard.range for shard in section.shards]):
+                raise BrokenInvariantError("I5", f"the ranges of {section.name} are no partition")
+        if old is not None:
+            extras = {file.name for file in old.extras}
+            self._gone |= {f.name for f in old.files() if f.name not in extras} - {f.name for f in new.files()}
+        self.generations[new.generation] = new
+        self._guarded(old, new)
+
+    def _guarded(self, old: Manifest | None, new: Manifest) -> None:
+        """What the guards promise of a commit, and that no fragment of a range was taken for the whole (I6)."""
+        stored = self.store.state.objects.get(plan_key(new.run))
+        if self.guards is None or stored is None:
+            return
+        plan = codec.decode_plan(stored.body)
+        for name, section_plan in plan.sections.items():
+            now = new.sections[name]
+            was = old.sections.get(name) if old is not None else None
+            judged = "shrink" not in plan.allow and was is not None and was.urls >= self.guards.min_rows
+            if judged and was is not None and now.urls < was.urls * (1 - self.guards.max_shrink):
+                raise BrokenInvariantError("I6", f"{name} shrank from {was.urls} to {now.urls} URLs")
+            for planned, rows in _rows_by_target(section_plan, now):
+                if rows < planned * (1 - self.guards.max_shrink) - 1:
+                    raise BrokenInvariantError("I6", f"{name}: {rows} rows were read where {planned} were planned")
+
+    def _compare(self, found: Counter[str]) -> None:
+        """I2 and I6: found against the last promoted generation and the one on its way."""
+        current, settled = self.manifest, self.promoted
+        if current is None:
+            if not found:
+                return
+            raise BrokenInvariantError("I6", "something is listed and nothing was committed")
+        if current is settled:
+            wanted = self.locs_of(current)
+            if found != wanted:
+                raise BrokenInvariantError("I2", _difference(found, wanted))
+            self.checked += sum(wanted.values())
+            return
+        after = self.locs_of(current)
+        before = self.locs_of(settled) if settled is not None else Counter[str]()
+        lost = [loc for loc in before if loc in after and loc not in found and loc not in self.moved]
+        if lost:
+            raise BrokenInvariantError("I2", f"while promoting: {lost[:3]} is in both generations and in no file")
+        alien = [loc for loc in found if loc not in after and loc not in before]
+        if alien:
+            raise BrokenInvariantError("I6", f"while promoting: {alien[:3]} is in neither generation")
+        self.checked += len(found)
+
+    def steady(self, old: Manifest, new: Manifest) -> None:
+        """A shard that holds the same entries keeps its name, bytes and lastmod.
+
+        Not where their keys moved: then another shard may come to hold just what one held before; and not where
+        their section got another address.
+        """
+        known = {file.xml_sha256: file for file in _shards(old)}
+        stayed = [s for s in new.sections.values() if s.name in old.sections and s.path == old.sections[s.name].path]
+        for file in (file for section in stayed for file in section.files()):
+            before = known.get(file.xml_sha256)
+            if before is None or any(loc in self.moved for loc in self._body(file).locs):
+                continue
+            if (before.name, before.body, before.variant, before.modified_at) != (
+                file.name, file.body, file.variant, file.modified_at,
+            ):  # fmt: skip
+                raise BrokenInvariantError("steady", f"{before.name} holds what it held, and is now {file}")
+
+    # ------------------------------------------------------------ reading
+
+    def _body(self, file: PublicFile) -> Content:
+        found = self.store.state.objects.get(file.body)
+        if found is None:
+            raise BrokenInvariantError("I1", f"the body {file.body} of {file.name} was committed and is not there")
+        content = self._read(file.name, found.body)
+        if content.sha256 != file.xml_sha256:
+            raise BrokenInvariantError("I1", f"the body {file.body} of {file.name} is not what the manifest says")
+        return content
+
+    def _read(self, name: str, body: bytes) -> Content:
+        content = self._contents.get(body)
+        if content is None:
+            try:
+                content = _parsed(name, body)
+            except Exception as error:
+                raise BrokenInvariantError("I1", f"{name} is damaged: {error}") from error
+            self._contents[body] = content
+        return content
+
+
+def _parsed(name: str, body: bytes) -> Content:
+    xml = gzip.decompress(body, max_byte_size=MAX_BYTE_SIZE) if name.endswith(".gz") else body
+    digest = hashlib.sha256(xml).hexdigest()
+    if name.endswith((".atom", ".rss")):
+        return Content(digest, "feed", ())
+    found = read(xml)
+    comment = GENERATION.search(xml)
+    generation = int(comment[1]) if comment is not None else 0
+    return Content(digest, found.kind, tuple(entry.loc for entry in found.entries), generation)
+
+
+def _shards(manifest: Manifest) -> Iterator[PublicFile]:
+    for section in manifest.sections.values():
+        yield from section.files()
+
+
+def _rows_by_target(plan: SectionPlan, state: SectionState) -> Iterator[tuple[int, int]]:
+    """For each written target: rows surveyed, rows that were read for the shards of its range."""
+    shards = iter(state.shards)
+    for target in plan.targets:
+        rows = 0
+        for shard in shards:
+            rows += shard.digest.rows
+            if shard.range.upper == target.range.upper:
+                break
+        if target.action.writes:
+            yield target.digest.rows, rows
+
+
+def _difference(found: Mapping[str, int], wanted: Mapping[str, int]) -> str:
+    lost = _sample(loc for loc in wanted if loc not in found)
+    alien = _sample(loc for loc in found if loc not in wanted)
+    twice = _sample(loc for loc in wanted if found.get(loc, 0) > wanted[loc])
+    return f"a promoted generation is not what is listed: lost {lost}, not committed {alien}, too often {twice}"
+
+
+def _sample(locs: Iterator[str]) -> Collection[str]:
+    return sorted(locs)[:3]
