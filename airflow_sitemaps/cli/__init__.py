@@ -1,0 +1,5 @@
+"""The shell: ``airflow-sitemaps build | plan | status | verify | rollback | adopt | demo``."""
+
+from __future__ import annotations
+
+from airflow_sitemaps.cli.main import main as main

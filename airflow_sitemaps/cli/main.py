@@ -1,0 +1,72 @@
+"""The way in: parse, run one command, answer once, exit with 0, 1 or 2."""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+from contextlib import nullcontext
+from typing import TYPE_CHECKING, Any, Final, TextIO
+
+from airflow_sitemaps.cli.arguments import parser
+from airflow_sitemaps.cli.streams import answer_stream, log_lines
+from airflow_sitemaps.errors import GuardError, SitemapError
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Sequence
+
+DONE: Final = 0
+FAILED: Final = 1
+WRONG_USE: Final = 2
+INTERRUPTED: Final = 130
+
+log = logging.getLogger(__name__)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line; returns the exit status. argparse itself exits with 2 on wrong use."""
+    arguments = parser().parse_args(argv)
+    wants_json = bool(getattr(arguments, "json", False))
+    # The demonstration tells its story as it goes; every other command answers once, and only that is standard output.
+    stream = nullcontext(sys.stdout) if arguments.command == "demo" else answer_stream()
+    with stream as out, log_lines(verbose=bool(getattr(arguments, "verbose", False))):
+        try:
+            return _run(arguments, out, wants_json=wants_json)
+        except KeyboardInterrupt:
+            print("interrupted; what is published stays whole", file=sys.stderr)
+            return INTERRUPTED
+        except Exception as error:
+            return _failed(error, out, wants_json=wants_json)
+
+
+def _run(arguments: argparse.Namespace, out: TextIO, *, wants_json: bool) -> int:
+    from airflow_sitemaps.cli.commands import COMMANDS
+
+    answer = COMMANDS[arguments.command](arguments)
+    if wants_json:
+        _print_json(answer.document, out)
+    else:
+        for line in answer.lines:
+            print(line, file=out)
+    return DONE if answer.well else FAILED
+
+
+def _failed(error: Exception, out: TextIO, *, wants_json: bool) -> int:
+    from airflow_sitemaps.cli.target import TargetError
+
+    if wants_json:
+        refusals = [str(refusal) for refusal in error.refusals] if isinstance(error, GuardError) else []
+        document = {"type": type(error).__name__, "message": str(error), "refusals": refusals}
+        _print_json({"error": document}, out)
+    if isinstance(error, SitemapError):
+        print(f"{type(error).__name__}: {error}", file=sys.stderr)
+    else:
+        log.error("This was not foreseen: %s", error, exc_info=error)
+    return WRONG_USE if isinstance(error, TargetError) else FAILED
+
+
+def _print_json(document: Any, out: TextIO) -> None:
+    json.dump(document, out, ensure_ascii=False, indent=2, default=str)
+    out.write("\n")
+    out.flush()

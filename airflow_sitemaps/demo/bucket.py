@@ -1,0 +1,106 @@
+"""An S3 server inside this process, and what lies in its bucket."""
+
+from __future__ import annotations
+
+import logging
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+BUCKET: Final = "places-web"
+REGION: Final = "us-east-1"
+USER: Final = "demo-user"
+PASSWORD: Final = "demo-password"  # noqa: S105 - the in-process server takes any
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """One object as listed: etag, time of its last change, bytes."""
+
+    etag: str
+    modified: str
+    byte_size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """Files of a folder between two looks; bytes of the new and changed ones."""
+
+    untouched: int
+    changed: int
+    new: int
+    gone: int
+    byte_size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Bucket:
+    """A bucket of the server at ``endpoint``."""
+
+    endpoint: str
+    client: Any
+
+    def look(self, prefix: str) -> dict[str, Seen]:
+        """Every object under a prefix, by its name below it."""
+        pages = self.client.get_paginator("list_objects_v2").paginate(Bucket=BUCKET, Prefix=prefix)
+        return {
+            found["Key"][len(prefix) :]: Seen(found["ETag"], found["LastModified"].isoformat(), found["Size"])
+            for page in pages
+            for found in page.get("Contents", ())
+        }
+
+    def download(self, prefix: str, folder: Path) -> int:
+        """Copy every object under a prefix to a folder; returns their bytes."""
+        total = 0
+        for name in self.look(prefix):
+            body = self.client.get_object(Bucket=BUCKET, Key=prefix + name)["Body"].read()
+            path = folder / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(body)
+            total += len(body)
+        return total
+
+
+def difference(before: Mapping[str, Seen], after: Mapping[str, Seen]) -> Difference:
+    """What happened to files between two looks, by etag and time."""
+    both = before.keys() & after.keys()
+    changed = {name for name in both if before[name] != after[name]}
+    new = after.keys() - before.keys()
+    return Difference(
+        untouched=len(both) - len(changed),
+        changed=len(changed),
+        new=len(new),
+        gone=len(before.keys() - after.keys()),
+        byte_size=sum(after[name].byte_size for name in changed | new),
+    )
+
+
+@contextmanager
+def serve() -> Iterator[Bucket]:
+    """Start moto's server on a free port, make the bucket, and stop it at the end."""
+    import boto3
+    from botocore.config import Config
+    from moto.server import ThreadedMotoServer
+
+    logging.getLogger("werkzeug").setLevel(logging.ERROR)  # else it prints every request
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    try:
+        host, port = server.get_host_and_port()
+        endpoint = f"http://{host}:{port}"
+        client = boto3.client(
+            "s3",
+            endpoint_url=endpoint,
+            region_name=REGION,
+            aws_access_key_id=USER,
+            aws_secret_access_key=PASSWORD,
+            config=Config(s3={"addressing_style": "path"}),
+        )
+        client.create_bucket(Bucket=BUCKET)
+        yield Bucket(endpoint, client)
+    finally:
+        server.stop()

@@ -1,0 +1,96 @@
+"""An Airflow of its own: its home, metadata database and connections, and a DAG run in it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from airflow_sitemaps.demo.bucket import PASSWORD, REGION, USER
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+class DemoError(RuntimeError):
+    """A part of the demonstration failed; the message says where its log lies."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DagRun:
+    """What came of a run of a DAG. ``seconds``: wall time with Airflow's start; ``extra``: of its asset event."""
+
+    state: str
+    seconds: float
+    tasks: Mapping[str, str]
+    extra: Mapping[str, Any]
+    log: Path
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Home:
+    """An AIRFLOW_HOME below ``work``, with the connections ``places`` and ``aws_default`` in its environment."""
+
+    work: Path
+    dags: Path
+    warehouse_url: str
+    endpoint: str
+    settings: Mapping[str, str]
+
+    def environment(self) -> dict[str, str]:
+        """The environment of Airflow's processes; nothing of an Airflow that this shell may know of gets in."""
+        home = self.work / "airflow"
+        inherited = {name: value for name, value in os.environ.items() if not name.startswith("AIRFLOW")}
+        return {
+            **inherited,
+            "AIRFLOW_HOME": str(home),
+            "AIRFLOW__CORE__DAGS_FOLDER": str(self.dags),
+            "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
+            "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{home / 'airflow.db'}",
+            "AIRFLOW__USAGE_DATA_COLLECTION__ENABLED": "False",
+            "AIRFLOW_CONN_PLACES": json.dumps(
+                {"conn_type": "generic", "extra": {"sqlalchemy_url": self.warehouse_url}}
+            ),
+            "AIRFLOW_CONN_AWS_DEFAULT": json.dumps(
+                {
+                    "conn_type": "aws",
+                    "login": USER,
+                    "password": PASSWORD,
+                    "extra": {"endpoint_url": self.endpoint, "region_name": REGION},
+                }
+            ),
+            **self.settings,
+        }
+
+    def run(self, file: str, dag_id: str, number: int) -> DagRun:
+        """Run a DAG in a process of its own, its log in a file.
+
+        Raises:
+            DemoError: the run did not succeed.
+        """
+        (self.work / "airflow").mkdir(parents=True, exist_ok=True)
+        log, result = self.work / f"run-{number}.log", self.work / f"run-{number}.json"
+        command = [sys.executable, "-m", "airflow_sitemaps.demo.dagrun", str(self.dags / file), dag_id, str(result)]
+        started = time.monotonic()
+        with log.open("wb") as stream:
+            done = subprocess.run(  # noqa: S603 - our own module
+                command, env=self.environment(), stdout=stream, stderr=subprocess.STDOUT, check=False
+            )
+        seconds = time.monotonic() - started
+        if done.returncode != 0 or not result.is_file():
+            raise DemoError(f"run {number} of the DAG {dag_id!r} failed (status {done.returncode}); its log is {log}")
+        found = json.loads(result.read_text())
+        if found["state"] != "success":
+            raise DemoError(f"run {number} of the DAG {dag_id!r} ended as {found['state']!r}; its log is {log}")
+        return DagRun(state=found["state"], seconds=seconds, tasks=found["tasks"], extra=found["extra"], log=log)
+
+
+def dags_folder() -> Path:
+    """The example DAGs: in an installed package beside this file, in a checkout at its root."""
+    packaged = Path(__file__).parent / "dags"
+    return packaged if packaged.is_dir() else Path(__file__).parents[2] / "dags"

@@ -1,0 +1,143 @@
+"""The demonstration's warehouse: filled, and changed as a day's work changes a table."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING, Any, Final
+
+from airflow_sitemaps.demo import places as world
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from sqlalchemy import Connection, Engine
+
+CHUNK: Final = 5_000
+"""Rows an INSERT statement is executed with at once."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Changes:
+    """Rows that were changed, by kind."""
+
+    inserted_in_the_middle: int
+    inserted_at_the_end: int
+    updated: int
+    deleted: int
+
+
+def load_connection(conn_id: str, *, limit: int | None = None) -> dict[str, Any]:
+    """Make and fill the tables behind an Airflow connection; returns the numbers of rows."""
+    from airflow_sitemaps.sources.connect import engine_of
+
+    engine = engine_of(conn_id)
+    try:
+        return load(engine, limit=limit)
+    finally:
+        engine.dispose()
+
+
+def load(engine: Engine, *, limit: int | None = None) -> dict[str, Any]:
+    """Make the tables ``places`` and ``countries`` anew and fill them; returns the numbers of rows."""
+    rows = {"places": world.places(limit), "countries": world.countries()}
+    with engine.begin() as connection:
+        for table in rows:
+            _create(connection, table)
+        for table, content in rows.items():
+            _insert(connection, table, content)
+    return {table: len(content) for table, content in rows.items()}
+
+
+def change(engine: Engine, *, now: datetime) -> Changes:
+    """A day's work on the places: some inserted between others, some at the end, some changed, some gone.
+
+    ``now``: what changed rows have as their time.
+    """
+    from sqlalchemy import text
+
+    with engine.connect() as connection:
+        ids = [row[0] for row in connection.execute(text("SELECT id FROM places ORDER BY id"))]
+    known, middle, last = set(ids), len(ids) // 2, ids[-1]
+    gap = [n for n in range(ids[middle], ids[middle] + 10_000) if n not in known][:40]
+    fresh = [_new_place(n, now) for n in gap]
+    appended = [_new_place(last + 1 + n, now) for n in range(600)]
+    tenth = len(ids) // 10
+    touched, gone = ids[tenth : tenth + 200], ids[8 * tenth : 8 * tenth + 50]
+    with engine.begin() as connection:
+        _insert(connection, "places", fresh + appended)
+        connection.execute(
+            text("UPDATE places SET population = population + 1, updated_at = :now WHERE id BETWEEN :low AND :high"),
+            {"now": _naive(now), "low": touched[0], "high": touched[-1]},
+        )
+        connection.execute(
+            text("DELETE FROM places WHERE id BETWEEN :low AND :high"), {"low": gone[0], "high": gone[-1]}
+        )
+    return Changes(
+        inserted_in_the_middle=len(fresh), inserted_at_the_end=len(appended), updated=len(touched), deleted=len(gone)
+    )
+
+
+def _create(connection: Connection, table: str) -> None:
+    from sqlalchemy import BigInteger, Column, DateTime, MetaData, String, Table
+
+    columns: dict[str, list[Column[Any]]] = {
+        "places": [
+            Column("id", BigInteger, primary_key=True, autoincrement=False),
+            Column("country", String(2), nullable=False),
+            Column("name", String(400), nullable=False),
+            Column("slug", String(400), nullable=False),
+            Column("native_name", String(400)),
+            Column("population", BigInteger, nullable=False),
+            Column("updated_at", DateTime, nullable=False),
+        ],
+        "countries": [
+            Column("code", String(2), primary_key=True),
+            Column("name", String(200), nullable=False),
+            Column("updated_at", DateTime, nullable=False),
+        ],
+    }
+    made = Table(table, MetaData(), *columns[table])
+    made.drop(connection, checkfirst=True)
+    made.create(connection)
+
+
+def _insert(connection: Connection, table: str, rows: list[dict[str, Any]]) -> None:
+    from sqlalchemy import column, insert
+    from sqlalchemy import table as named
+
+    if connection.dialect.name == "duckdb":
+        # Row by row DuckDB takes minutes; from Arrow it takes a moment.
+        raw = connection.connection.driver_connection
+        assert raw is not None
+        raw.register("fresh_rows", _arrow(rows))
+        connection.exec_driver_sql(f"INSERT INTO {table} BY NAME SELECT * FROM fresh_rows")
+        raw.unregister("fresh_rows")
+        return
+    statement = insert(named(table, *(column(name) for name in rows[0])))
+    values = [{**row, "updated_at": _naive(row["updated_at"])} for row in rows]
+    for start in range(0, len(values), CHUNK):
+        connection.execute(statement, values[start : start + CHUNK])
+
+
+def _arrow(rows: list[dict[str, Any]]) -> pa.Table:
+    import pyarrow as pa
+
+    return pa.Table.from_pylist([{**row, "updated_at": _naive(row["updated_at"])} for row in rows])
+
+
+def _naive(moment: datetime) -> datetime:
+    """UTC without its zone: what the tables' ``updated_at`` holds."""
+    return moment.astimezone(timezone.utc).replace(tzinfo=None, microsecond=0)
+
+
+def _new_place(number: int, now: datetime) -> dict[str, Any]:
+    name = f"Newtown {number}"
+    return {
+        "id": number,
+        "country": "us",
+        "name": name,
+        "slug": world.slug(name),
+        "native_name": None,
+        "population": 501,
+        "updated_at": now,
+    }

@@ -1,0 +1,1 @@
+"""Telling the world, and asking it: HTTP, IndexNow, Search Console, pings."""

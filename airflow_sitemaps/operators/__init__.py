@@ -1,0 +1,1 @@
+"""The thin Airflow layer: operators that open, call the pipeline, log, return."""

@@ -1,0 +1,1 @@
+"""The pages in the Airflow UI, and the API beneath them."""

@@ -1,0 +1,107 @@
+"""A whole sitemap as one group of tasks: plan, write mapped over batches, publish."""
+
+from __future__ import annotations
+
+import warnings
+from typing import TYPE_CHECKING, Any
+
+from airflow.sdk import DAG, Param, TaskGroup, XComArg
+
+from airflow_sitemaps.operators.plan import PLAN_KEY, SitemapPlanOperator
+from airflow_sitemaps.operators.publish import SitemapPublishOperator
+from airflow_sitemaps.operators.write import LABEL, SitemapWriteOperator
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from airflow_sitemaps.sitemap import Sitemap
+
+
+class ConcurrentRunsWarning(UserWarning):
+    """The DAG may run twice at once: safe, but the run that commits second fails."""
+
+
+class SitemapTaskGroup(TaskGroup):
+    """The tasks ``plan``, ``write`` (mapped over batches) and ``publish`` of a sitemap.
+
+    ``pool`` holds the tasks that query the warehouse (plan, write). ``batch_size``: full shards a mapped task, about.
+    ``plan_kwargs``, ``write_kwargs``, ``publish_kwargs`` are arguments of the operators: retries, queue,
+    ``max_active_tis_per_dagrun``, executor_config. Other arguments are those of Airflow's ``TaskGroup``.
+
+    Gives the DAG the params ``sections``, ``full``, ``rebuild``, ``dry_run`` and ``allow`` unless it has them.
+    """
+
+    def __init__(
+        self,
+        group_id: str,
+        sitemap: Sitemap,
+        *,
+        pool: str | None = None,
+        batch_size: int | None = None,
+        plan_kwargs: Mapping[str, Any] | None = None,
+        write_kwargs: Mapping[str, Any] | None = None,
+        publish_kwargs: Mapping[str, Any] | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(group_id=group_id, **{"tooltip": f"Publishes {sitemap.index_url}", **kwargs})
+        define_params(self.dag, sitemap)
+        _warn_of_concurrent_runs(self.dag, group_id)
+        querying = {} if pool is None else {"pool": pool}
+        with self:
+            self.plan = SitemapPlanOperator(
+                task_id="plan", sitemap=sitemap, batch_size=batch_size, **{**querying, **(plan_kwargs or {})}
+            )
+            self.write = SitemapWriteOperator.partial(
+                task_id="write", sitemap=sitemap, **{"map_index_template": LABEL, **querying, **(write_kwargs or {})}
+            ).expand(batch=self.plan.output)
+            self.publish = SitemapPublishOperator(
+                task_id="publish",
+                sitemap=sitemap,
+                plan=XComArg(self.plan, PLAN_KEY),
+                receipts=self.write.output,
+                **(publish_kwargs or {}),
+            )
+
+
+def define_params(dag: DAG, sitemap: Sitemap) -> None:
+    """Add a sitemap's run settings to the DAG's params; those that the DAG has stay as they are."""
+    names = [section.name for section in sitemap.sections]
+    if "sections" in dag.params:
+        examples = dag.params.get_param("sections").schema.get("examples")
+        if isinstance(examples, list):
+            examples.extend(name for name in names if name not in examples)
+    texts = {"type": "string"}
+    settings = {
+        "sections": Param(
+            [], type="array", items=texts, examples=names, title="Sections", description="Only these; none means all."
+        ),
+        "full": Param(
+            False, type="boolean", title="Full", description="Read and render every shard; equal bytes stay untouched."
+        ),
+        "rebuild": Param(
+            [], type="array", items=texts, title="Rebuild", description="Shards to write again, like products-00003."
+        ),
+        "dry_run": Param(
+            False, type="boolean", title="Dry run", description="Explain the plan in the log; write nothing."
+        ),
+        "allow": Param(
+            [],
+            type="array",
+            items=texts,
+            title="Allow",
+            description="Guards to let pass this once, like shrink:products; the refusal names them.",
+        ),
+    }
+    for name, param in settings.items():
+        if name not in dag.params:
+            dag.params[name] = param
+
+
+def _warn_of_concurrent_runs(dag: DAG, group_id: str) -> None:
+    if dag.max_active_runs != 1:
+        warnings.warn(
+            f"DAG {dag.dag_id!r} has max_active_runs={dag.max_active_runs}: two runs of SitemapTaskGroup({group_id!r}) "
+            "at once do no harm, but the one that commits second fails. Give the DAG max_active_runs=1",
+            ConcurrentRunsWarning,
+            stacklevel=3,
+        )
