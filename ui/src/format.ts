@@ -1,0 +1,106 @@
+/** Numbers with units and times in the user's zone. Pure but for the zone, which Airflow's page remembers. */
+
+const integers = new Intl.NumberFormat("en-GB");
+const compact = new Intl.NumberFormat("en-GB", { maximumFractionDigits: 1, notation: "compact" });
+
+export const count = (value: number): string => integers.format(value);
+
+export const short = (value: number): string => (Math.abs(value) < 10_000 ? count(value) : compact.format(value));
+
+/** `1 shard`, `2 shards`. */
+export const counted = (value: number, noun: string): string => `${count(value)} ${noun}${value === 1 ? "" : "s"}`;
+
+export const bytes = (value: number): string => {
+  const units = ["B", "KiB", "MiB", "GiB", "TiB"];
+  let size = value;
+  let unit = 0;
+  while (Math.abs(size) >= 1024 && unit < units.length - 1) {
+    size /= 1024;
+    unit += 1;
+  }
+  return `${unit === 0 || size >= 100 ? Math.round(size) : size.toFixed(1)} ${units[unit]}`;
+};
+
+export const percent = (part: number, whole: number): string => {
+  if (whole <= 0) return "0 %";
+  const share = (100 * part) / whole;
+  if (share === 0 || share === 100) return `${share} %`;
+  return share < 0.1 ? "< 0.1 %" : share > 99.9 ? "> 99.9 %" : `${share.toFixed(share < 10 ? 1 : 0)} %`;
+};
+
+/** A length of time in at most two units: `2 h 5 min`, `3.2 s`. */
+export const duration = (seconds: number): string => {
+  if (seconds < 10) return `${seconds.toFixed(seconds < 1 ? 2 : 1)} s`;
+  if (seconds < 60) return `${Math.round(seconds)} s`;
+  const minutes = Math.round(seconds / 60);
+  if (minutes < 60) {
+    const rest = Math.round(seconds) % 60;
+    return seconds < 600 && rest ? `${Math.floor(seconds / 60)} min ${rest} s` : `${minutes} min`;
+  }
+  const hours = Math.floor(minutes / 60);
+  if (hours < 48) return minutes % 60 ? `${hours} h ${minutes % 60} min` : `${hours} h`;
+  return `${Math.round(hours / 24)} days`;
+};
+
+/** How long ago: `3 hours ago`, `just now`. */
+export const ago = (iso: string, now: number): string => {
+  const seconds = (now - Date.parse(iso)) / 1000;
+  if (!Number.isFinite(seconds)) return "unknown";
+  if (seconds < 45) return "just now";
+  for (const [size, name] of [
+    [86_400, "day"],
+    [3_600, "hour"],
+    [60, "minute"],
+  ] as const) {
+    if (seconds >= size * 0.95) {
+      const number = Math.max(1, Math.round(seconds / size));
+      return `${count(number)} ${name}${number === 1 ? "" : "s"} ago`;
+    }
+  }
+  return "a minute ago";
+};
+
+/** The zone chosen in Airflow's menu, else the browser's. */
+export const zone = (): string | undefined => {
+  try {
+    const chosen = globalThis.localStorage?.getItem("timezone")?.replace(/^"|"$/gu, "");
+    if (!chosen || chosen === "local") return undefined;
+    new Intl.DateTimeFormat("en-GB", { timeZone: chosen });
+    return chosen;
+  } catch {
+    return undefined;
+  }
+};
+
+/** A moment with its zone: `20 Nov 2026, 11:06 UTC`. */
+export const when = (iso: string | number | null | undefined, timeZone = zone()): string => {
+  if (iso === null || iso === undefined || iso === "") return "–";
+  const moment = new Date(iso);
+  if (Number.isNaN(moment.getTime())) return "–";
+  return new Intl.DateTimeFormat("en-GB", {
+    day: "numeric",
+    hour: "2-digit",
+    minute: "2-digit",
+    month: "short",
+    timeZone,
+    timeZoneName: "short",
+    year: "numeric",
+  }).format(moment);
+};
+
+/** A moment without its year and zone, for axes: `20 Nov, 11:06`. */
+export const shortly = (iso: string | undefined, timeZone = zone()): string => {
+  const moment = new Date(iso ?? "");
+  if (Number.isNaN(moment.getTime())) return "–";
+  return new Intl.DateTimeFormat("en-GB", { day: "numeric", hour: "2-digit", minute: "2-digit", month: "short", timeZone }).format(moment);
+};
+
+/** Letters and digits of a text that may hold anything, without what turns text around or hides in it. */
+export const visible = (text: string): string =>
+  text.replace(/[\u0000-\u001f\u007f-\u009f\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]/gu, "\u{fffd}");
+
+export const sum = (counts: Record<string, number>): number =>
+  Object.values(counts).reduce((total, number) => total + number, 0);
+
+/** Only http and https become links. */
+export const isWeb = (url: string | null | undefined): url is string => /^https?:\/\//iu.test(url ?? "");

@@ -1,0 +1,64 @@
+import { describe, expect, it } from "vitest";
+
+import { ago, bytes, counted, duration, isWeb, percent, short, visible, when } from "../src/format";
+
+describe("numbers", () => {
+  it("have units", () => {
+    expect(bytes(0)).toBe("0 B");
+    expect(bytes(1023)).toBe("1023 B");
+    expect(bytes(1024)).toBe("1.0 KiB");
+    expect(bytes(52_428_800)).toBe("50.0 MiB");
+    expect(bytes(5 * 1024 ** 4)).toBe("5.0 TiB");
+    expect(counted(1, "shard")).toBe("1 shard");
+    expect(counted(50_000, "shard")).toBe("50,000 shards");
+    expect(short(2_500_000_000)).toMatch(/^2\.5\s?bn?$/iu);
+  });
+
+  it("never round trouble away", () => {
+    expect(percent(1, 1_000_000)).toBe("< 0.1 %");
+    expect(percent(999_999, 1_000_000)).toBe("> 99.9 %");
+    expect(percent(0, 5)).toBe("0 %");
+    expect(percent(5, 5)).toBe("100 %");
+    expect(percent(1, 0)).toBe("0 %");
+  });
+});
+
+describe("times", () => {
+  it("are lengths in at most two units", () => {
+    expect(duration(0.25)).toBe("0.25 s");
+    expect(duration(42)).toBe("42 s");
+    expect(duration(125)).toBe("2 min 5 s");
+    expect(duration(3_600)).toBe("1 h");
+    expect(duration(86_400 * 3)).toBe("3 days");
+  });
+
+  it("are ages", () => {
+    const now = Date.parse("2026-11-20T12:00:00Z");
+    expect(ago("2026-11-20T11:59:30Z", now)).toBe("just now");
+    expect(ago("2026-11-20T11:59:00Z", now)).toBe("1 minute ago");
+    expect(ago("2026-11-20T09:00:00Z", now)).toBe("3 hours ago");
+    expect(ago("nonsense", now)).toBe("unknown");
+  });
+
+  it("are in the zone asked for, and say which", () => {
+    expect(when("2026-11-20T11:06:00Z", "UTC")).toBe("20 Nov 2026, 11:06 UTC");
+    expect(when("2026-11-20T23:30:00Z", "Asia/Tokyo")).toContain("21 Nov 2026, 08:30");
+    expect(when(null)).toBe("–");
+    expect(when("nonsense")).toBe("–");
+  });
+});
+
+describe("hostile texts", () => {
+  it("cannot turn round or hide", () => {
+    expect(visible("a\u202egpj.exe")).toBe("a\u{fffd}gpj.exe");
+    expect(visible("<b>ä</b>")).toBe("<b>ä</b>");
+    expect(visible("a\u0000b")).toBe("a\u{fffd}b");
+  });
+
+  it("become no links", () => {
+    expect(isWeb("javascript:alert(1)")).toBe(false);
+    expect(isWeb(" https://a.example/")).toBe(false);
+    expect(isWeb("https://a.example/")).toBe(true);
+    expect(isWeb(null)).toBe(false);
+  });
+});
