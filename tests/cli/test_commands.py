@@ -1,0 +1,280 @@
+"""The shell, run as a person runs it: what it prints, where, and with which status."""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from airflow_sitemaps.cli import main
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+FILE = """
+from airflow_sitemaps import LocalStore, Section, ShardPolicy, Sitemap, SqlSource
+
+print("a line that the file itself prints")
+sitemap = Sitemap(
+    LocalStore({site!r}, base_url="https://shop.example/"),
+    [Section("products", SqlSource("shop", table="products", key="id", loc="https://shop.example/p/{{slug}}")),
+     Section("pages", SqlSource("shop", table="pages", key="id", loc="https://shop.example/{{slug}}"))],
+    shards=ShardPolicy(max_urls=10),
+)
+number = 7
+"""
+
+
+class Shop:
+    """A warehouse in SQLite, a DAG file beside it, and the shell."""
+
+    def __init__(self, folder: Path, capture: pytest.CaptureFixture[str]) -> None:
+        self.capture = capture
+        self.database, self.site = folder / "shop.db", folder / "site"
+        self.file = folder / "shop.py"
+        self.file.write_text(FILE.format(site=str(self.site)))
+        self.execute("CREATE TABLE products (id INTEGER PRIMARY KEY, slug TEXT)")
+        self.insert(range(25))
+        self.execute("CREATE TABLE pages (id INTEGER PRIMARY KEY, slug TEXT)")
+        self.execute("INSERT INTO pages VALUES (1, 'about')")
+
+    def execute(self, statement: str, *values: Any) -> None:
+        with sqlite3.connect(self.database) as connection:
+            connection.execute(statement, values)
+        connection.close()
+
+    def insert(self, numbers: range) -> None:
+        with sqlite3.connect(self.database) as connection:
+            connection.executemany("INSERT INTO products VALUES (?, ?)", [(n, f"thing {n}") for n in numbers])
+        connection.close()
+
+    def shell(self, *arguments: str) -> tuple[int, str, str]:
+        """Status, standard output and standard error of a command run in this process."""
+        status = main(arguments)
+        return (status, *self.capture.readouterr())
+
+    def json(self, *arguments: str, status: int = 0) -> Any:
+        got, out, err = self.shell(*arguments, "--json")
+        assert got == status, err
+        return json.loads(out)
+
+    @property
+    def connection(self) -> str:
+        extra = {"sqlalchemy_url": f"sqlite:///{self.database}", "short": "path"}
+        return json.dumps({"conn_type": "generic", "extra": extra, "password": "pw"})
+
+    @property
+    def target(self) -> str:
+        return f"{self.file}:sitemap"
+
+
+@pytest.fixture
+def shop(tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Shop:
+    made = Shop(tmp_path, capfd)
+    monkeypatch.setenv("AIRFLOW_CONN_SHOP", made.connection)
+    return made
+
+
+def test_plan_build_status_build_tell_one_story(shop: Shop) -> None:
+    planned = shop.json("plan", shop.target)
+    assert planned["changes"] is True
+    assert planned["sections"]["products"]["actions"] == {"create": 3}
+    assert len(planned["sections"]["products"]["dirty"]) == 3
+    assert not shop.site.exists() or not list(shop.site.rglob("*.xml*")), "a plan writes nothing"
+
+    built = shop.json("build", shop.target)
+    assert (built["result"], built["generation"], built["urls"]) == ("published", 1, 26)
+    assert built["shards"]["total"] == built["shards"]["created"] == 4
+    assert built["rows_dropped"] == {}
+    assert built["index_urls"] == ["https://shop.example/sitemap.xml"]
+    assert built["sections"]["products"]["urls"] == 25
+
+    shop.execute("UPDATE products SET slug = 'renamed' WHERE id = 3")
+    again = shop.json("build", shop.target)
+    assert {name: again["shards"][name] for name in ("kept", "rewritten", "created", "dropped")} == {
+        "kept": 3,
+        "rewritten": 1,
+        "created": 0,
+        "dropped": 0,
+    }
+    status = shop.json("status", shop.target)
+    assert (status["generation"], status["urls"], status["shards"]) == (2, 26, 4)
+    assert [note["generation"] for note in status["history"]] == [1, 2]
+
+
+def test_a_process_prints_its_answer_on_standard_output_and_nothing_else(shop: Shop) -> None:
+    def run(*arguments: str) -> str:
+        command = [sys.executable, "-m", "airflow_sitemaps.cli", *arguments]
+        done = subprocess.run(command, env=dict(os.environ), capture_output=True, text=True, check=True)
+        assert "a line that the file itself prints" in done.stderr
+        return done.stdout
+
+    lines = run("build", shop.target).splitlines()
+    assert lines[0].startswith("published: generation 1 (before: 0), 26 URLs in 4 shards")
+    assert lines[-1] == "index: https://shop.example/sitemap.xml"
+    # The short password makes Airflow print to standard output that it is not masked.
+    assert json.loads(run("status", shop.target, "--json"))["urls"] == 26
+
+
+def test_status_before_and_after(shop: Shop) -> None:
+    assert shop.shell("status", shop.target)[:2] == (0, "nothing was published here yet\n")
+    shop.json("build", shop.target)
+
+    _, out, _ = shop.shell("status", shop.target)
+    assert "generation 1 of " in out
+    assert "section products: 25 URLs of 25 rows in 3 shards" in out
+
+
+def test_a_refusal_is_status_1_and_says_what_lets_it_pass(shop: Shop) -> None:
+    shop.json("build", shop.target)
+    shop.execute("DELETE FROM products")
+
+    assert "refused: " in shop.shell("plan", shop.target)[1]
+    assert shop.json("plan", shop.target, status=1)["refusals"][0]["permit"] == "empty:products"
+    refused = shop.json("build", shop.target, status=1)
+    assert refused["error"]["type"] == "GuardError"
+    assert "--allow empty:products" in refused["error"]["refusals"][0]
+
+    assert shop.json("build", shop.target, "--allow", "empty:products")["urls"] == 1
+
+
+def test_rollback_wants_a_yes(shop: Shop) -> None:
+    shop.json("build", shop.target)
+    shop.insert(range(100, 105))
+    shop.json("build", shop.target)
+
+    assert shop.shell("rollback", shop.target, "1")[0] == 2
+    assert shop.json("rollback", shop.target, "1", "--yes")["urls"] == 26
+
+
+def test_adopt_explains_and_then_takes_over(shop: Shop) -> None:
+    shop.site.mkdir()
+    index = shop.site / "sitemap.xml"
+    index.write_text('<?xml version="1.0"?><sitemapindex xmlns="http://www.sitemaps.org/schemas/sitemap/0.9"/>')
+    assert shop.json("build", shop.target, status=1)["error"]["type"] == "OwnershipError"
+
+    explained = shop.json("adopt", shop.target)
+    assert (explained["theirs"], explained["ours"], explained["only_ours"]) == (0, 26, 26)
+    assert "nothing public was changed" in shop.shell("adopt", shop.target)[1]
+    assert "sitemapindex xmlns" in index.read_text()
+    assert shop.json("adopt", shop.target, "--yes")["urls"] == 26
+
+
+@pytest.mark.parametrize(
+    ("target", "words"),
+    [
+        ("nowhere.py:sitemap", "no file"),
+        ("{file}", "path/to/file.py:sitemap"),
+        ("{file}:nothing", "no such name"),
+        ("{file}:number", "holds a int"),
+    ],
+)
+def test_a_wrong_target_is_status_2(shop: Shop, target: str, words: str) -> None:
+    status, out, err = shop.shell("status", target.format(file=shop.file), "--json")
+
+    assert status == 2
+    assert words in json.loads(out)["error"]["message"]
+    assert words in err
+
+
+def test_a_file_that_breaks_is_named(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "broken.py").write_text("import nothing_of_that_name\n")
+
+    assert main(["plan", f"{tmp_path / 'broken.py'}:sitemap"]) == 2
+    out, err = capfd.readouterr()
+    assert out == ""
+    assert "ModuleNotFoundError" in err
+
+
+@pytest.mark.parametrize("arguments", [[], ["paint"], ["build"], ["rollback", "a.py:b", "three"]])
+def test_wrong_use_is_status_2(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as raised:
+        main(arguments)
+
+    assert raised.value.code == 2
+    assert "usage: airflow-sitemaps" in capsys.readouterr().err
+
+
+def test_a_missing_connection_is_named(shop: Shop) -> None:
+    shop.file.write_text(shop.file.read_text().replace('"shop", table', '"shpo", table'))
+
+    failed = shop.json("plan", shop.target, status=1)
+    assert "shpo" in failed["error"]["message"]
+
+
+def test_help_starts_at_once() -> None:
+    code = (
+        "import sys; from airflow_sitemaps.cli.main import main\n"
+        "try: main(['--version'])\nexcept SystemExit: pass\n"
+        "print([m for m in ('airflow', 'pyarrow', 'sqlalchemy', 'boto3', 'rich') if m in sys.modules])"
+    )
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+
+    assert found.stdout.splitlines()[-1] == "[]"
+
+
+def test_duplicates_are_asked_of_the_database(shop: Shop) -> None:
+    status, out, _ = shop.shell("duplicates", shop.target)
+    assert (status, out.strip()) == (0, "no URL is shared by several rows")
+    shop.execute("INSERT INTO products VALUES (900, 'thing 3')")
+    shop.execute("INSERT INTO products VALUES (901, 'Thing 3')")
+    found = shop.json("duplicates", shop.target, status=1)
+    assert found == {"products": [{"loc": "https://shop.example/p/thing%203", "rows": 2}], "pages": []}
+
+
+def test_robots_lines_are_printed_or_put_between_markers(shop: Shop, tmp_path: Path) -> None:
+    assert shop.shell("robots", shop.target)[0] == 2
+    shop.json("build", shop.target)
+    assert shop.shell("robots", shop.target)[1] == "Sitemap: https://shop.example/sitemap.xml\n"
+    robots = tmp_path / "robots.txt"
+    robots.write_text("User-agent: *\nDisallow: /private\n")
+    shop.json("robots", shop.target, "--file", str(robots))
+    once = robots.read_text()
+    assert once.startswith("User-agent: *\nDisallow: /private\n")
+    assert "Sitemap: https://shop.example/sitemap.xml\n" in once
+    shop.json("robots", shop.target, "--file", str(robots))
+    assert robots.read_text() == once
+
+
+def test_adopt_tells_the_difference_before_it_does_anything(shop: Shop) -> None:
+    shop.site.mkdir()
+    ns = "http://www.sitemaps.org/schemas/sitemap/0.9"
+    urls = "<url><loc>https://shop.example/about</loc></url><url><loc>https://shop.example/old</loc></url>"
+    (shop.site / "sitemap.xml").write_text(f'<urlset xmlns="{ns}">{urls}</urlset>')
+    assert shop.shell("build", shop.target)[0] == 1
+    found = shop.json("adopt", shop.target)
+    assert (found["only_theirs"], found["only_theirs_samples"]) == (1, ["https://shop.example/old"])
+    assert "generation" not in found
+    assert sorted(path.name for path in shop.site.iterdir()) == ["sitemap.xml"]
+    assert shop.json("adopt", shop.target, "--yes")["urls"] == 26
+    assert len(list(shop.site.iterdir())) == 5
+
+
+def test_verify_reads_what_was_published_and_names_what_is_wrong(shop: Shop) -> None:
+    assert "nothing was published" in shop.json("verify", shop.target, status=1)["error"]["message"]
+    shop.json("build", shop.target)
+
+    ours = shop.json("verify", shop.target)
+    assert (ours["valid"], ours["urls"], ours["files"]) == (True, 26, 5)
+    assert shop.json("verify", str(shop.site))["urls"] == 26
+    assert shop.json("verify", str(next(shop.site.glob("pages-*"))))["urls"] == 1
+    assert shop.shell("verify", shop.target)[1].startswith("valid: 5 files, 26 URLs")
+
+    next(shop.site.glob("products-*")).unlink()
+    broken = shop.json("verify", shop.target, status=1)
+    assert broken["valid"] is False
+    assert "unreachable" in {failure["rule"] for failure in broken["failures"]}
+
+
+@pytest.mark.parametrize("target", ["nowhere.xml", "no/such/folder", "s3://bucket"])
+def test_verify_of_nothing(target: str, shop: Shop) -> None:
+    assert shop.shell("verify", target)[0] == (1 if "://" in target else 2)
+
+
+def test_a_folder_without_an_index_is_said_to_be_one(shop: Shop, tmp_path: Path) -> None:
+    assert "no index in this folder" in shop.json("verify", str(tmp_path), status=1)["error"]["message"]

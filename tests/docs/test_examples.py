@@ -1,0 +1,135 @@
+"""Every example of the README and the docs: Python runs, commands are understood, connections are read."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import sqlalchemy as sa
+import yaml
+from airflow.sdk import Connection
+
+from airflow_sitemaps.cli.arguments import parser
+from airflow_sitemaps.pipeline.report import Report
+from airflow_sitemaps.stores.local import LocalStore
+from airflow_sitemaps.testing.source import MemorySourceConfig
+
+if TYPE_CHECKING:
+    from airflow_sitemaps.sitemap import Sitemap
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+BLOCK = re.compile(r"^```(\w+)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+BUILD = re.compile(r"^(?=report = build\(sitemap)", re.MULTILINE)
+"""Where an example builds ``sitemap``: nothing wide, so that splitting keeps the line."""
+CONN_TYPES = (
+    "aws",
+    "databricks",
+    "generic",
+    "google_cloud_platform",
+    "postgres",
+    "redshift",
+    "snowflake",
+    "trino",
+)
+CONNECTION = re.compile(r"(AIRFLOW_CONN_[A-Z_]+)='([^']+)'")
+
+
+def blocks(language: str) -> list[Any]:
+    """The blocks of a language, by page, since later examples go on from earlier ones."""
+    found = []
+    for page in PAGES:
+        texts = [text for name, text in BLOCK.findall(page.read_text()) if name == language]
+        if texts:
+            found.append(pytest.param(texts, id=page.relative_to(ROOT).as_posix()))
+    return found
+
+
+@pytest.mark.parametrize("texts", blocks("python"))
+def test_python_examples_run(texts: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A page's examples run in one namespace; what would reach a warehouse and S3 gets rows and a folder instead."""
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, Any] = {}
+    for number, part in enumerate(part for text in texts for part in BUILD.split(text)):
+        if BUILD.match(part):
+            names["sitemap"] = within_reach(names["sitemap"], tmp_path / str(number))
+        exec(compile(part, "example", "exec"), names)
+        if BUILD.match(part):
+            assert isinstance(names["report"], Report)
+            assert names["report"].result == "published"
+
+
+def within_reach(sitemap: Sitemap, folder: Path) -> Sitemap:
+    """The same sitemap over rows of a list and a folder."""
+    base = sitemap.store.base_url
+    sections = tuple(
+        replace(section, source=MemorySourceConfig([{"id": 1, "loc": f"{sitemap.base_url_of(section)}{section.name}"}]))
+        for section in sitemap.sections
+    )
+    return replace(
+        sitemap, store=LocalStore(folder, base_url=base, index_name=sitemap.store.index_name), sections=sections
+    )
+
+
+@pytest.mark.parametrize("texts", blocks("console"))
+def test_commands_are_understood(texts: list[str]) -> None:
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    for line in "".join(texts).splitlines():
+        words = shlex.split(line.removeprefix("$ "), comments=True)
+        if words[:1] == ["make"]:
+            assert words[1] in targets
+        elif words[:1] == ["airflow-sitemaps"]:
+            assert parser().parse_args(words[1:]).command == words[1]
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [pair for page in PAGES for pair in CONNECTION.findall(page.read_text())],
+    ids=lambda text: text[:60],
+)
+def test_connections_are_read(name: str, value: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(name, value)
+
+    connection = Connection.get(name.removeprefix("AIRFLOW_CONN_").lower())
+
+    assert connection.conn_type in CONN_TYPES
+    if url := connection.extra_dejson.get("sqlalchemy_url"):
+        assert sa.engine.make_url(url).get_dialect()
+    if value.startswith("{"):
+        assert json.loads(os.environ[name])["conn_type"] == connection.conn_type
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_between_files_lead_somewhere(page: Path) -> None:
+    for target in re.findall(r"\]\(([^)#]+)\)", page.read_text()):
+        if "://" not in target:
+            assert (page.parent / target).exists(), f"{page.name}: {target}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_the_tests_that_a_page_names_are_there(page: Path) -> None:
+    for target in re.findall(r"`(tests/[^`]+)`", page.read_text()):
+        assert (ROOT / target).exists(), f"{page.name}: {target}"
+
+
+def test_the_compose_file_names_one_airflow_and_every_volume() -> None:
+    compose = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
+    services = compose["services"]
+
+    assert {"airflow-db", "warehouse", "s3", "airflow-api", "airflow-scheduler", "airflow-dag-processor"} <= set(
+        services
+    )
+    used = {volume.split(":")[0] for service in services.values() for volume in service.get("volumes", ())}
+    assert {name for name in used if not name.startswith(".")} == set(compose["volumes"])
+    for service in services.values():
+        assert set(service.get("depends_on", {})) <= set(services)
+    assert len({service["image"] for service in services.values() if "build" in service}) == 1
+    for name, value in services["airflow-api"]["environment"].items():
+        if name.startswith("AIRFLOW_CONN") and value.startswith("{"):
+            assert json.loads(value)["conn_type"]

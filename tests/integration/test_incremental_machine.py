@@ -1,0 +1,104 @@
+"""Incremental equals full after any sequence of changes: in memory and on four live databases."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis.stateful import run_state_machine_as_test
+
+from airflow_sitemaps import SqlSource
+from airflow_sitemaps.testing.machine import IncrementalMachine
+from airflow_sitemaps.testing.source import MemorySourceConfig
+from tests.databases import NAMES, Database, NotAvailable, database
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+TIMES = int(os.environ.get("MACHINE_TIMES", "1"))
+"""How many times the usual number of examples: `make chaos` asks for more."""
+
+FIELDS = {"key": "id", "loc": "url", "lastmod": "lm"}
+
+
+class MemoryTable:
+    """Rows in a list."""
+
+    def __init__(self) -> None:
+        self.rows: list[dict[str, Any]] = []
+
+    def clear(self) -> None:
+        self.rows.clear()
+
+    def insert(self, rows: Sequence[dict[str, Any]]) -> None:
+        self.rows.extend(rows)
+
+    def update(self, rid: int, **values: Any) -> None:
+        next(row for row in self.rows if row["rid"] == rid).update(values)
+
+    def delete(self, rids: Sequence[int]) -> None:
+        self.rows[:] = [row for row in self.rows if row["rid"] not in rids]
+
+    def source(self, *, priority: bool) -> MemorySourceConfig:
+        return MemorySourceConfig(self.rows, priority="prio" if priority else None, **FIELDS)
+
+
+class SqlTable:
+    """A table in a live database."""
+
+    def __init__(self, database: Database) -> None:
+        self.database = database
+        types = database.types
+        self.name = "machine"
+        database.run(
+            f"DROP TABLE IF EXISTS {self.name}",
+            f"CREATE TABLE {self.name} (rid INTEGER PRIMARY KEY, id {types['integer']}, url VARCHAR(200), "
+            f"lm {types['timestamp']}, prio {types['float']})",
+        )
+
+    def clear(self) -> None:
+        self.database.run(f"DELETE FROM {self.name}")
+
+    def insert(self, rows: Sequence[dict[str, Any]]) -> None:
+        self.database.insert(self.name, list(rows))
+
+    def update(self, rid: int, **values: Any) -> None:
+        ((column, value),) = values.items()
+        literal = "NULL" if value is None else f"'{value}'" if not isinstance(value, (int, float)) else repr(value)
+        self.database.run(f"UPDATE {self.name} SET {column} = {literal} WHERE rid = {rid}")
+
+    def delete(self, rids: Sequence[int]) -> None:
+        self.database.run(f"DELETE FROM {self.name} WHERE rid IN ({', '.join(map(str, rids))})")
+
+    def source(self, *, priority: bool) -> SqlSource:
+        return SqlSource("machine", table=self.name, priority="prio" if priority else None, **FIELDS)
+
+
+def run(table: Any, examples: int, steps: int) -> None:
+    machine = type("Machine", (IncrementalMachine,), {"table": table})
+    limits = settings(
+        max_examples=examples,
+        stateful_step_count=steps,
+        deadline=None,
+        suppress_health_check=list(HealthCheck),
+        derandomize=False,
+    )
+    run_state_machine_as_test(machine, settings=limits)
+
+
+def test_in_memory() -> None:
+    run(MemoryTable(), examples=30 * TIMES, steps=30)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_on_a_live_database(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    try:
+        found = database(name)
+    except NotAvailable as lacking:
+        pytest.skip(str(lacking))
+    extra = {"sqlalchemy_url": found.url}
+    monkeypatch.setenv("AIRFLOW_CONN_MACHINE", json.dumps({"conn_type": "generic", "extra": extra}))
+    run(SqlTable(found), examples=4 * TIMES, steps=25)

@@ -1,0 +1,78 @@
+"""A small web server on the loopback, for tests."""
+
+from __future__ import annotations
+
+import threading
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import ssl
+    from collections.abc import Callable, Iterator
+
+
+@dataclass
+class Page:
+    """What is answered at a path."""
+
+    body: bytes = b""
+    status: int = 200
+    headers: dict[str, str] = field(default_factory=dict)
+    write: Callable[[Any], None] | None = None
+
+
+@dataclass
+class Site:
+    """A running server: ``pages`` by path may be changed at any time; ``asked`` holds what came."""
+
+    base: str
+    pages: dict[str, Page] = field(default_factory=dict)
+    asked: list[tuple[str, str, dict[str, str], bytes]] = field(default_factory=list)
+
+
+@contextmanager
+def serving(tls: ssl.SSLContext | None = None) -> Iterator[Site]:
+    """Serve until the block ends."""
+    site = Site("")
+
+    class Handler(BaseHTTPRequestHandler):
+        def answer(self) -> None:
+            length = int(self.headers.get("Content-Length") or 0)
+            headers = {name.lower(): value for name, value in self.headers.items()}
+            site.asked.append((self.command, self.path, headers, self.rfile.read(length)))
+            page = site.pages.get(self.path, Page(b"not here", 404))
+            if page.write is not None:
+                page.write(self)
+                return
+            self.send_response(page.status)
+            for name, value in {"Content-Length": str(len(page.body)), **page.headers}.items():
+                self.send_header(name, value)
+            self.end_headers()
+            self.wfile.write(page.body)
+
+        do_GET = do_POST = do_PUT = answer
+
+        def log_message(self, *_: object) -> None:
+            return
+
+    class Server(ThreadingHTTPServer):
+        daemon_threads = True
+
+        def handle_error(self, *_: object) -> None:
+            return
+
+    server = Server(("127.0.0.1", 0), Handler)
+    if tls is not None:
+        server.socket = tls.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
+    scheme = "http" if tls is None else "https"
+    site.base = f"{scheme}://127.0.0.1:{server.server_address[1]}"
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
+    thread.start()
+    try:
+        yield site
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join(5)

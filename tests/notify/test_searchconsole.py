@@ -1,0 +1,221 @@
+"""Search Console: what is asked, what is read back, what each answer means, and where the token comes from."""
+
+from __future__ import annotations
+
+import json
+import sys
+from types import ModuleType, SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from airflow_sitemaps.errors import ConfigurationError
+from airflow_sitemaps.notify import connections
+from airflow_sitemaps.notify.outcomes import NotAcceptedError
+from airflow_sitemaps.notify.searchconsole import SearchConsoleClient, SubmittedSitemap, submit_all
+from airflow_sitemaps.pipeline.fetching import FetchError
+from tests.notify.server import Page, Site
+
+if TYPE_CHECKING:
+    from airflow_sitemaps.notify.http import HttpClient
+
+SITE = "https://www.example.com/"
+INDEX = "https://www.example.com/sitemaps/sitemap.xml?a=1&b=é"
+PATH = (
+    "/webmasters/v3/sites/https%3A%2F%2Fwww.example.com%2F/sitemaps/"
+    "https%3A%2F%2Fwww.example.com%2Fsitemaps%2Fsitemap.xml%3Fa%3D1%26b%3D%C3%A9"
+)
+TOKEN = "ya29.secret-token"
+KNOWN = {
+    "path": INDEX,
+    "lastSubmitted": "2026-01-15T12:00:00.000Z",
+    "isPending": True,
+    "isSitemapsIndex": True,
+    "type": "sitemap",
+    "lastDownloaded": "2026-01-14T03:00:00.000Z",
+    "warnings": "2",
+    "errors": "1",
+    "contents": [{"type": "web", "submitted": "50000", "indexed": "0"}, {"type": "image", "submitted": "7"}],
+}
+
+
+def console(engine: Site, http: HttpClient, site: str = SITE) -> SearchConsoleClient:
+    return SearchConsoleClient(site=site, token=lambda: TOKEN, api=f"{engine.base}/webmasters/v3", http=http)
+
+
+def test_a_sitemap_is_submitted_and_read_back(engine: Site, loopback: HttpClient) -> None:
+    client = console(engine, loopback)
+    engine.pages[PATH] = Page(status=204)
+    client.submit(INDEX)
+    engine.pages[PATH] = Page(json.dumps(KNOWN).encode())
+
+    known = client.get(INDEX)
+
+    assert known == SubmittedSitemap(
+        path=INDEX, last_submitted="2026-01-15T12:00:00.000Z", last_downloaded="2026-01-14T03:00:00.000Z",
+        pending=True, is_index=True, errors=1, warnings=2, urls={"web": 50_000, "image": 7},
+    )  # fmt: skip
+    assert [(method, path, body) for method, path, _, body in engine.asked] == [("PUT", PATH, b""), ("GET", PATH, b"")]
+    assert all(headers["authorization"] == f"Bearer {TOKEN}" for _, _, headers, _ in engine.asked)
+    assert engine.asked[0][2]["content-length"] == "0"
+
+
+def test_domain_properties_hold_every_host_of_theirs(engine: Site, loopback: HttpClient) -> None:
+    client = console(engine, loopback, "sc-domain:example.com")
+    assert "/sites/sc-domain%3Aexample.com/sitemaps/https%3A%2F%2F" in client.address(INDEX)
+    for url in ("https://example.com/s.xml", "http://a.b.example.com/s.xml"):
+        engine.pages[client.address(url).removeprefix(engine.base)] = Page(status=204)
+        client.submit(url)
+    for url in ("https://badexample.com/s.xml", "https://example.com.evil.example/s.xml"):
+        with pytest.raises(ConfigurationError, match="does not lie in"):
+            client.submit(url)
+    assert len(engine.asked) == 2
+
+
+def test_a_sitemap_of_another_property_is_not_sent(engine: Site, loopback: HttpClient) -> None:
+    for url in ("https://example.com/s.xml", "http://www.example.com/s.xml"):
+        with pytest.raises(ConfigurationError, match="Name the property"):
+            console(engine, loopback).submit(url)
+    assert engine.asked == []
+
+
+@pytest.mark.parametrize("site", ["", "example.com", "https://www.example.com", "sc-domain:", "sc-domain:a/b.c"])
+def test_properties_that_cannot_be(site: str) -> None:
+    with pytest.raises(ConfigurationError, match="give a URL prefix that ends in '/'"):
+        SearchConsoleClient(site=site, token=lambda: TOKEN)
+
+
+def refused(reason: str) -> bytes:
+    return json.dumps({"error": {"code": 403, "message": f"no {TOKEN}", "errors": [{"reason": reason}]}}).encode()
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "error", "words"),
+    [
+        (400, b"", ConfigurationError, "not of this property"),
+        (401, b"", ConfigurationError, "token is not valid"),
+        (403, refused("forbidden"), ConfigurationError, "add the connection's service account"),
+        (403, refused("rateLimitExceeded"), NotAcceptedError, "quota is used up"),
+        (403, b'{"error": []}', ConfigurationError, "no permission"),
+        (404, b"", ConfigurationError, "no such property"),
+        (429, b"", NotAcceptedError, "asks to wait 3 s"),
+        (503, b"<html>", NotAcceptedError, "503"),
+    ],
+)
+def test_answers(
+    engine: Site, loopback: HttpClient, status: int, body: bytes, error: type[Exception], words: str
+) -> None:
+    engine.pages[PATH] = Page(body, status, {"Retry-After": "3"})
+    with pytest.raises(error, match=words) as raised:
+        console(engine, loopback).submit(INDEX)
+    assert TOKEN not in str(raised.value)
+    assert INDEX in str(raised.value)
+
+
+@pytest.mark.parametrize("body", [b"", b"[]", b"null", b'{"errors": "many"}', b'{"contents": [1]}'])
+def test_answers_that_cannot_be_read(engine: Site, loopback: HttpClient, body: bytes) -> None:
+    engine.pages[PATH] = Page(body)
+    with pytest.raises(NotAcceptedError, match="cannot be read"):
+        console(engine, loopback).get(INDEX)
+
+
+def test_only_google_is_asked_by_default(engine: Site) -> None:
+    client = SearchConsoleClient(site=SITE, token=lambda: TOKEN, api=engine.base)
+    with pytest.raises(FetchError, match="only https"):
+        client.submit(INDEX)
+    assert engine.asked == []
+
+
+def test_many_sitemaps_are_submitted_below_the_quota(
+    engine: Site, loopback: HttpClient, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    client = console(engine, loopback)
+    urls = [f"{SITE}{number}.xml" for number in range(501)]
+    for url in urls:
+        engine.pages[client.address(url).removeprefix(engine.base)] = Page(json.dumps({"path": url}).encode())
+    pauses: list[float] = []
+
+    assert len(submit_all(client, urls[:3], sleep=pauses.append)) == 3
+    assert pauses == []
+    assert len(submit_all(client, urls, sleep=pauses.append)) == 501
+    assert sum(pauses) >= 60 * (2 * 501 / 200 - 1)
+    assert "501 index files: Google reads at most 500" in caplog.text
+    assert "last downloaded never, 0 errors, 0 warnings, URLs not counted yet" in caplog.text
+
+
+# ---------------------------------------------------------------- the token
+
+
+class Credentials:
+    token: str | None = None
+
+    def refresh(self, request: object) -> None:
+        self.token = TOKEN
+
+
+@pytest.fixture
+def google(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
+    """Stands in for the Google provider and google-auth."""
+    seen = SimpleNamespace(conn_ids=[], scopes=[], credentials=Credentials())
+
+    class Hook:
+        def __init__(self, *, gcp_conn_id: str) -> None:
+            seen.conn_ids.append(gcp_conn_id)
+
+        def get_credentials(self) -> Credentials:
+            return seen.credentials
+
+    def with_scopes_if_required(credentials: Credentials, scopes: list[str]) -> Credentials:
+        seen.scopes.append(scopes)
+        return credentials
+
+    class RefreshError(Exception):
+        def __init__(self, message: str, retryable: bool = False) -> None:
+            super().__init__(message)
+            self.retryable = retryable
+
+    seen.RefreshError = RefreshError
+    names: dict[str, dict[str, Any]] = {
+        "airflow.providers.google": {},
+        "airflow.providers.google.common": {},
+        "airflow.providers.google.common.hooks": {},
+        "airflow.providers.google.common.hooks.base_google": {"GoogleBaseHook": Hook},
+        "google": {},
+        "google.auth": {},
+        "google.auth.credentials": {"with_scopes_if_required": with_scopes_if_required},
+        "google.auth.exceptions": {"DefaultCredentialsError": KeyError, "RefreshError": RefreshError},
+        "google.auth.transport": {},
+        "google.auth.transport.requests": {"Request": object},
+    }
+    for name, values in names.items():
+        module = ModuleType(name)
+        module.__path__ = []  # type: ignore[attr-defined]
+        vars(module).update(values)
+        monkeypatch.setitem(sys.modules, name, module)
+    return seen
+
+
+def test_the_token_is_of_the_google_connection_and_the_right_scope(google: SimpleNamespace) -> None:
+    token = connections.google_token("search")
+    assert google.conn_ids == []
+    assert token() == TOKEN
+    assert google.conn_ids == ["search"]
+    assert google.scopes == [["https://www.googleapis.com/auth/webmasters"]]
+
+
+@pytest.mark.parametrize(("retryable", "error"), [(False, ConfigurationError), (True, NotAcceptedError)])
+def test_credentials_that_give_no_token(google: SimpleNamespace, retryable: bool, error: type[Exception]) -> None:
+    def refresh(request: object) -> None:
+        raise google.RefreshError("invalid_grant", retryable)
+
+    google.credentials.refresh = refresh
+    with pytest.raises(error, match=r"connection 'search' gives no Google token .* invalid_grant"):
+        connections.google_token("search")()
+
+
+def test_without_the_google_provider_it_is_said_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "airflow.providers.google.common.hooks.base_google", None)
+    monkeypatch.setitem(sys.modules, "airflow.providers.google", None)
+    with pytest.raises(ConfigurationError, match=r"pip install 'airflow-sitemaps\[searchconsole\]', or give token="):
+        connections.google_token("search")()

@@ -1,0 +1,138 @@
+"""What Airflow sees when it parses a DAG file with a SitemapTaskGroup."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import warnings
+from pathlib import Path
+
+import pytest
+from airflow.dag_processing.dagbag import DagBag
+from airflow.sdk import DAG, Param
+from airflow.serialization.serialized_objects import DagSerialization
+
+from airflow_sitemaps.operators.plan import SitemapPlanOperator
+from airflow_sitemaps.sitemap import Section, Sitemap
+from airflow_sitemaps.stores.local import LocalStore
+from airflow_sitemaps.task_group import ConcurrentRunsWarning, SitemapTaskGroup
+from airflow_sitemaps.testing.source import MemorySourceConfig
+
+DAGS = Path(__file__).parents[2] / "dags"
+
+
+def a_sitemap(name: str = "products", *, folder: str = "site") -> Sitemap:
+    rows = [{"id": 1, "loc": "https://shop.example/secret-of-the-source"}]
+    store = LocalStore(folder, base_url="https://shop.example/")
+    return Sitemap(store, [Section(name, MemorySourceConfig(rows))])
+
+
+def a_dag(dag_id: str = "d", **kwargs: object) -> DAG:
+    return DAG(dag_id, schedule=None, **{"max_active_runs": 1, **kwargs})  # type: ignore[arg-type]
+
+
+def test_example_dags_import_without_errors_or_warnings() -> None:
+    bag = DagBag(str(DAGS))
+
+    assert bag.import_errors == {}
+    assert bag.captured_warnings == {}
+    assert {"places_sitemap", "load_places", "cities_sitemap"} <= set(bag.dags)
+
+
+def test_the_group_wires_plan_write_publish() -> None:
+    with a_dag() as dag:
+        SitemapTaskGroup("sitemap", a_sitemap())
+
+    assert dag.get_task("sitemap.plan").downstream_task_ids == {"sitemap.write", "sitemap.publish"}
+    assert dag.get_task("sitemap.write").downstream_task_ids == {"sitemap.publish"}
+    assert dag.get_task("sitemap.publish").trigger_rule == "none_failed"
+    assert dag.get_task("sitemap.write").map_index_template == "{{ task.batch.label }}"
+
+
+def test_the_group_passes_on_pool_and_arguments() -> None:
+    with a_dag() as dag:
+        SitemapTaskGroup(
+            "sitemap",
+            a_sitemap(),
+            pool="warehouse",
+            batch_size=7,
+            plan_kwargs={"retries": 5},
+            write_kwargs={"max_active_tis_per_dagrun": 3},
+            publish_kwargs={"priority_weight": 9},
+        )
+
+    plan, write, publish = (dag.get_task(f"sitemap.{name}") for name in ("plan", "write", "publish"))
+    assert isinstance(plan, SitemapPlanOperator)
+    assert (plan.pool, plan.retries, plan.batch_size) == ("warehouse", 5, 7)
+    assert (write.pool, write.max_active_tis_per_dagrun) == ("warehouse", 3)
+    assert (publish.pool, publish.priority_weight) == ("default_pool", 9)
+
+
+def test_the_serialised_dag_is_small_stable_and_holds_no_rows() -> None:
+    def serialised() -> str:
+        with a_dag() as dag:
+            SitemapTaskGroup("sitemap", a_sitemap())
+        return json.dumps(DagSerialization.to_dict(dag), sort_keys=True)
+
+    first = serialised()
+
+    assert first == serialised()
+    assert "secret-of-the-source" not in first
+    assert "object at 0x" not in first
+    assert '"sitemap": "Sitemap https://shop.example/sitemap.xml of products"' in first
+    links = {
+        "S3 console": "sitemap_console_url",
+        "Sitemap index": "sitemap_index_url",
+        "Sitemap page": "sitemap_page_url",
+    }
+    assert f'"_operator_extra_links": {json.dumps(links)}' in first
+
+
+def test_params_are_defined_and_those_of_the_dag_stay() -> None:
+    with a_dag(params={"full": Param(True, type="boolean"), "mine": 1}) as dag:
+        SitemapTaskGroup("sitemap", a_sitemap())
+
+    assert dag.params.dump() == {"full": True, "mine": 1, "sections": [], "rebuild": [], "dry_run": False, "allow": []}
+
+
+def test_two_groups_in_one_dag_share_the_params_and_know_their_own_sections() -> None:
+    with a_dag() as dag:
+        SitemapTaskGroup("shop", a_sitemap("products", folder="a"))
+        SitemapTaskGroup("blog", a_sitemap("posts", folder="b"))
+    shop, blog = dag.get_task("shop.plan"), dag.get_task("blog.plan")
+    assert isinstance(shop, SitemapPlanOperator)
+    assert isinstance(blog, SitemapPlanOperator)
+
+    assert dag.params.get_param("sections").schema["examples"] == ["products", "posts"]
+    asked = {"sections": ["posts"]}
+    assert shop.request(asked) is None
+    request = blog.request(asked)
+    assert request is not None
+    assert request.sections == ("posts",)
+    misspelt = shop.request({"sections": ["prodcts"]})
+    assert misspelt is not None, "nobody knows this section: the plan must refuse it"
+    assert misspelt.sections == ("prodcts",)
+
+
+def test_a_dag_that_may_run_twice_at_once_is_warned_of() -> None:
+    with a_dag(max_active_runs=4), pytest.warns(ConcurrentRunsWarning, match="max_active_runs=4"):
+        SitemapTaskGroup("sitemap", a_sitemap())
+    with a_dag(), warnings.catch_warnings():
+        warnings.simplefilter("error")
+        SitemapTaskGroup("sitemap", a_sitemap())
+
+
+def test_what_a_dag_file_imports_is_light() -> None:
+    heavy = ["pyarrow", "sqlalchemy", "boto3", "lxml", "duckdb", "adbc_driver_manager"]
+    # Airflow itself imports SQLAlchemy when its settings load: what counts is what we add to it.
+    code = (
+        "import sys, airflow.sdk; from airflow.sdk import BaseOperator, TaskGroup, Param, Asset, XComArg\n"
+        "from airflow.sdk.exceptions import AirflowFailException\n"
+        "before = set(sys.modules)\n"
+        "import airflow_sitemaps; [getattr(airflow_sitemaps, name) for name in airflow_sitemaps.__all__]\n"
+        f"print([m for m in {heavy!r} if m in set(sys.modules) - before])"
+    )
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+
+    assert found.stdout.strip().splitlines()[-1] == "[]"

@@ -1,0 +1,165 @@
+"""IndexNow, Search Console and ping as tasks of a DAG, run by Airflow against a server on the loopback."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from airflow.sdk import DAG
+
+from airflow_sitemaps import (
+    IndexNowOperator,
+    LocalStore,
+    SearchConsoleSubmitOperator,
+    Section,
+    Sitemap,
+    SitemapPingOperator,
+    SitemapTaskGroup,
+)
+from airflow_sitemaps.errors import ConfigurationError
+from airflow_sitemaps.notify.destinations import Rules
+from airflow_sitemaps.notify.http import HttpClient
+from airflow_sitemaps.testing.source import MemorySourceConfig
+from tests.notify.server import Page, Site, serving
+from tests.operators.airflow_db import run, states, xcom
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+URL = "https://shop.example/"
+KEY = "0123-secret-key"
+LOOPBACK = HttpClient(rules=Rules(allow_http=True, allow_private=True), wait_s=10.0)
+
+
+@pytest.fixture
+def server() -> Iterator[Site]:
+    with serving() as site:
+        yield site
+
+
+@pytest.fixture
+def rows() -> list[dict[str, Any]]:
+    return [{"id": n, "loc": f"{URL}p/{n}"} for n in range(10)]
+
+
+@pytest.fixture
+def sitemap(tmp_path: Path, rows: list[dict[str, Any]]) -> Sitemap:
+    sections = [Section("products", MemorySourceConfig(rows)), Section("pages", MemorySourceConfig(rows[:2]))]
+    return Sitemap(LocalStore(tmp_path / "site", base_url=URL), sections, index="per_section")
+
+
+@pytest.fixture
+def key(server: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    server.pages["/indexnow"] = Page(status=202)
+    extra = {"endpoint": f"{server.base}/indexnow", "key_location": f"{URL}{KEY}.txt"}
+    connection = {"conn_type": "generic", "password": KEY, "extra": extra}
+    monkeypatch.setenv("AIRFLOW_CONN_INDEXNOW_DEFAULT", json.dumps(connection))
+
+
+@pytest.mark.usefixtures("key")
+def test_indexnow_is_told_what_each_run_changed(
+    sitemap: Sitemap, rows: list[dict[str, Any]], server: Site, caplog: pytest.LogCaptureFixture
+) -> None:
+    with DAG("indexnow_changes", schedule=None, max_active_runs=1) as dag:
+        group = SitemapTaskGroup("sitemap", sitemap)
+        group >> IndexNowOperator(task_id="tell", sitemap=sitemap, http=LOOPBACK)
+    first = run(dag)
+    assert states(first)["tell"] == "success"
+    assert server.asked == []
+    rows.append({"id": 99, "loc": f"{URL}p/99"})
+
+    second = run(dag)
+    third = run(dag)
+
+    told = xcom(second, "tell", "return_value")
+    assert (told["added"], told["urls"], told["unchecked"]) == (1, 1, 1)
+    assert xcom(third, "tell", "return_value")["urls"] == 0
+    ((method, _, _, body),) = server.asked
+    assert (method, json.loads(body)) == (
+        "POST",
+        {"host": "shop.example", "key": KEY, "keyLocation": f"{URL}{KEY}.txt", "urlList": [f"{URL}p/99"]},
+    )
+    assert KEY not in caplog.text
+
+
+@pytest.mark.usefixtures("key")
+def test_indexnow_is_told_the_urls_given_and_a_refusal_is_not_retried(server: Site) -> None:
+    with DAG("indexnow_urls", schedule=None) as dag:
+        IndexNowOperator(task_id="tell", urls=[f"{URL}{{{{ dag.dag_id }}}}"], http=LOOPBACK, retries=1, retry_delay=0)
+
+    assert xcom(run(dag), "tell", "return_value") == {"urls": 1, "requests": 1, "unchecked": 1}
+    assert json.loads(server.asked[0][3])["urlList"] == [f"{URL}indexnow_urls"]
+    for status, tries in ((403, 1), (503, 2)):
+        server.pages["/indexnow"] = Page(status=status)
+        failed = run(dag)
+        assert states(failed) == {"tell": "failed"}
+        assert [ti.try_number for ti in failed.get_task_instances()] == [tries]
+
+
+def test_indexnow_without_its_connection_or_with_an_unknown_endpoint_fails_for_good(
+    server: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with DAG("indexnow_connection", schedule=None) as dag:
+        IndexNowOperator(task_id="tell", urls=[URL], conn_id="indexnow_other", retries=3)
+    assert states(run(dag)) == {"tell": "failed"}
+    for connection in ({}, {"password": "short"}, {"password": KEY, "extra": {"endpoint": f"{server.base}/indexnow"}}):
+        monkeypatch.setenv("AIRFLOW_CONN_INDEXNOW_OTHER", json.dumps({"conn_type": "generic", **connection}))
+        assert states(run(dag)) == {"tell": "failed"}
+    assert server.asked == []
+    for both in ({}, {"urls": [], "sitemap": object()}):
+        with pytest.raises(ConfigurationError, match="give one of sitemap= and urls="):
+            IndexNowOperator(task_id="tell", **both)
+
+
+def test_every_index_is_submitted_to_search_console(sitemap: Sitemap, server: Site) -> None:
+    for name in ("sitemap-products.xml", "sitemap-pages.xml"):
+        known = {"path": URL + name, "errors": "0", "warnings": "1", "lastDownloaded": "2026-01-14T03:00:00.000Z"}
+        path = f"/v3/sites/sc-domain%3Ashop.example/sitemaps/https%3A%2F%2Fshop.example%2F{name}"
+        server.pages[path] = Page(json.dumps(known).encode())
+    with DAG("search_console", schedule=None, max_active_runs=1) as dag:
+        group = SitemapTaskGroup("sitemap", sitemap)
+        group >> SearchConsoleSubmitOperator(
+            task_id="google",
+            sitemap=sitemap,
+            site="sc-domain:{{ 'shop.example' }}",
+            token=lambda: "token",
+            api=f"{server.base}/v3",
+            http=LOOPBACK,
+        )
+
+    done = xcom(run(dag), "google", "return_value")
+
+    assert [(each["path"], each["warnings"]) for each in done] == [
+        (f"{URL}sitemap-products.xml", 1),
+        (f"{URL}sitemap-pages.xml", 1),
+    ]
+    assert [method for method, _, _, _ in server.asked] == ["PUT", "GET", "PUT", "GET"]
+
+
+def test_a_ping_names_each_index_and_carries_the_connections_token(
+    sitemap: Sitemap, server: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AIRFLOW_CONN_CDN", json.dumps({"conn_type": "generic", "password": "t0ken-t0ken"}))
+    for name in ("sitemap-products.xml", "sitemap-pages.xml"):
+        server.pages[f"/purge?dag=ping&u=https%3A%2F%2Fshop.example%2F{name}"] = Page(status=204)
+    with DAG("ping", schedule=None, max_active_runs=1) as dag:
+        group = SitemapTaskGroup("sitemap", sitemap)
+        url = server.base + "/purge?dag={{ dag.dag_id }}&u={sitemap}"
+        group >> SitemapPingOperator(task_id="purge", sitemap=sitemap, url=url, conn_id="cdn", http=LOOPBACK)
+
+    answers = xcom(run(dag), "purge", "return_value")
+
+    assert answers == {f"{URL}sitemap-products.xml": 204, f"{URL}sitemap-pages.xml": 204}
+    assert {headers["authorization"] for _, _, headers, _ in server.asked} == {"Bearer t0ken-t0ken"}
+
+
+@pytest.mark.parametrize("url", ["https://www.google.com/ping?sitemap={sitemap}", "https://a.example/"])
+def test_a_dead_ping_fails_for_good_and_so_does_nothing_published(sitemap: Sitemap, url: str) -> None:
+    with DAG("dead_ping", schedule=None) as dag:
+        SitemapPingOperator(task_id="ping", sitemap=sitemap, url=url, retries=3)
+    assert states(run(dag)) == {"ping": "failed"}
+    with DAG("nothing_published", schedule=None) as dag:
+        SitemapPingOperator(task_id="ping", sitemap=sitemap, url="https://a.example/?{sitemap}", retries=3)
+    assert states(run(dag)) == {"ping": "failed"}

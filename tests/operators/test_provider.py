@@ -1,0 +1,43 @@
+"""What Airflow knows of this package as a provider."""
+
+from __future__ import annotations
+
+import importlib
+import json
+from importlib.metadata import entry_points
+from importlib.resources import files
+
+import jsonschema
+from airflow.providers_manager import ProvidersManager
+
+from airflow_sitemaps.provider_info import get_provider_info
+
+
+def test_provider_info_follows_airflows_schema() -> None:
+    schema = json.loads(files("airflow").joinpath("provider_info.schema.json").read_text())
+
+    jsonschema.validate(get_provider_info(), schema)
+
+
+def test_the_entry_point_leads_to_it() -> None:
+    found = [
+        point for point in entry_points(group="apache_airflow_provider") if point.module.startswith("airflow_sitemaps")
+    ]
+
+    assert [point.load() for point in found] == [get_provider_info]
+
+
+def test_airflow_lists_the_provider() -> None:
+    provider = ProvidersManager().providers["airflow-sitemaps"]
+
+    assert provider.data["name"] == "Sitemaps"
+
+
+def test_everything_it_names_can_be_imported() -> None:
+    info = get_provider_info()
+    for integration in info["operators"]:
+        for module in integration["python-modules"]:
+            importlib.import_module(module)
+    for link in info["extra-links"]:
+        module, _, name = link.rpartition(".")
+        assert getattr(importlib.import_module(module), name)

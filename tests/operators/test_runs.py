@@ -1,0 +1,277 @@
+"""The group run by Airflow: what it publishes, what it leaves in XCom and events, when it fails for good."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from airflow.sdk import DAG
+
+from airflow_sitemaps.assets import EXTRA_LIMIT
+from airflow_sitemaps.operators.rollback import SitemapRollbackOperator
+from airflow_sitemaps.operators.verify import SitemapVerifyOperator
+from airflow_sitemaps.shards.policy import ShardPolicy
+from airflow_sitemaps.sitemap import Section, Sitemap
+from airflow_sitemaps.stores.local import LocalStore
+from airflow_sitemaps.task_group import SitemapTaskGroup
+from airflow_sitemaps.testing.source import MemorySourceConfig
+from tests.operators.airflow_db import events, run, states, xcom
+from tests.s3 import moto_server
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+URL = "https://shop.example/"
+MAPS = "https://www.example.com/maps/"
+
+
+def rows(*numbers: int) -> list[dict[str, Any]]:
+    return [{"id": n, "loc": f"{URL}p/{n}"} for n in numbers]
+
+
+@pytest.fixture
+def products() -> list[dict[str, Any]]:
+    return rows(*range(25))
+
+
+@pytest.fixture
+def sitemap(tmp_path: Path, products: list[dict[str, Any]]) -> Sitemap:
+    return Sitemap(
+        LocalStore(tmp_path / "site", base_url=URL),
+        [Section("products", MemorySourceConfig(products)), Section("pages", MemorySourceConfig(rows(1, 2)))],
+        shards=ShardPolicy(max_urls=10),
+    )
+
+
+def dag_of(sitemap: Sitemap, dag_id: str, **kwargs: Any) -> DAG:
+    with DAG(dag_id, schedule=None, max_active_runs=1) as dag:
+        SitemapTaskGroup("sitemap", sitemap, batch_size=2, **kwargs)
+    return dag
+
+
+def published(folder: Path) -> dict[str, list[str]]:
+    """What the index leads to: URLs by file."""
+    index = (folder / "sitemap.xml").read_text()
+    names = [loc.removeprefix(URL) for loc in re.findall(r"<loc>(.*?)</loc>", index)]
+    return {n: re.findall(r"<loc>(.*?)</loc>", gzip.decompress((folder / n).read_bytes()).decode()) for n in names}
+
+
+def test_a_first_run_publishes_and_a_second_changes_nothing(sitemap: Sitemap, tmp_path: Path) -> None:
+    dag = dag_of(sitemap, "first_and_second")
+
+    first = run(dag)
+
+    assert states(first) == {
+        "sitemap.plan": "success",
+        "sitemap.write[0]": "success",
+        "sitemap.write[1]": "success",
+        "sitemap.write[2]": "success",
+        "sitemap.publish": "success",
+    }
+    files = published(tmp_path / "site")
+    assert sorted(url for urls in files.values() for url in urls) == sorted(
+        [f"{URL}p/{n}" for n in range(25)] + [f"{URL}p/1", f"{URL}p/2"]
+    )
+    before = {path: path.stat() for path in (tmp_path / "site").iterdir()}
+
+    second = run(dag)
+
+    assert states(second) == {"sitemap.plan": "success", "sitemap.write": "skipped", "sitemap.publish": "success"}
+    assert {path: path.stat() for path in (tmp_path / "site").iterdir()} == before
+    assert [event["report"]["result"] for event in events("first_and_second")] == ["published", "unchanged"]
+
+
+def test_xcoms_are_small_references_and_names_are_readable(sitemap: Sitemap) -> None:
+    done = run(dag_of(sitemap, "references"))
+
+    batches = xcom(done, "sitemap.plan", "return_value")
+    assert [batch["label"] for batch in batches] == [
+        "products 1/2 (2 shards)",
+        "products 2/2 (1 shard)",
+        "pages 1/1 (1 shard)",
+    ]
+    assert {batch["plan"] for batch in batches} == {xcom(done, "sitemap.plan", "plan")}
+    named = [ti.rendered_map_index for ti in done.get_task_instances() if ti.task_id == "sitemap.write"]
+    assert sorted(named) == sorted(batch["label"] for batch in batches)
+    assert xcom(done, "sitemap.write", "return_value", 0).startswith("runs/")
+    summary = xcom(done, "sitemap.publish", "return_value")
+    assert summary == {"result": "published", "generation": 1, "urls": 27, "index_urls": [f"{URL}sitemap.xml"]}
+    assert xcom(done, "sitemap.publish", "sitemap_index_url") == f"{URL}sitemap.xml"
+
+
+def test_the_asset_event_tells_report_store_and_origin(sitemap: Sitemap, tmp_path: Path) -> None:
+    done = run(dag_of(sitemap, "event"))
+
+    (event,) = events("event")
+    assert event["format"] == 1
+    assert event["report"]["urls"] == 27
+    assert event["report"]["sections"]["products"]["shards"]["created"] == 3
+    assert event["store"] == {
+        "kind": "local",
+        "public_url": event["store"]["public_url"],
+        "state_url": event["store"]["state_url"],
+        "conn_id": None,
+        "base_url": URL,
+        "index_name": "sitemap.xml",
+    }
+    assert str(tmp_path / "site") in event["store"]["public_url"]
+    assert {key: event[key] for key in ("dag_id", "run_id", "group_id", "task_id")} == {
+        "dag_id": "event",
+        "run_id": done.run_id,
+        "group_id": "sitemap",
+        "task_id": "sitemap.publish",
+    }
+    assert len(json.dumps(event)) <= EXTRA_LIMIT
+
+
+def test_a_dry_run_explains_and_writes_nothing(
+    sitemap: Sitemap, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    done = run(dag_of(sitemap, "dry"), {"dry_run": True})
+
+    assert states(done) == {"sitemap.plan": "success", "sitemap.write": "skipped", "sitemap.publish": "skipped"}
+    assert not list((tmp_path / "site").glob("*.xml*"))
+    assert events("dry") == []
+
+
+def test_only_the_sections_asked_for_are_written(sitemap: Sitemap, products: list[dict[str, Any]]) -> None:
+    dag = dag_of(sitemap, "sections")
+    run(dag)
+    products.extend(rows(30))
+
+    run(dag, {"sections": ["pages"]})
+    run(dag, {"sections": ["products"]})
+
+    assert [event["report"]["result"] for event in events("sections")] == ["published", "unchanged", "published"]
+
+
+def test_a_refusal_fails_for_good_and_says_what_lets_it_pass(
+    sitemap: Sitemap, products: list[dict[str, Any]], tmp_path: Path
+) -> None:
+    dag = dag_of(sitemap, "refusal", plan_kwargs={"retries": 3})
+    run(dag)
+    before = published(tmp_path / "site")
+    kept, products[:] = list(products), []
+
+    refused = run(dag)
+
+    assert states(refused)["sitemap.plan"] == "failed"
+    assert [ti.try_number for ti in refused.get_task_instances() if ti.task_id == "sitemap.plan"] == [1]
+    facts = xcom(refused, "sitemap.plan", "sitemap_refused")
+    assert [refusal["permit"] for refusal in facts["refusals"]] == ["empty:products"]
+    assert published(tmp_path / "site") == before
+    products[:] = kept[:1]
+
+    assert states(run(dag, {"allow": ["empty:products", "shrink:products"]}))["sitemap.publish"] == "success"
+    products[:] = []
+    assert states(run(dag, {"allow": ["empty:products"]}))["sitemap.publish"] == "success"
+    assert not any(name.startswith("products") for name in published(tmp_path / "site"))
+
+
+def test_an_unknown_section_is_refused_without_retry(sitemap: Sitemap) -> None:
+    failed = run(dag_of(sitemap, "unknown", plan_kwargs={"retries": 3}), {"sections": ["prodcts"]})
+
+    assert states(failed)["sitemap.plan"] == "failed"
+    assert states(failed)["sitemap.publish"] == "upstream_failed"
+
+
+def test_a_task_that_fails_by_chance_is_retried(tmp_path: Path) -> None:
+    failures = ["read"]
+
+    def break_once(operation: str) -> None:
+        if operation in failures:
+            failures.remove(operation)
+            raise ConnectionResetError("the database went away")
+
+    source = MemorySourceConfig(rows(1, 2, 3), before=break_once)
+    flaky = Sitemap(LocalStore(tmp_path / "site", base_url=URL), [Section("products", source)])
+
+    done = run(dag_of(flaky, "flaky", write_kwargs={"retries": 1, "retry_delay": 0}))
+
+    assert states(done)["sitemap.publish"] == "success"
+    assert [ti.try_number for ti in done.get_task_instances() if ti.task_id == "sitemap.write"] == [2]
+
+
+def test_rollback_publishes_an_earlier_generation(
+    sitemap: Sitemap, products: list[dict[str, Any]], tmp_path: Path
+) -> None:
+    dag = dag_of(sitemap, "forward")
+    run(dag)
+    before = published(tmp_path / "site")
+    products.extend(rows(90, 91))
+    run(dag)
+    assert published(tmp_path / "site") != before
+    with DAG("back", schedule=None, max_active_runs=1) as back:
+        SitemapRollbackOperator(task_id="rollback", sitemap=sitemap, generation="{{ 1 }}")
+
+    assert states(run(back)) == {"rollback": "success"}
+
+    assert sorted(map(sorted, published(tmp_path / "site").values())) == sorted(map(sorted, before.values()))
+    assert events("back")[0]["report"]["action"].startswith("rollback")
+
+
+def test_the_operator_keeps_its_own_sitemap_unrendered(sitemap: Sitemap) -> None:
+    class Templated(MemorySourceConfig):
+        def rendered(self, render: Any) -> Any:
+            return replace(self, rows=[{"id": 1, "loc": render(URL + "{{ ds }}")}])
+
+    templated = replace(sitemap, sections=(Section("daily", Templated([])),))
+    dag = dag_of(templated, "templated")
+
+    done = run(dag)
+
+    assert states(done)["sitemap.publish"] == "success"
+    assert events("templated")[0]["report"]["urls"] == 1
+    assert templated.sections[0].source.rows == []  # type: ignore[attr-defined]
+
+
+def test_verify_succeeds_on_what_we_published_and_fails_on_what_was_spoilt(sitemap: Sitemap, tmp_path: Path) -> None:
+    with DAG("verify", schedule=None, max_active_runs=1) as verify:
+        SitemapVerifyOperator(task_id="verify", sitemap=sitemap, retries=3)
+    early = run(verify)
+    assert states(early) == {"verify": "failed"}, "nothing was published yet"
+    assert xcom(early, "verify", "sitemap_failed")["message"]
+    run(dag_of(sitemap, "to_verify"))
+
+    good = run(verify)
+
+    assert states(good) == {"verify": "success"}
+    assert xcom(good, "verify", "return_value") == {"files": 5, "urls": 27, "errors": 0, "warnings": 1}
+    assert xcom(good, "verify", "sitemap_verified")["urls"] == 27
+    next((tmp_path / "site").glob("products-*")).write_bytes(b"spoilt")
+    bad = run(verify)
+    assert states(bad) == {"verify": "failed"}
+    facts = xcom(bad, "verify", "sitemap_verified")
+    assert facts["errors"] >= 1
+    assert "products-" in facts["failures"][0]["where"]
+
+
+def test_verify_reads_from_s3_and_says_when_it_cannot(
+    products: list[dict[str, Any]], caplog: pytest.LogCaptureFixture
+) -> None:
+    """Published there, verified; then one file gone, then the whole bucket."""
+    section = Section("products", MemorySourceConfig([{**each, "loc": f"{MAPS}{each['id']}"} for each in products]))
+    with moto_server() as server, server.store(prefix="maps") as store:
+        sitemap = Sitemap(store, [section], shards=ShardPolicy(max_urls=10))
+        with DAG("verify_s3", schedule=None, max_active_runs=1) as verify:
+            SitemapVerifyOperator(task_id="verify", sitemap=sitemap, retries=3)
+        run(dag_of(sitemap, "to_verify_s3"))
+        good = run(verify)
+        assert states(good) == {"verify": "success"}
+        assert xcom(good, "verify", "return_value") == {"files": 4, "urls": 25, "errors": 0, "warnings": 0}
+
+        client, bucket = server.client(), store.public.bucket
+        keys = [found["Key"] for found in client.list_objects_v2(Bucket=bucket)["Contents"]]
+        client.delete_object(Bucket=bucket, Key=next(key for key in keys if key.startswith("maps/products-")))
+        assert states(run(verify)) == {"verify": "failed"}
+        assert "ERROR unreachable: https://www.example.com/maps/products-" in caplog.text
+        for key in keys:
+            client.delete_object(Bucket=bucket, Key=key)
+        client.delete_bucket(Bucket=bucket)
+        client.close()
+        assert states(run(verify)) == {"verify": "failed"}
+    assert "NoSuchBucket" in caplog.text

@@ -1,0 +1,104 @@
+"""What changed lately, in one small file and in feeds."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import feedparser
+import pytest
+
+from airflow_sitemaps.pipeline import stages
+from airflow_sitemaps.protocol.reading import read
+from tests.pipeline.world import BASE, World, row
+
+
+@pytest.fixture
+def world() -> World:
+    world = World(
+        [row(n, lastmod=f"2026-01-{n:02d}T08:00:00+00:00") for n in range(1, 15)],
+        settings={"recent": timedelta(days=3), "feeds": ("atom", "rss", "mrss")},
+        source_settings={"images": "images"},
+    )
+    for each in world.rows:
+        each["images"] = f'[{{"loc": "https://img.example.com/{each["id"]}.jpg?a=1&b=2"}}]'
+    return world
+
+
+def recent_locs(world: World) -> list[str]:
+    return [e.loc for e in read(world.public()["recent.xml.gz"][0]).entries]
+
+
+def test_recent_entries_stand_in_one_file_newest_first(world):
+    world.build()
+    assert recent_locs(world) == [f"{BASE}p/{n}" for n in (14, 13)]
+    recent = read(world.public()["recent.xml.gz"][0])
+    assert not recent.problems
+    assert recent.entries[0].extensions["images"][0]["loc"] == "https://img.example.com/14.jpg?a=1&b=2"
+    assert next(iter(world.crawl().files)) == "recent.xml.gz"
+
+
+def test_a_change_moves_recent_and_leaves_other_shards(world):
+    world.build()
+    world.clock.advance(timedelta(hours=1))
+    world.rows[2]["lastmod"] = "2026-01-15T12:30:00+00:00"
+    report = world.build()
+    assert report.shards.rewritten == 1
+    assert recent_locs(world)[0] == BASE + "p/3"
+
+
+def test_an_entry_leaves_when_its_time_is_over_though_nothing_changed(world):
+    world.build()
+    shards = {n: kept for n, kept in world.public().items() if n.startswith("pages")}
+    world.clock.advance(timedelta(days=1))
+    report = world.build()
+    assert report.result == "published"
+    assert report.shards.kept == report.shards.total
+    assert recent_locs(world) == [f"{BASE}p/14"]
+    assert {n: kept for n, kept in world.public().items() if n.startswith("pages")} == shards
+    assert world.build().result == "unchanged"
+    world.clock.advance(timedelta(days=9))
+    world.build()
+    assert "recent.xml.gz" not in world.crawl().files
+    assert world.build().result == "unchanged"
+
+
+@pytest.mark.parametrize("name", ["recent.atom", "recent.rss", "recent-media.rss"])
+def test_feeds_are_read_back_by_feedparser(world, name):
+    report = world.build()
+    feed = feedparser.parse(world.public()[name][0])
+    assert not feed.bozo
+    assert [entry.link for entry in feed.entries] == recent_locs(world)
+    assert next(entry.updated if "atom" in name else entry.published for entry in feed.entries).startswith(
+        "2026-01-14T08:00" if "atom" in name else "Wed, 14 Jan 2026 08:00"
+    )
+    assert BASE + name in report.robots_urls
+    assert report.index_urls == (BASE + "sitemap.xml",)
+
+
+def test_robots_names_index_and_feeds(world):
+    assert stages.robots(world.sitemap()) == ()
+    world.build()
+    assert stages.robots(world.sitemap()) == tuple(
+        BASE + name for name in ("sitemap.xml", "recent.atom", "recent.rss", "recent-media.rss")
+    )
+
+
+def test_a_broken_feed_is_repaired(world):
+    world.build()
+    good = world.public()["recent.rss"][0]
+    world.store.public.delete("recent.rss")
+    report = world.build()
+    assert report.result == "published"
+    assert "recent.rss" in " ".join(report.drift)
+    assert world.public()["recent.rss"][0] == good
+    assert world.build().result == "unchanged"
+
+
+def test_extras_go_when_the_code_no_longer_wants_them(world):
+    world.build()
+    world.settings = {}
+    assert world.build().result == "published"
+    assert "recent.xml.gz" not in world.crawl().files
+    world.clock.advance(timedelta(days=3))
+    world.build()
+    assert set(world.public()) == {*world.crawl().files, "sitemap.xml"}

@@ -1,0 +1,112 @@
+"""Rollback, status, adoption."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from airflow_sitemaps.errors import ConfigurationError
+from airflow_sitemaps.pipeline import stages
+from airflow_sitemaps.pipeline.adopting import adopt
+from airflow_sitemaps.ports import Overwrite
+from tests.pipeline.world import BASE, World, row
+
+
+@pytest.fixture
+def world() -> World:
+    return World([row(10 * n) for n in range(1, 13)])
+
+
+def test_a_rollback_is_a_new_generation_with_the_earlier_content(world):
+    world.build()
+    first = world.crawl()
+    world.clock.advance(timedelta(hours=1))
+    world.rows[0]["priority"] = 0.3
+    world.rows.append(row(25))
+    del world.rows[9:11]
+    world.build()
+    world.clock.advance(timedelta(hours=1))
+    report = stages.rollback(world.sitemap(), 1, clock=world.clock)
+    assert report.generation == 3
+    assert report.action == "rollback to 1"
+    assert world.crawl().entries() == first.entries()
+    status = stages.status(world.sitemap())
+    assert [(n.generation, n.action) for n in status.history] == [(1, "build"), (2, "build"), (3, "rollback to 1")]
+
+
+def test_the_run_after_a_rollback_publishes_the_source_again(world):
+    world.build()
+    world.rows[0]["priority"] = 0.3
+    world.build()
+    stages.rollback(world.sitemap(), 1, clock=world.clock)
+    world.build()
+    assert world.crawl().entries() == world.rebuilt().entries()
+    assert world.build().result == "unchanged"
+
+
+def test_files_swept_long_ago_come_back_by_rollback(world):
+    world.build()
+    first = world.crawl()
+    del world.rows[:5]
+    world.build()
+    world.clock.advance(timedelta(days=5))
+    world.build()
+    assert "pages-00001.xml.gz" not in world.public()
+    stages.rollback(world.sitemap(), 1, clock=world.clock)
+    assert world.crawl().entries() == first.entries()
+
+
+def test_only_kept_generations_can_be_rolled_back_to(world):
+    world.settings = {"history": 3}
+    for n in range(5):
+        world.rows[0]["priority"] = n / 10
+        world.build()
+    status = stages.status(world.sitemap())
+    assert [note.generation for note in status.history] == [3, 4, 5]
+    for generation in (0, 1, 2, 5, 9):
+        with pytest.raises(ConfigurationError, match="earlier ones kept are: 3, 4"):
+            stages.rollback(world.sitemap(), generation, clock=world.clock)
+    assert stages.rollback(world.sitemap(), 3, clock=world.clock).generation == 6
+
+
+def test_objects_do_not_grow_with_the_number_of_runs(world):
+    world.settings = {"history": 3, "grace": timedelta(hours=2)}
+    counts = []
+    for n in range(30):
+        world.rows[n % 12]["priority"] = (n % 10) / 10
+        world.clock.advance(timedelta(hours=1))
+        world.build()
+        counts.append(len([k for k in world.config.state.objects if not k.startswith("reports/")]))
+    assert max(counts[15:]) <= max(counts[8:15])
+    assert world.crawl().entries() == world.rebuilt().entries()
+
+
+def put_foreign(world: World) -> None:
+    def put(name: str, body: str) -> None:
+        world.store.public.put(name, body.encode(), mode=Overwrite(), metadata={}, content_type="text/xml")
+
+    ns = 'xmlns="http://www.sitemaps.org/schemas/sitemap/0.9"'
+    put("sitemap.xml", f"<sitemapindex {ns}><sitemap><loc>{BASE}old-1.xml</loc></sitemap></sitemapindex>")
+    put("old-1.xml", f"<urlset {ns}><url><loc>{BASE}p/10</loc></url><url><loc>{BASE}gone</loc></url></urlset>")
+
+
+def test_adoption_tells_the_difference_first_and_keeps_old_children_through_the_grace(world):
+    put_foreign(world)
+    before = world.public()
+    found = adopt(world.sitemap(), clock=world.clock)
+    assert (found.theirs, found.ours, found.only_theirs, found.only_ours) == (2, 12, 1, 11)
+    assert found.only_theirs_samples == (BASE + "gone",)
+    assert world.public() == before
+    done = adopt(world.sitemap(), yes=True, clock=world.clock)
+    assert done.report is not None
+    assert world.crawl().locs() == world.rebuilt().locs()
+    assert "old-1.xml" in world.public()
+    world.clock.advance(timedelta(days=3))
+    world.build()
+    assert "old-1.xml" not in world.public()
+
+
+def test_there_must_be_something_to_adopt(world):
+    with pytest.raises(ConfigurationError, match="no foreign index"):
+        adopt(world.sitemap(), clock=world.clock)

@@ -1,0 +1,192 @@
+"""Sweeps that meet rivals and zombies: what somebody needs stays, what nobody names goes."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+import pytest
+
+from airflow_sitemaps.errors import IncompleteError
+from airflow_sitemaps.pipeline import build, stages
+from airflow_sitemaps.pipeline.state import State
+from airflow_sitemaps.ports import Overwrite
+from airflow_sitemaps.stores.memory import MemoryObjects
+from airflow_sitemaps.testing.crawler import crawl
+from airflow_sitemaps.testing.faults import Call, Faults, FaultyStore
+from tests.pipeline.world import World, row
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+AFTER_GRACE = timedelta(days=3)
+INDEX = "sitemap-pages.xml"
+RECENT = "recent.xml.gz"
+
+
+def world_of(**settings) -> World:
+    return World([row(10 * n, lastmod="2026-01-14") for n in range(1, 8)], settings=settings)
+
+
+def just_before(world: World, verb: str, key: str, act: Callable[[], object]):
+    """The sitemap over a store that stalls once, before a call of this verb and key, while ``act`` happens."""
+    waiting = [act]
+
+    def before(call: Call) -> None:
+        if waiting and call.verb == verb and call.key == key:
+            waiting.pop()()
+
+    return world.sitemap(FaultyStore(world.config, Faults(before=before)))
+
+
+def departed_index() -> World:
+    """A world whose index of a section is due to be swept."""
+    world = world_of(index="per_section")
+    world.build()
+    world.settings["index"] = "one"
+    world.build()
+    world.clock.advance(AFTER_GRACE)
+    return world
+
+
+def swept_while(world: World, name: str, **settings) -> None:
+    """A sweep looks, stalls, and deletes only when another run, of other settings, has brought the name back."""
+
+    def bring_back() -> None:
+        world.settings.update(settings)
+        assert world.build().result == "published"
+        assert world.store.public.head(name) is not None
+
+    build(just_before(world, "delete", name, bring_back), clock=world.clock)
+
+
+def left_in_runs(world: World) -> list[str]:
+    """What lies in folders of runs that are not in the history, and is not needed."""
+    manifest = State(world.store.state).root().manifest
+    needed = manifest.bodies() | {item.key for item in manifest.departed}
+    kept = {note.run for note in manifest.history}
+    runs = [key for key in world.config.state.objects if key.startswith("runs/")]
+    return [key for key in runs if key not in needed and key.split("/")[1] not in kept]
+
+
+# ------------------------------------------------------------ names that come back
+
+
+def test_what_departed_is_swept_after_its_grace():
+    world = departed_index()
+    world.build()
+    assert world.store.public.head(INDEX) is None
+
+
+def test_a_stalled_sweep_spares_a_name_that_a_rival_brought_back():
+    world = departed_index()
+    swept_while(world, INDEX, index="per_section")
+    assert crawl(world.store, INDEX).locs() == {r["loc"] for r in world.rows}
+
+
+def test_a_store_without_conditional_deletes_gets_the_file_back_at_once(monkeypatch):
+    real = MemoryObjects.delete
+
+    def delete(self: MemoryObjects, key: str, *, etag: str | None = None) -> None:
+        real(self, key)
+
+    monkeypatch.setattr(MemoryObjects, "delete", delete)
+    world = departed_index()
+    swept_while(world, INDEX, index="per_section")
+    assert crawl(world.store, INDEX).locs() == {r["loc"] for r in world.rows}
+    assert [call.key for call in world.config.log if (call.area, call.verb) == ("public", "delete")] == [INDEX]
+    again = world.build()
+    assert again.result == "unchanged"
+
+
+def test_recent_entries_that_return_as_they_were_are_other_bytes():
+    """Equal bytes would have an equal etag: a sweep on its way would take them for what it is to remove."""
+    world = world_of(recent=timedelta(days=90))
+    world.build()
+    first = world.config.public.objects[RECENT].body
+    world.settings["recent"] = None
+    world.build()
+    world.clock.advance(AFTER_GRACE)
+    swept_while(world, RECENT, recent=timedelta(days=90))
+    assert world.config.public.objects[RECENT].body != first
+    assert len(crawl(world.store).files[RECENT]) == 7
+
+
+def test_a_name_that_somebody_else_wrote_to_meanwhile_is_left_to_them():
+    world = departed_index()
+    world.store.public.put(INDEX, b"mine", mode=Overwrite(), metadata={}, content_type="text/plain")
+    world.build()
+    assert world.config.public.objects[INDEX].body == b"mine"
+
+
+# ------------------------------------------------------------ bodies of runs that are over
+
+
+def test_bodies_that_a_zombie_stores_after_its_run_was_swept_are_found():
+    world = world_of()
+    world.build()
+    world.rows[0]["priority"] = 0.3
+    planned = stages.plan(world.sitemap(), clock=world.clock)
+
+    stalled = []
+
+    def before(call: Call) -> None:
+        if call.verb == "put" and "/bodies/" in call.key and not stalled:
+            stalled.append(call.key)
+            world.clock.advance(AFTER_GRACE)
+            world.build()
+            assert world.store.state.head(planned.key) is None
+
+    faults = Faults(before=before)
+    stages.write(world.sitemap(FaultyStore(world.config, faults)), planned.key, 0, clock=world.clock)
+    assert stalled[0] in left_in_runs(world)
+    world.clock.advance(timedelta(hours=1))
+    world.build()
+    assert stalled[0] in left_in_runs(world)
+    world.clock.advance(AFTER_GRACE)
+    world.build()
+    assert left_in_runs(world) == []
+    assert world.crawl().entries() == world.rebuilt().entries()
+
+
+def test_the_runs_folders_are_looked_through_once_in_a_grace():
+    world = world_of()
+    world.build()
+    for hours in (1, 30, 30, 1):
+        world.clock.advance(timedelta(hours=hours))
+        world.build()
+    assert [call.key for call in world.config.log if call.verb == "list" and call.key == "runs/"] == ["runs/"]
+
+
+def test_a_run_older_than_the_grace_is_not_published():
+    world = world_of()
+    world.build()
+    world.rows[0]["priority"] = 0.3
+    planned = stages.plan(world.sitemap(), clock=world.clock)
+    receipt = stages.write(world.sitemap(), planned.key, 0, clock=world.clock).receipt_key
+    before = world.public()
+    world.clock.advance(timedelta(days=2))
+    with pytest.raises(IncompleteError, match="may be swept"):
+        stages.publish(world.sitemap(), planned.key, [receipt], clock=world.clock)
+    assert world.public() == before
+
+
+def test_a_publisher_that_sleeps_at_its_commit_cannot_name_what_was_swept_meanwhile():
+    """Days pass between its last look and its put; a sweep in between replaces the manifest before it removes."""
+    world = world_of()
+    world.build()
+    world.rows[0]["priority"] = 0.3
+    planned = stages.plan(world.sitemap(), clock=world.clock)
+    receipt = stages.write(world.sitemap(), planned.key, 0, clock=world.clock).receipt_key
+    before = world.public()
+    world.rows[0]["priority"] = None
+
+    def sweep() -> None:
+        world.clock.advance(AFTER_GRACE)
+        assert world.build().result == "unchanged"
+
+    sleeping = just_before(world, "put", "manifest.json.gz", sweep)
+    with pytest.raises(IncompleteError, match="may be swept"):
+        stages.publish(sleeping, planned.key, [receipt], clock=world.clock)
+    assert world.public() == before
+    assert left_in_runs(world) == []

@@ -1,0 +1,1 @@
+"""The API beneath the pages, in Airflow's own application."""

@@ -1,0 +1,108 @@
+"""Who may see and do what."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+from unittest.mock import patch
+
+import pytest
+from fastapi.routing import APIRoute
+
+from airflow_sitemaps.plugin.api import make_app
+from tests.plugin.factories import NOW, add_asset, add_event, add_history, extra, report
+
+if TYPE_CHECKING:
+    from sqlalchemy.orm import Session
+
+    from tests.plugin.conftest import Client
+
+URI = "s3://shop/sitemaps/sitemap.xml"
+
+PATHS = sorted({route.path for route in make_app().routes if isinstance(route, APIRoute)})
+
+
+def test_there_are_the_routes_that_are_tested() -> None:
+    assert PATHS == [
+        "/api/actions",
+        "/api/dags/{dag_id}/runs/{run_id}",
+        "/api/dags/{dag_id}/sitemaps",
+        "/api/openapi.json",
+        "/api/sitemap",
+        "/api/sitemap/generations",
+        "/api/sitemap/history",
+        "/api/sitemap/shards",
+        "/api/sitemap/shards/texts",
+        "/api/sitemaps",
+        "/static/{name}",
+    ]
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_nobody_gets_anything(anonymous: Client, path: str) -> None:
+    asked = path.format(dag_id="shop", run_id="r", name="airflow-sitemaps.js").lstrip("/")
+    wish = {"asset": URI, "action": "run"}
+    found = anonymous.post(asked, wish) if path == "/api/actions" else anonymous.get(asked, asset=URI, section="x")
+
+    assert found.status_code == 401
+
+
+def test_the_bundle_is_for_people_who_are_logged_in(viewer: Client) -> None:
+    found = viewer.get("static/airflow-sitemaps.js")
+
+    assert found.status_code == 200
+    assert found.headers["content-type"].startswith("text/javascript")
+    assert found.headers["cache-control"].startswith("private")
+    assert viewer.get("static/..%2fapi.py").status_code == 404
+    assert viewer.get("static/api.py").status_code == 404
+
+
+def test_a_viewer_sees_but_cannot_act(viewer: Client, session: Session) -> None:
+    add_history(session, URI, "shop", 3)
+    session.commit()
+
+    seen = viewer.get("api/sitemap", asset=URI)
+    done = viewer.post("api/actions", {"asset": URI, "action": "run"})
+
+    assert seen.status_code == 200
+    assert not any(offer["allowed"] for offer in seen.json()["actions"])
+    assert done.status_code == 403
+
+
+def test_a_dag_that_a_user_may_not_read_hides_its_sitemap(viewer: Client, session: Session) -> None:
+    add_history(session, URI, "shop", 3)
+    add_history(session, "s3://other/sitemap.xml", "other", 3)
+    session.commit()
+
+    def only_other(_: Any, **__: Any) -> set[str]:
+        return {"other"}
+
+    manager = "airflow.api_fastapi.auth.managers.simple.simple_auth_manager.SimpleAuthManager"
+    with patch(f"{manager}.get_authorized_dag_ids", only_other):
+        listed = viewer.get("api/sitemaps").json()
+        answers = [
+            viewer.get("api/sitemap", asset=URI),
+            viewer.get("api/sitemap/history", asset=URI),
+            viewer.get("api/sitemap/shards", asset=URI),
+            viewer.get("api/dags/shop/sitemaps"),
+            viewer.get("api/dags/shop/runs/run-1"),
+        ]
+
+    assert [line["dag_id"] for line in listed["sitemaps"]] == ["other"]
+    assert [answer.status_code for answer in answers] == [404, 404, 404, 403, 403]
+
+
+def test_an_event_that_no_dag_wrote_is_no_sitemap(admin: Client, session: Session) -> None:
+    """Anybody who may post events could else make the API server read a store of their choice."""
+    asset = add_asset(session, URI, "shop")
+    add_event(session, asset, None, extra(report(1)), NOW)
+    session.commit()
+
+    assert admin.get("api/sitemaps").json()["total"] == 0
+    assert admin.get("api/sitemap", asset=URI).status_code == 404
+
+
+def test_the_api_describes_itself(viewer: Client) -> None:
+    found = viewer.get("api/openapi.json").json()
+
+    assert set(found["paths"]) == {path for path in PATHS if path.startswith("/api/") and "openapi" not in path}
+    assert "SitemapPage" in found["components"]["schemas"]

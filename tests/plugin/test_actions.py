@@ -1,0 +1,199 @@
+"""What can be done from a page, and that it is done as a DAG run with the group's params."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from airflow.models.asset import AssetModel
+from airflow.models.dagrun import DagRun
+from airflow.sdk import DAG, Param
+from airflow.utils.session import create_session
+from sqlalchemy import delete, select
+
+from airflow_sitemaps.operators.rollback import SitemapRollbackOperator
+from airflow_sitemaps.operators.verify import SitemapVerifyOperator
+from airflow_sitemaps.plugin.actions import ActionRefusedError, DagShape, Offer, Wish, conf_of, offers
+from airflow_sitemaps.sitemap import Section, Sitemap
+from airflow_sitemaps.stores.local import LocalStore
+from airflow_sitemaps.task_group import SitemapTaskGroup
+from airflow_sitemaps.testing.source import MemorySourceConfig
+from tests.operators.airflow_db import sync
+from tests.plugin.factories import NOW, add_event, extra, report
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from sqlalchemy.orm import Session
+
+    from tests.plugin.conftest import Client
+
+PARAMS = frozenset({"sections", "full", "rebuild", "dry_run", "allow"})
+
+
+def shape(dag_id: str, params: frozenset[str] = frozenset(), **tasks: str) -> DagShape:
+    return DagShape(
+        dag_id=dag_id, params=params, tasks={kind: ({"task_id": kind, "generation": g},) for kind, g in tasks.items()}
+    )
+
+
+def by_name(found: list[Offer]) -> dict[str, Offer]:
+    return {offer.action: offer for offer in found}
+
+
+def test_the_group_offers_all_but_verify_and_rollback() -> None:
+    found = by_name(offers(shape("shop", PARAMS, plan="", publish=""), []))
+
+    assert [name for name, offer in found.items() if offer.possible] == ["run", "plan", "full", "rebuild", "allow"]
+    assert "SitemapVerifyOperator" in found["verify"].why_not
+    assert "SitemapRollbackOperator" in found["rollback"].why_not
+
+
+def test_params_that_a_dag_does_not_have_are_named() -> None:
+    found = by_name(offers(shape("shop", frozenset({"full", "sections"}), plan=""), []))
+
+    assert found["full"].possible
+    assert found["allow"].why_not == "The DAG has no param allow; SitemapTaskGroup defines it."
+
+
+@pytest.mark.parametrize(
+    ("template", "param"),
+    [
+        ("{{ params.generation }}", "generation"),
+        ("{{ params['back_to'] | int }}", "back_to"),
+        ('{{ dag_run.conf.get("x", params["number"]) }}', "number"),
+    ],
+)
+def test_a_rollback_takes_its_generation_from_a_param(template: str, param: str) -> None:
+    offer = by_name(offers(shape("shop", PARAMS, plan=""), [shape("back", rollback=template)]))["rollback"]
+
+    assert (offer.dag_id, offer.param) == ("back", param)
+    assert conf_of(Wish(action="rollback", generation=3), offer) == {param: 3}
+
+
+def test_a_rollback_of_a_fixed_generation_is_not_offered() -> None:
+    assert not by_name(offers(None, [shape("back", rollback="7")]))["rollback"].possible
+
+
+def test_a_rollback_beside_a_plan_is_not_offered() -> None:
+    offer = by_name(offers(shape("shop", PARAMS, plan="", rollback="{{ params.g }}"), []))["rollback"]
+
+    assert "rolls back and publishes in one run" in offer.why_not
+
+
+def test_verify_in_every_run_is_no_action_of_its_own() -> None:
+    offer = by_name(offers(shape("shop", PARAMS, plan="", verify=""), []))["verify"]
+
+    assert not offer.possible
+    assert offer.why_not.startswith("Each run of shop verifies what it published.")
+
+
+@pytest.mark.parametrize(
+    ("wish", "conf"),
+    [
+        (Wish(action="run"), {}),
+        (Wish(action="plan"), {"dry_run": True}),
+        (Wish(action="full", sections=("a",)), {"full": True, "sections": ["a"]}),
+        (Wish(action="rebuild", shards=("a-00001",)), {"rebuild": ["a-00001"]}),
+        (Wish(action="allow", permits=("shrink:a",)), {"allow": ["shrink:a"]}),
+        (Wish(action="verify"), {}),
+    ],
+)
+def test_the_params_of_an_action(wish: Wish, conf: dict[str, Any]) -> None:
+    assert conf_of(wish, Offer(action=wish.action, dag_id="shop")) == conf
+
+
+@pytest.mark.parametrize("action", ["rebuild", "allow", "rollback"])
+def test_an_action_without_its_object_is_refused(action: Any) -> None:
+    with pytest.raises(ActionRefusedError, match="Name the"):
+        conf_of(Wish(action=action), Offer(action=action, dag_id="shop", param="g"))
+
+
+@pytest.fixture
+def sitemap(tmp_path: Path) -> Sitemap:
+    source = MemorySourceConfig([{"id": 1, "loc": "https://acting.example/1"}])
+    return Sitemap(LocalStore(tmp_path / "site", base_url="https://acting.example/"), [Section("pages", source)])
+
+
+@pytest.fixture
+def acting(session: Session, sitemap: Sitemap) -> str:
+    """Three DAGs of one sitemap, synced; and an event of it. Returns the asset's URI."""
+    with DAG("acting", schedule=None, max_active_runs=1) as publish:
+        SitemapTaskGroup("sitemap", sitemap)
+    with DAG("acting_back", schedule=None, max_active_runs=1, params={"to": Param(1, type="integer")}) as back:
+        SitemapRollbackOperator(task_id="back", sitemap=sitemap, generation="{{ params.to }}")
+    with DAG("acting_verify", schedule=None, max_active_runs=1) as verify:
+        SitemapVerifyOperator(task_id="verify", sitemap=sitemap, inlets=[sitemap.asset])
+    for dag in (publish, back, verify):
+        sync(dag)
+    asset = session.scalar(select(AssetModel.id).where(AssetModel.uri == sitemap.asset.uri))
+    assert asset is not None
+    add_event(session, asset, "acting", extra(report(1)), NOW)
+    session.commit()
+    return str(sitemap.asset.uri)
+
+
+def conf_of_run(dag_id: str, run_id: str) -> Any:
+    with create_session() as session:
+        run = session.scalar(select(DagRun).where(DagRun.dag_id == dag_id, DagRun.run_id == run_id))
+        assert run is not None
+        found = (run.conf, run.triggering_user_name, run.note)
+        session.execute(delete(DagRun).where(DagRun.id == run.id))
+        return found
+
+
+@pytest.mark.parametrize(
+    ("wish", "dag_id", "conf"),
+    [
+        ({"action": "rebuild", "shards": ["pages-00001"]}, "acting", {"rebuild": ["pages-00001"]}),
+        ({"action": "full", "sections": ["pages"]}, "acting", {"full": True, "sections": ["pages"]}),
+        ({"action": "rollback", "generation": 1}, "acting_back", {"to": 1}),
+        ({"action": "verify"}, "acting_verify", {}),
+    ],
+)
+def test_an_action_is_a_run_of_its_dag(
+    admin: Client, acting: str, wish: dict[str, Any], dag_id: str, conf: Any
+) -> None:
+    found = admin.post("api/actions", {"asset": acting, **wish})
+
+    assert found.status_code == 201, found.text
+    assert found.json()["dag_id"] == dag_id
+    done, user, note = conf_of_run(dag_id, found.json()["run_id"])
+    assert {name: done.get(name) for name in conf} == conf
+    assert user == "admin"
+    assert note == f"Started from the page Sitemaps: {wish['action']}"
+
+
+def test_the_page_offers_what_can_be_done(admin: Client, viewer: Client, acting: str) -> None:
+    mine = {o["action"]: o for o in admin.get("api/sitemap", asset=acting).json()["actions"]}
+    theirs = {o["action"]: o for o in viewer.get("api/sitemap", asset=acting).json()["actions"]}
+
+    assert all(offer["possible"] and offer["allowed"] for offer in mine.values())
+    assert not any(offer["allowed"] for offer in theirs.values())
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"asset": "s3://x", "action": "drop"},
+        {"asset": "s3://x", "action": "full", "conf": {"x": 1}},
+        {"asset": "s3://x", "action": "rollback", "generation": -1},
+        {"asset": "s3://x", "action": "rebuild", "shards": ["x" * 501]},
+    ],
+)
+def test_other_wishes_are_not_understood(admin: Client, body: dict[str, Any]) -> None:
+    assert admin.post("api/actions", body).status_code == 422
+
+
+def test_a_form_of_another_site_does_nothing(admin: Client, acting: str) -> None:
+    """A page elsewhere can post forms with the user's cookie, but not JSON."""
+    found = admin.client.post("/sitemaps-ui/api/actions", data={"asset": acting, "action": "run"})
+
+    assert found.status_code == 422
+
+
+def test_an_action_that_is_not_on_offer_says_why(admin: Client, acting: str) -> None:
+    found = admin.post("api/actions", {"asset": acting, "action": "allow"})
+
+    assert found.status_code == 409
+    assert found.json()["detail"] == "Name the guards to let pass, like shrink:products."

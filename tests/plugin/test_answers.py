@@ -1,0 +1,270 @@
+"""What the API answers: from events alone, from the store, and when either means harm."""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import replace
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from airflow.models.dag import DagModel
+
+from airflow_sitemaps.plugin.maps import EMPTY, KEPT, WAITING, WRITTEN
+from airflow_sitemaps.ports import Overwrite
+from airflow_sitemaps.shards.codec import decode_manifest, encode_manifest
+from airflow_sitemaps.shards.key import show
+from tests.plugin.factories import NOW, add_asset, add_event, add_history, extra, manifest, report
+from tests.s3 import moto_server
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from sqlalchemy.orm import Session
+
+    from tests.plugin.conftest import Client
+
+URI = "s3://shop/sitemaps/sitemap.xml"
+
+
+def kept(folder: Path, shards: int) -> str:
+    """A state area with a manifest; returns its address."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "manifest.json.gz").write_bytes(encode_manifest(manifest(shards)))
+    return str(folder)
+
+
+def test_an_airflow_without_sitemaps_has_an_empty_list(admin: Client, session: Session) -> None:
+    assert admin.get("api/sitemaps").json() == {"sitemaps": [], "total": 0}
+
+
+def test_trouble_stands_on_top(admin: Client, session: Session) -> None:
+    add_history(session, "s3://sound/sitemap.xml", "sound", 5)
+    odd = add_asset(session, "s3://odd/sitemap.xml", "odd")
+    add_event(session, odd, "odd", extra(report(1, rows=1_000, rows_dropped={"loc-missing": 60})), NOW)
+    gone = add_asset(session, "s3://gone/sitemap.xml", "gone")
+    add_event(session, gone, "gone", extra(report(1)), NOW)
+    session.get(DagModel, "gone").is_stale = True
+    session.commit()
+
+    lines = admin.get("api/sitemaps").json()["sitemaps"]
+
+    assert [(line["dag_id"], line["health"]) for line in lines] == [
+        ("gone", "error"),
+        ("odd", "warning"),
+        ("sound", "ok"),
+    ]
+    assert lines[0]["trouble"] == ["The DAG that publishes this sitemap is gone"]
+    assert "60 of 1,000 rows" in lines[1]["trouble"][0]
+    assert len(lines[2]["line"]) == 5
+
+
+def test_the_list_is_paged(admin: Client, session: Session) -> None:
+    for n in range(5):
+        add_history(session, f"s3://bucket-{n}/sitemap.xml", "shop", 1)
+    session.commit()
+
+    pages = [admin.get("api/sitemaps", limit=2, offset=offset).json() for offset in (0, 2, 4)]
+
+    assert [len(page["sitemaps"]) for page in pages] == [2, 2, 1]
+    assert {page["total"] for page in pages} == {5}
+    assert len({line["asset"] for page in pages for line in page["sitemaps"]}) == 5
+
+
+def test_a_page_comes_from_events_alone(admin: Client, session: Session) -> None:
+    add_history(session, URI, "shop", 8)
+    session.commit()
+
+    page = admin.get("api/sitemap", asset=URI).json()
+
+    assert page["generation"] == 8
+    assert page["report"]["sections"]["products"]["shards"]["rewritten"] == 1
+    assert page["gauges"][0]["limit"] == 50_000
+    assert page["health"] == "ok"
+    by_name = {offer["action"]: offer for offer in page["actions"]}
+    assert not by_name["rollback"]["possible"]
+    assert "SitemapRollbackOperator" in by_name["rollback"]["why_not"]
+
+
+def test_a_late_sitemap_says_so(admin: Client, session: Session) -> None:
+    asset = add_asset(session, URI, "shop")
+    for n in range(6):
+        at = NOW - timedelta(days=3, hours=-n)
+        add_event(session, asset, "shop", extra(report(n + 1, at=at)), at)
+    session.commit()
+
+    problems = admin.get("api/sitemap", asset=URI).json()["problems"]
+
+    assert [problem["kind"] for problem in problems] == ["late"]
+    assert problems[0]["detail"] == "Runs usually finish every 1 hour."
+
+
+def test_history_comes_in_pages_oldest_first(admin: Client, session: Session) -> None:
+    add_history(session, URI, "shop", 25)
+    session.commit()
+
+    newest = admin.get("api/sitemap/history", asset=URI, limit=10).json()
+    earlier = admin.get("api/sitemap/history", asset=URI, limit=10, before=newest["before"]).json()
+
+    assert newest["columns"]["generation"] == list(range(16, 26))
+    assert earlier["columns"]["generation"] == list(range(6, 16))
+
+
+def test_a_thousand_generations_are_one_quick_answer(admin: Client, session: Session) -> None:
+    add_history(session, URI, "shop", 1_000)
+    session.commit()
+
+    started = time.monotonic()
+    cold = admin.get("api/sitemap/history", asset=URI, limit=1_000)
+    between = time.monotonic()
+    admin.get("api/sitemap/history", asset=URI, limit=1_000)
+
+    assert len(cold.json()["columns"]["generation"]) == 1_000
+    assert len(cold.content) < 256 * 1_024
+    assert between - started < 2.0
+    assert time.monotonic() - between < 1.0
+
+
+def test_the_map_holds_what_the_manifest_holds(admin: Client, session: Session, tmp_path: Path) -> None:
+    add_history(session, URI, "shop", 2, state_url=kept(tmp_path / "state", 700))
+    session.commit()
+
+    section = admin.get("api/sitemap/shards", asset=URI).json()["sections"][0]
+    texts = [
+        text
+        for start in (0, 500)
+        for text in admin.get("api/sitemap/shards/texts", asset=URI, section="products", start=start).json()["shards"]
+    ]
+
+    shards = decode_manifest(encode_manifest(manifest(700))).sections["products"].shards
+    assert section["urls"] == [shard.urls for shard in shards]
+    assert section["rows"] == [shard.digest.rows for shard in shards]
+    assert section["xml_bytes"] == [shard.file.xml_byte_size if shard.file else 0 for shard in shards]
+    assert section["written_in"] == [shard.written_in for shard in shards]
+    assert section["dropped"] == [sum(shard.dropped.values()) for shard in shards]
+    assert section["written_at"] == [int(s.file.modified_at.timestamp()) if s.file else 0 for s in shards]
+    states = [
+        EMPTY if s.file is None else WAITING if s.file.etag is None else WRITTEN if s.written_in == 7 else KEPT
+        for s in shards
+    ]
+    assert section["state"] == states
+    assert set(states) == {EMPTY, WAITING, WRITTEN, KEPT}
+    assert [text["name"] for text in texts] == [shard.file.name if shard.file else None for shard in shards]
+    assert [text["lower"] for text in texts[1:]] == [show(shard.range.lower) for shard in shards[1:]]
+    assert texts[-1]["upper"] is None
+    assert texts[3]["url"] == "https://shop.example/products-00004.xml.gz"
+
+
+def test_generations_to_go_back_to(admin: Client, session: Session, tmp_path: Path) -> None:
+    add_history(session, URI, "shop", 2, state_url=kept(tmp_path / "state", 3))
+    session.commit()
+
+    found = admin.get("api/sitemap/generations", asset=URI).json()
+
+    assert found["generation"] == 7
+    assert [note["generation"] for note in found["kept"]] == [6, 5, 4, 3, 2, 1]
+
+
+def test_what_did_not_change_is_not_sent_again(admin: Client, session: Session, tmp_path: Path) -> None:
+    add_history(session, URI, "shop", 2, state_url=kept(tmp_path / "state", 3))
+    session.commit()
+    for route in ("shards", "generations", "shards/texts"):
+        path = f"/sitemaps-ui/api/sitemap/{route}"
+        asked = {"asset": URI, "section": "products"}
+        first = admin.client.get(path, params=asked)
+        again = admin.client.get(path, params=asked, headers={"If-None-Match": first.headers["etag"]})
+        other = admin.client.get(path, params=asked, headers={"If-None-Match": 'W/"other"'})
+
+        assert "private" in first.headers["cache-control"]
+        assert (again.status_code, again.content) == (304, b"")
+        assert other.content == first.content
+
+
+@pytest.mark.parametrize("route", ["shards", "shards/texts", "generations"])
+def test_a_store_out_of_reach_is_a_sentence(admin: Client, session: Session, route: str) -> None:
+    add_history(session, URI, "shop", 2)
+    session.commit()
+
+    found = admin.get(f"api/sitemap/{route}", asset=URI, section="products")
+
+    assert found.status_code == 200
+    assert "is not on the API server's machine" in found.json()["trouble"]
+
+
+def test_the_map_is_read_from_s3_with_airflows_connection(admin: Client, session: Session) -> None:
+    with moto_server() as server, server.store() as store:
+        body = encode_manifest(manifest(20))
+        state = store.open().state
+        state.put("manifest.json.gz", body, mode=Overwrite(), metadata={}, content_type="application/gzip")
+        made = extra(report(1))
+        facts = {"kind": "s3", "public_url": store.public.url, "state_url": store.state.url, "conn_id": store.conn_id}
+        asset = add_asset(session, URI, "shop")
+        add_event(session, asset, "shop", {**made, "store": {**made["store"], **facts}}, NOW)
+        session.commit()
+
+        found = admin.get("api/sitemap/shards", asset=URI)
+
+    assert found.json()["shards"] == 20
+
+
+def test_a_damaged_manifest_is_a_sentence(admin: Client, session: Session, tmp_path: Path) -> None:
+    (tmp_path / "manifest.json.gz").write_bytes(b"\x1f\x8b rubbish")
+    add_history(session, URI, "shop", 2, state_url=str(tmp_path))
+    session.commit()
+
+    assert "cannot be read" in admin.get("api/sitemap/shards", asset=URI).json()["trouble"]
+
+
+HOSTILE: list[Any] = [
+    {"format": 1, "report": {"generation": "<script>", "urls": -(10**400), "sections": [1, 2], "shards": "x"}},
+    {
+        "format": 1,
+        "report": {"generation": 1, "sections": {"<img src=x onerror=alert(1)>": {"samples": {"r": ["\u202e"]}}}},
+    },
+    {
+        "format": 1,
+        "report": {"generation": 1, "index_urls": ["javascript:alert(1)"], "seconds": {"a": "b", "c": 1e999}},
+    },
+    {"format": 1, "report": {"generation": True, "rows_dropped": {"a": None}, "warnings": [None, {}, "w" * 10**5]}},
+]
+
+
+@pytest.mark.parametrize("number", range(len(HOSTILE)))
+def test_hostile_events_break_nothing(admin: Client, session: Session, number: int) -> None:
+    asset = add_asset(session, URI, "shop")
+    add_event(session, asset, "shop", json.loads(json.dumps(HOSTILE[number], allow_nan=True)), NOW)
+    session.commit()
+
+    answers = [
+        admin.get("api/sitemaps"),
+        admin.get("api/sitemap", asset=URI),
+        admin.get("api/sitemap/history", asset=URI),
+    ]
+
+    assert [answer.status_code for answer in answers] == [200, 200, 200]
+    assert answers[0].json()["sitemaps"][0]["index_url"] is None
+    assert all(len(answer.content) < 64 * 1_024 for answer in answers)
+
+
+@pytest.mark.parametrize(
+    "other", [None, [], {"format": 2, "report": {"generation": 1}}, {"report": {}}, {"format": 1, "report": {"a": 1}}]
+)
+def test_events_of_other_shapes_are_not_ours(admin: Client, session: Session, other: Any) -> None:
+    asset = add_asset(session, URI, "shop")
+    add_event(session, asset, "shop", other if other is not None else {}, NOW)
+    session.commit()
+
+    assert admin.get("api/sitemaps").json()["total"] == 0
+
+
+def test_drift_and_warnings_are_problems(admin: Client, session: Session) -> None:
+    asset = add_asset(session, URI, "shop")
+    made = replace(report(1), drift=("products-00001.xml.gz was deleted",), warnings=("half the shards changed",))
+    add_event(session, asset, "shop", extra(made), NOW)
+    session.commit()
+
+    problems = admin.get("api/sitemap", asset=URI).json()["problems"]
+
+    assert [problem["kind"] for problem in problems] == ["drift", "warning"]
+    assert all(problem["title"] for problem in problems)

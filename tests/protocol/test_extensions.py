@@ -1,0 +1,289 @@
+"""Extensions: our own cases, the laws of the quick path, verdicts, groups of alternates."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from lxml import etree
+
+from airflow_sitemaps.errors import RuleError
+from airflow_sitemaps.protocol import alternates, images, news
+from airflow_sitemaps.protocol.address import Addresses, is_clean
+from airflow_sitemaps.protocol.extension_reading import EXTENSIONS, read_extension
+from airflow_sitemaps.protocol.extensions import NAMESPACES, DropRow, fragment
+from airflow_sitemaps.protocol.loc import normalise
+from airflow_sitemaps.protocol.markup import FORBIDDEN, attribute, text
+from airflow_sitemaps.protocol.record import Notes, Record
+from airflow_sitemaps.protocol.rules import Tally
+from tests.protocol import cases
+
+OWN = cases.load(cases.ROOT / "tests" / "cases" / "extensions.jsonl")
+XSD = cases.SHARED / "xsd" / "all.xsd"
+PAGE = "https://example.com/p"
+VIDEO = {
+    "thumbnail_loc": "https://example.com/t.jpg",
+    "title": "T",
+    "description": "D",
+    "content_loc": "https://example.com/v.mp4",
+}
+
+
+def made(kind: str, value: Any, **rules: str) -> tuple[str, Tally]:
+    tally = Tally()
+    master = cases.judge("https://example.com/", rules)
+    return fragment(kind, json.dumps(value), judge=master, tally=tally, where=PAGE)[0], tally
+
+
+@pytest.mark.parametrize("case", [pytest.param(case, id=case["id"]) for case in OWN])
+def test_our_own_cases(case: dict[str, Any]) -> None:
+    content, tally = cases.render(case["records"], cases.judge("https://example.com/"))
+    assert not list(cases.differences(case, cases.urls_of(content)))
+    if "counted" in case:
+        assert tally.mended[case["counted"]] == 1
+        assert case["said"] in tally.samples[case["counted"]][0]
+    else:
+        assert set(tally.mended) <= {"ignored-field"}
+    assert not tally.dropped
+
+
+@pytest.mark.skipif(not XSD.is_file(), reason="../shared/xsd is not here")
+def test_our_own_cases_pass_the_schemas() -> None:
+    schema = etree.XMLSchema(etree.parse(str(XSD)))
+    for case in OWN:
+        content, _ = cases.render(case["records"], cases.judge("https://example.com/"))
+        assert content is not None
+        assert schema.validate(etree.fromstring(content)), (case["id"], schema.error_log)
+
+
+def test_namespaces_are_declared_only_where_used() -> None:
+    plain, _ = cases.render([{"loc": PAGE}], cases.judge("https://example.com/"))
+    with_image, _ = cases.render([{"loc": PAGE, "images": [f"{PAGE}.jpg"]}], cases.judge("https://example.com/"))
+    assert plain is not None
+    assert with_image is not None
+    assert b"xmlns:" not in plain
+    assert with_image.count(b"xmlns:") == 1
+    assert NAMESPACES["image"].encode() in with_image
+
+
+# ---------------------------------------------------------------- verdicts
+
+
+def test_a_fault_counts_once_a_row_and_names_field_reason_and_page() -> None:
+    xml, tally = made("images", ["ftp://a.example/1", "ftp://a.example/2", "https://a.example/3.jpg"])
+    assert xml.count("<image:image>") == 1
+    assert tally.mended == {"image": 1}
+    assert "loc breaks loc-scheme" in tally.samples["image"][0]
+    assert PAGE in tally.samples["image"][0]
+
+
+def test_drop_row_counts_and_tells_the_caller() -> None:
+    tally = Tally()
+    master = cases.judge("https://example.com/", {"video": "drop_row"})
+    with pytest.raises(DropRow):
+        fragment("videos", json.dumps([{**VIDEO, "rating": 9}]), judge=master, tally=tally, where=PAGE)
+    assert tally.dropped == {"video": 1}
+
+
+def test_drop_row_leaves_the_row_out_of_the_file() -> None:
+    rows = [{"loc": PAGE, "videos": [{"title": "x"}]}, {"loc": f"{PAGE}2"}]
+    content, tally = cases.render(rows, cases.judge("https://example.com/", {"video": "drop_row"}))
+    assert content is not None
+    assert content.count(b"<url>") == 1
+    assert tally.dropped == {"video": 1}
+
+
+def test_fail_names_the_rule_and_the_page() -> None:
+    with pytest.raises(RuleError, match=r"'news'.*publication"):
+        made("news", {"title": "T"}, news="fail")
+
+
+def test_what_is_no_json_is_counted() -> None:
+    tally = Tally()
+    master = cases.judge("https://example.com/")
+    assert fragment("images", "{not json", judge=master, tally=tally, where=PAGE) == ("", frozenset())
+    assert fragment("images", "[" * 100_000, judge=master, tally=tally, where=PAGE) == ("", frozenset())
+    assert tally.mended == {"extension-json": 2}
+
+
+def test_fields_without_effect_can_be_left_out() -> None:
+    image = [{"loc": f"{PAGE}.jpg", "caption": "C", "license": "https://example.com/l"}]
+    kept, tally = made("images", image)
+    assert "<image:caption>C</image:caption>" in kept
+    assert "image:caption, image:license" in tally.samples["ignored-field"][0]
+    left, tally = made("images", image, **{"ignored-field": "omit_field"})
+    assert left == f"<image:image><image:loc>{PAGE}.jpg</image:loc></image:image>"
+    assert tally.mended == {"ignored-field": 1}
+
+
+def test_a_long_title_is_a_setting() -> None:
+    video = {**VIDEO, "title": "t" * 101}
+    assert made("videos", [video])[0] == ""
+    assert f"<video:title>{'t' * 101}</video:title>" in made("videos", [video], **{"video-title": "keep"})[0]
+
+
+def test_a_url_rule_that_does_not_mend_refuses_the_image() -> None:
+    xml, tally = made("images", ["https://example.com/a b.jpg"], **{"loc-encoding": "drop_row"})
+    assert xml == ""
+    assert tally.mended == {"image": 1}
+    assert not tally.dropped, "the URL of the page is not at fault"
+
+
+def test_samples_can_be_printed_whatever_the_data_holds() -> None:
+    _, tally = made("images", [{"loc": "https://example.com/\ud800", "caption": "\ud800", "\ud800": 1}])
+    for sample in tally.samples["image"]:
+        sample.encode()
+
+
+# ---------------------------------------------------------------- laws
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=6,
+)
+FIELDS = st.sampled_from(
+    [
+        "loc", "caption", "title", "license", "thumbnail_loc", "description", "content_loc", "player_loc", "duration",
+        "rating", "tags", "restriction", "platform", "prices", "id", "tvshow", "live", "publication", "language",
+        "publication_date", "genres", "stock_tickers", "hreflang", "href", "media", "rel", "relationship", "value",
+    ]
+)  # fmt: skip
+URLS = st.sampled_from(
+    ["https://example.com/a", "https://example.com/ä?b='c'&d", "/x", "//x", "ftp://x", "https://x..y/"]
+)
+RECORDS = st.lists(st.dictionaries(FIELDS, JSON | URLS, max_size=8) | JSON | URLS, max_size=4)
+
+
+@given(st.sampled_from(sorted(set(EXTENSIONS.values()))), RECORDS)
+def test_whatever_the_json_the_xml_is_well_formed(kind: str, value: Any) -> None:
+    xml, _ = made(kind, value)
+    declared = " ".join(f'xmlns:{prefix}="{uri}"' for prefix, uri in NAMESPACES.items())
+    parsed = etree.fromstring(f"<url {declared}>{xml}</url>")
+    assert all(EXTENSIONS[child.tag] == kind for child in parsed)
+
+
+@given(RECORDS)
+def test_what_was_written_is_read_back_and_written_alike(value: Any) -> None:
+    declared = " ".join(f'xmlns:{prefix}="{uri}"' for prefix, uri in NAMESPACES.items())
+    for kind in ("images", "alternates"):
+        xml, _ = made(kind, value)
+        records = [read_extension(child) for child in etree.fromstring(f"<url {declared}>{xml}</url>")]
+        again, tally = made(kind, records)
+        assert again == xml
+        assert set(tally.mended) <= {"ignored-field"}
+
+
+@given(st.lists(st.fixed_dictionaries({"loc": URLS}) | URLS, min_size=1, max_size=4))
+def test_the_quick_path_of_images_gives_what_the_long_one_gives(found: list[Any]) -> None:
+    quick = images.quick(found)
+    if quick is not None:
+        notes, addresses = Notes(), Addresses(cases.judge("https://example.com/"))
+        values = [one if isinstance(one, dict) else {"loc": one} for one in found]
+        assert images.render([Record("image", one, notes, addresses) for one in values], notes) == quick
+        assert not notes.faults
+        assert not addresses.mended
+
+
+LANGUAGES = st.sampled_from(["de", "DE", "de-CH", "x-default", "de_CH", " de", "xx", "", "zh-Hant"])
+
+
+@given(st.lists(st.fixed_dictionaries({"hreflang": LANGUAGES, "href": URLS}), min_size=1, max_size=4))
+def test_the_quick_path_of_alternates_gives_what_the_long_one_gives(found: list[dict[str, str]]) -> None:
+    quick = alternates.quick(found)
+    if quick is not None:
+        notes, addresses = Notes(), Addresses(cases.judge("https://example.com/"))
+        assert alternates.render([Record("alternate", one, notes, addresses) for one in found], notes) == quick
+        assert not notes.faults
+        assert not addresses.mended
+
+
+@given(st.from_regex(r"https?://[a-z0-9.-]{1,20}(:[0-9]{1,5})?/[!-~]{0,20}", fullmatch=True))
+def test_a_clean_url_is_in_normal_form(url: str) -> None:
+    if is_clean(url):
+        reading = normalise(url, origin="https://example.com")
+        assert (reading.loc, reading.faults) == (url, ())
+
+
+def test_the_quick_path_is_taken_for_plain_data() -> None:
+    assert images.quick(["https://example.com/a.jpg?x=1&y='2'"]) is not None
+    assert alternates.quick([{"hreflang": "de-CH", "href": "https://example.com/a?x=1&y=2"}]) is not None
+
+
+@given(st.text().filter(lambda value: not FORBIDDEN.search(value)))
+def test_a_parser_gives_back_exactly_what_was_escaped(value: str) -> None:
+    parsed = etree.fromstring(f'<a b="{attribute(value)}">{text(value)}</a>')
+    assert (parsed.text or "", parsed.get("b")) == (value, value)
+
+
+# ---------------------------------------------------------------- groups
+
+
+ROWS = [("https://example.com/en", "en"), ("https://example.com/de", "de"), ("https://example.com/", "x-default")]
+
+
+def test_every_row_of_a_group_lists_all_of_them() -> None:
+    xml, tally = made("alternates", json.loads(alternates.from_group(ROWS)))
+    assert [part.split('"')[3] for part in xml.split("<xhtml:link ")[1:]] == ["de", "en", "x-default"]
+    assert not tally.mended
+
+
+@given(st.permutations(ROWS))
+def test_the_order_of_a_groups_rows_makes_no_difference(rows: list[tuple[str, str]]) -> None:
+    assert alternates.from_group(rows) == alternates.from_group(ROWS)
+
+
+def test_of_two_rows_with_one_language_the_first_url_stays() -> None:
+    group = json.loads(alternates.from_group([("https://b", "de"), ("https://a", "de"), ("", "en"), ("https://c", "")]))
+    assert group == [{"hreflang": "de", "href": "https://a"}]
+
+
+def test_a_groups_default_language_stands_for_everybody_else() -> None:
+    group = json.loads(alternates.from_group(ROWS[:2], default="en"))
+    assert group[-1] == {"hreflang": "x-default", "href": "https://example.com/en"}
+    assert json.loads(alternates.from_group(ROWS, default="en"))[-1]["href"] == "https://example.com/"
+
+
+def test_members_that_are_not_listed_are_left_out_unless_they_are_to_be_kept() -> None:
+    members = [*json.loads(alternates.from_group(ROWS)), {"hreflang": "fr", "href": "https://example.fr/"}]
+    xml, tally = made("alternates", {"group": members})
+    assert (xml.count("<xhtml:link "), "example.fr" in xml) == (3, False)
+    assert tally.mended == {"alternate-dropped": 1}
+    kept, tally = made("alternates", {"group": members}, **{"alternate-dropped": "keep"})
+    assert "https://example.fr/" in kept
+    of_any_host, tally = made("alternates", members)
+    assert (of_any_host, tally.mended) == (kept, {})
+    allowed, tally = made("alternates", {"group": members}, **{"scope-host": "keep"})
+    assert (allowed, tally.mended) == (kept, {})
+    with pytest.raises(RuleError, match="alternate-dropped"):
+        made("alternates", {"group": members}, **{"alternate-dropped": "fail"})
+
+
+def test_a_page_whose_other_versions_are_all_dropped_is_alone() -> None:
+    one = {"hreflang": "de", "href": "https://example.com/de"}
+    assert made("alternates", {"group": [one, {"hreflang": "en", "href": "ftp://example.com/en"}]})[0] == ""
+
+
+@pytest.mark.parametrize("group", [None, 7, {}, [None], ["x"], [{"href": 7, "hreflang": "de"}]])
+def test_a_group_that_is_none_is_a_fault_of_its_alternates(group: object) -> None:
+    xml, tally = made("alternates", {"group": group})
+    assert xml == ""
+    assert set(tally.mended) == {"alternate"}
+
+
+# ---------------------------------------------------------------- news
+
+
+@pytest.mark.parametrize(
+    ("given_json", "expected"),
+    [
+        ('{"publication_date": "2026-01-01"}', "2026-01-01"),
+        ('[{"publication_date": "2026-01-01T00:00:00Z"}]', "2026-01-01T00:00:00Z"),
+        ("[]", None), ("{}", None), ("null", None), ("{", None), ('{"publication_date": 5}', None),
+    ],
+)  # fmt: skip
+def test_the_publication_date_is_found(given_json: str, expected: str | None) -> None:
+    assert news.publication_date(given_json) == expected

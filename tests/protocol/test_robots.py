@@ -1,0 +1,172 @@
+"""robots.txt: our lines in a stranger's file, and what such a file says."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from airflow_sitemaps.protocol import robots
+
+OURS = ["https://example.com/sitemap.xml", "https://example.com/sitemap-2.xml"]
+THEIRS = "User-agent: *\nDisallow: /private # keep out\n\nSitemap: https://example.com/other.xml\n"
+
+LINES = st.sampled_from(
+    [
+        "User-agent: *", "Disallow: /x", "Sitemap: https://example.com/other.xml", "sitemap : https://example.com/sitemap.xml",
+        "# a comment", "", "   ", robots.BEGIN, robots.END, "rubbish", "\ufeffUser-agent: a", "Sitemap: https://old.example/s.xml",
+        "Allow: /\u2028y",
+    ]
+)  # fmt: skip
+FILES = st.lists(LINES, max_size=8).flatmap(
+    lambda lines: st.sampled_from(["\n", "\r\n", "\r"]).flatmap(
+        lambda end: st.sampled_from(["", end]).map(lambda last: end.join(lines) + (last if lines else ""))
+    )
+)
+SITEMAPS = st.lists(st.sampled_from([*OURS, "https://example.com/other.xml"]), max_size=3)
+
+
+@given(FILES, SITEMAPS, SITEMAPS)
+def test_merging_again_changes_nothing_and_the_last_wish_holds(file: str, first: list[str], second: list[str]) -> None:
+    once = robots.merge(file, first)
+    assert robots.merge(once, first) == once
+    again = robots.merge(once, second)
+    assert robots.merge(again, second) == again
+    assert set(second) <= set(robots.read(again).sitemaps)
+
+
+@given(st.lists(LINES.filter(lambda line: line not in (robots.BEGIN, robots.END)), max_size=8).map("\n".join), SITEMAPS)
+def test_a_strangers_lines_stay_as_they_are(file: str, sitemaps: list[str]) -> None:
+    merged = robots.merge(file, sitemaps)
+    assert merged.startswith(file)
+    without = robots.merge(merged, [])
+    assert without in (file, file + "\n")
+
+
+def test_the_block_is_put_at_the_end_and_replaced_in_place() -> None:
+    merged = robots.merge(THEIRS, OURS)
+    assert merged == THEIRS + f"{robots.BEGIN}\nSitemap: {OURS[0]}\nSitemap: {OURS[1]}\n{robots.END}\n"
+    later = merged + "User-agent: late\nDisallow: /\n"
+    changed = robots.merge(later, OURS[:1])
+    assert changed.index(robots.BEGIN) == len(THEIRS)
+    assert changed.endswith("User-agent: late\nDisallow: /\n")
+    assert OURS[1] not in changed
+
+
+def test_a_line_that_a_stranger_has_is_not_repeated() -> None:
+    file = " SITEMAP :https://example.com/sitemap.xml   # theirs\r\nUser-agent: *\r\n"
+    merged = robots.merge(file, OURS)
+    assert merged.startswith(file)
+    assert merged.count(OURS[0]) == 1
+    assert "\r\n" in merged.removeprefix(file)
+    assert "\n" not in merged.replace("\r\n", "")
+
+
+def test_a_block_that_somebody_wrote_into_is_left_alone() -> None:
+    file = f"{robots.BEGIN}\nSitemap: https://old.example/s.xml\nDisallow: /x\n{robots.END}\n"
+    merged = robots.merge(file, OURS)
+    assert merged.startswith(file)
+    assert robots.merge(merged, OURS) == merged
+
+
+@pytest.mark.parametrize("address", ["https://example.com/\nDisallow: /", "https://example.com/\r", ""])
+def test_an_address_cannot_smuggle_in_a_line(address: str) -> None:
+    with pytest.raises(ValueError, match="one line"):
+        robots.merge("", [address])
+
+
+def test_lines_can_be_printed() -> None:
+    assert robots.lines(OURS) == f"Sitemap: {OURS[0]}\nSitemap: {OURS[1]}\n"
+
+
+# ---------------------------------------------------------------- RFC 9309
+
+RFC = """
+User-Agent: *
+Disallow: *.gif$
+Disallow: /example/
+Allow: /publications/
+
+User-Agent: foobot
+Disallow:/
+Allow:/example/page.html
+Allow:/example/allowed.gif
+
+User-Agent: barbot
+User-Agent: bazbot
+Disallow: /example/page.html
+
+User-Agent: quxbot
+"""
+
+
+@pytest.mark.parametrize(
+    ("agent", "path", "allowed"),
+    [
+        ("anybot", "/", True), ("anybot", "/a.gif", False), ("anybot", "/a.gif?x", True), ("anybot", "/example/x", False),
+        ("anybot", "/publications/a", True), ("foobot", "/", False), ("Foobot/2.1", "/example/page.html", True),
+        ("FOOBOT", "/example/allowed.gif", True), ("barbot", "/example/page.html", False), ("bazbot", "/", True),
+        ("bazbot", "/example/page.html?x", False), ("quxbot", "/example/", True), ("foobot", "/robots.txt", True),
+    ],
+)  # fmt: skip
+def test_the_example_of_the_rfc(agent: str, path: str, allowed: bool) -> None:
+    assert robots.read(RFC).allows(f"https://example.com{path}", agent) is allowed
+
+
+@pytest.mark.parametrize(
+    ("rules", "path", "allowed"),
+    [
+        ("Disallow: /a\nAllow: /a/b", "/a/b/c", True),
+        ("Allow: /a/b\nDisallow: /a", "/a/c", False),
+        ("Disallow: /page\nAllow: /page", "/page", True),
+        ("Disallow: /*?sort=", "/list?sort=asc", False),
+        ("Disallow: /*?sort=", "/list?x", True),
+        ("Disallow: /*.php$", "/a.php", False),
+        ("Disallow: /*.php$", "/a.php5", True),
+        ("Disallow: /$", "/", False),
+        ("Disallow: /$", "/a", True),
+        ("Disallow: /a*b*c$", "/aXbYc", False),
+        ("Disallow: /a*b*c$", "/abcd", True),
+        ("Disallow: /a*aa$", "/aa", True),
+        ("Disallow: /ä", "/%C3%A4", False),
+        ("Disallow: /%c3%a4", "/ä", False),
+        ("Disallow: /%7Euser", "/~user", False),
+        ("Disallow: /a%2Fb", "/a/b", True),
+        ("Disallow: /a%2fb", "/a%2Fb", False),
+        ("Disallow: /a%2a", "/aXYZ", True),
+        ("Disallow:", "/", True),
+        ("Disallow: /x # comment", "/x", False),
+        ("Crawl-delay: 5\nDisallow: /x", "/x", False),
+    ],
+)
+def test_the_longest_match_decides(rules: str, path: str, allowed: bool) -> None:
+    found = robots.read(f"User-agent: *\n{rules}\n")
+    assert found.allows(f"https://example.com{path}", "bot") is allowed
+
+
+def test_groups_of_one_product_are_joined_and_sitemaps_stand_apart() -> None:
+    found = robots.read(
+        "User-agent: a\nSitemap: https://x/1\nDisallow: /1\n\nUser-agent: b\nDisallow: /\n\nUser-agent: A\nDisallow: /2"
+    )
+    assert found.sitemaps == ("https://x/1",)
+    assert not found.allows("https://x/1", "a")
+    assert not found.allows("https://x/2", "a")
+    assert found.allows("https://x/3", "a")
+
+
+def test_a_fragment_sign_within_an_address_belongs_to_it() -> None:
+    assert robots.read("Sitemap: https://x/#a # b").sitemaps == ("https://x/#a",)
+
+
+@pytest.mark.timeout(60)  # a search that goes back would take hours
+def test_a_hostile_file_takes_no_time() -> None:
+    pattern = "*a" * 20_000
+    found = robots.read(f"User-agent: *\nDisallow: /{pattern}b\n" + "x" * 400_000)
+    assert found.allows("https://example.com/" + "a" * 30_000, "bot")
+    assert not robots.read("Sitemap:" + " " * 600_000 + "x").sitemaps, "beyond 500 KiB nothing is read"
+
+
+@given(st.text(max_size=60))
+def test_whatever_the_text_it_is_read(content: str) -> None:
+    robots.read(content).allows("https://example.com/a", "bot")
+    robots.merge(content, OURS)

@@ -1,0 +1,55 @@
+"""The index."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+
+import pytest
+from lxml import etree
+
+from airflow_sitemaps.errors import ConfigurationError, RefusedError
+from airflow_sitemaps.protocol.limits import CURRENT, ORIGINAL, Limits
+from airflow_sitemaps.protocol.sitemapindex import IndexEntry, render_index
+
+XSD = Path(__file__).parents[2].parent / "shared" / "xsd" / "siteindex.xsd"
+MOMENT = datetime(2024, 5, 1, 12, 30, 15, 999_999, tzinfo=timezone(timedelta(hours=2)))
+ENTRIES = [
+    IndexEntry(loc="https://example.com/a-00001.xml.gz?x=1&y='2'", lastmod=MOMENT),
+    IndexEntry(loc="https://example.com/b-00001.xml.gz"),
+]
+
+
+def test_the_bytes() -> None:
+    assert render_index(ENTRIES, comment="generation 7", stylesheet="/style.xsl?a&b") == (
+        b'<?xml version="1.0" encoding="UTF-8"?>\n'
+        b'<?xml-stylesheet type="text/xsl" href="/style.xsl?a&amp;b"?>\n'
+        b"<!-- generation 7 -->\n"
+        b'<sitemapindex xmlns="http://www.sitemaps.org/schemas/sitemap/0.9">\n'
+        b"<sitemap><loc>https://example.com/a-00001.xml.gz?x=1&amp;y=&apos;2&apos;</loc>"
+        b"<lastmod>2024-05-01T10:30:15Z</lastmod></sitemap>\n"
+        b"<sitemap><loc>https://example.com/b-00001.xml.gz</loc></sitemap>\n"
+        b"</sitemapindex>\n"
+    )
+
+
+@pytest.mark.skipif(not XSD.exists(), reason="the schemas of sitemaps.org lie beside the project, not in it")
+def test_it_is_valid() -> None:
+    schema = etree.XMLSchema(etree.parse(XSD))
+    schema.assertValid(etree.fromstring(render_index(ENTRIES, comment="x", stylesheet="/s.xsl")))
+
+
+def test_limits() -> None:
+    many = [IndexEntry(loc=f"https://example.com/{n}") for n in range(1_001)]
+    assert render_index(many, limits=CURRENT).count(b"<sitemap>") == 1_001
+    with pytest.raises(RefusedError, match=r"1,001 sitemaps \(limit 1,000, original profile\)"):
+        render_index(many, limits=ORIGINAL)
+    tight = Limits(name="tight", max_urls=1, max_byte_size=500, max_sitemaps=2_000)
+    with pytest.raises(RefusedError, match=r"bytes for 1,001 sitemaps \(limit 500, tight profile\)"):
+        render_index(many, limits=tight)
+
+
+@pytest.mark.parametrize("comment", ["a -- b", "ends in -"])
+def test_a_comment_that_xml_forbids(comment: str) -> None:
+    with pytest.raises(ConfigurationError, match="comment"):
+        render_index([], comment=comment)

@@ -1,0 +1,118 @@
+"""S3 servers for tests, all on loopback: moto in this process, and how an Airflow connection reaches one."""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
+
+import boto3
+from botocore.config import Config
+from moto.moto_server.werkzeug_app import DomainDispatcherApplication, MotoRequestHandler, create_backend_app
+from werkzeug.serving import make_server
+
+from airflow_sitemaps.stores.s3 import S3Store
+from airflow_sitemaps.stores.s3_client import close_connections
+from airflow_sitemaps.stores.s3_objects import S3Objects
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+REGION = "us-east-1"
+
+
+@dataclass(frozen=True)
+class S3Server:
+    """An S3 server, as a test sees it. ``label`` is for ids of tests."""
+
+    endpoint: str
+    access_key: str = "test-access-key"
+    secret_key: str = "test-secret-key"
+    label: str = "moto"
+
+    def client(self) -> Any:
+        """A client that does not come from the code under test."""
+        return boto3.client(
+            "s3",
+            endpoint_url=self.endpoint,
+            region_name=REGION,
+            aws_access_key_id=self.access_key,
+            aws_secret_access_key=self.secret_key,
+            config=Config(
+                request_checksum_calculation="when_required",
+                response_checksum_validation="when_required",
+                s3={"addressing_style": "path"},
+                retries={"total_max_attempts": 1},
+            ),
+        )
+
+    def new_bucket(self) -> str:
+        """Make a bucket of a fresh name."""
+        name = f"bucket-{uuid4().hex[:12]}"
+        client = self.client()
+        try:
+            client.create_bucket(Bucket=name)
+        finally:
+            client.close()
+        return name
+
+    @contextmanager
+    def connection(self, conn_id: str, *, endpoint: str | None = None, **config: object) -> Iterator[str]:
+        """An Airflow connection to this server, or to something in front of it; clients are closed at the end."""
+        kwargs: dict[str, object] = {"retries": {"mode": "standard", "total_max_attempts": 2}, **config}
+        variable = f"AIRFLOW_CONN_{conn_id.upper()}"
+        extra = {"endpoint_url": endpoint or self.endpoint, "region_name": REGION, "config_kwargs": kwargs}
+        login, password = self.access_key, self.secret_key
+        os.environ[variable] = json.dumps({"conn_type": "aws", "login": login, "password": password, "extra": extra})
+        try:
+            yield conn_id
+        finally:
+            close_connections(conn_id)
+            del os.environ[variable]
+
+    @contextmanager
+    def store(
+        self, *, prefix: str = "maps", endpoint: str | None = None, bucket: str = "", **settings: Any
+    ) -> Iterator[S3Store]:
+        """A store on a fresh bucket of this server. ``settings`` are those of ``S3Store``."""
+        with self.connection(f"s3_{uuid4().hex[:8]}", endpoint=endpoint) as conn_id:
+            url = f"s3://{bucket or self.new_bucket()}/{prefix}"
+            yield S3Store(url, base_url="https://www.example.com/maps/", conn_id=conn_id, **settings)
+
+
+@contextmanager
+def moto_server() -> Iterator[S3Server]:
+    """Moto's S3 on a free port of loopback, one request at a time.
+
+    Moto stores an object first and its metadata a moment later, and looks at a condition before it stores: only with
+    its requests in a row is it as whole as the servers that it stands for.
+    """
+    moto = DomainDispatcherApplication(create_backend_app)
+    turn = threading.Lock()
+
+    def application(environ: dict[str, Any], start_response: Any) -> Any:
+        with turn:
+            return moto(environ, start_response)
+
+    server = make_server("127.0.0.1", 0, application, threaded=True, request_handler=MotoRequestHandler)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        yield S3Server(f"http://127.0.0.1:{server.port}")
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+def areas(store: S3Store) -> tuple[S3Objects, S3Objects]:
+    """The public and the state area of an S3 store, typed as what they are."""
+    opened = store.open()
+    public, state = opened.public, opened.state
+    assert isinstance(public, S3Objects)
+    assert isinstance(state, S3Objects)
+    return public, state

@@ -1,0 +1,166 @@
+"""Two runs at once, backfills of old dates, a DAG changed between tries: what docs/airflow.md says becomes of them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING
+
+import pytest
+from airflow.utils.types import DagRunType
+
+from airflow_sitemaps import Guards, LocalStore, Section
+from airflow_sitemaps.pipeline import build
+from airflow_sitemaps.pipeline.putting import ATTEMPTS
+from airflow_sitemaps.testing.faults import Fault
+from tests.operators.airflow_db import events
+from tests.semantics.shop import URL, Shop, dag_of
+from tests.semantics.steps import Steps
+
+if TYPE_CHECKING:
+    from airflow_sitemaps.sitemap import Sitemap
+
+OLD = datetime(2020, 2, 29, tzinfo=timezone.utc)
+
+
+def test_of_two_runs_at_once_one_publishes_and_the_other_fails_for_good(
+    shop: Shop, caplog: pytest.LogCaptureFixture
+) -> None:
+    dag = dag_of(shop.sitemap(), "rivals", publish_kwargs={"retries": 3})
+    Steps.start(dag, "before").step()
+    shop.sql("UPDATE products SET slug = slug || '-a' WHERE id = 1")
+    slow = Steps.start(dag, "slow").step("sitemap.plan", "sitemap.write*")
+    shop.sql("UPDATE products SET slug = slug || '-b' WHERE id = 2")
+    fast = Steps.start(dag, "fast").step()
+
+    slow.step()
+
+    assert (fast.state, slow.state) == ("success", "failed")
+    assert slow.tries.count("sitemap.publish") == 1
+    assert "run the DAG again, it will plan anew" in caplog.text
+    assert shop.urls() == shop.expected()
+    assert shop.generation() == 2
+
+
+def test_two_runs_at_once_of_different_sections_both_publish(shop: Shop) -> None:
+    dag = dag_of(shop.sitemap(), "neighbours")
+    Steps.start(dag, "before").step()
+    shop.add("pages", 3)
+    shop.add("products", 30)
+    pages = Steps.start(dag, "pages", conf={"sections": ["pages"]}).step("sitemap.plan", "sitemap.write*")
+
+    products = Steps.start(dag, "products", conf={"sections": ["products"]}).step()
+    pages.step()
+
+    assert (products.state, pages.state) == ("success", "success")
+    assert shop.generation() == 3
+    assert shop.urls() == shop.expected()
+
+
+def test_a_backfill_of_an_old_date_publishes_what_the_table_holds_now(shop: Shop) -> None:
+    dag = dag_of(shop.sitemap(), "backfill")
+    Steps.start(dag, "now").step()
+    before = shop.published()
+
+    same = Steps.start(dag, "backfill__1", logical_date=OLD, run_type=DagRunType.BACKFILL_JOB).step()
+    assert same.state == "success"
+    assert shop.published() == before
+    assert shop.generation() == 1
+    assert events("backfill")[-1]["report"]["result"] == "unchanged"
+
+    shop.add("products", 30)
+    later = Steps.start(dag, "backfill__2", logical_date=OLD.replace(day=1), run_type=DagRunType.BACKFILL_JOB).step()
+    assert later.state == "success"
+    assert shop.generation() == 2
+    assert shop.urls() == shop.expected()
+
+
+def test_a_backfill_whose_query_asks_for_its_own_date_is_refused(shop: Shop, caplog: pytest.LogCaptureFixture) -> None:
+    """The one way in which a backfill would publish the past: a date of the run in the query."""
+    shop.sql("UPDATE products SET updated_at = '2019-01-01 00:00:00' WHERE id < 5")
+    dated = Section("products", shop.source("products", where="updated_at < '{{ ds }}'"))
+    dag = dag_of(shop.sitemap(dated), "dated", plan_kwargs={"retries": 3})
+    Steps.start(dag, "now").step()
+    before = shop.published()
+
+    past = Steps.start(dag, "backfill__1", logical_date=OLD, run_type=DagRunType.BACKFILL_JOB).step()
+
+    assert past.states["sitemap.plan"] == "failed"
+    assert past.tries == ["sitemap.plan"]
+    assert "would shrink from 25 to 5 rows" in caplog.text
+    assert shop.published() == before
+
+
+def changed(shop: Shop, change: str) -> Sitemap:
+    """The sitemap after somebody edited the DAG."""
+    if change == "removed":
+        return shop.sitemap(Section("pages", shop.source("pages")), retired=("products",))
+    if change == "rules":
+        return shop.sitemap(rules={"key-null": "fail"})
+    return shop.sitemap(
+        Section("products", shop.source("products", loc=URL + "p/{slug}")), Section("pages", shop.source("pages"))
+    )
+
+
+@pytest.mark.parametrize("change", ["removed", "rules", "mapping"])
+@pytest.mark.parametrize("when", ["write", "publish"])
+def test_a_changed_section_fails_the_tasks_of_the_old_plan_for_good(
+    shop: Shop, change: str, when: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    settings = {"write_kwargs": {"retries": 3}, "publish_kwargs": {"retries": 3}}
+    first = dag_of(shop.sitemap(), f"changed_{change}_{when}", **settings)
+    run = Steps.start(first, "one").step("sitemap.plan", *(["sitemap.write*"] if when == "publish" else []))
+    edited = changed(shop, change)
+
+    run.edit(dag_of(edited, first.dag_id, **settings)).step()
+
+    assert run.state == "failed"
+    assert all(run.tries.count(name) == 1 for name in run.tries)
+    assert "run the DAG again, or clear this run from its plan task on" in caplog.text
+    assert shop.published() == {}
+    run.clear(*run.states).step()  # what the message says
+    assert run.state == "success"
+    assert build(edited).result == "unchanged"
+    fresh = replace_site(shop, change)
+    assert shop.urls() == fresh
+
+
+def replace_site(shop: Shop, change: str) -> list[str]:
+    """What the edited sitemap publishes elsewhere, from nothing."""
+    build(replace(changed(shop, change), store=LocalStore(shop.folder / "fresh", base_url=URL)))
+    return shop.urls("fresh")
+
+
+def test_a_guard_widened_after_the_refusal_counts_for_the_cleared_task(shop: Shop) -> None:
+    """Guards are no part of a plan: they are asked anew."""
+    sitemap = shop.sitemap(guards=Guards(min_rows=10, max_dropped=0.0))
+    shop.sql("UPDATE products SET slug = ? WHERE id = 7", "x" * 3000)  # no URL can be this long
+    run = Steps.start(dag_of(sitemap, "widened"), "one").step()
+    assert run.states["sitemap.publish"] == "failed"
+    assert shop.published() == {}
+
+    run.edit(dag_of(shop.sitemap(guards=Guards(min_rows=10, max_dropped=0.1)), "widened"))
+    run.clear("sitemap.publish").step()
+
+    assert run.state == "success"
+    assert len(shop.urls()) == 26
+
+
+@pytest.mark.parametrize("settings", [{"index": "per_section"}, {"limits": "original"}, {"index_name": "map.xml"}])
+def test_a_promotion_is_finished_as_it_was_committed_though_the_index_is_to_be_another(
+    shop: Shop, settings: dict[str, str]
+) -> None:
+    dag_id = f"index_{next(iter(settings))}"
+    shop.faults.on("put", "sitemap*.xml", Fault.UNAVAILABLE, area="public", times=ATTEMPTS)
+    run = Steps.start(dag_of(shop.sitemap(), dag_id), "one").step()
+    assert run.state == "failed"
+    edited = shop.sitemap(**settings)
+
+    run.edit(dag_of(edited, dag_id)).clear("sitemap.publish").step()
+
+    assert run.state == "success"
+    assert shop.urls() == shop.expected()
+    made = build(edited)
+    assert made.generation == 2
+    assert all((shop.folder / "site" / url.removeprefix(URL)).exists() for url in made.index_urls)
+    assert build(edited).result == "unchanged"

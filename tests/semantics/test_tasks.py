@@ -1,0 +1,170 @@
+"""Retries, cleared tasks, runs marked failed: what docs/airflow.md says becomes of them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from airflow_sitemaps.pipeline.putting import ATTEMPTS
+from airflow_sitemaps.testing.faults import Fault
+from tests.operators.airflow_db import events
+from tests.semantics.shop import dag_of
+from tests.semantics.steps import Steps
+
+if TYPE_CHECKING:
+    import pytest
+
+    from tests.semantics.shop import Shop
+
+WRITES = [f"sitemap.write[{number}]" for number in range(4)]
+
+
+def test_a_retried_write_leaves_what_the_failed_try_staged_out(shop: Shop) -> None:
+    """The first try stores its bodies, then dies before its receipt is stored."""
+    shop.faults.on("put", "runs/*/receipts/0001-*", Fault.UNAVAILABLE, area="state", times=ATTEMPTS)
+    run = Steps.start(dag_of(shop.sitemap(), "retry", write_kwargs={"retries": 1, "retry_delay": 0}), "one").step()
+
+    assert run.tries.count("sitemap.write[1]") == 2
+    assert run.state == "success"
+    assert shop.urls() == shop.expected()
+    assert len(list((shop.folder / "site-state").rglob("bodies/*.xml.gz"))) == 5  # one of them nobody's
+    shop.heal()
+
+
+def test_a_retried_plan_plans_anew(shop: Shop) -> None:
+    shop.faults.on("put", "plans/*", Fault.UNAVAILABLE, area="state", times=ATTEMPTS)
+
+    run = Steps.start(dag_of(shop.sitemap(), "replan", plan_kwargs={"retries": 1, "retry_delay": 0}), "one").step()
+
+    assert run.tries[:2] == ["sitemap.plan", "sitemap.plan"]
+    assert run.state == "success"
+    assert shop.urls() == shop.expected()
+
+
+def test_a_retried_publish_goes_on_where_the_first_try_stopped(shop: Shop) -> None:
+    """The manifest is committed, some files are promoted, then the store goes away."""
+    shop.faults.on("put", "products-00002*", Fault.UNAVAILABLE, area="public", times=ATTEMPTS)
+
+    run = Steps.start(
+        dag_of(shop.sitemap(), "promotion", publish_kwargs={"retries": 1, "retry_delay": 0}), "one"
+    ).step()
+
+    assert run.tries.count("sitemap.publish") == 2
+    assert run.state == "success"
+    assert shop.generation() == 1
+    assert shop.urls() == shop.expected()
+    shop.heal()
+
+
+def test_a_cleared_write_task_changes_nothing_public(shop: Shop) -> None:
+    run = Steps.start(dag_of(shop.sitemap(), "cleared_write"), "one").step()
+    before = shop.published()
+    first = run.xcom("sitemap.write", 1)
+    shop.sql("UPDATE products SET slug = 'renamed' WHERE id = 12")
+
+    run.clear("sitemap.write[1]").step()
+
+    assert run.state == "success"
+    assert run.xcom("sitemap.write", 1) != first
+    assert shop.published() == before
+    assert shop.generation() == 1
+    shop.heal()
+
+
+def test_a_cleared_write_task_that_had_failed_lets_the_run_go_on(shop: Shop) -> None:
+    shop.faults.on("put", "runs/*/bodies/products-00001*", Fault.UNAVAILABLE, area="state", times=20)
+    run = Steps.start(dag_of(shop.sitemap(), "failed_write"), "one").step()
+    assert run.state == "failed"
+    assert shop.urls() == []
+    shop.faults._rules.clear()
+
+    run.clear("sitemap.write[1]", "sitemap.publish").step()
+
+    assert run.state == "success"
+    assert run.tries.count("sitemap.write[0]") == 1  # the batches that were written stay written
+    assert shop.urls() == shop.expected()
+
+
+def test_a_cleared_publish_task_publishes_nothing_twice(shop: Shop) -> None:
+    run = Steps.start(dag_of(shop.sitemap(), "cleared_publish"), "one").step()
+    before = {path: path.read_bytes() for path in (shop.folder / "site").iterdir()}
+
+    run.clear("sitemap.publish").step()
+
+    assert run.state == "success"
+    assert {path: path.read_bytes() for path in (shop.folder / "site").iterdir()} == before
+    assert [event["report"]["generation"] for event in events("cleared_publish")] == [1, 1]
+
+
+def test_a_publish_task_cleared_after_later_runs_fails_and_says_so(
+    shop: Shop, caplog: pytest.LogCaptureFixture
+) -> None:
+    dag = dag_of(shop.sitemap(), "late_publish", publish_kwargs={"retries": 3})
+    early = Steps.start(dag, "early").step()
+    shop.add("products", 30)
+    Steps.start(dag, "later").step()
+    now = shop.published()
+
+    early.clear("sitemap.publish").step()
+
+    assert early.states["sitemap.publish"] == "failed"
+    assert early.tries.count("sitemap.publish") == 2  # no retry in vain
+    assert "was published before, and generation 2" in caplog.text
+    assert shop.published() == now
+
+
+def test_a_run_cleared_as_a_whole_plans_anew(shop: Shop) -> None:
+    run = Steps.start(dag_of(shop.sitemap(), "cleared_run"), "one").step()
+    shop.add("products", 31)
+
+    run.clear(*run.states).step()
+
+    assert run.state == "success"
+    assert shop.generation() == 2
+    assert shop.urls() == shop.expected()
+
+
+def test_a_run_marked_failed_before_its_commit_leaves_nothing_public(shop: Shop) -> None:
+    dag = dag_of(shop.sitemap(), "marked")
+    Steps.start(dag, "one").step()
+    before = shop.published()
+    shop.add("products", *range(30, 45))
+    shop.sql("UPDATE products SET slug = 'renamed' WHERE id = 3")
+
+    broken = Steps.start(dag, "two").step("sitemap.plan", "sitemap.write[[]0[]]").mark_failed()
+
+    assert broken.state == "failed"
+    assert broken.states["sitemap.publish"] == "skipped"
+    assert shop.published() == before
+    Steps.start(dag, "three").step()
+    assert shop.urls() == shop.expected()
+
+
+def test_a_run_marked_failed_can_be_taken_up_again(shop: Shop) -> None:
+    run = Steps.start(dag_of(shop.sitemap(), "taken_up"), "one").step("sitemap.plan", "sitemap.write[[]0[]]")
+    run.mark_failed()
+
+    run.clear(*WRITES[1:], "sitemap.publish").step()
+
+    assert run.state == "success"
+    assert run.tries.count("sitemap.write[0]") == 1
+    assert shop.urls() == shop.expected()
+
+
+def test_a_run_stopped_in_the_middle_of_its_promotion_is_finished_by_the_next(shop: Shop) -> None:
+    """What the killed task leaves: a committed manifest, some of its files public, the old index."""
+    dag = dag_of(shop.sitemap(), "stopped")
+    Steps.start(dag, "one").step()
+    old = shop.published()
+    shop.sql("UPDATE products SET slug = slug || '-new'")
+    shop.faults.on("put", "*.xml*", Fault.UNAVAILABLE, area="public", after=1, times=50)
+
+    stopped = Steps.start(dag, "two").step()
+
+    assert stopped.state == "failed"
+    assert list(shop.published()) == list(old)  # every file that the index lists is there and whole
+    shop.faults._rules.clear()
+    shop.add("pages", 9)
+    last = Steps.start(dag, "three").step()
+    assert last.state == "success"
+    assert shop.generation() == 3  # generation 2 was finished, then the new page published
+    assert shop.urls() == shop.expected()

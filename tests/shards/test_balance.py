@@ -1,0 +1,129 @@
+"""What is cut and joined: laws of sizes, and that nothing flaps."""
+
+from __future__ import annotations
+
+from datetime import datetime, timezone
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from airflow_sitemaps.protocol.limits import CURRENT
+from airflow_sitemaps.shards.balance import Range, join, split_size
+from airflow_sitemaps.shards.batches import MAX_BATCHES, make_batches
+from airflow_sitemaps.shards.digest import Digest
+from airflow_sitemaps.shards.guards import Guards, judge_dropped, judge_size, permitted
+from airflow_sitemaps.shards.key import KeyRange, cut, is_partition
+from airflow_sitemaps.shards.manifest import PublicFile, Shard
+from airflow_sitemaps.shards.plan import Action, SectionPlan, Target
+from airflow_sitemaps.shards.policy import ShardPolicy
+
+policies = st.builds(ShardPolicy, max_urls=st.integers(2, 50_000), fill=st.floats(0.1, 1.0))
+
+
+def edges(number: int) -> tuple[KeyRange, ...]:
+    return cut(KeyRange(), [(10 * n,) for n in range(1, number)])
+
+
+def layout(rows: list[int]) -> list[Range]:
+    return [
+        Range(range=within, digest=Digest(rows=n, checksum=n), olds=(at,) if n else (), carries=at if n else None)
+        for at, (within, n) in enumerate(zip(edges(len(rows)), rows, strict=True))
+    ]
+
+
+def shards(rows: list[int]) -> list[Shard]:
+    at = datetime(2026, 1, 1, tzinfo=timezone.utc)
+    file = PublicFile(name="n", body="b", xml_sha256="s", xml_byte_size=1, byte_size=1, modified_at=at)
+    return [
+        Shard(range=w, digest=Digest(rows=n), file=file if n else None)
+        for w, n in zip(edges(len(rows)), rows, strict=True)
+    ]
+
+
+@given(policies, st.lists(st.integers(0, 60_000), min_size=1, max_size=30))
+def test_joined_ranges_still_cover_every_key_and_hold_every_row(policy, rows):
+    joined = join(layout(rows), shards(rows), policy, CURRENT)
+    assert is_partition([item.range for item in joined])
+    assert sum(item.digest.rows for item in joined) == sum(rows)
+
+
+@given(policies, st.lists(st.integers(0, 60_000), min_size=1, max_size=30))
+def test_joining_twice_joins_no_more(policy, rows):
+    once = join(layout(rows), shards(rows), policy, CURRENT)
+    again = [item.digest.rows for item in once]
+    assert [i.digest.rows for i in join(layout(again), shards(again), policy, CURRENT)] == again
+
+
+@given(policies, st.integers(1, 10**7))
+def test_what_was_cut_fits_and_does_not_join_again(policy, extra):
+    rows = policy.max_urls + extra
+    size = split_size(rows, policy)
+    assert 1 <= size <= policy.max_urls
+    pieces = [size] * (rows // size) + ([rows % size] if rows % size else [])
+    if policy.fill >= 0.5 and policy.max_urls >= 20 and len(pieces) < 50:
+        joined = join(layout(pieces), shards(pieces), policy, CURRENT)
+        assert all(len(item.olds) == 1 for item in joined)
+
+
+def test_a_neighbour_that_absorbs_emptiness_keeps_its_name_and_is_not_touched():
+    joined = join(layout([0, 5, 0, 0, 5, 0]), shards([0, 5, 0, 0, 5, 0]), ShardPolicy(max_urls=5), CURRENT)
+    assert [(item.carries, item.fresh) for item in joined] == [(1, False), (4, False)]
+
+
+def test_fat_shards_are_weighed_by_bytes():
+    rows = [9_000, 9_000]
+    at = datetime(2026, 1, 1, tzinfo=timezone.utc)
+    file = PublicFile(name="n", body="b", xml_sha256="s", xml_byte_size=50_000_000, byte_size=1, modified_at=at)
+    fat = [Shard(range=w, digest=Digest(rows=n), file=file) for w, n in zip(edges(2), rows, strict=True)]
+    assert len(join(layout(rows), fat, ShardPolicy(), CURRENT)) == 2
+    assert len(join(layout(rows), shards(rows), ShardPolicy(), CURRENT)) == 1
+
+
+@given(st.lists(st.integers(1, 50_000), max_size=300), st.none() | st.integers(1, 10**6))
+def test_batches_hold_every_target_once_in_order_and_are_never_too_many(rows, size):
+    targets = tuple(
+        Target(range=within, action=Action.CREATE, digest=Digest(rows=n))
+        for within, n in zip(edges(len(rows)), rows, strict=True)
+    ) if rows else ()  # fmt: skip
+    plan = SectionPlan(name="a", base=0, fingerprint="", digest_kind="", targets=targets)
+    batches = make_batches({"a": plan}, size)
+    assert [at for batch in batches for at in batch.targets] == list(range(len(rows)))
+    assert [batch.number for batch in batches] == list(range(len(batches)))
+    assert len(batches) <= MAX_BATCHES
+
+
+def test_fifty_thousand_shards_are_at_most_a_thousand_batches():
+    targets = tuple(Target(range=w, action=Action.CREATE, digest=Digest(rows=50_000)) for w in edges(50_000))
+    plan = SectionPlan(name="a", base=0, fingerprint="", digest_kind="", targets=targets)
+    assert 500 < len(make_batches({"a": plan})) <= MAX_BATCHES
+
+
+@pytest.mark.parametrize(
+    ("before", "peak", "now", "refused"),
+    [
+        (None, 0, 5, []),
+        (None, 0, 0, ["empty"]),
+        (10_000, 10_000, 0, ["empty"]),
+        (0, 0, 0, []),
+        (10_000, 10_000, 9_000, []),
+        (10_000, 10_000, 8_999, ["shrink"]),
+        (9_500, 10_000, 8_900, ["shrink"]),
+        (10_000, 10_000, 20_000, []),
+        (10_000, 10_000, 20_001, ["growth"]),
+        (900, 900, 1, []),
+        (999, 999, 50_000, []),
+    ],
+)
+def test_guards_of_size(before, peak, now, refused):
+    found = judge_size(Guards(), "a", now=now, before=before, peak=peak, what="rows")
+    assert [refusal.guard for refusal in found] == refused
+
+
+def test_guards_of_dropped_rows_and_what_lets_them_pass():
+    assert judge_dropped(Guards(), "a", rows=10_000, dropped=100) == ()
+    (refusal,) = judge_dropped(Guards(), "a", rows=10_000, dropped=101)
+    assert "101 of 10,000 rows were dropped by rules (1.0%" in refusal.message
+    assert permitted([refusal], ["dropped:a"]) == ((), (refusal,))
+    assert permitted([refusal], ["dropped"]) == ((), (refusal,))
+    assert permitted([refusal], ["dropped:b", "shrink:a"]) == ((refusal,), ())

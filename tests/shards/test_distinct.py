@@ -1,0 +1,39 @@
+"""Distinct URLs told by their ends, against a set."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from airflow_sitemaps.shards.distinct import all_distinct
+
+TEXTS = st.one_of(
+    st.text(max_size=12),
+    st.builds(
+        lambda head, middle, tail: head + middle + tail,
+        st.sampled_from(["", "https://www.example.com/", "https://www.example.com/a-very-long-way/to/"]),
+        st.sampled_from(["1", "2", "33", "é", "product"]),
+        st.sampled_from(
+            ["", "?utm_source=sitemap&utm_medium=organic&utm_campaign=none", "?page=2", "-1234567890123456"]
+        ),
+    ),
+)
+
+
+@given(st.lists(st.lists(TEXTS, max_size=20), max_size=4))
+@example([["https://www.example.com/1"], ["https://www.example.com/1"]])
+@example([[], ["https://www.example.com/1", "https://www.example.com/2"]])
+@example([])
+def test_equals_a_set(columns: list[list[str]]) -> None:
+    every = [text for column in columns for text in column]
+    arrays = [pa.array(["x", *column, "y"], pa.string()).slice(1, len(column)) for column in columns]
+    assert all_distinct(arrays) == (len(set(every)) == len(every))
+
+
+@pytest.mark.parametrize("suffix", ["", "?utm_source=sitemap&utm_medium=organic&utm_campaign=none"])
+def test_a_shard_of_like_urls(suffix: str) -> None:
+    texts = [f"https://www.example.com/products/{n}{suffix}" for n in range(50_000)]
+    assert all_distinct([pa.array(texts[:20_000]), pa.array(texts[20_000:])])
+    assert not all_distinct([pa.array(texts[:20_000]), pa.array(texts[20_000:]), pa.array(texts[7:8])])

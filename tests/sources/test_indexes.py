@@ -1,0 +1,77 @@
+"""What the databases' indexes say of a key: it only chooses between equal statements, but must not be wrong."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.sources.world import SQL_BACKENDS, live, session
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+DATABASES = sorted({name.partition("-")[0] for name in SQL_BACKENDS})
+CREATED: set[str] = set()
+
+
+def facts(database: str, table: str, key: str | Sequence[str]) -> tuple[bool, bool]:
+    """Whether the key is unique and indexed, as an opened source knows it."""
+    base = live(database)
+    if database not in CREATED:
+        CREATED.add(database)
+        q = base.quote
+        whole, text = base.types["integer"], "VARCHAR(50)"
+        base.run(
+            f"CREATE TABLE {q('ix_all')} (a {whole} NOT NULL PRIMARY KEY, b {whole} NOT NULL, c {whole} NOT NULL, url {text})",
+            f"CREATE UNIQUE INDEX ix_all_bc ON {q('ix_all')} (b, c)",
+            f"CREATE INDEX ix_all_c ON {q('ix_all')} (c)",
+            f"CREATE VIEW ix_view AS SELECT a, b, c, url FROM {q('ix_all')}",
+        )
+        if database == "postgresql":
+            base.run(
+                "CREATE SCHEMA ix_else",
+                'CREATE TABLE ix_else."Of some.name" (a integer, b integer, c integer, url text, UNIQUE (c) DEFERRABLE)',
+                'CREATE UNIQUE INDEX ON ix_else."Of some.name" (a) WHERE b > 0',
+                'CREATE UNIQUE INDEX ON ix_else."Of some.name" ((a + 1))',
+                'CREATE UNIQUE INDEX ON ix_else."Of some.name" (b) INCLUDE (a)',
+            )
+    with session(base, table=table, key=key, loc="url") as opened:
+        return opened.unique, opened.indexed
+
+
+@pytest.mark.parametrize("database", DATABASES)
+@pytest.mark.parametrize(
+    ("key", "expected"),
+    [
+        ("a", (True, True)),
+        ("b", (False, True)),
+        ("c", (False, True)),
+        (("b", "c"), (True, True)),
+        (("c", "b"), (True, False)),
+        (("a", "c"), (True, False)),
+        ("url", (False, False)),
+    ],
+    ids=str,
+)
+def test_of_a_table(database: str, key: str | tuple[str, ...], expected: tuple[bool, bool]) -> None:
+    unique, indexed = facts(database, "ix_all", key)
+    if database == "duckdb":  # its driver tells of no index: nothing is known, and nothing assumed
+        assert (unique, indexed) in (expected, (False, False))
+        return
+    assert (unique, indexed) == expected
+
+
+@pytest.mark.parametrize("database", DATABASES)
+def test_of_a_view_nothing_is_known(database: str) -> None:
+    assert facts(database, "ix_view", "a") == (False, False)
+
+
+@pytest.mark.parametrize(
+    ("key", "expected"),
+    [("a", (False, False)), ("c", (False, True)), ("b", (True, True)), (("b", "a"), (True, False))],
+    ids=str,
+)
+def test_partial_deferred_computed_and_including(key: str | tuple[str, ...], expected: tuple[bool, bool]) -> None:
+    facts("postgresql", "ix_all", "a")
+    assert facts("postgresql", 'ix_else."Of some.name"', key) == expected

@@ -1,0 +1,92 @@
+"""A dear query is stored once, shared by the tasks of a run, dropped at the end, and swept after a crash."""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime, timedelta, timezone
+
+import pytest
+
+from airflow_sitemaps.errors import SourceConfigurationError
+from airflow_sitemaps.shards.key import KeyRange
+from airflow_sitemaps.sources.sql import SqlSource
+from tests.databases import NAMES, Database
+from tests.sources.world import create, live, read, session
+
+SCHEMAS = {"sqlite": "main", "postgresql": "public", "duckdb": "main", "mariadb": "test"}
+LISTS = {
+    "sqlite": "SELECT name FROM sqlite_master WHERE type = 'table' AND name LIKE 'sitemap_rows%'",
+    "postgresql": "SELECT tablename FROM pg_tables WHERE tablename LIKE 'sitemap_rows%'",
+    "duckdb": "SELECT table_name FROM duckdb_tables() WHERE table_name LIKE 'sitemap_rows%'",
+    "mariadb": "SELECT table_name FROM information_schema.tables WHERE table_name LIKE 'sitemap_rows%'",
+}
+
+
+@pytest.fixture(params=NAMES)
+def base(request: pytest.FixtureRequest) -> Database:
+    found = live(request.param)
+    create(found, "dear", {"id": "integer", "slug": "text", "lm": "timestamp"})
+    found.insert("dear", [{"id": n, "slug": f"it's {n}% :x \\:y", "lm": datetime(2024, 1, 1)} for n in range(20)])
+    for (name,) in found.rows(LISTS[found.name]):
+        found.run(f"DROP TABLE {name}")
+    return found
+
+
+def arguments(base: Database) -> dict[str, object]:
+    return {
+        "query": "SELECT id, slug, lm, 'x' AS unused FROM dear WHERE slug <> :not", "parameters": {"not": "it's ; -- :z"},
+        "key": "id", "loc": "slug", "lastmod": "lm", "materialize": SCHEMAS[base.name],
+    }  # fmt: skip
+
+
+def test_it_is_one_snapshot_and_is_dropped(base: Database) -> None:
+    plain = {name: value for name, value in arguments(base).items() if name != "materialize"}
+    with session(base, **plain) as source:
+        before = source.survey([KeyRange()])
+    with session(base, **arguments(base)) as source:
+        assert len(base.rows(LISTS[base.name])) == 1
+        base.run("DELETE FROM dear WHERE id > 3")
+        assert source.survey([KeyRange()]) == before
+        counts, sums, order = read(source, [KeyRange()])
+        assert source.boundaries(KeyRange(), 6) == [(6,), (12,), (18,)]
+    assert [loc for _place, _key, loc in order] == [f"it's {n}% :x \\:y" for n in range(20)]
+    assert (counts[0], sums[0]) == (before.digests[0].rows, before.digests[0].checksum)
+    assert base.rows(LISTS[base.name]) == []
+
+
+def test_what_a_crash_left_is_dropped_a_day_later(base: Database) -> None:
+    now = datetime.now(timezone.utc)
+    old, young = ((now - age).strftime("%Y%m%d%H%M%S") for age in (timedelta(hours=25), timedelta(hours=20)))
+    create(base, f"sitemap_rows_{old}_a_1", {"id": "integer"})
+    create(base, f"sitemap_rows_{young}_a_2", {"id": "integer"})
+    with session(base, **arguments(base)):
+        pass
+    assert base.rows(LISTS[base.name]) == [(f"sitemap_rows_{young}_a_2",)]
+    base.run(f"DROP TABLE sitemap_rows_{young}_a_2")
+
+
+def test_the_tasks_of_a_run_share_it(base: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    connection = {"conn_type": "generic", "extra": {"sqlalchemy_url": base.url}}
+    monkeypatch.setenv("AIRFLOW_CONN_DEAR", json.dumps(connection))
+    written = SqlSource("dear", **arguments(base))
+    render = {"{{ dag.dag_id }}/{{ run_id }}": "shop/manual__1"}
+    source = written.rendered(lambda text: render.get(text, text))
+    with source.open(section="dear") as first:
+        surveyed = first.survey([KeyRange()])
+    base.run("DELETE FROM dear")
+    with source.open(section="dear") as second:
+        assert second.survey([KeyRange()]) == surveyed
+    assert len(base.rows(LISTS[base.name])) == 1
+    source.discard(section="other")
+    assert len(base.rows(LISTS[base.name])) == 1
+    source.discard(section="dear")
+    assert base.rows(LISTS[base.name]) == []
+
+
+def test_a_schema_that_is_not_there() -> None:
+    base = live("postgresql")
+    with (
+        pytest.raises(SourceConfigurationError, match="storing the query's rows failed"),
+        session(base, query="SELECT 1 AS id", key="id", loc="id", materialize="nowhere"),
+    ):
+        pass

@@ -1,0 +1,76 @@
+"""What a source is asked beside its rows: which ranges changed since a moment, which URLs stand twice."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta, timezone
+
+import pytest
+
+from airflow_sitemaps.errors import SourceConfigurationError
+from airflow_sitemaps.shards.key import KeyRange, cut
+from tests.databases import NAMES
+from tests.sources.world import BACKENDS, EPOCH, ROWS, create, live, session, world
+
+
+def expected(rows, ranges, since) -> list[int]:
+    hit = set()
+    for row in rows:
+        if row["lm"] is None or row["lm"].replace(tzinfo=timezone.utc) < since:
+            continue
+        for at, within in enumerate(ranges):
+            low = within.lower is None or row["id"] >= within.lower[0]
+            if low and (within.upper is None or row["id"] < within.upper[0]):
+                hit.add(at)
+    return sorted(hit)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("hours", [0, 100, 200, ROWS - 3, ROWS + 5])
+def test_ranges_that_changed_since_a_moment(backend, hours):
+    since = (EPOCH + timedelta(hours=hours)).replace(tzinfo=timezone.utc)
+    with world(backend, "integer") as found:
+        ranges = cut(KeyRange(), found.source.boundaries(KeyRange(), 20))
+        assert len(ranges) > 5
+        assert list(found.source.touched(ranges, since)) == expected(found.rows, ranges, since)
+        some = ranges[1::3]
+        assert list(found.source.touched(some, since)) == expected(found.rows, some, since)
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("kind", ["timestamp", "zoned", "date"])
+def test_the_moment_is_meant_in_the_sources_own_zone(name, kind):
+    base = live(name)
+    create(base, "moments", {"id": "integer", "slug": "text", "lm": kind})
+    base.run("INSERT INTO moments VALUES (1, 'a', '2026-01-10 00:00:00'), (5, 'b', '2026-01-20 00:00:00')")
+    ranges = cut(KeyRange(), [(3,)])
+    with session(base, table="moments", key="id", loc="slug", lastmod="lm", timezone="Europe/Berlin") as source:
+        assert list(source.touched(ranges, datetime(2026, 1, 15, tzinfo=timezone.utc))) == [1]
+        assert list(source.touched(ranges, datetime(2026, 1, 9, tzinfo=timezone.utc))) == [0, 1]
+        late = datetime(2026, 1, 19, 23, 30, tzinfo=timezone.utc)
+        # 00:30 in Berlin: past midnight for a time without a zone, half an hour before it for one in UTC.
+        # SQLite keeps texts, whatever the column is declared as.
+        assert list(source.touched(ranges, late)) == ([] if kind == "timestamp" or name == "sqlite" else [1])
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_watermark_needs_a_lastmod(name):
+    base = live(name)
+    create(base, "plain", {"id": "integer", "slug": "text", "size": "float"})
+    with (
+        session(base, table="plain", key="id", loc="slug") as source,
+        pytest.raises(SourceConfigurationError, match=r"needs a lastmod .* has no lastmod"),
+    ):
+        source.touched([KeyRange()], datetime(2026, 1, 15, tzinfo=timezone.utc))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_urls_that_stand_twice_are_told_by_their_bytes(name):
+    base = live(name)
+    create(base, "twice", {"id": "integer", "slug": "text", "part": "text"})
+    rows = [(1, "a", "x"), (2, "b", "x"), (3, "A", "x"), (4, "a", "x"), (5, "c", "ü"), (6, "c", "ü"), (7, "c", "ü")]
+    base.insert("twice", [dict(zip(("id", "slug", "part"), row, strict=True)) for row in rows])
+    base.insert("twice", [{"id": n, "slug": None, "part": "x"} for n in (8, 9)])
+    with session(base, table="twice", key="id", loc="https://h.example/{slug}/{part}") as source:
+        found = [(shared.loc, shared.rows) for shared in source.duplicates(10)]
+        assert found == [("https://h.example/c/%C3%BC", 3), ("https://h.example/a/x", 2)]
+        assert len(source.duplicates(1)) == 1

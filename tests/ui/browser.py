@@ -1,0 +1,111 @@
+"""Headless Chromium, logged in to Airflow, that lets no request leave for another host and notes what went wrong."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
+
+from playwright.sync_api import expect, sync_playwright
+
+from airflow_sitemaps.addresses import sitemap_page
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from playwright.sync_api import Browser, BrowserContext, Page
+
+CHROMIUM = shutil.which("chromium") or "/usr/bin/chromium"
+FLAGS = (
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--disable-dev-shm-usage",
+    "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
+)
+WAIT_MS = 30_000
+HEIGHT = 900
+
+
+@dataclass(slots=True)
+class Visitor:
+    """A person at a browser. ``strangers``: requests to other hosts; ``errors``: what the page's console complained of."""
+
+    url: str
+    context: BrowserContext
+    page: Page
+    strangers: list[str] = field(default_factory=list)
+    errors: list[str] = field(default_factory=list)
+
+    def visit(self, path: str) -> Page:
+        """Open a page of Airflow."""
+        self.page.goto(f"{self.url}{path}", wait_until="domcontentloaded")
+        return self.page
+
+    def sitemap(self, asset: str) -> Page:
+        """Open one sitemap's page."""
+        page = self.visit(sitemap_page(asset))
+        page.get_by_text("Headroom").wait_for()
+        return page
+
+    def picture(self, path: Path) -> None:
+        """The whole page as a PNG file, in a window so tall that nothing is scrolled."""
+        size = self.page.viewport_size or {"width": 1360, "height": HEIGHT}
+        expect(self.page.get_by_text(re.compile(r"^\s*Reading .* …$"))).to_have_count(0)
+        self.page.mouse.move(0, 0)
+        height = size["height"]
+        while hidden := self.page.evaluate(HIDDEN):
+            height += hidden
+            self.page.set_viewport_size({"width": size["width"], "height": height})
+            self.page.wait_for_timeout(600)
+        self.page.screenshot(path=path)
+        self.page.set_viewport_size(size)
+
+
+HIDDEN = """() => {
+  const page = document.querySelector('[data-testid="sitemaps-page"]');
+  return Math.max(0, page.scrollHeight - page.clientHeight);
+}"""
+
+
+@contextmanager
+def chromium() -> Iterator[Browser]:
+    """A browser."""
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=list(FLAGS), headless=True)
+        yield browser
+        browser.close()
+
+
+def log_in(
+    browser: Browser,
+    url: str,
+    user: str,
+    *,
+    theme: Literal["light", "dark"] = "light",
+    width: int = 1360,
+) -> Visitor:
+    """A visitor who has logged in by the form."""
+    context = browser.new_context(
+        viewport={"width": width, "height": HEIGHT}, timezone_id="Europe/Berlin", locale="en-GB"
+    )
+    context.add_init_script(f"localStorage.setItem('theme', '{theme}')")
+    context.set_default_timeout(WAIT_MS)
+    page = context.new_page()
+    visitor = Visitor(url, context, page)
+    page.on("request", lambda r: None if r.url.startswith((url, "data:", "blob:")) else visitor.strangers.append(r.url))
+    page.on("console", lambda m: visitor.errors.append(m.text) if m.type == "error" else None)
+    page.on("pageerror", lambda e: visitor.errors.append(str(e)))
+    page.goto(f"{url}/auth/login", wait_until="domcontentloaded")
+    page.locator("input[name=username]").fill(user)
+    page.locator("input[name=password]").fill(user)
+    page.get_by_role("button", name="Sign in").click()
+    page.wait_for_url(lambda address: "/auth/login" not in address)
+    return visitor

@@ -1,0 +1,71 @@
+"""DAGs that the browser tests run: a sound sitemap, one that a guard refuses, one with hostile rows, a rollback.
+
+``huge`` and ``planted`` are never run: their history and manifests are made up, to see how the pages bear 50,000 shards
+and names that mean harm.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from airflow.sdk import DAG, Param
+
+from airflow_sitemaps import Guards, LocalStore, Section, ShardPolicy, Sitemap, SitemapTaskGroup, SqlSource
+from airflow_sitemaps.operators.rollback import SitemapRollbackOperator
+from airflow_sitemaps.operators.verify import SitemapVerifyOperator
+
+SITES = Path(os.environ["SITEMAPS_UI_SITES"])
+
+
+def section(name: str, table: str, host: str) -> Section:
+    source = SqlSource("warehouse", table=table, key="id", loc=f"https://{host}/{name}/{{slug}}", lastmod="updated_at")
+    return Section(name, source)
+
+
+shop = Sitemap(
+    LocalStore(SITES / "shop", base_url="https://shop.example/"),
+    [section("products", "products", "shop.example"), section("articles", "articles", "shop.example")],
+    shards=ShardPolicy(max_urls=40),
+    guards=Guards(max_dropped=0.5),
+)
+fading = Sitemap(
+    LocalStore(SITES / "fading", base_url="https://fading.example/"),
+    [section("offers", "offers", "fading.example")],
+    shards=ShardPolicy(max_urls=500),
+)
+hostile = Sitemap(
+    LocalStore(SITES / "hostile", base_url="https://hostile.example/"),
+    [Section("rows", SqlSource("warehouse", table="hostile", key="id", loc="loc", lastmod="updated_at"))],
+    guards=Guards(max_dropped=1.0),
+)
+
+with DAG("shop", schedule=None, max_active_runs=1) as shop_dag:
+    group = SitemapTaskGroup("sitemap", shop, batch_size=10, write_kwargs={"max_active_tis_per_dagrun": 1})
+
+with DAG("shop_verify", schedule=None, max_active_runs=1) as verify_dag:
+    SitemapVerifyOperator(task_id="verify", sitemap=shop, inlets=[shop.asset])
+
+with DAG(
+    "shop_rollback", schedule=None, max_active_runs=1, params={"generation": Param(1, type="integer", minimum=1)}
+) as rollback_dag:
+    SitemapRollbackOperator(task_id="rollback", sitemap=shop, generation="{{ params.generation }}")
+
+with DAG("fading", schedule=None, max_active_runs=1) as fading_dag:
+    SitemapTaskGroup("sitemap", fading)
+
+with DAG("hostile", schedule=None, max_active_runs=1) as hostile_dag:
+    SitemapTaskGroup("sitemap", hostile)
+
+huge = Sitemap(
+    LocalStore(SITES / "huge", base_url="https://huge.example/"), [section("products", "products", "huge.example")]
+)
+with DAG("huge", schedule=None, max_active_runs=1) as huge_dag:
+    SitemapTaskGroup("sitemap", huge)
+
+planted = Sitemap(
+    LocalStore(SITES / "planted", base_url="https://planted.example/"),
+    [section("products", "products", "planted.example")],
+)
+with DAG("planted", schedule=None, max_active_runs=1) as planted_dag:
+    SitemapTaskGroup("sitemap", planted)

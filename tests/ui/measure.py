@@ -1,0 +1,80 @@
+"""How long the pages take until they can be used, and how large the API's answers are."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import httpx
+
+from airflow_sitemaps.addresses import sitemap_page, sitemaps_page
+
+if TYPE_CHECKING:
+    from tests.ui.browser import Visitor
+    from tests.ui.site import Site
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """An answer of the API. Sizes in bytes, before compression and as sent."""
+
+    path: str
+    seconds: float
+    byte_size: int
+    wire_bytes: int
+
+
+def answers(site: Site, asset: str, paths: list[str]) -> list[Answer]:
+    """Ask for each path once."""
+    found = []
+    headers = {"Authorization": f"Bearer {site.token()}", "Accept-Encoding": "gzip"}
+    params = {"asset": asset, "section": "products"}
+    for path in paths:
+        asked = {**params, "limit": "1000"} if path.endswith("history") else params
+        started = time.monotonic()
+        with httpx.stream("GET", f"{site.url}/sitemaps-ui/api/{path}", params=asked, headers=headers, timeout=60) as r:
+            wire = sum(len(part) for part in r.iter_raw())
+            r.raise_for_status()
+        seconds = time.monotonic() - started
+        plain = httpx.get(f"{site.url}/sitemaps-ui/api/{path}", params=asked, headers=headers, timeout=60)
+        found.append(Answer(path, seconds, len(plain.content), wire))
+    return found
+
+
+def seconds_of_pages(visitor: Visitor, asset: str) -> dict[str, float]:
+    """From a click in Airflow's UI until the page can be used; the map, until its cells answer to the pointer."""
+    page = visitor.visit(sitemap_page(asset))
+    page.get_by_test_id("map-products").wait_for()
+    found = {}
+
+    started = time.monotonic()
+    page.get_by_role("link", name="All sitemaps").click()
+    page.get_by_test_id("sitemap-line").first.wait_for()
+    found["list"] = time.monotonic() - started
+
+    started = time.monotonic()
+    page.get_by_role("link", name="huge.example/sitemap.xml").click()
+    page.get_by_role("img", name="URLs over 1000 runs").wait_for()
+    found["page with charts"] = time.monotonic() - started
+    shards = page.get_by_test_id("map-products")
+    shards.wait_for()
+    found["page with its shard map"] = time.monotonic() - started
+
+    started = time.monotonic()
+    shards.hover(position={"x": 100, "y": 50})
+    page.get_by_test_id("map-line").get_by_text("products, shard").wait_for()
+    found["pointing at a shard"] = time.monotonic() - started
+
+    started = time.monotonic()
+    page.get_by_role("button", name="Age", exact=True).click()
+    page.evaluate("() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
+    found["another colouring"] = time.monotonic() - started
+
+    started = time.monotonic()
+    shards.click(position={"x": 110, "y": 50})
+    page.get_by_test_id("shard-details").get_by_text("(exclusive)").wait_for()
+    found["a shard's details"] = time.monotonic() - started
+    assert "from the first" not in page.get_by_test_id("shard-details").inner_text(), "another cell than was clicked"
+    assert page.url.endswith(sitemap_page(asset).removeprefix(sitemaps_page()))
+    return found

@@ -1,0 +1,116 @@
+"""Made-up sitemaps behind real DAGs: one at the protocol's limit (50,000 shards, 1,000 generations), one that means harm."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import datetime, timedelta, timezone
+from typing import TYPE_CHECKING
+
+from airflow.models.asset import AssetModel
+from sqlalchemy import create_engine, select
+from sqlalchemy.orm import Session
+
+from airflow_sitemaps.pipeline.report import ShardCounts
+from airflow_sitemaps.shards.codec import encode_manifest
+from tests.plugin.factories import add_event, extra, manifest, report
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from airflow_sitemaps.pipeline.report import Report
+    from airflow_sitemaps.shards.manifest import Manifest
+    from tests.ui.site import Site
+
+SHARDS = 50_000
+GENERATIONS = 1_000
+MAX_SECONDS = 2.0
+"""Within which a page is usable."""
+MAX_BYTES = {
+    "sitemaps": 64 * 1_024,
+    "sitemap": 64 * 1_024,
+    "sitemap/history": 256 * 1_024,
+    "sitemap/shards": 4 * 1_024 * 1_024,
+    "sitemap/shards/texts": 128 * 1_024,
+}
+"""Of each answer, before compression."""
+MAX_WIRE_BYTES = 768 * 1_024
+"""Of each answer as sent."""
+
+
+HARM = "<img src=x onerror=\"document.title='broken in'\">"
+"""Stands wherever whoever writes an event or a manifest can put a text."""
+
+
+def state_of(site: Site, dag_id: str, made: Manifest) -> str:
+    """Write a manifest into the state area of a DAG's sitemap; returns the area's address."""
+    state = site.home / "sites" / f"{dag_id}-state"
+    state.mkdir(parents=True, exist_ok=True)
+    (state / "manifest.json.gz").write_bytes(encode_manifest(made))
+    return str(state)
+
+
+def uri_of(site: Site, dag_id: str) -> str:
+    """The URI of a DAG's sitemap."""
+    return f"file://{site.home / 'sites' / dag_id / 'sitemap.xml'}"
+
+
+@contextmanager
+def metadata(site: Site, dag_id: str) -> Iterator[tuple[Session, int]]:
+    """A session with Airflow's database, and the id of the DAG's asset there."""
+    engine = create_engine(f"sqlite:///{site.home / 'airflow.db'}", connect_args={"timeout": 60})
+    with Session(engine) as session:
+        asset = session.scalar(select(AssetModel.id).where(AssetModel.uri == uri_of(site, dag_id)))
+        assert asset is not None, f"the DAG {dag_id} has not been read yet"
+        yield session, asset
+        session.commit()
+    engine.dispose()
+
+
+def huge_report(n: int, at: datetime) -> Report:
+    """What the ``n``-th run did: it changed a few shards, and once in a while very many."""
+    rewritten = 12_000 if n % 180 == 0 else 40 + n * 7_919 % 400
+    counts = ShardCounts(total=SHARDS, kept=SHARDS - rewritten, rewritten=rewritten)
+    urls = SHARDS * 25_000 + n * 120_000 + n * 1_000_003 % 90_000
+    sizes = {"xml_bytes": urls * 140, "file_bytes": urls * 18}
+    rows = urls + urls // 2_000
+    dropped = {"loc-missing": rows - urls}
+    made = report(
+        n, urls=urls, rows=rows, shards=SHARDS, at=at, index_urls=("https://huge.example/sitemap.xml",),
+        bytes_written=rewritten * 450_000, rows_read=rewritten * 25_000, rows_dropped=dropped,
+        seconds={"plan": 20.0 + n % 7, "write": rewritten * 0.3, "publish": 8.0 + n % 3}, **sizes,
+    )  # fmt: skip
+    section = replace(
+        made.sections["products"], rows=rows, rows_dropped=dropped, shards=counts, rows_read=rewritten * 25_000, **sizes,
+        samples={"loc-missing": ("NULL",)}, newest_lastmod=at.isoformat(), reasons={"rows changed": rewritten},
+    )  # fmt: skip
+    return replace(made, shards=counts, sections={"products": section})
+
+
+def add_huge(site: Site) -> str:
+    """Write the history and the manifest; returns the asset's URI."""
+    state = state_of(site, "huge", manifest(SHARDS, generation=GENERATIONS))
+    with metadata(site, "huge") as (session, asset):
+        now = datetime.now(timezone.utc)
+        for n in range(1, GENERATIONS + 1):
+            at = now - timedelta(hours=GENERATIONS - n)
+            add_event(session, asset, "huge", extra(huge_report(n, at), state_url=state), at, run=f"made-up-{n}")
+    return uri_of(site, "huge")
+
+
+def add_planted(site: Site) -> str:
+    """A history and a manifest that whoever may write to them could plant; returns the asset's URI."""
+    state = state_of(site, "planted", manifest(30, name=HARM))
+    now = datetime.now(timezone.utc)
+    made = report(7, at=now, shards=30, index_urls=("javascript:alert(1)", f"https://planted.example/{HARM}"))
+    section = replace(
+        made.sections["products"], rows_dropped={HARM: 5}, samples={HARM: (HARM, "\u202egpj.exe")},
+        reasons={HARM: 1}, newest_lastmod=HARM, drift=(HARM,),
+    )  # fmt: skip
+    hostile = replace(
+        made, sections={HARM: section}, rows_dropped={HARM: 5}, drift=(HARM,), warnings=(HARM,), action=HARM,
+        seconds={HARM: 1.0},
+    )  # fmt: skip
+    with metadata(site, "planted") as (session, asset):
+        add_event(session, asset, "planted", extra(hostile, state_url=state, group_id=HARM), now, run=f"planted-{HARM}")
+    return uri_of(site, "planted")

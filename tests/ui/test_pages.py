@@ -1,0 +1,234 @@
+"""Each page and tab in a real browser, over what real runs published."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+from urllib.parse import quote
+
+import pytest
+from playwright.sync_api import expect
+
+from airflow_sitemaps.addresses import run_page, sitemap_page, sitemaps_page
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from playwright.sync_api import Page
+
+    from tests.ui.browser import Visitor
+    from tests.ui.conftest import Published
+    from tests.ui.site import Site
+
+pytestmark = [pytest.mark.ui, pytest.mark.timeout(600)]
+
+THEMES = ["light", "dark"]
+expect.set_options(timeout=20_000)
+
+
+def fits(page: Page) -> None:
+    """Nothing stands outside the page: tables scroll within themselves."""
+    wide = page.evaluate(
+        "() => { const p = document.querySelector('[data-testid=sitemaps-page]'); return p.scrollWidth - p.clientWidth; }"
+    )
+    assert wide <= 1, f"{page.url} is {wide} pixels wider than its window"
+
+
+SIDEWAYS = """() => [...document.querySelectorAll('[role=region]')]
+  .filter(box => box.scrollWidth > box.clientWidth + 1).map(box => box.ariaLabel)"""
+"""The tables that would have to be scrolled sideways."""
+
+
+@pytest.mark.parametrize("theme", THEMES)
+def test_the_list(published: Published, visitors: dict[str, Visitor], pictures: Path, theme: str) -> None:
+    visitor = visitors[theme]
+    page = visitor.visit("/")
+    page.get_by_role("link", name="Sitemaps").click()
+    lines = page.get_by_test_id("sitemap-line")
+    expect(lines).to_have_count(3)
+
+    expect(lines.first).to_contain_text("fading.example/sitemap.xml")
+    expect(lines.first).to_contain_text("The last run was refused by a guard")
+    expect(lines.first).to_contain_text("Trouble")
+    assert page.evaluate("document.documentElement.className").split() == [theme]
+    fits(page)
+    visitor.picture(pictures / f"sitemaps-{theme}.png")
+    assert not visitor.errors
+
+
+@pytest.mark.parametrize("theme", THEMES)
+def test_one_sitemap(published: Published, visitors: dict[str, Visitor], pictures: Path, theme: str) -> None:
+    visitor = visitors[theme]
+    page = visitor.sitemap(published.asset("shop"))
+    page.get_by_test_id("map-products").wait_for()
+
+    expect(page.get_by_role("heading", name="shop.example/sitemap.xml")).to_be_visible()
+    expect(page.get_by_role("img", name=re.compile("URLs over 2 runs"))).to_be_visible()
+    for title in (
+        "History",
+        "Shard map",
+        "Sections",
+        "Next run",
+        "Rows that broke a rule",
+        "Headroom",
+        "Drift",
+        "Verification",
+        "Generations",
+    ):
+        expect(page.get_by_role("region", name=title, exact=True)).to_be_visible()
+    expect(page.get_by_text("Roll back to 1")).to_be_visible()
+    fits(page)
+    visitor.picture(pictures / f"sitemap-{theme}.png")
+    assert not visitor.errors
+
+
+@pytest.mark.parametrize("theme", THEMES)
+def test_the_tabs_of_a_dag_and_a_run(
+    published: Published, visitors: dict[str, Visitor], pictures: Path, theme: str
+) -> None:
+    visitor = visitors[theme]
+    page = visitor.visit("/dags/shop")
+    page.get_by_role("link", name="Sitemap", exact=True).click()
+    expect(page.get_by_role("heading", name="shop.example/sitemap.xml")).to_be_visible()
+    page.get_by_test_id("map-products").wait_for()
+    fits(page)
+    visitor.picture(pictures / f"dag-{theme}.png")
+
+    page = visitor.visit(run_page("shop", published.first_run))
+    expect(page.get_by_text("What came of it")).to_be_visible()
+    expect(page.get_by_text("4 of 4 batches done")).to_be_visible()
+    expect(page.get_by_text("products 1/3 (10 shards)")).to_be_visible()
+    fits(page)
+    visitor.picture(pictures / f"run-{theme}.png")
+    assert not visitor.errors
+
+
+def test_the_publish_task_leads_to_index_and_page_and_batches_have_names(published: Published, admin: Visitor) -> None:
+    run = f"/dags/shop/runs/{quote(published.first_run, safe='')}/tasks"
+    page = admin.visit(f"{run}/sitemap.publish/details")
+    expect(page.get_by_role("link", name="Sitemap index")).to_have_attribute("href", "https://shop.example/sitemap.xml")
+    address = page.get_by_role("link", name="Sitemap page").get_attribute("href")
+    assert address == f"{admin.url}{sitemap_page(published.asset('shop'))}"
+
+    page = admin.visit(f"{run}/sitemap.write/mapped")
+    expect(page.get_by_text("products 1/3 (10 shards)").first).to_be_visible()
+
+
+def test_pages_after_another_without_a_reload(published: Published, admin: Visitor) -> None:
+    """The host imports a bundle once an address: the second page must not come up empty."""
+    page = admin.visit(sitemaps_page())
+    page.get_by_role("link", name="shop.example/sitemap.xml").click()
+    expect(page.get_by_role("heading", name="shop.example/sitemap.xml")).to_be_visible()
+    page.get_by_role("link", name="DAG shop").click()
+    page.get_by_role("link", name="Sitemap", exact=True).click()
+    expect(page.get_by_role("heading", name="shop.example/sitemap.xml")).to_be_visible()
+    page.get_by_role("link", name="Last run").click()
+    expect(page.get_by_test_id("run-head")).to_be_visible()
+    page.get_by_role("link", name="Page of the sitemap").click()
+    expect(page.get_by_role("link", name="All sitemaps")).to_be_visible()
+    page.get_by_role("link", name="All sitemaps").click()
+    expect(page.get_by_test_id("sitemap-line")).to_have_count(3)
+
+
+def test_a_refused_run_says_what_to_do(published: Published, visitors: dict[str, Visitor], pictures: Path) -> None:
+    visitor = visitors["light"]
+    page = visitor.sitemap(published.asset("fading"))
+    problem = page.get_by_test_id("problem-refused")
+
+    expect(problem).to_contain_text("would shrink from 3,000 to 600")
+    expect(problem).to_contain_text("Generation 1 stays published, unchanged.")
+    expect(problem.get_by_role("button", name="Let one run pass: shrink:offers")).to_be_visible()
+    visitor.picture(pictures / "refused-light.png")
+    problem.get_by_role("link", name="Open the run").click()
+    expect(page.get_by_test_id("refusal")).to_contain_text("shrink")
+
+
+def test_the_shard_map_by_pointer_and_by_keys(published: Published, admin: Visitor, pictures: Path) -> None:
+    page = admin.sitemap(published.asset("shop"))
+    shards, line = page.get_by_test_id("map-products"), page.get_by_test_id("map-line")
+    shards.scroll_into_view_if_needed()
+
+    shards.hover(position={"x": 30, "y": 5})
+    expect(line).to_contain_text("products, shard 2 of 30: 40 URLs")
+    shards.click(position={"x": 30, "y": 5})
+    details = page.get_by_test_id("shard-details")
+    expect(details).to_contain_text("products-00002.xml.gz")
+    expect(details).to_contain_text("from 41 (inclusive) to 81 (exclusive)")
+    expect(details.get_by_role("link")).to_have_attribute("href", "https://shop.example/products-00002.xml.gz")
+    shards.focus()
+    for key in ("Home", "ArrowRight", "ArrowRight", "Enter"):
+        page.keyboard.press(key)
+    expect(details).to_contain_text("products-00003.xml.gz")
+    for mode in ("Age", "Fill", "Dropped rows", "Last run"):
+        page.get_by_role("button", name=mode, exact=True).click()
+        expect(page.get_by_role("button", name=mode, exact=True)).to_have_attribute("aria-pressed", "true")
+    expect(page.get_by_role("list", name="Legend")).to_contain_text("written:")
+
+
+def test_hostile_rows_are_text(published: Published, admin: Visitor) -> None:
+    page = admin.sitemap(published.asset("hostile"))
+
+    samples = " ".join(page.get_by_test_id("sample").all_inner_texts())
+    assert "javascript:alert(document.domain)" in samples
+    assert "<script>" in samples
+    assert "\u202e" not in samples
+    assert "broken in" not in page.title()
+    assert page.get_by_test_id("sitemaps-page").locator("script, img, iframe").count() == 0
+    assert page.locator("a[href^=javascript]").count() == 0
+
+
+def test_a_viewer_gets_no_action(published: Published, visitors: dict[str, Visitor]) -> None:
+    asset = published.asset("shop")
+    page = visitors["viewer"].sitemap(asset)
+    page.get_by_test_id("map-products").click(position={"x": 5, "y": 5})
+    expect(page.get_by_test_id("shard-details")).to_contain_text("products-00001.xml.gz")
+
+    expect(page.get_by_text("You may look but not act")).to_be_visible()
+    for name in ("Run now", "Verify", "Rebuild", "Plan the next run", "Let one run pass", "Roll back"):
+        expect(page.get_by_role("button", name=re.compile(name))).to_have_count(0)
+    for action in ("run", "verify", "rollback", "full", "plan"):
+        wish = {"asset": asset, "action": action, "generation": 1 if action == "rollback" else None}
+        assert published.site.request("POST", "/sitemaps-ui/api/actions", user="viewer", json=wish).status_code == 403
+
+
+def test_anonymous_gets_nothing(site: Site, visitors: dict[str, Visitor]) -> None:
+    browser = visitors["light"].context.browser
+    assert browser is not None
+    with browser.new_context() as context:
+        page = context.new_page()
+        for path in ("api/sitemaps", "api/openapi.json", "static/airflow-sitemaps.js"):
+            answer = context.request.get(f"{site.url}/sitemaps-ui/{path}")
+            assert (path, answer.status) == (path, 401)
+        page.goto(f"{site.url}{sitemaps_page()}")
+        page.wait_for_url(re.compile("/auth/login"))
+        expect(page.get_by_test_id("sitemap-line")).to_have_count(0)
+
+
+def test_times_are_in_the_zone_that_is_chosen_in_airflows_menu(published: Published, admin: Visitor) -> None:
+    page = admin.sitemap(published.asset("shop"))
+    expect(page.get_by_text("Times are in CET.")).to_be_visible()
+    page.evaluate("""() => localStorage.setItem('timezone', '"Asia/Tokyo"')""")
+    try:
+        page = admin.sitemap(published.asset("shop"))
+        expect(page.get_by_text("Times are in GMT+9.")).to_be_visible()
+        expect(page.get_by_role("region", name="Generations", exact=True)).to_contain_text("GMT+9")
+    finally:
+        page.evaluate("() => localStorage.removeItem('timezone')")
+
+
+def test_a_narrow_window(published: Published, admin: Visitor, pictures: Path) -> None:
+    size = admin.page.viewport_size
+    admin.page.set_viewport_size({"width": 420, "height": 900})
+    try:
+        page = admin.sitemap(published.asset("shop"))
+        page.get_by_test_id("map-products").wait_for()
+        fits(page)
+        admin.picture(pictures / "narrow-light.png")
+        assert page.evaluate(SIDEWAYS) == []
+        page = admin.visit(sitemaps_page())
+        expect(page.get_by_test_id("sitemap-line")).to_have_count(3)
+        fits(page)
+        assert page.evaluate(SIDEWAYS) == []
+        admin.picture(pictures / "narrow-list-light.png")
+    finally:
+        admin.page.set_viewport_size(size or {"width": 1360, "height": 900})
