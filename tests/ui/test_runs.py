@@ -27,10 +27,14 @@ LONG_MS = 120_000
 
 
 def confirmed(page: Page, button: str) -> None:
-    """Press the button in the confirmation, and wait until the run was triggered."""
+    """Press the button in the confirmation, and wait until the run was triggered.
+
+    The confirmation closes as the page learns the new run's id: what stands beneath it until then is the run before.
+    """
     dialog = page.get_by_test_id("confirm")
     expect(dialog).to_contain_text("Triggers a run of the DAG")
     dialog.get_by_role("button", name=button, exact=True).click()
+    expect(dialog).to_have_count(0, timeout=60_000)
     expect(page.get_by_test_id("started")).to_be_visible()
 
 
@@ -46,6 +50,7 @@ def seen_to_its_end(
     said = {"success": "the run has ended well", "failed": "the run failed"}[state]
     expect(page.get_by_test_id("started")).to_contain_text(said, timeout=LONG_MS)
     run = last_run(published, dag_id)
+    expect(page.get_by_test_id("started")).to_contain_text(run["dag_run_id"])
     assert (run["conf"], run["state"], run["triggering_user_name"]) == (conf, state, "admin")
     assert run["note"].startswith("Started from the page Sitemaps")
     return run
