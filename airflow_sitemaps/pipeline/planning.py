@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from airflow_sitemaps.errors import ConfigurationError, OwnershipError
-from airflow_sitemaps.pipeline import drift, extras, indexes, layout, watermark
+from airflow_sitemaps.pipeline import drift, extras, indexes, layout, touched, watermark
 from airflow_sitemaps.pipeline.fingerprint import fingerprint
 from airflow_sitemaps.pipeline.state import State
 from airflow_sitemaps.shards.batches import make_batches
@@ -119,7 +119,7 @@ def make_plan(
         refusals=stand,
         warnings=(
             *(f"allowed: {refusal.message}" for refusal in passed),
-            *_touched(sitemap, plans),
+            *touched.warnings(sitemap, plans, manifest),
             *indexes.too_many(sitemap, plans, manifest),
         ),
         allow=request.allow,
@@ -286,20 +286,3 @@ def _index_drift(store: Store, manifest: Manifest | None, listing: Mapping[str, 
         return ()
     files: tuple[IndexFile | PublicFile, ...] = (*manifest.indexes, *manifest.extras)
     return tuple(i.name for i in files if i.name not in listing or listing[i.name].etag != i.etag)
-
-
-def _touched(sitemap: Sitemap, plans: Mapping[str, SectionPlan]) -> tuple[str, ...]:
-    """A warning for each section of which unusually much changes."""
-    warnings = []
-    for section in sitemap.sections:
-        plan = plans.get(section.name)
-        if plan is None or plan.base == 0:
-            continue
-        changed = sum(t.action.writes for t in plan.targets)
-        limit = sitemap.guards_of(section).max_touched
-        if len(plan.targets) >= 10 and changed > limit * len(plan.targets):
-            warnings.append(
-                f"section {section.name!r}: {changed:,} of {len(plan.targets):,} shards change "
-                f"({changed / len(plan.targets):.0%}; max_touched={limit:.0%} only warns). Did a load stamp every row?"
-            )
-    return tuple(warnings)

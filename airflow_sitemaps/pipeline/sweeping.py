@@ -16,6 +16,8 @@ from airflow_sitemaps.pipeline.parallel import mapped
 from airflow_sitemaps.pipeline.promoting import SupersededError, put_back
 from airflow_sitemaps.pipeline.putting import RefusedPutError
 from airflow_sitemaps.pipeline.state import RUNS, Root, State, plan_key, run_directory
+from airflow_sitemaps.pipeline.watermark import WATERMARKS
+from airflow_sitemaps.pipeline.watermark import key_of as watermark_key
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -48,10 +50,14 @@ class Swept:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Leftovers:
-    """What runs that are long over left in the state area. ``deep``: every run's folder was looked through."""
+    """What runs that are long over left in the state area, and watermarks of sections that are no more.
+
+    ``deep``: every run's folder was looked through.
+    """
 
     bodies: tuple[str, ...] = ()
     plans: tuple[str, ...] = ()
+    watermarks: tuple[str, ...] = ()
     deep: bool = False
 
 
@@ -90,9 +96,9 @@ def sweep(sitemap: Sitemap, store: Store, root: Root, *, clock: Clock) -> tuple[
         root = fenced
     due = [item for item in root.manifest.departed if _is_due(item, root.manifest, now, sitemap.grace)]
     _delete(store, due)
-    _delete_private(state, left.bodies)
-    _delete_private(state, left.plans)
-    private = len(left.bodies) + len(left.plans) + sum(item.area == "state" for item in due)
+    for keys in (left.bodies, left.plans, left.watermarks):
+        _delete_private(state, keys)
+    private = len(left.bodies) + len(left.plans) + len(left.watermarks) + sum(item.area == "state" for item in due)
     private += _sweep_generations(state, root.manifest) + _sweep_reports(state)
     if due:
         root = _forget(sitemap, store, root, frozenset(due), clock)
@@ -105,7 +111,7 @@ def lifetime(grace: timedelta) -> timedelta:
 
 
 def leftovers(state: State, manifest: Manifest, now: datetime, grace: timedelta) -> Leftovers:
-    """Plans, receipts and unneeded bodies of runs that are over."""
+    """Plans, receipts and unneeded bodies of runs that are over; watermarks that nothing will read."""
     ages = _Ages(manifest, now, grace)
     needed = manifest.bodies() | {item.key for item in manifest.departed}
     plans = (info.key for info in state.objects.list("plans/"))
@@ -117,7 +123,13 @@ def leftovers(state: State, manifest: Manifest, now: datetime, grace: timedelta)
         for info in state.objects.list(folder)
     ]
     bodies = [key for key in found if key not in needed and ages.is_over(key.removeprefix(RUNS).partition("/")[0])]
-    return Leftovers(bodies=tuple(bodies), plans=tuple(plan_key(run) for run in over), deep=deep)
+    marks = (info.key for info in state.objects.list(WATERMARKS)) if deep else ()
+    return Leftovers(
+        bodies=tuple(bodies),
+        plans=tuple(plan_key(run) for run in over),
+        watermarks=tuple(key for key in marks if key not in {watermark_key(name) for name in manifest.sections}),
+        deep=deep,
+    )
 
 
 def _fence(state: State, root: Root, left: Leftovers, clock: Clock) -> Root | None:

@@ -30,6 +30,9 @@ log = logging.getLogger(__name__)
 LAG: Final = timedelta(minutes=15)
 """How far behind the database's clock the watermark stays: transactions that were under way commit late."""
 
+WATERMARKS: Final = "watermarks/"
+"""Where they lie in the state area."""
+
 SLICES: Final = 24
 """Runs within which every range is surveyed once, whether or not its lastmods moved."""
 
@@ -45,7 +48,7 @@ class Watermark:
 
 def key_of(section: str) -> str:
     """Where a section's watermark lies."""
-    return f"watermarks/{section}.json"
+    return f"{WATERMARKS}{section}.json"
 
 
 def remembered(state: State, section: SectionState) -> Watermark | None:

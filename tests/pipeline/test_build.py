@@ -339,3 +339,16 @@ def test_a_content_that_returns_gets_another_etag():
     third = world.config.public.objects["pages-00001.xml.gz"]
     assert third.info.etag != first.info.etag
     assert third.body[10:] == first.body[10:]
+
+
+def test_a_load_that_changes_most_shards_is_remarked_upon_and_a_rebuild_is_not():
+    world = world_of(100)
+    world.build()
+    for number in range(0, 60, 5):
+        world.rows[number]["priority"] = 0.9
+    (warning,) = world.build().warnings
+    assert "12 of 20 shards change (60%; max_touched=50% only warns)" in warning
+    assert world.build(full=True).warnings == ()
+    assert world.build(rebuild=list(world.shards())).warnings == ()
+    world.source_settings["priority"] = None
+    assert world.build().warnings == ()

@@ -190,3 +190,16 @@ def test_a_publisher_that_sleeps_at_its_commit_cannot_name_what_was_swept_meanwh
         stages.publish(sleeping, planned.key, [receipt], clock=world.clock)
     assert world.public() == before
     assert left_in_runs(world) == []
+
+
+def test_the_watermark_of_a_section_that_is_no_more_goes():
+    world = world_of(change_detection="watermark")
+    world.build()
+    state = world.store.state
+    body = state.get("watermarks/pages.json").body
+    state.put("watermarks/retired.json", body, mode=Overwrite(), content_type="application/json", metadata={})
+    world.build()
+    assert state.head("watermarks/retired.json") is not None, "looked for only once in a grace"
+    world.clock.advance(AFTER_GRACE)
+    world.build()
+    assert [info.key for info in state.list("watermarks/")] == ["watermarks/pages.json"]
