@@ -194,6 +194,24 @@ class ObjectStore(Protocol):
         """Write, and return the etag. Raises PutOutcomeError when the answer is not a clear success."""
         ...
 
+    def copy(
+        self,
+        source: ObjectStore,
+        found: ObjectInfo,
+        key: str,
+        *,
+        mode: PutMode,
+        metadata: Mapping[str, str],
+        content_type: str,
+        cache_control: str | None = None,
+    ) -> str:
+        """Put the bytes of ``found``, an object of ``source`` that still has its etag; the headers are those given here.
+
+        Within one store no byte passes through this process. Raises PutOutcomeError as ``put`` does (also where the
+        source is no longer what was found), StoreError, ConfigurationError.
+        """
+        ...
+
     def list(self, prefix: str = "") -> Iterator[ObjectInfo]:
         """Every object under a prefix, in key order; metadata is not filled. Raises StoreError."""
         ...
@@ -218,6 +236,8 @@ class Store(Protocol):
     cache_control: str
     enforces_conditions: bool | None
     """True or False when it is known whether conditional puts are enforced, None when it must be probed."""
+    copies: bool | None
+    """Whether the public area copies from the private one by itself and enforces conditions on that; None: to be probed."""
 
 
 class StoreConfig(Protocol):

@@ -7,7 +7,9 @@ import os
 import threading
 from contextlib import contextmanager
 from dataclasses import dataclass
+from io import BytesIO
 from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
 from uuid import uuid4
 
 import boto3
@@ -84,14 +86,51 @@ class S3Server:
             yield S3Store(url, base_url="https://www.example.com/maps/", conn_id=conn_id, **settings)
 
 
+class ConditionalCopies:
+    """Moto with the conditions of CopyObject, of source and destination, which it ignores and AWS enforces."""
+
+    def __init__(self, moto: Any) -> None:
+        self.moto = moto
+
+    def __call__(self, environ: dict[str, Any], start_response: Any) -> Any:
+        source = environ.get("HTTP_X_AMZ_COPY_SOURCE")
+        if source and not self._holds(environ, "/" + unquote(source).lstrip("/")):
+            start_response("412 Precondition Failed", [("Content-Type", "application/xml")])
+            return [b"<Error><Code>PreconditionFailed</Code><Message>a condition does not hold</Message></Error>"]
+        return self.moto(environ, start_response)
+
+    def _holds(self, environ: dict[str, Any], source: str) -> bool:
+        there = self._etag(environ, environ["PATH_INFO"])
+        wanted, source_wanted = environ.get("HTTP_IF_MATCH"), environ.get("HTTP_X_AMZ_COPY_SOURCE_IF_MATCH")
+        if environ.get("HTTP_IF_NONE_MATCH") == "*" and there is not None:
+            return False
+        if wanted is not None and there != wanted.strip('"'):
+            return False
+        return source_wanted is None or self._etag(environ, source) == source_wanted.strip('"')
+
+    def _etag(self, environ: dict[str, Any], path: str) -> str | None:
+        told: dict[str, str] = {}
+
+        def start(status: str, headers: list[tuple[str, str]], *_: Any) -> None:
+            told.update({name.lower(): value for name, value in headers} if status.startswith("200") else {})
+
+        kept = {name: value for name, value in environ.items() if "IF_" not in name and "COPY" not in name}
+        asked = {"REQUEST_METHOD": "HEAD", "PATH_INFO": path, "RAW_URI": path, "REQUEST_URI": path}
+        about = {**kept, **asked, "CONTENT_LENGTH": "0", "wsgi.input": BytesIO()}
+        for _ in self.moto(about, start):
+            pass
+        return told["etag"].strip('"') if "etag" in told else None
+
+
 @contextmanager
-def moto_server() -> Iterator[S3Server]:
+def moto_server(*, conditional_copies: bool = False) -> Iterator[S3Server]:
     """Moto's S3 on a free port of loopback, one request at a time.
 
     Moto stores an object first and its metadata a moment later, and looks at a condition before it stores: only with
     its requests in a row is it as whole as the servers that it stands for.
     """
     moto = DomainDispatcherApplication(create_backend_app)
+    moto = ConditionalCopies(moto) if conditional_copies else moto
     turn = threading.Lock()
 
     def application(environ: dict[str, Any], start_response: Any) -> Any:

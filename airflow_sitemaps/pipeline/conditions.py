@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import threading
 from contextlib import suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final, Literal
 from uuid import uuid4
 
@@ -16,12 +17,15 @@ from airflow_sitemaps.errors import ConfigurationError, StoreError
 from airflow_sitemaps.ports import Create, PutMode, PutOutcomeError, Update
 
 if TYPE_CHECKING:
-    from airflow_sitemaps.ports import ObjectStore, Store
+    from airflow_sitemaps.ports import ObjectInfo, ObjectStore, Store
 
 log = logging.getLogger(__name__)
 
 ATTEMPTS: Final = 3
 """How often the probe begins anew, on a fresh key, when an answer is lost on the way."""
+
+WORTH_ASKING: Final = 8
+"""Files to be copied at once, from which on the questions cost less than they spare."""
 
 _known: dict[str, bool] = {}
 _lock = threading.Lock()
@@ -61,6 +65,18 @@ def ensure_conditions(store: Store, single_writer: bool) -> None:
         )
 
 
+def copies(store: Store, files: int) -> bool:
+    """Whether this many files are promoted by copies within the store.
+
+    A store that may be able to is asked once per process, and only when that many are to be copied that it pays.
+    Bodies then pass through this process once instead of three times. AWS enforces ``If-Match`` and ``If-None-Match``
+    on CopyObject; a store that does not, or refuses to copy, gets each file from here.
+    """
+    if store.copies is None and files >= WORTH_ASKING:
+        store.copies = _copies(store)
+    return bool(store.copies)
+
+
 def forget() -> None:
     """Forget every answer, so that the next probe asks anew. For tests."""
     with _lock:
@@ -69,11 +85,65 @@ def forget() -> None:
 
 def _enforced(area: ObjectStore) -> bool:
     """The answer for one area, remembered by its place. Asked under a lock: once, though threads ask at once."""
-    place = str(getattr(area, "place", "") or area.url(""))
+    place = _place(area)
     with _lock:
         if place not in _known:
             _known[place] = _ask(area)
         return _known[place]
+
+
+def _copies(store: Store) -> bool:
+    """The answer for both areas, remembered by their places."""
+    place = f"{_place(store.state)} copied to {_place(store.public)}"
+    with _lock:
+        if place not in _known:
+            key = f"probe-{uuid4().hex}"
+            try:
+                _known[place] = _copies_by_condition(store, key)
+            except (StoreError, ConfigurationError, PutOutcomeError) as e:
+                log.info("%s; files are promoted by way of this process", e)
+                _known[place] = False
+            finally:
+                for area in (store.state, store.public):
+                    with suppress(StoreError, ConfigurationError):
+                        area.delete(key)
+        return _known[place]
+
+
+def _copies_by_condition(store: Store, key: str) -> bool:
+    """Whether each condition is kept, of the destination and of the source, and headers are those of the copy."""
+    store.state.put(key, b"1", mode=Create(), metadata={"probe": "source"}, content_type="text/plain")
+    found = store.state.head(key)
+    if found is None:
+        return False
+    etag = _copy(store, found, key, Create())
+    if not etag:
+        return False
+    for source, mode in (
+        (found, Create()),
+        (found, Update("0" * 32)),
+        (replace(found, etag="0" * 32), Update(etag)),
+    ):
+        if _copy(store, source, key, mode):
+            return False
+    there = store.public.head(key) if _copy(store, found, key, Update(etag)) else None
+    return there is not None and there.byte_size == 1 and there.metadata.get("probe") == "copy"
+
+
+def _copy(store: Store, found: ObjectInfo, key: str, mode: PutMode) -> str:
+    """The etag of a copy; empty where it was refused. Raises PutOutcomeError where the answer is unclear."""
+    try:
+        return store.public.copy(
+            store.state, found, key, mode=mode, metadata={"probe": "copy"}, content_type="text/plain"
+        )
+    except PutOutcomeError as e:
+        if not e.definite:
+            raise
+        return ""
+
+
+def _place(area: ObjectStore) -> str:
+    return str(getattr(area, "place", "") or area.url(""))
 
 
 def _ask(area: ObjectStore) -> bool:

@@ -11,9 +11,10 @@ import logging
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from airflow_sitemaps.errors import StoreContentError, StoreError
+from airflow_sitemaps.errors import ConfigurationError, StoreContentError, StoreError
+from airflow_sitemaps.pipeline.conditions import copies
 from airflow_sitemaps.pipeline.parallel import mapped
-from airflow_sitemaps.pipeline.putting import WRITE_ID, RefusedPutError, put_surely
+from airflow_sitemaps.pipeline.putting import WRITE_ID, RefusedPutError, copy_surely, put_surely
 from airflow_sitemaps.pipeline.state import GZIP, Root, State
 from airflow_sitemaps.ports import Create, Update
 from airflow_sitemaps.protocol.gzip import with_variant
@@ -22,7 +23,7 @@ from airflow_sitemaps.shards.index import IndexSettings, render
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
-    from airflow_sitemaps.ports import Clock, ObjectInfo, Progress, Store
+    from airflow_sitemaps.ports import Clock, ObjectInfo, Progress, PutMode, Store
     from airflow_sitemaps.shards.manifest import IndexFile, Manifest, PublicFile, SectionState
 
 log = logging.getLogger(__name__)
@@ -55,8 +56,11 @@ def promote(
     pending = [file for file in manifest.files() if file.etag is None]
     progress.start("promote", len(pending), "files")
     etags: dict[str, str] = {}
+    copy = copies(store, len(pending))
     for files in ([f for f in pending if f.replaces is None], [f for f in pending if f.replaces is not None]):
-        promoted = mapped(lambda f: (f.name, _promote_file(store, state, root, f, fresh)), files, "sitemap-promote")
+        promoted = mapped(
+            lambda f: (f.name, _promote_file(store, state, root, f, fresh=fresh, copy=copy)), files, "sitemap-promote"
+        )
         for name, etag in promoted:
             etags[name] = etag
             progress.advance(1)
@@ -75,13 +79,15 @@ def put_back(store: Store, root: Root, settings: IndexSettings, names: Collectio
     state = State(store.state)
     for file in root.manifest.files():
         if file.name in names:
-            _promote_file(store, state, root, file, fresh=False)
+            _promote_file(store, state, root, file)
     for index in root.manifest.indexes:
         if index.name in names:
             _promote_index(store, state, root, settings, index)
 
 
-def _promote_file(store: Store, state: State, root: Root, file: PublicFile, fresh: bool) -> str:
+def _promote_file(
+    store: Store, state: State, root: Root, file: PublicFile, *, fresh: bool = False, copy: bool = False
+) -> str:
     for attempt in range(ATTEMPTS):
         etag = file.replaces
         if attempt or not fresh:
@@ -89,6 +95,9 @@ def _promote_file(store: Store, state: State, root: Root, file: PublicFile, fres
             if there is not None and _is(there, file.stamp) and there.byte_size == file.byte_size:
                 return there.etag
             etag = None if there is None else there.etag
+        mode = Create() if etag is None else Update(etag)
+        if copy and not attempt and (copied := _copied(store, state, root, file, mode)):
+            return copied
         body = _body(state, file)
         _still(state, root)
         if etag is not None and etag != file.replaces:
@@ -98,7 +107,7 @@ def _promote_file(store: Store, state: State, root: Root, file: PublicFile, fres
                 store.public,
                 file.name,
                 body,
-                mode=Create() if etag is None else Update(etag),
+                mode=mode,
                 write_id=file.stamp,
                 content_type=_content_type(file.name),
                 cache_control=store.cache_control,
@@ -106,6 +115,34 @@ def _promote_file(store: Store, state: State, root: Root, file: PublicFile, fres
         except RefusedPutError as refused:
             log.info("%s; reading again", refused)
     raise StoreError(f"{store.public.url(file.name)} changed {ATTEMPTS} times while it was being promoted; run again")
+
+
+def _copied(store: Store, state: State, root: Root, file: PublicFile, mode: PutMode) -> str | None:
+    """The etag of a body that the store copied to its public name by itself.
+
+    None where it did not, for whatever reason: then the bytes are read, judged and put from here, which says what is
+    wrong. A content that returns (a variant) has other bytes than its body.
+    """
+    if file.variant:
+        return None
+    try:
+        found = state.objects.head(file.body)
+        if found is None or not _is(found, file.body) or found.byte_size != file.byte_size:
+            return None
+        _still(state, root)
+        return copy_surely(
+            store.public,
+            file.name,
+            state.objects,
+            found,
+            mode=mode,
+            write_id=file.stamp,
+            content_type=_content_type(file.name),
+            cache_control=store.cache_control,
+        )
+    except (RefusedPutError, StoreError, ConfigurationError) as e:
+        log.info("%s; it is put from here", e)
+        return None
 
 
 def _promote_index(store: Store, state: State, root: Root, settings: IndexSettings, index: IndexFile) -> str:

@@ -13,9 +13,9 @@ from airflow_sitemaps.errors import StoreError
 from airflow_sitemaps.ports import PutOutcomeError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
-    from airflow_sitemaps.ports import ObjectStore, PutMode
+    from airflow_sitemaps.ports import ObjectInfo, ObjectStore, PutMode
 
 log = logging.getLogger(__name__)
 
@@ -49,12 +49,49 @@ def put_surely(
         StoreError: the answers stayed unclear.
     """
     told = {**(metadata or {}), WRITE_ID: write_id}
+
+    def put() -> str:
+        return objects.put(key, body, mode=mode, metadata=told, content_type=content_type, cache_control=cache_control)
+
+    return _made_out(objects, key, write_id, put)
+
+
+def copy_surely(
+    objects: ObjectStore,
+    key: str,
+    source: ObjectStore,
+    found: ObjectInfo,
+    *,
+    mode: PutMode,
+    write_id: str,
+    content_type: str,
+    cache_control: str | None = None,
+) -> str:
+    """Copy what was found in ``source`` within the store, and return the etag of what now surely lies there.
+
+    Raises as ``put_surely`` does; RefusedPutError also where the source is no longer what was found.
+    """
+
+    def copy() -> str:
+        return objects.copy(
+            source,
+            found,
+            key,
+            mode=mode,
+            metadata={WRITE_ID: write_id},
+            content_type=content_type,
+            cache_control=cache_control,
+        )
+
+    return _made_out(objects, key, write_id, copy)
+
+
+def _made_out(objects: ObjectStore, key: str, write_id: str, put: Callable[[], str]) -> str:
+    """The etag of a put, told by reading back where its answer was not clear."""
     problem: PutOutcomeError | None = None
     for _ in range(ATTEMPTS):
         try:
-            return objects.put(
-                key, body, mode=mode, metadata=told, content_type=content_type, cache_control=cache_control
-            )
+            return put()
         except PutOutcomeError as error:
             problem = error
         found = objects.head(key)

@@ -19,10 +19,13 @@ from xxhash import xxh3_128_hexdigest
 from airflow_sitemaps.errors import ConfigurationError, StoreError
 from airflow_sitemaps.ports import Create, ObjectInfo, PutMode, PutOutcomeError, StoredObject, Update
 from airflow_sitemaps.stores.address import checked_key, checked_metadata, checked_prefix
+from airflow_sitemaps.stores.copies import copied
 from airflow_sitemaps.stores.sidecar import Sidecar, Sidecars, key_hash
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+
+    from airflow_sitemaps.ports import ObjectStore
 
 HALF: Final = ".airflow-sitemaps-"
 """How the name of a half-written file begins, where it must lie in the folder itself."""
@@ -101,6 +104,20 @@ class LocalObjects:
                 there = self.head(key)
                 self._sidecars.forget(key, but=there.etag if there else "")
         return etag
+
+    def copy(
+        self,
+        source: ObjectStore,
+        found: ObjectInfo,
+        key: str,
+        *,
+        mode: PutMode,
+        metadata: Mapping[str, str],
+        content_type: str,
+        cache_control: str | None = None,
+    ) -> str:
+        body = copied(source, found)
+        return self.put(key, body, mode=mode, metadata=metadata, content_type=content_type, cache_control=cache_control)
 
     def list(self, prefix: str = "") -> Iterator[ObjectInfo]:
         """As the port says; symlinks, and what is not a file, are left out."""

@@ -18,10 +18,13 @@ from airflow_sitemaps.stores.address import (
     checked_metadata,
     checked_prefix,
 )
+from airflow_sitemaps.stores.copies import copied
 from airflow_sitemaps.stores.opened import OpenedStore
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
+
+    from airflow_sitemaps.ports import ObjectStore
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,6 +103,23 @@ class MemoryObjects:
             )
         return etag
 
+    def copy(
+        self,
+        source: ObjectStore,
+        found: ObjectInfo,
+        key: str,
+        *,
+        mode: PutMode,
+        metadata: Mapping[str, str],
+        content_type: str,
+        cache_control: str | None = None,
+    ) -> str:
+        with self.lock:
+            body = copied(source, found)
+            return self.put(
+                key, body, mode=mode, metadata=metadata, content_type=content_type, cache_control=cache_control
+            )
+
     def list(self, prefix: str = "") -> Iterator[ObjectInfo]:
         checked_prefix(prefix)
         with self.lock:
@@ -122,7 +142,7 @@ class MemoryStore:
     """A store in this process's memory. The same config object always opens onto the same objects.
 
     ``public`` and ``state`` are the two areas, ``log`` every call in the order it took effect. ``now`` gives the
-    objects' times (a simulated clock); ``enforces_conditions`` is what is known of it before a probe.
+    objects' times (a simulated clock); ``copies``: promotions copy within the store, as on AWS.
 
     Raises:
         ConfigurationError: a base URL or index name that cannot be.
@@ -136,11 +156,13 @@ class MemoryStore:
         cache_control: str = DEFAULT_CACHE_CONTROL,
         single_writer: bool = False,
         now: Callable[[], datetime] | None = None,
+        copies: bool = False,
     ) -> None:
         self.base_url = checked_base_url(base_url, where="MemoryStore")
         self.index_name = checked_index_name(index_name, where="MemoryStore")
         self.cache_control = cache_control
         self.single_writer = single_writer
+        self.copies = copies
         self.log: list[Operation] = []
         lock, clock = threading.RLock(), now or _utc_now
         self.public = MemoryObjects("public", self.log, lock, clock)
@@ -155,6 +177,7 @@ class MemoryStore:
             index_name=self.index_name,
             cache_control=self.cache_control,
             enforces_conditions=True,
+            copies=self.copies,
         )
 
     def describe(self) -> str:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 class OpenedStore:
     """What ``open()`` of every store gives; implements ``ports.Store``.
 
-    ``enforces_conditions`` is None until the probe has asked.
+    ``enforces_conditions`` and ``copies`` are None until the probe has asked.
     """
 
     public: ObjectStore
@@ -22,3 +22,4 @@ class OpenedStore:
     index_name: str
     cache_control: str
     enforces_conditions: bool | None = None
+    copies: bool | None = False

@@ -112,6 +112,7 @@ class S3Store:
             index_name=self.index_name,
             cache_control=self.cache_control,
             enforces_conditions=False if self.single_writer else None,
+            copies=False if self.single_writer else None,
         )
 
     def describe(self) -> str:

@@ -20,11 +20,13 @@ from urllib3.exceptions import HTTPError
 from airflow_sitemaps.errors import SitemapError, StoreError
 from airflow_sitemaps.ports import Create, ObjectInfo, Overwrite, PutMode, PutOutcomeError, StoredObject, Update
 from airflow_sitemaps.stores.address import checked_key, checked_metadata, checked_prefix
+from airflow_sitemaps.stores.copies import copied
 from airflow_sitemaps.stores.s3_errors import UNCLEAR, answer_of, explained, told
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from airflow_sitemaps.ports import ObjectStore
     from airflow_sitemaps.stores.s3 import S3Address
     from airflow_sitemaps.stores.s3_client import S3Connection
 
@@ -129,6 +131,40 @@ class S3Objects:
         except BotoCoreError as e:
             self._raise_put(key, mode, e)
 
+    def copy(
+        self,
+        source: ObjectStore,
+        found: ObjectInfo,
+        key: str,
+        *,
+        mode: PutMode,
+        metadata: Mapping[str, str],
+        content_type: str,
+        cache_control: str | None = None,
+    ) -> str:
+        """As the port says. AWS compares the destination's etag as well as the source's; not every server does."""
+        if not isinstance(source, S3Objects) or source.connection is not self.connection or self.settings.look_first:
+            body = copied(source, found)
+            return self.put(
+                key, body, mode=mode, metadata=metadata, content_type=content_type, cache_control=cache_control
+            )
+        request = self._request(key) | self._headers(key, content_type, cache_control) | source.as_source(found)
+        request |= {"Metadata": checked_metadata(metadata), "MetadataDirective": "REPLACE"}
+        condition = self._condition(mode, quotes=self.connection.etag_quotes)
+        try:
+            answer = self.connection.client.copy_object(**request, **condition)
+        except (ClientError, BotoCoreError) as e:
+            self._raise_put(key, mode, e, operation="CopyObject")
+        return _bare(answer["CopyObjectResult"]["ETag"])
+
+    def as_source(self, found: ObjectInfo) -> dict[str, Any]:
+        """What a CopyObject request says of the object to copy."""
+        owner = self.settings.expected_bucket_owner
+        where = {"Bucket": self.address.bucket, "Key": self._request(found.key)["Key"]}
+        return {"CopySource": where, "CopySourceIfMatch": f'"{found.etag}"'} | (
+            {"ExpectedSourceBucketOwner": owner} if owner else {}
+        )
+
     def list(self, prefix: str = "") -> Iterator[ObjectInfo]:
         """As the port says; folder markers, whose names end in ``/``, are left out."""
         request = self._bucket() | {"Prefix": self.address.prefix + checked_prefix(prefix)}
@@ -184,11 +220,7 @@ class S3Objects:
         return headers
 
     def _put(self, request: dict[str, Any], mode: PutMode, *, quotes: bool) -> str:
-        condition = {}
-        if self.connection.conditions and isinstance(mode, Create):
-            condition = {"IfNoneMatch": "*"}
-        elif self.connection.conditions and isinstance(mode, Update):
-            condition = {"IfMatch": f'"{mode.etag}"' if quotes else mode.etag}
+        condition = self._condition(mode, quotes=quotes)
         try:
             return _bare(self.connection.client.put_object(**request, **condition)["ETag"])
         except ClientError as e:
@@ -197,6 +229,13 @@ class S3Objects:
                 raise
             self.connection.conditions = False
             return self._put(request, mode, quotes=quotes)
+
+    def _condition(self, mode: PutMode, *, quotes: bool) -> dict[str, str]:
+        if self.connection.conditions and isinstance(mode, Create):
+            return {"IfNoneMatch": "*"}
+        if self.connection.conditions and isinstance(mode, Update):
+            return {"IfMatch": f'"{mode.etag}"' if quotes else mode.etag}
+        return {}
 
     def _put_in_other_quotes(self, key: str, request: dict[str, Any], mode: PutMode) -> str:
         """The condition was refused although it holds: AWS writes etags in quotes, Ceph compares them without."""
@@ -230,14 +269,16 @@ class S3Objects:
         if status != 404 or code == "NoSuchBucket":
             raise explained(operation, self.url(key), e, reading=operation != "DeleteObject") from e
 
-    def _raise_put(self, key: str, mode: PutMode, e: ClientError | BotoCoreError) -> NoReturn:
+    def _raise_put(
+        self, key: str, mode: PutMode, e: ClientError | BotoCoreError, *, operation: str = "PutObject"
+    ) -> NoReturn:
         """Say what a put that failed means: a clear no, a lost answer, or something to mend."""
         code, status, _ = answer_of(e)
-        text = told("PutObject", self.url(key), e)
-        gone = status == 404 and code != "NoSuchBucket" and isinstance(mode, Update)
+        text = told(operation, self.url(key), e)
+        gone = status == 404 and code != "NoSuchBucket" and (isinstance(mode, Update) or operation == "CopyObject")
         if gone or status in (304, 412):
             raise PutOutcomeError(f"{text}: the condition {mode} does not hold", definite=True) from e
-        error = explained("PutObject", self.url(key), e)
+        error = explained(operation, self.url(key), e)
         if code in UNCLEAR or (isinstance(error, StoreError) and _may_have_landed(status)):
             raise PutOutcomeError(f"{text}: it may or may not have been written", definite=False) from e
         raise error from e

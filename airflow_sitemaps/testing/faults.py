@@ -210,6 +210,28 @@ class FaultyObjects:
 
         return self._called("put", key, write, mode)
 
+    def copy(
+        self,
+        source: ObjectStore,
+        found: ObjectInfo,
+        key: str,
+        *,
+        mode: PutMode,
+        metadata: Mapping[str, str],
+        content_type: str,
+        cache_control: str | None = None,
+    ) -> str:
+        """A put like any other, whose bytes come from beside it: one call, one step."""
+        held = dict(metadata)
+        inner = source.inner if isinstance(source, FaultyObjects) else source
+
+        def write() -> str:
+            return self.inner.copy(
+                inner, found, key, mode=mode, metadata=held, content_type=content_type, cache_control=cache_control
+            )
+
+        return self._called("put", key, write, mode)
+
     def list(self, prefix: str = "") -> Iterator[ObjectInfo]:
         yield from self._called("list", prefix, lambda: tuple(self.inner.list(prefix)))
 
@@ -262,6 +284,7 @@ class FaultyStore:
             index_name=store.index_name,
             cache_control=store.cache_control,
             enforces_conditions=store.enforces_conditions,
+            copies=store.copies,
         )
 
     def describe(self) -> str:

@@ -92,7 +92,7 @@ class History:
 
     def _drawn_world(self) -> World:
         random, clock = self.random, FakeClock()
-        store = MemoryStore(base_url=BASE, now=clock.now)
+        store = MemoryStore(base_url=BASE, now=clock.now, copies=self.seed % 2 == 1)
         weather = Weather(
             random, self.stage, faults=random.choice((0.0, 0.0, 0.02, 0.06)),
             crashes=random.choice((0.0, 0.005, 0.02, 0.04)), stalls=random.choice((0.0, 0.01, 0.03)),
