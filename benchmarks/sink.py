@@ -1,4 +1,4 @@
-"""A quick S3 server for measurements: conditional puts, heads, gets, lists, deletes; bodies in a folder or in memory.
+"""A quick S3 server for measurements: conditional puts and copies, heads, gets, lists, deletes; bodies in memory.
 
 It checks no signature. Run as a process of its own, so that its work is not charged to the client:
 ``python -m benchmarks.sink`` prints its port.
@@ -95,10 +95,23 @@ class Sink:
         wanted = headers.get("if-match")
         if refused or (wanted is not None and (there is None or wanted.strip('"') != there.etag.strip('"'))):
             return _response(412, b"<Error><Code>PreconditionFailed</Code></Error>")
+        source = headers.get("x-amz-copy-source")
+        if source is not None:
+            return self._copy("/" + unquote(source).lstrip("/"), path, headers)
         etag = '"' + hashlib.md5(body).hexdigest() + '"'
-        kept = tuple((k, v) for k, v in headers.items() if k.startswith("x-amz-meta-") or k == "content-type")
-        self.objects[path] = Held(self.bodies.setdefault(etag, body), etag, kept, formatdate(usegmt=True))
+        self.objects[path] = Held(self.bodies.setdefault(etag, body), etag, _kept(headers), formatdate(usegmt=True))
         return _response(200, b"", (("ETag", etag),))
+
+    def _copy(self, source: str, path: str, headers: dict[str, str]) -> bytes:
+        """As AWS does it: under conditions of both ends (that of ``path`` holds), with headers of its own."""
+        found = self.objects.get(source)
+        if found is None:
+            return _response(404, b"<Error><Code>NoSuchKey</Code></Error>")
+        wanted = headers.get("x-amz-copy-source-if-match")
+        if wanted is not None and wanted.strip('"') != found.etag.strip('"'):
+            return _response(412, b"<Error><Code>PreconditionFailed</Code></Error>")
+        self.objects[path] = Held(found.body, found.etag, _kept(headers), formatdate(usegmt=True))
+        return _response(200, f"<CopyObjectResult><ETag>{escape(found.etag)}</ETag></CopyObjectResult>".encode())
 
     def _list(self, path: str, prefix: str) -> bytes:
         bucket = path.rstrip("/") + "/"
@@ -111,6 +124,10 @@ class Sink:
         xmlns = "http://s3.amazonaws.com/doc/2006-03-01/"
         text = f'<ListBucketResult xmlns="{xmlns}"><IsTruncated>false</IsTruncated>{"".join(rows)}</ListBucketResult>'
         return _response(200, text.encode())
+
+
+def _kept(headers: dict[str, str]) -> tuple[tuple[str, str], ...]:
+    return tuple((k, v) for k, v in headers.items() if k.startswith("x-amz-meta-") or k == "content-type")
 
 
 def _response(
