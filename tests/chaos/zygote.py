@@ -24,9 +24,12 @@ BASE = "https://www.example.com/maps/"
 
 
 def rows_of(job: dict[str, Any]) -> list[dict[str, Any]]:
-    """The rows of a version of the table: some change and some come with each version."""
+    """The rows of a version of the table: some change and some come with each version, and every eighth some go.
+
+    It does not grow with the versions: nor does a run, whose every request is to be killed at in turn.
+    """
     version = int(job["version"])
-    keys = [10 * n for n in range(1, int(job.get("rows", 30)) + 1)] + [7 + 10 * n for n in range(version)]
+    keys = [10 * n for n in range(1, int(job.get("rows", 30)) + 1)] + [7 + 10 * n for n in range(version % 8)]
     return [{"id": key, "loc": f"{BASE}p/{key}", "priority": (key + version) % 3 / 10} for key in sorted(keys)]
 
 

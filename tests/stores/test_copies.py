@@ -185,3 +185,17 @@ def test_a_damaged_body_is_not_copied(aws: S3Server) -> None:
         with pytest.raises(Exception, match="is gone: run again with rebuild"):
             build(sitemap(FaultyStore(config, faults)))
         assert spoilt
+
+
+def test_a_copy_is_asked_for_with_the_settings_of_the_store(aws: S3Server) -> None:
+    settings = {"content_encoding": True, "sse_kms_key_id": "alias/maps", "expected_bucket_owner": "123456789012"}
+    with proxy_to(aws.endpoint) as proxy, aws.store(endpoint=proxy.endpoint, **settings) as config:
+        build(sitemap(config))
+        (asked, *_) = [exchange for exchange in proxy.seen if is_copy(exchange) and "/pages-" in exchange.path]
+        told = {name.lower(): value for name, value in asked.headers.items()}
+        assert told["content-encoding"] == "gzip"
+        assert told["content-type"] == "application/xml; charset=utf-8"
+        assert told["x-amz-server-side-encryption-aws-kms-key-id"] == "alias/maps"
+        assert told["x-amz-expected-bucket-owner"] == told["x-amz-source-expected-bucket-owner"] == "123456789012"
+        assert told["x-amz-metadata-directive"] == "REPLACE"
+        assert "/maps-state/" in told["x-amz-copy-source"]

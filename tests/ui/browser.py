@@ -31,6 +31,7 @@ FLAGS = (
     "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
 )
 WAIT_MS = 30_000
+expect.set_options(timeout=WAIT_MS)
 HEIGHT = 900
 
 

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.ui, pytest.mark.timeout(600)]
 
 THEMES = ["light", "dark"]
-expect.set_options(timeout=20_000)
 
 
 def fits(page: Page) -> None:
