@@ -93,9 +93,9 @@ pictures: $(READY)  ## Take the documentation's pictures of the pages anew
 .PHONY: chaos
 CHAOS_SEEDS ?= 20000
 
-chaos: $(READY)  ## Tens of thousands of simulated histories, kills, a broken network, load; about two hours
+chaos: $(READY)  ## Tens of thousands of simulated histories, kills, a broken network, load; about an hour
 	$(BIN)/python -m airflow_sitemaps.testing.simulation --seeds $(CHAOS_SEEDS) --jobs $$(nproc)
-	SITEMAPS_CHAOS=1 MACHINE_TIMES=20 $(BIN)/python -m pytest -m 'not ui' --timeout 3600 $(PYTEST_ARGS) tests/chaos tests/testing/test_simulation.py \
+	SITEMAPS_CHAOS=1 MACHINE_TIMES=20 $(BIN)/python -m pytest -n 2 --dist worksteal -m 'not ui' --timeout 3600 $(PYTEST_ARGS) tests/chaos tests/testing/test_simulation.py \
 	  tests/pipeline/test_mutants.py tests/pipeline/test_zombies.py tests/pipeline/test_incremental_machine.py tests/integration/test_incremental_machine.py
 
 # Real S3 servers: Ceph's radosgw, which keeps conditions, and rclone, which ignores them.

@@ -23,7 +23,7 @@ from airflow_sitemaps.shards.digest import Digest, Survey
 from airflow_sitemaps.shards.index import next_indexes, render
 from airflow_sitemaps.shards.key import KeyRange, cut
 from airflow_sitemaps.shards.manifest import GenerationNote, Manifest, PublicFile, SectionState, Shard
-from tests.chaos.scale import LONG, scaled
+from tests.chaos.scale import scaled
 from tests.pipeline.world import BASE, FREE
 
 if TYPE_CHECKING:
@@ -143,4 +143,3 @@ def test_a_few_changes_among_very_many_shards() -> None:
     print(f"{source.shards:,} shards: plan {plan_s:.1f} s, write {write_s:.1f} s, publish {publish_s:.1f} s of CPU")
     assert (report.result, report.shards.rewritten) == ("published", 3)
     assert report.shards.kept == source.shards - 3
-    assert plan_s + publish_s < (60 if LONG else 10)
