@@ -1,8 +1,6 @@
-"""Fifty thousand boundaries: as many shards as one index can hold, without a quadratic time."""
+"""Fifty thousand boundaries: as many shards as one index can hold. What is quadratic would end by the suite's timeout."""
 
 from __future__ import annotations
-
-import time
 
 import pytest
 
@@ -12,8 +10,6 @@ from tests.sources.world import create, live, session
 
 ROWS = 60_000
 BOUNDARIES = 50_000
-SECONDS = 30
-"""About ten times what it takes; what is quadratic takes an hour."""
 
 FILL = {
     "sqlite": "WITH RECURSIVE r(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM r WHERE i < 59999) SELECT i, 'key/' || i, 'p' || i FROM r",
@@ -38,7 +34,6 @@ def base(request: pytest.FixtureRequest):
 @pytest.mark.parametrize("key", ["id", ("word", "id")], ids=str)
 def test_fifty_thousand_boundaries(base, key) -> None:
     with session(base, table="many", key=key, loc="slug") as source:
-        start = time.monotonic()
         every_row = [(row[0], row[1]) for row in base.rows("SELECT id, word FROM many")]
         names = ("id", "word")
         wanted = (key,) if isinstance(key, str) else key
@@ -48,10 +43,8 @@ def test_fifty_thousand_boundaries(base, key) -> None:
         boundaries = [ordered[1 + number * (ROWS - 2) // BOUNDARIES] for number in range(BOUNDARIES)]
         ranges = cut(KeyRange(), boundaries)
         digests = source.survey(ranges).digests
-        seconds = time.monotonic() - start
         whole = source.survey([KeyRange()]).digests[0]
     assert len(digests) == BOUNDARIES + 1
     assert total(digests) == whole
     assert whole.rows == ROWS
     assert {digest.rows for digest in digests} <= {1, 2, 3}
-    assert seconds < SECONDS
