@@ -12,7 +12,7 @@ import pytest
 from airflow_sitemaps import Guards, Section, ShardPolicy, Sitemap
 from airflow_sitemaps.errors import ConfigurationError, ConflictError
 from airflow_sitemaps.pipeline import build, stages
-from airflow_sitemaps.pipeline.conditions import forget
+from airflow_sitemaps.pipeline.conditions import WORTH_ASKING, copies, forget
 from airflow_sitemaps.ports import Overwrite
 from airflow_sitemaps.testing.crawler import crawl
 from airflow_sitemaps.testing.faults import Fault, Faults, FaultyStore, SimulatedCrash
@@ -76,6 +76,19 @@ def test_first_and_incremental(radosgw: S3Server) -> None:
         site.check()
         changed = {name for name, etag in site.etags().items() if before.get(name) != etag}
         assert 3 <= len(changed) <= 5 < len(before)
+
+
+def test_so_many_files_that_the_store_is_asked_to_copy_them(radosgw: S3Server) -> None:
+    """Whatever it answers: the same files are public."""
+    with site_on(radosgw) as site:
+        site.rows = [site.row(10 * n) for n in range(1, 61)]
+        assert build(site.sitemap()).shards.created == 12
+        site.check()
+        for row in site.rows:
+            row["priority"] = 0.9
+        assert build(site.sitemap()).shards.rewritten == 12
+        site.check()
+        print("copies by condition:", copies(site.store.open(), WORTH_ASKING))
 
 
 def test_of_rivals_one_wins_and_nothing_is_lost(radosgw: S3Server) -> None:
