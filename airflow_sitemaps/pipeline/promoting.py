@@ -9,6 +9,7 @@ from __future__ import annotations
 import gzip
 import logging
 from dataclasses import replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from airflow_sitemaps.errors import ConfigurationError, StoreContentError, StoreError
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 ATTEMPTS: Final = 6
+NOT_SEEN: Final[Mapping[str, ObjectInfo]] = MappingProxyType({})
 XML: Final = "application/xml; charset=utf-8"
 CONTENT_TYPES: Final = {"gz": GZIP, "atom": "application/atom+xml", "rss": "application/rss+xml", "xsl": "text/xsl"}
 
@@ -38,12 +40,19 @@ class SupersededError(Exception):
 
 
 def promote(
-    store: Store, root: Root, settings: IndexSettings, *, clock: Clock, progress: Progress, fresh: bool = False
+    store: Store,
+    root: Root,
+    settings: IndexSettings,
+    *,
+    clock: Clock,
+    progress: Progress,
+    fresh: bool = False,
+    bodies: Mapping[str, ObjectInfo] = NOT_SEEN,
 ) -> Root:
     """Make the public area what the manifest says, and record that it is.
 
     ``fresh``: nobody can have begun to, so that each file is put at once, under the condition that the old one is
-    as the manifest says; only where that fails it is looked at first.
+    as the manifest says; only where that fails it is looked at first. ``bodies``: what was seen of them at the commit.
 
     Raises:
         SupersededError: another generation is current.
@@ -59,7 +68,9 @@ def promote(
     copy = copies(store, len(pending))
     for files in ([f for f in pending if f.replaces is None], [f for f in pending if f.replaces is not None]):
         promoted = mapped(
-            lambda f: (f.name, _promote_file(store, state, root, f, fresh=fresh, copy=copy)), files, "sitemap-promote"
+            lambda f: (f.name, _promote_file(store, state, root, f, fresh=fresh, bodies=bodies if copy else None)),
+            files,
+            "sitemap-promote",
         )
         for name, etag in promoted:
             etags[name] = etag
@@ -86,8 +97,15 @@ def put_back(store: Store, root: Root, settings: IndexSettings, names: Collectio
 
 
 def _promote_file(
-    store: Store, state: State, root: Root, file: PublicFile, *, fresh: bool = False, copy: bool = False
+    store: Store,
+    state: State,
+    root: Root,
+    file: PublicFile,
+    *,
+    fresh: bool = False,
+    bodies: Mapping[str, ObjectInfo] | None = None,
 ) -> str:
+    """The etag of a file that is now public. ``bodies`` (None: the store does not copy) is what was seen of them."""
     for attempt in range(ATTEMPTS):
         etag = file.replaces
         if attempt or not fresh:
@@ -96,8 +114,10 @@ def _promote_file(
                 return there.etag
             etag = None if there is None else there.etag
         mode = Create() if etag is None else Update(etag)
-        if copy and not attempt and (copied := _copied(store, state, root, file, mode)):
-            return copied
+        if bodies is not None and not attempt:
+            copied = _copied(store, state, root, file, mode, bodies.get(file.body))
+            if copied is not None:
+                return copied
         body = _body(state, file)
         _still(state, root)
         if etag is not None and etag != file.replaces:
@@ -117,7 +137,9 @@ def _promote_file(
     raise StoreError(f"{store.public.url(file.name)} changed {ATTEMPTS} times while it was being promoted; run again")
 
 
-def _copied(store: Store, state: State, root: Root, file: PublicFile, mode: PutMode) -> str | None:
+def _copied(
+    store: Store, state: State, root: Root, file: PublicFile, mode: PutMode, found: ObjectInfo | None
+) -> str | None:
     """The etag of a body that the store copied to its public name by itself.
 
     None where it did not, for whatever reason: then the bytes are read, judged and put from here, which says what is
@@ -126,9 +148,10 @@ def _copied(store: Store, state: State, root: Root, file: PublicFile, mode: PutM
     if file.variant:
         return None
     try:
-        found = state.objects.head(file.body)
-        if found is None or not _is(found, file.body) or found.byte_size != file.byte_size:
-            return None
+        if found is None:
+            found = state.objects.head(file.body)
+            if found is None or not _is(found, file.body) or found.byte_size != file.byte_size:
+                return None
         _still(state, root)
         return copy_surely(
             store.public,

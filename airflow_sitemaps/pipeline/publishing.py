@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from airflow_sitemaps.errors import ConflictError, GuardError, IncompleteError, StoreContentError
@@ -20,9 +20,9 @@ from airflow_sitemaps.shards.commit import CommitFacts, SectionFacts, check_curr
 from airflow_sitemaps.shards.guards import Refusal, judge_dropped, judge_size, permitted
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
-    from airflow_sitemaps.ports import Clock, Progress, Store
+    from airflow_sitemaps.ports import Clock, ObjectInfo, Progress, Store
     from airflow_sitemaps.shards.index import IndexSettings
     from airflow_sitemaps.shards.manifest import Manifest
     from airflow_sitemaps.shards.plan import Plan
@@ -43,12 +43,14 @@ class Committed:
     """The manifest before and after.
 
     ``repeated``: this run had committed already. ``unchanged``: all that was read turned out as it was, nothing was put.
+    ``bodies``: what was seen of the new bodies just before the commit.
     """
 
     old: Manifest | None
     root: Root
     repeated: bool = False
     unchanged: bool = False
+    bodies: Mapping[str, ObjectInfo] = field(default_factory=dict)
 
 
 def commit_facts(
@@ -107,7 +109,7 @@ def commit(
         guard(sitemap, plan, old, manifest)
         if root is not None and says_the_same(root.manifest, manifest):
             return Committed(old=old, root=root, unchanged=True)
-        check_bodies(store, old, manifest)
+        bodies = check_bodies(store, old, manifest)
         if root is not None:
             state.keep_generation(root)
         try:
@@ -115,7 +117,7 @@ def commit(
         except RefusedPutError as refused:
             log.info("another run committed first (%s); rebasing", refused)
             continue
-        return Committed(old=old, root=made)
+        return Committed(old=old, root=made, bodies=bodies)
     raise ConflictError(f"{RACES} other commits came between; run again when fewer runs publish at once")
 
 
@@ -173,28 +175,29 @@ def refusal_text(refusals: Sequence[Refusal]) -> str:
     )
 
 
-def check_bodies(store: Store, old: Manifest | None, new: Manifest) -> None:
-    """Every body that this generation newly needs is there, whole. Raises IncompleteError."""
+def check_bodies(store: Store, old: Manifest | None, new: Manifest) -> Mapping[str, ObjectInfo]:
+    """Every body that this generation newly needs is there, whole: what was seen of each. Raises IncompleteError."""
     known = old.bodies() if old is not None else set()
     files = [file for file in new.files() if file.body not in known]
-    sizes = _body_sizes(store, [file.body for file in files])
+    found = _bodies(store, [file.body for file in files])
     for file in files:
-        byte_size = sizes.get(file.body)
-        if byte_size != file.byte_size:
-            what = "is not there" if byte_size is None else f"has {byte_size:,} bytes, not {file.byte_size:,}"
+        info = found.get(file.body)
+        if info is None or info.byte_size != file.byte_size:
+            what = "is not there" if info is None else f"has {info.byte_size:,} bytes, not {file.byte_size:,}"
             raise IncompleteError(
                 f"{store.state.url(file.body)}, the body of {file.name}, {what}. Nothing was published; "
                 "run again, it will plan anew."
             )
+    return found
 
 
-def _body_sizes(store: Store, keys: Sequence[str]) -> dict[str, int]:
-    """The bytes of those bodies that are there: a few are asked for one by one, many are listed by the thousand."""
+def _bodies(store: Store, keys: Sequence[str]) -> dict[str, ObjectInfo]:
+    """Those bodies that are there: a few are asked for one by one, many are listed by the thousand."""
     if len(keys) <= FEW:
         infos = mapped(lambda key: (key, store.state.head(key)), keys, "sitemap-check")
-        return {key: info.byte_size for key, info in infos if info is not None}
+        return {key: info for key, info in infos if info is not None}
     folders = {key.rpartition("/")[0] + "/" for key in keys}
-    return {info.key: info.byte_size for folder in sorted(folders) for info in store.state.list(folder)}
+    return {info.key: info for folder in sorted(folders) for info in store.state.list(folder)}
 
 
 def _refuse_old(sitemap: Sitemap, plan: Plan, clock: Clock) -> None:
@@ -242,7 +245,9 @@ def finish(
     try:
         settings = settings_of_commit(sitemap, committed.root.manifest)
         fresh = not committed.repeated
-        root = promote(store, committed.root, settings, clock=clock, progress=progress, fresh=fresh)
+        root = promote(
+            store, committed.root, settings, clock=clock, progress=progress, fresh=fresh, bodies=committed.bodies
+        )
     except SupersededError:
         log.info("a later run has finished this generation's promotion and committed its own")
         return committed.root, Swept()

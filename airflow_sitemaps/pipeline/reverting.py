@@ -51,7 +51,7 @@ def rollback(sitemap: Sitemap, generation: int, *, clock: Clock = SYSTEM_CLOCK, 
     manifest = rolled_back(root.manifest, earlier, facts, run)
     manifest = extras.attach(sitemap, state, root.manifest, manifest, drifted=facts.index_etags, clock=clock)
     manifest = complete(root.manifest, manifest, facts, action=f"rollback to {generation}")
-    check_bodies(store, None, manifest)
+    bodies = check_bodies(store, None, manifest)
     state.keep_generation(root)
     try:
         made = state.replace_root(manifest, root)
@@ -59,7 +59,7 @@ def rollback(sitemap: Sitemap, generation: int, *, clock: Clock = SYSTEM_CLOCK, 
         raise ConflictError(
             f"another run committed meanwhile ({refused}); nothing was rolled back. Look at the status, then try again."
         ) from refused
-    done, swept = finish(sitemap, store, Committed(old=root.manifest, root=made), clock, progress)
+    done, swept = finish(sitemap, store, Committed(old=root.manifest, root=made, bodies=bodies), clock, progress)
     now = clock.now()
     outcome = Outcome(
         run=run,

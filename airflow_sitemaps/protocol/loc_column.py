@@ -60,18 +60,26 @@ def clean_locs(column: pa.Array, judge: Judge, tally: Tally) -> Locs:
     """
     raw = decoded(column)
     scope = scope_of(judge.base_url, judge.cross_submit)
-    relative = _relative(raw, judge)
+    here = _begins(raw, scope.origin + "/")
+    relative = None if _all(here) else _relative(raw, judge)
     values = raw
     if relative is not None:
         values = pc.if_else(relative, pc.binary_join_element_wise(scope.origin, raw, ""), raw)
-    dirt = _find_dirt(values, scope.origin, scope.origins)
+        here = pc.or_(here, relative)
+    dirt = _find_dirt(values, here, scope.origins - {scope.origin})
     slow = or_masks(dirt.other)
     encoded = None if dirt.beyond_ascii is None else _only(dirt.beyond_ascii, slow)
     if encoded is not None and judge.rulebook["loc-encoding"] is not Verdict.REPAIR:
         slow, encoded = or_masks([m for m in (slow, encoded) if m is not None]), None
+    waiting: pa.StringArray | None = None
     if encoded is not None:
-        values, refused = _encode_rows(values, encoded)
+        texts, refused = percent_encoded(values.filter(encoded))
+        if refused is None and slow is not None and scope.folder == scope.origin + "/":
+            waiting = texts  # nothing is outside; placed with what is mended, in one pass over all rows
+        else:
+            values = pc.replace_with_mask(values, encoded, texts)
         if refused is not None:
+            refused = pc.replace_with_mask(pc.and_not(encoded, encoded), encoded, refused)
             slow = or_masks([m for m in (slow, refused) if m is not None])
             encoded = _only(encoded, refused)
     outside = _only(_outside(values, scope.origin, scope.folder), slow)
@@ -84,9 +92,25 @@ def clean_locs(column: pa.Array, judge: Judge, tally: Tally) -> Locs:
     has_dropped = dropped is not None
     if slow is not None:
         mended = _mend(raw.filter(slow), judge, tally)
-        values = pc.replace_with_mask(values, slow, mended)
+        values = _placed(values, slow, mended, encoded, waiting)
         has_dropped = has_dropped or mended.null_count > 0
     return Locs(values, has_dropped)
+
+
+def _placed(
+    values: pa.StringArray,
+    slow: pa.BooleanArray,
+    mended: pa.StringArray,
+    encoded: pa.BooleanArray | None,
+    waiting: pa.StringArray | None,
+) -> pa.StringArray:
+    """Rows one by one mended in their places, and those encoded that still wait to be; no row is in both masks."""
+    if encoded is None or waiting is None:
+        return pc.replace_with_mask(values, slow, mended)
+    either = pc.or_(slow, encoded)
+    which = encoded.filter(either)
+    rows = pc.replace_with_mask(pa.nulls(len(which), pa.string()), which, waiting)
+    return pc.replace_with_mask(values, either, pc.replace_with_mask(rows, pc.invert(which), mended))
 
 
 def _only(mask: pa.BooleanArray | None, but_not: pa.BooleanArray | None) -> pa.BooleanArray | None:
@@ -101,18 +125,23 @@ def _relative(raw: pa.StringArray, judge: Judge) -> pa.BooleanArray | None:
     """Rows to complete with the origin, where the rule says so; None where there are none."""
     if judge.rulebook["loc-relative"] is not Verdict.REPAIR:
         return None
-    slash = pc.fill_null(pc.starts_with(raw, "/"), False)
+    slash = _begins(raw, "/")
     if not any_true(slash):
         return None
-    return _only(slash, pc.fill_null(pc.starts_with(raw, "//"), False))
+    return _only(slash, _begins(raw, "//"))
 
 
-def _find_dirt(values: pa.StringArray, origin: str, origins: frozenset[str]) -> _Dirt:
+def _begins(values: pa.StringArray, prefix: str) -> pa.BooleanArray:
+    found = pc.starts_with(values, prefix)
+    return pc.fill_null(found, False) if found.null_count else found
+
+
+def _find_dirt(values: pa.StringArray, good: pa.BooleanArray, others: frozenset[str]) -> _Dirt:
+    """``good``: rows that begin with the sitemap's own origin; ``others``: origins that are as good."""
     dirt = _Dirt()
-    good = pc.fill_null(pc.starts_with(values, origin + "/"), False)
     if not _all(good):
-        for other in sorted(origins - {origin}):
-            good = pc.or_(good, pc.fill_null(pc.starts_with(values, other + "/"), False))
+        for other in sorted(others):
+            good = pc.or_(good, _begins(values, other + "/"))
         if not _all(good):
             dirt.other.append(pc.invert(good))
             values = pc.if_else(good, values, "")
@@ -154,17 +183,8 @@ def _outside(values: pa.StringArray, origin: str, folder: str) -> pa.BooleanArra
     """Rows of the folder's own origin that do not lie below it; None where all do."""
     if folder == origin + "/":
         return None
-    inside = pc.fill_null(pc.starts_with(values, folder), False)
-    return None if _all(inside) else pc.and_not(pc.fill_null(pc.starts_with(values, origin + "/"), False), inside)
-
-
-def _encode_rows(values: pa.StringArray, mask: pa.BooleanArray) -> tuple[pa.StringArray, pa.BooleanArray | None]:
-    """The rows of the mask percent-encoded all at once, and a mask of those that have to be looked at one by one."""
-    encoded, refused = percent_encoded(values.filter(mask))
-    values = pc.replace_with_mask(values, mask, encoded)
-    if refused is None:
-        return values, None
-    return values, pc.replace_with_mask(pc.and_not(mask, mask), mask, refused)
+    inside = _begins(values, folder)
+    return None if _all(inside) else pc.and_not(_begins(values, origin + "/"), inside)
 
 
 def _mend(rows: pa.StringArray, judge: Judge, tally: Tally) -> pa.StringArray:

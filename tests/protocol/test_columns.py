@@ -124,6 +124,10 @@ JUDGES = st.builds(
 @given(locs=st.lists(st.one_of(LOCS, LONG), max_size=8), the_judge=JUDGES)
 @example(locs=["https://example.com/%4", "abc"], the_judge=judge())
 @example(locs=["https://example.com/a?b=1&c='x'"], the_judge=judge())
+@example(
+    locs=["https://example.com/é", "https://example.com/a b", "/ü", None, "https://example.com/", "/x", "//x/é é"],
+    the_judge=judge(),
+)
 @settings(max_examples=250, deadline=None)
 def test_locs_equal_the_oracle(locs: list[str | None], the_judge: Any) -> None:
     assert_equal([{"loc": loc} for loc in locs], TEXT, the_judge)
