@@ -102,7 +102,7 @@ def _create(connection: Connection, table: str) -> None:
 
 
 def _insert(connection: Connection, table: str, rows: list[dict[str, Any]]) -> None:
-    from sqlalchemy import column, insert
+    from sqlalchemy import DateTime, column, insert
     from sqlalchemy import table as named
 
     if connection.dialect.name == "duckdb":
@@ -113,7 +113,8 @@ def _insert(connection: Connection, table: str, rows: list[dict[str, Any]]) -> N
         connection.exec_driver_sql(f"INSERT INTO {table} BY NAME SELECT * FROM fresh_rows")
         raw.unregister("fresh_rows")
         return
-    statement = insert(named(table, *(column(name) for name in rows[0])))
+    columns = (column(name, DateTime()) if name == "updated_at" else column(name) for name in rows[0])
+    statement = insert(named(table, *columns))
     values = [{**row, "updated_at": _naive(row["updated_at"])} for row in rows]
     for start in range(0, len(values), CHUNK):
         connection.execute(statement, values[start : start + CHUNK])

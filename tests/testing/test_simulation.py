@@ -30,10 +30,10 @@ def test_no_seed_of_stalling_rivals_breaks_an_invariant(first):
 
 
 def test_histories_are_rich():
-    outcomes = [simulate(seed) for seed in range(40)]
+    outcomes = [simulate(seed) for seed in range(100)]
     struck = sum((outcome.struck for outcome in outcomes), Counter())
-    assert sum(outcome.generations for outcome in outcomes) > 80
-    assert sum(outcome.urls for outcome in outcomes) > 2_000
+    assert sum(outcome.generations for outcome in outcomes) > 200
+    assert sum(outcome.urls for outcome in outcomes) > 5_000
     assert {"put: late", "put: lost answer", "crash before put", "stall"} <= struck.keys()
     assert any("rolled back" in outcome.runs for outcome in outcomes)
     assert any("failed: ConflictError" in outcome.runs for outcome in outcomes)

@@ -7,13 +7,17 @@ import sys
 import time
 from collections import Counter
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import ExitStack
+from functools import partial
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from airflow_sitemaps.testing.simulation import simulate
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Iterator, Sequence
+
+TELL_EVERY: Final = 1_000
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -28,11 +32,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     started = time.perf_counter()
     size = max(1, min(50, len(seeds) // max(1, chosen.jobs)))
     parts = [seeds[start : start + size] for start in range(0, len(seeds), size)]
-    if chosen.jobs > 1:
-        with ProcessPoolExecutor(chosen.jobs) as pool:
-            results = list(chain.from_iterable(pool.map(played, parts)))
-    else:
-        results = list(chain.from_iterable(map(played, parts)))
+    play = partial(played, trace=chosen.trace)
+    with ExitStack() as stack:
+        spread = stack.enter_context(ProcessPoolExecutor(chosen.jobs)).map if chosen.jobs > 1 else map
+        results = list(chain.from_iterable(_told(spread(play, parts), len(seeds))))
     seconds = time.perf_counter() - started
     failed = [result for result in results if result["broken"]]
     if chosen.trace:
@@ -43,12 +46,25 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 1 if failed else 0
 
 
-def played(seeds: Sequence[int]) -> list[dict[str, Any]]:
+def played(seeds: Sequence[int], *, trace: bool = False) -> list[dict[str, Any]]:
     """The results of some seeds, as plain values."""
-    return [_played(seed) for seed in seeds]
+    return [_played(seed, trace) for seed in seeds]
 
 
-def _played(seed: int) -> dict[str, Any]:
+def _told(parts: Iterable[list[dict[str, Any]]], total: int) -> Iterator[list[dict[str, Any]]]:
+    """The parts as they come; how far they are is said about every thousand seeds, a broken one at once."""
+    done = 0
+    for part in parts:
+        yield part
+        before, done = done, done + len(part)
+        for result in part:
+            if result["broken"]:
+                print(f"seed {result['seed']}: {result['broken']}", file=sys.stderr, flush=True)
+        if done // TELL_EVERY > before // TELL_EVERY:
+            print(f"{done:,} of {total:,} seeds", file=sys.stderr, flush=True)
+
+
+def _played(seed: int, trace: bool) -> dict[str, Any]:
     try:
         told = simulate(seed)
     except AssertionError as broken:
@@ -57,7 +73,8 @@ def _played(seed: int) -> dict[str, Any]:
         "turns": told.turns, "generations": told.generations, "crawls": told.crawls, "urls": told.urls,
         "operations": told.operations, "faults": sum(told.struck.values()), "runs": sum(told.runs.values()),
     }  # fmt: skip
-    return {"seed": seed, "broken": "", "lines": told.lines, "struck": told.struck, "ended": told.runs, **numbers}
+    lines = told.lines if trace else ()
+    return {"seed": seed, "broken": "", "lines": lines, "struck": told.struck, "ended": told.runs, **numbers}
 
 
 def _summary(results: Sequence[dict[str, Any]], seconds: float) -> str:
