@@ -250,7 +250,7 @@ def _judge(
         sitemap.guards_of(section),
         section.name,
         now=plan.rows,
-        before=state.rows if state is not None else None,
+        before=state.rows - state.null_keys if state is not None else None,  # as counted by the plan
         peak=state.peak(now) if state is not None else 0,
         what="rows",
     )

@@ -352,3 +352,12 @@ def test_a_load_that_changes_most_shards_is_remarked_upon_and_a_rebuild_is_not()
     assert world.build(rebuild=list(world.shards())).warnings == ()
     world.source_settings["priority"] = None
     assert world.build().warnings == ()
+
+
+def test_rows_without_a_key_are_in_neither_of_the_numbers_that_a_guard_compares():
+    world = world_of(100, guards=Guards(min_rows=50, max_dropped=0.5))
+    world.rows.extend(row(None, loc=f"https://www.example.com/q/{number}") for number in range(30))
+    assert world.build().urls == 100
+    assert world.build().result == "unchanged"
+    world.rows[7]["priority"] = 0.9
+    assert world.build().result == "published"
