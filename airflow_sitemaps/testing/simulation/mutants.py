@@ -88,12 +88,11 @@ class Mutant:
 
 
 def _unconditional_promotion() -> Iterable[Change]:
-    real = putting.put_surely
+    def unconditional(real: Any) -> Any:
+        return lambda *args, **kwargs: real(*args, **{**kwargs, "mode": Overwrite()})
 
-    def put(*args: Any, **kwargs: Any) -> str:
-        return real(*args, **{**kwargs, "mode": Overwrite()})
-
-    yield promoting, "put_surely", put
+    yield promoting, "put_surely", unconditional(putting.put_surely)
+    yield promoting, "copy_surely", unconditional(putting.copy_surely)
 
 
 def _unconditional_manifest() -> Iterable[Change]:
@@ -106,15 +105,13 @@ def _unconditional_manifest() -> Iterable[Change]:
 
 
 def _no_read_back() -> Iterable[Change]:
-    def put(objects: Any, key: str, body: bytes, **kwargs: Any) -> str:
-        told = {**(kwargs.pop("metadata", None) or {}), putting.WRITE_ID: kwargs.pop("write_id")}
+    def made_out(objects: Any, key: str, write_id: str, put: Callable[[], str]) -> str:
         try:
-            return str(objects.put(key, body, metadata=told, **kwargs))
+            return put()
         except PutOutcomeError as error:
             raise putting.RefusedPutError(str(error)) from error
 
-    for module in (promoting, state, writing, extras):
-        yield module, "put_surely", put
+    yield putting, "_made_out", made_out
 
 
 def _no_roll_forward() -> Iterable[Change]:
