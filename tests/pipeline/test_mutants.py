@@ -25,10 +25,10 @@ QUICK = {
     "no roll-forward, no look for drift": 8,
     "index before shards": 1,
     "promotion before commit": 1,
-    "sweep without grace": 22,
+    "sweep without grace": 91,
     "sweep of what a kept generation needs": 1,
-    "no look through the runs' folders": 29,
-    "digest without checksum": 5,
+    "no look through the runs' folders": 28,
+    "digest without checksum": 2,
     "planned digest instead of the rows read": 37,
     "public names written before their commit": 1,
     "stale plans published": 31,
@@ -41,8 +41,8 @@ QUICK = {
     "watermark without slices": 5,
 }
 RARE = {
-    "unconditional promotion": 186,
-    "no look at the manifest before promotion puts": 48,
+    "unconditional promotion": 117,
+    "no look at the manifest before promotion puts": 132,
 }
 DIRECTED = {
     "no variant for content that returns": (
