@@ -141,19 +141,25 @@ def plan_section(
     """One section's plan."""
     mark = fingerprint(sitemap, section)
     mark_at, kept_mark = _watermark(sitemap, section, store, source, state, request, mark)
-    ranges, survey, cause = _ranges(sitemap, section, source, state, kept_mark)
+    partial = watermark.Partial(source, state, kept_mark) if state is not None and kept_mark is not None else None
     found = drift.Drift() if state is None else drift.find(store, state, listing)
     reads_all = sitemap.change_detection_of(section) == "full"
-    everything = cause or _everything(request, state, mark, source, reads_all=reads_all)
-    inquiry = Inquiry(
-        now=now,
-        everything=everything,
-        rebuild=frozenset(request.rebuild),
-        drifted=found.files,
-        bodiless=found.bodiless,
-    )
+    everything = _everything(request, state, mark, source, reads_all=reads_all)
     shards = state.shards if state is not None else ()
-    targets = decide(ranges, shards, inquiry)
+    while True:
+        ranges, survey, cause = _ranges(sitemap, section, source, state, partial)
+        inquiry = Inquiry(
+            now=now,
+            everything=cause or everything,
+            rebuild=frozenset(request.rebuild),
+            drifted=found.files,
+            bodiless=found.bodiless,
+        )
+        targets = decide(ranges, shards, inquiry)
+        pairs = zip(ranges, targets, strict=True)
+        read = [old for item, target in pairs if target.action.writes for old in item.olds]
+        if partial is None or not partial.ask_also(read):
+            break
     carried = {t.carries for t in targets if t.carries is not None and t.action is not Action.EMPTY}
     gone = tuple(p for p, shard in enumerate(shards) if shard.file is not None and p not in carried)
     return SectionPlan(
@@ -174,7 +180,7 @@ def plan_section(
 
 
 def _ranges(
-    sitemap: Sitemap, section: Section, source: Source, state: SectionState | None, mark: watermark.Watermark | None
+    sitemap: Sitemap, section: Section, source: Source, state: SectionState | None, partial: watermark.Partial | None
 ) -> tuple[tuple[Range, ...], Survey, str]:
     """The new ranges, their survey, and why everything is fresh ("" if it is not)."""
     policy, limits = sitemap.shards_of(section), sitemap.limits_of(section)
@@ -190,8 +196,7 @@ def _ranges(
     if why or state is None:
         ranges, survey = layout.first_layout(source, section.name, policy, why)
     else:
-        surveyor = source if mark is None else watermark.Partial(source, state, mark)
-        ranges, survey = layout.next_layout(source, section.name, state.shards, policy, limits, surveyor)
+        ranges, survey = layout.next_layout(source, section.name, state.shards, policy, limits, partial or source)
     return ranges, survey, why
 
 

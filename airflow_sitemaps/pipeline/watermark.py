@@ -18,7 +18,7 @@ from airflow_sitemaps.ports import Overwrite
 from airflow_sitemaps.shards.digest import Digest, Survey
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from airflow_sitemaps.pipeline.state import State
     from airflow_sitemaps.ports import Source
@@ -86,21 +86,35 @@ def remember(state: State, section: str, mark: Watermark) -> None:
 
 
 class Partial:
-    """A source whose survey asks only where something may have changed, and takes the rest as it was."""
+    """A source whose survey asks only where something may have changed, and takes the rest as it was.
+
+    What is to be read has to be asked about as well (``ask_also``): a plan must know how many rows are there now.
+    """
 
     def __init__(self, source: Source, section: SectionState, mark: Watermark) -> None:
         self._source = source
         self._section = section
         self._mark = mark
+        self._also: set[int] = set()
+        self._known: dict[int, Digest] = {}
+
+    def ask_also(self, positions: Iterable[int]) -> bool:
+        """Have these ranges surveyed the next time; whether one of them was not yet."""
+        self._also.update(positions)
+        return not self._also <= self._known.keys()
 
     def survey(self, ranges: Sequence[KeyRange]) -> Survey:
         """Digests of all ranges; of those not asked about, the last run's."""
-        touched = set(self._source.touched(ranges, self._mark.moment - LAG))
-        asked = sorted(touched | {len(ranges) - 1} | self._slice(len(ranges)))
+        asked = sorted(self._also - self._known.keys() if self._known else self._changed(ranges))
         found = self._source.survey([ranges[position] for position in asked])
-        digests: list[Digest] = [shard.digest for shard in self._section.shards]
-        for position, digest in zip(asked, found.digests, strict=True):
-            digests[position] = digest
+        self._known.update(zip(asked, found.digests, strict=True))
+        digests = [self._known.get(position, shard.digest) for position, shard in enumerate(self._section.shards)]
+        return Survey(digests=tuple(digests), null_keys=found.null_keys, null_key_samples=found.null_key_samples)
+
+    def _changed(self, ranges: Sequence[KeyRange]) -> set[int]:
+        """Where lastmods moved, the last range, and this run's slice of the others."""
+        touched = set(self._source.touched(ranges, self._mark.moment - LAG))
+        asked = touched | {len(ranges) - 1} | self._slice(len(ranges))
         log.info(
             "section %s: lastmods moved in %d of %d ranges since %s; %d surveyed",
             self._section.name,
@@ -109,7 +123,7 @@ class Partial:
             self._mark.moment - LAG,
             len(asked),
         )
-        return Survey(digests=tuple(digests), null_keys=found.null_keys, null_key_samples=found.null_key_samples)
+        return asked
 
     def _slice(self, number: int) -> set[int]:
         return set(range(self._mark.slice % SLICES, number, SLICES))

@@ -6,6 +6,7 @@ from datetime import timedelta
 
 import pytest
 
+from airflow_sitemaps import Guards
 from airflow_sitemaps.pipeline import stages
 from airflow_sitemaps.pipeline.watermark import SLICES
 from tests.pipeline.world import World, row
@@ -61,6 +62,19 @@ def test_after_a_rollback_everything_is_surveyed(world):
     assert world.build().result == "unchanged"
     stages.rollback(world.sitemap(), 1, clock=world.clock)
     world.build()
+    assert world.crawl().entries() == world.rebuilt().entries()
+
+
+def test_what_is_read_for_another_reason_is_surveyed_as_well(world):
+    """A future date arrives in a range whose rows went silently: the run must not take them for lost under its hands."""
+    world.guards = Guards(max_shrink=0.3, min_rows=10**9)
+    world.max_urls = 50
+    world.rows[160]["lastmod"] = (world.clock.now() + timedelta(days=2)).isoformat()
+    world.build()
+    world.build()
+    del world.rows[151:199]
+    world.clock.advance(timedelta(days=3))
+    assert world.build().result == "published"
     assert world.crawl().entries() == world.rebuilt().entries()
 
 
