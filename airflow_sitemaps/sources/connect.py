@@ -117,8 +117,17 @@ def translated(
         raise kind(f"{what}: {redacted(engine, error.orig)}") from None
     except exc.SQLAlchemyError as error:
         raise error_type(f"{what}: {redacted(engine, error)}") from None
-    except engine.dialect.loaded_dbapi.Error as error:  # of a driver's own cursor
+    except _driver_errors(engine) as error:
         raise error_type(f"{what}: {redacted(engine, error)}") from None
+
+
+def _driver_errors(engine: sa.Engine) -> tuple[type[Exception], ...]:
+    """What comes through SQLAlchemy as it is: errors of a driver's own cursor, and PEP 249's Warning.
+
+    Python 3.10's sqlite3 refuses a second statement by the latter.
+    """
+    dbapi = engine.dialect.loaded_dbapi
+    return (dbapi.Error, getattr(dbapi, "Warning", dbapi.Error))
 
 
 def redacted(engine: sa.Engine, error: Any) -> str:
