@@ -53,7 +53,7 @@ def change(engine: Engine, *, now: datetime) -> Changes:
 
     ``now``: what changed rows have as their time.
     """
-    from sqlalchemy import text
+    from sqlalchemy import DateTime, bindparam, text
 
     with engine.connect() as connection:
         ids = [row[0] for row in connection.execute(text("SELECT id FROM places ORDER BY id"))]
@@ -66,7 +66,9 @@ def change(engine: Engine, *, now: datetime) -> Changes:
     with engine.begin() as connection:
         _insert(connection, "places", fresh + appended)
         connection.execute(
-            text("UPDATE places SET population = population + 1, updated_at = :now WHERE id BETWEEN :low AND :high"),
+            text(
+                "UPDATE places SET population = population + 1, updated_at = :now WHERE id BETWEEN :low AND :high"
+            ).bindparams(bindparam("now", type_=DateTime())),
             {"now": _naive(now), "low": touched[0], "high": touched[-1]},
         )
         connection.execute(

@@ -42,7 +42,9 @@ def test_the_warehouse_is_loaded_and_changed(
             sa.text("SELECT count(*), count(native_name), max(updated_at) FROM places")
         ).one()
         updated = connection.execute(
-            sa.text("SELECT count(*) FROM places WHERE updated_at = :now AND name NOT LIKE 'Newtown %'"),
+            sa.text("SELECT count(*) FROM places WHERE updated_at = :now AND name NOT LIKE 'Newtown %'").bindparams(
+                sa.bindparam("now", type_=sa.DateTime())
+            ),
             {"now": NOW.replace(tzinfo=None)},
         ).scalar_one()
     engine.dispose()
