@@ -6,7 +6,7 @@ import json
 import math
 import re
 from dataclasses import dataclass, field
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final
 
 from airflow_sitemaps.protocol.markup import FORBIDDEN, text
@@ -193,10 +193,7 @@ class Record:
                 return None
             written = f"{Decimal(repr(value)):f}" if isinstance(value, float) else str(value).strip()
             if _DECIMAL.fullmatch(written):
-                try:
-                    return Decimal(written)
-                except InvalidOperation:  # pragma: no cover - the pattern admits only decimals
-                    pass
+                return Decimal(written)
         self.fault(name, f"is {_show(value)}, not a number")
         return None
 
