@@ -155,7 +155,11 @@ class S3Objects:
             answer = self.connection.client.copy_object(**request, **condition)
         except (ClientError, BotoCoreError) as e:
             self._raise_put(key, mode, e, operation="CopyObject")
-        return _bare(answer["CopyObjectResult"]["ETag"])
+        etag = answer.get("CopyObjectResult", {}).get("ETag")
+        if not etag:
+            text = f"CopyObject {self.url(key)}: the answer names no etag, so it may or may not have been copied"
+            raise PutOutcomeError(text, definite=False)
+        return _bare(etag)
 
     def as_source(self, found: ObjectInfo) -> dict[str, Any]:
         """What a CopyObject request says of the object to copy."""

@@ -102,6 +102,16 @@ def test_a_store_that_ignores_them_is_not_asked_to_copy(moto: S3Server) -> None:
         assert [*store.public.list(), *store.state.list()] == []
 
 
+def test_a_store_whose_answer_names_no_etag_is_sent_each_file(aws: S3Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    with aws.store() as config:
+        area = config.open().public
+        assert isinstance(area, S3Objects)
+        real = area.connection.client.copy_object
+        monkeypatch.setattr(area.connection.client, "copy_object", lambda **asked: real(**asked) and {})
+        assert build(sitemap(config)).result == "published"
+        assert len(crawl(config.open()).locs()) == 50
+
+
 def test_a_single_writer_puts_every_file_itself(aws: S3Server) -> None:
     with aws.store(single_writer=True) as config:
         assert not conditions.copies(config.open(), 100)
