@@ -1,5 +1,12 @@
-"""Use cases over ports: plan, write, publish, verify, rollback, sweep, build."""
+"""Use cases over ports: recover, plan, write, publish; build, roll back, adopt, status, changes, find.
 
-from airflow_sitemaps.pipeline.build import build
+The functions ``plan``, ``write`` and ``publish`` share their names with the sub-packages that implement them. This
+module imports the stages, so that the package's attributes are the functions, whatever is imported first.
+"""
 
-__all__ = ["build"]
+from airflow_sitemaps.pipeline.adoption import adopt
+from airflow_sitemaps.pipeline.changes import changes
+from airflow_sitemaps.pipeline.find import find
+from airflow_sitemaps.pipeline.stages import build, plan, publish, recover, rollback, status, write
+
+__all__ = ["adopt", "build", "changes", "find", "plan", "publish", "recover", "rollback", "status", "write"]

@@ -1,37 +1,40 @@
-"""Take over a sitemap that something else wrote: what it lists, and how that differs from what we would write."""
+"""Adopt another program's sitemap: write this one in private, compare both, and publish this one on request."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from airflow_sitemaps.errors import StoreContentError
-from airflow_sitemaps.shards.shapes import relative_path
+from airflow_sitemaps.errors import ConfigurationError, StoreContentError
+from airflow_sitemaps.pipeline.clock import QUIET, SYSTEM_CLOCK
+from airflow_sitemaps.pipeline.plan.foreign_index import MAX_FILE_BYTES, listed
+from airflow_sitemaps.pipeline.request import RunRequest
+from airflow_sitemaps.pipeline.stages import plan, publish, write
+from airflow_sitemaps.pipeline.state.repository import StateRepository
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from airflow_sitemaps.pipeline.report import Report
-    from airflow_sitemaps.pipeline.state import State
-    from airflow_sitemaps.ports import Store
+    from airflow_sitemaps.ports import Clock, Progress, Store
+    from airflow_sitemaps.sitemap import Sitemap
 
 SAMPLES: Final = 20
-
-CHILD_SUFFIXES: Final = (".xml", ".xml.gz", ".txt", ".txt.gz", ".rss", ".atom")
-
-MAX_NAME_BYTES: Final = 800
-"""Longest name of a child, so that it is a key of any store, its prefix included."""
-
-MAX_FILE_BYTES: Final = 64 << 20
-"""Larger files of theirs are not read: a sitemap has at most 50 MiB, compressed or not (sitemaps.org)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Adoption:
-    """The difference in URLs between the sitemap that is there and ours, and the report once ours is published.
+    """Difference in URLs between the published sitemap of another program and this one.
 
-    ``only_theirs`` would leave the sitemap, ``only_ours`` would be new; samples are in alphabetical order.
-    ``unread``: files of theirs that are not in the public area or cannot be read.
+    Attributes:
+        theirs: Number of URLs in the other program's sitemap.
+        ours: Number of URLs in this sitemap.
+        only_theirs: Number of URLs that the adoption removes.
+        only_ours: Number of URLs that the adoption adds.
+        only_theirs_samples: A few removed URLs, in alphabetical order.
+        only_ours_samples: A few added URLs, in alphabetical order.
+        unread: Files of the other sitemap that are not in the public area or cannot be read.
+        report: Report of the publication. Default: None, not published.
     """
 
     theirs: int
@@ -44,16 +47,60 @@ class Adoption:
     report: Report | None = None
 
 
-def children(store: Store) -> tuple[str, ...]:
-    """Public names of the files that the index at our address lists, those that are in the public area."""
-    return tuple(name for name in _listed(store) if store.public.head(name) is not None)
+def adopt(
+    sitemap: Sitemap,
+    *,
+    yes: bool = False,
+    allow: Sequence[str] = (),
+    clock: Clock = SYSTEM_CLOCK,
+    progress: Progress = QUIET,
+) -> Adoption:
+    """Compare another program's sitemap with this one, and replace it on request.
+
+    Without ``yes``, nothing public changes: this sitemap's files are written in private, compared, and later swept. The
+    other sitemap's files stay readable for the grace.
+
+    Args:
+        sitemap: The sitemap.
+        yes: Whether to publish this sitemap in place of the other. Default: False.
+        allow: Permits for guards, such as ``shrink:products``. Default: none.
+        clock: Source of time and of tokens.
+        progress: Receiver of the progress.
+
+    Returns:
+        The difference, and the report if the sitemap was published.
+
+    Raises:
+        ConfigurationError: There is nothing to adopt.
+    """
+    store = sitemap.store.open()
+    if StateRepository(store.state).root() is not None or store.public.head(store.index_name) is None:
+        raise ConfigurationError(
+            f"{sitemap.store.describe()}: there is no foreign index {store.index_name!r} to adopt; use build"
+        )
+    planned = plan(sitemap, RunRequest(adopt=True, allow=tuple(allow)), clock=clock, progress=progress)
+    assert planned.key is not None
+    receipts = [
+        write(sitemap, planned.key, batch.number, clock=clock, progress=progress).receipt_key
+        for batch in planned.plan.batches
+    ]
+    content = compare(store, StateRepository(store.state), receipts)
+    if not yes:
+        return content
+    return replace(content, report=publish(sitemap, planned.key, receipts, clock=clock, progress=progress))
 
 
-def compare(store: Store, state: State, receipt_keys: Sequence[str]) -> Adoption:
-    """Their URLs against those of the bodies that receipts name."""
+def compare(store: Store, state: StateRepository, receipt_keys: Sequence[str]) -> Adoption:
+    """Compare the URLs of the other sitemap with those of the bodies that receipts name.
+
+    Args:
+        store: The opened store.
+        state: The private area.
+        receipt_keys: Keys of the receipts.
+    """
     theirs: set[str] = set()
     unread: list[str] = []
-    for name in (store.index_name, *_listed(store)):
+    for name in (store.index_name, *listed(store)):
         locs = _locs(store, name)
         if locs is None:
             unread.append(name)
@@ -72,59 +119,30 @@ def compare(store: Store, state: State, receipt_keys: Sequence[str]) -> Adoption
     )
 
 
-def _listed(store: Store) -> tuple[str, ...]:
-    """Names of an index's children that lie at or below its own address."""
-    from airflow_sitemaps.protocol.reading import read  # noqa: PLC0415 - lxml is loaded where it is needed
-
-    info = store.public.head(store.index_name)
-    found = store.public.get(store.index_name) if info is not None and info.byte_size <= MAX_FILE_BYTES else None
-    if found is None:
-        return ()
-    index = read(found.body)
-    if index.kind != "sitemapindex":
-        return ()
-    names = (e.loc.removeprefix(store.base_url) for e in index.entries if e.loc.startswith(store.base_url))
-    return tuple(dict.fromkeys(name for name in names if _is_child(name)))
-
-
-def _is_child(name: str) -> bool:
-    """Whether a name that their index tells may be taken over: once adopted it is swept after the grace.
-
-    An index could name anything in the public area; what does not look like a sitemap is left alone.
-    """
-    looks = name.endswith(CHILD_SUFFIXES) and name.rpartition("/")[2] != "robots.txt"
-    return (
-        looks
-        and ".." not in name
-        and relative_path(name)
-        and len(name.encode("utf-8", "surrogatepass")) <= MAX_NAME_BYTES
-    )
-
-
 def _locs(store: Store, name: str) -> set[str] | None:
-    """The page URLs of a public file; None where it cannot be read. An index lists none."""
-    from airflow_sitemaps.protocol.reading import read  # noqa: PLC0415
+    """Return the page URLs of a public file, or None if it cannot be read. An index lists none."""
+    from airflow_sitemaps.protocol.validation.reader import read  # noqa: PLC0415
 
     info = store.public.head(name)
     if info is None or info.byte_size > MAX_FILE_BYTES:
         return None
-    found = store.public.get(name)
-    if found is None:
+    content = store.public.get(name)
+    if content is None:
         return None
-    urlset = read(found.body)
+    urlset = read(content.body)
     if urlset.kind == "unknown":
         return None
     return set() if urlset.kind == "sitemapindex" else {entry.loc for entry in urlset.entries}
 
 
-def _staged(state: State, receipt_key: str) -> Iterator[str]:
-    from airflow_sitemaps.protocol.reading import read  # noqa: PLC0415
+def _staged(state: StateRepository, receipt_key: str) -> Iterator[str]:
+    from airflow_sitemaps.protocol.validation.reader import read  # noqa: PLC0415
 
     for pieces in state.read_receipt(receipt_key).pieces.values():
         for piece in pieces:
             if piece.body is None:
                 continue
-            found = state.objects.get(piece.body)
-            if found is None:
+            content = state.objects.get(piece.body)
+            if content is None:
                 raise StoreContentError(f"{state.objects.url(piece.body)} is gone; run adopt again")
-            yield from (entry.loc for entry in read(found.body).entries)
+            yield from (entry.loc for entry in read(content.body).entries)

@@ -1,8 +1,8 @@
-"""Which URLs a generation added, changed or removed, found by comparing its private bodies with earlier ones.
+"""Find the URLs that a generation added, changed or removed, by a comparison of its private bodies with earlier ones.
 
-Only files whose content differs are read. Key ranges are in the same order in both generations, so the files between
-two boundaries that both have are compared with each other, and a few shards at a time are in memory; beside them only
-what differs is kept. A URL that moved between files, or sections, is no change.
+Only files whose content differs are read. Key ranges are in the same order in both generations. The files between two
+boundaries that both generations have are therefore compared with each other. Only a few shards at a time, and the
+differences, are in memory. A URL that moved between files or sections does not count as a change.
 """
 
 from __future__ import annotations
@@ -10,27 +10,29 @@ from __future__ import annotations
 import hashlib
 import html
 import re
-from dataclasses import dataclass
+from collections import Counter
+from dataclasses import dataclass, field
+from itertools import islice, pairwise
 from typing import TYPE_CHECKING, Final
 
 from airflow_sitemaps.errors import ConfigurationError, RefusedError, StoreContentError
-from airflow_sitemaps.pipeline.parallel import mapped
-from airflow_sitemaps.pipeline.state import State
+from airflow_sitemaps.pipeline.concurrency import mapped
+from airflow_sitemaps.pipeline.state.repository import StateRepository
 from airflow_sitemaps.protocol import gzip
 from airflow_sitemaps.protocol.urlset import escape
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 
     from airflow_sitemaps.shards.key import Key
-    from airflow_sitemaps.shards.manifest import Manifest, PublicFile, SectionState, Shard
+    from airflow_sitemaps.shards.manifest import Manifest, PublicFile, SectionManifest, Shard
     from airflow_sitemaps.sitemap import Sitemap
 
 MOST: Final = 1_000_000
-"""URLs that may differ, unless told otherwise: about 300 MB of memory."""
+"""Default maximum number of URLs that may differ; they need about 300 MB of memory."""
 
 MOVED: Final = 4
-"""URLs that may have moved between files, as a multiple of those that may differ."""
+"""Maximum number of URLs that may have moved between files, as a multiple of those that may differ."""
 
 _ENTRY: Final = re.compile(rb"<url><loc>([^<]*)</loc>.*?</url>\n", re.DOTALL)
 _LINE: Final = re.compile(rb"([^\n]+)\n")
@@ -38,23 +40,48 @@ _NOTHING: Final = b""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SectionCounts:
+    """How many URLs of a section differ.
+
+    Attributes:
+        added: URLs that are new in the section. Default: 0.
+        changed: URLs whose entry has other fields. Default: 0.
+        removed: URLs that the section listed before. Default: 0.
+    """
+
+    added: int = 0
+    changed: int = 0
+    removed: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Changes:
-    """What generation ``generation`` lists otherwise than ``since`` (0: before the first); each in order of the URL."""
+    """Differences between two generations; URLs are in alphabetical order.
+
+    Attributes:
+        generation: The compared generation.
+        since: The generation that it is compared with; 0 is before the first.
+        added: URLs that only ``generation`` lists. Default: none.
+        changed: URLs that both list with different fields. Default: none.
+        removed: URLs that only ``since`` lists. Default: none.
+    """
 
     generation: int
     since: int
     added: tuple[str, ...] = ()
     changed: tuple[str, ...] = ()
     removed: tuple[str, ...] = ()
+    sections: Mapping[str, SectionCounts] = field(default_factory=dict, hash=False)
+    """The counts of each section. A URL that several sections list counts in the first; a moved one, where it is now."""
 
     @property
     def urls(self) -> tuple[str, ...]:
-        """All of them."""
+        """All URLs that differ."""
         return (*self.added, *self.changed, *self.removed)
 
 
 class TooManyChangesError(RefusedError):
-    """More URLs differ, from generation ``since`` to ``generation``, than were asked for."""
+    """More URLs differ, from generation ``since`` to ``generation``, than the caller allows."""
 
     def __init__(self, message: str, *, generation: int, since: int) -> None:
         super().__init__(message)
@@ -70,18 +97,22 @@ def changes(
     backfill: bool = False,
     most: int = MOST,
 ) -> Changes:
-    """Compare a generation (the current one) with an earlier one (the one before).
+    """Compare a generation with an earlier one.
 
-    The first generation is compared with nothing, and nothing is what it gives, unless ``backfill``. ``most``: URLs
-    that may differ.
+    Args:
+        sitemap: The sitemap.
+        generation: Number of the generation. Default: the current one.
+        since: Number of the generation to compare with. Default: the one before.
+        backfill: Whether all URLs of the first generation count as added. By default it has no changes.
+        most: Maximum number of URLs that may differ. Default: 1,000,000.
 
     Raises:
-        ConfigurationError: nothing was published yet, or one of the generations is not kept any more.
-        TooManyChangesError: more than ``most`` URLs differ.
-        StoreContentError: a body is gone or damaged.
-        StoreError: the store failed.
+        ConfigurationError: Nothing was published yet, or one of the generations is no longer kept.
+        TooManyChangesError: More than ``most`` URLs differ.
+        StoreContentError: A body is missing or damaged.
+        StoreError: The store failed.
     """
-    state = State(sitemap.store.open().state)
+    state = StateRepository(sitemap.store.open().state)
     root = state.root()
     if root is None:
         raise ConfigurationError(f"{sitemap.store.describe()}: nothing was published yet; build the sitemap first")
@@ -97,52 +128,95 @@ def changes(
     return _Comparison(state, old, new, most).changes()
 
 
-def _kept(state: State, current: Manifest, number: int) -> Manifest:
-    found = current if number == current.generation else state.generation(number)
-    if found is None:
+def compare(state: StateRepository, *, since: int, generation: int, most: int) -> Changes:
+    """Compare two kept generations, given only the private area; ``since`` may be the later one.
+
+    Args:
+        state: The repository of the private area.
+        since: Number of the generation to compare with.
+        generation: Number of the compared generation.
+        most: Maximum number of URLs that may differ.
+
+    Raises:
+        ConfigurationError: Nothing was published yet, or one of the generations is not kept.
+        TooManyChangesError: More than ``most`` URLs differ.
+        StoreContentError: A body is missing or damaged.
+        StoreError: The store failed.
+    """
+    root = state.root()
+    if root is None:
+        raise ConfigurationError(f"{state.objects.url('')}: nothing was published yet; build the sitemap first")
+    old, new = (_kept(state, root.manifest, number) for number in (since, generation))
+    return _Comparison(state, old, new, most).changes()
+
+
+def _kept(state: StateRepository, current: Manifest, number: int) -> Manifest:
+    contents = current if number == current.generation else state.generation(number)
+    if contents is None:
         kept = ", ".join(str(note.generation) for note in current.history)
         raise ConfigurationError(f"generation {number} is not kept; those kept are {kept} (Sitemap(history=…))")
-    return found
+    return contents
 
 
 class _Comparison:
-    """Gathers what differs: entry → the fingerprint it had, and has."""
+    """Collector of differences: the earlier and the present fingerprint of each entry that differs."""
 
-    def __init__(self, state: State, old: Manifest | None, new: Manifest, most: int) -> None:
+    def __init__(self, state: StateRepository, old: Manifest | None, new: Manifest, most: int) -> None:
         self._state = state
         self._sections = dict(old.sections) if old is not None else {}, new.sections
         self._generations = old.generation if old is not None else 0, new.generation
         self._most = most
         self._gone: dict[bytes, bytes] = {}
         self._come: dict[bytes, bytes] = {}
-        self._changed: set[bytes] = set()
+        self._changed: dict[bytes, str] = {}
+        self._ends: dict[str, tuple[int, int]] = {}
 
     def changes(self) -> Changes:
-        """Compare section by section, then settle what moved between files."""
+        """Compare section by section, then remove the URLs that only moved between files."""
         before, after = self._sections
         for name in dict.fromkeys((*before, *after)):
             for files in _unlike(before.get(name), after.get(name)):
-                self._compare(*files)
+                self._compare(name, *files)
+            self._ends[name] = len(self._come), len(self._gone)
         moved = self._gone.keys() & self._come.keys()
-        changed = self._changed | {loc for loc in moved if self._gone[loc] != self._come[loc]}
+        moved_changed = {loc for loc in moved if self._gone[loc] != self._come[loc]} - self._changed.keys()
+        changed = self._changed.keys() | moved_changed
         self._check(len(changed) + len(self._come) + len(self._gone) - 2 * len(moved))
+        added, removed = (side.keys() - moved - self._changed.keys() for side in (self._come, self._gone))
         return Changes(
             since=self._generations[0],
             generation=self._generations[1],
-            added=_urls(self._come.keys() - moved - self._changed),
+            added=_urls(added),
             changed=_urls(changed),
-            removed=_urls(self._gone.keys() - moved - self._changed),
+            removed=_urls(removed),
+            sections=self._counts(added, moved_changed, removed),
         )
 
-    def _compare(self, old: Sequence[PublicFile], new: Sequence[PublicFile]) -> None:
+    def _counts(self, added: Set[bytes], moved_changed: Set[bytes], removed: Set[bytes]) -> dict[str, SectionCounts]:
+        """Count by section. The dictionaries keep insertion order, so the URLs of a section are next to each other."""
+        come_ends, gone_ends = zip(*self._ends.values(), strict=True) if self._ends else ((), ())
+        changed = Counter(self._changed.values())
+        numbers = zip(
+            self._ends,
+            _numbers(self._come, come_ends, added),
+            _numbers(self._come, come_ends, moved_changed),
+            _numbers(self._gone, gone_ends, removed),
+            strict=True,
+        )
+        return {
+            name: SectionCounts(added=new, changed=changed[name] + moved, removed=old)
+            for name, new, moved, old in numbers
+        }
+
+    def _compare(self, section: str, old: Sequence[PublicFile], new: Sequence[PublicFile]) -> None:
         before, after = self._read(old), self._read(new)
         for loc, fingerprint in before.items():
             if loc not in after:
                 self._gone[loc] = fingerprint
             elif after.pop(loc) != fingerprint:
-                self._changed.add(loc)
+                self._changed.setdefault(loc, section)
         self._come.update(after)
-        # What moved between files stands on both sides until the end: it is not counted, only bounded.
+        # URLs that moved between files are on both sides until the end: they are limited, but do not count.
         self._check(len(self._changed) + abs(len(self._come) - len(self._gone)))
         self._check(min(len(self._come), len(self._gone)) // MOVED)
 
@@ -156,13 +230,13 @@ class _Comparison:
             )
 
     def _read(self, files: Sequence[PublicFile]) -> dict[bytes, bytes]:
-        found: dict[bytes, bytes] = {}
+        contents: dict[bytes, bytes] = {}
         for entries in mapped(self._entries, list(files), "sitemap-changes"):
-            found.update(entries)
-        return found
+            contents.update(entries)
+        return contents
 
     def _entries(self, file: PublicFile) -> dict[bytes, bytes]:
-        """loc, as XML has it → a fingerprint of its element; the first of duplicates."""
+        """Map each loc, as the XML has it, to a fingerprint of its element; the first of duplicates counts."""
         body = self._state.objects.get(file.body)
         if body is None:
             raise StoreContentError(
@@ -175,12 +249,20 @@ class _Comparison:
         return {m[1]: hashlib.blake2b(m[0], digest_size=12).digest() for m in _ENTRY.finditer(content)}
 
 
-def _urls(locs: set[bytes]) -> tuple[str, ...]:
+def _numbers(locs: Iterable[bytes], ends: Sequence[int], chosen: Set[bytes]) -> list[int]:
+    """How many of the chosen URLs are in each part of the sequence, given the position at which each part ends."""
+    remaining = iter(locs)
+    return [sum(loc in chosen for loc in islice(remaining, end - start)) for start, end in pairwise((0, *ends))]
+
+
+def _urls(locs: Set[bytes]) -> tuple[str, ...]:
     return tuple(sorted(html.unescape(loc.decode()) for loc in locs))
 
 
-def _unlike(old: SectionState | None, new: SectionState | None) -> Iterator[tuple[list[PublicFile], list[PublicFile]]]:
-    """The files of both generations between boundaries they share, without those whose content is on both sides."""
+def _unlike(
+    old: SectionManifest | None, new: SectionManifest | None
+) -> Iterator[tuple[list[PublicFile], list[PublicFile]]]:
+    """Yield the files of both generations between shared boundaries, without those whose content is on both sides."""
     before, after = list(old.shards) if old else [], list(new.shards) if new else []
     shared = {shard.range.lower for shard in before} & {shard.range.lower for shard in after}
     pieces, others = _cut(before, shared), _cut(after, shared)
@@ -194,7 +276,7 @@ def _unlike(old: SectionState | None, new: SectionState | None) -> Iterator[tupl
 
 
 def _cut(shards: list[Shard], boundaries: set[Key | None]) -> list[list[Shard]]:
-    """Shards in key order, cut where one begins at a boundary."""
+    """Group shards, in key order; each group begins at a boundary."""
     pieces: list[list[Shard]] = []
     for shard in shards:
         if not pieces or shard.range.lower in boundaries:

@@ -1,4 +1,4 @@
-"""The real clock, and a listener that hears nothing."""
+"""The system clock, and a progress receiver that does nothing."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from typing import Final
 
 
 class SystemClock:
-    """Time and identity of this machine."""
+    """Clock of this machine, and source of random tokens."""
 
     def now(self) -> datetime:
-        """The current time in UTC."""
+        """Return the current time in UTC."""
         return datetime.now(timezone.utc)
 
     def token(self) -> str:
-        """16 random hexadecimal digits."""
+        """Return 16 random hexadecimal digits."""
         return secrets.token_hex(8)
 
 
 class Quiet:
-    """Progress that nobody watches."""
+    """Receiver that ignores all progress."""
 
     def start(self, stage: str, total: int | None, unit: str) -> None:
         """Ignore it."""

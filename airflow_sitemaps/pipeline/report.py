@@ -1,21 +1,39 @@
-"""What a run did: for the log, the shell, the asset event and the UI."""
+"""Report of a run, for the log, the shell, the asset event and the UI."""
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
+from airflow_sitemaps.errors import PartlyPublishedError
+from airflow_sitemaps.shards.index_layout import robots_urls
+
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
+    from datetime import datetime
+
+    from airflow_sitemaps.shards.manifest import Manifest, SectionManifest
+    from airflow_sitemaps.shards.plan import Plan, SectionFailure, SectionPlan
+    from airflow_sitemaps.shards.receipt import Receipt
 
 REPORT_FORMAT = 1
 
-Result = Literal["published", "unchanged", "planned", "refused"]
+Result = Literal["published", "partly_published", "unchanged", "planned", "refused"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShardCounts:
-    """Shards after the run, and what became of them. ``dropped``: files the index no longer lists."""
+    """Number of shards after a run, and of shards by what the run did with them.
+
+    Attributes:
+        total: Shards after the run. Default: 0, as for every count.
+        kept: Shards that stayed as they were.
+        created: Shards with a new file name.
+        rewritten: Shards whose bytes changed under the same name.
+        dropped: Shards that the index no longer lists.
+        repaired: Shards that were put again with the same bytes, because another program changed or deleted them.
+    """
 
     total: int = 0
     kept: int = 0
@@ -31,16 +49,34 @@ class ShardCounts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SectionReport:
-    """One section. Counts are of the whole section as it now stands; ``*_read`` and ``bytes_written`` of this run.
+    """Report of one section.
 
-    ``rows_dropped`` and ``fields_mended``: rows by rule. ``samples``: a few faulty rows by rule. ``reasons``: why
-    shards were written → how many. ``xml_bytes`` and ``file_bytes``: of all its files, uncompressed and as stored.
+    Counts cover the whole section after the run, except ``rows_read`` and ``bytes_written``, which cover this run.
+    Numbers default to 0, mappings and tuples to empty.
+
+    Attributes:
+        urls: Entries in all files.
+        rows: Source rows, valid or not.
+        shards: Shards, and what the run did with them.
+        rows_dropped: Dropped rows by rule.
+        rows_expired: Rows omitted because of their age, by rule.
+        fields_mended: Rows with a repaired field, by rule.
+        samples: A few faulty rows by rule.
+        reasons: Number of written shards by reason.
+        xml_bytes: Uncompressed size of all files, in bytes.
+        file_bytes: Stored size of all files, in bytes.
+        rows_read: Rows that this run read.
+        bytes_written: Bytes that this run wrote.
+        newest_lastmod: Newest lastmod of all entries. Default: None.
+        drift: Sentences about files that another program changed.
+        faults_before: Rows dropped and fields repaired by rule in the previous generation.
     """
 
     urls: int = 0
     rows: int = 0
     shards: ShardCounts = field(default_factory=ShardCounts)
     rows_dropped: Mapping[str, int] = field(default_factory=dict)
+    rows_expired: Mapping[str, int] = field(default_factory=dict)
     fields_mended: Mapping[str, int] = field(default_factory=dict)
     samples: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     reasons: Mapping[str, int] = field(default_factory=dict)
@@ -50,15 +86,48 @@ class SectionReport:
     bytes_written: int = 0
     newest_lastmod: str | None = None
     drift: tuple[str, ...] = ()
+    faults_before: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """A whole run. ``seconds``: wall time by stage. ``index_urls``: addresses of the index files;
-    ``robots_urls``: those and the feeds, for robots.txt.
+    """Report of a run.
 
-    ``result``: ``published`` (a new generation), ``unchanged`` (nothing to do), ``planned`` (a dry run) or
-    ``refused`` (guards said no; ``warnings`` says which). Times are ISO 8601 in UTC.
+    Times are ISO 8601 in UTC. Counts cover the whole sitemap after the run, except ``rows_read`` and
+    ``bytes_written``, which cover this run. Optional numbers default to 0, mappings and tuples to empty.
+
+    Attributes:
+        run: Identifier of the run.
+        result: ``published`` (a new generation), ``partly_published`` (a new generation without the sections that
+            ``failures`` names), ``unchanged`` (nothing to do), ``planned`` (a dry run) or ``refused`` (guards
+            refused; see ``refusals``).
+        generation: Current generation after the run; 0 if there is none.
+        previous_generation: Current generation before the run; 0 if there was none.
+        started_at: Start of the run.
+        finished_at: End of the run.
+        committed_at: Time of the current generation's commit, or None if there is none.
+        index_urls: Addresses of the index files.
+        urls: Entries in all files.
+        rows: Source rows, valid or not.
+        shards: Shards, and what the run did with them.
+        rows_dropped: Dropped rows by rule.
+        fields_mended: Rows with a repaired field, by rule.
+        sections: Reports of the sections by name.
+        rows_expired: Rows omitted because of their age, by rule.
+        robots_urls: Addresses for robots.txt: the index files and the feeds.
+        seconds: Duration of each stage, in seconds: wall time for ``plan`` and ``publish``, and for ``write`` the sum
+            over its batches.
+        xml_bytes: Uncompressed size of the shards, in bytes.
+        file_bytes: Stored size of the shards, in bytes.
+        rows_read: Rows that this run read.
+        bytes_written: Bytes that this run wrote.
+        drift: Sentences about files that another program changed.
+        swept: Number of files and private objects that the run removed.
+        warnings: Sentences for people.
+        refusals: What the guards refused.
+        failures: Sections that the run could not publish.
+        action: What the run did: ``build`` (default), or ``rollback to`` a generation.
+        format: Version of the report's format. Default: the current one.
     """
 
     run: str
@@ -75,6 +144,7 @@ class Report:
     rows_dropped: Mapping[str, int]
     fields_mended: Mapping[str, int]
     sections: Mapping[str, SectionReport]
+    rows_expired: Mapping[str, int] = field(default_factory=dict)
     robots_urls: tuple[str, ...] = ()
     seconds: Mapping[str, float] = field(default_factory=dict)
     xml_bytes: int = 0
@@ -85,25 +155,207 @@ class Report:
     swept: int = 0
     warnings: tuple[str, ...] = ()
     refusals: tuple[str, ...] = ()
+    failures: tuple[SectionFailure, ...] = ()
     action: str = "build"
     format: int = REPORT_FORMAT
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON values."""
+        """Return the report as JSON values."""
         return asdict(self)
 
 
+def raise_failures(report: Report) -> None:
+    """Raise an error if a run could not publish every section.
+
+    Raises:
+        PartlyPublishedError: The report names failed sections.
+    """
+    if not report.failures:
+        return
+    lines = "\n".join(f"  - {failure}" for failure in report.failures)
+    names = {failure.section for failure in report.failures}
+    others = "the others are published" if report.result == "partly_published" else "the others are unchanged"
+    raise PartlyPublishedError(
+        f"{len(names)} section(s) stay as they were published before, {others}; run again when the cause is gone:\n"
+        f"{lines}",
+        report=report,
+        failures=report.failures,
+    )
+
+
 def totals(sections: Mapping[str, SectionReport]) -> dict[str, Any]:
-    """The sums over all sections that a report carries."""
+    """Compute the fields of a report that are sums over its sections."""
     shards = ShardCounts()
     dropped: dict[str, int] = {}
     mended: dict[str, int] = {}
+    expired: dict[str, int] = {}
     for section in sections.values():
         shards = shards + section.shards
-        for counts, more in ((dropped, section.rows_dropped), (mended, section.fields_mended)):
+        for counts, more in (
+            (dropped, section.rows_dropped),
+            (mended, section.fields_mended),
+            (expired, section.rows_expired),
+        ):
             for rule, number in more.items():
                 counts[rule] = counts.get(rule, 0) + number
     names = ("urls", "rows", "xml_bytes", "file_bytes", "rows_read", "bytes_written")
     sums = {name: sum(getattr(section, name) for section in sections.values()) for name in names}
     drift = tuple(sentence for section in sections.values() for sentence in section.drift)
-    return {**sums, "shards": shards, "rows_dropped": dropped, "fields_mended": mended, "drift": drift}
+    rules = {"rows_dropped": dropped, "fields_mended": mended, "rows_expired": expired}
+    return {**sums, **rules, "shards": shards, "drift": drift}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """The part of a report that the manifests do not show.
+
+    Attributes:
+        run: Identifier of the run.
+        result: Result of the run, as in ``Report``.
+        started: Start of the run.
+        finished: End of the run.
+        seconds: Duration of each stage, in seconds.
+        swept: Number of files and private objects removed. Default: 0.
+        warnings: Sentences for people. Default: none.
+        refusals: What the guards refused. Default: none.
+        failures: Sections that the run could not publish. Default: none.
+        action: What the run did. Default: ``build``.
+    """
+
+    run: str
+    result: Result
+    started: datetime
+    finished: datetime
+    seconds: Mapping[str, float]
+    swept: int = 0
+    warnings: Sequence[str] = ()
+    refusals: Sequence[str] = ()
+    failures: Sequence[SectionFailure] = ()
+    action: str = "build"
+
+
+def make_report(
+    outcome: Outcome,
+    *,
+    old: Manifest | None,
+    new: Manifest | None,
+    plan: Plan | None = None,
+    receipts: Sequence[Receipt] = (),
+) -> Report:
+    """Create the report of a run.
+
+    Args:
+        outcome: What the run did.
+        old: The manifest before the run, or None.
+        new: The manifest after the run, or None; equal to ``old`` if nothing changed.
+        plan: The plan of the run. Default: None.
+        receipts: Receipts of the written batches. Default: none.
+    """
+    sections = {}
+    for name in (*(new.sections if new is not None else ()), *_only_old(old, new)):
+        before = old.sections.get(name) if old is not None else None
+        after = new.sections.get(name) if new is not None else None
+        section_plan = plan.sections.get(name) if plan is not None else None
+        sections[name] = _section(before, after, section_plan, [r for r in receipts if r.section == name])
+    drift = tuple(f"{name} was changed by somebody else" for name in (plan.index_drift if plan is not None else ()))
+    sums = totals(sections)
+    sums["drift"] = (*sums["drift"], *drift)
+    return Report(
+        run=outcome.run,
+        result=outcome.result,
+        generation=new.generation if new is not None else 0,
+        previous_generation=old.generation if old is not None else 0,
+        started_at=outcome.started.isoformat(),
+        finished_at=outcome.finished.isoformat(),
+        committed_at=new.committed_at.isoformat() if new is not None else None,
+        index_urls=tuple(new.base_url + index.name for index in new.indexes) if new is not None else (),
+        robots_urls=robots_urls(new) if new is not None else (),
+        sections=sections,
+        seconds={stage: round(value, 3) for stage, value in outcome.seconds.items()},
+        swept=outcome.swept,
+        warnings=tuple(outcome.warnings),
+        refusals=tuple(outcome.refusals),
+        failures=tuple(outcome.failures),
+        action=outcome.action,
+        **sums,
+    )
+
+
+def _only_old(old: Manifest | None, new: Manifest | None) -> tuple[str, ...]:
+    if old is None:
+        return ()
+    return tuple(name for name in old.sections if new is None or name not in new.sections)
+
+
+def _section(
+    before: SectionManifest | None, after: SectionManifest | None, plan: SectionPlan | None, receipts: Sequence[Receipt]
+) -> SectionReport:
+    dropped: Counter[str] = Counter()
+    mended: Counter[str] = Counter()
+    expired: Counter[str] = Counter()
+    if after is not None:
+        for shard in after.shards:
+            dropped.update(shard.dropped)
+            mended.update(shard.mended)
+            expired.update(shard.expired)
+        if after.null_keys:
+            dropped["key-null"] += after.null_keys
+    files = list(after.files()) if after is not None else []
+    newest = max((s.newest_lastmod for s in after.shards if s.newest_lastmod), default=None) if after else None
+    return SectionReport(
+        urls=after.urls if after is not None else 0,
+        rows=after.rows if after is not None else 0,
+        shards=count_shards(before, after),
+        rows_dropped=dict(dropped),
+        fields_mended=dict(mended),
+        rows_expired=dict(expired),
+        samples=dict(after.samples) if after is not None else {},
+        reasons=_reasons(plan),
+        xml_bytes=sum(file.xml_byte_size for file in files),
+        file_bytes=sum(file.byte_size for file in files),
+        rows_read=sum(receipt.rows for receipt in receipts),
+        bytes_written=sum(receipt.bytes_written for receipt in receipts),
+        newest_lastmod=newest,
+        faults_before=_faults(before),
+        drift=plan.drift if plan is not None else (),
+    )
+
+
+def _reasons(plan: SectionPlan | None) -> dict[str, int]:
+    if plan is None:
+        return {}
+    return dict(Counter(t.reason for t in plan.targets if t.reason and t.action.value not in ("keep", "empty")))
+
+
+def _faults(section: SectionManifest | None) -> dict[str, int]:
+    """Count dropped rows and repaired fields by rule."""
+    faults: Counter[str] = Counter()
+    if section is not None:
+        for shard in section.shards:
+            faults.update(shard.dropped)
+            faults.update(shard.mended)
+        if section.null_keys:
+            faults["key-null"] += section.null_keys
+    return dict(faults)
+
+
+def count_shards(before: SectionManifest | None, after: SectionManifest | None) -> ShardCounts:
+    """Count what happened to a section's files, by their names and bytes.
+
+    Args:
+        before: The section before the run, or None if there was none.
+        after: The section after the run, or None if there is none.
+    """
+    old = {file.name: file for file in before.files()} if before is not None else {}
+    new = {file.name: file for file in after.files()} if after is not None else {}
+    both = [name for name in new if name in old]
+    same = [name for name in both if new[name].stamp == old[name].stamp]
+    repaired = sum(new[name].modified_at != old[name].modified_at for name in same)
+    return ShardCounts(
+        total=len(new),
+        kept=len(same) - repaired,
+        created=len(new) - len(both),
+        rewritten=len(both) - len(same),
+        dropped=len(old) - len(both),
+        repaired=repaired,
+    )

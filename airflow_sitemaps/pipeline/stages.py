@@ -1,47 +1,54 @@
-"""The use cases, each a stage that any worker can run: plan, write, publish; status and rollback.
+"""The stages of a run (recover, plan, write, publish), and the commands around it: status, rollback, robots.
 
-A stage opens the store and the sources itself and leaves nothing behind on the worker.
+Any worker can run any stage. Each stage opens the store and the sources, and leaves no state on the worker.
 """
 
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from airflow_sitemaps.errors import GuardError, OwnershipError, RuleError, SitemapError
-from airflow_sitemaps.pipeline import adoption, watermark
+from airflow_sitemaps.errors import GuardError, SitemapError
 from airflow_sitemaps.pipeline.clock import QUIET, SYSTEM_CLOCK
-from airflow_sitemaps.pipeline.conditions import ensure_conditions
-from airflow_sitemaps.pipeline.explaining import explain
-from airflow_sitemaps.pipeline.parallel import mapped
-from airflow_sitemaps.pipeline.planning import RunRequest, check_owner, make_plan
-from airflow_sitemaps.pipeline.publishing import commit, finish, refusal_text, roll_forward
-from airflow_sitemaps.pipeline.reporting import Outcome, make_report
-from airflow_sitemaps.pipeline.reverting import rollback
-from airflow_sitemaps.pipeline.state import State, new_run, receipts_directory
-from airflow_sitemaps.pipeline.status import Status, status_of
-from airflow_sitemaps.pipeline.sweeping import Swept, sweep
-from airflow_sitemaps.pipeline.writing import Written, write_batch
-from airflow_sitemaps.shards.index import robots_urls
+from airflow_sitemaps.pipeline.concurrency import mapped
+from airflow_sitemaps.pipeline.plan import watermark
+from airflow_sitemaps.pipeline.plan.explainer import explain
+from airflow_sitemaps.pipeline.plan.foreign_index import adopted_names
+from airflow_sitemaps.pipeline.plan.planner import OF_ONE_SECTION, failure_of, make_plan
+from airflow_sitemaps.pipeline.publish.publisher import commit, finish, refusal_text
+from airflow_sitemaps.pipeline.publish.recovery import roll_forward
+from airflow_sitemaps.pipeline.publish.rollback import rollback
+from airflow_sitemaps.pipeline.publish.sweep import Swept, sweep
+from airflow_sitemaps.pipeline.report import Outcome, make_report, raise_failures
+from airflow_sitemaps.pipeline.request import RunRequest
+from airflow_sitemaps.pipeline.state.capability_probe import ensure_conditions
+from airflow_sitemaps.pipeline.state.ownership import check_owner
+from airflow_sitemaps.pipeline.state.repository import StateRepository, new_run, receipts_directory
+from airflow_sitemaps.pipeline.status import Status, last_check, status_of
+from airflow_sitemaps.pipeline.write.batch_writer import Written, write_batch
+from airflow_sitemaps.shards.index_layout import robots_urls
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from airflow_sitemaps.pipeline.report import Report
-    from airflow_sitemaps.ports import Clock, Progress, Store
+    from airflow_sitemaps.ports import Clock, Duplicate, Progress, Store
     from airflow_sitemaps.shards.manifest import Manifest
-    from airflow_sitemaps.shards.plan import Plan
+    from airflow_sitemaps.shards.plan import Plan, SectionFailure
     from airflow_sitemaps.shards.receipt import Receipt
-    from airflow_sitemaps.sitemap import Sitemap
+    from airflow_sitemaps.sitemap import Section, Sitemap
 
 __all__ = [
     "Planned",
     "RunRequest",
     "Written",
+    "build",
     "explain",
+    "find_duplicates",
     "plan",
     "publish",
+    "recover",
     "robots",
     "rollback",
     "status",
@@ -53,10 +60,110 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Planned:
-    """A plan and where it lies (None after a dry run)."""
+    """A plan and its key in the store.
+
+    Attributes:
+        plan: The plan.
+        key: Key of the stored plan, or None after a dry run.
+    """
 
     plan: Plan
     key: str | None
+
+
+def build(
+    sitemap: Sitemap,
+    full: bool = False,
+    *,
+    sections: Sequence[str] = (),
+    rebuild: Sequence[str] = (),
+    allow: Sequence[str] = (),
+    adopt: bool = False,
+    clock: Clock = SYSTEM_CLOCK,
+    progress: Progress = QUIET,
+) -> Report:
+    """Plan, write every batch and publish, by the same stages that Airflow runs as tasks.
+
+    Args:
+        sitemap: The sitemap.
+        full: Whether to read and render every row. Files with equal content are still not written again.
+            Default: False.
+        sections: Names of the sections to build. Default: all.
+        rebuild: Names of shards to write again. Default: none.
+        allow: Permits for guards, such as ``shrink:products``. Default: none.
+        adopt: Whether to take over a sitemap that another program wrote. Default: False.
+        clock: Source of time and of tokens.
+        progress: Receiver of the progress.
+
+    Returns:
+        The report.
+
+    Raises:
+        PartlyPublishedError: Sections failed and the others were published; it holds the report.
+        SitemapError: The run failed, and the published sitemap did not change. See ``airflow_sitemaps.errors``.
+    """
+    request = RunRequest(sections=tuple(sections), full=full, rebuild=tuple(rebuild), allow=tuple(allow), adopt=adopt)
+    recover(sitemap, clock=clock, progress=progress)
+    planned = plan(sitemap, request, clock=clock, progress=progress)
+    assert planned.key is not None
+    receipts, failures = _written(sitemap, planned, clock, progress)
+    report = publish(sitemap, planned.key, receipts, failures=failures, clock=clock, progress=progress)
+    raise_failures(report)
+    return report
+
+
+def _written(
+    sitemap: Sitemap, planned: Planned, clock: Clock, progress: Progress
+) -> tuple[list[str], tuple[SectionFailure, ...]]:
+    """Write all batches; return the keys of their receipts, and the sections whose rows could not be written."""
+    assert planned.key is not None
+    receipts: list[str] = []
+    errors: dict[str, SitemapError] = {}
+    for batch in planned.plan.batches:
+        if batch.section in errors:
+            continue
+        try:
+            written = write(sitemap, planned.key, batch.number, clock=clock, progress=progress)
+        except OF_ONE_SECTION as error:
+            if sitemap.on_section_failure == "fail_all":
+                raise
+            errors[batch.section] = error
+            log.error("section %s: %s: %s", batch.section, type(error).__name__, error)
+        else:
+            receipts.append(written.receipt_key)
+    if errors and not planned.plan.without(errors.keys()).changes:
+        raise next(iter(errors.values()))
+    return receipts, tuple(failure_of(name, error) for name, error in errors.items())
+
+
+def recover(sitemap: Sitemap, *, clock: Clock = SYSTEM_CLOCK, progress: Progress = QUIET) -> int | None:
+    """Finish the promotion of a generation that an earlier run committed but did not finish.
+
+    Call it before ``plan``, which never promotes. Repeating it is safe. If a body of the generation is missing or
+    damaged, the generation stays unfinished, and the next plan reads the rows of those files again.
+
+    Args:
+        sitemap: The sitemap.
+        clock: Source of time and of tokens.
+        progress: Receiver of the progress of the promotion.
+
+    Returns:
+        The number of the finished generation, or None if none was finished.
+
+    Raises:
+        ConfigurationError: The store cannot be used, or the sitemap belongs to another pipeline.
+        StoreError: The store failed; the next call continues.
+    """
+    store = sitemap.store.open()
+    root = StateRepository(store.state).root()
+    if root is None:
+        return None
+    check_owner(sitemap, root.manifest)
+    if root.manifest.promoted:
+        return None
+    ensure_conditions(store, sitemap.store.single_writer)
+    finished = roll_forward(sitemap, store, root, clock=clock, progress=progress)
+    return root.manifest.generation if finished.manifest.promoted else None
 
 
 def plan(
@@ -66,41 +173,68 @@ def plan(
     clock: Clock = SYSTEM_CLOCK,
     progress: Progress = QUIET,
 ) -> Planned:
-    """Survey, compare, decide; store the plan. A dry run writes nothing and refuses nothing.
+    """Survey the sources, compare them with the last manifest, and store a plan.
+
+    A dry run writes nothing and refuses nothing. If the sitemap's ``on_section_failure`` is ``publish_others`` and
+    another section has changes to publish, a section that fails or that a guard refuses does not stop the run. It is
+    named in the plan's ``failures`` and stays as published.
+
+    Args:
+        sitemap: The sitemap.
+        request: What the run is to do. Default: an incremental run of all sections.
+        clock: Source of time and of tokens.
+        progress: Receiver of the progress of the survey.
+
+    Returns:
+        The plan and its key.
 
     Raises:
-        GuardError: a guard refused; nothing was written but the report that says so.
-        ConfigurationError: something in the code or a connection cannot work.
-        SourceError, StoreError: the database or the store failed.
+        GuardError: A guard refused; nothing was written except a report of the refusal.
+        ConfigurationError: A setting in the code or a connection is wrong.
+        SourceError: The database failed.
+        StoreError: The store failed.
     """
     store = sitemap.store.open()
-    state = State(store.state)
+    state = StateRepository(store.state)
     if not request.dry_run:
         ensure_conditions(store, sitemap.store.single_writer)
-    manifest = _current(sitemap, store, request, clock, progress)
+    manifest = _current(sitemap, state)
     if manifest is None and store.public.head(store.index_name) is not None:
-        # Not somebody else's, perhaps: a rival's first run may have come in between.
-        manifest = _current(sitemap, store, request, clock, progress)
-    adopted = _adopted(sitemap, store, manifest, request)
+        # The index may belong to this sitemap: the first run of another process may have published it meanwhile.
+        manifest = _current(sitemap, state)
+    adopted = adopted_names(store, manifest, adopt=request.adopt)
     run = new_run(clock)
-    made = make_plan(sitemap, store, manifest, request, run=run, adopted=adopted, clock=clock, progress=progress)
-    _check_null_keys(sitemap, made)
+    run_plan = make_plan(sitemap, store, manifest, request, run=run, adopted=adopted, clock=clock, progress=progress)
     if request.dry_run:
-        return Planned(plan=made, key=None)
-    if made.refusals:
-        text = refusal_text(made.refusals)
-        _report_refusal(state, made, manifest, made.refusals, clock)
-        raise GuardError(text, made.refusals)
-    return Planned(plan=made, key=state.write_plan(made))
+        return Planned(plan=run_plan, key=None)
+    if run_plan.refusals and (sitemap.on_section_failure == "fail_all" or not run_plan.changes):
+        text = refusal_text(run_plan.refusals)
+        _report_refusal(state, run_plan, manifest, run_plan.refusals, clock)
+        raise GuardError(text, run_plan.refusals)
+    return Planned(plan=run_plan, key=state.write_plan(run_plan))
 
 
 def write(
     sitemap: Sitemap, plan_key: str, batch: int, *, clock: Clock = SYSTEM_CLOCK, progress: Progress = QUIET
 ) -> Written:
-    """Write one batch of a stored plan to private bodies; see ``writing.write_batch`` for what it raises."""
+    """Write one batch of a stored plan to private bodies.
+
+    Args:
+        sitemap: The sitemap.
+        plan_key: Key of the stored plan.
+        batch: Number of the batch.
+        clock: Source of time and of tokens.
+        progress: Receiver of the progress.
+
+    Returns:
+        The key of the receipt and the counts of the batch.
+
+    Raises:
+        SitemapError: The batch could not be written; see ``pipeline.write.batch_writer.write_batch``.
+    """
     store = sitemap.store.open()
-    made = State(store.state).read_plan(plan_key)
-    written, _ = write_batch(sitemap, store, made, batch, clock=clock, progress=progress)
+    run_plan = StateRepository(store.state).read_plan(plan_key)
+    written, _ = write_batch(sitemap, store, run_plan, batch, clock=clock, progress=progress)
     return written
 
 
@@ -109,118 +243,130 @@ def publish(
     plan_key: str,
     receipt_keys: Sequence[str],
     *,
+    failures: Sequence[SectionFailure] = (),
     clock: Clock = SYSTEM_CLOCK,
     progress: Progress = QUIET,
 ) -> Report:
-    """Commit and promote what was written. Repeating it is safe, whatever became of the last try.
+    """Commit and promote the written batches. Repeating it is safe, whatever the result of the last try.
+
+    Args:
+        sitemap: The sitemap.
+        plan_key: Key of the stored plan.
+        receipt_keys: Keys of the receipts of all batches.
+        failures: Sections whose batches could not be written; they stay as published. Default: none.
+        clock: Source of time and of tokens.
+        progress: Receiver of the progress of the promotion.
+
+    Returns:
+        The report. Its ``failures`` name the sections that were not published; see ``report.raise_failures``.
 
     Raises:
-        ConflictError: another run published the same sections first.
-        GuardError: what was rendered fails a guard; nothing public changed.
-        IncompleteError: a batch has no receipt, or a body is missing.
-        StoreError: the store failed; a committed generation is finished by the next try or run.
+        ConflictError: Another run published the same sections first.
+        GuardError: A guard refused the rendered entries; nothing public changed.
+        IncompleteError: A batch has no receipt, or a body is missing.
+        StoreError: The store failed; the next try or run finishes a committed generation.
     """
     started = clock.now()
     store = sitemap.store.open()
-    state = State(store.state)
-    made = state.read_plan(plan_key)
-    receipts = list(mapped(state.read_receipt, _own(made, receipt_keys), "sitemap-receipts"))
-    if not made.changes:
-        report = _unchanged(sitemap, store, made, clock)
-        _discard(sitemap, made)
+    state = StateRepository(store.state)
+    run_plan = state.read_plan(plan_key)
+    receipts = list(mapped(state.read_receipt, _own(run_plan, receipt_keys), "sitemap-receipts"))
+    left_out = {failure.section for failure in failures}
+    run_plan = replace(run_plan.without(left_out), failures=(*run_plan.failures, *failures))
+    receipts = [receipt for receipt in receipts if receipt.section not in left_out]
+    if not run_plan.changes:
+        report = _unchanged(sitemap, store, run_plan, clock)
+        _discard(sitemap, run_plan)
         return report
     try:
-        committed = commit(sitemap, store, made, receipts, clock=clock, progress=progress)
+        committed = commit(sitemap, store, run_plan, receipts, clock=clock, progress=progress)
     except GuardError as refused:
-        _report_refusal(state, made, _manifest(state), refused.refusals, clock, receipts)
+        _report_refusal(state, run_plan, _manifest(state), refused.refusals, clock, receipts)
         raise
-    _discard(sitemap, made)
+    _discard(sitemap, run_plan)
+    run_plan = replace(run_plan, failures=(*run_plan.failures, *committed.failures))
     if committed.unchanged:
-        return _unchanged(sitemap, store, made, clock, receipts)
+        return _unchanged(sitemap, store, run_plan, clock, receipts)
     root, swept = finish(sitemap, store, committed, clock, progress)
     old = committed.old if not committed.repeated else state.generation(root.manifest.generation - 1)
     now = clock.now()
     outcome = Outcome(
-        run=made.run,
-        result="published",
-        started=made.created_at,
+        run=run_plan.run,
+        result="partly_published" if run_plan.failures else "published",
+        started=run_plan.created_at,
         finished=now,
         seconds={
-            "plan": made.seconds,
+            "plan": run_plan.seconds,
             "write": sum(receipt.seconds for receipt in receipts),
             "publish": (now - started).total_seconds(),
         },
         swept=swept.public + swept.private,
-        warnings=made.warnings,
+        warnings=(*run_plan.warnings, *committed.warnings),
+        refusals=[failure.message for failure in run_plan.failures if failure.error == GuardError.__name__],
+        failures=run_plan.failures,
     )
-    report = make_report(outcome, old=old, new=root.manifest, plan=made, receipts=receipts)
+    report = make_report(outcome, old=old, new=root.manifest, plan=run_plan, receipts=receipts)
     state.write_report(report)
-    _remember_watermarks(state, made, root.manifest)
+    watermark.remember_all(state, run_plan, root.manifest)
     return report
 
 
 def status(sitemap: Sitemap) -> Status:
-    """What is published now, and the generations that are kept. Writes nothing."""
-    store = sitemap.store.open()
-    return status_of(_manifest(State(store.state)), sitemap.store.base_url)
+    """Return the published state and the generations kept for rollback. Writes nothing."""
+    state = StateRepository(sitemap.store.open().state)
+    manifest = _manifest(state)
+    return status_of(manifest, sitemap.store.base_url, None if manifest is None else last_check(state))
 
 
 def robots(sitemap: Sitemap) -> tuple[str, ...]:
-    """The addresses that robots.txt should name: every index, and the feeds. Writes nothing."""
-    manifest = _manifest(State(sitemap.store.open().state))
+    """Return the addresses that robots.txt should name: every index and the feeds. Writes nothing."""
+    manifest = _manifest(StateRepository(sitemap.store.open().state))
     if manifest is None:
         return ()
     return robots_urls(manifest)
 
 
-def _manifest(state: State) -> Manifest | None:
+def find_duplicates(sections: Sequence[Section], most: int = 20) -> dict[str, tuple[Duplicate, ...]]:
+    """Find the URLs that sections have more than once.
+
+    Within a shard, a run keeps the first of equal URLs and counts the others (rule ``loc-duplicate``). In different
+    shards, it lists both.
+
+    Args:
+        sections: The sections to search.
+        most: Maximum number of URLs per section. Default: 20.
+
+    Returns:
+        The repeated URLs by section, the most frequent first.
+
+    Raises:
+        SourceError: The database failed.
+        SourceConfigurationError: A connection, table or column is wrong.
+    """
+    found = {}
+    for section in sections:
+        with section.source.open(section=section.name) as source:
+            found[section.name] = tuple(source.duplicates(most))
+    return found
+
+
+def _manifest(state: StateRepository) -> Manifest | None:
     root = state.root()
     return None if root is None else root.manifest
 
 
-def _current(sitemap: Sitemap, store: Store, request: RunRequest, clock: Clock, progress: Progress) -> Manifest | None:
-    """The manifest to plan on, wholly promoted (a dry run takes it as it is)."""
-    root = State(store.state).root()
-    if root is None:
-        return None
-    check_owner(sitemap, root.manifest)
-    if not root.manifest.promoted and not request.dry_run:
-        root = roll_forward(sitemap, store, root, clock=clock, progress=progress)
-    return root.manifest
+def _current(sitemap: Sitemap, state: StateRepository) -> Manifest | None:
+    """Return the manifest to plan on, promoted or not, after a check that it belongs to this sitemap."""
+    manifest = _manifest(state)
+    if manifest is not None:
+        check_owner(sitemap, manifest)
+    return manifest
 
 
-def _adopted(sitemap: Sitemap, store: Store, manifest: Manifest | None, request: RunRequest) -> tuple[str, ...]:
-    """Names of the files of a sitemap that something else wrote. Raises OwnershipError unless it is to be adopted."""
-    if manifest is not None or store.public.head(store.index_name) is None:
-        return ()
-    if not request.adopt:
-        raise OwnershipError(
-            f"{store.public.url(store.index_name)} exists, and no manifest of ours knows it: something else wrote it. "
-            "Nothing was changed. To take it over, look at the difference with `airflow-sitemaps adopt`, or give this "
-            "sitemap an address of its own."
-        )
-    return adoption.children(store)
-
-
-def _check_null_keys(sitemap: Sitemap, made: Plan) -> None:
+def _discard(sitemap: Sitemap, run_plan: Plan) -> None:
+    """Let the sources remove what the run's tasks share. A failure only costs space until the data expires."""
     for section in sitemap.sections:
-        found = made.sections.get(section.name)
-        if found is None or not found.null_keys:
-            continue
-        if sitemap.rulebook(section)["key-null"].value == "fail":
-            samples = "; ".join(found.null_key_samples)
-            raise RuleError(
-                f"section {section.name!r}: {found.null_keys:,} row(s) have a NULL key, and the rule 'key-null' is set "
-                f"to 'fail': {samples}. Nothing was published. Mend the rows, or take a key that is never NULL.",
-                rule="key-null",
-                section=section.name,
-            )
-
-
-def _discard(sitemap: Sitemap, made: Plan) -> None:
-    """Let the sources remove what the run's tasks have shared. A failure costs nothing but room: it expires."""
-    for section in sitemap.sections:
-        if section.name not in made.sections:
+        if section.name not in run_plan.sections:
             continue
         try:
             section.source.discard(section=section.name)
@@ -229,69 +375,60 @@ def _discard(sitemap: Sitemap, made: Plan) -> None:
 
 
 def _report_refusal(
-    state: State,
-    made: Plan,
+    state: StateRepository,
+    run_plan: Plan,
     manifest: Manifest | None,
     refusals: Sequence[object],
     clock: Clock,
     receipts: Sequence[Receipt] = (),
 ) -> None:
-    """Keep a report of a run that guards refused."""
+    """Store a report of a run that guards refused."""
     outcome = Outcome(
-        run=made.run,
+        run=run_plan.run,
         result="refused",
-        started=made.created_at,
+        started=run_plan.created_at,
         finished=clock.now(),
-        seconds={"plan": made.seconds, "write": sum(receipt.seconds for receipt in receipts)},
-        warnings=made.warnings,
+        seconds={"plan": run_plan.seconds, "write": sum(receipt.seconds for receipt in receipts)},
+        warnings=run_plan.warnings,
         refusals=[str(refusal) for refusal in refusals],
     )
-    state.write_report(make_report(outcome, old=manifest, new=manifest, plan=made, receipts=receipts))
+    state.write_report(make_report(outcome, old=manifest, new=manifest, plan=run_plan, receipts=receipts))
 
 
-def _own(made: Plan, receipt_keys: Sequence[str]) -> list[str]:
-    """The receipts of this plan.
+def _own(run_plan: Plan, receipt_keys: Sequence[str]) -> list[str]:
+    """Select the receipts of this plan.
 
-    When an Airflow run is cleared from its plan on, and the new plan has fewer batches, the mapped tasks that are no
-    longer there leave the receipts of their last try behind.
+    If a user clears an Airflow run from its plan task on, and the new plan has fewer batches, the mapped tasks that no
+    longer exist leave the receipts of their last try.
     """
-    own = [key for key in receipt_keys if key.startswith(receipts_directory(made.run))]
+    own = [key for key in receipt_keys if key.startswith(receipts_directory(run_plan.run))]
     if len(own) < len(receipt_keys):
         log.info("%d receipt(s) of earlier plans are passed over", len(receipt_keys) - len(own))
     return own
 
 
-def _unchanged(sitemap: Sitemap, store: Store, made: Plan, clock: Clock, receipts: Sequence[Receipt] = ()) -> Report:
-    """Say that nothing changed; sweep what is due."""
-    state = State(store.state)
+def _unchanged(
+    sitemap: Sitemap, store: Store, run_plan: Plan, clock: Clock, receipts: Sequence[Receipt] = ()
+) -> Report:
+    """Report that nothing changed, and sweep the files that are due."""
+    state = StateRepository(store.state)
     root = state.root()
     swept = Swept()
     if root is not None and root.manifest.promoted:
         root, swept = sweep(sitemap, store, root, clock=clock)
     manifest = root.manifest if root is not None else None
     outcome = Outcome(
-        run=made.run,
-        result="unchanged",
-        started=made.created_at,
+        run=run_plan.run,
+        result="refused" if run_plan.failures else "unchanged",
+        started=run_plan.created_at,
         finished=clock.now(),
-        seconds={"plan": made.seconds, "write": sum(receipt.seconds for receipt in receipts)},
+        seconds={"plan": run_plan.seconds, "write": sum(receipt.seconds for receipt in receipts)},
         swept=swept.public + swept.private,
-        warnings=made.warnings,
+        warnings=run_plan.warnings,
+        failures=run_plan.failures,
     )
-    report = make_report(outcome, old=manifest, new=manifest, plan=made, receipts=receipts)
+    report = make_report(outcome, old=manifest, new=manifest, plan=run_plan, receipts=receipts)
     state.write_report(report)
     if manifest is not None:
-        _remember_watermarks(state, made, manifest)
+        watermark.remember_all(state, run_plan, manifest)
     return report
-
-
-def _remember_watermarks(state: State, made: Plan, manifest: Manifest) -> None:
-    """Keep the watermarks of a plan whose result is what the manifest now holds."""
-    for name, found in made.sections.items():
-        section = manifest.sections.get(name)
-        if found.watermark is None or section is None:
-            continue
-        if section.changed_in not in (found.base, manifest.generation if manifest.run == made.run else found.base):
-            continue
-        mark = watermark.Watermark(moment=found.watermark, slice=found.slice, changed_in=section.changed_in)
-        watermark.remember(state, name, mark)

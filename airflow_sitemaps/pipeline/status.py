@@ -1,17 +1,28 @@
-"""What is published now, and what was."""
+"""Status of a sitemap: the published generation and the earlier ones."""
 
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
+from airflow_sitemaps.pipeline.state.repository import REPORTS
+
 if TYPE_CHECKING:
+    from airflow_sitemaps.pipeline.state.repository import StateRepository
     from airflow_sitemaps.shards.manifest import GenerationNote, Manifest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SectionStatus:
-    """One section: URLs, source rows, shards, and its newest written lastmod."""
+    """Status of one section.
+
+    Attributes:
+        urls: Number of entries.
+        rows: Number of source rows.
+        shards: Number of shards.
+        newest_lastmod: Newest lastmod of its entries, or None.
+        changed_in: Generation that last changed it.
+    """
 
     urls: int
     rows: int
@@ -22,7 +33,22 @@ class SectionStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Status:
-    """A sitemap as last committed; ``generation`` 0: never. Bytes are of the files as stored."""
+    """Status of a sitemap as last committed.
+
+    Attributes:
+        generation: Number of the current generation; 0 if nothing was committed.
+        promoted: Whether all its files are public.
+        committed_at: Time of its commit (ISO 8601), or None.
+        run: The run that committed it, or None.
+        urls: Number of entries.
+        shards: Number of shards.
+        byte_size: Stored size of all files, in bytes.
+        index_urls: Addresses of the index files.
+        sections: Status of the sections by name.
+        history: Notes of the generations kept.
+        departed: Number of files to be swept. Default: 0.
+        checked_at: End of the newest run that published or found nothing to change. Default: None, no such run.
+    """
 
     generation: int
     promoted: bool
@@ -35,19 +61,41 @@ class Status:
     sections: dict[str, SectionStatus]
     history: tuple[GenerationNote, ...]
     departed: int = 0
+    checked_at: str | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON values."""
+        """Return the status as JSON values."""
         value = asdict(self)
         value["history"] = [{**asdict(n), "committed_at": n.committed_at.isoformat()} for n in self.history]
         return value
 
 
-def status_of(manifest: Manifest | None, base_url: str) -> Status:
-    """The status of a manifest, or of nothing."""
+def last_check(state: StateRepository) -> str | None:
+    """Return when the newest run ended that published the sources' state or found nothing to change.
+
+    A rollback does not count, because it publishes an earlier state.
+
+    Returns:
+        The time, or None if there was no such run.
+    """
+    for key in sorted((info.key for info in state.objects.list(REPORTS)), reverse=True):
+        report = state.read_report(key.removeprefix(REPORTS).removesuffix(".json"))
+        if report and report.get("action") == "build" and report.get("result") in ("published", "unchanged"):
+            return str(report["finished_at"])
+    return None
+
+
+def status_of(manifest: Manifest | None, base_url: str, checked_at: str | None = None) -> Status:
+    """Return the status of a manifest.
+
+    Args:
+        manifest: The manifest, or None before the first commit.
+        base_url: Address of the public area.
+        checked_at: End of the newest successful run. Default: None.
+    """
     if manifest is None:
         return Status(
-            generation=0, promoted=True, committed_at=None, run=None, urls=0, shards=0, byte_size=0,
+            generation=0, promoted=False, committed_at=None, run=None, urls=0, shards=0, byte_size=0,
             index_urls=(), sections={}, history=(),
         )  # fmt: skip
     files = list(manifest.files())
@@ -72,4 +120,5 @@ def status_of(manifest: Manifest | None, base_url: str) -> Status:
         },
         history=manifest.history,
         departed=len(manifest.departed),
+        checked_at=checked_at,
     )

@@ -1,0 +1,301 @@
+"""Find out whether a published sitemap lists a URL, in which file, and with which fields.
+
+If the URL contains the key (an integer key in the URL template), the search reads one shard. Otherwise it reads the
+files one after another up to a limit, and the result says whether it read all of them.
+"""
+
+from __future__ import annotations
+
+import bisect
+import html
+import re
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+from urllib.parse import unquote
+
+from airflow_sitemaps.errors import ConfigurationError, StoreContentError
+from airflow_sitemaps.pipeline.concurrency import mapped
+from airflow_sitemaps.pipeline.state.repository import StateRepository
+from airflow_sitemaps.protocol import gzip
+from airflow_sitemaps.protocol.columnar.url_template import Field, Template
+from airflow_sitemaps.protocol.loc import normalise, origin_of
+from airflow_sitemaps.protocol.urlset import escape
+from airflow_sitemaps.shards.key import INTEGER
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from airflow_sitemaps.ports import ObjectStore
+    from airflow_sitemaps.shards.key import KeyRange
+    from airflow_sitemaps.shards.manifest import Manifest, SectionManifest, Shard
+    from airflow_sitemaps.sitemap import Sitemap
+
+AT_ONCE: Final = 16
+"""Number of files that are read between two checks of the limits."""
+
+_ENTRY: Final = re.compile(rb"<url><loc>([^<]*)</loc>(.*?)</url>\n", re.DOTALL)
+_FIELD: Final = re.compile(rb"<(lastmod|changefreq|priority)>([^<]*)</")
+_EXTENSIONS: Final = {
+    "images": b"<image:image>",
+    "videos": b"<video:video>",
+    "news": b"<news:news>",
+    "alternates": b"<xhtml:link ",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UrlMatch:
+    """An entry that lists the URL.
+
+    Attributes:
+        section: The section's name.
+        shard: The name of the file.
+        file_url: The public URL of the file.
+        range: The key range of the shard.
+        written_in: The generation that last changed the file.
+        fields: The entry's fields: lastmod, changefreq, priority; and how many images, videos, news and alternates.
+    """
+
+    section: str
+    shard: str
+    file_url: str
+    range: KeyRange
+    written_in: int
+    fields: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UrlSearch:
+    """Result of a search.
+
+    Attributes:
+        url: The URL in its normal form, as files list it.
+        generation: The generation that was searched.
+        matches: The entries that list it.
+        shards_read: Files that were read.
+        shards_total: Files that the sitemap has.
+        complete: Whether every file that could list the URL was read.
+        note: Why it is not listed, as far as the manifest says, or what was not read.
+    """
+
+    url: str
+    generation: int
+    matches: tuple[UrlMatch, ...] = ()
+    shards_read: int = 0
+    shards_total: int = 0
+    complete: bool = True
+    note: str = ""
+
+    @property
+    def listed(self) -> bool:
+        """Whether an entry lists the URL."""
+        return bool(self.matches)
+
+
+def find(sitemap: Sitemap, url: str, *, max_shards: int | None = None, max_seconds: float | None = None) -> UrlSearch:
+    """Search the published generation of a sitemap for a URL.
+
+    Args:
+        sitemap: The sitemap.
+        url: The URL; it is brought to its normal form first.
+        max_shards: Maximum number of files to read if the URL does not contain its key. Default: None, all files.
+        max_seconds: Seconds after which no further file is read. Default: None, no limit.
+
+    Raises:
+        ConfigurationError: Nothing was published yet, or the URL is invalid.
+        StoreError: The store failed.
+    """
+    templates = {section.name: getattr(section.source, "loc", "") for section in sitemap.sections}
+    objects = sitemap.store.open().state
+    return find_in_store(objects, url, templates=templates, max_shards=max_shards, max_seconds=max_seconds)
+
+
+def find_in_store(
+    objects: ObjectStore,
+    url: str,
+    *,
+    templates: Mapping[str, str],
+    max_shards: int | None = None,
+    max_seconds: float | None = None,
+) -> UrlSearch:
+    """Search like ``find``, with only the private area of the store.
+
+    Args:
+        objects: The private area.
+        url: The URL.
+        templates: The URL template or column of each section, by the section's name.
+        max_shards: Maximum number of files to read if the URL does not contain its key. Default: None, all files.
+        max_seconds: Seconds after which no further file is read. Default: None, no limit.
+
+    Raises:
+        ConfigurationError: Nothing was published yet, or the URL is invalid.
+        StoreError: The store failed.
+    """
+    state = StateRepository(objects)
+    root = state.root()
+    if root is None:
+        raise ConfigurationError(f"{objects.url('')}: nothing was published yet; build the sitemap first")
+    search = _Search(state, root.manifest, normal_url(url, root.manifest.base_url), templates)
+    return search.run(max_shards, max_seconds)
+
+
+def normal_url(url: str, base_url: str) -> str:
+    """Return the normal form of a URL; a root-relative one is completed with the sitemap's origin.
+
+    Args:
+        url: The URL.
+        base_url: Address of the sitemap.
+
+    Raises:
+        ConfigurationError: A sitemap cannot list the URL.
+    """
+    reading = normalise(url.strip(), origin=origin_of(base_url))
+    if reading.loc is None:
+        raise ConfigurationError(f"{url!r} is not a URL that a sitemap can list (rule {reading.faults[-1]})")
+    return reading.loc
+
+
+class _Search:
+    """One search through one manifest."""
+
+    def __init__(self, state: StateRepository, manifest: Manifest, url: str, templates: Mapping[str, str]) -> None:
+        self._state = state
+        self._manifest = manifest
+        self._url = url
+        self._templates = templates
+        self._needle = b"<loc>" + escape(url).encode() + b"</loc>"
+
+    def run(self, max_shards: int | None, max_seconds: float | None) -> UrlSearch:
+        """Read the shards of the URL's key, or else one shard after another within the limits."""
+        total = sum(1 for section in self._manifest.sections.values() for _ in section.files())
+        derived = {name: self._shard_of_key(section) for name, section in self._manifest.sections.items()}
+        of_key = [(name, shard) for name, shard in derived.items() if shard is not None]
+        matches = self._read(of_key)
+        if matches:
+            return self._answer(matches, read=len(of_key), total=total, complete=True)
+        others = [
+            (n, s) for n, section in self._manifest.sections.items() if derived[n] is None for s in section.shards
+        ]
+        candidates = [(name, shard) for name, shard in others if shard.file is not None]
+        matches, read = self._read_in_turn(candidates, max_shards, max_seconds)
+        complete = bool(matches) or read == len(candidates)
+        note = "" if matches else self._reason(of_key) if complete else self._unread(len(candidates) - read)
+        return self._answer(matches, read=read + len(of_key), total=total, complete=complete, note=note)
+
+    def _answer(
+        self, matches: Sequence[UrlMatch], *, read: int, total: int, complete: bool, note: str = ""
+    ) -> UrlSearch:
+        return UrlSearch(
+            url=self._url,
+            generation=self._manifest.generation,
+            matches=tuple(matches),
+            shards_read=read,
+            shards_total=total,
+            complete=complete,
+            note=note,
+        )
+
+    def _shard_of_key(self, section: SectionManifest) -> Shard | None:
+        """Return the shard whose range holds the URL's key, or None if the URL does not contain its key."""
+        if len(section.key_kinds) != 1 or not section.key_kinds[0].endswith(INTEGER) or not section.shards:
+            return None
+        column = section.key_kinds[0].removesuffix(INTEGER)
+        key = key_of(self._url, self._templates.get(section.name, ""), column, section.base_url)
+        if key is None:
+            return None
+        lowers = [shard.range.lower[0] for shard in section.shards if shard.range.lower is not None]
+        if not all(isinstance(lower, int) for lower in lowers):
+            return None
+        offset = 1 if section.shards[0].range.lower is None else 0
+        position = bisect.bisect_right([int(lower) for lower in lowers], key) - 1 + offset
+        return section.shards[position] if position >= 0 else None
+
+    def _read_in_turn(
+        self, candidates: Sequence[tuple[str, Shard]], max_shards: int | None, max_seconds: float | None
+    ) -> tuple[list[UrlMatch], int]:
+        """Read shards until one matches or a limit is reached; return the matches and the number of shards read."""
+        end = None if max_seconds is None else time.monotonic() + max_seconds
+        bound = len(candidates) if max_shards is None else min(max_shards, len(candidates))
+        read = 0
+        while read < bound and (end is None or time.monotonic() < end):
+            part = candidates[read : min(read + AT_ONCE, bound)]
+            matches = self._read(part)
+            read += len(part)
+            if matches:
+                return matches, read
+        return [], read
+
+    def _read(self, shards: Sequence[tuple[str, Shard]]) -> list[UrlMatch]:
+        matches = mapped(self._match, shards, "sitemap-find")
+        return [match for match in matches if match is not None]
+
+    def _match(self, place: tuple[str, Shard]) -> UrlMatch | None:
+        name, shard = place
+        file = shard.file
+        if file is None:
+            return None
+        body = self._state.objects.get(file.body)
+        if body is None:
+            raise StoreContentError(
+                f"{self._state.objects.url(file.body)}, the body of {file.name}, is gone. Rebuild this shard."
+            )
+        content = gzip.decompress(body.body, max_byte_size=file.xml_byte_size)
+        if file.name.endswith(".txt.gz"):
+            fields: dict[str, str] | None = {} if self._url.encode() in content.split(b"\n") else None
+        else:
+            fields = self._fields(content) if self._needle in content else None
+        section = self._manifest.sections[name]
+        return None if fields is None else UrlMatch(
+            section=name,
+            shard=file.name,
+            file_url=section.base_url + file.name.removeprefix(section.path),
+            range=shard.range,
+            written_in=shard.written_in,
+            fields=fields,
+        )  # fmt: skip
+
+    def _fields(self, content: bytes) -> dict[str, str]:
+        """Return the fields of the entry that lists the URL."""
+        start = content.rindex(b"<url>", 0, content.index(self._needle) + 1)
+        entry = _ENTRY.match(content, start)
+        rest = entry[2] if entry is not None else b""
+        fields = {name.decode(): html.unescape(value.decode()) for name, value in _FIELD.findall(rest)}
+        counts = {name: rest.count(mark) for name, mark in _EXTENSIONS.items()}
+        return {**fields, **{name: str(number) for name, number in counts.items() if number}}
+
+    def _reason(self, of_key: Sequence[tuple[str, Shard]]) -> str:
+        """Return what the manifest records about the rows of the shard that would list the URL."""
+        dropped = {rule: number for _, shard in of_key for rule, number in {**shard.dropped, **shard.expired}.items()}
+        if dropped:
+            rules = ", ".join(f"{rule} ({number:,})" for rule, number in sorted(dropped.items()))
+            return f"The shard of its key range left out rows by these rules: {rules}."
+        if of_key:
+            return "No row of its key range was left out: the source has no such row, or its URL differs."
+        return ""
+
+    def _unread(self, number: int) -> str:
+        return f"{number:,} files were not read: the URL does not say its key, so every file may list it."
+
+
+def key_of(url: str, template: str, column: str, base_url: str) -> int | None:
+    """Extract the integer key from a URL by its template; return None if it has none.
+
+    Args:
+        url: The URL in its normal form.
+        template: The section's ``loc``: a template, or the name of a column.
+        column: The key column.
+        base_url: The URL of the section's folder, whose origin completes a root-relative template.
+    """
+    try:
+        parts = Template.parse(template).parts
+    except ConfigurationError:
+        return None
+    if not any(isinstance(part, Field) and part.column == column for part in parts):
+        return None
+    pattern = "".join(
+        re.escape(part) if isinstance(part, str) else r"(\d+)" if part.column == column else ".*?" for part in parts
+    )
+    prefix = re.escape(origin_of(base_url)) if template.startswith("/") else ""
+    match = re.fullmatch(prefix + pattern, url) or re.fullmatch(prefix + pattern, unquote(url))
+    return int(match[1]) if match is not None and len(match[1]) < 19 else None

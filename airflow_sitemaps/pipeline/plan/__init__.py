@@ -1,0 +1,1 @@
+"""Decide what a run changes: survey the sources, compare with the manifest."""

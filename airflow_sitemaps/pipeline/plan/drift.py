@@ -1,0 +1,104 @@
+"""Drift: differences between the public files and the manifest. The plan finds them, and the run repairs them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from airflow_sitemaps.pipeline.state.conditional_put import WRITE_ID
+from airflow_sitemaps.shards.shard_names import shard_names
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from airflow_sitemaps.ports import ObjectInfo, Store
+    from airflow_sitemaps.shards.manifest import Manifest, PublicFile, SectionManifest
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Drift:
+    """One section's files that another program changed or deleted.
+
+    Attributes:
+        files: Etag of the object that now has the file's name, by position of the shard; None if there is no object.
+            Default: none.
+        bodiless: Positions of shards whose private body is missing or damaged. Default: none.
+        taken: Public names of this section's pattern that belong to other programs. Default: none.
+        sentences: Sentences about the differences. Default: none.
+    """
+
+    files: Mapping[int, str | None] = field(default_factory=dict)
+    bodiless: frozenset[int] = frozenset()
+    taken: tuple[str, ...] = ()
+    sentences: tuple[str, ...] = ()
+
+
+def look(store: Store) -> dict[str, ObjectInfo]:
+    """List all public objects by name."""
+    return {info.key: info for info in store.public.list()}
+
+
+def find(store: Store, state: SectionManifest, listing: Mapping[str, ObjectInfo]) -> Drift:
+    """Find the drift of a section.
+
+    A file whose promotion is not finished does not count as drift, unless its private body is missing or damaged.
+
+    Args:
+        store: The opened store.
+        state: The section as last committed.
+        listing: The public objects by name.
+    """
+    files: dict[int, str | None] = {}
+    bodiless: set[int] = set()
+    sentences = []
+    for position, shard in enumerate(state.shards):
+        if shard.file is None:
+            continue
+        if shard.file.etag is None and _is_whole(store, shard.file):
+            continue  # the commit of this plan first finishes its promotion
+        info = listing.get(shard.file.name)
+        if info is not None and info.etag == shard.file.etag:
+            continue
+        if info is not None and _is_ours(store, shard.file, info):
+            continue
+        files[position] = None if info is None else info.etag
+        what = "is gone" if info is None else f"was overwritten ({info.byte_size:,} bytes lie there)"
+        if not _is_whole(store, shard.file):
+            bodiless.add(position)
+            what += ", and so is its private body: its rows are read again"
+        sentences.append(f"{store.public.url(shard.file.name)} {what}")
+    return Drift(files=files, bodiless=frozenset(bodiless), sentences=tuple(sentences))
+
+
+def taken(path: str, section: str, listing: Mapping[str, ObjectInfo], manifest: Manifest | None) -> tuple[str, ...]:
+    """Find names of a section's pattern that belong to other programs; new files skip their serials.
+
+    Args:
+        path: Folder of the section's files.
+        section: Name of the section.
+        listing: The public objects by name.
+        manifest: The current manifest, or None before the first commit.
+    """
+    pattern = shard_names(path, section)
+    ours: set[str] = set()
+    if manifest is not None:
+        ours = {file.name for file in manifest.files()} | {d.key for d in manifest.departed if d.area == "public"}
+    return tuple(name for name in listing if name not in ours and pattern.fullmatch(name))
+
+
+def _is_whole(store: Store, file: PublicFile) -> bool:
+    """Return whether the private body of a file exists with its full length."""
+    body = store.state.head(file.body)
+    return body is not None and body.byte_size == file.byte_size
+
+
+def _is_ours(store: Store, file: PublicFile, listed: ObjectInfo) -> bool:
+    """Return whether an object with another etag still has this pipeline's bytes.
+
+    The etag differs if the encryption changed, if the object was copied in place, or if the listing has no etag of the
+    content.
+    """
+    if listed.byte_size != file.byte_size:
+        return False
+    info = store.public.head(file.name)
+    return info is not None and (info.etag == file.etag or info.metadata.get(WRITE_ID) == file.stamp)

@@ -1,0 +1,49 @@
+"""Explain a plan in sentences. The dry run and the log explain the same plan that the run executes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Final
+
+from airflow_sitemaps.shards.plan import Action
+
+if TYPE_CHECKING:
+    from airflow_sitemaps.shards.plan import Plan, SectionPlan
+
+SHOWN: Final = 10
+"""Maximum number of ranges named per section; further ranges are only counted."""
+
+
+def explain(plan: Plan) -> list[str]:
+    """Return lines for people that say what the run does and why."""
+    lines = [f"run {plan.run}, on generation {plan.base_generation}"]
+    for section in plan.sections.values():
+        lines.extend(_section(section))
+    lines.extend(f"section {name}: retired, its files leave the index" for name in plan.retired)
+    lines.extend(f"drift: the index {name} is not as we left it; it is written again" for name in plan.index_drift)
+    lines.extend(f"warning: {warning}" for warning in plan.warnings)
+    lines.extend(f"refused: {refusal}" for refusal in plan.refusals)
+    lines.extend(f"not published: {failure}" for failure in plan.failures if failure.error != "GuardError")
+    if plan.changes:
+        rows = sum(batch.rows for batch in plan.batches)
+        lines.append(f"{len(plan.batches):,} batch(es) read {rows:,} rows")
+    else:
+        lines.append("nothing changed: nothing will be written")
+    return lines
+
+
+def _section(section: SectionPlan) -> list[str]:
+    counts = ", ".join(f"{number:,} {action}" for action, number in sorted(section.count().items()))
+    lines = [f"section {section.name}: {section.rows:,} rows in {len(section.targets):,} ranges: {counts}"]
+    if section.null_keys:
+        samples = "; ".join(section.null_key_samples)
+        lines.append(
+            f"  {section.null_keys:,} rows have a NULL key and are left out (rule key-null), such as {samples}"
+        )
+    lines.extend(f"  drift: {sentence}" for sentence in section.drift)
+    busy = [t for t in section.targets if t.action not in (Action.KEEP, Action.EMPTY)]
+    lines.extend(f"  {t.action.value} {t.range}: {t.digest.rows:,} rows; {t.reason}" for t in busy[:SHOWN])
+    if len(busy) > SHOWN:
+        rest = Counter(target.reason for target in busy[SHOWN:])
+        lines.extend(f"  and {number:,} more: {reason}" for reason, number in rest.most_common())
+    return lines

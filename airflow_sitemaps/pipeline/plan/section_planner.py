@@ -1,0 +1,203 @@
+"""Plan one section: survey its source, compare it with the manifest, and decide what to do with each range."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from airflow_sitemaps.pipeline.plan import drift, layout, watermark
+from airflow_sitemaps.pipeline.state.fingerprint import fingerprint
+from airflow_sitemaps.pipeline.state.repository import StateRepository
+from airflow_sitemaps.shards.key import UNKNOWN, same_kinds
+from airflow_sitemaps.shards.plan import Action, SectionPlan
+from airflow_sitemaps.shards.range_actions import DecisionContext, decide
+from airflow_sitemaps.shards.shard_names import fits
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from datetime import datetime
+
+    from airflow_sitemaps.pipeline.request import RunRequest
+    from airflow_sitemaps.ports import ObjectInfo, Source, Store
+    from airflow_sitemaps.shards.balance import LayoutRange
+    from airflow_sitemaps.shards.digest import Survey
+    from airflow_sitemaps.shards.manifest import Manifest, SectionManifest
+    from airflow_sitemaps.shards.plan import RangeAction
+    from airflow_sitemaps.sitemap import Section, Sitemap
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SectionContext:
+    """The input of the plan of one section.
+
+    Attributes:
+        sitemap: The sitemap.
+        section: The section.
+        store: The opened store.
+        source: The section's open source.
+        manifest: The current manifest, or None before the first commit.
+        listing: The public objects by name.
+        request: What the run is to do.
+        now: Time of planning.
+    """
+
+    sitemap: Sitemap
+    section: Section
+    store: Store
+    source: Source
+    manifest: Manifest | None
+    listing: Mapping[str, ObjectInfo]
+    request: RunRequest
+    now: datetime
+
+    @property
+    def before(self) -> SectionManifest | None:
+        """The section as last committed, or None."""
+        return self.manifest.sections.get(self.section.name) if self.manifest is not None else None
+
+
+def plan_section(context: SectionContext) -> SectionPlan:
+    """Make the plan of one section."""
+    section, source, before = context.section, context.source, context.before
+    mark = fingerprint(context.sitemap, section)
+    everything = _everything(context, mark)
+    moment, kept_mark = _watermark(context, everything)
+    partial = _incremental(context, before, kept_mark) if before is not None and kept_mark is not None else None
+    files = drift.Drift() if before is None else drift.find(context.store, before, context.listing)
+    targets, survey = _targets(context, everything, partial, files)
+    carried = {t.carries for t in targets if t.carries is not None and t.action is not Action.EMPTY}
+    shards = before.shards if before is not None else ()
+    return SectionPlan(
+        name=section.name,
+        base=before.changed_in if before is not None else 0,
+        fingerprint=mark,
+        digest_kind=source.digest_kind,
+        targets=targets,
+        gone=tuple(p for p, shard in enumerate(shards) if shard.file is not None and p not in carried),
+        taken=drift.taken(section.path, section.name, context.listing, context.manifest),
+        drift=files.sentences,
+        key_kinds=_key_kinds(source, before),
+        null_keys=survey.null_keys,
+        null_key_samples=survey.null_key_samples,
+        watermark=moment,
+        slice=(kept_mark.slice + 1) % watermark.SLICES if kept_mark is not None else 0,
+        ages=watermark.next_ages(before, targets, partial) if moment is not None else (),
+        refresh=_differs(before, targets, survey, mark, source),
+    )
+
+
+def _incremental(
+    context: SectionContext, before: SectionManifest, mark: watermark.Watermark
+) -> watermark.IncrementalSurvey:
+    """Create a survey of the ranges that may have changed since the watermark."""
+    lag = context.sitemap.watermark_lag
+    since = watermark.begins_at(mark, lag, context.source.now(), context.section.source.timezone)
+    return watermark.IncrementalSurvey(context.source, before, mark, since)
+
+
+def _targets(
+    context: SectionContext, everything: str, partial: watermark.IncrementalSurvey | None, files: drift.Drift
+) -> tuple[tuple[RangeAction, ...], Survey]:
+    """Decide the actions of all ranges; return them with their survey.
+
+    If only some ranges were surveyed, the ranges to read are surveyed too, because a plan needs their number of rows.
+    """
+    shards = context.before.shards if context.before is not None else ()
+    while True:
+        ranges, survey, cause = _ranges(context, partial)
+        decision = DecisionContext(
+            now=context.now,
+            everything=cause or everything,
+            rebuild=frozenset(context.request.rebuild),
+            drifted=files.files,
+            bodiless=files.bodiless,
+        )
+        targets = decide(ranges, shards, decision)
+        pairs = zip(ranges, targets, strict=True)
+        read = [old for item, target in pairs if target.action.writes for old in item.olds]
+        if partial is None or not partial.ask_also(read):
+            return targets, survey
+
+
+def _ranges(
+    context: SectionContext, partial: watermark.IncrementalSurvey | None
+) -> tuple[tuple[LayoutRange, ...], Survey, str]:
+    """Return the new ranges, their survey, and why all ranges are new ("" if they are not)."""
+    section, before = context.section, context.before
+    policy = context.sitemap.shards_of(section)
+    cause = _fresh_cause(context)
+    if cause or before is None:
+        return *layout.first_layout(context.source, section.name, policy, cause), cause
+    ranges, survey = layout.next_layout(
+        context.source,
+        section.name,
+        before.shards,
+        policy,
+        context.sitemap.limits_of(section),
+        partial or context.source,
+        context.sitemap.file_urls_of(section) if section.kind == "news" else None,
+    )
+    return ranges, survey, ""
+
+
+def _fresh_cause(context: SectionContext) -> str:
+    """Return why all ranges of the section are cut again, or "" if the earlier ranges are still valid."""
+    section, before = context.section, context.before
+    if before is None or not before.shards:
+        return "first build"
+    if any(not fits(file.name, section.path, section.name, section.format) for file in before.files()):
+        return "the section's path or format changed"
+    if cause := layout.key_change(context.source, before):
+        return cause
+    if not layout.ordered(context.source, before.shards):
+        return "the database orders the keys differently than before (its collation changed?)"
+    return ""
+
+
+def _key_kinds(source: Source, before: SectionManifest | None) -> tuple[str, ...]:
+    """Return the key kinds to record: the recorded ones if the source does not know its own (an empty table)."""
+    now = tuple(source.key_kinds)
+    if any(kind.endswith(UNKNOWN) for kind in now):
+        return before.key_kinds if before is not None and same_kinds(before.key_kinds, now) else ()
+    return now
+
+
+def _watermark(context: SectionContext, everything: str) -> tuple[datetime | None, watermark.Watermark | None]:
+    """Return the watermark for the next run, and the one for this run's survey (None: survey every range)."""
+    if context.sitemap.change_detection_of(context.section) != "watermark":
+        return None, None
+    moment = context.source.now()
+    if context.before is None or everything:
+        return moment, None
+    return moment, watermark.remembered(StateRepository(context.store.state), context.before)
+
+
+def _everything(context: SectionContext, mark: str) -> str:
+    """Return why the run reads all rows, or "" if it reads only changed ones."""
+    before = context.before
+    if context.request.full:
+        return "a full run was requested"
+    if before is None:
+        return ""
+    if context.sitemap.change_detection_of(context.section) == "full":
+        return "change_detection is 'full'"
+    if before.fingerprint != mark:
+        return "the section's configuration changed"
+    if before.digest_kind != context.source.digest_kind:
+        return "the digest expression changed"
+    return ""
+
+
+def _differs(
+    before: SectionManifest | None, targets: Sequence[RangeAction], survey: Survey, mark: str, source: Source
+) -> bool:
+    """Return whether the manifest changes even if no file does."""
+    if before is None:
+        return True
+    return (
+        [target.range for target in targets] != [shard.range for shard in before.shards]
+        or before.fingerprint != mark
+        or before.digest_kind != source.digest_kind
+        or before.null_keys != survey.null_keys
+        or any(not s.digest.same_rows(d) for s, d in zip(before.shards, survey.digests, strict=False))
+    )

@@ -1,0 +1,238 @@
+"""Change detection by watermark, for tables so large that a digest of all rows at every run is too expensive.
+
+A run surveys the ranges in which a lastmod changed since the last run, the last range, and those of the other ranges
+whose last survey is oldest. It therefore finds deletes and silent updates within ``SLICES`` runs. The stored watermark
+only avoids work; correctness does not depend on it. If it is lost, or if something else changed the section (a
+rollback, another configuration), a run surveys every range.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Final
+from zoneinfo import ZoneInfo
+
+from airflow_sitemaps.pipeline.state.conditional_put import put_verified
+from airflow_sitemaps.pipeline.state.repository import watermark_key
+from airflow_sitemaps.ports import Overwrite
+from airflow_sitemaps.shards.digest import Digest, Survey
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from airflow_sitemaps.pipeline.state.repository import StateRepository
+    from airflow_sitemaps.ports import Source
+    from airflow_sitemaps.shards.key import Key, KeyRange
+    from airflow_sitemaps.shards.manifest import Manifest, SectionManifest
+    from airflow_sitemaps.shards.plan import Plan, RangeAction
+
+log = logging.getLogger(__name__)
+
+SLICES: Final = 24
+"""Number of runs within which every range is surveyed once, whether or not its lastmods changed."""
+
+CLOCK_CHANGE: Final = timedelta(hours=2)
+"""Time after a clock change during which local times without a time zone may be ambiguous."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Watermark:
+    """The record of one section that is kept between runs.
+
+    Attributes:
+        moment: The database's time at the last survey.
+        slice: Number of the run, modulo ``SLICES``; written for versions before ``ages`` existed.
+        changed_in: Generation that had last changed the section when the watermark was stored.
+        ages: Number of runs since each shard's range was surveyed, in key order. Default: not recorded.
+    """
+
+    moment: datetime
+    slice: int
+    changed_in: int
+    ages: tuple[int, ...] = ()
+
+
+def remembered(state: StateRepository, section: SectionManifest) -> Watermark | None:
+    """Read the watermark of a section.
+
+    Args:
+        state: The private area.
+        section: The section as last committed.
+
+    Returns:
+        The watermark, or None if there is none that is valid for this state of the section.
+    """
+    found = state.objects.get(watermark_key(section.name))
+    if found is None:
+        return None
+    try:
+        value = json.loads(found.body)
+        mark = Watermark(
+            moment=datetime.fromisoformat(value["moment"]),
+            slice=int(value["slice"]),
+            changed_in=int(value["changed_in"]),
+            ages=tuple(map(int, value.get("ages", ()))),
+        )
+        if mark.moment.tzinfo is None:
+            raise ValueError("its moment has no zone")
+    except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
+        log.warning("section %s: its watermark cannot be read; everything is surveyed", section.name)
+        return None
+    return mark if mark.changed_in == section.changed_in else None
+
+
+def remember(state: StateRepository, section: str, mark: Watermark) -> None:
+    """Store a watermark for the next run.
+
+    Args:
+        state: The private area.
+        section: Name of the section.
+        mark: The watermark.
+    """
+    value = {
+        "moment": mark.moment.isoformat(),
+        "slice": mark.slice,
+        "changed_in": mark.changed_in,
+        "ages": mark.ages,
+    }
+    body = json.dumps(value).encode()
+    put_verified(
+        state.objects,
+        watermark_key(section),
+        body,
+        mode=Overwrite(),
+        write_id=f"{mark.changed_in}-{mark.slice}-{mark.moment.isoformat()}",
+        content_type="application/json",
+    )
+
+
+def remember_all(state: StateRepository, made: Plan, manifest: Manifest) -> None:
+    """Store the watermarks of a plan whose result the manifest now holds.
+
+    Args:
+        state: The private area.
+        made: The plan.
+        manifest: The current manifest.
+    """
+    for name, found in made.sections.items():
+        section = manifest.sections.get(name)
+        if found.watermark is None or section is None:
+            continue
+        if section.changed_in not in (found.base, manifest.generation if manifest.run == made.run else found.base):
+            continue
+        mark = Watermark(
+            moment=found.watermark,
+            slice=found.slice,
+            changed_in=section.changed_in,
+            ages=_ages_of(section, found.targets, found.ages),
+        )
+        remember(state, name, mark)
+
+
+def _ages_of(section: SectionManifest, targets: Sequence[RangeAction], ages: Sequence[int]) -> tuple[int, ...]:
+    """Return the number of runs since each shard was surveyed; shards written in pieces count as just surveyed."""
+    ages_by_lower = {target.range.lower: age for target, age in zip(targets, ages, strict=False)}
+    return tuple(ages_by_lower.get(shard.range.lower, 0) for shard in section.shards)
+
+
+def next_ages(
+    section: SectionManifest | None, targets: Sequence[RangeAction], partial: IncrementalSurvey | None
+) -> tuple[int, ...]:
+    """Return the number of runs since the range of each target was surveyed, this run included.
+
+    A target that joins earlier ranges has the age of the oldest of them. Boundaries are compared only for equality.
+
+    Args:
+        section: The section as last committed, or None.
+        targets: The actions of the new ranges.
+        partial: The survey of this run, or None if it surveyed every range.
+    """
+    if section is None or partial is None:
+        return (0,) * len(targets)
+    places: dict[Key | None, int] = {target.range.lower: number for number, target in enumerate(targets)}
+    ages = [0] * len(targets)
+    place = 0
+    for shard, age in zip(section.shards, partial.ages(), strict=True):
+        place = places.get(shard.range.lower, place)
+        if not targets[place].action.writes:
+            ages[place] = max(ages[place], age)
+    return tuple(ages)
+
+
+def begins_at(mark: Watermark, lag: timedelta, now: datetime, timezone: str) -> datetime:
+    """Return the earliest lastmod to search for.
+
+    If clocks were set back since the watermark or shortly before it, local times without a time zone repeat. The
+    search then begins earlier by the same amount.
+
+    Args:
+        mark: The watermark.
+        lag: How far before the watermark to search (``Sitemap(watermark_lag=)``).
+        now: The database's current time.
+        timezone: IANA name of the time zone of local times.
+    """
+    since = mark.moment - lag
+    zone = ZoneInfo(timezone)
+    before, after = ((moment.astimezone(zone).utcoffset() or timedelta(0)) for moment in (since - CLOCK_CHANGE, now))
+    return since - max(timedelta(0), before - after)
+
+
+class IncrementalSurvey:
+    """A surveyor that queries only ranges that may have changed, and returns the last digests of the others.
+
+    Ranges to read must be queried too (see ``ask_also``), because a plan needs their present number of rows.
+    """
+
+    def __init__(self, source: Source, section: SectionManifest, mark: Watermark, since: datetime) -> None:
+        self._source = source
+        self._section = section
+        self._mark = mark
+        self._since = since
+        self._also: set[int] = set()
+        self._known: dict[int, Digest] = {}
+
+    def ages(self) -> list[int]:
+        """Return the number of runs since each range was surveyed; 0 for ranges that this run surveyed."""
+        return [0 if at in self._known else self._age(at) + 1 for at in range(len(self._section.shards))]
+
+    def ask_also(self, positions: Iterable[int]) -> bool:
+        """Include ranges in the next survey; return whether one of them was not included before."""
+        self._also.update(positions)
+        return not self._also <= self._known.keys()
+
+    def survey(self, ranges: Sequence[KeyRange]) -> Survey:
+        """Return the digests of all ranges; for ranges that are not queried, those of the last run."""
+        asked = sorted(self._also - self._known.keys() if self._known else self._changed(ranges))
+        found = self._source.survey([ranges[position] for position in asked])
+        self._known.update(zip(asked, found.digests, strict=True))
+        digests = [self._known.get(position, shard.digest) for position, shard in enumerate(self._section.shards)]
+        return Survey(digests=tuple(digests), null_keys=found.null_keys, null_key_samples=found.null_key_samples)
+
+    def _changed(self, ranges: Sequence[KeyRange]) -> set[int]:
+        """Return the ranges with changed lastmods, the last range, and this run's slice of the others."""
+        touched = set(self._source.touched(ranges, self._since))
+        asked = touched | {len(ranges) - 1} | self._slice(len(ranges))
+        log.info(
+            "section %s: lastmods moved in %d of %d ranges since %s; %d surveyed",
+            self._section.name,
+            len(touched),
+            len(ranges),
+            self._since,
+            len(asked),
+        )
+        return asked
+
+    def _slice(self, number: int) -> set[int]:
+        """Return a fraction of the ranges, those with the oldest survey, and all ranges whose recheck is due."""
+        oldest = sorted(range(number), key=lambda at: (-self._age(at), at))
+        quota = -(-number // SLICES)
+        return {at for place, at in enumerate(oldest) if place < quota or self._age(at) >= SLICES - 1}
+
+    def _age(self, at: int) -> int:
+        """Return the number of runs between a range's survey and this run; its slice gives it if none is recorded."""
+        if len(self._mark.ages) == len(self._section.shards):
+            return self._mark.ages[at]
+        return (self._mark.slice - at - 1) % SLICES

@@ -1,0 +1,234 @@
+"""Compare what a run rendered with what is published: the guards at the commit, and the warnings."""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from typing import TYPE_CHECKING, Final
+from urllib.parse import urlsplit
+
+from airflow_sitemaps.shards import url_sample
+from airflow_sitemaps.shards.guards import (
+    SMALLEST,
+    Refusal,
+    check_churn,
+    check_dropped,
+    check_missing,
+    check_size,
+    permitted,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from airflow_sitemaps.shards.manifest import Manifest, SectionManifest
+    from airflow_sitemaps.shards.plan import Plan
+    from airflow_sitemaps.sitemap import Section, Sitemap
+
+log = logging.getLogger(__name__)
+
+FREQUENT: Final = 3
+"""Maximum number of rules that a refusal names, the most frequent first."""
+
+GONE_PREFIX: Final = 0.005
+"""Minimum fraction of a section's URLs below a prefix for a warning that no URL below it is left."""
+
+NEW_PREFIX: Final = 0.2
+"""Minimum fraction of a section's URLs below a prefix for a warning that the prefix is new."""
+
+REPEATED: Final = 0.2
+"""Minimum fraction of a section's URLs for a warning that they are listed more than once."""
+
+
+def guard(sitemap: Sitemap, plan: Plan, old: Manifest | None, new: Manifest) -> tuple[Refusal, ...]:
+    """Return what the guards refuse of the sections that a plan renders, without what the run's permits allow.
+
+    Args:
+        sitemap: The sitemap.
+        plan: The plan of the run.
+        old: The last manifest, or None before the first commit.
+        new: The manifest to commit.
+    """
+    refusals: list[Refusal] = []
+    for section in sitemap.sections:
+        if section.name in plan.sections:
+            before = old.sections.get(section.name) if old is not None else None
+            refusals += _judge(sitemap, section, before, new.sections[section.name], new)
+    refusals += check_missing(_missing(sitemap, plan, old, new))
+    return permitted(refusals, plan.allow)[0]
+
+
+def _missing(sitemap: Sitemap, plan: Plan, old: Manifest | None, new: Manifest) -> dict[str, list[str]]:
+    """Find the URLs that must be listed and are in no section, by the section of the plan that listed them before.
+
+    A URL that no section listed before is missing from each section of the plan.
+    """
+    listed = {loc for section in new.sections.values() for shard in section.shards for loc in shard.must}
+    homes = {
+        loc: name
+        for name, section in (old.sections if old is not None else {}).items()
+        for shard in section.shards
+        for loc in shard.must
+    }
+    missing: dict[str, list[str]] = {}
+    for loc in (loc for loc in sitemap.must_list if loc not in listed):
+        home = homes.get(loc)
+        for name in [home] if home in plan.sections else plan.sections:
+            missing.setdefault(str(name), []).append(loc)
+    return missing
+
+
+def content_warnings(sitemap: Sitemap, plan: Plan, old: Manifest | None, new: Manifest) -> tuple[str, ...]:
+    """Return warnings about the rendered sections, for changes that the guards do not refuse.
+
+    Args:
+        sitemap: The sitemap.
+        plan: The plan of the run.
+        old: The last manifest, or None before the first commit.
+        new: The manifest to commit.
+    """
+    warnings: list[str] = []
+    for section in sitemap.sections:
+        if section.name in plan.sections and section.kind != "news":
+            before = old.sections.get(section.name) if old is not None else None
+            after = new.sections[section.name]
+            if before is None:
+                log.warning(
+                    "section %s: first build with %d URLs; there is nothing to compare it with",
+                    section.name,
+                    after.urls,
+                )
+            else:
+                warnings += _moved(before, after)
+            warnings += _lastmods(before, after)
+    return tuple(warnings)
+
+
+def _moved(before: SectionManifest, after: SectionManifest) -> list[str]:
+    """Warn about folders and hosts that are new or gone, and about rows that repeat the URLs of others."""
+    old, new = url_sample.prefixes(before), url_sample.prefixes(after)
+    if old is None or new is None or before is after:
+        return []
+    where = f"section {after.name!r}"
+    warnings = [
+        f"{where}: about {number:,} of {before.urls:,} URLs were below {prefix}, and none is now"
+        for prefix, number in old.items()
+        if prefix not in new and prefix != url_sample.REST and number >= max(SMALLEST, before.urls * GONE_PREFIX)
+    ]
+    warnings += [
+        f"{where}: about {number:,} of {after.urls:,} URLs are below {prefix}, and none was before"
+        for prefix, number in new.items()
+        if prefix not in old and prefix != url_sample.REST and number >= max(SMALLEST, after.urls * NEW_PREFIX)
+    ]
+    repeated = url_sample.repeated(after)
+    if repeated is not None and repeated >= REPEATED:
+        warnings.append(
+            f"{where}: about {repeated:.0%} of its {after.urls:,} URLs are listed more than once, under other keys; "
+            "`airflow-sitemaps duplicates` names them"
+        )
+    return warnings
+
+
+def _lastmods(before: SectionManifest | None, after: SectionManifest) -> list[str]:
+    """Warn if lastmods are missing that were there before, or if all are equal."""
+    where = f"section {after.name!r}"
+    warnings = []
+    have = sum(shard.lastmods for shard in after.shards)
+    had = sum(shard.lastmods for shard in before.shards) if before is not None else 0
+    if before is not None and before.urls and had / before.urls >= 0.5 and have < after.urls * had / before.urls / 2:
+        warnings.append(
+            f"{where}: {have:,} of {after.urls:,} URLs have a lastmod, and {had:,} of {before.urls:,} had one before"
+        )
+    oldest = min((s.oldest_lastmod for s in after.shards if s.oldest_lastmod), default=None)
+    newest = max((s.newest_lastmod for s in after.shards if s.newest_lastmod), default=None)
+    if have >= SMALLEST and oldest is not None and "T" in oldest and oldest == newest:
+        warnings.append(
+            f"{where}: all {have:,} lastmods are {newest}; crawlers ignore lastmods that say when the load ran"
+        )
+    return warnings
+
+
+def _judge(
+    sitemap: Sitemap, section: Section, before: SectionManifest | None, after: SectionManifest, new: Manifest
+) -> list[Refusal]:
+    guards = sitemap.guards_of(section)
+    refusals: list[Refusal] = []
+    if section.kind != "news" or after.urls:
+        refusals += check_size(
+            guards,
+            section.name,
+            now=after.urls + after.expired_rows,
+            before=before.urls + before.expired_rows if before is not None else None,
+            peak=before.peak(new.committed_at) if before is not None else 0,
+            what="URLs",
+            declines=before.known_declines(new.committed_at) if before is not None else (),
+        )
+    if before is not None and before.urls and section.kind != "news":
+        gone = url_sample.gone(before, after) or 0.0
+        fewer = max(0.0, 1 - after.urls / before.urls)  # check_size covers URLs that are gone without a replacement
+        refusals += check_churn(guards, section.name, gone=gone - fewer, earlier=before.urls)
+    due = after.rows - after.expired_rows
+    refusals += check_dropped(guards, section.name, rows=due, dropped=due - after.urls)
+    cause = loss_text(after, sitemap.base_url_of(section)) if refusals else ""
+    return [_with_cause(refusal, cause) for refusal in refusals]
+
+
+def _with_cause(refusal: Refusal, cause: str) -> Refusal:
+    if not cause or refusal.guard not in ("empty", "shrink", "dropped"):
+        return refusal
+    return Refusal(
+        guard=refusal.guard, section=refusal.section, message=f"{refusal.message} {cause}", value=refusal.value
+    )
+
+
+def loss_text(section: SectionManifest, base_url: str) -> str:
+    """Explain why rows of a section are not listed: the most frequent rules with samples, and the likely cause.
+
+    Args:
+        section: The section as rendered.
+        base_url: Address of the folder of its files.
+
+    Returns:
+        Sentences for people, or "" if no row was dropped.
+    """
+    dropped: Counter[str] = Counter()
+    for shard in section.shards:
+        dropped.update(shard.dropped)
+    if section.null_keys:
+        dropped["key-null"] += section.null_keys
+    if not dropped:
+        return ""
+    rules = []
+    for rule, number in dropped.most_common(FREQUENT):
+        samples = section.samples.get(rule, ())
+        shown = f", such as {samples[0]!r}" if samples else ""
+        rules.append(f"{rule} {number:,}{shown}")
+    cause = _likely_cause(section, dropped, base_url)
+    return f"Rows dropped by rule: {'; '.join(rules)}.{cause}"
+
+
+def _likely_cause(section: SectionManifest, dropped: Counter[str], base_url: str) -> str:
+    rule, number = dropped.most_common(1)[0]
+    all_rows = number == section.rows
+    some = f"all {number:,}" if all_rows else f"{number:,}"
+    if rule == "scope-host":
+        hosts = hosts_of(section.samples.get(rule, ()))
+        if hosts:
+            which = "URLs are" if all_rows else "URLs seem to be"
+            return f" Likely cause: {some} {which} on {' and '.join(hosts)}; base_url is {base_url}."
+    if rule == "key-null":
+        return f" Likely cause: the key is NULL in {some} rows; use key columns that are never NULL."
+    if rule in ("loc-missing", "loc-relative", "loc-scheme"):
+        return f" Likely cause: loc= does not name the column of the URL ({some} rows have none)."
+    return ""
+
+
+def hosts_of(samples: Sequence[str]) -> list[str]:
+    """Return the hosts of the URLs in samples of faulty rows, in order."""
+    hosts: list[str] = []
+    for sample in samples:
+        start = sample.find("http")
+        host = urlsplit(sample[start:].split()[0].strip("'\",;)")).netloc if start >= 0 else ""
+        if host and host not in hosts:
+            hosts.append(host)
+    return hosts

@@ -1,0 +1,215 @@
+"""Extra files in addition to the shards: a small sitemap of the newest entries, feeds of them, and a stylesheet.
+
+The entries are read from the private bodies of the shards whose newest lastmod is recent. The extra files therefore
+list only published entries. The shards do not change.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import html
+import logging
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from airflow_sitemaps.pipeline.state.conditional_put import put_verified
+from airflow_sitemaps.pipeline.state.repository import GZIP, run_directory
+from airflow_sitemaps.ports import Create
+from airflow_sitemaps.protocol import feeds, gzip, recent, stylesheet
+from airflow_sitemaps.shards.commit import succeed
+from airflow_sitemaps.shards.manifest import PublicFile
+from airflow_sitemaps.shards.shard_names import FEED_NAMES, RECENT
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from datetime import datetime
+
+    from airflow_sitemaps.pipeline.state.repository import StateRepository
+    from airflow_sitemaps.ports import Clock
+    from airflow_sitemaps.shards.manifest import Manifest
+    from airflow_sitemaps.shards.receipt import Receipt
+    from airflow_sitemaps.sitemap import Sitemap
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExtraFile:
+    """An extra file before compression.
+
+    Attributes:
+        name: Path below the public area.
+        content: Its uncompressed content.
+        listed: Whether the index lists it.
+    """
+
+    name: str
+    content: bytes
+    listed: bool
+
+
+def due(sitemap: Sitemap, manifest: Manifest | None, now: datetime) -> bool:
+    """Return whether the extra files change even if no shard does.
+
+    They change if an entry is no longer recent, or if the code configures other files.
+
+    Args:
+        sitemap: The sitemap.
+        manifest: The current manifest, or None before the first commit.
+        now: The current time.
+    """
+    if manifest is None:
+        return False
+    if manifest.recheck_at is not None and manifest.recheck_at <= now:
+        return True
+    have = {file.name for file in manifest.extras}
+    optional = {RECENT}
+    want = sitemap.extra_names
+    if have - want or want - have - optional:
+        return True
+    timeless = {stylesheet.FILE_NAME}
+    return manifest.recheck_at is None and bool(want - timeless) and not have - timeless
+
+
+def attach(
+    sitemap: Sitemap,
+    state: StateRepository,
+    old: Manifest | None,
+    new: Manifest,
+    *,
+    drifted: Mapping[str, str | None],
+    clock: Clock,
+    receipts: Sequence[Receipt] = (),
+) -> Manifest:
+    """Render the extra files, store their bodies in the private area, and add the files to a manifest.
+
+    Args:
+        sitemap: The sitemap.
+        state: Its private area.
+        old: The last manifest, or None before the first commit.
+        new: The manifest to complete.
+        drifted: Public names that another program changed, with the etag of the present object (None: no object).
+        clock: Source of time and of tokens.
+        receipts: Receipts of the run, which hold the titles and descriptions of written entries. Default: none.
+
+    Raises:
+        StoreError: The store fails.
+    """
+    if not sitemap.extra_names:
+        return replace(new, extras=(), recheck_at=None)
+    window = sitemap.recent_window
+    now = clock.now()
+    entries: list[recent.RecentEntry] = []
+    if sitemap.recent is not None or sitemap.feeds:
+        entries = recent.newest(_recent(state, new, now - window), sitemap.index_limits, sitemap.index_limits.max_urls)
+    known = {file.name: file for file in (old.extras if old is not None else ())}
+    files = [
+        _drifted(_file(state, new, made, known.get(made.name), sitemap, clock), drifted)
+        for made in _contents(sitemap, entries, _texts(sitemap, state, old, receipts))
+    ]
+    log.info("%d entries changed within %s: %s", len(entries), window, ", ".join(file.name for file in files))
+    return replace(new, extras=tuple(files), recheck_at=recent.leaves_at(entries, window))
+
+
+def _recent(state: StateRepository, manifest: Manifest, since: datetime) -> Iterator[recent.RecentEntry]:
+    """Yield the recent entries of every shard that may hold one."""
+    first = since.strftime("%Y-%m-%d")
+    for name, section in manifest.sections.items():
+        for shard in section.shards:
+            if shard.file is None or shard.newest_lastmod is None or shard.newest_lastmod[:10] < first:
+                continue
+            found = state.objects.get(shard.file.body)
+            if found is None:
+                log.warning(
+                    "%s is gone; its entries are left out of the recent ones", state.objects.url(shard.file.body)
+                )
+                continue
+            yield from recent.pick(gzip.decompress(found.body, max_byte_size=shard.file.xml_byte_size), since, name)
+
+
+def _texts(
+    sitemap: Sitemap, state: StateRepository, old: Manifest | None, receipts: Sequence[Receipt]
+) -> Mapping[str, feeds.FeedText]:
+    """Return titles and descriptions by URL: those of the last feed, overridden by those that this run read."""
+    if not sitemap.feeds or not _titled(sitemap):
+        return {}
+    texts: dict[str, feeds.FeedText] = {}
+    before = next((file for file in (old.extras if old is not None else ()) if file.name in FEED_NAMES.values()), None)
+    stored = state.objects.get(before.body) if before is not None else None
+    if stored is not None:
+        texts.update(feeds.read_texts(stored.body))
+    for receipt in receipts:
+        texts.update((text.loc, text) for text in receipt.feed_texts)
+    return texts
+
+
+def _titled(sitemap: Sitemap) -> set[str]:
+    """Return the names of the sections whose source has a column of titles or descriptions."""
+    return {
+        section.name
+        for section in sitemap.sections
+        if getattr(section.source, "title", None) or getattr(section.source, "description", None)
+    }
+
+
+def _contents(
+    sitemap: Sitemap, entries: list[recent.RecentEntry], texts: Mapping[str, feeds.FeedText]
+) -> Iterator[ExtraFile]:
+    if sitemap.recent is not None and entries:
+        yield ExtraFile(name=RECENT, content=recent.urlset(entries), listed=True)
+    titled = _titled(sitemap)
+    listed = [
+        recent.feed_entry(entry, texts.get(html.unescape(entry.loc.decode())) if entry.section in titled else None)
+        for entry in (entries[: feeds.FEED_ENTRIES] if sitemap.feeds else ())
+    ]
+    for style in sitemap.feeds:
+        name = FEED_NAMES[style]
+        base = sitemap.store.base_url
+        channel = feeds.Channel(
+            address=base + name, site=_site(base), title=f"{_host(base)}: pages that changed lately"
+        )
+        yield ExtraFile(name=name, content=feeds.render(style, channel, listed), listed=False)
+    if sitemap.stylesheet:
+        yield ExtraFile(name=stylesheet.FILE_NAME, content=stylesheet.render(), listed=False)
+
+
+def _file(
+    state: StateRepository,
+    manifest: Manifest,
+    made: ExtraFile,
+    before: PublicFile | None,
+    sitemap: Sitemap,
+    clock: Clock,
+) -> PublicFile:
+    digest = hashlib.sha256(made.content).hexdigest()
+    if before is not None and before.xml_sha256 == digest:
+        return before
+    body = gzip.compress(made.content, sitemap.compression) if made.name.endswith(".gz") else made.content
+    key = f"{run_directory(manifest.run)}bodies/{clock.token()}-{made.name}"
+    put_verified(state.objects, key, body, mode=Create(), write_id=key, content_type=GZIP)
+    fresh = PublicFile(
+        name=made.name,
+        body=key,
+        xml_sha256=digest,
+        xml_byte_size=len(made.content),
+        byte_size=len(body),
+        modified_at=manifest.committed_at,
+        listed=made.listed,
+    )
+    if before is None:
+        # If this name returns, a sweep of its earlier object may still be running: a variant makes the bytes differ.
+        return replace(fresh, variant=manifest.generation - 1)
+    return succeed(before, replace(fresh, replaces=before.etag))
+
+
+def _drifted(file: PublicFile, drifted: Mapping[str, str | None]) -> PublicFile:
+    return replace(file, etag=None, replaces=drifted[file.name]) if file.name in drifted else file
+
+
+def _site(base_url: str) -> str:
+    scheme, _, rest = base_url.partition("://")
+    return f"{scheme}://{rest.partition('/')[0]}/"
+
+
+def _host(base_url: str) -> str:
+    return base_url.partition("://")[2].partition("/")[0]

@@ -1,0 +1,99 @@
+"""Settings of a sitemap's indexes: those of the code, and those of an earlier commit."""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import TYPE_CHECKING, Final, Literal
+
+from airflow_sitemaps.protocol.limits import MAX_INDEXES, PROFILES
+from airflow_sitemaps.shards.index_layout import IndexSettings, index_entries
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from airflow_sitemaps.shards.manifest import Manifest, SectionManifest
+    from airflow_sitemaps.shards.plan import SectionPlan
+    from airflow_sitemaps.sitemap import Sitemap
+
+MODES: Final[tuple[Literal["one", "per_section"], ...]] = ("one", "per_section")
+
+
+def index_settings(sitemap: Sitemap) -> IndexSettings:
+    """Return the index settings of the code."""
+    return IndexSettings(
+        base_url=sitemap.store.base_url,
+        name=sitemap.store.index_name,
+        mode=sitemap.index,
+        limits=sitemap.index_limits,
+    )
+
+
+def settings_of_commit(sitemap: Sitemap, manifest: Manifest) -> IndexSettings:
+    """Return the settings under which a manifest was committed, whatever the code says now.
+
+    Manifests written before ``index_record`` existed do not record them. The names of their index files show them.
+
+    Args:
+        sitemap: The sitemap.
+        manifest: The committed manifest.
+    """
+    settings = index_settings(sitemap)
+    record = manifest.index_record
+    if record is not None and record.limits in PROFILES:
+        return IndexSettings(
+            base_url=manifest.base_url, name=record.name, mode=record.mode, limits=PROFILES[record.limits]
+        )
+    committed = [index.name for index in manifest.indexes]
+    stems = [name.replace(f"-{section}.", ".") for name in committed for section in manifest.sections]
+    for name, mode, limits in product(
+        dict.fromkeys((settings.name, *committed, *stems)),
+        dict.fromkeys((settings.mode, *MODES)),
+        (settings.limits, *PROFILES.values()),
+    ):
+        candidate = IndexSettings(base_url=manifest.base_url, name=name, mode=mode, limits=limits)
+        if set(index_entries(manifest, candidate)) == set(committed):
+            return candidate
+    return settings
+
+
+def are_to_change(sitemap: Sitemap, manifest: Manifest | None) -> bool:
+    """Return whether the code requires index files with other names than the published ones."""
+    if manifest is None:
+        return False
+    wanted = set(index_entries(manifest, index_settings(sitemap)))
+    return wanted != {index.name for index in manifest.indexes}
+
+
+def too_many(sitemap: Sitemap, plans: Mapping[str, SectionPlan], manifest: Manifest | None) -> tuple[str, ...]:
+    """Warn if a plan leads to more index files than Google reads for one site.
+
+    Args:
+        sitemap: The sitemap.
+        plans: The plans of the sections by name.
+        manifest: The current manifest, or None before the first commit.
+
+    Returns:
+        One warning, or none.
+    """
+    most = sitemap.index_limits.max_sitemaps
+    shards = {name: sum(s.file is not None for s in was.shards) for name, was in _sections(manifest).items()}
+    shards |= {name: sum(target.digest.rows > 0 for target in plan.targets) for name, plan in plans.items()}
+    of_present = [shards.get(section.name, 0) for section in sitemap.sections]
+    recent = int(sitemap.recent is not None)
+    if sitemap.index == "one":
+        count = -(-(sum(of_present) + recent) // most)
+    else:
+        count = recent + sum(-(-number // most) for number in of_present)
+    if count <= MAX_INDEXES:
+        return ()
+    elsewhere = "give sections to a sitemap of their own on another host."
+    if sitemap.index == "per_section":
+        advice = f"Leave index='per_section' away, so that one index lists many sections, or {elsewhere}"
+    else:
+        advice = f"Make shards larger (ShardPolicy(max_urls=)), or {elsewhere}"
+    where = f"this comes to {count:,} index files at {sitemap.store.base_url}"
+    return (f"{where}: Google reads at most {MAX_INDEXES} of one site. {advice}",)
+
+
+def _sections(manifest: Manifest | None) -> Mapping[str, SectionManifest]:
+    return manifest.sections if manifest is not None else {}

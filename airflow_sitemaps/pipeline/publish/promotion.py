@@ -1,0 +1,338 @@
+"""Promote a committed generation: put its private bodies under their public names, the index last.
+
+Any run can repeat any step. An object that is already public is recognised by its write id. Each put replaces only the
+object that was read just before. Nothing is put after another generation has been committed.
+"""
+
+from __future__ import annotations
+
+import gzip
+import logging
+from dataclasses import replace
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final
+
+from airflow_sitemaps.errors import ConfigurationError, StoreContentError, StoreError
+from airflow_sitemaps.pipeline.concurrency import mapped
+from airflow_sitemaps.pipeline.publish.purge import purge_indexes, purge_shards
+from airflow_sitemaps.pipeline.state.capability_probe import copies
+from airflow_sitemaps.pipeline.state.conditional_put import WRITE_ID, RefusedPutError, copy_verified, put_verified
+from airflow_sitemaps.pipeline.state.ownership import check_stamp, stamp
+from airflow_sitemaps.pipeline.state.repository import GZIP, ManifestVersion, StateRepository
+from airflow_sitemaps.ports import Create, Update
+from airflow_sitemaps.protocol.gzip import with_variant
+from airflow_sitemaps.shards.index_layout import IndexSettings, render
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+    from datetime import datetime
+
+    from airflow_sitemaps.ports import Clock, ObjectInfo, Progress, PutMode, Store
+    from airflow_sitemaps.shards.manifest import IndexFile, Manifest, PublicFile, SectionManifest
+
+log = logging.getLogger(__name__)
+
+ATTEMPTS: Final = 6
+NOT_SEEN: Final[Mapping[str, ObjectInfo]] = MappingProxyType({})
+XML: Final = "application/xml; charset=utf-8"
+CONTENT_TYPES: Final = {"gz": GZIP, "atom": "application/atom+xml", "rss": "application/rss+xml", "xsl": "text/xsl"}
+
+
+class SupersededError(Exception):
+    """Another generation has been committed; the run that committed it finished this one first."""
+
+
+def promote(
+    store: Store,
+    root: ManifestVersion,
+    settings: IndexSettings,
+    *,
+    clock: Clock,
+    progress: Progress,
+    fresh: bool = False,
+    bodies: Mapping[str, ObjectInfo] = NOT_SEEN,
+) -> ManifestVersion:
+    """Put all files of a manifest into the public area, and record in the manifest that they are public.
+
+    Args:
+        store: The opened store.
+        root: The manifest to promote.
+        settings: Settings of the indexes.
+        clock: Source of time and of tokens.
+        progress: Receiver of the progress.
+        fresh: Whether no other run can have begun this promotion. Each file is then put at once, on the condition that
+            the old one is as the manifest says; only if that fails, the old one is read first. Default: False.
+        bodies: Info of the bodies, read at the commit. Default: none.
+
+    Returns:
+        The promoted manifest.
+
+    Raises:
+        SupersededError: Another generation is current.
+        OwnershipError: Another pipeline put an object under one of the names.
+        StoreError: The store or a required purge failed. Nothing is lost: the next try or run continues.
+    """
+    state = StateRepository(store.state)
+    manifest = root.manifest
+    if manifest.promoted:
+        return root
+    pending = [file for file in manifest.files() if file.etag is None]
+    progress.start("promote", len(pending), "files")
+    etags: dict[str, str] = {}
+    copy = copies(store, len(pending))
+    for files in ([f for f in pending if f.replaces is None], [f for f in pending if f.replaces is not None]):
+        promoted = mapped(
+            lambda f: (f.name, _promote_file(store, state, root, f, fresh=fresh, bodies=bodies if copy else None)),
+            files,
+            "sitemap-promote",
+        )
+        for name, etag in promoted:
+            etags[name] = etag
+            progress.advance(1)
+    purge_shards(store, manifest, etags.keys())
+    changed = [index for index in manifest.indexes if index.etag is None]
+    for index in changed:
+        etags[index.name] = _promote_index(store, state, root, settings, index)
+    purge_indexes(store, [index.name for index in changed])
+    progress.finish()
+    return _record(state, root, etags, clock.token(), max(clock.now(), _last_put(store, manifest, clock.now())))
+
+
+def _last_put(store: Store, manifest: Manifest, now: datetime) -> datetime:
+    """Return when the index was put by the store's clock: a slow worker's clock would begin the grace too early."""
+    if not any(item.generation == manifest.generation for item in manifest.departed):
+        return now
+    times = (info.modified_at for i in manifest.indexes if (info := store.public.head(i.name)) is not None)
+    return max((time for time in times if time is not None), default=now)
+
+
+def put_back(store: Store, root: ManifestVersion, settings: IndexSettings, names: Collection[str]) -> None:
+    """Restore public files that the manifest names and that are missing or changed.
+
+    Args:
+        store: The opened store.
+        root: The current manifest.
+        settings: Settings of the indexes.
+        names: Public names of the files to restore.
+
+    Raises:
+        SupersededError: Another generation is current.
+        StoreError: The store failed.
+    """
+    state = StateRepository(store.state)
+    for file in root.manifest.files():
+        if file.name in names:
+            _promote_file(store, state, root, file)
+    for index in root.manifest.indexes:
+        if index.name in names:
+            _promote_index(store, state, root, settings, index)
+
+
+def _promote_file(
+    store: Store,
+    state: StateRepository,
+    root: ManifestVersion,
+    file: PublicFile,
+    *,
+    fresh: bool = False,
+    bodies: Mapping[str, ObjectInfo] | None = None,
+) -> str:
+    """Make a file public and return its etag.
+
+    Args:
+        store: The opened store.
+        state: The private area.
+        root: The manifest that is being promoted.
+        file: The file.
+        fresh: Whether no other run can have begun this promotion. Default: False.
+        bodies: Info of the bodies, read at the commit. None (default): the store does not copy.
+    """
+    for attempt in range(ATTEMPTS):
+        etag = file.replaces
+        if attempt or not fresh:
+            there = store.public.head(file.name)
+            if there is not None and _is(there, file.stamp) and there.byte_size == file.byte_size:
+                return there.etag
+            etag = None if there is None else there.etag
+            if there is not None and etag != file.replaces:
+                check_stamp(store.public.url(file.name), there, root.manifest)
+        mode = Create() if etag is None else Update(etag)
+        if bodies is not None and not attempt:
+            copied = _copied(store, state, root, file, mode, bodies.get(file.body))
+            if copied is not None:
+                return copied
+        body = _body(state, file)
+        _still(state, root)
+        if etag is not None and etag != file.replaces:
+            log.warning("%s is not as we left it; it is replaced", store.public.url(file.name))
+        try:
+            return put_verified(
+                store.public,
+                file.name,
+                body,
+                mode=mode,
+                write_id=file.stamp,
+                content_type=_content_type(file.name),
+                cache_control=_cache_control(store, file),
+                metadata=stamp(root.manifest),
+            )
+        except RefusedPutError as refused:
+            log.info("%s; reading again", refused)
+    raise StoreError(f"{store.public.url(file.name)} changed {ATTEMPTS} times while it was being promoted; run again")
+
+
+def _copied(
+    store: Store,
+    state: StateRepository,
+    root: ManifestVersion,
+    file: PublicFile,
+    mode: PutMode,
+    found: ObjectInfo | None,
+) -> str | None:
+    """Copy a body to its public name within the store.
+
+    A returning content (a variant) is not copied, because its bytes differ from its body.
+
+    Returns:
+        The etag of the copy, or None if the store did not copy, for any reason. The caller then reads, checks and puts
+        the bytes, and reports what is wrong.
+    """
+    if file.variant:
+        return None
+    try:
+        if found is None:
+            found = state.objects.head(file.body)
+            if found is None or not _is(found, file.body) or found.byte_size != file.byte_size:
+                return None
+        _still(state, root)
+        return copy_verified(
+            store.public,
+            file.name,
+            state.objects,
+            found,
+            mode=mode,
+            write_id=file.stamp,
+            content_type=_content_type(file.name),
+            cache_control=_cache_control(store, file),
+            metadata=stamp(root.manifest),
+        )
+    except (RefusedPutError, StoreError, ConfigurationError) as e:
+        log.info("%s; it is put from here", e)
+        return None
+
+
+def _promote_index(
+    store: Store, state: StateRepository, root: ManifestVersion, settings: IndexSettings, index: IndexFile
+) -> str:
+    body = render(root.manifest, settings, index.name, index.changed_in)
+    write_id = f"index#{index.changed_in}#{index.xml_sha256}"
+    zipped = index.name.endswith(".gz")
+    for _ in range(ATTEMPTS):
+        there = store.public.head(index.name)
+        if there is not None and _is(there, write_id):
+            return there.etag
+        if there is not None and there.etag != index.replaces:
+            check_stamp(store.public.url(index.name), there, root.manifest)
+        _still(state, root)
+        try:
+            return put_verified(
+                store.public,
+                index.name,
+                gzip.compress(body, mtime=0) if zipped else body,
+                mode=Create() if there is None else Update(there.etag),
+                write_id=write_id,
+                content_type=GZIP if zipped else XML,
+                cache_control=store.cache_control,
+                metadata=stamp(root.manifest),
+            )
+        except RefusedPutError as refused:
+            log.info("%s; reading again", refused)
+    raise StoreError(f"{store.public.url(index.name)} changed {ATTEMPTS} times while it was being promoted; run again")
+
+
+def _body(state: StateRepository, file: PublicFile) -> bytes:
+    """Read the bytes to publish from a private body, and check that the body is complete.
+
+    Its length must be the length that was written, and so must the length in its gzip trailer (RFC 1952, ISIZE).
+    """
+    found = state.objects.get(file.body)
+    url = state.objects.url(file.body)
+    if found is None:
+        raise StoreContentError(f"{url}, the body of {file.name}, is gone: run again with rebuild=[{file.name!r}]")
+    zipped = file.name.endswith(".gz")
+    told = int.from_bytes(found.body[-4:], "little") if zipped else len(found.body)
+    if len(found.body) != file.byte_size or told != file.xml_byte_size % (1 << 32):
+        raise StoreContentError(
+            f"{url}, the body of {file.name}, has {len(found.body):,} bytes that hold {told:,}; "
+            f"{file.byte_size:,} and {file.xml_byte_size:,} were written: it is damaged and was not published"
+        )
+    return with_variant(found.body, file.variant) if zipped else found.body
+
+
+def _cache_control(store: Store, file: PublicFile) -> str:
+    """Return the Cache-Control header of a file.
+
+    Caches revalidate files that an index lists. Clients read a feed without the index, so it may be a few minutes old.
+    """
+    return store.shard_cache_control if file.listed else store.cache_control
+
+
+def _content_type(name: str) -> str:
+    return CONTENT_TYPES.get(name.rpartition(".")[2], XML)
+
+
+def _is(info: ObjectInfo, stamp: str) -> bool:
+    return info.metadata.get(WRITE_ID) == stamp
+
+
+def _still(state: StateRepository, root: ManifestVersion) -> None:
+    if not state.still(root):
+        raise SupersededError(f"generation {root.manifest.generation} is no longer the one to promote")
+
+
+def _record(
+    state: StateRepository, root: ManifestVersion, etags: Mapping[str, str], write_id: str, promoted_at: datetime
+) -> ManifestVersion:
+    """Put the manifest with the etags of its public files.
+
+    The grace of departed files begins now, not at the commit: until now the index listed them, and a promotion may end
+    days after its commit.
+    """
+    manifest = root.manifest
+    promoted = replace(
+        manifest,
+        write_id=write_id,
+        promoted=True,
+        sections={name: _with_etags(section, etags) for name, section in manifest.sections.items()},
+        extras=tuple(_told(file, etags) for file in manifest.extras),
+        departed=tuple(
+            replace(item, at=max(item.at, promoted_at)) if item.generation == manifest.generation else item
+            for item in manifest.departed
+        ),
+        indexes=tuple(
+            replace(i, etag=etags[i.name], replaces=None) if i.name in etags else i for i in manifest.indexes
+        ),
+    )
+    try:
+        return state.replace_root(promoted, root)
+    except RefusedPutError as refused:
+        now = state.root()
+        if now is not None and _same_generation(now.manifest, manifest) and now.manifest.promoted:
+            return now
+        raise SupersededError(str(refused)) from refused
+
+
+def _same_generation(left: Manifest, right: Manifest) -> bool:
+    return (left.generation, left.run) == (right.generation, right.run)
+
+
+def _told(file: PublicFile, etags: Mapping[str, str]) -> PublicFile:
+    return replace(file, etag=etags[file.name], replaces=None) if file.name in etags else file
+
+
+def _with_etags(section: SectionManifest, etags: Mapping[str, str]) -> SectionManifest:
+    shards = tuple(
+        replace(shard, file=_told(shard.file, etags)) if shard.file is not None and shard.file.name in etags else shard
+        for shard in section.shards
+    )
+    return replace(section, shards=shards)

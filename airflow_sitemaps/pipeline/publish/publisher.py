@@ -1,0 +1,340 @@
+"""Publish a plan: commit its manifest, promote it and sweep. Every step is safe to repeat."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Final
+
+from airflow_sitemaps.errors import ConflictError, GuardError, IncompleteError
+from airflow_sitemaps.pipeline.concurrency import mapped
+from airflow_sitemaps.pipeline.publish import extra_files
+from airflow_sitemaps.pipeline.publish.content_guard import content_warnings, guard
+from airflow_sitemaps.pipeline.publish.index_settings import index_settings, settings_of_commit
+from airflow_sitemaps.pipeline.publish.promotion import SupersededError, promote
+from airflow_sitemaps.pipeline.publish.recovery import roll_forward
+from airflow_sitemaps.pipeline.publish.sweep import Swept, lifetime, sweep
+from airflow_sitemaps.pipeline.state.conditional_put import RefusedPutError
+from airflow_sitemaps.pipeline.state.fingerprint import check_unchanged
+from airflow_sitemaps.pipeline.state.ownership import check_owner, check_stamp
+from airflow_sitemaps.pipeline.state.repository import ManifestVersion, StateRepository
+from airflow_sitemaps.shards.commit import CommitFacts, SectionFacts, complete, next_manifest
+from airflow_sitemaps.shards.plan import SectionFailure, failures_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from airflow_sitemaps.ports import Clock, ObjectInfo, Progress, Store
+    from airflow_sitemaps.shards.guards import Refusal
+    from airflow_sitemaps.shards.index_layout import IndexSettings
+    from airflow_sitemaps.shards.manifest import Manifest
+    from airflow_sitemaps.shards.plan import Plan
+    from airflow_sitemaps.shards.receipt import Receipt
+    from airflow_sitemaps.sitemap import Sitemap
+
+log = logging.getLogger(__name__)
+
+RACES: Final = 8
+"""Number of times that a publisher rebases on other commits before it gives up."""
+
+FEW: Final = 8
+"""Maximum number of bodies that are checked one by one; for more, the folder is listed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Committed:
+    """Result of a commit.
+
+    Attributes:
+        old: The manifest before the commit, or None.
+        root: The manifest after the commit.
+        repeated: Whether an earlier try of this run had already committed. Default: False.
+        unchanged: Whether all rows read gave the published content, so that nothing was put. Default: False.
+        failures: Sections that a guard refused at the commit. Default: none.
+        warnings: Other warnings about the new content. Default: none.
+        bodies: Info of the new bodies by key, read just before the commit. Default: none.
+    """
+
+    old: Manifest | None
+    root: ManifestVersion
+    repeated: bool = False
+    unchanged: bool = False
+    failures: tuple[SectionFailure, ...] = ()
+    warnings: tuple[str, ...] = ()
+    bodies: Mapping[str, ObjectInfo] = field(default_factory=dict)
+
+
+def commit_facts(
+    sitemap: Sitemap, store: Store, old: Manifest | None, plan_adopted: Sequence[str], clock: Clock
+) -> CommitFacts:
+    """Collect the input of the reducer from the code and from the public area.
+
+    Args:
+        sitemap: The sitemap.
+        store: The opened store.
+        old: The last manifest, or None before the first commit.
+        plan_adopted: Public names of another program's sitemap that the run takes over.
+        clock: Source of time and of tokens.
+
+    Raises:
+        OwnershipError: Another pipeline put an object under one of the names.
+        StoreError: The store failed.
+    """
+    settings = index_settings(sitemap)
+    return CommitFacts(
+        owner=sitemap.owner,
+        sections={
+            s.name: SectionFacts(path=s.path, base_url=sitemap.base_url_of(s), format=s.format)
+            for s in sitemap.sections
+        },
+        index=settings,
+        history=sitemap.history,
+        now=clock.now(),
+        write_id=clock.token(),
+        index_etags=_index_etags(store, old, settings, plan_adopted),
+        extras=tuple(sorted(sitemap.extra_names)),
+        adopted=tuple(plan_adopted),
+        state_id=(old.state_id if old is not None else None) or clock.token(),
+    )
+
+
+def commit(
+    sitemap: Sitemap, store: Store, plan: Plan, receipts: Sequence[Receipt], *, clock: Clock, progress: Progress
+) -> Committed:
+    """Replace the current manifest by the next one.
+
+    Args:
+        sitemap: The sitemap.
+        store: The opened store.
+        plan: The plan to publish.
+        receipts: One receipt per batch of the plan.
+        clock: Source of time and of tokens.
+        progress: Receiver of the progress.
+
+    Returns:
+        The manifests before and after, and what the guards refused.
+
+    Raises:
+        ConflictError: Another run changed the same sections first.
+        ConfigurationError: The code changed after the plan was made, or the sitemap belongs to another pipeline.
+        GuardError: A guard refused the rendered entries.
+        IncompleteError: A receipt or a body is missing.
+        StoreError: The store's answers stayed unclear; try again.
+    """
+    state = StateRepository(store.state)
+    for _ in range(RACES):
+        root = state.root()
+        if root is not None:
+            check_owner(sitemap, root.manifest)
+        if root is not None and root.manifest.run == plan.run:
+            return Committed(old=None, root=root, repeated=True, failures=_failed_before(plan, root.manifest))
+        _refuse_old(sitemap, plan, clock)
+        check_unchanged(sitemap, plan, plan.sections)
+        if root is not None and not root.manifest.promoted:
+            root = roll_forward(sitemap, store, root, clock=clock, progress=progress)
+        old = root.manifest if root is not None else None
+        _refuse_repeated(old, plan)
+        draft = _draft(sitemap, store, old, plan, receipts, clock)
+        manifest = draft.manifest
+        if root is not None and says_the_same(root.manifest, manifest):
+            if draft.refusals:
+                raise GuardError(refusal_text(draft.refusals), draft.refusals)
+            return Committed(old=old, root=root, unchanged=True)
+        bodies = check_bodies(store, old, manifest)
+        if root is not None:
+            state.keep_generation(root)
+        try:
+            version = state.replace_root(manifest, root)
+        except RefusedPutError as refused:
+            log.info("another run committed first (%s); rebasing", refused)
+            continue
+        return Committed(
+            old=old, root=version, bodies=bodies, failures=failures_of(draft.refusals), warnings=draft.warnings
+        )
+    raise ConflictError(f"{RACES} other commits came between; run again when fewer runs publish at once")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Draft:
+    """A manifest to commit, and the verdicts of the guards.
+
+    Attributes:
+        manifest: The next manifest, without the sections that guards refuse.
+        refusals: What the guards refuse.
+        warnings: Warnings about the other sections.
+    """
+
+    manifest: Manifest
+    refusals: tuple[Refusal, ...]
+    warnings: tuple[str, ...]
+
+
+def _draft(
+    sitemap: Sitemap, store: Store, old: Manifest | None, plan: Plan, receipts: Sequence[Receipt], clock: Clock
+) -> _Draft:
+    """Compute the next manifest and apply the guards.
+
+    Raises:
+        GuardError: The guards leave nothing to publish.
+    """
+    facts = commit_facts(sitemap, store, old, plan.adopted, clock)
+    manifest = next_manifest(old, plan, receipts, facts)
+    refusals = guard(sitemap, plan, old, manifest)
+    if refusals:
+        names = {refusal.section for refusal in refusals}
+        plan = plan.without(names)
+        if sitemap.on_section_failure == "fail_all" or not plan.changes:
+            raise GuardError(refusal_text(refusals), refusals)
+        receipts = [receipt for receipt in receipts if receipt.section not in names]
+        manifest = next_manifest(old, plan, receipts, facts)
+    state = StateRepository(store.state)
+    manifest = extra_files.attach(
+        sitemap, state, old, manifest, drifted=facts.index_etags, clock=clock, receipts=receipts
+    )
+    failed = [failure.section for failure in (*plan.failures, *failures_of(refusals))]
+    return _Draft(
+        manifest=complete(old, manifest, facts, action="build", failed=failed),
+        refusals=refusals,
+        warnings=content_warnings(sitemap, plan, old, manifest),
+    )
+
+
+def _failed_before(plan: Plan, manifest: Manifest) -> tuple[SectionFailure, ...]:
+    """Return the sections that an earlier try of this commit omitted in addition to those of the plan."""
+    planned = {failure.section for failure in plan.failures}
+    names = manifest.history[-1].failed if manifest.history else ()
+    message = "a guard refused what was rendered; the log of the first try says why"
+    return tuple(
+        SectionFailure(section=name, error=GuardError.__name__, message=message)
+        for name in names
+        if name not in planned
+    )
+
+
+def says_the_same(old: Manifest, new: Manifest) -> bool:
+    """Return whether a new generation differs from the last one only in its number and in samples of faulty rows.
+
+    A run that reads some shards again sees only the faulty rows of these, so that its samples differ.
+    """
+    sections = {
+        name: replace(section, samples=old.sections[name].samples, changed_in=old.sections[name].changed_in)
+        if name in old.sections
+        else section
+        for name, section in new.sections.items()
+    }
+    return (dict(old.sections), old.indexes, old.extras) == (sections, new.indexes, new.extras)
+
+
+def refusal_text(refusals: Sequence[Refusal]) -> str:
+    """Write one message, for an operator, about all refusals."""
+    lines = "\n".join(f"  - {refusal}" for refusal in refusals)
+    return (
+        f"This run was refused by {len(refusals)} guard(s); nothing was published, the sitemap published before stays "
+        f"up, and trying again will not help until the data or the guard changes:\n{lines}"
+    )
+
+
+def check_bodies(store: Store, old: Manifest | None, new: Manifest) -> Mapping[str, ObjectInfo]:
+    """Check that every body that a generation newly needs exists and is complete.
+
+    Args:
+        store: The opened store.
+        old: The last manifest, whose bodies are not checked again, or None.
+        new: The manifest to commit.
+
+    Returns:
+        The info of each checked body by key. It may hold more bodies of the same folders.
+
+    Raises:
+        IncompleteError: A body is missing or has another size.
+    """
+    kept = old.bodies() if old is not None else set()
+    files = [file for file in new.files() if file.body not in kept]
+    present = _bodies(store, [file.body for file in files])
+    for file in files:
+        info = present.get(file.body)
+        if info is None or info.byte_size != file.byte_size:
+            what = "is not there" if info is None else f"has {info.byte_size:,} bytes, not {file.byte_size:,}"
+            raise IncompleteError(
+                f"{store.state.url(file.body)}, the body of {file.name}, {what}. Nothing was published; "
+                "run again, it will plan anew."
+            )
+    return present
+
+
+def _bodies(store: Store, keys: Sequence[str]) -> dict[str, ObjectInfo]:
+    """Return the info of the bodies that exist: a few are checked one by one, many by listing their folders."""
+    if len(keys) <= FEW:
+        infos = mapped(lambda key: (key, store.state.head(key)), keys, "sitemap-check")
+        return {key: info for key, info in infos if info is not None}
+    folders = {key.rpartition("/")[0] + "/" for key in keys}
+    return {info.key: info for folder in sorted(folders) for info in store.state.list(folder)}
+
+
+def _refuse_old(sitemap: Sitemap, plan: Plan, clock: Clock) -> None:
+    """Refuse a plan that is so old that a sweep may be about to remove its bodies."""
+    age, most = clock.now() - plan.created_at, lifetime(sitemap.grace)
+    if age >= most:
+        raise IncompleteError(
+            f"run {plan.run} was planned {age} ago, and after {most} what it wrote may be swept. Nothing of it was "
+            "published; run the DAG again. If runs take as long, set a longer grace: Sitemap(grace=…)."
+        )
+
+
+def _refuse_repeated(old: Manifest | None, plan: Plan) -> None:
+    if old is not None and any(note.run == plan.run for note in old.history):
+        raise ConflictError(
+            f"run {plan.run} was published before, and generation {old.generation} of run {old.run} has replaced it: "
+            "nothing is left to do for this task. To publish the source's state of now, run the DAG again.",
+            winner=old.run,
+        )
+
+
+def _index_etags(
+    store: Store, old: Manifest | None, settings: IndexSettings, adopted: Sequence[str]
+) -> dict[str, str | None]:
+    """Find the indexes and extra files whose object changed since the last generation, and return their etags.
+
+    Raises:
+        OwnershipError: Another pipeline put an object, and the run does not adopt it.
+    """
+    names: dict[str, str | None] = {}
+    if old is not None:
+        names = {index.name: index.etag for index in old.indexes}
+        names.update({file.name: file.etag for file in old.extras})
+    drifted: dict[str, str | None] = {}
+    for name in dict.fromkeys((settings.name, *names)):
+        info = store.public.head(name)
+        etag = None if info is None else info.etag
+        if (name in names and etag != names[name]) or (name not in names and etag is not None):
+            drifted[name] = etag
+            if info is not None and name not in adopted:
+                check_stamp(store.public.url(name), info, old)
+    return drifted
+
+
+def finish(
+    sitemap: Sitemap, store: Store, committed: Committed, clock: Clock, progress: Progress
+) -> tuple[ManifestVersion, Swept]:
+    """Promote a commit, then sweep.
+
+    Args:
+        sitemap: The sitemap.
+        store: The opened store.
+        committed: Result of the commit.
+        clock: Source of time and of tokens.
+        progress: Receiver of the progress of the promotion.
+
+    Returns:
+        The manifest after the sweep, and the numbers of removed files.
+    """
+    try:
+        settings = settings_of_commit(sitemap, committed.root.manifest)
+        fresh = not committed.repeated
+        root = promote(
+            store, committed.root, settings, clock=clock, progress=progress, fresh=fresh, bodies=committed.bodies
+        )
+    except SupersededError:
+        log.info("a later run has finished this generation's promotion and committed its own")
+        return committed.root, Swept()
+    return sweep(sitemap, store, root, clock=clock)

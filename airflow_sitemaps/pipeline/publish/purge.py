@@ -1,0 +1,79 @@
+"""Call a store's purge hook with the changed addresses."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from airflow_sitemaps.errors import StoreError
+from airflow_sitemaps.shards.index_layout import address
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Sequence
+
+    from airflow_sitemaps.ports import Store
+    from airflow_sitemaps.shards.manifest import Manifest
+
+log = logging.getLogger(__name__)
+
+
+def purge_shards(store: Store, manifest: Manifest, names: Collection[str]) -> None:
+    """Remove changed shards from caches before the new index is put.
+
+    A failure stops the promotion only if caches may answer with an old shard. The index then stays as it was, and the
+    next attempt or run continues. If caches revalidate shards, crawlers read the right shard despite the failure.
+
+    Args:
+        store: The opened store.
+        manifest: The manifest that is being promoted.
+        names: Public names of the files that were put.
+
+    Raises:
+        StoreError: The hook failed, and caches may answer with an old shard.
+    """
+    addresses = sorted(_addresses(manifest, frozenset(names)))
+    if store.purge is None or not addresses:
+        return
+    problem = _purge(store, addresses)
+    if problem is None:
+        log.info("purged %d addresses from caches", len(addresses))
+        return
+    text = f"the purge of {len(addresses)} addresses failed ({type(problem).__name__}: {problem})"
+    if store.needs_purge:
+        raise StoreError(
+            f"{text}. Shards may be cached (shard_cache_control={store.shard_cache_control!r}), so the index was not "
+            "replaced: it still lists the earlier generation, whole. Check the purge hook, then run again"
+        ) from problem
+    log.warning("%s; shards are revalidated by caches, so crawlers read the new ones all the same", text)
+
+
+def purge_indexes(store: Store, names: Sequence[str]) -> None:
+    """Remove changed indexes from caches, so that crawlers see them at once.
+
+    A failure is only logged, because caches expire.
+
+    Args:
+        store: The opened store.
+        names: Public names of the changed indexes.
+    """
+    if store.purge is None or not names:
+        return
+    problem = _purge(store, [store.base_url + name for name in names])
+    if problem is not None:
+        log.warning("the purge of %d indexes failed (%s); caches keep them until they expire", len(names), problem)
+
+
+def _purge(store: Store, addresses: Sequence[str]) -> Exception | None:
+    """Call the hook and return the error with which it failed; a user's function may raise any exception."""
+    assert store.purge is not None
+    try:
+        store.purge(addresses)
+    except Exception as e:
+        return e
+    return None
+
+
+def _addresses(manifest: Manifest, names: frozenset[str]) -> Iterator[str]:
+    for section in manifest.sections.values():
+        yield from (address(section, file.name) for file in section.files() if file.name in names)
+    yield from (manifest.base_url + file.name for file in manifest.extras if file.name in names)

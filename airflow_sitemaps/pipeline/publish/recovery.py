@@ -1,0 +1,52 @@
+"""Recover: finish a generation that an earlier run committed but did not promote completely."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from airflow_sitemaps.errors import ConflictError, OwnershipError, StoreContentError
+from airflow_sitemaps.pipeline.publish.index_settings import settings_of_commit
+from airflow_sitemaps.pipeline.publish.promotion import SupersededError, promote
+from airflow_sitemaps.pipeline.state.repository import ManifestVersion, StateRepository
+
+if TYPE_CHECKING:
+    from airflow_sitemaps.ports import Clock, Progress, Store
+    from airflow_sitemaps.sitemap import Sitemap
+
+log = logging.getLogger(__name__)
+
+
+def roll_forward(
+    sitemap: Sitemap, store: Store, root: ManifestVersion, *, clock: Clock, progress: Progress
+) -> ManifestVersion:
+    """Finish the promotion of a committed generation that another run left unfinished.
+
+    Args:
+        sitemap: The sitemap.
+        store: The opened store.
+        root: The manifest to promote.
+        clock: Source of time and of tokens.
+        progress: Receiver of the progress of the promotion.
+
+    Returns:
+        The manifest after the promotion; it stays unpromoted if the promotion cannot be finished.
+    """
+    manifest = root.manifest
+    log.warning(
+        "generation %d (run %s) was committed but not wholly promoted; finishing that first",
+        manifest.generation,
+        manifest.run,
+    )
+    try:
+        return promote(store, root, settings_of_commit(sitemap, manifest), clock=clock, progress=progress)
+    except (StoreContentError, OwnershipError) as error:
+        # Do not raise, or every later run would fail here: the next commit reads the rows of lost bodies again,
+        # and the next plan refuses objects of another pipeline.
+        log.warning("generation %d cannot be finished; the next one goes over it: %s", manifest.generation, error)
+        return root
+    except SupersededError:
+        now = StateRepository(store.state).root()
+        if now is None:
+            raise ConflictError("the manifest disappeared while an unfinished promotion was finished") from None
+        return now

@@ -1,0 +1,177 @@
+"""Roll back: publish an earlier generation again, as a new one."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from airflow_sitemaps.errors import ConfigurationError, ConflictError
+from airflow_sitemaps.pipeline.clock import QUIET, SYSTEM_CLOCK
+from airflow_sitemaps.pipeline.publish import extra_files
+from airflow_sitemaps.pipeline.publish.publisher import Committed, check_bodies, commit_facts, finish
+from airflow_sitemaps.pipeline.publish.recovery import roll_forward
+from airflow_sitemaps.pipeline.report import Outcome, make_report
+from airflow_sitemaps.pipeline.state.capability_probe import ensure_conditions
+from airflow_sitemaps.pipeline.state.conditional_put import RefusedPutError
+from airflow_sitemaps.pipeline.state.ownership import check_owner
+from airflow_sitemaps.pipeline.state.repository import StateRepository, new_run
+from airflow_sitemaps.shards.commit import complete, first_serial, succeed
+from airflow_sitemaps.shards.manifest import Manifest, PublicFile, SectionManifest, Shard
+from airflow_sitemaps.shards.shard_names import shard_name
+
+if TYPE_CHECKING:
+    from airflow_sitemaps.pipeline.report import Report
+    from airflow_sitemaps.pipeline.state.repository import ManifestVersion
+    from airflow_sitemaps.ports import Clock, Progress
+    from airflow_sitemaps.shards.commit import CommitFacts
+    from airflow_sitemaps.shards.shard_names import Format
+    from airflow_sitemaps.sitemap import Sitemap
+
+
+def rollback(sitemap: Sitemap, generation: int, *, clock: Clock = SYSTEM_CLOCK, progress: Progress = QUIET) -> Report:
+    """Publish an earlier generation again, as a new one.
+
+    The next run surveys the source as usual and publishes the source's state at that time. Pause the DAG, or correct
+    the source first.
+
+    Args:
+        sitemap: The sitemap.
+        generation: Number of the generation to publish again.
+        clock: Source of time and of tokens.
+        progress: Receiver of the progress of the promotion.
+
+    Returns:
+        The report.
+
+    Raises:
+        ConfigurationError: The generation is not kept.
+        ConflictError: Another run committed meanwhile.
+    """
+    started = clock.now()
+    store = sitemap.store.open()
+    ensure_conditions(store, sitemap.store.single_writer)
+    state = StateRepository(store.state)
+    root = state.root()
+    if root is None:
+        raise ConfigurationError(
+            f"nothing was ever published at {sitemap.store.describe()}: there is no generation yet"
+        )
+    check_owner(sitemap, root.manifest)
+    if not root.manifest.promoted:
+        root = roll_forward(sitemap, store, root, clock=clock, progress=progress)
+    earlier = _earlier(state, root, generation)
+    run = new_run(clock)
+    facts = commit_facts(sitemap, store, root.manifest, (), clock)
+    manifest = rolled_back(root.manifest, earlier, facts, run)
+    manifest = extra_files.attach(sitemap, state, root.manifest, manifest, drifted=facts.index_etags, clock=clock)
+    manifest = complete(root.manifest, manifest, facts, action=f"rollback to {generation}")
+    bodies = check_bodies(store, None, manifest)
+    state.keep_generation(root)
+    try:
+        version = state.replace_root(manifest, root)
+    except RefusedPutError as refused:
+        raise ConflictError(
+            f"another run committed meanwhile ({refused}); nothing was rolled back. Look at the status, then try again."
+        ) from refused
+    done, swept = finish(sitemap, store, Committed(old=root.manifest, root=version, bodies=bodies), clock, progress)
+    now = clock.now()
+    outcome = Outcome(
+        run=run,
+        result="published",
+        started=started,
+        finished=now,
+        seconds={"publish": (now - started).total_seconds()},
+        swept=swept.public + swept.private,
+        action=f"rollback to {generation}",
+    )
+    report = make_report(outcome, old=root.manifest, new=done.manifest)
+    state.write_report(report)
+    return report
+
+
+def _earlier(state: StateRepository, root: ManifestVersion, generation: int) -> Manifest:
+    # A sweep may have removed bodies of a generation that left the history, even if its manifest is still stored.
+    is_kept = any(note.generation == generation for note in root.manifest.history[:-1])
+    earlier = state.generation(generation) if is_kept else None
+    if earlier is None:
+        kept = ", ".join(str(note.generation) for note in root.manifest.history[:-1]) or "none"
+        raise ConfigurationError(
+            f"generation {generation} cannot be rolled back to: the current one is {root.manifest.generation}, and the "
+            f"earlier ones kept are: {kept}"
+        )
+    return earlier
+
+
+def rolled_back(current: Manifest, earlier: Manifest, facts: CommitFacts, run: str) -> Manifest:
+    """Compute the manifest that publishes an earlier generation's content as the next generation. Pure.
+
+    A file keeps its name if its key range is still the same. If ranges have moved since, entries would move between
+    files, so those files get new names.
+
+    Args:
+        current: The current manifest.
+        earlier: The manifest to publish again.
+        facts: Configuration, time and identifiers of the commit.
+        run: Identifier of the run.
+    """
+    generation = current.generation + 1
+    sections = {
+        name: _section(current.sections.get(name), state, facts, generation, first_serial(current, name))
+        for name, state in earlier.sections.items()
+    }
+    return Manifest(
+        generation=generation,
+        write_id=facts.write_id,
+        run=run,
+        owner=current.owner,
+        base_url=current.base_url,
+        committed_at=facts.now,
+        sections=sections,
+        indexes=(),
+        state_id=facts.state_id,
+    )
+
+
+def _section(
+    now: SectionManifest | None, then: SectionManifest, facts: CommitFacts, generation: int, serial: int
+) -> SectionManifest:
+    same_place = now is not None and (now.path, now.base_url) == (then.path, then.base_url)
+    public = {shard.file.name: shard for shard in now.shards if shard.file is not None} if now and same_place else {}
+    serial = max(then.next_serial, serial)
+    shards = []
+    for shard in then.shards:
+        if shard.file is None:
+            shards.append(shard)
+            continue
+        there = public.get(shard.file.name)
+        if there is not None and there.file is not None and there.range == shard.range:
+            file = _again(there.file, shard.file, facts)
+        else:
+            form: Format = "text" if shard.file.name.endswith(".txt.gz") else "xml"
+            file = replace(
+                shard.file,
+                name=shard_name(then.path, then.name, serial, form),
+                etag=None,
+                replaces=None,
+                modified_at=facts.now,
+                past=(),
+                variant=0,
+            )
+            serial += 1
+        shards.append(_restored(shard, file, there, generation))
+    # A rollback to fewer URLs is intended: keeping the greatest number of the week would refuse every later run.
+    peaks = {facts.now.date().isoformat(): then.urls}
+    return replace(then, shards=tuple(shards), changed_in=generation, next_serial=serial, peaks=peaks)
+
+
+def _again(now: PublicFile, then: PublicFile, facts: CommitFacts) -> PublicFile:
+    """Return an earlier content under the name that it still has."""
+    if now.xml_sha256 == then.xml_sha256:
+        return now
+    fresh = replace(then, etag=None, replaces=now.etag, modified_at=facts.now)
+    return succeed(now, fresh)
+
+
+def _restored(shard: Shard, file: PublicFile, there: Shard | None, generation: int) -> Shard:
+    written_in = there.written_in if there is not None and there.file == file else generation
+    return replace(shard, file=file, written_in=written_in)

@@ -1,0 +1,308 @@
+"""Sweep: remove, after the grace, the files that nothing refers to.
+
+A sweep removes public files that this pipeline's manifests named, and orphans that bear its stamp. The state area
+belongs to the pipeline, with all objects in its runs' folders. Plans name most of these folders. Once per grace, a
+sweep searches all of them for objects that stopped runs stored late.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta, timezone
+from typing import TYPE_CHECKING, Final
+
+from airflow_sitemaps.pipeline.concurrency import mapped
+from airflow_sitemaps.pipeline.publish.index_settings import settings_of_commit
+from airflow_sitemaps.pipeline.publish.orphans import orphans
+from airflow_sitemaps.pipeline.publish.promotion import SupersededError, put_back
+from airflow_sitemaps.pipeline.state.conditional_put import RefusedPutError, put_verified
+from airflow_sitemaps.pipeline.state.repository import (
+    RUNS,
+    WATERMARKS,
+    ManifestVersion,
+    StateRepository,
+    plan_key,
+    run_directory,
+    watermark_key,
+)
+from airflow_sitemaps.ports import Overwrite
+from airflow_sitemaps.shards.manifest import Departed
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
+    from airflow_sitemaps.ports import Clock, ObjectInfo, Store
+    from airflow_sitemaps.shards.manifest import Manifest
+    from airflow_sitemaps.sitemap import Sitemap
+
+log = logging.getLogger(__name__)
+
+REPORTS: Final = 500
+"""Number of reports kept, of changed and unchanged runs alike."""
+
+SLACK: Final = 1 / 8
+"""Fraction of a run's lifetime that a sweep waits in addition, because the clocks of two machines differ."""
+
+SHORTEST_LIFE: Final = timedelta(hours=6)
+"""Minimum lifetime of a run, however short the grace."""
+
+ATTEMPTS: Final = 4
+
+CLOCK_TOLERANCE: Final = timedelta(minutes=5)
+"""Difference between clocks that a sweep accepts; far less than any grace."""
+
+TIME_MARK: Final = "sweep-time.json"
+"""Key of the private object that a sweep puts to read the store's time."""
+
+JSON: Final = "application/json"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Swept:
+    """Number of removed objects.
+
+    Attributes:
+        public: Removed public files. Default: 0.
+        private: Removed private objects. Default: 0.
+    """
+
+    public: int = 0
+    private: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Leftovers:
+    """Objects in the state area that are no longer needed.
+
+    Attributes:
+        bodies: Keys of objects in the folders of runs that are over. Default: none.
+        plans: Keys of their plans. Default: none.
+        watermarks: Keys of watermarks of sections that no longer exist. Default: none.
+        deep: Whether the folder of every run was searched. Default: False.
+    """
+
+    bodies: tuple[str, ...] = ()
+    plans: tuple[str, ...] = ()
+    watermarks: tuple[str, ...] = ()
+    deep: bool = False
+
+
+@dataclass(slots=True)
+class _Ages:
+    """Test of which runs are over: they can no longer commit, and the history does not hold them.
+
+    Attributes:
+        manifest: The current manifest.
+        now: The current time.
+        grace: Grace of the sitemap.
+    """
+
+    manifest: Manifest
+    now: datetime
+    grace: timedelta
+    _kept: frozenset[str] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._kept = frozenset(note.run for note in self.manifest.history)
+
+    def is_over(self, run: str) -> bool:
+        """Return whether a run is over."""
+        begun = _time_of(run)
+        return begun is not None and begun + lifetime(self.grace) * (1 + SLACK) <= self.now and run not in self._kept
+
+
+def sweep(sitemap: Sitemap, store: Store, root: ManifestVersion, *, clock: Clock) -> tuple[ManifestVersion, Swept]:
+    """Remove the files that are due, and their names from the manifest.
+
+    A departed public file stays for the grace, because a slow crawl still requests it. A body stays as long as a kept
+    generation needs it. Plans and bodies of runs that never committed stay for slightly longer than the grace.
+
+    Args:
+        sitemap: The sitemap.
+        store: The opened store.
+        root: The current manifest, which must be promoted.
+        clock: Source of time and of tokens.
+
+    Returns:
+        The manifest after the sweep, and the numbers of removed objects.
+
+    Raises:
+        StoreError: The store failed.
+    """
+    state = StateRepository(store.state)
+    now = clock.now()
+    left, due = _removable(state, root.manifest, now, sitemap.grace)
+    if left != Leftovers() or due:
+        store_time = _store_time(state, now, clock)
+        if store_time < now - CLOCK_TOLERANCE:
+            log.warning("this worker's clock is %s ahead of the store's; the store's decides", now - store_time)
+            now = store_time
+            left, due = _removable(state, root.manifest, now, sitemap.grace)
+    if left.bodies or left.deep:
+        fenced = _fence(state, root, left, clock)
+        if fenced is None:
+            return root, Swept()
+        root = fenced
+    strays = orphans(store, root.manifest, now, lifetime(sitemap.grace)) if left.deep else ()
+    _delete(store, (*due, *(_departed(info, root.manifest) for info in strays)))
+    for keys in (left.bodies, left.plans, left.watermarks):
+        _delete_private(state, keys)
+    private = len(left.bodies) + len(left.plans) + len(left.watermarks) + sum(item.area == "state" for item in due)
+    private += _sweep_generations(state, root.manifest) + _sweep_reports(state)
+    if due:
+        root = _forget(sitemap, store, root, frozenset(due), clock)
+    elif strays and not state.still(root):
+        _put_back(sitemap, store, {info.key for info in strays})
+    return root, Swept(public=sum(item.area == "public" for item in due) + len(strays), private=private)
+
+
+def _removable(
+    state: StateRepository, manifest: Manifest, now: datetime, grace: timedelta
+) -> tuple[Leftovers, list[Departed]]:
+    """Return the leftovers of runs, and the departed files that are due at a given time."""
+    due = [item for item in manifest.departed if _is_due(item, manifest, now, grace)]
+    return leftovers(state, manifest, now, grace), due
+
+
+def _store_time(state: StateRepository, now: datetime, clock: Clock) -> datetime:
+    """Return the earlier of the worker's and the store's time, because a worker's clock may be days fast."""
+    put_verified(state.objects, TIME_MARK, b"{}", mode=Overwrite(), write_id=clock.token(), content_type=JSON)
+    mark = state.objects.head(TIME_MARK)
+    return now if mark is None or mark.modified_at is None else min(now, mark.modified_at)
+
+
+def lifetime(grace: timedelta) -> timedelta:
+    """Return the maximum age of a run that may still publish; after it, a sweep may remove the run's files."""
+    return max(grace, SHORTEST_LIFE)
+
+
+def leftovers(state: StateRepository, manifest: Manifest, now: datetime, grace: timedelta) -> Leftovers:
+    """Find plans, receipts and unneeded bodies of runs that are over, and watermarks that no run will read.
+
+    Args:
+        state: The state area.
+        manifest: The current manifest.
+        now: The current time.
+        grace: Grace of the sitemap.
+    """
+    ages = _Ages(manifest, now, grace)
+    needed = manifest.bodies() | {item.key for item in manifest.departed}
+    plans = (info.key for info in state.objects.list("plans/"))
+    over = [run for run in (key.removeprefix("plans/").removesuffix(".json.gz") for key in plans) if ages.is_over(run)]
+    deep = _is_deep(manifest, now, grace)
+    found = [
+        info.key
+        for folder in ([RUNS] if deep else [run_directory(run) for run in over])
+        for info in state.objects.list(folder)
+    ]
+    bodies = [key for key in found if key not in needed and ages.is_over(key.removeprefix(RUNS).partition("/")[0])]
+    marks = (info.key for info in state.objects.list(WATERMARKS)) if deep else ()
+    return Leftovers(
+        bodies=tuple(bodies),
+        plans=tuple(plan_key(run) for run in over),
+        watermarks=tuple(key for key in marks if key not in {watermark_key(name) for name in manifest.sections}),
+        deep=deep,
+    )
+
+
+def _is_deep(manifest: Manifest, now: datetime, grace: timedelta) -> bool:
+    """Return whether to search all folders of runs, and the public area for orphans."""
+    return manifest.swept_at is None or not manifest.swept_at <= now < manifest.swept_at + lifetime(grace)
+
+
+def _departed(info: ObjectInfo, manifest: Manifest) -> Departed:
+    """Return an orphan as an item to delete; its etag protects it if it changes meanwhile."""
+    return Departed(
+        area="public", key=info.key, generation=manifest.generation, at=manifest.committed_at, etag=info.etag
+    )
+
+
+def _fence(state: StateRepository, root: ManifestVersion, left: Leftovers, clock: Clock) -> ManifestVersion | None:
+    """Replace the manifest, so that no run that read it before can commit a file that is about to be removed.
+
+    Returns:
+        The new manifest, or None if another run committed meanwhile and may need other files.
+    """
+    swept_at = clock.now() if left.deep else root.manifest.swept_at
+    try:
+        return state.replace_root(replace(root.manifest, write_id=clock.token(), swept_at=swept_at), root)
+    except RefusedPutError:
+        log.info("another run committed meanwhile; the next one sweeps")
+        return None
+
+
+def _is_due(item: Departed, manifest: Manifest, now: datetime, grace: timedelta) -> bool:
+    if item.at + grace > now:
+        return False
+    oldest = manifest.history[0].generation if manifest.history else manifest.generation
+    return item.area == "public" or item.generation <= oldest
+
+
+def _delete(store: Store, due: Sequence[Departed]) -> None:
+    def delete(item: Departed) -> None:
+        objects = store.public if item.area == "public" else store.state
+        objects.delete(item.key, etag=item.etag)
+        log.info("swept %s", objects.url(item.key))
+
+    for _ in mapped(delete, due, "sitemap-sweep"):
+        pass
+
+
+def _delete_private(state: StateRepository, keys: Sequence[str]) -> None:
+    for _ in mapped(state.objects.delete, keys, "sitemap-sweep"):
+        pass
+
+
+def _forget(
+    sitemap: Sitemap, store: Store, root: ManifestVersion, gone: Collection[Departed], clock: Clock
+) -> ManifestVersion:
+    """Put the manifest without the removed files. A run that committed meanwhile may use a removed name again."""
+    state = StateRepository(store.state)
+    left = tuple(item for item in root.manifest.departed if item not in gone)
+    try:
+        return state.replace_root(replace(root.manifest, departed=left, write_id=clock.token()), root)
+    except RefusedPutError:
+        log.info("another run committed meanwhile; it will find these files swept")
+    _put_back(sitemap, store, {item.key for item in gone if item.area == "public"})
+    return root
+
+
+def _put_back(sitemap: Sitemap, store: Store, names: Collection[str]) -> None:
+    """Restore deleted files whose names a manifest committed meanwhile uses again."""
+    state = StateRepository(store.state)
+    for _ in range(ATTEMPTS):
+        now = state.root()
+        if now is None:
+            break
+        try:
+            put_back(store, now, settings_of_commit(sitemap, now.manifest), names)
+            break
+        except SupersededError:
+            continue
+
+
+def _sweep_generations(state: StateRepository, manifest: Manifest) -> int:
+    oldest = manifest.history[0].generation if manifest.history else manifest.generation
+    removed = 0
+    for info in list(state.objects.list("generations/")):
+        number = info.key.removeprefix("generations/").removesuffix(".json.gz")
+        if number.isdecimal() and int(number) < oldest:
+            state.objects.delete(info.key)
+            removed += 1
+    return removed
+
+
+def _sweep_reports(state: StateRepository) -> int:
+    reports = list(state.objects.list("reports/"))
+    for info in reports[:-REPORTS]:
+        state.objects.delete(info.key)
+    return max(0, len(reports) - REPORTS)
+
+
+def _time_of(run: str) -> datetime | None:
+    """Return the time in a run's name, or None if the name is not of this package's form."""
+    try:
+        return datetime.strptime(run[:16], "%Y%m%dT%H%M%SZ").replace(tzinfo=timezone.utc)
+    except ValueError:
+        return None

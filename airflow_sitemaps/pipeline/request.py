@@ -1,0 +1,47 @@
+"""Request for one run: its sections, how much it reads, and its permits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from airflow_sitemaps.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from airflow_sitemaps.sitemap import Section, Sitemap
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunRequest:
+    """Options of one run.
+
+    Attributes:
+        sections: Names of the sections to build. Default: all.
+        full: Whether to read and render every row. Default: False.
+        rebuild: Names of shards to write again, with or without ``.xml.gz``. Default: none.
+        dry_run: Whether to plan and explain without writing anything. Default: False.
+        allow: Permits for guards, such as ``shrink:products``. Default: none.
+        batch_rows: Number of rows to which a batch is filled. Default: None, the default of ``shards.batches``.
+        adopt: Whether to take over an index that another program wrote. Default: False.
+    """
+
+    sections: tuple[str, ...] = ()
+    full: bool = False
+    rebuild: tuple[str, ...] = ()
+    dry_run: bool = False
+    allow: tuple[str, ...] = ()
+    batch_rows: int | None = None
+    adopt: bool = False
+
+
+def chosen(sitemap: Sitemap, request: RunRequest) -> tuple[Section, ...]:
+    """Return the sections that a run builds.
+
+    Raises:
+        ConfigurationError: The request names a section that does not exist.
+    """
+    unknown = sorted(set(request.sections) - {section.name for section in sitemap.sections})
+    if unknown:
+        known = ", ".join(section.name for section in sitemap.sections)
+        raise ConfigurationError(f"there is no section {', '.join(unknown)}; the sections are {known}")
+    return tuple(s for s in sitemap.sections if not request.sections or s.name in request.sections)

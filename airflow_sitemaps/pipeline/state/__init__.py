@@ -1,0 +1,1 @@
+"""Keep the private state: manifests, plans, receipts, reports, and who owns them."""

@@ -1,0 +1,202 @@
+"""Probe whether a store enforces conditional writes, once per endpoint and process, before the first publication.
+
+A store that ignores conditions answers 200 to every put: two runs would overwrite each other's manifest without any
+error. The probe therefore tries conditional puts on a key of its own, and deletes the key afterwards.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from contextlib import suppress
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final, Literal
+from uuid import uuid4
+
+from airflow_sitemaps.errors import ConfigurationError, StoreError
+from airflow_sitemaps.ports import Create, PutMode, PutOutcomeError, Update
+
+if TYPE_CHECKING:
+    from airflow_sitemaps.ports import ObjectInfo, ObjectStore, Store
+
+log = logging.getLogger(__name__)
+
+ATTEMPTS: Final = 3
+"""Number of tries of the probe, each on a new key, if answers are lost."""
+
+WORTH_ASKING: Final = 8
+"""Minimum number of files to copy for which the probe of copies costs less than it saves."""
+
+_known: dict[str, bool] = {}
+_lock = threading.Lock()
+
+
+def probe(store: Store) -> bool:
+    """Return whether a store enforces conditional puts in its two areas.
+
+    The probe runs only if ``store.enforces_conditions`` is None and if no result is cached in this process. Results are
+    cached by endpoint (an area's ``place``, or else its address) and set in ``store.enforces_conditions``.
+
+    Raises:
+        StoreError: The probe failed.
+        ConfigurationError: The store rejects the credentials, has no such bucket, or refuses conditions that hold.
+    """
+    if store.enforces_conditions is None:
+        store.enforces_conditions = _enforced(store.state) and _enforced(store.public)
+    return store.enforces_conditions
+
+
+def ensure_conditions(store: Store, single_writer: bool) -> None:
+    """Refuse a store that ignores conditional puts, unless only one run at a time writes to it.
+
+    Args:
+        store: The opened store.
+        single_writer: Whether the user guarantees a single writer.
+
+    Raises:
+        ConfigurationError: The store ignores conditions and ``single_writer`` is False.
+        StoreError: The probe failed.
+    """
+    place = store.state.url("")
+    if single_writer:
+        log.info("%s: single_writer=True, so conditional writes are not relied upon; nothing else may publish", place)
+        return
+    if not probe(store):
+        raise ConfigurationError(
+            f"the store at {place} ignores conditional writes (If-None-Match, If-Match): two runs at once could "
+            "publish over each other. Use a store that enforces them (AWS S3, MinIO, Ceph without versioning), or, "
+            "if no other process will ever publish here, set single_writer=True"
+        )
+
+
+def copies(store: Store, files: int) -> bool:
+    """Return whether to promote a number of files by copies within the store.
+
+    A store that may support it is probed once per process, and only if there are enough files to make it worthwhile.
+    With copies, bodies pass through this process once instead of three times. AWS enforces ``If-Match`` and
+    ``If-None-Match`` on CopyObject. If a store does not enforce them, or refuses to copy, this process puts each file.
+
+    Args:
+        store: The opened store.
+        files: Number of files to promote.
+    """
+    if store.copies is None and files >= WORTH_ASKING:
+        store.copies = _copies(store)
+    return bool(store.copies)
+
+
+def forget() -> None:
+    """Clear the cached results, so that the next probe runs again. For tests."""
+    with _lock:
+        _known.clear()
+
+
+def _enforced(area: ObjectStore) -> bool:
+    """Return the result for one area, cached by its endpoint. A lock ensures that concurrent threads probe once."""
+    place = _place(area)
+    with _lock:
+        if place not in _known:
+            _known[place] = _ask(area)
+        return _known[place]
+
+
+def _copies(store: Store) -> bool:
+    """Return the result for both areas, cached by their endpoints."""
+    place = f"{_place(store.state)} copied to {_place(store.public)}"
+    with _lock:
+        if place not in _known:
+            key = f"probe-{uuid4().hex}"
+            try:
+                _known[place] = _copies_by_condition(store, key)
+            except (StoreError, ConfigurationError, PutOutcomeError) as e:
+                log.info("%s; files are promoted by way of this process", e)
+                _known[place] = False
+            finally:
+                for area in (store.state, store.public):
+                    with suppress(StoreError, ConfigurationError):
+                        area.delete(key)
+        return _known[place]
+
+
+def _copies_by_condition(store: Store, key: str) -> bool:
+    """Return whether copies enforce the conditions on destination and source, and take the new headers."""
+    store.state.put(key, b"1", mode=Create(), metadata={"probe": "source"}, content_type="text/plain")
+    found = store.state.head(key)
+    if found is None:
+        return False
+    etag = _copy(store, found, key, Create())
+    if not etag:
+        return False
+    for source, mode in (
+        (found, Create()),
+        (found, Update("0" * 32)),
+        (replace(found, etag="0" * 32), Update(etag)),
+    ):
+        if _copy(store, source, key, mode):
+            return False
+    there = store.public.head(key) if _copy(store, found, key, Update(etag)) else None
+    return there is not None and there.byte_size == 1 and there.metadata.get("probe") == "copy"
+
+
+def _copy(store: Store, found: ObjectInfo, key: str, mode: PutMode) -> str:
+    """Copy an object; return the etag of the copy, or "" if the store refused.
+
+    Raises:
+        PutOutcomeError: The answer is unclear.
+    """
+    try:
+        return store.public.copy(
+            store.state, found, key, mode=mode, metadata={"probe": "copy"}, content_type="text/plain"
+        )
+    except PutOutcomeError as e:
+        if not e.definite:
+            raise
+        return ""
+
+
+def _place(area: ObjectStore) -> str:
+    return str(getattr(area, "place", "") or area.url(""))
+
+
+def _ask(area: ObjectStore) -> bool:
+    """Probe one area with four puts on a new key, and start again if an answer is lost."""
+    for _ in range(ATTEMPTS):
+        key = f"probe-{uuid4().hex}"
+        try:
+            verdict = _questions(area, key)
+        finally:
+            with suppress(StoreError, ConfigurationError):
+                area.delete(key)
+        if verdict is not None:
+            return verdict
+    raise StoreError(
+        f"cannot find out whether {area.url('')} enforces conditional writes: {ATTEMPTS} attempts lost their answers. "
+        "Look at the network and the store's health, then run again"
+    )
+
+
+def _questions(area: ObjectStore, key: str) -> bool | None:
+    """Return whether conditions are enforced, or None if a lost answer leaves it open."""
+    first, etag = _try(area, key, b"1", Create())
+    if first != "done":
+        return None
+    for body, mode in ((b"2", Create()), (b"3", Update("0" * 32))):
+        outcome, _ = _try(area, key, body, mode)
+        if outcome != "refused":
+            return None if outcome == "lost" else False
+    outcome, _ = _try(area, key, b"4", Update(etag))
+    if outcome == "refused" and (now := area.head(key)) is not None and now.etag == etag:
+        raise ConfigurationError(
+            f"the store at {area.url('')} refuses a conditional write (If-Match) although its condition holds: "
+            "nothing could ever be replaced there. Use a store that implements conditional writes, or, if no other "
+            "process will ever publish here, set single_writer=True"
+        )
+    return True if outcome == "done" else None
+
+
+def _try(area: ObjectStore, key: str, body: bytes, mode: PutMode) -> tuple[Literal["done", "refused", "lost"], str]:
+    """Put an object; return the outcome and the etag."""
+    try:
+        return "done", area.put(key, body, mode=mode, metadata={"probe": "conditions"}, content_type="text/plain")
+    except PutOutcomeError as e:
+        return ("refused" if e.definite else "lost"), ""

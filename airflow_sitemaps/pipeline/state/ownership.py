@@ -1,0 +1,86 @@
+"""Ownership of state areas and public objects: refuse to work on those of another pipeline.
+
+Each public object has a stamp in its metadata: the owner and the id of the state area. Objects without a stamp were
+written before stamps existed, or by another program. Only an index without a stamp is refused, at the first
+publication.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+from urllib.parse import quote, unquote
+
+from airflow_sitemaps.errors import OwnershipError
+
+if TYPE_CHECKING:
+    from airflow_sitemaps.ports import ObjectInfo
+    from airflow_sitemaps.shards.manifest import Manifest
+    from airflow_sitemaps.sitemap import Sitemap
+
+OWNER: Final = "owner"
+"""Metadata key of the sitemap's owner, percent-encoded because headers hold ASCII."""
+STATE_ID: Final = "state-id"
+"""Metadata key of the state area of the pipeline that put the object."""
+OWNER_CHARACTERS: Final = 200
+"""Maximum length of an encoded owner in metadata, in characters. The state id decides; the owner is for people."""
+
+
+def stamp(manifest: Manifest) -> dict[str, str]:
+    """Return the metadata that marks a public object as this pipeline's."""
+    return {OWNER: quote(manifest.owner, safe=" ")[:OWNER_CHARACTERS].strip(), STATE_ID: manifest.state_id or ""}
+
+
+def is_of_another(info: ObjectInfo, manifest: Manifest | None) -> bool:
+    """Return whether another pipeline stamped a public object.
+
+    Args:
+        info: The object, with its metadata.
+        manifest: This pipeline's manifest, or None before its first commit.
+    """
+    theirs = info.metadata.get(STATE_ID, "")
+    return bool(theirs) and theirs != (manifest.state_id if manifest is not None else None)
+
+
+def check_stamp(url: str, info: ObjectInfo, manifest: Manifest | None) -> None:
+    """Refuse to replace a public object that another pipeline stamped.
+
+    Args:
+        url: The object's address in the store, for the message.
+        info: The object, with its metadata.
+        manifest: This pipeline's manifest, or None before its first commit.
+
+    Raises:
+        OwnershipError: Another pipeline put it.
+    """
+    if not is_of_another(info, manifest):
+        return
+    owner, theirs = unquote(info.metadata.get(OWNER, "")), info.metadata[STATE_ID]
+    ours = (manifest.state_id if manifest is not None else None) or "not assigned yet"
+    raise OwnershipError(
+        f"{url} was published by another pipeline (owner {owner!r}, state id {theirs}); the state id of this one is "
+        f"{ours}. Two pipelines must not share a public address: nothing was replaced. Give this sitemap a path, a "
+        "base_url and a state area of its own. If the other pipeline no longer runs, or its state was lost, take its "
+        "files over with build(sitemap, adopt=True), or remove that file and run again."
+    )
+
+
+def check_owner(sitemap: Sitemap, manifest: Manifest) -> None:
+    """Refuse to work on another pipeline's sitemap.
+
+    Args:
+        sitemap: The sitemap.
+        manifest: The current manifest of the state area.
+    """
+    if manifest.base_url != sitemap.store.base_url or manifest.owner != sitemap.owner:
+        raise OwnershipError(
+            f"the state area belongs to another sitemap: {manifest.base_url} (owner {manifest.owner!r}), and this one "
+            f"is {sitemap.store.base_url} (owner {sitemap.owner!r}). Give this sitemap an address and a state_url of "
+            "its own."
+        )
+    names = {section.name for section in sitemap.sections} | set(sitemap.retired)
+    if manifest.sections and not names & set(manifest.sections):
+        raise OwnershipError(
+            f"the sitemap at {manifest.base_url} has the sections {', '.join(manifest.sections)}, and none of them is "
+            "in this pipeline: two pipelines would publish to one address. Give this one an address of its own, or "
+            "name the old sections in retired= if it really replaces them."
+        )

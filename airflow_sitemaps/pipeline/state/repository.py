@@ -1,0 +1,191 @@
+"""The private area and its keys: manifest, earlier generations, plans, receipts, reports and bodies."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from airflow_sitemaps.errors import IncompleteError, StoreContentError
+from airflow_sitemaps.pipeline.state.conditional_put import put_verified
+from airflow_sitemaps.ports import Create, Overwrite, Update
+from airflow_sitemaps.shards import codec
+
+if TYPE_CHECKING:
+    from airflow_sitemaps.pipeline.report import Report
+    from airflow_sitemaps.ports import Clock, ObjectStore
+    from airflow_sitemaps.shards.manifest import Manifest
+    from airflow_sitemaps.shards.plan import Plan
+    from airflow_sitemaps.shards.receipt import Receipt
+
+MANIFEST: Final = "manifest.json.gz"
+GZIP: Final = "application/gzip"
+RUNS: Final = "runs/"
+WATERMARKS: Final = "watermarks/"
+REPORTS: Final = "reports/"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ManifestVersion:
+    """The manifest as it was read.
+
+    Attributes:
+        manifest: The decoded manifest.
+        etag: Its etag, the condition for replacing it.
+        body: Its bytes.
+    """
+
+    manifest: Manifest
+    etag: str
+    body: bytes
+
+
+def new_run(clock: Clock) -> str:
+    """Return an identifier for a run: its time, so that identifiers sort, and a token."""
+    return f"{clock.now():%Y%m%dT%H%M%SZ}-{clock.token()}"
+
+
+def run_directory(run: str) -> str:
+    """Return the folder of a run's bodies and receipts."""
+    return f"{RUNS}{run}/"
+
+
+def receipts_directory(run: str) -> str:
+    """Return the folder of a run's receipts."""
+    return f"{run_directory(run)}receipts/"
+
+
+def plan_key(run: str) -> str:
+    """Return the key of a run's plan."""
+    return f"plans/{run}.json.gz"
+
+
+def generation_key(generation: int) -> str:
+    """Return the key of an earlier generation's manifest."""
+    return f"generations/{generation:08d}.json.gz"
+
+
+def report_key(run: str) -> str:
+    """Return the key of a run's report."""
+    return f"{REPORTS}{run}.json"
+
+
+def watermark_key(section: str) -> str:
+    """Return the key of a section's watermark."""
+    return f"{WATERMARKS}{section}.json"
+
+
+@dataclass(frozen=True, slots=True)
+class StateRepository:
+    """Repository of the private area.
+
+    Attributes:
+        objects: The objects of the private area.
+    """
+
+    objects: ObjectStore
+
+    def root(self) -> ManifestVersion | None:
+        """Read the current manifest.
+
+        Returns:
+            The manifest, or None before the first commit.
+
+        Raises:
+            ManifestError: The manifest cannot be decoded.
+            StoreError: The store failed.
+        """
+        stored = self.objects.get(MANIFEST)
+        if stored is None:
+            return None
+        manifest = codec.decode_manifest(stored.body, self.objects.url(MANIFEST))
+        return ManifestVersion(manifest=manifest, etag=stored.info.etag, body=stored.body)
+
+    def replace_root(self, manifest: Manifest, over: ManifestVersion | None) -> ManifestVersion:
+        """Replace the manifest.
+
+        Args:
+            manifest: The new manifest.
+            over: The manifest to replace, or None for the first commit.
+
+        Raises:
+            RefusedPutError: Another manifest is current.
+        """
+        body = codec.encode_manifest(manifest)
+        mode = Create() if over is None else Update(over.etag)
+        etag = put_verified(self.objects, MANIFEST, body, mode=mode, write_id=manifest.write_id, content_type=GZIP)
+        return ManifestVersion(manifest=manifest, etag=etag, body=body)
+
+    def still(self, root: ManifestVersion) -> bool:
+        """Return whether a manifest is still the current one."""
+        stored = self.objects.head(MANIFEST)
+        return stored is not None and stored.etag == root.etag
+
+    def keep_generation(self, root: ManifestVersion) -> None:
+        """Store a manifest that is about to be replaced, for rollback."""
+        self._overwrite(generation_key(root.manifest.generation), root.body, GZIP)
+
+    def generation(self, number: int) -> Manifest | None:
+        """Read an earlier generation; return None if it is not kept."""
+        stored = self.objects.get(generation_key(number))
+        return None if stored is None else codec.decode_manifest(stored.body, self.objects.url(stored.info.key))
+
+    def write_plan(self, plan: Plan) -> str:
+        """Store a plan and return its key."""
+        key = plan_key(plan.run)
+        self._create(key, codec.encode_plan(plan), plan.run)
+        return key
+
+    def read_plan(self, key: str) -> Plan:
+        """Read a stored plan.
+
+        Raises:
+            StoreContentError: The plan does not exist.
+        """
+        stored = self.objects.get(key)
+        if stored is None:
+            raise StoreContentError(
+                f"the plan {self.objects.url(key)} is gone: it was swept, or the state area was changed. Plan again."
+            )
+        return codec.decode_plan(stored.body, self.objects.url(key))
+
+    def write_receipt(self, receipt: Receipt, token: str) -> str:
+        """Store a receipt under a key that is unique to the try, and return the key.
+
+        Args:
+            receipt: The receipt.
+            token: Unique token of the try.
+        """
+        key = f"{receipts_directory(receipt.run)}{receipt.batch:04d}-{token}.json.gz"
+        self._create(key, codec.encode_receipt(receipt), token)
+        return key
+
+    def read_receipt(self, key: str) -> Receipt:
+        """Read a stored receipt.
+
+        Raises:
+            IncompleteError: The receipt does not exist.
+        """
+        stored = self.objects.get(key)
+        if stored is None:
+            raise IncompleteError(
+                f"the receipt {self.objects.url(key)} is gone; clear the batch's task to write it again"
+            )
+        return codec.decode_receipt(stored.body, self.objects.url(key))
+
+    def write_report(self, report: Report) -> str:
+        """Store a report and return its key."""
+        key = report_key(report.run)
+        self._overwrite(key, json.dumps(report.to_dict(), ensure_ascii=False, indent=1).encode(), "application/json")
+        return key
+
+    def read_report(self, run: str) -> dict[str, Any] | None:
+        """Read a stored report as JSON values; return None if it is not kept."""
+        stored = self.objects.get(report_key(run))
+        return None if stored is None else json.loads(stored.body)
+
+    def _create(self, key: str, body: bytes, write_id: str) -> None:
+        put_verified(self.objects, key, body, mode=Create(), write_id=write_id, content_type=GZIP)
+
+    def _overwrite(self, key: str, body: bytes, content_type: str) -> None:
+        put_verified(self.objects, key, body, mode=Overwrite(), write_id=key, content_type=content_type)

@@ -1,0 +1,1 @@
+"""Write one batch of shards to private objects."""

@@ -1,0 +1,330 @@
+"""Write a batch: read its rows, render and compress them, and store private bodies. Writes nothing public.
+
+A failed, cleared, repeated or zombie task does no harm: every try stores its bodies and its receipt under unique keys,
+and only a commit publishes them.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from airflow_sitemaps.errors import ConfigurationError, SourceMovedError, StoreContentError
+from airflow_sitemaps.pipeline.row_context import judge_of
+from airflow_sitemaps.pipeline.state.conditional_put import put_verified
+from airflow_sitemaps.pipeline.state.fingerprint import check_unchanged
+from airflow_sitemaps.pipeline.state.repository import GZIP, StateRepository, run_directory
+from airflow_sitemaps.pipeline.write.prefetch import Prefetch
+from airflow_sitemaps.pipeline.write.upload_pool import UploadPool
+from airflow_sitemaps.ports import Create
+from airflow_sitemaps.protocol.feeds import FeedText, newest_texts
+from airflow_sitemaps.shards.digest import total
+from airflow_sitemaps.shards.key import KeyRange
+from airflow_sitemaps.shards.receipt import Receipt, StagedShard
+from airflow_sitemaps.shards.shard_names import SUFFIX
+from airflow_sitemaps.shards.url_sample import level_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    import pyarrow as pa
+
+    from airflow_sitemaps.ports import Clock, Progress, Store
+    from airflow_sitemaps.protocol.entry import RowContext
+    from airflow_sitemaps.shards.key import Key
+    from airflow_sitemaps.shards.plan import Batch, Plan, RangeAction, SectionPlan
+    from airflow_sitemaps.shards.stream import ShardFile, ShardStream
+    from airflow_sitemaps.sitemap import Section, Sitemap
+
+log = logging.getLogger(__name__)
+
+SLACK_ROWS = 1
+"""Number of rows that a small range may lose between survey and read without an error."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Written:
+    """Result of a batch, for the log and for XCom.
+
+    Attributes:
+        receipt_key: Key of the stored receipt.
+        section: Name of the section.
+        shards: Number of files.
+        rows: Rows read.
+        urls: Entries written.
+        dropped: Rows dropped.
+        bytes_written: Bytes stored.
+        seconds: Wall time, in seconds.
+        expired: Rows omitted because of their age. Default: 0.
+    """
+
+    receipt_key: str
+    section: str
+    shards: int
+    rows: int
+    urls: int
+    dropped: int
+    bytes_written: int
+    seconds: float
+    expired: int = 0
+
+
+def write_batch(
+    sitemap: Sitemap, store: Store, plan: Plan, number: int, *, clock: Clock, progress: Progress
+) -> tuple[Written, Receipt]:
+    """Write one batch of a plan.
+
+    Args:
+        sitemap: The sitemap.
+        store: The opened store.
+        plan: The plan.
+        number: Number of the batch.
+        clock: Source of time and of tokens.
+        progress: Receiver of the progress.
+
+    Returns:
+        The result of the batch, and its receipt.
+
+    Raises:
+        SourceMovedError: A range has suspiciously fewer rows than at the survey.
+        SourceError: The database failed.
+        StoreError: The store failed.
+        RuleError: A row breaks a rule that is set to ``fail``.
+        ConfigurationError: The section's configuration changed after the plan was made.
+    """
+    batch = _batch(plan, number)
+    check_unchanged(sitemap, plan, [batch.section])
+    section = next(section for section in sitemap.sections if section.name == batch.section)
+    started = clock.now()
+    writer = _BatchWriter(sitemap, section, store, plan, batch, clock)
+    progress.start(f"write {section.name}", batch.rows, "rows")
+    with system_allocator(), section.source.open(section=section.name) as source, UploadPool() as uploads:
+        with Prefetch(source.read([target.range for target in writer.targets])) as batches:
+            for record_batch in batches:
+                writer.add(record_batch, uploads)
+                progress.advance(record_batch.num_rows)
+        writer.finish(uploads)
+        uploads.wait()
+    progress.finish()
+    seconds = max(0.0, (clock.now() - started).total_seconds())  # a clock may be set back
+    receipt = writer.receipt(seconds)
+    key = StateRepository(store.state).write_receipt(receipt, clock.token())
+    pieces = [piece for staged in receipt.pieces.values() for piece in staged]
+    written = Written(
+        receipt_key=key,
+        section=section.name,
+        shards=sum(piece.body is not None for piece in pieces),
+        rows=receipt.rows,
+        urls=sum(piece.urls for piece in pieces),
+        dropped=sum(number for piece in pieces for number in piece.dropped.values()),
+        bytes_written=receipt.bytes_written,
+        seconds=seconds,
+        expired=sum(number for piece in pieces for number in piece.expired.values()),
+    )
+    return written, receipt
+
+
+def _batch(plan: Plan, number: int) -> Batch:
+    if not 0 <= number < len(plan.batches):
+        raise ConfigurationError(
+            f"the plan of run {plan.run} has {len(plan.batches)} batches; there is no batch {number}"
+        )
+    return plan.batches[number]
+
+
+@dataclass(slots=True)
+class _BatchWriter:
+    """Writer that splits the record batches by range and passes each range to a stream of its own."""
+
+    sitemap: Sitemap
+    section: Section
+    store: Store
+    plan: Plan
+    batch: Batch
+    clock: Clock
+    targets: tuple[RangeAction, ...] = ()
+    token: str = ""
+    judge: RowContext | None = None
+    _pieces: dict[int, list[StagedShard]] = field(default_factory=dict)
+    _current: int = -1
+    _stream: ShardStream | None = None
+    _bytes_written: int = 0
+    _sample_level: int = 0
+    _feed_texts: list[FeedText] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        section_plan: SectionPlan = self.plan.sections[self.section.name]
+        self.targets = tuple(section_plan.targets[position] for position in self.batch.targets)
+        self.token = self.clock.token()
+        self._sample_level = level_of(section_plan.rows)
+        self.judge = judge_of(self.sitemap, self.section, self.clock)
+
+    def add(self, batch: pa.RecordBatch, uploads: UploadPool) -> None:
+        """Add rows, which arrive in the order of the ranges."""
+        for number, rows in _runs(batch):
+            while self._current < number:
+                self._next(uploads)
+            assert self._stream is not None
+            self._store(self._stream.add(rows), uploads)
+
+    def finish(self, uploads: UploadPool) -> None:
+        """End the last range and the ranges without rows."""
+        while self._current < len(self.targets):
+            self._next(uploads)
+
+    def receipt(self, seconds: float) -> Receipt:
+        """Return the receipt of the batch."""
+        pieces = {self.batch.targets[local]: tuple(staged) for local, staged in self._pieces.items()}
+        return Receipt(
+            run=self.plan.run,
+            batch=self.batch.number,
+            section=self.section.name,
+            pieces=pieces,
+            rows=sum(piece.digest.rows for staged in pieces.values() for piece in staged),
+            bytes_written=self._bytes_written,
+            seconds=seconds,
+            feed_texts=tuple(self._feed_texts),
+        )
+
+    def _next(self, uploads: UploadPool) -> None:
+        """End the current range and begin the next."""
+        from airflow_sitemaps.shards.stream import ShardStream, UrlSurvey  # noqa: PLC0415 - pyarrow is loaded where work is done
+
+        if self._current >= 0:
+            assert self._stream is not None
+            self._store(self._stream.finish(), uploads)
+            self._close()
+        self._current += 1
+        if self._current < len(self.targets):
+            assert self.judge is not None
+            survey = UrlSurvey(level=self._sample_level, must_list=tuple(self.sitemap.must_list))
+            self._stream = ShardStream(self.judge, self.sitemap.compression, survey)
+
+    def _close(self) -> None:
+        """Set the upper ends of the pieces of the range that ends, and compare its rows with the survey."""
+        target = self.targets[self._current]
+        pieces = self._pieces.get(self._current, [])
+        for at in range(len(pieces) - 1):
+            upper = pieces[at + 1].range.lower
+            pieces[at] = _with_range(pieces[at], KeyRange(pieces[at].range.lower, upper))
+        if pieces:
+            pieces[-1] = _with_range(pieces[-1], KeyRange(pieces[-1].range.lower, target.range.upper))
+        read = total(piece.digest for piece in pieces).rows
+        lost = self.sitemap.guards_of(self.section).max_shrink
+        if read < target.digest.rows * (1 - lost) - SLACK_ROWS:
+            raise SourceMovedError(
+                f"section {self.section.name!r}, {target.range}: {read:,} rows were read and {target.digest.rows:,} "
+                f"were counted when this run was planned (more than {lost:.0%} are missing): "
+                "the table changed during the run, as while it is truncated and loaded again. Nothing was published; "
+                "run again when it is loaded."
+            )
+
+    def _store(self, files: Sequence[ShardFile], uploads: UploadPool) -> None:
+        target = self.targets[self._current]
+        staged = self._pieces.setdefault(self._current, [])
+        for file in files:
+            if file.feed_texts:
+                self._feed_texts = newest_texts([*self._feed_texts, *file.feed_texts])
+            lower = target.range.lower if not staged else _key(file.first_key)
+            key = None
+            same = bool(target.known_sha256) and file.xml_sha256 == target.known_sha256 and not staged
+            if file.body is not None:
+                key = self._body_key(len(staged))
+                if not same:
+                    self._upload(key, file, uploads)
+            staged.append(_piece(file, KeyRange(lower, None), None if same else key, same))
+
+    def _upload(self, key: str, file: ShardFile, uploads: UploadPool) -> None:
+        body = file.body
+        assert body is not None
+        self._bytes_written += len(body)
+        headers = {"xml-sha256": file.xml_sha256}
+
+        def upload() -> None:
+            put_verified(self.store.state, key, body, mode=Create(), write_id=key, content_type=GZIP, metadata=headers)
+
+        uploads.submit(upload)
+
+    def _body_key(self, piece: int) -> str:
+        suffix = SUFFIX[self.section.format]
+        number = self.batch.targets[self._current]
+        directory = run_directory(self.plan.run)
+        return f"{directory}bodies/{self.section.name}-{number:05d}-{piece}-{self.token}{suffix}"
+
+
+def _with_range(piece: StagedShard, within: KeyRange) -> StagedShard:
+    return replace(piece, range=within)
+
+
+def _key(text: str | None) -> Key | None:
+    return None if text is None else tuple(json.loads(text))
+
+
+def _piece(file: ShardFile, within: KeyRange, body: str | None, same: bool) -> StagedShard:
+    return StagedShard(
+        range=within,
+        digest=file.digest,
+        urls=file.urls,
+        body=body,
+        same=same,
+        xml_sha256=file.xml_sha256,
+        xml_byte_size=file.xml_byte_size,
+        byte_size=len(file.body) if file.body is not None else 0,
+        last_key=_key(file.last_key),
+        newest_lastmod=file.newest_lastmod,
+        recheck_at=file.recheck_at,
+        settled=file.settled,
+        sample_level=file.sample.level if file.sample is not None else 0,
+        sample=file.sample.prints if file.sample is not None else None,
+        prefixes=file.sample.prefixes if file.sample is not None else {},
+        lastmods=file.lastmods,
+        oldest_lastmod=file.oldest_lastmod,
+        must=file.must,
+        dropped=dict(file.tally.dropped),
+        expired=dict(file.tally.expired),
+        articles=file.articles,
+        mended=dict(file.tally.mended),
+        samples={rule: tuple(texts) for rule, texts in file.tally.samples.items()},
+    )
+
+
+def _runs(batch: pa.RecordBatch) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """Split a record batch into pieces of one range each, in order."""
+    import pyarrow.compute as pc  # noqa: PLC0415 - heavy; loaded where work is done
+
+    if batch.num_rows == 0:
+        return
+    numbers = batch.column("range")
+    if numbers[0].as_py() == numbers[len(numbers) - 1].as_py():
+        yield numbers[0].as_py(), batch
+        return
+    counts = pc.value_counts(numbers)
+    start = 0
+    for pair in counts.to_pylist():
+        number, length = pair["values"], pair["counts"]
+        rows = batch.slice(start, length)
+        if rows.column("range")[0].as_py() != number:
+            raise StoreContentError("a source gave its rows out of order; this is a defect of the source's adapter")
+        yield number, rows
+        start += length
+
+
+@contextmanager
+def system_allocator() -> Iterator[None]:
+    """Let Arrow use the system's allocator, which returns freed memory.
+
+    Batches are allocated in the reader's thread and freed in the writer's. Arrow's default allocator, mimalloc, retains
+    memory that another thread frees: its peak is 40 MB higher, and it is no faster. Arrays that outlive the context
+    keep the pool that they come from.
+    """
+    import pyarrow as pa  # noqa: PLC0415 - heavy; loaded where work is done
+
+    before = pa.default_memory_pool()
+    pa.set_memory_pool(pa.system_memory_pool())
+    try:
+        yield
+    finally:
+        pa.set_memory_pool(before)
