@@ -1,4 +1,4 @@
-"""An entry of a urlset, and what entries are judged by."""
+"""An entry of a urlset, and the settings by which rows are read."""
 
 from __future__ import annotations
 
@@ -22,13 +22,23 @@ EXTENSIONS: Final = ("images", "videos", "news", "alternates")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Judge:
-    """What the entries of one section are judged by.
+class RowContext:
+    """The settings by which the rows of one section are read.
 
-    ``base_url`` is the folder the file is served from and ends in ``/``. ``cross_submit`` lists further hosts
-    (``www.example.com``: http and https on their default ports) or origins (``https://example.com:8443``) whose URLs
-    may be listed. ``max_urls`` is the most URLs of one file. ``now`` is the moment of judging, aware, in UTC.
-    ``section`` is for messages. ``timezone`` is the zone in which date-times without one are read.
+    Attributes:
+        base_url: the folder that the file is served from; it ends in ``/``.
+        rulebook: the verdict of every rule.
+        limits: the limits of one file.
+        max_urls: the most URLs of one file.
+        now: the moment by which future and age are decided, aware; kept in UTC.
+        cross_submit: further hosts (``www.example.com``: http and https on their default ports) or origins
+            (``https://example.com:8443``) whose URLs may be listed. Default: none.
+        format: ``xml``, or ``text`` for one URL on a line. Default: ``xml``.
+        kind: ``news`` lists articles of the last two days only. Default: ``pages``.
+        section: the section's name, for messages.
+        timezone: the IANA name of the zone in which date-times without one are read. Default: ``UTC``.
+        from_template: whether URLs are made of columns, so that ``%2F`` in one is a slash of a value. Default: False.
+        feeds_since: entries changed at or after this moment give their title and description to feeds; None: none do.
 
     Raises:
         ConfigurationError: ``base_url`` does not end in ``/`` or ``now`` has no zone.
@@ -44,6 +54,8 @@ class Judge:
     kind: Literal["pages", "news"] = "pages"
     section: str = ""
     timezone: str = "UTC"
+    feeds_since: datetime | None = None
+    from_template: bool = False
 
     def __post_init__(self) -> None:
         if not self.base_url.endswith("/"):
@@ -58,8 +70,13 @@ class Judge:
 class Entry:
     """One ``<url>``, valid and normalised.
 
-    ``lastmod`` is a date, or an aware date-time in UTC, to the second. ``extensions`` is the XML of the child
-    elements that follow, ``prefixes`` the namespace prefixes they use.
+    Attributes:
+        loc: the URL.
+        lastmod: a date, or an aware date-time in UTC, to the second.
+        changefreq: one of ``CHANGEFREQS``.
+        priority: a number from 0 to 1 as text.
+        extensions: the XML of the child elements that follow.
+        prefixes: the namespace prefixes that they use.
     """
 
     loc: str

@@ -1,4 +1,4 @@
-"""Feeds of recent changes: RSS 2.0, Media RSS and Atom 1.0, of which crawlers read link and modification date.
+"""Feeds of recent changes: RSS 2.0, Media RSS and Atom 1.0. Crawlers read the link and the modification date.
 
 Equal entries give equal bytes: a feed's own date is that of its newest entry, never the time of writing.
 """
@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from datetime import date, datetime, timezone
 from typing import TYPE_CHECKING, Final, Literal
 
-from airflow_sitemaps.protocol import lastmod
+from airflow_sitemaps.protocol.lastmod import begins
+from airflow_sitemaps.protocol.lastmod import render as render_lastmod
 from airflow_sitemaps.protocol.markup import FORBIDDEN, attributes, element, text
 
 if TYPE_CHECKING:
@@ -27,17 +28,110 @@ CONTENT_TYPES: Final = {"rss": "application/rss+xml", "mrss": "application/rss+x
 """What a feed of each format is served as."""
 
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=timezone.utc)
-"""``updated`` of an Atom entry whose lastmod is not known: RFC 4287 wants one, and none may be made up as news."""
+"""``updated`` of an Atom entry whose lastmod is not known: RFC 4287 requires one, and a recent one would be invented."""
+
+FEED_ENTRIES: Final = 1_000
+"""Entries of a feed: readers fetch it whole and often; the sitemap beside it holds up to 50,000."""
+
+MAX_TITLE: Final = 300
+MAX_DESCRIPTION: Final = 1_000
+"""Characters of texts from columns; what is longer ends in an ellipsis."""
 
 _DAYS: Final = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 _MONTHS: Final = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FeedEntry:
-    """A page that changed. ``loc`` is in normal form, ``title`` falls back to it, ``images`` are URLs for Media RSS.
+class FeedText:
+    """What a source's columns say of an entry, for people who read a feed.
 
-    A ``lastmod`` that is a date stands for its midnight in UTC.
+    Attributes:
+        loc: the entry's URL in normal form.
+        moment: its lastmod as W3C Datetime, by which the newest are kept.
+        title: text without markup; empty where there is none.
+        description: text without markup; empty where there is none.
+    """
+
+    loc: str
+    moment: str
+    title: str = ""
+    description: str = ""
+
+
+def feed_text(*, loc: str, lastmod: date | datetime, title: str | None, description: str | None) -> FeedText:
+    """Make the texts of an entry from its columns, cut to what a feed shows."""
+    return FeedText(
+        loc=loc,
+        moment=render_lastmod(lastmod),
+        title=_cut(title, MAX_TITLE),
+        description=_cut(description, MAX_DESCRIPTION),
+    )
+
+
+def newest_texts(texts: Iterable[FeedText]) -> list[FeedText]:
+    """The newest ``FEED_ENTRIES`` texts, one of each URL; of two the first is kept."""
+    first = {text.loc: text for text in reversed(list(texts))}
+    ordered = sorted(first.values(), key=lambda text: text.loc)
+    return sorted(ordered, key=lambda text: text.moment, reverse=True)[:FEED_ENTRIES]
+
+
+def read_texts(feed: bytes) -> dict[str, FeedText]:
+    """Read titles and descriptions back from a feed that ``render`` wrote in any format, by URL.
+
+    So texts of entries whose shards did not change need not be read from the source again.
+    """
+    from lxml import etree  # noqa: PLC0415
+
+    texts: dict[str, FeedText] = {}
+    for item in etree.fromstring(feed).iter("item", f"{{{ATOM_NAMESPACE}}}entry"):
+        prefix = "" if item.tag == "item" else f"{{{ATOM_NAMESPACE}}}"
+        loc = (item.findtext("guid") if item.tag == "item" else item.findtext(f"{prefix}id")) or ""
+        title = item.findtext(f"{prefix}title") or ""
+        description = item.findtext("description") or item.findtext(f"{prefix}summary") or ""
+        texts[loc] = FeedText(loc=loc, moment="", title="" if title == loc else title, description=description)
+    return texts
+
+
+def _cut(value: str | None, most: int) -> str:
+    words = FORBIDDEN.sub("\ufffd", (value or "")[: 4 * most]).split()
+    text = " ".join(words)
+    return text if len(text) <= most else text[: most - 1] + "…"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FeedMedia:
+    """An image or a video of an entry, for Media RSS.
+
+    Attributes:
+        medium: ``image`` or ``video``.
+        url: the address of the file; empty for a video that has only a player.
+        player: the address of a video's player; empty where there is none.
+        thumbnail: the address of a video's thumbnail; empty for an image.
+        title: empty where there is none.
+        description: empty where there is none.
+        duration: of a video, in seconds; empty where it is not known.
+    """
+
+    medium: Literal["image", "video"]
+    url: str = ""
+    player: str = ""
+    thumbnail: str = ""
+    title: str = ""
+    description: str = ""
+    duration: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FeedEntry:
+    """A page that changed.
+
+    Attributes:
+        loc: its URL in normal form.
+        lastmod: when it changed; a date is taken as its midnight in UTC.
+        title: the URL is the title where this is empty.
+        description: left out where this is empty.
+        images: addresses of images without a title, for Media RSS.
+        media: images and videos with their texts, for Media RSS.
     """
 
     loc: str
@@ -45,11 +139,20 @@ class FeedEntry:
     title: str = ""
     description: str = ""
     images: tuple[str, ...] = ()
+    media: tuple[FeedMedia, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Channel:
-    """A feed's own data: ``address`` where it is served, ``site`` whose changes it tells, ``author`` for Atom."""
+    """A feed's own data.
+
+    Attributes:
+        address: where the feed is served.
+        site: the site whose changes it lists.
+        title: the feed's title.
+        description: the feed's description, for RSS.
+        author: the author, for Atom; the title where this is empty.
+    """
 
     address: str
     site: str
@@ -59,7 +162,13 @@ class Channel:
 
 
 def render(style: Format, channel: Channel, entries: Iterable[FeedEntry]) -> bytes:
-    """A whole feed in UTF-8: the newest first, equal dates by URL. Without entries it is an empty, legal feed."""
+    """Write a whole feed in UTF-8, the newest entry first, equal dates by URL.
+
+    Args:
+        style: the format.
+        channel: the feed's own data.
+        entries: the pages; without any the feed is empty and valid.
+    """
     ordered = sorted(entries, key=lambda entry: entry.loc)
     ordered.sort(key=_moment, reverse=True)
     body = _RENDERERS[style](channel, ordered)
@@ -92,8 +201,32 @@ def _item(entry: FeedEntry, *, media: bool) -> str:
     if entry.lastmod is not None:
         parts.append(element("pubDate", _rfc_822(_moment(entry))))
     if media:
-        parts += [f"<media:content{attributes(url=image, medium='image')}/>" for image in entry.images]
+        parts += _media(entry)
     return "".join(parts)
+
+
+def _media(entry: FeedEntry) -> list[str]:
+    """The elements of Media RSS: those of the page, then one ``media:content`` for each image and video."""
+    media = (*(FeedMedia(medium="image", url=image) for image in entry.images), *entry.media)
+    thumbnail = next((one.thumbnail or one.url for one in media if one.thumbnail or one.medium == "image"), "")
+    parts = _media_texts(entry.title, entry.description, thumbnail)
+    for one in media:
+        attached = attributes(url=one.url or None, medium=one.medium, duration=one.duration or None)
+        player = f"<media:player{attributes(url=one.player)}/>" if one.player else ""
+        inner = player + "".join(_media_texts(one.title, one.description, one.thumbnail))
+        parts.append(element("media:content", inner, attached) if inner else f"<media:content{attached}/>")
+    return parts
+
+
+def _media_texts(title: str, description: str, thumbnail: str) -> list[str]:
+    parts = []
+    if title:
+        parts.append(element("media:title", _clean(title), ' type="plain"'))
+    if description:
+        parts.append(element("media:description", _clean(description), ' type="plain"'))
+    if thumbnail:
+        parts.append(f"<media:thumbnail{attributes(url=thumbnail)}/>")
+    return parts
 
 
 def _atom(channel: Channel, entries: Sequence[FeedEntry]) -> str:
@@ -101,7 +234,7 @@ def _atom(channel: Channel, entries: Sequence[FeedEntry]) -> str:
     head = [
         element("id", _clean(channel.address)),
         element("title", _clean(channel.title)),
-        element("updated", lastmod.render(newest)),
+        element("updated", render_lastmod(newest)),
         f"<link{attributes(rel='self', type=CONTENT_TYPES['atom'], href=channel.address)}/>",
         f"<link{attributes(rel='alternate', href=channel.site)}/>",
         element("author", element("name", _clean(channel.author or channel.title))),
@@ -114,7 +247,7 @@ def _atom_entry(entry: FeedEntry) -> str:
     parts = [
         element("id", _clean(entry.loc)),
         element("title", _clean(entry.title or entry.loc)),
-        element("updated", lastmod.render(_moment(entry))),
+        element("updated", render_lastmod(_moment(entry))),
         f"<link{attributes(rel='alternate', href=entry.loc)}/>",
     ]
     if entry.description:
@@ -123,7 +256,7 @@ def _atom_entry(entry: FeedEntry) -> str:
 
 
 def _moment(entry: FeedEntry) -> datetime:
-    return EPOCH if entry.lastmod is None else lastmod.begins(entry.lastmod)
+    return EPOCH if entry.lastmod is None else begins(entry.lastmod)
 
 
 def _rfc_822(moment: datetime) -> str:

@@ -1,8 +1,8 @@
-"""Gzip whose bytes are a function of the content alone, and a reader that a bomb cannot harm.
+"""Gzip whose bytes depend on the content alone, and a reader that a gzip bomb cannot harm.
 
-The header holds no name, no operating system, and no time: its four bytes of time are zero, or a small counter
-(``with_variant``) by which a body that returns to an earlier content still differs from it. igzip's output depends on
-how its input is cut, so it is always fed pieces of ``FEED_BYTE_SIZE``.
+The header holds no name, no operating system and no time: its four bytes of time are zero, or a small counter
+(``with_variant``) that makes a body differ from an earlier one with the same content. igzip's output depends on how its
+input is cut, so it always gets blocks of ``FEED_BYTE_SIZE``.
 """
 
 from __future__ import annotations
@@ -111,12 +111,19 @@ def variant_of(gz: bytes) -> int:
     return int(struct.unpack_from("<I", gz, 4)[0])
 
 
-def decompress(data: bytes, *, max_byte_size: int) -> bytes:
-    """The content of one or more gzip members, of at most ``max_byte_size`` bytes; zero padding behind is ignored.
+def decompress(data: bytes, *, max_byte_size: int, limit: int | None = None) -> bytes:
+    """Decompress one or more gzip members; zero padding behind them is ignored.
+
+    Args:
+        data: the file.
+        max_byte_size: the most bytes of content; not much more is ever held in memory.
+        limit: the protocol's limit, for the message; by default ``max_byte_size``.
+
+    Returns:
+        The content.
 
     Raises:
-        InvalidSitemapError: no gzip, damaged, cut short, followed by something else, or larger than the limit. Not
-            much more than the limit is ever held in memory.
+        InvalidSitemapError: no gzip, damaged, cut short, followed by other data, or larger than ``max_byte_size``.
     """
     if not data.startswith(b"\x1f\x8b"):
         raise InvalidSitemapError(f"no gzip file: it begins with {data[:8]!r}; store it compressed or name it .xml")
@@ -124,17 +131,17 @@ def decompress(data: bytes, *, max_byte_size: int) -> bytes:
     room = max_byte_size
     rest = data
     while rest.startswith(b"\x1f\x8b"):
-        part, rest = _member(rest, room, max_byte_size)
+        part, rest = _member(rest, room, max_byte_size, limit)
         parts.append(part)
         room -= len(part)
     if rest.strip(b"\x00"):
         raise InvalidSitemapError(
-            f"damaged gzip: {len(rest):,} bytes behind the compressed data are none; write the file anew"
+            f"damaged gzip: {len(rest):,} bytes after the compressed data are not gzip; write the file again"
         )
     return b"".join(parts)
 
 
-def _member(data: bytes, room: int, max_byte_size: int) -> tuple[bytes, bytes]:
+def _member(data: bytes, room: int, max_byte_size: int, limit: int | None) -> tuple[bytes, bytes]:
     """The content of the first member, of at most ``room`` bytes, and what follows it."""
     stream = zlib.decompressobj(wbits=31)
     parts: list[bytes] = []
@@ -143,14 +150,15 @@ def _member(data: bytes, room: int, max_byte_size: int) -> tuple[bytes, bytes]:
         while not stream.eof:
             part = stream.decompress(pending, min(room + 1, _READ_BYTE_SIZE))
             if not part and not stream.eof and not stream.unconsumed_tail:
-                raise InvalidSitemapError("damaged gzip: it ends before its end; write the file anew")
+                raise InvalidSitemapError("damaged gzip: the file is cut short; write it again")
             room -= len(part)
             if room < 0:
                 raise InvalidSitemapError(
-                    f"the gzip file holds more than {max_byte_size:,} bytes (limit of a sitemap, sitemaps.org)"
+                    f"the gzip file holds more than {max_byte_size:,} bytes of content (a sitemap has at most "
+                    f"{limit or max_byte_size:,}): reading stopped; split the file"
                 )
             parts.append(part)
             pending = stream.unconsumed_tail
     except zlib.error as error:
-        raise InvalidSitemapError(f"damaged gzip: {error}; write the file anew") from error
+        raise InvalidSitemapError(f"damaged gzip: {error}; write the file again") from error
     return b"".join(parts), stream.unused_data

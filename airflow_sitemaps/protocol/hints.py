@@ -9,7 +9,7 @@ from typing import Final
 from airflow_sitemaps.protocol.entry import CHANGEFREQS
 
 PRIORITY_DIGITS: Final = 4
-"""Digits kept behind the point of a priority; it hides the tails of single-precision numbers."""
+"""Digits kept after the point of a priority; this hides the tails of single-precision numbers."""
 
 _NUMBER: Final = re.compile(r"[+-]?(?:\d{1,40}(?:\.\d{0,400})?|\.\d{1,400})(?:[eE][+-]?\d{1,3})?", re.ASCII)
 _STEP: Final = Decimal(1).scaleb(-PRIORITY_DIGITS)

@@ -1,4 +1,4 @@
-"""``lastmod``: read from text, judged, written as W3C Datetime to the second.
+"""``lastmod``: read from text, checked, written as W3C Datetime to the second.
 
 Written are dates (``2024-05-01``) and date-times in UTC (``2024-05-01T12:30:00Z``); fractions of a second are cut.
 ``YYYY`` and ``YYYY-MM`` are legal for the W3C, but ``sitemap.xsd`` refuses them and a completed day would be made up:
@@ -20,6 +20,11 @@ _TEXT: Final = re.compile(
     r"(\d{4})-(\d\d)-(\d\d)(?:[Tt ](\d\d):(\d\d)(?::(\d\d)(?:[.,]\d+)?)?\s?([Zz]|[+-]\d\d(?::?\d\d)?)?)?", re.ASCII
 )
 _OUT_OF_RANGE: Final = re.compile(r"0000-\d\d-\d\d.*|[+-]\d{4,}-\d\d-\d\d.*|\d{5,}-\d\d-\d\d.*|[+-]?infinity", re.ASCII)
+
+
+FIRST_DAY: Final = date(1, 1, 1)
+LAST_DAY: Final = date(9999, 12, 31)
+"""Days that databases and drivers write for -infinity, infinity and years that they cannot hold: no lastmod of a page."""
 
 
 class LastmodError(ValueError):
@@ -48,7 +53,7 @@ def zone(name: str) -> ZoneInfo | timezone:
 def parse(text: str, timezone_name: str = "UTC") -> date | datetime | None:
     """A date, a date-time in UTC to the second, or None for an empty text.
 
-    A date-time without a zone is read in ``timezone_name``. Between date and time a space is taken for ``T``.
+    A date-time without a zone is read in ``timezone_name``. Between date and time a space is read as ``T``.
 
     Raises:
         LastmodError: the text is no date (``lastmod-format``), or outside the years 1 to 9999 (``lastmod-range``).
@@ -74,12 +79,18 @@ def in_utc(moment: datetime) -> datetime:
     """An aware date-time in UTC, its fraction of a second cut.
 
     Raises:
-        LastmodError: in UTC it lies outside the years 1 to 9999.
+        LastmodError: in UTC it is outside the years 1 to 9999.
     """
     try:
         return moment.astimezone(UTC).replace(microsecond=0)
     except OverflowError as error:
         raise LastmodError("lastmod-range") from error
+
+
+def is_in_range(value: date | datetime) -> bool:
+    """Whether a lastmod is between ``FIRST_DAY`` and ``LAST_DAY``, both exclusive."""
+    day = value.date() if isinstance(value, datetime) else value
+    return FIRST_DAY < day < LAST_DAY
 
 
 def _offset(text: str) -> timezone:
@@ -94,7 +105,7 @@ def _offset(text: str) -> timezone:
 
 
 def begins(value: date | datetime, timezone_name: str = "UTC") -> datetime:
-    """The moment a lastmod stands for, in UTC: a date begins at midnight in ``timezone_name``."""
+    """The moment of a lastmod in UTC; a date begins at midnight in ``timezone_name``."""
     if isinstance(value, datetime):
         return value
     midnight = datetime.combine(value, time(), zone(timezone_name))
@@ -105,7 +116,7 @@ def begins(value: date | datetime, timezone_name: str = "UTC") -> datetime:
 
 
 def is_future(value: date | datetime, now: datetime, timezone_name: str = "UTC") -> bool:
-    """Whether a lastmod lies after ``now``: a date, when its day has not begun in ``timezone_name``."""
+    """Whether a lastmod is after ``now``; a date is, while its day has not begun in ``timezone_name``."""
     if isinstance(value, datetime):
         return value > now
     return value > now.astimezone(zone(timezone_name)).date()

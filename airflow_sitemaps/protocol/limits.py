@@ -11,10 +11,13 @@ MAX_LOC_CHARACTERS: Final = 2_047
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """Limits of one file, and of the index over them.
+    """Limits of one file, and of an index.
 
-    ``max_urls`` and ``max_sitemaps`` are counts; ``max_byte_size`` is of the uncompressed file, in bytes, and binds
-    sitemaps and indexes alike.
+    Attributes:
+        name: the profile's name.
+        max_urls: URLs of one sitemap.
+        max_byte_size: bytes of one uncompressed file, a sitemap or an index.
+        max_sitemaps: sitemaps of one index.
     """
 
     name: str
@@ -32,5 +35,5 @@ ORIGINAL: Final = Limits(name="original", max_urls=50_000, max_byte_size=10_485_
 PROFILES: Final = {limits.name: limits for limits in (CURRENT, ORIGINAL)}
 
 MAX_INDEXES: Final = 500
-"""Index files that Google takes of one site (developers.google.com, large sitemaps: 500 for each Search Console
+"""Index files that Google reads of one site (developers.google.com, large sitemaps: 500 for each Search Console
 property); the protocol itself sets no number."""

@@ -1,7 +1,7 @@
-"""``loc``: one URL, read as people and content systems write it, written as RFC 3986 wants it.
+"""``loc``: one URL, read as people and content systems write it, written in the form of RFC 3986.
 
-What is mended, what is refused and why stands in docs/decisions/url-policy.md. This is the path for one URL; whole
-columns are told clean from dirty in ``loc_column``, and only the dirty rows come here.
+docs/decisions/url-policy.md lists what is fixed, what is refused, and why. This is the path for one URL;
+``columnar.loc`` recognises the clean rows of a column and sends only the others here.
 """
 
 from __future__ import annotations
@@ -21,21 +21,27 @@ from airflow_sitemaps.protocol.limits import MAX_LOC_CHARACTERS
 from airflow_sitemaps.protocol.rules import Verdict
 
 if TYPE_CHECKING:
-    from airflow_sitemaps.protocol.entry import Judge
+    from airflow_sitemaps.protocol.entry import RowContext
     from airflow_sitemaps.protocol.rules import Rulebook
 
 UNRESERVED: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~"
 """Characters that never need encoding (RFC 3986, 2.3)."""
 
 PLAIN: Final = UNRESERVED + "!$&'()*+,;=:@/?"
-"""Characters that stand for themselves in a path, query or fragment (RFC 3986, 3.3 to 3.5)."""
+"""Characters that a path, query or fragment may hold unencoded (RFC 3986, 3.3 to 3.5)."""
 
-WHITE: Final = " \t\r\n\u0085\u00a0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u2028\u2029\u202f\u205f\u3000\ufeff"
-"""White space that is stripped from both ends: spaces, line ends, the byte-order mark; no other control character."""
+WHITE: Final = " \t\r\n\u0085\u00a0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u2028\u2029\u202f\u205f\u3000\ufeff\u180e\u200b\u200c\u200d\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2060\u2066\u2067\u2068\u2069"
+"""What is stripped from both ends: spaces, line ends, the byte-order mark, and the zero-width characters and marks of
+direction that are copied along with a URL; no other control character."""
+
+_LONGEST_HOST: Final = 1_000
+"""Characters beyond which a host is not even looked at; in ASCII form it has at most 253 (RFC 1035)."""
 
 _DEFAULT_PORTS: Final = {"http": "80", "https": "443"}
 _ENTITY: Final = re.compile(r"&(?:#([0-9]{1,7})|#[xX]([0-9A-Fa-f]{1,6})|([A-Za-z][A-Za-z0-9]{1,31}));")
+_LONGEST_ENTITY: Final = 34
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
+_REPLACEMENT: Final = re.compile("\ufffd|%[Ee][Ff]%[Bb][Ff]%[Bb][Dd]")
 _FORBIDDEN: Final = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
 _SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
 _AUTHORITY: Final = re.compile(r"//([^/?#]*)")
@@ -46,9 +52,11 @@ _DIGITS: Final = re.compile(r"[0-9]*")
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What came of one URL: its normal form, or None where it cannot be mended, and the rules it broke.
+    """The result of reading one URL.
 
-    Where ``loc`` is None the last rule says why.
+    Attributes:
+        loc: its normal form; None where it cannot be fixed.
+        faults: the rules that it breaks; where ``loc`` is None the last one says why.
     """
 
     loc: str | None
@@ -57,7 +65,13 @@ class Reading:
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """Which URLs a file may list: ``origin`` (of its folder), ``folder`` (normal form), further ``origins``."""
+    """Which URLs a file may list.
+
+    Attributes:
+        origin: scheme, host and port of its folder.
+        folder: the folder's address in normal form.
+        origins: all origins whose URLs may be listed, its own among them.
+    """
 
     origin: str
     folder: str
@@ -65,14 +79,18 @@ class Scope:
 
 
 class _RefusedError(Exception):
-    """Leaves ``normalise`` early, with the rule that was broken."""
+    """Ends ``normalise`` early; its text is the rule that was broken."""
 
 
 def normalise(raw: str, *, origin: str, keep_entities: bool = False) -> Reading:
-    """The normal form of one URL. ``origin`` (``https://host``) completes a root-relative one.
+    """Bring one URL into normal form. Applied to its own result this changes nothing.
 
-    With ``keep_entities`` HTML entities are counted and left alone. Nothing that is percent-encoded already is encoded
-    again, dot segments, double slashes and fragments are kept. Applied to its own result it changes nothing.
+    Nothing that is percent-encoded is encoded again. Dot segments, double slashes and fragments are kept.
+
+    Args:
+        raw: the URL as the source has it.
+        origin: scheme, host and port that complete a root-relative URL (``https://host``).
+        keep_entities: whether HTML entities are counted and left as they are.
     """
     faults: list[str] = []
     try:
@@ -95,6 +113,8 @@ def _normalise(raw: str, origin: str, keep_entities: bool, faults: list[str]) ->
         raise _RefusedError("loc-missing")
     if _FORBIDDEN.search(stripped):
         raise _RefusedError("loc-characters")
+    if _REPLACEMENT.search(stripped):
+        faults.append("loc-replacement-character")
     scheme = _SCHEME.match(stripped)
     if scheme is not None:
         result, encoded = _absolute(scheme[1].lower(), stripped[scheme.end() :])
@@ -112,23 +132,49 @@ def _normalise(raw: str, origin: str, keep_entities: bool, faults: list[str]) ->
 
 
 def resolve_entities(text: str) -> str:
-    """The text with its HTML entities resolved, also those that stand for parts of entities (``&amp;amp;``).
+    """Resolve HTML entities, also those that resolve to parts of entities (``&amp;amp;``).
 
-    Only entities that end in a semicolon and have a name or number that exists: ``?a=1&copy=2`` is left alone.
+    Only entities that end in a semicolon and have a name or number that exists: ``?a=1&copy=2`` is left alone. The
+    result holds no entity. The work grows linearly with the text: each semicolon looks back over the few characters
+    that an entity can have, in what is resolved already.
     """
-    while True:
-        resolved = _ENTITY.sub(_resolve, text)
-        if resolved == text:
-            return text
-        text = resolved
+    if not _ENTITY.search(text):
+        return text
+    first, *rest = text.split(";")
+    resolved = list(first)
+    for part in rest:
+        _close_entity(resolved)
+        resolved.extend(part)
+    return "".join(resolved)
 
 
-def _resolve(match: re.Match[str]) -> str:
+def _close_entity(resolved: list[str]) -> None:
+    """Append a semicolon; where it ends an entity, replace the entity, which may end another one in turn."""
+    pending = ";"
+    while pending:
+        if pending[0] != ";":
+            resolved.append(pending[0])
+            pending = pending[1:]
+            continue
+        tail = "".join(resolved[-_LONGEST_ENTITY:])
+        start = tail.rfind("&")
+        match = _ENTITY.fullmatch(tail[start:] + ";") if start >= 0 else None
+        value = None if match is None else _resolve(match)
+        if value is None:
+            resolved.append(";")
+            pending = pending[1:]
+        else:
+            del resolved[start - len(tail) :]
+            pending = value + pending[1:]
+
+
+def _resolve(match: re.Match[str]) -> str | None:
+    """The text that an entity stands for, None where there is no such entity."""
     decimal, hexadecimal, name = match.groups()
     if name is not None:
-        return html5.get(name + ";", match[0])
+        return html5.get(name + ";")
     point = int(decimal) if decimal is not None else int(hexadecimal, 16)
-    return chr(point) if point <= 0x10FFFF else match[0]
+    return chr(point) if point <= 0x10FFFF else None
 
 
 def _encode(text: str) -> str:
@@ -149,6 +195,8 @@ def _absolute(scheme: str, rest: str) -> tuple[str, bool]:
     if authority is None:
         raise _RefusedError("loc-host")
     host, port = _split_authority(authority[1])
+    if len(host) > _LONGEST_HOST:
+        raise _RefusedError("loc-host")
     ascii_host = normal_host(host)
     tail = rest[authority.end() :]
     encoded = _encode(tail)
@@ -209,8 +257,12 @@ def scope_of(base_url: str, cross_submit: tuple[str, ...]) -> Scope:
         ConfigurationError: one of them is not a host or an http(s) address.
     """
     base = normalise(base_url, origin="")
-    if base.loc is None or base.faults:
+    if base.loc is None or "loc-relative" in base.faults:
         raise ConfigurationError(f"base_url {base_url!r}: give an absolute http(s) address that ends in '/'")
+    if base.faults:
+        raise ConfigurationError(
+            f"base_url {base_url!r} is not in the form that a sitemap lists; write it as {base.loc!r}"
+        )
     origins: set[str] = {origin_of(base.loc)}
     for given in cross_submit:
         candidates = (given,) if "://" in given else (f"http://{given}", f"https://{given}")
@@ -230,7 +282,7 @@ def origin_of(loc: str) -> str:
 
 
 def scope_fault(loc: str, scope: Scope) -> str | None:
-    """``scope-host`` or ``scope-path`` where a URL in normal form lies outside, else None."""
+    """``scope-host`` or ``scope-path`` where a URL in normal form is outside the scope, else None."""
     origin = origin_of(loc)
     if origin not in scope.origins:
         return "scope-host"
@@ -240,12 +292,12 @@ def scope_fault(loc: str, scope: Scope) -> str | None:
 # ---------------------------------------------------------------- verdicts
 
 
-def read_loc(raw: str | None, judge: Judge) -> Reading:
-    """One URL as the judge wants it: normalised, and every fault found, scope included."""
+def read_loc(raw: str | None, context: RowContext) -> Reading:
+    """Normalise one URL and name every rule that it breaks, the scope rules included."""
     if raw is None:
         return Reading(None, ("loc-missing",))
-    scope = scope_of(judge.base_url, judge.cross_submit)
-    keep_entities = judge.rulebook["loc-entity"] is Verdict.KEEP
+    scope = scope_of(context.base_url, context.cross_submit)
+    keep_entities = context.rulebook["loc-entity"] is Verdict.KEEP
     reading = normalise(raw, origin=scope.origin, keep_entities=keep_entities)
     if reading.loc is None:
         return reading
@@ -254,10 +306,13 @@ def read_loc(raw: str | None, judge: Judge) -> Reading:
 
 
 def settle(reading: Reading, rulebook: Rulebook) -> tuple[str | None, tuple[tuple[str, Verdict], ...]]:
-    """The URL to write, or None where the row is dropped, with the verdict of each rule that is to be counted.
+    """Apply the verdicts of the rules that a URL breaks.
 
-    A URL that cannot be mended is dropped whatever the rule's mending verdict, unless the rule says ``fail``. Of a
-    dropped row only the rule that dropped it is counted.
+    A URL that cannot be fixed is dropped, unless its rule is set to ``fail``. Of a dropped row only the rule that
+    dropped it is counted.
+
+    Returns:
+        The URL to write, None where the row is dropped; and each rule to count, with its verdict.
     """
     if reading.loc is None:
         rule = reading.faults[-1]

@@ -6,39 +6,53 @@ import html
 import re
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from airflow_sitemaps.protocol import lastmod
-from airflow_sitemaps.protocol.feeds import FeedEntry
+from airflow_sitemaps.protocol.extensions.xml_reader import EXTENSIONS, read_extension
+from airflow_sitemaps.protocol.feeds import FeedEntry, FeedMedia
 from airflow_sitemaps.protocol.urlset import FOOTER, NAMESPACES, header
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
+    from airflow_sitemaps.protocol.feeds import FeedText
     from airflow_sitemaps.protocol.limits import Limits
 
 _ENTRY: Final = re.compile(rb"<url><loc>([^<]*)</loc><lastmod>([^<]*)</lastmod>.*?</url>\n", re.DOTALL)
-_IMAGE: Final = re.compile(rb"<image:loc>([^<]*)</image:loc>")
 _MIDNIGHT: Final = b"T00:00:00"
 
 
 @dataclass(frozen=True, slots=True)
 class RecentEntry:
-    """One ``<url>`` element as it stands in its shard, its loc and lastmod still escaped."""
+    """One ``<url>`` element as its shard holds it.
+
+    Attributes:
+        moment: lastmod to the second without its zone, which is UTC; a date is taken as its midnight.
+        loc: the URL, still escaped.
+        element: the whole element and its line end.
+        section: the name of the section that lists it.
+    """
 
     moment: bytes
-    """lastmod to the second without its zone, which is UTC; a date stands for its midnight."""
     loc: bytes
     element: bytes
+    section: str = ""
 
 
-def pick(urlset: bytes, since: datetime) -> Iterator[RecentEntry]:
-    """The entries of a urlset whose lastmod is ``since`` (aware) or later."""
+def pick(urlset: bytes, since: datetime, section: str = "") -> Iterator[RecentEntry]:
+    """Find the entries of a urlset that changed lately.
+
+    Args:
+        urlset: a file that this package wrote.
+        since: the earliest lastmod, aware.
+        section: the section that the file belongs to.
+    """
     first = since.astimezone(timezone.utc).strftime("%Y-%m-%dT%H:%M:%S").encode()
-    for found in _ENTRY.finditer(urlset):
-        moment = (found[2] + _MIDNIGHT)[:19]
+    for match in _ENTRY.finditer(urlset):
+        moment = (match[2] + _MIDNIGHT)[:19]
         if moment >= first:
-            yield RecentEntry(moment, found[1], found[0])
+            yield RecentEntry(moment, match[1], match[0], section)
 
 
 def newest(entries: Iterable[RecentEntry], limits: Limits, most: int) -> list[RecentEntry]:
@@ -66,13 +80,57 @@ def urlset(entries: Iterable[RecentEntry]) -> bytes:
     return header(prefixes) + body + FOOTER
 
 
-def feed_entry(entry: RecentEntry) -> FeedEntry:
-    """The same as a feed tells it: the URL is its title, for a sitemap knows no other."""
-    text = html.unescape(entry.element[entry.element.index(b"<lastmod>") + 9 :].split(b"<", 1)[0].decode())
+def feed_entry(entry: RecentEntry, texts: FeedText | None = None) -> FeedEntry:
+    """Turn a recent entry into an entry of a feed.
+
+    Args:
+        entry: the entry.
+        texts: title and description from the source's columns. Where they are empty, the title of the page's article
+            or first video, and the video's description, are taken; else the URL is the title.
+    """
+    written = html.unescape(entry.element[entry.element.index(b"<lastmod>") + 9 :].split(b"<", 1)[0].decode())
+    records = _records(entry.element)
+    media = (*map(_image, records.get("images", ())), *map(_video, records.get("videos", ())))
+    titles = [record.get("title", "") for record in (*records.get("news", ()), *records.get("videos", ()))]
     return FeedEntry(
         loc=html.unescape(entry.loc.decode()),
-        lastmod=lastmod.parse(text),
-        images=tuple(html.unescape(image.decode()) for image in _IMAGE.findall(entry.element)),
+        lastmod=lastmod.parse(written),
+        title=(texts.title if texts is not None else "") or next(filter(None, titles), ""),
+        description=(texts.description if texts is not None else "")
+        or next((one.description for one in media if one.medium == "video"), ""),
+        media=media,
+    )
+
+
+def _records(element: bytes) -> dict[str, list[dict[str, Any]]]:
+    """The images, videos and articles of one ``<url>`` element, as records."""
+    from lxml import etree  # noqa: PLC0415
+
+    if b"<image:" not in element and b"<video:" not in element and b"<news:" not in element:
+        return {}
+    (url,) = etree.fromstring(header(NAMESPACES) + element + FOOTER)
+    records: dict[str, list[dict[str, Any]]] = {}
+    for child in url:
+        if child.tag in EXTENSIONS:
+            records.setdefault(EXTENSIONS[child.tag], []).append(read_extension(child))
+    return records
+
+
+def _image(record: Mapping[str, Any]) -> FeedMedia:
+    return FeedMedia(
+        medium="image", url=record["loc"], title=record.get("title", ""), description=record.get("caption", "")
+    )
+
+
+def _video(record: Mapping[str, Any]) -> FeedMedia:
+    return FeedMedia(
+        medium="video",
+        url=record.get("content_loc", ""),
+        player=record.get("player_loc", ""),
+        thumbnail=record.get("thumbnail_loc", ""),
+        title=record.get("title", ""),
+        description=record.get("description", ""),
+        duration=record.get("duration", ""),
     )
 
 

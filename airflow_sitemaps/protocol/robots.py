@@ -1,29 +1,32 @@
-"""robots.txt: our ``Sitemap:`` lines in a file that belongs to somebody else, and what such a file says (RFC 9309).
+"""robots.txt: a block of ``Sitemap:`` lines in a file that other programs write too, and a reader (RFC 9309).
 
-The standard library's ``urllib.robotparser`` takes the first rule that matches and knows no ``*`` or ``$``; RFC 9309
-takes the longest and has both, and crawlers follow it. Hence a reader of our own.
+The standard library's ``urllib.robotparser`` takes the first rule that matches and has no ``*`` or ``$``. RFC 9309
+takes the longest rule and has both, and crawlers follow it; hence this reader.
 """
 
 from __future__ import annotations
 
+import codecs
 import re
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, AnyStr, Final
 from urllib.parse import quote, unquote_to_bytes, urlsplit
+
+from airflow_sitemaps.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 BEGIN: Final = "# BEGIN airflow-sitemaps"
 END: Final = "# END airflow-sitemaps"
-"""What stands between these two lines is ours; every other line is a stranger's."""
+"""The lines around a sitemap's block, each followed by the address of its index; no other line is ever changed."""
 
 MAX_BYTE_SIZE: Final = 512_000
-"""Bytes that a crawler must read at least (RFC 9309, 2.5: 500 KiB); what lies behind may be ignored."""
+"""Bytes that a crawler must read at least (RFC 9309, 2.5: 500 KiB); the rest may be ignored."""
 
 _PRODUCT: Final = re.compile(r"[A-Za-z_-]+")
 _LINE_ENDS: Final = re.compile(r"\r\n|\r|\n")
-_KEPT_LINES: Final = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+\Z")
+_KEPT_LINES: Final = re.compile(rb"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+\Z")
 _ENCODED_MEANING: Final = re.compile("(%(?:2[Ff]|3[Ff]|2[Aa]|24|23))")
 
 
@@ -32,48 +35,92 @@ def lines(sitemaps: Sequence[str]) -> str:
     return "".join(f"Sitemap: {address}\n" for address in sitemaps)
 
 
-def merge(existing: str, sitemaps: Sequence[str]) -> str:
-    """``existing`` with exactly one block of ours in it; merging again changes nothing.
+def merge(existing: AnyStr, sitemaps: Sequence[str], *, name: str = "") -> AnyStr:
+    """Put one sitemap's block into a robots.txt; merging again changes nothing.
 
-    A line of somebody else's is never touched, and an address that a stranger's line names already is not repeated.
-    A block of ours is replaced where it stands; a new one goes to the end, so that no group of rules is cut in two.
-    The file's own line ends are kept. An address holds no line end (ValueError).
+    Works on bytes, so that every other line stays as it is, whatever its encoding and its line end. Only a last line
+    without a line end gets one. The block is replaced where it is; a new one goes to the end, so that no group of rules
+    is cut in two. An address that a line outside the block names already is not repeated.
+
+    Args:
+        existing: the file's content. Text is taken as UTF-8.
+        sitemaps: the addresses to name, absolute, in this order; none removes the block.
+        name: tells this sitemap's block from those of other sitemaps: the address of its index. A block without a
+            name, as older versions wrote it, is replaced where it names one of the addresses.
+
+    Returns:
+        The new content, of the type of ``existing``.
+
+    Raises:
+        ValueError: an address or the name is empty where it must not be, or holds a line end.
+        ConfigurationError: the file is UTF-16 or UTF-32, in which no crawler reads it.
     """
-    for address in sitemaps:
-        if _LINE_ENDS.search(address) or not address:
+    if isinstance(existing, str):
+        return _merge(existing.encode("utf-8", "surrogatepass"), sitemaps, name).decode("utf-8", "surrogatepass")
+    return _merge(existing, sitemaps, name)
+
+
+def _merge(existing: bytes, sitemaps: Sequence[str], name: str) -> bytes:
+    for address in (*sitemaps, name or "-"):
+        if _LINE_ENDS.search(address) or not address.strip():
             raise ValueError(f"robots.txt: {address!r} is not an address to put into one line")
-    end_of_line = "\r\n" if "\r\n" in existing else "\n"
-    kept, position = _without_block(_KEPT_LINES.findall(existing))
-    theirs = set(read("".join(kept)).sitemaps)
+    if existing.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        raise ConfigurationError(
+            "robots.txt is UTF-16 or UTF-32, which crawlers cannot read (RFC 9309 wants UTF-8): save it as UTF-8 first"
+        )
+    kept, position = _without_block(_KEPT_LINES.findall(existing), name, set(sitemaps))
+    theirs = set(read(b"".join(kept).decode("utf-8", "replace")).sitemaps)
     wanted = [address for address in dict.fromkeys(sitemaps) if address not in theirs]
     if not wanted:
-        return "".join(kept)
-    block = [f"{line}{end_of_line}" for line in (BEGIN, *(f"Sitemap: {address}" for address in wanted), END)]
+        return b"".join(kept)
+    end_of_line = b"\r\n" if b"\r\n" in existing else b"\n"
+    texts = (_marker(BEGIN, name), *(f"Sitemap: {address}" for address in wanted), _marker(END, name))
+    block = [text.encode() + end_of_line for text in texts]
     before, after = kept[:position], kept[position:]
-    if before and not before[-1].endswith(("\n", "\r")):
+    if before and not before[-1].endswith((b"\n", b"\r")):
         before = [*before[:-1], before[-1] + end_of_line]
-    return "".join([*before, *block, *after])
+    return b"".join([*before, *block, *after])
 
 
-def _without_block(found: list[str]) -> tuple[list[str], int]:
-    """The lines that are not ours, and where ours stood (the end where there were none)."""
-    kept: list[str] = []
+def _marker(marker: str, name: str) -> str:
+    return f"{marker} {name}" if name else marker
+
+
+def _without_block(lines: list[bytes], name: str, sitemaps: set[str]) -> tuple[list[bytes], int]:
+    """The lines outside this sitemap's block, and where the block was (the end where there was none)."""
+    kept: list[bytes] = []
     position: int | None = None
     number = 0
-    while number < len(found):
-        if found[number].strip() == BEGIN:
-            end = next((n for n in range(number, len(found)) if found[n].strip() == END), None)
-            if end is not None and all(_is_ours(line) for line in found[number + 1 : end]):
-                position = len(kept) if position is None else position
-                number = end + 1
-                continue
-        kept.append(found[number])
-        number += 1
+    while number < len(lines):
+        end = _end_of_block(lines, number, name, sitemaps)
+        if end is None:
+            kept.append(lines[number])
+            number += 1
+        else:
+            position = len(kept) if position is None else position
+            number = end
     return kept, len(kept) if position is None else position
 
 
-def _is_ours(line: str) -> bool:
-    return not line.strip() or _field(line)[0] == "sitemap"
+def _end_of_block(lines: list[bytes], start: int, name: str, sitemaps: set[str]) -> int | None:
+    """The line behind this sitemap's block that begins at ``start``; None where none begins there.
+
+    A block that holds anything but Sitemap lines was edited and is left alone.
+    """
+    begin = lines[start].strip()
+    if begin != _marker(BEGIN, name).encode() and begin != BEGIN.encode():
+        return None
+    end = begin.replace(BEGIN.encode(), END.encode(), 1)
+    addresses: set[str] = set()
+    for number in range(start + 1, len(lines)):
+        line = lines[number].strip()
+        if line == end:
+            is_ours = begin != BEGIN.encode() or not name or bool(addresses & sitemaps)
+            return number + 1 if is_ours else None
+        if line and _field(line.decode("utf-8", "replace"))[0] != "sitemap":
+            return None
+        addresses.add(_sitemap(line.decode("utf-8", "replace")))
+    return None
 
 
 def _field(line: str) -> tuple[str, str]:
@@ -87,7 +134,13 @@ def _field(line: str) -> tuple[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class _Rule:
-    """One ``allow`` or ``disallow``: ``parts`` are what stands between the ``*``; of those that match the longest wins."""
+    """One ``allow`` or ``disallow``; of those that match a path the longest wins.
+
+    Attributes:
+        parts: the texts between the ``*`` of the pattern.
+        anchored: whether the pattern ends in ``$``.
+        allow: whether it is an ``allow``.
+    """
 
     parts: tuple[str, ...]
     anchored: bool
@@ -99,7 +152,7 @@ class _Rule:
         return sum(map(len, self.parts)) + len(self.parts) - 1 + self.anchored
 
     def matches(self, path: str) -> bool:
-        """Whether the pattern matches, in linear time: a stranger's pattern must not be able to stall us."""
+        """Whether the pattern matches, in linear time, since the pattern may be hostile."""
         first, *rest = self.parts
         if not path.startswith(first):
             return False
@@ -107,10 +160,10 @@ class _Rule:
             return not self.anchored or path == first
         position = len(first)
         for part in rest[:-1]:
-            found = path.find(part, position)
-            if found < 0:
+            start = path.find(part, position)
+            if start < 0:
                 return False
-            position = found + len(part)
+            position = start + len(part)
         last = rest[-1]
         if self.anchored:
             return path.endswith(last) and len(path) - len(last) >= position
@@ -119,13 +172,18 @@ class _Rule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Robots:
-    """What a robots.txt says: ``sitemaps`` in their order, whatever group they stand in, and rules by product."""
+    """What a robots.txt says.
+
+    Attributes:
+        sitemaps: the addresses of its Sitemap lines in their order, whatever group they are in.
+        groups: rules by product token, in small letters.
+    """
 
     sitemaps: tuple[str, ...] = ()
     groups: dict[str, tuple[_Rule, ...]] = field(default_factory=dict)
 
     def allows(self, address: str, user_agent: str = "*") -> bool:
-        """Whether a crawler with this product token may fetch a URL (RFC 9309, 2.2). What is no URL is not disallowed."""
+        """Whether a crawler with this product token may fetch a URL (RFC 9309, 2.2); a text that is no URL is allowed."""
         try:
             parts = urlsplit(address)
         except ValueError:
@@ -139,7 +197,7 @@ class Robots:
 
 
 def read(text: str) -> Robots:
-    """Read a robots.txt, its first 500 KiB; a line that means nothing is passed over, groups of one product are joined."""
+    """Read the first 500 KiB of a robots.txt; unknown lines are skipped, groups of one product are joined."""
     sitemaps: list[str] = []
     groups: dict[str, list[_Rule]] = {}
     agents: list[str] = []
@@ -162,7 +220,7 @@ def read(text: str) -> Robots:
 
 
 def _product(value: str) -> str:
-    """The product token of a user agent, in small letters; ``*`` for everybody."""
+    """The product token of a user agent, in small letters; ``*`` for all."""
     token = _PRODUCT.match(value)
     return token[0].lower() if token else value.strip().lower()
 

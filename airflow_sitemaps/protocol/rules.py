@@ -1,4 +1,4 @@
-"""Rules a row is held to, what becomes of a fault, and the count of what was found."""
+"""The rules that rows must follow, the verdict on a fault, and the counts of faults by rule."""
 
 from __future__ import annotations
 
@@ -10,19 +10,25 @@ from typing import TYPE_CHECKING, Final
 from airflow_sitemaps.errors import ConfigurationError, RuleError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
 SAMPLES_PER_RULE: Final = 5
+"""Samples that are kept of each rule."""
+
 SAMPLE_CHARACTERS: Final = 200
+"""Characters of a sample's value, of its URL and of its key."""
+
+SAMPLE_LIMIT: Final = 3 * SAMPLE_CHARACTERS + 20
+"""Characters of a whole sample."""
 
 
 class Verdict(str, Enum):
-    """What becomes of a row with a fault."""
+    """What happens to a row that breaks a rule."""
 
     KEEP = "keep"
-    """Written as it is, and counted."""
+    """The row is written as it is, and counted."""
     REPAIR = "repair"
-    """Mended, written, and counted."""
+    """The value is fixed, the row is written, and the fix is counted."""
     OMIT_FIELD = "omit_field"
     """The faulty field is left out, the URL stays, and the fault is counted."""
     DROP_ROW = "drop_row"
@@ -31,29 +37,72 @@ class Verdict(str, Enum):
     """The run fails before anything is published."""
 
 
+class Effect(str, Enum):
+    """What a counted fault meant for its row, in the words that reports and pages show."""
+
+    FIXED = "fixed"
+    FIELD_REMOVED = "field removed"
+    LEFT_OUT = "left out"
+    LISTED_ANYWAY = "listed anyway"
+    EXPIRED = "expired"
+    """The row is left out because of its age, which is no fault: a news article after its two days."""
+
+
+_EFFECTS: Final = {
+    Verdict.KEEP: Effect.LISTED_ANYWAY,
+    Verdict.REPAIR: Effect.FIXED,
+    Verdict.OMIT_FIELD: Effect.FIELD_REMOVED,
+    Verdict.DROP_ROW: Effect.LEFT_OUT,
+    Verdict.FAIL: Effect.LEFT_OUT,
+}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
-    """One rule: its stable name, what it says, where that is said, and what its fault may become."""
+    """One rule.
+
+    Attributes:
+        name: stable name, used in settings, reports and manifests.
+        text: what the rule says.
+        source: the document that says so.
+        default: the verdict on a fault where the user sets none.
+        allowed: the verdicts that a user may set.
+        expires: whether the rule leaves a row out because of its age. Such rows are counted as expired, never as
+            dropped, and no guard refuses a run because of them.
+    """
 
     name: str
     text: str
     source: str
     default: Verdict
     allowed: tuple[Verdict, ...]
+    expires: bool = False
+
+    def effect(self, verdict: Verdict) -> Effect:
+        """What a fault under this verdict means for its row."""
+        return Effect.EXPIRED if self.expires and verdict is not Verdict.KEEP else _EFFECTS[verdict]
 
 
 _K, _R, _O, _D, _F = Verdict.KEEP, Verdict.REPAIR, Verdict.OMIT_FIELD, Verdict.DROP_ROW, Verdict.FAIL
 _PROTOCOL = "sitemaps.org/protocol.html"
+_NEWS_PAGE = "developers.google.com, news sitemaps"
 
 
-def _rule(name: str, text: str, source: str, *verdicts: Verdict) -> Rule:
-    return Rule(name=name, text=text, source=source, default=verdicts[0], allowed=verdicts)
+def _rule(name: str, text: str, source: str, *verdicts: Verdict, expires: bool = False) -> Rule:
+    return Rule(name=name, text=text, source=source, default=verdicts[0], allowed=verdicts, expires=expires)
 
 
 _ALL = (
     _rule("key-null", "a row has a key, else no shard can hold it", "this project", _D, _F),
-    _rule("loc-missing", "a row has a URL", _PROTOCOL, _D, _F),
+    _rule("loc-missing", "a row has a URL, and each column of its template a value", _PROTOCOL, _D, _F),
     _rule("loc-duplicate", "a URL is listed once; of equal ones in a shard the first is kept", _PROTOCOL, _D, _F, _K),
+    _rule(
+        "loc-slash",
+        "a value of {column} in a template holds no slash: it is written as %2F, and {column:path} keeps it",
+        "this project",
+        _K,
+        _F,
+    ),
     _rule("loc-relative", "a URL is absolute; root-relative ones are completed", _PROTOCOL, _R, _D, _F),
     _rule("loc-scheme", "a URL is http or https", _PROTOCOL, _D, _F),
     _rule(
@@ -61,6 +110,14 @@ _ALL = (
     ),
     _rule("loc-port", "a port is 1 to 65535", "RFC 3986", _D, _F),
     _rule("loc-characters", "a URL holds no control character or lone surrogate", "RFC 3986, XML 1.0", _D, _F),
+    _rule(
+        "loc-replacement-character",
+        "a URL holds no U+FFFD, plain or percent-encoded: it marks text that was decoded with the wrong encoding",
+        "this project",
+        _D,
+        _F,
+        _K,
+    ),
     _rule("loc-encoding", "characters outside RFC 3986 are percent-encoded as UTF-8", _PROTOCOL, _R, _D, _F),
     _rule(
         "loc-entity",
@@ -77,7 +134,7 @@ _ALL = (
     ),
     _rule(
         "scope-path",
-        "a URL lies at or below the sitemap's directory, unless robots.txt names the sitemap",
+        "a URL is at or below the sitemap's directory, unless robots.txt names the sitemap",
         _PROTOCOL,
         _K,
         _D,
@@ -91,10 +148,17 @@ _ALL = (
         _D,
         _F,
     ),
-    _rule("lastmod-range", "lastmod lies in the years 1 to 9999", "XML Schema 1.0", _O, _D, _F),
+    _rule(
+        "lastmod-range",
+        "lastmod is after 0001-01-01 and before 9999-12-31; both stand for infinity in databases",
+        "XML Schema 1.0",
+        _O,
+        _D,
+        _F,
+    ),
     _rule(
         "lastmod-future",
-        "lastmod is not in the future; it is written when its time has come",
+        "lastmod is not in the future; it is written once the moment has passed",
         "this project",
         _O,
         _K,
@@ -145,7 +209,7 @@ _ALL = (
     ),
     _rule(
         "alternate-dropped",
-        "a version that the group names is listed itself; one whose URL is dropped leaves the others' alternates",
+        "a version that a group names is listed itself; one whose URL is dropped is removed from the others' alternates",
         "developers.google.com, localized versions",
         _O,
         _K,
@@ -153,9 +217,18 @@ _ALL = (
     ),
     _rule(
         "news-age",
-        "an article is listed in a news sitemap for two days; older ones are left out, which is no fault of theirs",
-        "developers.google.com, news sitemaps",
+        "an article is listed in a news sitemap for two days; older ones expire, which is no fault",
+        _NEWS_PAGE,
         _O,
+        _K,
+        expires=True,
+    ),
+    _rule(
+        "news-missing",
+        "an entry of a news section has an article with all required fields; without a news column it has a lastmod",
+        _NEWS_PAGE,
+        _D,
+        _F,
         _K,
     ),
     _rule(
@@ -170,16 +243,26 @@ RULES: Final[Mapping[str, Rule]] = MappingProxyType({rule.name: rule for rule in
 
 @dataclass(frozen=True, slots=True)
 class Rulebook:
-    """The verdict of every rule: the defaults, and what the user set."""
+    """The verdict of every rule: the defaults, overridden by what the user set.
+
+    Attributes:
+        verdicts: one verdict for each rule, by its name.
+    """
 
     verdicts: Mapping[str, Verdict]
 
     @classmethod
     def of(cls, settings: Mapping[str, str | Verdict] | None = None) -> Rulebook:
-        """The defaults with ``settings`` (rule name → verdict) over them.
+        """Build a rulebook from the defaults and a user's settings.
+
+        Args:
+            settings: verdicts by rule name; they override the defaults.
+
+        Returns:
+            A rulebook with a verdict for every rule.
 
         Raises:
-            ConfigurationError: a rule or verdict that does not exist, or a verdict the rule cannot have.
+            ConfigurationError: a rule or verdict does not exist, or the rule does not allow the verdict.
         """
         verdicts = {rule.name: rule.default for rule in RULES.values()}
         for name, verdict in (settings or {}).items():
@@ -194,23 +277,38 @@ class Rulebook:
     def __getitem__(self, rule: str) -> Verdict:
         return self.verdicts[rule]
 
+    def effects(self) -> dict[str, Effect]:
+        """What a fault of each rule means for its row, by rule name; a URL that cannot be fixed is left out anyway."""
+        return {name: RULES[name].effect(verdict) for name, verdict in self.verdicts.items()}
+
 
 @dataclass(slots=True)
 class Tally:
-    """Faults found, by rule: how many rows each verdict met, and a few samples. Mutable; merge with ``add``.
+    """Counts of the faults in some rows, by rule. Mutable; merge two with ``add``.
 
-    ``dropped`` counts rows, ``mended`` counts repairs, omissions and keeps. ``samples`` holds up to
-    ``SAMPLES_PER_RULE`` texts of at most ``SAMPLE_CHARACTERS`` characters each.
+    Attributes:
+        dropped: rows left out because of a fault.
+        mended: rows listed with a fix, without a field, or as they are. The name is part of the manifest's format.
+        expired: rows left out because of their age, which is no fault.
+        samples: up to ``SAMPLES_PER_RULE`` texts by rule, made by ``sample_text``.
     """
 
     dropped: dict[str, int] = field(default_factory=dict)
     mended: dict[str, int] = field(default_factory=dict)
+    expired: dict[str, int] = field(default_factory=dict)
     samples: dict[str, list[str]] = field(default_factory=dict)
 
     def count(
-        self, rule: str, verdict: Verdict, samples: list[str], rows: int | None = None, *, where: str = ""
+        self, rule: str, verdict: Verdict, samples: Sequence[str], rows: int | None = None, *, where: str = ""
     ) -> None:
-        """Count ``rows`` rows (default: one per sample) under a rule.
+        """Count rows that break a rule.
+
+        Args:
+            rule: the rule's name.
+            verdict: what happens to the rows.
+            samples: texts that show the first of the rows.
+            rows: the number of rows; by default one for each sample.
+            where: the section, for the error message.
 
         Raises:
             RuleError: the verdict is ``fail``.
@@ -218,24 +316,70 @@ class Tally:
         number = len(samples) if rows is None else rows
         if not number:
             return
+        shown = [safe_text(sample)[:SAMPLE_LIMIT] for sample in samples[:SAMPLES_PER_RULE]]
         if verdict is Verdict.FAIL:
-            shown = "; ".join(repr(s[:SAMPLE_CHARACTERS]) for s in samples[:SAMPLES_PER_RULE])
-            raise RuleError(
-                f"{where or 'source'}: {number:,} row(s) break the rule {rule!r} ({RULES[rule].text}), which is set to "
-                f"'fail': {shown}. Nothing was published. Mend the rows, or set the rule to one of "
-                f"{', '.join(v.value for v in RULES[rule].allowed if v is not Verdict.FAIL)}.",
-                rule=rule,
-            )
-        counts = self.dropped if verdict is Verdict.DROP_ROW else self.mended
+            raise _failure(rule, number, shown, where)
+        counts = self._counts(RULES[rule].effect(verdict))
         counts[rule] = counts.get(rule, 0) + number
         kept = self.samples.setdefault(rule, [])
-        kept.extend(s[:SAMPLE_CHARACTERS] for s in samples[: SAMPLES_PER_RULE - len(kept)])
+        kept.extend(shown[: SAMPLES_PER_RULE - len(kept)])
 
     def add(self, other: Tally) -> None:
         """Add another tally's counts and samples to this one."""
-        for mine, theirs in ((self.dropped, other.dropped), (self.mended, other.mended)):
+        pairs = ((self.dropped, other.dropped), (self.mended, other.mended), (self.expired, other.expired))
+        for mine, theirs in pairs:
             for rule, number in theirs.items():
                 mine[rule] = mine.get(rule, 0) + number
         for rule, samples in other.samples.items():
             kept = self.samples.setdefault(rule, [])
             kept.extend(samples[: SAMPLES_PER_RULE - len(kept)])
+
+    def _counts(self, effect: Effect) -> dict[str, int]:
+        if effect is Effect.EXPIRED:
+            return self.expired
+        return self.dropped if effect is Effect.LEFT_OUT else self.mended
+
+
+def _failure(rule: str, number: int, samples: Sequence[str], where: str) -> RuleError:
+    others = ", ".join(v.value for v in RULES[rule].allowed if v is not Verdict.FAIL)
+    return RuleError(
+        f"{where or 'source'}: {number:,} row(s) break the rule {rule!r} ({RULES[rule].text}), which is set to "
+        f"'fail': {'; '.join(map(repr, samples))}. Nothing was published. Fix the rows, or set the rule to one of "
+        f"{others}.",
+        rule=rule,
+        section=where,
+    )
+
+
+def safe_text(value: str) -> str:
+    r"""A text that UTF-8 can hold: each lone surrogate is written as its escape, such as ``\ud800``."""
+    return value.encode("utf-8", "backslashreplace").decode() if not value.isascii() else value
+
+
+def sample_text(value: str, *, loc: str | None = None, key: str | None = None) -> str:
+    """Describe one faulty row for a tally: a value, the page's URL and the row's key.
+
+    Args:
+        value: what to show of the row.
+        loc: the page's URL; None where the row has none.
+        key: the row's key as a JSON array; None where it is not known.
+
+    Returns:
+        Each part cut to ``SAMPLE_CHARACTERS`` characters. A URL or key that is shown already is not repeated.
+    """
+    parts = [_shortened(value)]
+    if loc is not None and loc not in parts[0]:
+        parts.append(_shortened(loc))
+    if key is not None and not _shows(parts, key):
+        parts.append(f"key {_shortened(key)}")
+    return parts[0] if len(parts) == 1 else f"{parts[0]} ({'; '.join(parts[1:])})"
+
+
+def _shows(parts: Sequence[str], key: str) -> bool:
+    """Whether a key of one text is the URL or value itself."""
+    text = key[2:-2] if key.startswith('["') and key.endswith('"]') else ""
+    return bool(text) and any(text in part for part in parts)
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= SAMPLE_CHARACTERS else text[: SAMPLE_CHARACTERS - 1] + "…"

@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import sys
 
-from airflow_sitemaps.protocol.checks import CHECKS
 from airflow_sitemaps.protocol.rules import RULES
+from airflow_sitemaps.protocol.validation.checks import CHECKS
 
 _HEAD = """# Rules
 
 Generated from the code (`python -m airflow_sitemaps.protocol.rules_page > docs/rules.md`); do not edit.
 
-## What rows are held to
+## Rules of rows
 
-Every row is judged by these rules while it is written. `rules={"loc-duplicate": "fail"}` on a `Sitemap` or a
-`Section` sets what becomes of a fault. The report counts faults by rule, with samples.
+Every row is checked against these rules while it is written. `rules={"loc-duplicate": "fail"}` on a `Sitemap` or a
+`Section` sets what happens on a fault. The report counts faults by rule, with samples that carry the row's key.
 
 - `keep`: written as it is.
-- `repair`: mended and written.
+- `repair`: fixed and written.
 - `omit_field`: the faulty field is left out (of an extension: the field, or the image, video, article or alternate that
-  cannot be without it); the URL stays.
+  cannot be without it); the URL stays. Rows that `news-age` leaves out are counted as expired, which is no fault.
 - `drop_row`: the URL is not listed.
 - `fail`: the run fails before anything is published.
 
@@ -28,10 +28,10 @@ Every row is judged by these rules while it is written. `rules={"loc-duplicate":
 """
 
 _CHECKS = """
-## What published files are checked for
+## Checks of published files
 
-`airflow-sitemaps verify` and `SitemapVerifyOperator` read what is published, by whomever it was made. An error makes a
-sitemap invalid or unread in part; a warning is a loss or a doubt.
+`airflow-sitemaps verify` and `SitemapVerifyOperator` read published files, whatever program wrote them. An error makes a
+sitemap invalid or unreadable in part; a warning names a loss or a risk.
 
 | Check | Says | Source | Severity |
 |---|---|---|---|

@@ -1,4 +1,4 @@
-"""A ``sitemapindex``: the list of all files, the one address that crawlers are told."""
+"""A ``sitemapindex``: the list of all files, and the one address that crawlers need."""
 
 from __future__ import annotations
 
@@ -19,7 +19,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IndexEntry:
-    """One ``<sitemap>``: the file's address, and when the file (not its pages) was last modified, aware."""
+    """One ``<sitemap>``.
+
+    Attributes:
+        loc: the file's address.
+        lastmod: when the file, not its pages, was last modified, aware; None: not written.
+    """
 
     loc: str
     lastmod: datetime | None = None
@@ -32,9 +37,16 @@ def render_index(
     stylesheet: str | None = None,
     limits: Limits = CURRENT,
 ) -> bytes:
-    """The index's bytes: entries in the order given, ``lastmod`` in UTC to the second.
+    """Render an index.
 
-    ``comment`` is written before the root element, ``stylesheet`` is the address of an XSL.
+    Args:
+        entries: the files, written in this order.
+        comment: written before the root element.
+        stylesheet: the address of an XSL.
+        limits: the limits of the index.
+
+    Returns:
+        The bytes; ``lastmod`` is in UTC to the second.
 
     Raises:
         RefusedError: more entries, or more bytes, than the limits allow.

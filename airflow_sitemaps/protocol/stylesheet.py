@@ -1,7 +1,7 @@
-"""A stylesheet by which a browser shows a sitemap as a table: a courtesy to people, no crawler reads it.
+"""A stylesheet with which a browser shows a sitemap as a table. It is for people; no crawler reads it.
 
-Browsers are about to drop XSLT; where it is not applied one sees the XML, and nothing is lost. It asks for nothing
-from anywhere: no script, font or image.
+Browsers are about to drop XSLT; where it is not applied, the browser shows the XML. The stylesheet loads nothing: no
+script, font or image.
 """
 
 from __future__ import annotations

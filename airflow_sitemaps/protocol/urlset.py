@@ -1,6 +1,6 @@
 """A ``urlset``: its head and foot, and one entry at a time.
 
-``render_entry`` is the reference that the columnar path in ``columns`` must equal byte for byte.
+``render_entry`` is the reference: the columnar path in ``columnar.batch`` gives the same bytes.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _ESCAPES: Final = str.maketrans({"&": "&amp;", "'": "&apos;", '"': "&quot;", "<"
 
 
 def escape(text: str) -> str:
-    """Text as it stands in an element or attribute: the five characters of the protocol as entities."""
+    """Escape the five characters of the protocol for an element or attribute."""
     return text.translate(_ESCAPES)
 
 

@@ -1,1 +1,1 @@
-"""Key ranges, digests, the manifest, and the pure functions that plan what is to be written."""
+"""Key ranges, digests, the manifest, and the pure functions that decide what a run writes."""

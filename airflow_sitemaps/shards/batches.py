@@ -1,4 +1,4 @@
-"""Targets to batches: enough work for a task each, and never more tasks than Airflow maps."""
+"""Group ranges into batches, and batches into tasks: enough work per task, and no more tasks than Airflow maps."""
 
 from __future__ import annotations
 
@@ -7,19 +7,22 @@ from typing import TYPE_CHECKING, Final
 from airflow_sitemaps.shards.plan import Batch, SectionPlan
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
 BATCH_ROWS: Final = 500_000
-"""Rows a batch is filled to by default: some seconds of work, against Airflow's own half second a task."""
+"""Default number of rows per batch: a few seconds of work, against Airflow's overhead of half a second per task."""
 
 MAX_BATCHES: Final = 1_000
-"""Airflow refuses to map more than ``core.max_map_length`` (1,024) tasks."""
+"""Maximum number of batches: Airflow refuses to map more than ``core.max_map_length`` (1,024) tasks."""
 
 
 def make_batches(sections: Mapping[str, SectionPlan], batch_rows: int | None = None) -> tuple[Batch, ...]:
-    """Group what is to be written, in key order, section by section.
+    """Group the ranges to write into batches, section by section, in key order.
 
-    ``batch_rows``: rows a batch is filled to; larger where there would be more than ``MAX_BATCHES`` otherwise.
+    Args:
+        sections: The plans of the sections by name.
+        batch_rows: Number of rows to which a batch is filled. It is increased if there would be more than
+            ``MAX_BATCHES`` batches. Default: ``BATCH_ROWS``.
     """
     everything = sum(t.digest.rows for plan in sections.values() for t in plan.targets if t.action.writes)
     room = max(1, MAX_BATCHES - len(sections))
@@ -34,6 +37,36 @@ def make_batches(sections: Mapping[str, SectionPlan], batch_rows: int | None = N
         )
         for number, (name, group) in enumerate(groups)
     )
+
+
+def make_tasks(batches: Sequence[Batch], batch_rows: int | None = None) -> tuple[tuple[Batch, ...], ...]:
+    """Group batches into tasks, in order, across sections: thirty small sections need one task, not thirty.
+
+    Args:
+        batches: The batches of a plan. A batch holds ranges of one section only.
+        batch_rows: Number of rows to which a task is filled. A larger batch is a task of its own. Default:
+            ``BATCH_ROWS``.
+
+    Returns:
+        At most ``MAX_BATCHES`` groups of consecutive batches.
+    """
+    rows = batch_rows or BATCH_ROWS
+    while len(groups := tuple(_filled(batches, rows))) > MAX_BATCHES:
+        rows *= 2
+    return groups
+
+
+def _filled(batches: Sequence[Batch], size: int) -> Iterator[tuple[Batch, ...]]:
+    group: list[Batch] = []
+    rows = 0
+    for batch in batches:
+        if group and rows + batch.rows > size:
+            yield tuple(group)
+            group, rows = [], 0
+        group.append(batch)
+        rows += batch.rows
+    if group:
+        yield tuple(group)
 
 
 def _groups(plan: SectionPlan, size: int) -> Iterator[tuple[int, ...]]:

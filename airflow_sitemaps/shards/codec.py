@@ -1,6 +1,6 @@
-"""Manifests, plans and receipts as bytes: JSON, gzipped, the same bytes for the same values.
+"""Encode manifests, plans and receipts as gzipped JSON. Equal values give equal bytes.
 
-The form is versioned (``manifest.FORMAT``); a test reads the first one for ever.
+The format is versioned (``manifest.FORMAT``). A test ensures that the first version stays readable.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from airflow_sitemaps.errors import InvalidSitemapError, ManifestError
 from airflow_sitemaps.protocol import gzip as capped
+from airflow_sitemaps.protocol.feeds import FeedText
 from airflow_sitemaps.shards.digest import Digest
 from airflow_sitemaps.shards.guards import Refusal
 from airflow_sitemaps.shards.key import Key, KeyRange
@@ -22,20 +23,21 @@ from airflow_sitemaps.shards.manifest import (
     Departed,
     GenerationNote,
     IndexFile,
+    IndexRecord,
     Manifest,
     PublicFile,
-    SectionState,
+    SectionManifest,
     Shard,
 )
-from airflow_sitemaps.shards.plan import Action, Batch, Plan, SectionPlan, Target
-from airflow_sitemaps.shards.receipt import Piece, Receipt
-from airflow_sitemaps.shards.shapes import checks_of, misfit
+from airflow_sitemaps.shards.plan import Action, Batch, Plan, RangeAction, SectionFailure, SectionPlan
+from airflow_sitemaps.shards.receipt import Receipt, StagedShard
+from airflow_sitemaps.shards.schema_validation import checks_of, misfit
 
 ROOM: Final = 64 << 20
-"""Bytes that any object may unpack to."""
+"""Unpacked size that is allowed for any object, in bytes."""
 
 RATIO: Final = 200
-"""Times its size that a larger object may unpack to: what we write packs to a tenth; a bomb to a thousandth."""
+"""Maximum compression ratio of a larger object. This module's own objects have about 10, a gzip bomb about 1,000."""
 
 _UNREADABLE: Final = (
     OSError,
@@ -48,7 +50,7 @@ _UNREADABLE: Final = (
     RecursionError,
     InvalidSitemapError,
 )
-"""What damaged bytes can end in."""
+"""Exceptions that damaged bytes can cause."""
 
 Json = dict[str, Any]
 Reader = Callable[[Any], Any]
@@ -96,34 +98,40 @@ _READERS: Final[Mapping[type, Mapping[str, Reader]]] = {
         "range": _range,
         "digest": _digest,
         "file": lambda value: _read(PublicFile, value),
+        "must": _listed,
         "last_key": _key,
         "recheck_at": _moment,
     },
-    SectionState: {"shards": _many(Shard), "samples": _samples},
+    SectionManifest: {"shards": _many(Shard), "samples": _samples, "key_kinds": _listed},
     IndexFile: {},
-    GenerationNote: {"committed_at": _moment},
+    IndexRecord: {"extras": _listed},
+    GenerationNote: {"committed_at": _moment, "failed": _listed},
     Departed: {"at": _moment},
     Manifest: {
         "committed_at": _moment,
-        "sections": _by_name(SectionState),
+        "sections": _by_name(SectionManifest),
         "indexes": _many(IndexFile),
         "extras": _many(PublicFile),
         "recheck_at": _moment,
         "swept_at": _moment,
+        "index_record": lambda value: _read(IndexRecord, value),
         "history": _many(GenerationNote),
         "departed": _many(Departed),
     },
-    Target: {"range": _range, "digest": _digest, "action": Action},
+    RangeAction: {"range": _range, "digest": _digest, "action": Action},
     SectionPlan: {
         "watermark": _moment,
-        "targets": _many(Target),
+        "targets": _many(RangeAction),
         "gone": _listed,
         "taken": _listed,
         "drift": _listed,
+        "key_kinds": _listed,
+        "ages": _listed,
         "null_key_samples": _listed,
     },
     Batch: {"targets": _listed},
     Refusal: {},
+    SectionFailure: {},
     Plan: {
         "created_at": _moment,
         "sections": _by_name(SectionPlan),
@@ -132,17 +140,23 @@ _READERS: Final[Mapping[type, Mapping[str, Reader]]] = {
         "index_drift": _listed,
         "adopted": _listed,
         "refusals": _many(Refusal),
+        "failures": _many(SectionFailure),
         "warnings": _listed,
         "allow": _listed,
     },
-    Piece: {
+    StagedShard: {
         "range": _range,
         "digest": _digest,
         "last_key": _key,
         "recheck_at": _moment,
         "samples": _samples,
+        "must": _listed,
     },
-    Receipt: {"pieces": lambda values: {int(t): tuple(_read(Piece, p) for p in ps) for t, ps in values.items()}},
+    FeedText: {},
+    Receipt: {
+        "pieces": lambda values: {int(t): tuple(_read(StagedShard, p) for p in ps) for t, ps in values.items()},
+        "feed_texts": _many(FeedText),
+    },
 }
 
 _LEAVES: Final = frozenset({str, int, float, bool, type(None)})
@@ -154,14 +168,25 @@ _NEEDED: Final = {
 }
 
 
+_LATER: Final[Mapping[type, frozenset[str]]] = {
+    Shard: frozenset({"articles", "sample_level", "lastmods"}),
+    StagedShard: frozenset({"articles", "sample_level", "lastmods"}),
+}
+"""Numbers that the first version of the format lacks; they are omitted if they are 0, so that its bytes stay equal."""
+
+
 def _plain(value: object) -> object:
-    """A value as JSON values; fields that have a default are left out where they are None or empty."""
+    """Convert a value to JSON values; omit fields with a default if they are None or empty."""
     if type(value) in _LEAVES:  # most are: of 50,000 shards a million
         return value
     if type(value) in _FIELDS:
         pairs = ((name, getattr(value, name)) for name in _FIELDS[type(value)])
-        needed = _NEEDED[type(value)]
-        return {name: _plain(v) for name, v in pairs if name in needed or (v is not None and v not in ((), {}))}
+        needed, later = _NEEDED[type(value)], _LATER.get(type(value), frozenset())
+        return {
+            name: _plain(v)
+            for name, v in pairs
+            if name in needed or (v is not None and v not in ((), {}) and not (name in later and v == 0))
+        }
     if isinstance(value, KeyRange):
         return [value.lower, value.upper]
     if isinstance(value, Digest):
@@ -208,23 +233,39 @@ def _decode(kind: type, data: bytes, what: str) -> Any:
 
 
 def encode_manifest(manifest: Manifest) -> bytes:
-    """A manifest as bytes."""
+    """Encode a manifest."""
     return _encode(manifest)
 
 
 def decode_manifest(data: bytes, where: str = "the manifest") -> Manifest:
-    """A manifest from bytes. Raises ManifestError, naming ``where``."""
+    """Decode a manifest.
+
+    Args:
+        data: The bytes.
+        where: Location of the bytes, for messages.
+
+    Raises:
+        ManifestError: The bytes are damaged or of a newer format.
+    """
     manifest: Manifest = _decode(Manifest, data, where)
     return manifest
 
 
 def encode_plan(plan: Plan) -> bytes:
-    """A plan as bytes."""
+    """Encode a plan."""
     return _encode(plan)
 
 
 def decode_plan(data: bytes, where: str = "the plan") -> Plan:
-    """A plan from bytes. Raises ManifestError, naming ``where``."""
+    """Decode a plan.
+
+    Args:
+        data: The bytes.
+        where: Location of the bytes, for messages.
+
+    Raises:
+        ManifestError: The bytes are damaged or of a newer format.
+    """
     plan: Plan = _decode(Plan, data, where)
     if problem := misfit(plan):
         raise ManifestError(f"{where} cannot be carried out: {problem}; it was damaged or planted. Plan again.")
@@ -232,11 +273,19 @@ def decode_plan(data: bytes, where: str = "the plan") -> Plan:
 
 
 def encode_receipt(receipt: Receipt) -> bytes:
-    """A receipt as bytes."""
+    """Encode a receipt."""
     return _encode(receipt)
 
 
 def decode_receipt(data: bytes, where: str = "the receipt") -> Receipt:
-    """A receipt from bytes. Raises ManifestError, naming ``where``."""
+    """Decode a receipt.
+
+    Args:
+        data: The bytes.
+        where: Location of the bytes, for messages.
+
+    Raises:
+        ManifestError: The bytes are damaged or of a newer format.
+    """
     receipt: Receipt = _decode(Receipt, data, where)
     return receipt

@@ -1,4 +1,4 @@
-"""What the warehouse says a key range holds."""
+"""Digests of key ranges, as the database computes them."""
 
 from __future__ import annotations
 
@@ -13,11 +13,13 @@ MODULUS: Final = 1 << 64
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Digest:
-    """Rows, newest lastmod and checksum of one key range, over all emitted columns.
+    """Number of rows, newest lastmod and checksum of one key range.
 
-    ``rows`` counts source rows, valid or not, that have a key in the range. ``newest`` is the greatest lastmod as the
-    source writes it (ISO 8601, UTC), or None. ``checksum`` is the sum of the rows' 64-bit hashes modulo 2**64, an
-    unsigned integer: it does not depend on order, and a row that comes twice counts twice.
+    Attributes:
+        rows: Number of source rows, valid or not, with a key in the range. Default: 0.
+        newest: Greatest lastmod as the source writes it (ISO 8601, UTC). Default: None.
+        checksum: Sum of the 64-bit hashes of the rows over all emitted columns, modulo 2**64, unsigned. It does not
+            depend on the order of rows, and a repeated row counts twice. Default: 0.
     """
 
     rows: int = 0
@@ -29,7 +31,7 @@ class Digest:
         return Digest(rows=self.rows + other.rows, newest=newest, checksum=(self.checksum + other.checksum) % MODULUS)
 
     def same_rows(self, other: Digest) -> bool:
-        """Whether both speak of the same rows. ``newest`` is for people; the checksum covers the column itself."""
+        """Return whether two digests are of equal rows. ``newest`` does not count: the checksum covers lastmod."""
         return self.rows == other.rows and self.checksum == other.checksum
 
 
@@ -37,7 +39,7 @@ EMPTY: Final = Digest()
 
 
 def total(digests: Iterable[Digest]) -> Digest:
-    """The digest of the union of disjoint ranges."""
+    """Return the digest of the union of disjoint ranges."""
     result = EMPTY
     for digest in digests:
         result = result + digest
@@ -46,9 +48,12 @@ def total(digests: Iterable[Digest]) -> Digest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Survey:
-    """The digests of a list of ranges, in the order asked, and the rows that no range can hold.
+    """Digests of a list of ranges, and the rows that no range can hold.
 
-    ``null_keys`` counts rows whose key has a NULL; ``null_key_samples`` shows up to five of them as text.
+    Attributes:
+        digests: Digests in the order of the ranges.
+        null_keys: Number of rows whose key has a NULL. Default: 0.
+        null_key_samples: Up to five of these rows, as text. Default: none.
     """
 
     digests: tuple[Digest, ...]

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from airflow_sitemaps.protocol.arrow import offsets_of, value_view
+from airflow_sitemaps.protocol.columnar.arrow import offsets_of, value_view
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""The manifest: what was last committed, for every section and shard, and what has been promoted of it."""
+"""The manifest: the last committed state of every section and shard, and which of it is public."""
 
 from __future__ import annotations
 
@@ -15,25 +15,32 @@ if TYPE_CHECKING:
     from airflow_sitemaps.shards.key import Key, KeyRange
 
 FORMAT: Final = 1
-"""Version of the persisted form. A reader refuses a newer one."""
+"""Version of the persisted format. A reader refuses a newer one."""
 
 PAST_CONTENTS: Final = 8
-"""Earlier contents remembered for each public name, so that a content that returns gets a new ETag."""
+"""Number of earlier contents recorded per public name, so that a content that returns gets a new ETag."""
 
 PEAK_DAYS: Final = 7
-"""Days over which a section's greatest number of URLs is remembered, for the guard against slow shrinking."""
+"""Days over which a section's greatest number of URLs is recorded, for the guard against slow shrinking."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PublicFile:
     """One file of the public area.
 
-    ``name``: path below the public area. ``body``: key of its immutable private copy. ``etag``: the store's token of
-    the public object, None while it waits for its promotion; ``replaces``: the token it is expected to replace then.
-    ``xml_sha256`` and ``xml_byte_size`` are of the uncompressed content, ``byte_size`` of the file. ``modified_at``:
-    when its bytes last changed, the index's lastmod. ``variant``: a number in the gzip header that tells a content
-    that returns from its first appearance; ``past``: earlier contents under this name.
-    ``listed``: whether the index lists it.
+    Attributes:
+        name: Path below the public area.
+        body: Key of its immutable private copy.
+        xml_sha256: SHA-256 of the uncompressed content.
+        xml_byte_size: Size of the uncompressed content, in bytes.
+        byte_size: Size of the file, in bytes.
+        modified_at: Time of the last change of its bytes; the index's lastmod.
+        etag: The store's token of the public object. None (default) while the file waits for its promotion.
+        replaces: The token that the promotion is expected to replace. Default: None.
+        variant: Number in the gzip header that distinguishes a returning content from its first appearance.
+            Default: 0.
+        past: Earlier contents under this name. Default: none.
+        listed: Whether the index lists the file. Default: True.
     """
 
     name: str
@@ -50,41 +57,84 @@ class PublicFile:
 
     @property
     def stamp(self) -> str:
-        """Identifies these bytes at this name; stands in the public object's metadata."""
+        """Identifier of these bytes at this name, recorded in the public object's metadata."""
         return f"{self.body}#{self.variant}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shard:
-    """One key range and the file that holds its entries (None: it has no valid row).
+    """One key range and the file that holds its entries.
 
-    ``digest`` is of the rows that were read for it. ``urls`` counts entries written. ``last_key``: greatest key read.
-    ``newest_lastmod``: of the written entries. ``recheck_at``: when the same rows would be rendered otherwise.
-    ``settled`` is False when the digest may not be that of the rows read. ``dropped`` and ``mended`` count rows by
-    rule. ``written_in``: the generation that last changed the file.
+    Attributes:
+        range: The key range.
+        digest: Digest of the rows read for the range. Default: that of no rows.
+        urls: Number of entries written. Default: 0.
+        articles: Number of written entries that hold news. Default: 0.
+        file: The file, or None (default) if the range has no valid row.
+        last_key: Greatest key read, or None (default).
+        newest_lastmod: Newest lastmod of the written entries, or None (default).
+        recheck_at: Time from which the same rows are rendered differently. Default: None, never.
+        settled: False if equal digests may hide a change; every run then reads the shard. Default: True.
+        dropped: Number of dropped rows by rule. Default: none.
+        expired: Number of rows that a rule omits because of their age, by rule. Default: none.
+        mended: Number of repaired rows by rule. Default: none.
+        written_in: Generation that last changed the file. Default: 0.
+        sample_level: Level of the URL sample (see ``shards.url_sample``). Default: 0.
+        sample: Encoded URL sample, or None (default) if none was taken.
+        prefixes: Number of sampled URLs by scheme, host and first folder. Default: none.
+        lastmods: Number of written entries with a lastmod. Default: 0.
+        oldest_lastmod: Oldest lastmod of the written entries, or None (default).
+        must: URLs of ``Sitemap(must_list=)`` that the shard lists. Default: none.
     """
 
     range: KeyRange
     digest: Digest = EMPTY
     urls: int = 0
+    articles: int = 0
     file: PublicFile | None = None
     last_key: Key | None = None
     newest_lastmod: str | None = None
     recheck_at: datetime | None = None
     settled: bool = True
     dropped: Mapping[str, int] = field(default_factory=dict)
+    expired: Mapping[str, int] = field(default_factory=dict)
     mended: Mapping[str, int] = field(default_factory=dict)
     written_in: int = 0
+    sample_level: int = 0
+    sample: str | None = None
+    prefixes: Mapping[str, int] = field(default_factory=dict)
+    lastmods: int = 0
+    oldest_lastmod: str | None = None
+    must: tuple[str, ...] = ()
+
+    @property
+    def expired_rows(self) -> int:
+        """Number of rows omitted because of their age."""
+        if self.expired:
+            return sum(self.expired.values())
+        # Manifests written before ``expired`` existed count these rows as repaired.
+        return min(self.mended.get("news-age", 0), max(0, self.digest.rows - self.urls))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SectionState:
+class SectionManifest:
     """One section as committed.
 
-    ``fingerprint`` is of its configuration, ``digest_kind`` of the digests' expression. ``changed_in``: the generation
-    that last changed it; a plan made on an older one is stale. ``next_serial``: the next number of a file name.
-    ``null_keys``: rows that no shard can hold. ``samples``: a few faulty rows by rule. ``peaks``: the greatest number
-    of URLs by day (ISO date), of the last seven days.
+    Attributes:
+        name: Name of the section.
+        fingerprint: Fingerprint of its configuration.
+        digest_kind: Name and version of the expression of its digests.
+        changed_in: Generation that last changed the section; a plan based on an older one is stale.
+        next_serial: Number of the next new file name.
+        shards: Its shards, in key order.
+        base_url: Address of the folder of its files, ending in ``/``. Default: "".
+        path: Folder of its files below the sitemap's folder. Default: "".
+        null_keys: Number of rows whose key is NULL, which no shard can hold. Default: 0.
+        key_kinds: Name, kind and collation of each key column under which the ranges were cut. Default: not recorded.
+        samples: A few faulty rows by rule. Default: none.
+        peaks: Greatest number of URLs by day (ISO date), of the last seven days. Default: none.
+        declines: Declines of the number of URLs, in thousandths, by day (ISO date). It holds declines of at least
+            5 % for which no permit was given. Default: none.
     """
 
     name: str
@@ -96,26 +146,41 @@ class SectionState:
     base_url: str = ""
     path: str = ""
     null_keys: int = 0
+    key_kinds: tuple[str, ...] = ()
     samples: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     peaks: Mapping[str, int] = field(default_factory=dict)
+    declines: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def urls(self) -> int:
-        """Entries in all files."""
+        """Number of entries in all files."""
         return sum(shard.urls for shard in self.shards)
 
     @property
     def rows(self) -> int:
-        """Source rows, valid or not, with and without a key."""
+        """Number of source rows, valid or not, with and without a key."""
         return sum(shard.digest.rows for shard in self.shards) + self.null_keys
 
+    @property
+    def expired_rows(self) -> int:
+        """Number of source rows omitted because of their age."""
+        return sum(shard.expired_rows for shard in self.shards)
+
+    def known_declines(self, now: datetime) -> tuple[int, ...]:
+        """Return the declines older than ``PEAK_DAYS`` days.
+
+        Newer ones are left out, so that a slow decline in progress does not count as normal.
+        """
+        first = (now.date() - timedelta(days=PEAK_DAYS - 1)).isoformat()
+        return tuple(number for day, number in self.declines.items() if day < first)
+
     def peak(self, now: datetime) -> int:
-        """The greatest number of URLs of the last ``PEAK_DAYS`` days, 0 where nothing is known."""
+        """Return the greatest number of URLs of the last ``PEAK_DAYS`` days, or 0 if none is recorded."""
         first = (now.date() - timedelta(days=PEAK_DAYS - 1)).isoformat()
         return max((number for day, number in self.peaks.items() if day >= first), default=0)
 
     def files(self) -> Iterator[PublicFile]:
-        """The shards' files in key order."""
+        """Iterate over the shards' files in key order."""
         for shard in self.shards:
             if shard.file is not None:
                 yield shard.file
@@ -123,7 +188,16 @@ class SectionState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IndexFile:
-    """One index file. ``changed_in``: the generation that last changed its bytes (it stands in a comment there)."""
+    """One index file.
+
+    Attributes:
+        name: Path below the public area.
+        changed_in: Generation that last changed its bytes; a comment in the file names it.
+        xml_sha256: SHA-256 of its content.
+        byte_size: Size in bytes.
+        etag: The store's token of the public object. None (default) while the file waits for its promotion.
+        replaces: The token that the promotion is expected to replace. Default: None.
+    """
 
     name: str
     changed_in: int
@@ -134,8 +208,40 @@ class IndexFile:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class IndexRecord:
+    """Settings of a generation's indexes, and the names of its extra files.
+
+    Attributes:
+        name: Name of the (first) index.
+        mode: ``one`` index for all sections, or one ``per_section``.
+        limits: Name of the limits of one index file.
+        extras: Names of the configured extra files (recent entries, feeds, a stylesheet). Default: none.
+        changed_in: Generation that last changed any of these; a plan based on an older one is stale. Default: 0.
+    """
+
+    name: str
+    mode: Literal["one", "per_section"]
+    limits: str
+    extras: tuple[str, ...] = ()
+    changed_in: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class GenerationNote:
-    """A line of the history. ``key``: where the whole manifest of that generation lies, None for the current one."""
+    """One line of the history.
+
+    Attributes:
+        generation: Number of the generation.
+        committed_at: Time of the commit.
+        run: The run that committed it.
+        urls: Number of entries.
+        shards: Number of files of the sections.
+        byte_size: Size of all files except the indexes, in bytes.
+        action: What the run did, such as ``build`` (default).
+        touched: Number of files, except indexes, that the promotion had to write. Default: 0.
+        dropped: Number of dropped rows. Default: 0.
+        failed: Sections that the run could not publish. Default: none.
+    """
 
     generation: int
     committed_at: datetime
@@ -146,14 +252,20 @@ class GenerationNote:
     action: str = "build"
     touched: int = 0
     dropped: int = 0
+    failed: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Departed:
-    """A file that the current generation no longer names: swept once the grace and the history allow it.
+    """A file that the current generation no longer names, to be swept after the grace and the history allow it.
 
-    ``etag``: of a public object whose name may come back (an index, recent entries, a feed); None for names that are
-    never used again.
+    Attributes:
+        area: ``public`` or ``state``.
+        key: Key of the object in its area.
+        generation: First generation that does not name the file.
+        at: Time of that generation's commit.
+        etag: Token of a public object whose name may return (an index, recent entries, a feed). Default: None, for a
+            name that is never used again.
     """
 
     area: Literal["public", "state"]
@@ -165,13 +277,29 @@ class Departed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manifest:
-    """One generation, whole.
+    """One complete generation.
 
-    ``write_id`` tells this very write from any other. ``run``: the run that committed it. ``owner`` and ``base_url``:
-    whose it is. ``promoted``: whether all public files are those named here. ``extras``: files beside the shards
-    (recent entries, feeds); ``recheck_at``: when they would be made otherwise of the same shards. ``serials``: the next
-    serial of sections that were taken out, for when they come back: a name is never used again. ``swept_at``: when the
-    runs' folders were last looked through for what nothing names.
+    Attributes:
+        generation: Its number; the first is 1.
+        write_id: Identifier of this write of the manifest, different from that of every other write.
+        run: The run that committed it.
+        owner: Owner of the sitemap (``Sitemap(owner=)``).
+        base_url: Address of the public area, ending in ``/``.
+        committed_at: Time of the commit.
+        sections: The sections by name, in the order of the index.
+        indexes: The index files.
+        promoted: Whether all public files are those named here. Default: False.
+        extras: Files in addition to the shards: recent entries, feeds, a stylesheet. Default: none.
+        recheck_at: Time from which the same shards give different extra files. Default: None, never.
+        history: Notes of the last generations, oldest first. Default: none.
+        departed: Files to be swept. Default: none.
+        serials: Next serial of each removed section. If the section returns, no file name is used twice.
+            Default: none.
+        swept_at: Time of the last search of the runs' folders for files that nothing names. Default: None.
+        index_record: Settings of the indexes. Default: None, not recorded.
+        state_id: Identifier of the state area in the metadata of public objects. Default: None, for a manifest
+            written before objects were stamped.
+        format: Version of the persisted format. Default: the current one.
     """
 
     generation: int
@@ -180,7 +308,7 @@ class Manifest:
     owner: str
     base_url: str
     committed_at: datetime
-    sections: Mapping[str, SectionState]
+    sections: Mapping[str, SectionManifest]
     indexes: tuple[IndexFile, ...]
     promoted: bool = False
     extras: tuple[PublicFile, ...] = ()
@@ -189,19 +317,21 @@ class Manifest:
     departed: tuple[Departed, ...] = ()
     serials: Mapping[str, int] = field(default_factory=dict)
     swept_at: datetime | None = None
+    index_record: IndexRecord | None = None
+    state_id: str | None = None
     format: int = FORMAT
 
     @property
     def urls(self) -> int:
-        """Entries in all sections."""
+        """Number of entries in all sections."""
         return sum(section.urls for section in self.sections.values())
 
     def files(self) -> Iterator[PublicFile]:
-        """Every public file but the indexes."""
+        """Iterate over every public file except the indexes."""
         for section in self.sections.values():
             yield from section.files()
         yield from self.extras
 
     def bodies(self) -> set[str]:
-        """Keys of all private bodies that this generation needs."""
+        """Return the keys of all private bodies that this generation needs."""
         return {file.body for file in self.files()}

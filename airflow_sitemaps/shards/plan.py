@@ -1,15 +1,16 @@
-"""The plan of a run: data, made by pure functions, explained by the dry run, executed by the run."""
+"""The plan of a run. It is plain data: pure functions create it, a dry run explains it, and a run executes it."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import TYPE_CHECKING
 
+from airflow_sitemaps.errors import GuardError
 from airflow_sitemaps.shards.digest import EMPTY, Digest
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping, Sequence
     from datetime import datetime
 
     from airflow_sitemaps.shards.guards import Refusal
@@ -17,37 +18,46 @@ if TYPE_CHECKING:
 
 
 class Action(str, Enum):
-    """What becomes of a key range."""
+    """What a run does with a key range.
+
+    Attributes:
+        KEEP: Keep the file. Its range may widen over keys without rows, or narrow behind its last entry.
+        REPAIR: Promote the file again from its private body, because another program changed or deleted it.
+        CREATE: Write a file for rows that have none.
+        REWRITE: Write the file again under its name, because its rows changed.
+        SPLIT: Write several files with new names, because the rows no longer fit into one.
+        MERGE: Write one file with a new name for neighbours that became small.
+        EMPTY: Have no file, because there are no rows.
+    """
 
     KEEP = "keep"
-    """Its file stays as it is (its range may widen over emptiness, or narrow behind its last entry)."""
     REPAIR = "repair"
-    """Its file is promoted again from its private body: somebody else changed or deleted it."""
     CREATE = "create"
-    """Rows that had no file get one."""
     REWRITE = "rewrite"
-    """Rows changed; the file keeps its name."""
     SPLIT = "split"
-    """Rows no longer fit; each piece gets a fresh name."""
     MERGE = "merge"
-    """Neighbours became small; they share one file with a fresh name."""
     EMPTY = "empty"
-    """No rows; no file."""
 
     @property
     def writes(self) -> bool:
-        """Whether rows are read and rendered."""
+        """Whether the action reads and renders rows."""
         return self in (Action.CREATE, Action.REWRITE, Action.SPLIT, Action.MERGE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Target:
+class RangeAction:
     """One range of the new layout.
 
-    ``carries``: position, in the base generation, of the shard whose file name (and, unless rows are read, file) this
-    range continues. ``digest``: as surveyed. ``drifted``: somebody else changed the carried file;
-    ``found_etag``: of what lies there now (None: nothing).
-    ``known_sha256``: of the XML that the carried file has; an equal rendering is not stored again.
+    Attributes:
+        range: The key range.
+        action: What the run does with it.
+        digest: Digest of its rows at the survey. Default: that of no rows.
+        carries: Position, in the base generation, of the shard whose file name the range continues. Unless rows are
+            read, it continues the file too. Default: None, no shard.
+        reason: Why the action is needed, for people. Default: "".
+        drifted: Whether another program changed the carried file. Default: False.
+        found_etag: Etag of the object that now has the file's name, or None (default) if there is no object.
+        known_sha256: SHA-256 of the carried file's XML; an equal rendering is not stored again. Default: "".
     """
 
     range: KeyRange
@@ -62,32 +72,46 @@ class Target:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SectionPlan:
-    """One section's part of the plan. ``targets`` partition the key space, in key order.
+    """One section's part of a plan.
 
-    ``base``: the generation that last changed the section when this was planned (0: never). ``gone``: positions of
-    shards whose file the new layout no longer names. ``taken``: public names in this section's pattern that are not
-    ours. ``drift``: sentences about files that somebody else touched.
+    Attributes:
+        name: Name of the section.
+        base: Generation that had last changed the section at the time of planning; 0 if none had.
+        fingerprint: Fingerprint of its configuration.
+        digest_kind: Name and version of the expression of its digests.
+        targets: One action per range, in key order; the ranges partition the key space.
+        gone: Positions of shards whose file the new layout no longer names. Default: none.
+        taken: Public names of this section's pattern that belong to other programs. Default: none.
+        drift: Sentences about files that another program changed. Default: none.
+        key_kinds: Name, kind and collation of each key column, as the source describes them. Default: none.
+        null_keys: Number of rows whose key is NULL. Default: 0.
+        null_key_samples: A few of these rows. Default: none.
+        watermark: The database's time at the survey, if a watermark finds the changes. Default: None.
+        slice: Number of the slice of the other ranges that the next run surveys. Default: 0.
+        ages: Number of runs since the range of each target was surveyed, if a watermark finds the changes.
+            Default: none.
+        refresh: Whether something other than files changed (digests, ranges, configuration) and must be committed.
+            Default: False.
     """
 
     name: str
     base: int
     fingerprint: str
     digest_kind: str
-    targets: tuple[Target, ...]
+    targets: tuple[RangeAction, ...]
     gone: tuple[int, ...] = ()
     taken: tuple[str, ...] = ()
     drift: tuple[str, ...] = ()
+    key_kinds: tuple[str, ...] = ()
     null_keys: int = 0
     null_key_samples: tuple[str, ...] = ()
     watermark: datetime | None = None
-    """The database's time at the survey, where changes are found by watermark."""
     slice: int = 0
-    """Which slice of the other ranges the next run surveys."""
+    ages: tuple[int, ...] = ()
     refresh: bool = False
-    """Whether anything but files changed (digests, ranges, configuration), so that a commit is worth it."""
 
     def count(self) -> dict[str, int]:
-        """Targets by action."""
+        """Count the targets by action."""
         counts: dict[str, int] = {}
         for target in self.targets:
             counts[target.action.value] = counts.get(target.action.value, 0) + 1
@@ -95,19 +119,55 @@ class SectionPlan:
 
     @property
     def rows(self) -> int:
-        """Rows surveyed, without those whose key is NULL."""
+        """Number of rows surveyed, without those whose key is NULL."""
         return sum(target.digest.rows for target in self.targets)
 
     @property
     def changes(self) -> bool:
-        """Whether publishing this plan changes anything at all."""
+        """Whether publishing this plan changes anything."""
         acts = any(t.action.writes or t.action is Action.REPAIR for t in self.targets)
         return acts or bool(self.gone) or self.refresh
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SectionFailure:
+    """Reason why a run does not publish a section, which then stays as it was published before.
+
+    Attributes:
+        section: The section's name.
+        error: Name of the error's class, such as ``GuardError`` or ``SourceError``.
+        message: What happened and the next step.
+    """
+
+    section: str
+    error: str
+    message: str
+
+    def __str__(self) -> str:
+        return f"section {self.section}: {self.error}: {self.message}"
+
+
+def failures_of(refusals: Sequence[Refusal]) -> tuple[SectionFailure, ...]:
+    """Return one failure for each section that a guard refused."""
+    messages: dict[str, list[str]] = {}
+    for refusal in refusals:
+        messages.setdefault(refusal.section, []).append(str(refusal))
+    return tuple(
+        SectionFailure(section=name, error=GuardError.__name__, message=" ".join(texts))
+        for name, texts in messages.items()
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Batch:
-    """What one task writes: targets of one section, by position, in key order. ``rows``: as surveyed."""
+    """The work of one write task.
+
+    Attributes:
+        number: Number of the batch within the plan.
+        section: Name of the section.
+        targets: Positions of its targets, in key order.
+        rows: Number of rows at the survey.
+    """
 
     number: int
     section: str
@@ -117,9 +177,25 @@ class Batch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """A run's plan. ``base_generation``: 0 before the first commit. ``adopted``: public names of a sitemap that
-    something else wrote, which this run takes over: they stay through the grace, then are swept. ``extras_due``: the files beside the shards
-    (recent entries, feeds, indexes) change though no shard may."""
+    """The plan of a run.
+
+    Attributes:
+        run: Identifier of the run.
+        created_at: Time of planning.
+        base_generation: Generation that the plan is based on; 0 before the first commit.
+        sections: The planned sections by name.
+        batches: The work of the write tasks. Default: none.
+        retired: Names of the sections that the run removes. Default: none.
+        index_drift: Names of index files that another program changed or deleted. Default: none.
+        adopted: Public names of another program's sitemap that this run takes over. They stay for the grace period and
+            are then swept. Default: none.
+        extras_due: Whether extra files or indexes change even if no shard does. Default: False.
+        refusals: What the guards refuse. Default: none.
+        warnings: Sentences for people. Default: none.
+        allow: Permits given to the run. Default: none.
+        seconds: Duration of planning, in seconds. Default: 0.
+        failures: Sections that could not be planned or that a guard refused; the others are published. Default: none.
+    """
 
     run: str
     created_at: datetime
@@ -134,6 +210,14 @@ class Plan:
     warnings: tuple[str, ...] = ()
     allow: tuple[str, ...] = ()
     seconds: float = 0.0
+    failures: tuple[SectionFailure, ...] = ()
+
+    def without(self, names: Collection[str]) -> Plan:
+        """Return the plan without some sections, which stay as published. Batches keep their numbers."""
+        sections = {name: section for name, section in self.sections.items() if name not in names}
+        batches = tuple(batch for batch in self.batches if batch.section not in names)
+        retired = tuple(name for name in self.retired if name not in names)
+        return replace(self, sections=sections, batches=batches, retired=retired)
 
     @property
     def changes(self) -> bool:

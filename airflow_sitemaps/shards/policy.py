@@ -12,10 +12,12 @@ from airflow_sitemaps.protocol.limits import CURRENT
 class ShardPolicy:
     """Sizes of shards, in rows and URLs.
 
-    ``max_urls``: the most a shard may hold (1 to 50,000, sitemaps.org). ``fill``: the part of it that a newly cut
-    shard is filled to, above 0 up to 1; less than 1 leaves room for keys that arrive anywhere. ``merge_below``: the
-    part of ``max_urls`` that two neighbours together must stay under to be merged; far below ``fill`` / 2, so that a
-    split never makes two shards that merge again.
+    Attributes:
+        max_urls: Maximum number of URLs in a shard, 1 to 50,000 (sitemaps.org). Default: 50,000.
+        fill: Fraction of ``max_urls`` to which a newly cut shard is filled, above 0 up to 1. Less than 1 leaves room
+            for keys that arrive anywhere. Default: 1.0.
+        merge_below: Two neighbours are merged if together they hold less than this fraction of ``max_urls``. It is far
+            below ``fill`` / 2, so that a split never makes two shards that merge again. Default: 0.4.
     """
 
     max_urls: int = CURRENT.max_urls

@@ -1,4 +1,4 @@
-"""What came of writing a batch."""
+"""Receipt of a written batch."""
 
 from __future__ import annotations
 
@@ -9,21 +9,46 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import datetime
 
+    from airflow_sitemaps.protocol.feeds import FeedText
     from airflow_sitemaps.shards.digest import Digest
     from airflow_sitemaps.shards.key import Key, KeyRange
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Piece:
-    """One file's worth of a target's range, as rows were really read.
+class StagedShard:
+    """One file's part of a target's range, as its rows were read.
 
-    ``body``: key of the private body; None when the range has no valid row, or when its content equals what the
-    carried shard has already (then ``same`` is True and nothing was stored). Sizes in bytes.
+    Attributes:
+        range: The key range.
+        digest: Digest of the rows read.
+        urls: Number of entries.
+        articles: Number of entries that hold news. Default: 0.
+        body: Key of the private body. None (default) if the range has no valid row, or if its content equals that of
+            the carried shard.
+        same: Whether the content equals that of the carried shard, so that nothing was stored. Default: False.
+        xml_sha256: SHA-256 of the uncompressed content. Default: "".
+        xml_byte_size: Size of the uncompressed content, in bytes. Default: 0.
+        byte_size: Size of the file, in bytes. Default: 0.
+        last_key: Greatest key read. Default: None.
+        newest_lastmod: Newest lastmod of the entries. Default: None.
+        recheck_at: Time from which the same rows are rendered differently. Default: None, never.
+        settled: False if equal digests may hide a change. Default: True.
+        dropped: Number of dropped rows by rule. Default: none.
+        expired: Number of rows omitted because of their age, by rule. Default: none.
+        mended: Number of repaired rows by rule. Default: none.
+        samples: A few faulty rows by rule. Default: none.
+        sample_level: Level of the URL sample (see ``shards.url_sample``). Default: 0.
+        sample: Encoded URL sample, or None (default) if none was taken.
+        prefixes: Number of sampled URLs by scheme, host and first folder. Default: none.
+        lastmods: Number of entries with a lastmod. Default: 0.
+        oldest_lastmod: Oldest lastmod of the entries. Default: None.
+        must: URLs of ``Sitemap(must_list=)`` that the file lists. Default: none.
     """
 
     range: KeyRange
     digest: Digest
     urls: int
+    articles: int = 0
     body: str | None = None
     same: bool = False
     xml_sha256: str = ""
@@ -34,21 +59,38 @@ class Piece:
     recheck_at: datetime | None = None
     settled: bool = True
     dropped: Mapping[str, int] = field(default_factory=dict)
+    expired: Mapping[str, int] = field(default_factory=dict)
     mended: Mapping[str, int] = field(default_factory=dict)
     samples: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    sample_level: int = 0
+    sample: str | None = None
+    prefixes: Mapping[str, int] = field(default_factory=dict)
+    lastmods: int = 0
+    oldest_lastmod: str | None = None
+    must: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Receipt:
-    """The pieces of every target of a batch, by the target's position in its section's plan.
+    """Result of a written batch.
 
-    ``rows``: read; ``bytes_written``: stored; ``seconds``: wall time.
+    Attributes:
+        run: Identifier of the run.
+        batch: Number of the batch.
+        section: Name of the section.
+        pieces: The pieces of every target, by the target's position in its section's plan.
+        rows: Number of rows read.
+        bytes_written: Number of bytes stored.
+        seconds: Wall time, in seconds.
+        feed_texts: Titles and descriptions of the newest entries, if the section has columns for them and the sitemap
+            has feeds. Default: none.
     """
 
     run: str
     batch: int
     section: str
-    pieces: Mapping[int, tuple[Piece, ...]]
+    pieces: Mapping[int, tuple[StagedShard, ...]]
     rows: int
     bytes_written: int
     seconds: float
+    feed_texts: tuple[FeedText, ...] = ()

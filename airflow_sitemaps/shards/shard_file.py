@@ -9,19 +9,40 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from airflow_sitemaps.protocol.arrow import decoded, texts_of
-from airflow_sitemaps.protocol.columns import Cleaned, Rendered, render, render_lines
+from airflow_sitemaps.protocol.columnar.arrow import as_texts, decoded, texts_of
+from airflow_sitemaps.protocol.columnar.batch import Cleaned, Rendered, render, render_lines
+from airflow_sitemaps.protocol.columnar.feed_texts import recent_texts
+from airflow_sitemaps.protocol.columnar.lastmod import value_of
+from airflow_sitemaps.protocol.columnar.row_keys import RowKeys
+from airflow_sitemaps.protocol.extensions.news import MAX_NEWS
+from airflow_sitemaps.protocol.feeds import newest_texts
 from airflow_sitemaps.protocol.gzip import Compressor
+from airflow_sitemaps.protocol.lastmod import render as render_lastmod
 from airflow_sitemaps.protocol.rules import SAMPLES_PER_RULE, Tally, Verdict
 from airflow_sitemaps.protocol.urlset import FOOTER, header
 from airflow_sitemaps.shards.digest import EMPTY, MODULUS, Digest
 from airflow_sitemaps.shards.distinct import all_distinct
+from airflow_sitemaps.shards.url_sample import UrlSample, sample
 
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from airflow_sitemaps.protocol.entry import Judge
+    from airflow_sitemaps.protocol.entry import RowContext
+    from airflow_sitemaps.protocol.feeds import FeedText
     from airflow_sitemaps.protocol.gzip import Preset
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UrlSurvey:
+    """What is noted of a file's URLs beside their number.
+
+    Attributes:
+        level: One URL in ``2**level`` is sampled.
+        must_list: URLs that the sitemap must list; those found in the file are noted.
+    """
+
+    level: int = 0
+    must_list: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,7 +52,8 @@ class ShardFile:
     ``first_key`` is the lower end of its piece of the range (JSON text of its first row's key; None for the first
     piece), ``last_key`` the key of the last row read (None: no row). ``digest`` is of all rows read, dropped ones
     included. ``body`` is the gzip, None where no row was valid: then there is no file, ``urls`` and ``xml_byte_size``
-    are 0 and ``xml_sha256`` is empty. ``newest_lastmod`` is of the written entries. At ``recheck_at`` the same rows
+    are 0 and ``xml_sha256`` is empty. ``newest_lastmod`` is of the written entries. ``articles`` counts the
+    entries that hold news. At ``recheck_at`` the same rows
     would give another file: a lastmod is no longer in the future, an article leaves its two days.
     """
 
@@ -39,18 +61,30 @@ class ShardFile:
     last_key: str | None
     digest: Digest
     urls: int
+    articles: int
     body: bytes | None
     xml_sha256: str
     xml_byte_size: int
     newest_lastmod: str | None
     recheck_at: datetime | None
     tally: Tally
+    sample: UrlSample | None = None
+    """A sample of the URLs; None where there is no file."""
+    lastmods: int = 0
+    """Entries with a lastmod."""
+    oldest_lastmod: str | None = None
+    """The oldest lastmod of the entries."""
+    must: tuple[str, ...] = ()
+    """URLs of ``UrlSurvey.must_list`` that are in the file."""
+    settled: bool = True
+    """Whether equal rows under other keys would give the same entries."""
+    feed_texts: tuple[FeedText, ...] = ()
 
 
 class _Body:
     """The bytes of one file: counted, hashed and compressed as they come, or kept until the head is known."""
 
-    def __init__(self, judge: Judge, preset: Preset) -> None:
+    def __init__(self, judge: RowContext, preset: Preset) -> None:
         self._is_text = judge.format == "text"
         self._compressor = Compressor(preset)
         self._sha256 = hashlib.sha256()
@@ -106,15 +140,27 @@ class _Body:
 class FileWriter:
     """Collects the entries of one file within its limits."""
 
-    def __init__(self, judge: Judge, preset: Preset, *, first_key: str | None) -> None:
+    def __init__(
+        self,
+        judge: RowContext,
+        preset: Preset,
+        *,
+        first_key: str | None,
+        survey: UrlSurvey = UrlSurvey(),
+    ) -> None:
+        self._survey = survey
         self._judge = judge
         self._preset: Preset = preset
         self._first_key = first_key
         self._last_key: str | None = None
         self._body = _Body(judge, preset)
         self._pieces: list[Cleaned] = []
+        self._keys: list[pa.Array] = []
+        self._articles = 0
+        self._feed_texts: list[FeedText] = []
         self._digest = EMPTY
         self._tally = Tally()
+        self._settled = True
         self.urls = 0
         """Entries so far, duplicates included."""
 
@@ -136,6 +182,11 @@ class FileWriter:
             return False
         self._write(self._body, cleaned, rendered)
         self._pieces.append(cleaned)
+        self._keys.append(rows.column("key"))
+        self._articles += cleaned.articles()
+        if self._judge.feeds_since is not None:
+            texts = recent_texts(rows, cleaned, self._judge.feeds_since)
+            self._feed_texts = newest_texts([*self._feed_texts, *texts]) if texts else self._feed_texts
         self.urls += len(cleaned)
         self._digest = self._digest + digest_of(rows)
         self._tally.add(tally)
@@ -154,16 +205,31 @@ class FileWriter:
             last_key=self._last_key,
             digest=self._digest,
             urls=urls,
+            articles=sum(piece.articles() for piece in pieces),
             body=body,
             xml_sha256=sha256,
             xml_byte_size=byte_size,
             newest_lastmod=max((text for text in newest if text is not None), default=None),
             recheck_at=min(rechecks, default=None),
+            sample=sample([piece.loc for piece in pieces], self._survey.level) if urls else None,
+            lastmods=sum(len(p.lastmods.day) - p.lastmods.day.null_count for p in pieces if p.lastmods is not None),
+            oldest_lastmod=min(filter(None, map(_oldest, pieces)), default=None),
+            must=self._must(pieces),
+            settled=self._settled,
             tally=self._tally,
+            feed_texts=tuple(self._feed_texts),
         )
 
+    def _must(self, pieces: list[Cleaned]) -> tuple[str, ...]:
+        """The URLs that must be listed and are in this file."""
+        wanted = pa.array(self._survey.must_list, pa.string())
+        if not len(wanted):
+            return ()
+        present = (piece.loc.filter(pc.is_in(piece.loc, wanted)) for piece in pieces)
+        return tuple(sorted({loc for locs in present for loc in locs.to_pylist()}))
+
     def _fits(self, cleaned: Cleaned, rendered: Rendered) -> bool:
-        if self.urls + len(cleaned) > self._judge.max_urls:
+        if self.urls + len(cleaned) > self._judge.max_urls or self._articles + cleaned.articles() > MAX_NEWS:
             return False
         return self._body.fits(rendered, cleaned.prefixes(), self._judge.limits.max_byte_size)
 
@@ -178,14 +244,16 @@ class FileWriter:
         seen: set[str] = set()
         masks: list[list[bool]] = []
         samples: list[str] = []
-        for piece in self._pieces:
+        for piece, keys in zip(self._pieces, self._keys, strict=True):
             mask: list[bool] = []
-            for loc in piece.loc.to_pylist():
+            rows = RowKeys(keys=keys, numbers=piece.numbers)
+            for number, loc in enumerate(piece.loc.to_pylist()):
                 mask.append(loc not in seen)
                 seen.add(loc)
                 if not mask[-1] and len(samples) < SAMPLES_PER_RULE:
-                    samples.append(loc)
+                    samples.append(rows.sample(loc, number))
             masks.append(mask)
+        self._settled = self._is_equal_by_url()
         verdict = self._judge.rulebook["loc-duplicate"]
         self._tally.count(
             "loc-duplicate", verdict, samples, sum(map(len, masks)) - len(seen), where=self._judge.section
@@ -197,6 +265,30 @@ class FileWriter:
         for piece in pieces:
             self._write(self._body, piece, self._body.render(piece))
         return pieces
+
+    def _is_equal_by_url(self) -> bool:
+        """Whether rows of one URL would all be written alike.
+
+        Where they would not, the file depends on which of them has the lowest key, and keys are not in the digest.
+        """
+        elements: dict[str, str] = {}
+        return all(
+            elements.setdefault(loc, element) == element
+            for piece in self._pieces
+            for loc, element in zip(piece.loc.to_pylist(), self._body.render(piece).elements.to_pylist(), strict=True)
+        )
+
+
+def _oldest(piece: Cleaned) -> str | None:
+    """The day of the oldest lastmod of a piece, with its time where it has one."""
+    if piece.lastmods is None:
+        return None
+    lastmods = piece.lastmods
+    day = pc.min(lastmods.day).as_py()
+    if day is None:
+        return None
+    second = None if lastmods.second is None else pc.min(lastmods.second.filter(pc.equal(lastmods.day, day))).as_py()
+    return render_lastmod(value_of(day, second))
 
 
 def key_text(rows: pa.RecordBatch, number: int) -> str:
@@ -217,10 +309,12 @@ def _newest(rows: pa.RecordBatch) -> str | None:
     if "lastmod" not in rows.schema.names:
         return None
     column = decoded(rows.column("lastmod"))
-    newest = pc.max(column)
+    try:
+        newest = pc.max(column)
+    except pa.ArrowNotImplementedError:  # lists, durations: no lastmod, and of no order
+        column = as_texts(column)
+        newest = pc.max(column)
     if not newest.is_valid:
         return None
-    if pa.types.is_timestamp(column.type):
-        text = str(newest.cast(pa.string()).as_py())
-        return text.replace(" ", "T", 1)
-    return str(texts_of(pa.array([newest]).cast(pa.string()))[0])
+    text = str(texts_of(as_texts(pa.array([newest], column.type)))[0])
+    return text.replace(" ", "T", 1) if pa.types.is_timestamp(column.type) else text

@@ -12,15 +12,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from airflow_sitemaps.errors import RefusedError
-from airflow_sitemaps.protocol.columns import PIECE_ROWS, Cleaned, clean
+from airflow_sitemaps.protocol.columnar.batch import SLICE_ROWS, Cleaned, clean
+from airflow_sitemaps.protocol.extensions.news import MAX_NEWS
 from airflow_sitemaps.protocol.rules import Tally
-from airflow_sitemaps.shards.shard_file import FileWriter, ShardFile, key_text
+from airflow_sitemaps.shards.shard_file import FileWriter, ShardFile, UrlSurvey, key_text
 
 if TYPE_CHECKING:
-    from airflow_sitemaps.protocol.entry import Judge
+    from airflow_sitemaps.protocol.entry import RowContext
     from airflow_sitemaps.protocol.gzip import Preset
 
-__all__ = ["ShardFile", "ShardStream"]
+__all__ = ["ShardFile", "ShardStream", "UrlSurvey"]
 
 
 class ShardStream:
@@ -30,12 +31,13 @@ class ShardStream:
     out when it is done; they count towards ``judge.max_urls`` until then.
     """
 
-    def __init__(self, judge: Judge, preset: Preset = "fast") -> None:
+    def __init__(self, judge: RowContext, preset: Preset = "fast", survey: UrlSurvey = UrlSurvey()) -> None:  # noqa: B008 - frozen
         self._judge = judge
+        self._survey = survey
         self._preset: Preset = preset
         self._held: list[pa.RecordBatch] = []
         self._held_rows = 0
-        self._file = FileWriter(judge, preset, first_key=None)
+        self._file = FileWriter(judge, preset, first_key=None, survey=survey)
 
     def add(self, batch: pa.RecordBatch) -> list[ShardFile]:
         """Add rows, with columns as ``ports.Source.read`` gives them; the files that became full.
@@ -83,8 +85,8 @@ class ShardStream:
     def _too_many(self, key: str, number: str, unit: str) -> RefusedError:
         return RefusedError(
             f"section {self._judge.section!r}: {number} {unit} share the key {key}, and a file holds "
-            f"{self._judge.max_urls:,} URLs and {self._judge.limits.max_byte_size:,} bytes; rows of one key cannot be "
-            "parted: add a column to the section's key that tells them apart"
+            f"{self._judge.max_urls:,} URLs, {MAX_NEWS:,} articles and {self._judge.limits.max_byte_size:,} bytes; rows "
+            "of one key cannot be parted: add a column to the section's key that tells them apart"
         )
 
     # ------------------------------------------------------------ placing complete keys
@@ -106,7 +108,7 @@ class ShardStream:
                 number = _leading_run(rows.column("key"))
                 raise self._too_many(key_text(rows, 0), f"{number:,}", "rows")
             files.append(self._file.finish())
-            self._file = FileWriter(self._judge, self._preset, first_key=key_text(rows, 0))
+            self._file = FileWriter(self._judge, self._preset, first_key=key_text(rows, 0), survey=self._survey)
 
     def _fitting(self, rows: pa.RecordBatch, cleaned: Cleaned) -> int:
         """How many leading rows, in complete keys, still fit into the open file."""
@@ -144,8 +146,8 @@ def _trailing_run(keys: pa.Array) -> int:
 
 
 def _piece_end(keys: pa.Array, start: int, end: int) -> int:
-    """Where the piece that begins at ``start`` ends: about ``PIECE_ROWS`` rows on, where a key begins."""
-    cut = start + PIECE_ROWS
+    """Where the piece that begins at ``start`` ends: about ``SLICE_ROWS`` rows on, where a key begins."""
+    cut = start + SLICE_ROWS
     if cut >= end:
         return end
     if keys[cut] == keys[cut - 1]:

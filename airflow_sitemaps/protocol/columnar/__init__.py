@@ -1,0 +1,1 @@
+"""Render entries from columns, without a Python object per row."""

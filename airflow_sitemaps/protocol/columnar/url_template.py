@@ -1,0 +1,180 @@
+"""URL templates: ``https://host/p/{slug}?q={name}``, expanded from columns."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+from urllib.parse import quote
+
+from airflow_sitemaps.errors import ConfigurationError
+from airflow_sitemaps.protocol.loc import UNRESERVED
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import pyarrow as pa
+
+_TOKEN: Final = re.compile(r"\{\{|\}\}|\{([^{}]*)\}|[{}]")
+_COLUMN: Final = re.compile(r"([^\W\d][\w.$ -]*)(?::(\w+))?")
+_SAFE: Final = {"": "", "path": "/"}
+"""The characters that each conversion leaves unencoded, beside the unreserved ones of RFC 3986."""
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """A place for a column's value.
+
+    Attributes:
+        column: the column's name.
+        conversion: ``path`` leaves slashes as they are; empty: they are encoded.
+    """
+
+    column: str
+    conversion: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Template:
+    """A URL with places for columns.
+
+    Attributes:
+        text: the template as its user wrote it.
+        parts: texts and fields, in order.
+    """
+
+    text: str
+    parts: tuple[str | Field, ...]
+
+    @classmethod
+    def parse(cls, text: str) -> Template:
+        """Read a template. ``{column}`` is a place, ``{column:path}`` one whose slashes stay, ``{{`` a brace.
+
+        Raises:
+            ConfigurationError: an unmatched brace, a place without a column, an unknown conversion.
+        """
+        parts: list[str | Field] = []
+        literal, end = "", 0
+        for token in _TOKEN.finditer(text):
+            literal, end = literal + text[end : token.start()], token.end()
+            if token[1] is not None:
+                parts += [literal, _field(token[1], text)] if literal else [_field(token[1], text)]
+                literal = ""
+            elif len(token[0]) == 2:
+                literal += token[0][0]
+            else:
+                raise ConfigurationError(
+                    f"template {text!r}: the {token[0]!r} at character {token.start() + 1} has no other half; "
+                    "write {{ or }} for a brace that belongs to the URL"
+                )
+        literal += text[end:]
+        return cls(text, (*parts, literal) if literal else tuple(parts))
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The names of the columns, in the order of their first places in the template."""
+        return tuple(dict.fromkeys(part.column for part in self.parts if isinstance(part, Field)))
+
+    def expand(self, columns: Mapping[str, pa.Array]) -> pa.StringArray:
+        """Expand the template for each row, values percent-encoded.
+
+        Numbers, decimals, UUIDs, dates and the like are written as Arrow writes them as text. An empty value of
+        ``{column}`` is taken as missing: ``/p/{slug}`` without a slug is another page. An empty ``{column:path}`` is
+        kept, since the home page has an empty path.
+
+        Args:
+            columns: columns of one length, by name.
+
+        Returns:
+            One URL for each row; null where any value is missing.
+
+        Raises:
+            ConfigurationError: a column is missing, or the template has none.
+        """
+        import pyarrow as pa  # noqa: PLC0415
+        import pyarrow.compute as pc  # noqa: PLC0415
+
+        missing = [name for name in self.columns if name not in columns]
+        if missing or not self.columns:
+            raise ConfigurationError(
+                f"template {self.text!r}: "
+                + (
+                    f"no column {missing[0]!r}; there are {', '.join(columns)}"
+                    if missing
+                    else "it has no {column}; give the name of a column that holds whole URLs, or a template with one"
+                )
+            )
+        texts = {name: _texts(columns[name]) for name in self.columns}
+        values: dict[Field, pa.StringArray] = {}
+        for part in self.parts:
+            if isinstance(part, Field) and part not in values:
+                values[part] = _value(texts[part.column], part.conversion)
+        joined = [pa.scalar(part) if isinstance(part, str) else values[part] for part in self.parts]
+        return pc.binary_join_element_wise(*joined, "", null_handling="emit_null")
+
+
+def _field(inside: str, text: str) -> Field:
+    match = _COLUMN.fullmatch(inside)
+    if match is None:
+        raise ConfigurationError(f"template {text!r}: {{{inside}}} is no column's name; write {{{{ for a brace itself")
+    if match[2] is not None and match[2] not in _SAFE:
+        raise ConfigurationError(
+            f"template {text!r}: {{{inside}}} has an unknown conversion {match[2]!r}; there is only 'path', which "
+            "keeps slashes"
+        )
+    return Field(match[1], match[2] or "")
+
+
+def _value(texts: pa.StringArray, conversion: str) -> pa.StringArray:
+    """The values of a place, percent-encoded; null where one is missing."""
+    import pyarrow.compute as pc  # noqa: PLC0415
+
+    encoded = _encoded(texts, _SAFE[conversion])
+    if conversion:
+        return encoded
+    empty = pc.equal(pc.binary_length(encoded), 0)
+    return pc.if_else(empty, None, encoded) if empty.true_count else encoded
+
+
+def _texts(column: pa.Array) -> pa.StringArray:
+    """The values as text."""
+    import pyarrow as pa  # noqa: PLC0415
+
+    from airflow_sitemaps.protocol.columnar.arrow import decoded  # noqa: PLC0415
+
+    values = decoded(column)
+    kind = values.type
+    if pa.types.is_string(kind):
+        return values
+    if isinstance(kind, pa.BaseExtensionType):
+        return pa.array([None if value is None else str(value) for value in values.to_pylist()], pa.string())
+    return values.cast(pa.string())
+
+
+def _encoded(values: pa.StringArray, safe: str) -> pa.StringArray:
+    """Percent-encode values; only the rows that need it are looked at one by one."""
+    import pyarrow as pa  # noqa: PLC0415
+    import pyarrow.compute as pc  # noqa: PLC0415
+
+    from airflow_sitemaps.protocol.columnar.arrow import value_bytes  # noqa: PLC0415
+
+    if not value_bytes(values).translate(None, (UNRESERVED + safe).encode()):
+        return values
+    special = pc.match_substring_regex(values, f"[^{re.escape(UNRESERVED + safe)}]")
+    dirty = pc.fill_null(pc.or_(special, pc.invert(pc.string_is_ascii(values))), False)
+    rows = values.filter(dirty).cast(pa.binary()).to_pylist()
+    encoded = pa.array([_quote(row, safe) for row in rows], pa.binary()).view(pa.string())
+    return pc.replace_with_mask(values, dirty, encoded)
+
+
+def _quote(value: bytes, safe: str) -> bytes:
+    """Percent-encode UTF-8, surrogate pairs joined. Bytes that are not text stay: ``loc-characters`` drops the row."""
+    try:
+        value.decode()
+    except UnicodeDecodeError:
+        try:
+            units = value.decode("utf-8", "surrogatepass").encode("utf-16-le", "surrogatepass")
+            value = units.decode("utf-16-le").encode()
+        except UnicodeDecodeError:
+            return value
+    return quote(value, safe=safe).encode()

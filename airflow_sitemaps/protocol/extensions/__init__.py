@@ -1,0 +1,1 @@
+"""Image, video, news and hreflang extensions of an entry."""

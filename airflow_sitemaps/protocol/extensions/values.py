@@ -1,0 +1,67 @@
+"""URLs and dates inside an extension, read as ``loc`` and ``lastmod`` are; their host may be any."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from airflow_sitemaps.protocol import lastmod
+from airflow_sitemaps.protocol.limits import MAX_LOC_CHARACTERS
+from airflow_sitemaps.protocol.loc import WHITE, normalise, scope_of
+from airflow_sitemaps.protocol.rules import RULES, Verdict
+
+if TYPE_CHECKING:
+    from airflow_sitemaps.protocol.entry import RowContext
+
+CLEAN: Final = re.compile(
+    r"https?://(?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.){1,5}[a-z]{2,24}/"
+    r"(?:[A-Za-z0-9._~!$&'()*+,=:@/?-]|%[0-9A-Fa-f]{2})*"
+)
+"""A URL that normalising would not change, its length apart. Of the characters that XML escapes it holds only ``&`` and ``'``."""
+
+
+def is_clean(raw: str) -> bool:
+    """Whether a URL is surely in normal form; False where only ``normalise`` can decide."""
+    return CLEAN.fullmatch(raw) is not None and len(raw) <= MAX_LOC_CHARACTERS
+
+
+@dataclass(slots=True)
+class Addresses:
+    """The URLs and dates of one row's column.
+
+    Attributes:
+        context: the settings of the section.
+        fixed: the ``loc-…`` rules under which a URL was fixed.
+    """
+
+    context: RowContext
+    fixed: list[str] = field(default_factory=list)
+
+    def normalise(self, raw: str) -> tuple[str | None, str | None]:
+        """Normalise a URL: the URL to write, or None and what is wrong with it.
+
+        A URL is fixed where its rule says so (``repair``, ``keep``), else it is refused. A bare ``https://host`` stays
+        without a slash, since readers compare it as it was given.
+        """
+        if is_clean(raw):
+            return raw, None
+        scope = scope_of(self.context.base_url, self.context.cross_submit)
+        rulebook = self.context.rulebook
+        reading = normalise(raw, origin=scope.origin, keep_entities=rulebook["loc-entity"] is Verdict.KEEP)
+        if reading.loc is None:
+            return None, f"breaks {reading.faults[-1]} ({RULES[reading.faults[-1]].text})"
+        for rule in reading.faults:
+            if rulebook[rule] not in (Verdict.REPAIR, Verdict.KEEP):
+                return None, f"breaks {rule} ({RULES[rule].text})"
+            self.fixed.append(rule)
+        bare = raw.strip(WHITE)
+        return (bare if reading.loc == bare + "/" else reading.loc), None
+
+    def date(self, raw: str) -> str | None:
+        """The date or date-time to write, or None where it cannot be read; without a zone the zone is the section's."""
+        try:
+            read = lastmod.parse(raw, self.context.timezone)
+        except lastmod.LastmodError:
+            return None
+        return None if read is None else lastmod.render(read)

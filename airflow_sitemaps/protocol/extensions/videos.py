@@ -1,0 +1,233 @@
+"""Videos of a page: ``video:video``, Google's video sitemaps 1.1."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, Final
+
+from airflow_sitemaps.protocol.extensions.fields import Unusable
+from airflow_sitemaps.protocol.extensions.json_value import shown
+from airflow_sitemaps.protocol.extensions.languages import COUNTRIES
+from airflow_sitemaps.protocol.markup import attributes, element, text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from airflow_sitemaps.protocol.extensions.fields import FieldProblems, FieldReader
+
+MAX_TITLE: Final = 100
+"""Characters (sitemap-video.xsd; Google's page names no limit any more: rule ``video-title``)."""
+MAX_DESCRIPTION: Final = 2_048
+"""Characters (developers.google.com, video sitemaps; sitemap-video.xsd)."""
+MAX_CATEGORY: Final = 256
+"""Characters (sitemap-video.xsd)."""
+MAX_UPLOADER: Final = 255
+"""Characters (developers.google.com, video sitemaps; the XSD names no limit)."""
+MAX_DURATION_S: Final = 28_800
+"""Seconds; the least is 1 (developers.google.com, video sitemaps)."""
+MAX_RATING: Final = 5
+"""developers.google.com, video sitemaps."""
+MAX_TAGS: Final = 32
+"""developers.google.com, video sitemaps; sitemap-video.xsd."""
+ID_TYPES: Final = ("tms:series", "tms:program", "rovi:series", "rovi:program", "freebase", "url")
+"""sitemap-video.xsd, ``id``."""
+SHOW_TYPES: Final = ("full", "preview", "clip", "interview", "news", "other")
+"""sitemap-video.xsd, ``tvshow/video_type``."""
+
+_COUNTRIES: Final = re.compile(r"(?:[A-Z]{2}(?: [A-Z]{2})*)?")
+_PLATFORMS: Final = re.compile(r"(?:(?:web|mobile|tv)(?: (?:web|mobile|tv))*)?")
+_RELATIONSHIPS: Final = ("allow", "deny")
+_CURRENCY: Final = re.compile(r"[A-Z]{3}")
+
+
+def render(
+    records: Sequence[FieldReader], notes: FieldProblems, *, page: str = "", max_title: int | None = MAX_TITLE
+) -> str:
+    """The elements of all usable videos, in the order given; fields in the XSD's order.
+
+    ``page`` is the URL of the page, which a video's own URLs must differ from. ``max_title`` is in characters.
+    """
+    return "".join(_video(record, page, max_title) for record in records)
+
+
+def _video(record: FieldReader, page: str, max_title: int | None) -> str:
+    try:
+        children = [*_required(record, page, max_title), *_numbers(record), *_audience(record)]
+        children += [*_commerce(record), *_rest(record)]
+    except Unusable:
+        return ""
+    record.finish()
+    return element("video:video", "".join(children))
+
+
+def _required(record: FieldReader, page: str, max_title: int | None) -> Iterator[str]:
+    thumbnail = record.url("thumbnail_loc")
+    if thumbnail is None:
+        raise record.unusable("it has no usable thumbnail_loc")
+    title, description = record.text("title", limit=max_title), record.text("description", limit=MAX_DESCRIPTION)
+    if title is None:
+        raise record.unusable("it has no usable title")
+    if description is None:
+        raise record.unusable("it has no usable description")
+    content, player = _elsewhere(record, "content_loc", page), _elsewhere(record, "player_loc", page)
+    if content is None and player is None:
+        raise record.unusable("it has neither a usable content_loc nor a player_loc")
+    yield element("video:thumbnail_loc", text(thumbnail))
+    yield element("video:title", title)
+    yield element("video:description", description)
+    if content is not None:
+        yield element("video:content_loc", text(content))
+    allowed, autoplay = _embedding(record)
+    if player is not None:
+        yield element("video:player_loc", text(player), attributes(allow_embed=allowed, autoplay=autoplay))
+
+
+def _elsewhere(record: FieldReader, name: str, page: str) -> str | None:
+    address = record.url(name)
+    if address is not None and address == page:
+        record.fault(name, "is the page's own URL")
+        return None
+    return address
+
+
+def _embedding(record: FieldReader) -> tuple[str | None, str | None]:
+    given = "player_loc_allow_embed", "player_loc_autoplay"
+    allowed = record.yes_no(given[0]) if record.wanted(given[0], "video:player_loc@allow_embed") else None
+    autoplay = record.plain(given[1]) if record.wanted(given[1], "video:player_loc@autoplay") else None
+    return allowed, autoplay
+
+
+def _numbers(record: FieldReader) -> Iterator[str]:
+    if (duration := record.integer("duration", least=1, most=MAX_DURATION_S)) is not None:
+        yield element("video:duration", duration)
+    if (expiration := record.date("expiration_date")) is not None:
+        yield element("video:expiration_date", expiration)
+    if (rating := record.decimal("rating", most=MAX_RATING)) is not None:
+        yield element("video:rating", rating)
+    if record.wanted("content_segment_loc", "video:content_segment_loc"):
+        yield from _segments(record)
+    if (views := record.integer("view_count")) is not None:
+        yield element("video:view_count", views)
+    if (published := record.date("publication_date")) is not None:
+        yield element("video:publication_date", published)
+
+
+def _segments(record: FieldReader) -> Iterator[str]:
+    for part in record.parts("content_segment_loc"):
+        address = part.url("loc" if "loc" in part.values else "value")
+        duration = part.integer("duration", most=MAX_DURATION_S)
+        part.finish()
+        if address is not None:
+            yield element("video:content_segment_loc", text(address), attributes(duration=duration))
+
+
+def _audience(record: FieldReader) -> Iterator[str]:
+    tags = []
+    for part in record.parts("tags"):
+        tag = part.text("value")
+        part.finish()
+        if tag is not None:
+            tags.append(tag)
+    if len(tags) > MAX_TAGS:
+        record.fault("tags", f"are {len(tags)} (limit {MAX_TAGS}): the first {MAX_TAGS} are kept")
+    for tag in tags[:MAX_TAGS]:
+        yield element("video:tag", tag)
+    if record.wanted("category", "video:category") and (category := record.text("category", limit=MAX_CATEGORY)):
+        yield element("video:category", category)
+    if (friendly := record.yes_no("family_friendly")) is not None:
+        yield element("video:family_friendly", friendly)
+    yield from _relation(record, "restriction", "countries", _COUNTRIES)
+
+
+def _relation(record: FieldReader, name: str, members: str, pattern: re.Pattern[str]) -> Iterator[str]:
+    """``restriction`` and ``platform``. A faulty one leaves the video out: it must not be shown more widely."""
+    for part in record.parts(name)[:1]:
+        relationship = part.raw("relationship")
+        listed = part.raw(members)
+        value = _joined(listed)
+        if name == "restriction" and value is not None and value.isascii() and value != value.upper():
+            part.fault(members, f"{shown(value)} is written in capitals")
+            value = value.upper()
+        if relationship not in _RELATIONSHIPS or value is None or not _is_known(value, pattern, name):
+            given = f"relationship {shown(relationship)}, {members} {shown(listed)}"
+            raise record.unusable(f"its {name} ({given}) cannot be kept, and without one it would be shown more widely")
+        part.finish()
+        yield element(f"video:{name}", value, attributes(relationship=relationship))
+
+
+def _joined(listed: Any) -> str | None:
+    """The words of a text or of a list of texts, one space between; None for anything else."""
+    words = (listed or "").split() if isinstance(listed or "", str) else listed
+    if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
+        return None
+    return " ".join(words)
+
+
+def _is_known(value: str, pattern: re.Pattern[str], name: str) -> bool:
+    """Whether a relation's members have the XSD's form; countries are of ISO 3166-1 (``GB``, not ``UK``)."""
+    return pattern.fullmatch(value) is not None and (name != "restriction" or COUNTRIES.issuperset(value.split()))
+
+
+def _commerce(record: FieldReader) -> Iterator[str]:
+    title = record.plain("gallery_loc_title")
+    if record.wanted("gallery_loc", "video:gallery_loc") and (gallery := record.url("gallery_loc")):
+        yield element("video:gallery_loc", text(gallery), attributes(title=title))
+    if record.wanted("prices", "video:price"):
+        yield from filter(None, map(_price, record.parts("prices")))
+    if (subscription := record.yes_no("requires_subscription")) is not None:
+        yield element("video:requires_subscription", subscription)
+    info = record.url("uploader_info")
+    if (uploader := record.text("uploader", limit=MAX_UPLOADER)) is not None:
+        yield element("video:uploader", uploader, attributes(info=info))
+
+
+def _price(part: FieldReader) -> str | None:
+    given = "value" if "value" in part.values and "price" not in part.values else "price"
+    amount, currency = part.decimal(given), part.plain("currency")
+    kind = part.choice("type", ("purchase", "PURCHASE", "rent", "RENT"))
+    resolution = part.choice("resolution", ("sd", "SD", "hd", "HD"))
+    part.finish()
+    if part.raw(given) is not None and amount is None:
+        return None
+    if currency is not None and not _CURRENCY.fullmatch(currency):
+        part.fault("currency", f"is {shown(currency)}, not three capital letters (ISO 4217): the price is left out")
+        return None
+    if amount is not None and currency is None:
+        part.fault("currency", "is missing: the price is left out")
+        return None
+    if kind is None and (amount is None or part.raw("type") is not None):
+        part.fault("type", "is missing or wrong: the price is left out")
+        return None
+    return element("video:price", amount or "", attributes(currency=currency, type=kind, resolution=resolution))
+
+
+def _rest(record: FieldReader) -> Iterator[str]:
+    if record.wanted("tvshow", "video:tvshow"):
+        yield from map(_show, record.parts("tvshow")[:1])
+    yield from _relation(record, "platform", "platforms", _PLATFORMS)
+    if (live := record.yes_no("live")) is not None:
+        yield element("video:live", live)
+    if record.wanted("id", "video:id"):
+        for part in record.parts("id"):
+            kind, value = part.choice("type", ID_TYPES), part.text("value")
+            part.finish()
+            if kind is None or value is None:
+                part.fault("id", "needs a type and a value: it is left out")
+            else:
+                yield element("video:id", value, attributes(type=kind))
+
+
+def _show(part: FieldReader) -> str:
+    fields = {
+        "show_title": part.text("show_title"),
+        "video_type": part.choice("video_type", SHOW_TYPES),
+        "episode_title": part.text("episode_title"),
+        "season_number": part.integer("season_number", least=1),
+        "episode_number": part.integer("episode_number", least=1),
+        "premier_date": part.date("premier_date"),
+    }
+    part.finish()
+    if fields["show_title"] is None or fields["video_type"] is None:
+        part.fault("tvshow", "needs a show_title and a video_type: it is left out")
+        return ""
+    return element("video:tvshow", "".join(element(f"video:{k}", v) for k, v in fields.items() if v is not None))

@@ -1,0 +1,1 @@
+"""Read sitemap files and check them against every rule."""

@@ -1,0 +1,375 @@
+"""Reading a published file back: urlset, sitemapindex, text, RSS or Atom, from bytes that may be hostile.
+
+Nothing is fetched, no entity is expanded, a DOCTYPE is refused, and depth and text size are bounded by libxml2's own
+limits (``huge_tree`` stays off). A part that cannot be read is a finding; what was read before it is kept.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from email.utils import parsedate_to_datetime
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from airflow_sitemaps.errors import InvalidSitemapError
+from airflow_sitemaps.protocol import gzip, lastmod
+from airflow_sitemaps.protocol.extensions.xml_reader import EXTENSIONS, order_fault, read_extension
+from airflow_sitemaps.protocol.feeds import ATOM_NAMESPACE
+from airflow_sitemaps.protocol.limits import CURRENT
+from airflow_sitemaps.protocol.urlset import NAMESPACE
+from airflow_sitemaps.protocol.validation.findings import Finding, Findings
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from airflow_sitemaps.protocol.limits import Limits
+
+Kind = Literal["urlset", "sitemapindex", "text", "rss", "atom", "unknown"]
+
+GZIP_MAGIC: Final = b"\x1f\x8b"
+BOM: Final = b"\xef\xbb\xbf"
+READ_FACTOR: Final = 2
+"""A file is read up to this many times its byte limit, so that one that is a little too large is still checked."""
+
+MAX_BARREN_PIECES: Final = 4
+"""Blocks of 1 MiB without the end of an entry after which reading stops: no entry is that large."""
+
+_PIECE_BYTE_SIZE: Final = 1 << 20
+_CORE: Final = {f"{{{NAMESPACE}}}{name}": n for n, name in enumerate(("loc", "lastmod", "changefreq", "priority"))}
+_OTHERS: Final = len(_CORE)
+_ENTRY_TAGS: Final[dict[str, tuple[Kind, str]]] = {
+    f"{{{NAMESPACE}}}urlset": ("urlset", f"{{{NAMESPACE}}}url"),
+    f"{{{NAMESPACE}}}sitemapindex": ("sitemapindex", f"{{{NAMESPACE}}}sitemap"),
+    f"{{{ATOM_NAMESPACE}}}feed": ("atom", f"{{{ATOM_NAMESPACE}}}entry"),
+    "rss": ("rss", "item"),
+}
+_HTML: Final = re.compile(r"\s*(?:<!--.*?-->\s*)*<(?:!doctype\s+html|html)\b", re.IGNORECASE | re.DOTALL)
+_ENTITY: Final = re.compile(rb"&([A-Za-z][A-Za-z0-9]{0,30});")
+_OWN_ENTITIES: Final = frozenset({b"amp", b"lt", b"gt", b"apos", b"quot"})
+_INSTANCE: Final = "{http://www.w3.org/2001/XMLSchema-instance}"
+"""Attributes of this namespace (``schemaLocation``) are allowed on every element."""
+_NOTHING: Final[Mapping[str, list[dict[str, Any]]]] = {}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadEntry:
+    """One ``<url>``, ``<sitemap>``, line, item or entry as the file has it, without white space around values.
+
+    Attributes:
+        loc: the URL; empty where there is none.
+        line: its line in the file.
+        lastmod: None where there is none.
+        changefreq: None where there is none.
+        priority: None where there is none.
+        extensions: records in the form of the JSON columns, by kind.
+    """
+
+    loc: str
+    line: int
+    lastmod: str | None = None
+    changefreq: str | None = None
+    priority: str | None = None
+    extensions: Mapping[str, list[dict[str, Any]]] = field(default_factory=lambda: _NOTHING)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadUrlset:
+    """A file that was read.
+
+    Attributes:
+        kind: the kind of file.
+        entries: its entries in their order.
+        byte_size: its uncompressed size.
+        problems: what was wrong with the file; what is wrong with its entries is found by ``validate``.
+    """
+
+    kind: Kind
+    entries: tuple[ReadEntry, ...]
+    byte_size: int
+    problems: tuple[Finding, ...]
+
+
+def unpack(body: bytes, findings: Findings, limits: Limits = CURRENT) -> bytes:
+    """The content of a file, unzipped where it is gzip; one that was zipped twice is unzipped and noted.
+
+    What is damaged or too large is noted, and ``b""`` comes back.
+    """
+    for time in range(2):
+        if not body.startswith(GZIP_MAGIC):
+            break
+        try:
+            body = gzip.decompress(body, max_byte_size=limits.max_byte_size * READ_FACTOR, limit=limits.max_byte_size)
+        except InvalidSitemapError as error:
+            findings.note("gzip", str(error))
+            return b""
+        if time == 0 and body.startswith(GZIP_MAGIC):
+            findings.note(
+                "gzip-twice", "inside the gzip file is another gzip file: clients that unzip once read nothing"
+            )
+    return body
+
+
+def read(body: bytes, *, limits: Limits = CURRENT) -> ReadUrlset:
+    """Read a file of any kind, compressed or not. Never raises for what is in it: see ``problems``."""
+    findings = Findings()
+    content = unpack(body, findings, limits)
+    kind, entries = _read_content(content, findings) if content or not findings else ("unknown", [])
+    return ReadUrlset(kind=kind, entries=tuple(entries), byte_size=len(content), problems=findings.listed())
+
+
+def _read_content(content: bytes, findings: Findings) -> tuple[Kind, list[ReadEntry]]:
+    if content.startswith(BOM):
+        findings.note("bom", "the file begins with a byte-order mark, which the protocol does not know")
+        content = content[len(BOM) :]
+    try:
+        text = content.decode()
+    except UnicodeDecodeError as error:
+        findings.note("encoding", f"byte {error.start:,} is not UTF-8 ({error.reason})")
+        return "unknown", []
+    if not text.lstrip().startswith("<"):
+        return _read_text(text, findings)
+    if _HTML.match(text):
+        findings.note(
+            "root", "the file is an HTML page, not a sitemap: the server may answer with an error or login page"
+        )
+        return "unknown", []
+    if _has_doctype(text):
+        findings.note(
+            "doctype",
+            "the file has a DOCTYPE. No sitemap needs one, and its entities can be used for an attack on the reader: "
+            "the file was not read. Remove the DOCTYPE",
+        )
+        return "unknown", []
+    _check_declaration(text, findings)
+    return _read_xml(content.lstrip(), findings)
+
+
+def _read_text(text: str, findings: Findings) -> tuple[Kind, list[ReadEntry]]:
+    entries: list[ReadEntry] = []
+    for number, line in enumerate(text.replace("\r\n", "\n").replace("\r", "\n").split("\n"), 1):
+        stripped = line.strip()
+        if stripped:
+            entries.append(ReadEntry(loc=stripped, line=number))
+        elif line:
+            findings.note("structure", f"line {number}: white space only")
+    if entries and not any(entry.loc.lower().startswith(("http://", "https://")) for entry in entries):
+        findings.note("root", f"neither XML nor a list of URLs: it begins with {entries[0].loc[:60]!r}")
+        return "unknown", []
+    return "text", entries
+
+
+def _has_doctype(text: str) -> bool:
+    """Whether the file has a DOCTYPE, which can only be before the root element."""
+    position = 0
+    while True:
+        position += len(text[position : position + 4096]) - len(text[position : position + 4096].lstrip())
+        end = "?>" if text.startswith("<?", position) else "-->" if text.startswith("<!--", position) else ""
+        if not end:
+            if text[position : position + 1].isspace():
+                continue
+            return text.startswith("<!DOCTYPE", position)
+        closed_at = text.find(end, position + 2)
+        if closed_at < 0:
+            return False
+        position = closed_at + len(end)
+
+
+def _check_declaration(text: str, findings: Findings) -> None:
+    declaration = text.lstrip()[:200].split("?>")[0] if text.lstrip().startswith("<?xml") else ""
+    if declaration and text[0] != "<":
+        findings.note("xml", "white space before the XML declaration")
+    encoding = declaration.lower().replace("'", '"').partition('encoding="')[2].partition('"')[0]
+    if encoding not in ("", "utf-8", "utf8", "us-ascii"):
+        findings.note("encoding", f"the XML declaration says {encoding!r}, the protocol wants UTF-8")
+
+
+def _read_xml(content: bytes, findings: Findings) -> tuple[Kind, list[ReadEntry]]:
+    from lxml import etree  # noqa: PLC0415
+
+    parser = etree.XMLPullParser(
+        events=("end",), tag=[tag for _, tag in _ENTRY_TAGS.values()], encoding="utf-8", resolve_entities=False,
+        no_network=True, load_dtd=False, huge_tree=False, remove_comments=True, remove_pis=True,
+    )  # fmt: skip
+    walk = _Walk(findings)
+    try:
+        for start in range(0, len(content), _PIECE_BYTE_SIZE):
+            parser.feed(content[start : start + _PIECE_BYTE_SIZE])
+            if not walk.take(parser.read_events()):
+                return walk.kind, walk.entries
+        walk.finish(parser.close())
+    except etree.XMLSyntaxError as error:
+        walk.take(parser.read_events())
+        findings.note("xml", f"not well-formed XML: {_reason(content, error.msg)}")
+    return walk.kind, walk.entries
+
+
+def _reason(content: bytes, message: str) -> str:
+    """The parser's message; it has none where an entity is not defined."""
+    if message != "no element found":
+        return message
+    unknown = next((match for match in _ENTITY.finditer(content) if match[1] not in _OWN_ENTITIES), None)
+    if unknown is None:
+        return message
+    line = content.count(b"\n", 0, unknown.start()) + 1
+    name = unknown[0].decode()
+    return f"line {line}: XML has no entity {name}; write the character itself, or its number (&#160; for &nbsp;)"
+
+
+class _Walk:
+    """Takes entries as they end, and forgets them: a large file is never held in memory as a tree."""
+
+    def __init__(self, findings: Findings) -> None:
+        self.kind: Kind = "unknown"
+        self.entries: list[ReadEntry] = []
+        self._findings = findings
+        self._parent: Any = None
+        self._barren = 0
+
+    def take(self, events: Iterable[tuple[str, Any]]) -> bool:
+        """Read the entries that ended; False where so long a stretch held none that reading must stop."""
+        self._barren += 1
+        for _, entry in events:
+            if self._parent is None:
+                self.kind, self._parent = _kind_of(entry)
+            if entry.getparent() is not self._parent or self.kind == "unknown":
+                continue
+            self._barren = 0
+            self.entries.append(_READERS[self.kind](entry, self._findings))
+            if self.kind in ("urlset", "sitemapindex"):
+                _check_text(entry.tail, entry, self._findings)
+            entry.clear(keep_tail=False)
+            self._drop_before(entry)
+        if self._barren <= MAX_BARREN_PIECES:
+            return True
+        self._findings.note("structure", f"{self._barren:,} MiB without the end of an entry: reading stopped")
+        return False
+
+    def finish(self, root: Any) -> None:
+        """Check the root element, and what follows the last entry."""
+        expected = _ENTRY_TAGS.get(str(root.tag))
+        if expected is None:
+            self._findings.note(*_wrong_root(root))
+            return
+        self.kind, tag = expected
+        if self.kind not in ("urlset", "sitemapindex"):
+            return
+        _check_attributes(root, self._findings)
+        _check_text(root.text, root, self._findings)
+        for child in root:
+            self._check_place(child, tag)
+
+    def _drop_before(self, entry: Any) -> None:
+        while (before := entry.getprevious()) is not None:
+            if self.kind in ("urlset", "sitemapindex"):
+                self._check_place(before, entry.tag)
+            self._parent.remove(before)
+
+    def _check_place(self, element: Any, tag: str) -> None:
+        if element.tag != tag:
+            self._findings.note("structure", f"line {element.sourceline}: <{_local(element)}> does not belong here")
+        _check_text(element.tail, element, self._findings)
+
+
+def _check_text(text: str | None, element: Any, findings: Findings) -> None:
+    """Note text between elements; ``element`` is what it is in or behind."""
+    if text and text.strip():
+        findings.note("structure", f"line {element.sourceline}: text between elements: {text.strip()[:60]!r}")
+
+
+def _check_attributes(element: Any, findings: Findings) -> None:
+    """Note attributes that the schema does not have, all of an element as one fault."""
+    unknown = [name for name in element.attrib if not name.startswith(_INSTANCE)]
+    if unknown:
+        more = f" and {len(unknown) - 1:,} more" if len(unknown) > 1 else ""
+        findings.note(
+            "structure", f"line {element.sourceline}: <{_local(element)}> has an attribute {unknown[0][:60]!r}{more}"
+        )
+
+
+def _kind_of(entry: Any) -> tuple[Kind, Any]:
+    """The kind of file that an entry's place tells, and the element that holds the entries."""
+    root = entry.getroottree().getroot()
+    kind, tag = _ENTRY_TAGS.get(str(root.tag), ("unknown", ""))
+    if kind == "unknown" or entry.tag != tag:
+        return "unknown", root
+    return kind, entry.getparent() if kind == "rss" else root
+
+
+def _wrong_root(root: Any) -> tuple[str, str]:
+    name, tag = _local(root), str(root.tag)
+    namespace = tag[1:].partition("}")[0] if tag.startswith("{") else ""
+    if name in {root_tag.rpartition("}")[2] for root_tag in _ENTRY_TAGS}:
+        return "namespace", f"<{name}> is of the namespace {namespace!r}, not {NAMESPACE!r}"
+    return "root", f"<{name}> is neither urlset nor sitemapindex, nor a feed"
+
+
+def _read_url(entry: Any, findings: Findings) -> ReadEntry:
+    values: list[str | None] = [None] * _OTHERS
+    extensions: dict[str, list[dict[str, Any]]] | None = None
+    latest, line = -1, entry.sourceline
+    if entry.attrib:
+        _check_attributes(entry, findings)
+    _check_text(entry.text, entry, findings)
+    for child in entry:
+        place = _CORE.get(child.tag, _OTHERS)
+        if place != _OTHERS and values[place] is not None:
+            findings.note("structure", f"line {child.sourceline}: a second <{_local(child)}>")
+        elif place < latest:
+            findings.note("element-order", f"line {child.sourceline}: <{_local(child)}> is out of the schema's order")
+        latest = max(latest, place)
+        if child.tail is not None:
+            _check_text(child.tail, child, findings)
+        if place != _OTHERS:
+            if child.attrib:
+                _check_attributes(child, findings)
+            values[place] = (child.text or "").strip()
+            if len(child):
+                findings.note("structure", f"line {child.sourceline}: <{_local(child)}> holds elements")
+        elif child.tag in EXTENSIONS:
+            extensions = extensions if extensions is not None else {}
+            extensions.setdefault(EXTENSIONS[child.tag], []).append(read_extension(child))
+            if len(child) > 1 and (early := order_fault(child)):
+                findings.note(
+                    "extension-order", f"line {child.sourceline}: <{early}> stands too late in <{_local(child)}>"
+                )
+        else:
+            check = "structure" if str(child.tag).startswith(f"{{{NAMESPACE}}}") else "extension-unknown"
+            findings.note(check, f"line {child.sourceline}: <{_local(child)}> is not known")
+    if not values[0]:
+        findings.note("loc", f"line {line}: no <loc>")
+    return ReadEntry(
+        loc=values[0] or "", line=line, lastmod=values[1], changefreq=values[2], priority=values[3],
+        extensions=_NOTHING if extensions is None else extensions,
+    )  # fmt: skip
+
+
+def _read_item(item: Any, findings: Findings) -> ReadEntry:
+    loc, written = (item.findtext("link") or "").strip(), (item.findtext("pubDate") or "").strip()
+    if not loc:
+        findings.note("loc", f"line {item.sourceline}: an <item> without <link>")
+    try:
+        moment = lastmod.render(parsedate_to_datetime(written)) if written else None
+    except (ValueError, TypeError):
+        findings.note("lastmod-format", f"line {item.sourceline}: pubDate {written[:60]!r} is not RFC 822")
+        moment = None
+    return ReadEntry(loc=loc, line=item.sourceline, lastmod=moment)
+
+
+def _read_atom_entry(entry: Any, findings: Findings) -> ReadEntry:
+    links = [
+        link for link in entry.iterchildren(f"{{{ATOM_NAMESPACE}}}link") if link.get("rel", "alternate") == "alternate"
+    ]
+    loc = (links[0].get("href") or "").strip() if links else ""
+    if not loc:
+        findings.note("loc", f"line {entry.sourceline}: an <entry> without a link")
+    updated = (entry.findtext(f"{{{ATOM_NAMESPACE}}}updated") or "").strip()
+    if not updated:
+        findings.note("structure", f"line {entry.sourceline}: an <entry> without <updated>")
+    return ReadEntry(loc=loc, line=entry.sourceline, lastmod=updated or None)
+
+
+def _local(element: Any) -> str:
+    return str(element.tag).rpartition("}")[2]
+
+
+_READERS: Final = {"urlset": _read_url, "sitemapindex": _read_url, "rss": _read_item, "atom": _read_atom_entry}

@@ -1,0 +1,140 @@
+"""Layout of the index files and of their entries, as pure functions of the manifest."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from airflow_sitemaps.protocol.sitemapindex import IndexEntry, render_index
+from airflow_sitemaps.protocol.stylesheet import FILE_NAME as STYLESHEET
+from airflow_sitemaps.shards.manifest import IndexFile, Manifest, SectionManifest
+from airflow_sitemaps.shards.shard_names import with_part
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from airflow_sitemaps.protocol.limits import Limits
+
+INDEX_ENTRY_BYTES = 2_400
+"""More bytes than one entry of an index can take: a loc of 2,047 characters, a lastmod, the tags."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IndexSettings:
+    """Settings of the indexes.
+
+    Attributes:
+        base_url: Address of the public area.
+        name: Name of the (first) index.
+        mode: ``one`` index for all sections, or one ``per_section``.
+        limits: Limits of each index file.
+    """
+
+    base_url: str
+    name: str
+    mode: Literal["one", "per_section"]
+    limits: Limits
+
+
+def address(section: SectionManifest, name: str) -> str:
+    """The public address of a section's file."""
+    return section.base_url + name[len(section.path) :]
+
+
+def index_entries(manifest: Manifest, settings: IndexSettings) -> dict[str, tuple[IndexEntry, ...]]:
+    """Return the entries of each index file by its name; there are several files if one is not enough.
+
+    The file of recent entries comes first, then the sections in order, and their shards in key order.
+
+    Args:
+        manifest: The manifest.
+        settings: Settings of the indexes.
+    """
+    groups: dict[str, list[IndexEntry]] = {}
+    listed = [IndexEntry(loc=settings.base_url + f.name, lastmod=f.modified_at) for f in manifest.extras if f.listed]
+    if listed:
+        groups[settings.name if settings.mode == "one" else with_part(settings.name, "recent")] = listed
+    for section in manifest.sections.values():
+        stem = settings.name if settings.mode == "one" else with_part(settings.name, section.name)
+        entries = [
+            IndexEntry(loc=address(section, shard.file.name), lastmod=shard.file.modified_at)
+            for shard in section.shards
+            if shard.file is not None
+        ]
+        groups.setdefault(stem, []).extend(entries)
+    result: dict[str, tuple[IndexEntry, ...]] = {}
+    for stem, entries in groups.items():
+        for number, part in enumerate(_parts(entries, settings.limits), start=1):
+            result[stem if number == 1 else with_part(stem, str(number))] = part
+    return result
+
+
+def robots_urls(manifest: Manifest) -> tuple[str, ...]:
+    """What robots.txt should name: every index, and files beside the shards that no index lists (feeds)."""
+    feeds = (f.name for f in manifest.extras if not f.listed and f.name != STYLESHEET)
+    names = (*(index.name for index in manifest.indexes), *feeds)
+    return tuple(manifest.base_url + name for name in names)
+
+
+def render(manifest: Manifest, settings: IndexSettings, name: str, changed_in: int) -> bytes:
+    """The bytes of one index file, uncompressed; it names the stylesheet where the manifest has one.
+
+    Its generation stands in a comment: two generations never have the same bytes, so that a late write of an older
+    one cannot pass for the expected one.
+    """
+    entries = index_entries(manifest, settings)[name]
+    return _bytes(entries, manifest, changed_in)
+
+
+def _bytes(entries: Sequence[IndexEntry], manifest: Manifest, changed_in: int) -> bytes:
+    # Beside the index, so that a copy of the folder shows it as well.
+    styled = any(file.name == STYLESHEET for file in manifest.extras)
+    return render_index(entries, comment=f"generation {changed_in}", stylesheet=STYLESHEET if styled else None)
+
+
+def next_indexes(
+    old: Sequence[IndexFile],
+    manifest: Manifest,
+    settings: IndexSettings,
+    drifted: Mapping[str, str | None],
+) -> tuple[IndexFile, ...]:
+    """The index files of a new generation; those whose bytes stay are carried over.
+
+    Args:
+        old: The index files of the last generation.
+        manifest: The new manifest.
+        settings: Settings of the indexes.
+        drifted: Names that another program changed, with the etag of the present object (None: no object).
+    """
+    known = {index.name: index for index in old}
+    result = []
+    for name, entries in index_entries(manifest, settings).items():
+        before = known.get(name)
+        if before is not None and _is_same(before, entries, manifest):
+            if name in drifted:
+                before = _pending(name, entries, manifest, before.changed_in, drifted[name])
+            result.append(before)
+            continue
+        replaces = drifted.get(name, before.etag if before is not None else None)
+        result.append(_pending(name, entries, manifest, manifest.generation, replaces))
+    return tuple(result)
+
+
+def _pending(
+    name: str, entries: Sequence[IndexEntry], manifest: Manifest, changed_in: int, replaces: str | None
+) -> IndexFile:
+    body = _bytes(entries, manifest, changed_in)
+    digest = hashlib.sha256(body).hexdigest()
+    return IndexFile(name=name, changed_in=changed_in, xml_sha256=digest, byte_size=len(body), replaces=replaces)
+
+
+def _is_same(before: IndexFile, entries: Sequence[IndexEntry], manifest: Manifest) -> bool:
+    return hashlib.sha256(_bytes(entries, manifest, before.changed_in)).hexdigest() == before.xml_sha256
+
+
+def _parts(entries: Sequence[IndexEntry], limits: Limits) -> list[tuple[IndexEntry, ...]]:
+    size = min(limits.max_sitemaps, max(1, limits.max_byte_size // INDEX_ENTRY_BYTES))
+    longest = max((len(entry.loc.encode()) for entry in entries), default=0) + 200
+    size = max(size, min(limits.max_sitemaps, (limits.max_byte_size - 1_000) // max(longest, 1)))
+    return [tuple(entries[start : start + size]) for start in range(0, len(entries), size)]

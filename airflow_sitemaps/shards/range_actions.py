@@ -1,0 +1,86 @@
+"""Decide what to do with each range, and why."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from airflow_sitemaps.shards.plan import Action, RangeAction
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from datetime import datetime
+
+    from airflow_sitemaps.shards.balance import LayoutRange
+    from airflow_sitemaps.shards.manifest import Shard
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DecisionContext:
+    """The input of the decision on a section's ranges, in addition to its shards.
+
+    Attributes:
+        now: Time of planning.
+        everything: Why the run reads all rows. Default: "", it does not.
+        rebuild: Names of files to write again. Default: none.
+        drifted: Etag of the object that now has the file's name (None: no object), by position of each shard whose
+            public file another program changed or deleted. Default: none.
+        bodiless: Positions of those shards whose private body is missing too. Default: none.
+    """
+
+    now: datetime
+    everything: str = ""
+    rebuild: frozenset[str] = frozenset()
+    drifted: Mapping[int, str | None] = field(default_factory=dict)
+    bodiless: frozenset[int] = frozenset()
+
+
+def decide(ranges: Sequence[LayoutRange], shards: Sequence[Shard], inquiry: DecisionContext) -> tuple[RangeAction, ...]:
+    """Decide the action of each range.
+
+    Args:
+        ranges: The new ranges, in key order.
+        shards: The shards of the base generation.
+        inquiry: Further input of the decision.
+    """
+    return tuple(_decide(item, shards, inquiry) for item in ranges)
+
+
+def _decide(item: LayoutRange, shards: Sequence[Shard], inquiry: DecisionContext) -> RangeAction:
+    target = RangeAction(range=item.range, digest=item.digest, action=Action.EMPTY, reason=item.reason)
+    if item.digest.rows == 0:
+        return target
+    if item.fresh:
+        return replace(target, action=Action.MERGE if len(item.olds) > 1 else Action.SPLIT)
+    if item.carries is None:
+        return replace(target, action=Action.CREATE, reason=item.reason or "new rows")
+    shard = shards[item.carries]
+    drifted = item.carries in inquiry.drifted
+    found = inquiry.drifted.get(item.carries)
+    target = replace(target, carries=item.carries, drifted=drifted, found_etag=found)
+    reason = _dirty(item, shard, inquiry)
+    if reason:
+        known = "" if shard.file is None or item.carries in inquiry.bodiless else shard.file.xml_sha256
+        action = Action.CREATE if shard.file is None else Action.REWRITE
+        return replace(target, action=action, reason=reason, known_sha256=known)
+    if drifted:
+        reason = "the public file is gone" if found is None else "somebody else wrote the public file"
+        return replace(target, action=Action.REPAIR, reason=reason)
+    return replace(target, action=Action.KEEP)
+
+
+def _dirty(item: LayoutRange, shard: Shard, inquiry: DecisionContext) -> str:
+    """Return why the rows must be read again, or "" if they need not be."""
+    if inquiry.everything:
+        return inquiry.everything
+    if not item.digest.same_rows(shard.digest):
+        return "rows changed"
+    if shard.file is not None and shard.file.name in inquiry.rebuild:
+        return "asked to rebuild"
+    if not shard.settled:
+        return "unsettled: the digest does not tell which of several rows of one URL is listed"
+    if shard.recheck_at is not None and shard.recheck_at <= inquiry.now:
+        return "its time has come: a future date arrived, or a window closed"
+    if item.carries in inquiry.bodiless:
+        return "its private body is gone"
+    return ""

@@ -1,0 +1,174 @@
+"""Samples of a section's URLs, small enough for any number of shards: how many were replaced, and where they are.
+
+A URL is in the sample when the first bits of its print are 0: of ``level`` bits, one URL in ``2**level``. A sample of a
+low level holds every sample of a higher one, so that samples of two generations can be compared at the higher level.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+from urllib.parse import urlsplit
+
+import xxhash
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    import numpy as np
+    import numpy.typing as npt
+    import pyarrow as pa
+
+    from airflow_sitemaps.shards.manifest import SectionManifest
+
+    Numbers = npt.NDArray[np.uint64]
+
+URLS: Final = 2_048
+"""URLs of a section that a sample holds, about, however many the section has."""
+
+PRINT_BYTES: Final = 6
+"""Bytes of a print that are kept."""
+
+PREFIXES: Final = 20
+"""Prefixes of a shard's sample that are counted; the rest are counted together."""
+
+REST: Final = "…"
+
+_HASH_BITS: Final = 24
+"""Low bits of a print: of a hash of the whole URL. The bits above decide at which levels the URL is in the sample."""
+
+_WORD: Final = 8
+_AT_END: Final = (8, 16, 24)
+_AT_START: Final = (24,)
+_MIX: Final = (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9, 0x27D4EB2F165667C5)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UrlSample:
+    """The sample of one file.
+
+    Attributes:
+        level: One URL in ``2**level`` is in the sample.
+        prints: The prints of the sampled URLs, as base64.
+        prefixes: Scheme, host and first folder of the sampled URLs → their number in the sample.
+    """
+
+    level: int = 0
+    prints: str = ""
+    prefixes: dict[str, int]
+
+
+def level_of(rows: int) -> int:
+    """The level at which about ``URLS`` of so many rows are in a sample."""
+    return max(0, (max(1, rows) - 1) // URLS).bit_length()
+
+
+def sample(columns: Sequence[pa.StringArray], level: int) -> UrlSample:
+    """The sample of a file's URLs, which have no nulls."""
+    import numpy as np  # noqa: PLC0415 - heavy; loaded where work is done
+
+    kept: list[int] = []
+    prefixes: Counter[str] = Counter()
+    for column in columns:
+        if not len(column):
+            continue
+        spread = _spread(column)
+        chosen = np.flatnonzero(spread >> np.uint64(64 - level) == 0) if level else np.arange(len(spread))
+        urls = column.take(chosen).to_pylist()
+        kept += [_print(high, url) for high, url in zip(spread[chosen].tolist(), urls, strict=True)]
+        prefixes.update(map(prefix_of, urls))
+    text = b"".join(number.to_bytes(PRINT_BYTES, "big") for number in sorted(kept))
+    frequent = dict(prefixes.most_common(PREFIXES))
+    rest = sum(prefixes.values()) - sum(frequent.values())
+    if rest:
+        frequent[REST] = rest
+    return UrlSample(level=level, prints=base64.b64encode(text).decode(), prefixes=frequent)
+
+
+def prefix_of(url: str) -> str:
+    """Scheme, host and first folder of a URL: ``https://www.example.com/de/``."""
+    parts = urlsplit(url)
+    folder, slash, _ = parts.path.removeprefix("/").partition("/")
+    return f"{parts.scheme}://{parts.netloc}/" + (f"{folder}/" if slash else "")
+
+
+def gone(before: SectionManifest, after: SectionManifest) -> float | None:
+    """The part of the URLs of ``before`` that ``after`` does not list; None where one of them has no sample."""
+    level = max(_level(before), _level(after))
+    old, new = _sampled(before, level), _sampled(after, level)
+    if not old or new is None:
+        return None
+    return len(old - new) / len(old)
+
+
+def prefixes(section: SectionManifest) -> dict[str, int] | None:
+    """URLs of a section by prefix, estimated from its samples; None where a shard has none."""
+    counts: Counter[str] = Counter()
+    for shard in section.shards:
+        if shard.urls and shard.sample is None:
+            return None
+        for prefix, number in shard.prefixes.items():
+            counts[prefix] += number << shard.sample_level
+    return dict(counts)
+
+
+def repeated(section: SectionManifest) -> float | None:
+    """The part of a section's URLs that are listed more than once, estimated; None where a shard has no sample."""
+    level = _level(section)
+    distinct = _sampled(section, level)
+    if distinct is None:
+        return None
+    limit = 1 << (8 * PRINT_BYTES - level)
+    number = sum(1 for shard in section.shards for n in _numbers(shard.sample or "") if n < limit)
+    return (number - len(distinct)) / number if number else 0.0
+
+
+def _level(section: SectionManifest) -> int:
+    return max((shard.sample_level for shard in section.shards), default=0)
+
+
+def _sampled(section: SectionManifest, level: int) -> set[int] | None:
+    """The prints of a section at a level; None where a shard has no sample."""
+    limit = 1 << (8 * PRINT_BYTES - level)
+    numbers: set[int] = set()
+    for shard in section.shards:
+        if shard.urls and shard.sample is None:
+            return None
+        numbers.update(number for number in _numbers(shard.sample or "") if number < limit)
+    return numbers
+
+
+def _numbers(text: str) -> Iterable[int]:
+    data = base64.b64decode(text)
+    return (int.from_bytes(data[at : at + PRINT_BYTES], "big") for at in range(0, len(data), PRINT_BYTES))
+
+
+def _print(spread: int, url: str) -> int:
+    """Return the print of a sampled URL: the first bits of its spread, then bits of its hash."""
+    high_bits = 8 * PRINT_BYTES - _HASH_BITS
+    return (spread >> (64 - high_bits)) << _HASH_BITS | xxhash.xxh3_64_intdigest(url.encode()) & ((1 << _HASH_BITS) - 1)
+
+
+def _spread(texts: pa.StringArray) -> Numbers:
+    """Return 64 bits of each text, from its length and a few of its words: cheap, and even enough to choose by."""
+    import numpy as np  # noqa: PLC0415 - heavy; loaded where work is done
+
+    from airflow_sitemaps.protocol.columnar.arrow import offsets_of, value_view  # noqa: PLC0415
+
+    view = value_view(texts)
+    offsets = np.frombuffer(offsets_of(texts), np.int32).astype(np.intp)
+    starts, ends = offsets[:-1] - offsets[0], offsets[1:] - offsets[0]
+    if len(view) < _WORD:
+        return np.zeros(len(texts), np.uint64)
+    words: Numbers = np.ndarray((len(view) - _WORD + 1,), np.uint64, view, 0, (1,))
+    last = np.minimum(np.maximum(ends - _WORD, starts), len(words) - 1)
+    spread: Numbers = (ends - starts).astype(np.uint64)
+    places = [np.minimum(np.maximum(ends - back, starts), last) for back in _AT_END]
+    places += [np.minimum(starts + forward, last) for forward in _AT_START]
+    for place, mix in zip(places, _MIX, strict=True):
+        spread ^= words[place]
+        spread *= np.uint64(mix)
+        spread ^= spread >> np.uint64(29)
+    return spread
