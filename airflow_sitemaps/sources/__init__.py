@@ -1,1 +1,1 @@
-"""Where entries come from: SQL, by dialect and driver."""
+"""Sources of entries: SQL databases, lists and files."""

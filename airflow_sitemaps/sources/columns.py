@@ -1,47 +1,56 @@
-"""A source's columns: what kind each is, and what part of an entry it feeds."""
+"""The columns of a source: the kind of each, and the part of an entry that it feeds."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import Final
+from typing import Any, Final
 
-FIELDS: Final = ("lastmod", "changefreq", "priority", "images", "videos", "news", "alternates")
+FIELDS: Final = ("lastmod", "changefreq", "priority", "images", "videos", "news", "alternates", "title", "description")
 """The optional parts of an entry, in the order in which they are hashed and read."""
+
+FEED_FIELDS: Final = ("title", "description")
+"""The optional parts that only feeds show."""
 
 
 class Kind(str, Enum):
-    """What a column's values are, as far as hashing, binding and reading care."""
+    """The kind of a column's values, as far as it matters for hashing, binding and reading."""
 
     INTEGER = "integer"
     """Whole numbers of at most 64 bits, signed."""
     NUMBER = "number"
-    """Decimals, floats, and whole numbers that are larger."""
+    """Decimals, floats, and whole numbers of more than 64 bits."""
     TEXT = "text"
     DATE = "date"
     TIMESTAMP = "timestamp"
-    """Without a zone: read in the source's ``timezone``."""
+    """Times without a zone. They are read in the source's ``timezone``."""
     ZONED = "zoned"
-    """A moment: with a zone, or stored in UTC."""
+    """Moments: times with a zone, or stored in UTC."""
     BOOLEAN = "boolean"
     UUID = "uuid"
     JSON = "json"
     BINARY = "binary"
     OTHER = "other"
-    """Anything else, or not known: read as text."""
+    """Any other or unknown kind. The values are read as text."""
 
 
 TIMES: Final = frozenset({Kind.DATE, Kind.TIMESTAMP, Kind.ZONED})
 
 BOUNDED: Final = frozenset({Kind.INTEGER, Kind.NUMBER, Kind.DATE, Kind.TIMESTAMP, Kind.ZONED, Kind.BOOLEAN, Kind.UUID})
-"""Kinds whose texts are never empty and never hold a ``|``: these need no length before them when hashed."""
+"""Kinds whose texts are never empty and never contain a ``|``, so that they are hashed without their length."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Column:
-    """One column: its name as the database knows it, its kind, the database's own name of its type, its collation.
+    """One column of a source.
 
-    ``type_name`` and ``collation`` come from the database, quoted by it, and may stand in SQL as they are.
+    ``type_name`` and ``collation`` come from the database, quoted by it, and may be used in SQL unchanged.
+
+    Attributes:
+        name: The name as the database stores it.
+        kind: The kind of its values.
+        type_name: The database's name of its type. Default: empty, if the kind is enough.
+        collation: The collation of its texts. Default: empty.
     """
 
     name: str
@@ -49,10 +58,36 @@ class Column:
     type_name: str = ""
     collation: str = ""
 
+    def description(self) -> str:
+        """Return name, kind and collation as one text. It changes when the order of the values may have changed."""
+        kind = self.type_name.partition("(")[0].strip() or "unknown" if self.kind is Kind.OTHER else self.kind.value
+        return " ".join(part for part in (self.name, kind, self.collation) if part)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Mapping:
-    """Which columns make an entry: the key's, those of ``loc``, and one for each optional field."""
+class Output:
+    """One column of a select list.
+
+    Attributes:
+        name: Its name in the result.
+        sql: Its expression.
+        type: The Arrow type of its values.
+    """
+
+    name: str
+    sql: str
+    type: Any
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ColumnMapping:
+    """The columns that make an entry.
+
+    Attributes:
+        key: The columns of the key.
+        loc: The columns of the URL.
+        fields: The name and column of each optional part of an entry. Default: none.
+    """
 
     key: tuple[Column, ...]
     loc: tuple[Column, ...]
@@ -64,5 +99,5 @@ class Mapping:
         return (*self.loc, *(column for _name, column in self.fields))
 
     def field(self, name: str) -> Column | None:
-        """The column of an optional field."""
+        """Return the column of an optional field, or None if the source has none."""
         return dict(self.fields).get(name)

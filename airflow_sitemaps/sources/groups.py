@@ -1,38 +1,66 @@
-"""Alternates from a grouping column: rows of one group and their languages are each other's versions.
+"""Alternates from a grouping column: the rows of one group are each other's versions in other languages.
 
-The database adds a column to the relation that holds the language and the parts of the ``loc`` of every member of a
-row's group. It is one of the emitted columns, and so part of the row hash: when one member's URL or language changes,
-when one joins or leaves, the ranges of all members are dirty. The URLs are put together here, as those of rows are.
+The database adds a column to the relation. It holds the language and the parts of the ``loc`` of every member of a
+row's group. It is one of the emitted columns, and so part of the row hash. If a member's URL or language changes, or a
+member joins or leaves, the ranges of all members are dirty. This module builds the members' URLs as those of rows.
+
+Zero and the empty text form no group, because tables use them for rows without a group. A group of more than
+``MAX_MEMBERS`` rows most likely comes from the wrong column. Its rows are listed without alternates, so that memory and
+file sizes stay linear in the rows. The rule ``alternate`` counts both cases.
 """
 
 from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
 from airflow_sitemaps.errors import SourceError
-from airflow_sitemaps.protocol.alternates import from_group
-from airflow_sitemaps.protocol.languages import hreflang_fault
-from airflow_sitemaps.sources.relation import Relation
+from airflow_sitemaps.protocol.extensions.alternates import from_group
+from airflow_sitemaps.protocol.extensions.languages import hreflang_fault
+from airflow_sitemaps.sources.columns import Kind
+from airflow_sitemaps.sources.statements.relation import Relation
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from airflow_sitemaps.sources.columns import Column
-    from airflow_sitemaps.sources.dialects.base import Dialect
-    from airflow_sitemaps.sources.location import Location
-    from airflow_sitemaps.sources.statement import Binds
+    from airflow_sitemaps.sources.loc_mapping import LocMapping
+    from airflow_sitemaps.sources.statements.binds import Binds
+    from airflow_sitemaps.sources.statements.relation import RelationSql
 
 COLUMN: Final = "sitemap_alternates"
-"""The column that is added."""
+"""The name of the column that the relation gets."""
+MAX_MEMBERS: Final = 500
+"""The largest number of versions of one page.
+
+Google lists about 200 languages and as many regions, and no site uses more than 500 pairs of them.
+"""
+EMPTY: Final = "#empty"
+"""The column's value for a row whose group is zero or the empty text."""
+LARGE: Final = "#large"
+"""The column's value for a row whose group has more than ``MAX_MEMBERS`` members."""
+FAULTS: Final = {
+    EMPTY: "the group is zero or the empty text, which form no group",
+    LARGE: f"more than {MAX_MEMBERS} rows share this group; look at the column given as group=",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Grouped(Relation):
-    """A relation with the members of each row's group, a JSON array of ``[language, loc parts …]``, beside it.
+class GroupedRelation(Relation):
+    """A relation with an added column of the members of each row's group.
 
-    Rows without a key, a group, a language or a whole ``loc`` are in no group: they have NULL there.
+    The column holds a JSON array of ``[language, loc parts …]``. A row is in no group if its key, group, language or a
+    column of its ``loc`` is NULL. Its value is then NULL.
+
+    Attributes:
+        base: The relation without the column.
+        group: The column whose equal values make a group.
+        language: The column of each version's language.
+        loc: The columns of the URL.
+        key: The columns of the key.
     """
 
     base: Relation
@@ -41,66 +69,121 @@ class Grouped(Relation):
     loc: tuple[Column, ...]
     key: tuple[Column, ...]
 
-    def from_item(self, dialect: Dialect) -> str:
-        """As ``Relation`` does; the base is asked twice, so a dear query is best materialised."""
-        base = self.base.from_item(dialect)
-        needed = dict.fromkeys(dialect.column(column) for column in (*self.key, self.group, self.language, *self.loc))
+    def from_item(self, sql: RelationSql) -> str:
+        """Write the relation for ``FROM``. The base is read twice, so materialize an expensive query."""
+        base = self.base.from_item(sql)
+        needed = dict.fromkeys(sql.column(column) for column in (*self.key, self.group, self.language, *self.loc))
         whole = " AND ".join(f"{column} IS NOT NULL" for column in needed)
-        members = dialect.members(self.group, (self.language, *self.loc), base, whole)
+        empty = self._is_empty(sql)
+        grouped = f"{whole} AND NOT ({empty})"
+        members = sql.members(self.group, (self.language, *self.loc), base, grouped, MAX_MEMBERS)
         return (
-            f"(SELECT src.*, sitemap_members.members AS {dialect.quote(COLUMN)} FROM {base} "
-            f"LEFT JOIN ({members}) sitemap_members "
-            f"ON {dialect.column(self.group)} = sitemap_members.member_of AND {whole}) src"
+            f"(SELECT src.*, CASE WHEN {whole} AND {empty} THEN '{EMPTY}' ELSE sitemap_members.members END"
+            f" AS {sql.quote(COLUMN)} FROM {base} LEFT JOIN ({members}) sitemap_members"
+            f" ON {sql.column(self.group)} = sitemap_members.member_of AND {whole}) src"
         )
 
+    def _is_empty(self, sql: RelationSql) -> str:
+        """Write a condition for values that form no group."""
+        if self.group.kind in (Kind.INTEGER, Kind.NUMBER):
+            return f"{sql.column(self.group)} = 0"
+        if self.group.kind in (Kind.TEXT, Kind.OTHER, Kind.JSON):
+            return f"TRIM({sql.emit_text(self.group)}) IN ('', '0')"
+        return "1 = 0"
+
     def binds(self) -> Binds:
-        """The base's."""
+        """Return the base's binds."""
         return self.base.binds()
 
 
-def alternates(members: pa.Array, locs: pa.Array, location: Location) -> pa.Array:
-    """The ``alternates`` column: from the column ``COLUMN`` and the rows' own URLs.
+def alternates(members: pa.Array, locs: pa.Array, location: LocMapping) -> pa.Array:
+    """Build the ``alternates`` column.
 
-    As ``{"group": [...]}``: whoever writes the rows leaves out the members that the rules of URLs drop.
-    NULL for a row that is alone in its group, for one that another row of its language goes before, and for one whose
-    language is none: the others do not name it, and a pair that is not mutual is ignored.
+    Args:
+        members: The column ``COLUMN``.
+        locs: The rows' own URLs.
+        location: The column or template of the URL.
+
+    Returns:
+        ``{"group": [...]}`` for each row. The writer leaves out members that the URL rules drop. The value is NULL for a
+        row that is alone in its group, and for a row after another one of its language. It is ``{"group": [], "fault":
+        …}`` for a row without alternates whose reason must be counted. The reasons are an empty group, a group that is
+        too large, and an invalid language. The other rows do not name a row with an invalid language, and search engines
+        ignore a pair that is not mutual.
 
     Raises:
-        SourceError: what the database gave is no whole JSON.
+        SourceError: The database returned JSON that is cut off.
     """
-    distinct = members.unique().drop_null()
-    groups = [_read(text) for text in distinct.to_pylist()]
-    parts = [list(part) for part in zip(*(member for group in groups for member in group), strict=True)]
-    if not parts:
-        return pa.nulls(len(members), pa.string())
+    distinct = members.unique().drop_null().to_pylist()
+    groups = {text: _Group(_read(text)) for text in distinct if text not in FAULTS}
+    parts = [
+        list(part) for part in zip(*(member for group in groups.values() for member in group.members), strict=True)
+    ]
     texts = [pa.array(part, pa.string()) for part in parts[1:]]
-    urls = iter(location.expand(dict(zip(location.columns, texts, strict=True))).to_pylist())
-    found: dict[str, tuple[frozenset[str], str]] = {}
-    for text, group in zip(distinct.to_pylist(), groups, strict=True):
-        listed = from_group([(next(urls), language) for language, *_ in group])
-        found[text] = _named(listed), f'{{"group": {listed}}}'
+    urls = iter(location.expand(dict(zip(location.columns, texts, strict=True))).to_pylist() if parts else ())
+    for group in groups.values():
+        group.list_members(urls)
     rows = zip(members.to_pylist(), locs.to_pylist(), strict=True)
-    return pa.array(
-        [found[text][1] if text is not None and loc in found[text][0] else None for text, loc in rows], pa.string()
-    )
+    return pa.array([_row_value(text, loc, groups) for text, loc in rows], pa.string())
 
 
-def _named(listed: str) -> frozenset[str]:
-    """The URLs that stand in a list once it is rendered, none where there is but one."""
-    by_language: dict[str, str] = {}
-    for each in json.loads(listed):
-        language = each["hreflang"].strip().replace("_", "-").lower()
-        if hreflang_fault(language) is None:
-            by_language.setdefault(language, each["href"])
-    return frozenset(by_language.values()) if len(by_language) > 1 else frozenset()
+def _row_value(text: str | None, loc: str | None, groups: dict[str, _Group]) -> str | None:
+    if text is None:
+        return None
+    if text in FAULTS:
+        return _fault(FAULTS[text])
+    return groups[text].value_for(loc)
+
+
+def _fault(reason: str) -> str:
+    return json.dumps({"group": [], "fault": reason}, ensure_ascii=False)
+
+
+class _Group:
+    """The members of one group, and the values of their rows."""
+
+    def __init__(self, members: list[list[str]]) -> None:
+        self.members = members
+        self._json = ""
+        self._named: frozenset[str] = frozenset()
+        self._unusable: dict[str, str] = {}
+
+    def list_members(self, urls: Iterator[str | None]) -> None:
+        """Write the list that the members share.
+
+        Args:
+            urls: The members' URLs, in order.
+        """
+        pairs: list[tuple[Any, str]] = [(next(urls), language) for language, *_parts in self.members]
+        listed = from_group(pairs)
+        self._json = f'{{"group": {listed}}}'
+        by_language: dict[str, str] = {}
+        for each in json.loads(listed):
+            language = each["hreflang"].strip().replace("_", "-").lower()
+            fault = hreflang_fault(language)
+            if fault is None:
+                by_language.setdefault(language, each["href"])
+        self._named = frozenset(by_language.values()) if len(by_language) > 1 else frozenset()
+        if len(pairs) > 1:
+            self._unusable = {
+                url: f"hreflang {language!r} {fault}"
+                for url, language in pairs
+                if (fault := hreflang_fault(language.strip().replace("_", "-").lower())) is not None
+            }
+
+    def value_for(self, loc: str | None) -> str | None:
+        """Return the ``alternates`` value of the row with a URL."""
+        if loc in self._named:
+            return self._json
+        return _fault(self._unusable[loc]) if loc is not None and loc in self._unusable else None
 
 
 def _read(text: str) -> list[list[str]]:
     try:
-        group: list[list[str]] = json.loads(text)
+        members: list[list[str]] = json.loads(text)
     except ValueError as error:
         raise SourceError(
             f"the members of a group cannot be read ({error}): the database cut them off after {len(text):,} "
             "characters. A group holds the versions of one page; look at the column given as group="
         ) from error
-    return group
+    return members

@@ -1,4 +1,4 @@
-"""Keys as JSON arrays: how a row's key travels beside it, and comes back as a value that can be bound."""
+"""Keys as JSON arrays: the form in which a key is stored with its row, and read back as a value to bind."""
 
 from __future__ import annotations
 
@@ -15,17 +15,24 @@ if TYPE_CHECKING:
 
 
 def dump(key: Key) -> str:
-    """One key as JSON."""
+    """Return a key as JSON."""
     return json.dumps(list(key), ensure_ascii=False, separators=(",", ":"))
 
 
 def load(text: str | int) -> Key:
-    """The key that ``dump`` or ``column`` wrote."""
+    """Return the key that ``dump`` or ``column`` wrote."""
     return (text,) if isinstance(text, int) else tuple(json.loads(text))
 
 
 def column(parts: Sequence[pa.Array]) -> pa.Array:
-    """The ``key`` column of a batch, from one int64 or string array per key column: JSON, or a single integer's own."""
+    """Return the ``key`` column of a batch.
+
+    Args:
+        parts: One int64 or string array per key column.
+
+    Returns:
+        JSON, or the array itself if the key is a single integer.
+    """
     if len(parts) == 1 and pa.types.is_int64(parts[0].type):
         return parts[0]
     texts = [_json(part) for part in parts]

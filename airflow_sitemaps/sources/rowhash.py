@@ -1,7 +1,8 @@
-"""The row hash for engines that have none (SQLite, memory): xxh3_64 over an encoding that cannot be misread.
+"""The row hash for engines without one (SQLite, memory): xxh3_64 over an unambiguous encoding.
 
-Each column becomes a text that ends by itself: ``-`` for NULL, else the number of its bytes, ``:``, the bytes. So
-NULL, the empty text, and texts that only differ in where one column ends and the next begins hash differently.
+Each column becomes a text with a marked end. NULL is ``-``. Any other value is the number of its bytes, ``:``, and the
+bytes. NULL and the empty text therefore hash differently, as do texts that differ only in where one column ends
+and the next begins.
 """
 
 from __future__ import annotations
@@ -17,11 +18,11 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 KIND: Final = "xxh3_64/1"
-"""Name and version of this hash; goes into ``digest_kind``."""
+"""The name and version of this hash, which is part of ``digest_kind``."""
 
 
 def row_hashes(columns: Sequence[pa.Array]) -> pa.Array:
-    """The 64-bit hash of every row of equally long columns, as uint64."""
+    """Return the 64-bit hash of every row of equally long columns, as uint64."""
     joined = encoded(columns)
     if not len(joined):
         return pa.array([], pa.uint64())
@@ -30,7 +31,7 @@ def row_hashes(columns: Sequence[pa.Array]) -> pa.Array:
 
 
 def encoded(columns: Sequence[pa.Array]) -> pa.Array:
-    """The rows as large_binary, each column marked as the module says."""
+    """Return the rows as large_binary, in the encoding that the module describes."""
     parts: list[Any] = []
     for column in columns:
         data = as_binary(column)
@@ -41,23 +42,23 @@ def encoded(columns: Sequence[pa.Array]) -> pa.Array:
 
 
 def as_binary(column: pa.Array) -> pa.Array:
-    """A column as large_binary: texts as their UTF-8 bytes, anything else as Arrow writes it."""
+    """Return a column as large_binary: texts as their UTF-8 bytes, other values as Arrow writes them."""
     if not (pa.types.is_large_binary(column.type) or pa.types.is_binary(column.type)):
         column = pc.cast(column, pa.large_string())
     return pc.cast(column, pa.large_binary())
 
 
 def slices(joined: pa.Array) -> tuple[memoryview, memoryview]:
-    """Offsets (one more than rows) and bytes of a large_binary array without NULLs."""
+    """Return the offsets (one more than rows) and the bytes of a large_binary array without NULLs."""
     buffers = joined.buffers()
     offsets = memoryview(buffers[1]).cast("B").cast("q")[joined.offset : joined.offset + len(joined) + 1]
     return offsets, memoryview(buffers[2]).cast("B") if buffers[2] is not None else memoryview(b"")
 
 
 def sum_of(hashes: pa.Array) -> int:
-    """The sum of int64 or uint64 hashes modulo 2**64."""
+    """Return the sum of int64 or uint64 hashes modulo 2**64."""
     if not len(hashes):
         return 0
-    # Arrow's integer sum wraps, which is the arithmetic modulo 2**64 that is wanted.
+    # Arrow's integer sum wraps around, which is arithmetic modulo 2**64.
     unsigned = hashes.view(pa.uint64()) if hashes.type == pa.int64() else hashes
     return int(pc.sum(unsigned).as_py() or 0) % (1 << 64)

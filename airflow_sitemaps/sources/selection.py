@@ -1,59 +1,67 @@
-"""What is selected to read rows, and how the rows' raw columns become those that ``ports.Source`` promises."""
+"""The select list that reads rows, and the conversion of its raw columns into those of ``ports.Source``."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from airflow_sitemaps.protocol.zones import to_utc
+from airflow_sitemaps.protocol.columnar.timezones import to_utc
 from airflow_sitemaps.sources import groups, keytext, rowhash
-from airflow_sitemaps.sources.columns import Kind
+from airflow_sitemaps.sources.columns import Kind, Output
+from airflow_sitemaps.sources.epochs import moments_of_numbers
 
 if TYPE_CHECKING:
-    from airflow_sitemaps.sources.columns import Column, Mapping
+    from airflow_sitemaps.sources.columns import Column, ColumnMapping
     from airflow_sitemaps.sources.dialects.base import Dialect
-    from airflow_sitemaps.sources.location import Location
+    from airflow_sitemaps.sources.loc_mapping import LocMapping
 
 NUMBERS = frozenset({Kind.INTEGER, Kind.NUMBER})
 MICROS = pa.timestamp("us")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Output:
-    """One column of the select list: its name there, its SQL, and the Arrow type it is given."""
-
-    name: str
-    sql: str
-    type: Any
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:
-    """The select list of one source, for one dialect; ``objects`` is true for drivers that give Python objects."""
+    """The select list of one source, for one dialect.
+
+    Attributes:
+        dialect: The database's SQL.
+        mapping: The columns that make an entry.
+        location: The column or template of the URL.
+        timezone: The IANA name of the time zone of times that have none.
+        lastmod_unit: The unit of a numeric lastmod: ``s``, ``ms`` or ``us`` since 1970. Default: None.
+        grouped: Whether the ``alternates`` column holds a group's members (see ``groups``), not records. Default: False.
+    """
 
     dialect: Dialect
-    mapping: Mapping
-    location: Location
+    mapping: ColumnMapping
+    location: LocMapping
     timezone: str
+    lastmod_unit: str | None = None
     grouped: bool = False
-    """Whether the column of ``alternates`` holds a group's members (see ``groups``), not records."""
 
     def outputs(self, *, objects: bool) -> list[Output]:
-        """Everything but the range's number, which depends on the statement."""
-        found = []
+        """Return every selected column but the range's number, which depends on the statement.
+
+        Args:
+            objects: Whether the driver returns Python objects.
+        """
+        outputs = []
         if not self.dialect.hashes_here:
-            found.append(
+            outputs.append(
                 Output(name="row_hash", sql=self.dialect.row_hash(self.mapping.emitted), type=self.dialect.hash_type())
             )
         for number, column in enumerate(self.mapping.key):
             kind = pa.int64() if column.kind is Kind.INTEGER else pa.string()
-            found.append(Output(name=f"key_{number}", sql=self.dialect.key_value(column), type=kind))
+            outputs.append(Output(name=f"key_{number}", sql=self.dialect.key_value(column), type=kind))
         for number, column in enumerate(self.mapping.loc):
-            found.append(Output(name=f"loc_{number}", sql=self.dialect.emit_text(column), type=pa.string()))
-        found += [self._field(name, column, objects=objects) for name, column in self.mapping.fields]
-        return found
+            outputs.append(Output(name=f"loc_{number}", sql=self._text(column), type=pa.string()))
+        outputs += [self._field(name, column, objects=objects) for name, column in self.mapping.fields]
+        return outputs
+
+    def _text(self, column: Column) -> str:
+        return self.dialect.emit_bytes(column) if column.kind is Kind.BINARY else self.dialect.emit_text(column)
 
     def _field(self, name: str, column: Column, *, objects: bool) -> Output:
         if name == "lastmod" and not self.dialect.lastmod_is_text(column):
@@ -67,18 +75,23 @@ class Selection:
             return Output(name=name, sql=self.dialect.emit_lastmod(column), type=pa.string())
         if name == "priority" and column.kind in NUMBERS and not self.dialect.hashes_here:
             return Output(name=name, sql=self.dialect.emit_number(column), type=pa.float64())
-        return Output(name=name, sql=self.dialect.emit_text(column), type=pa.string())
+        return Output(name=name, sql=self._text(column), type=pa.string())
 
     def hashes(self, raw: pa.RecordBatch) -> pa.Array:
-        """The row hashes: those selected, or made here."""
+        """Return the row hashes of a batch, as selected, or computed in this process if the database has no hash."""
         if not self.dialect.hashes_here:
             return raw["row_hash"]
         names = [f"loc_{number}" for number in range(len(self.mapping.loc))]
         return rowhash.row_hashes([raw[name] for name in (*names, *(name for name, _ in self.mapping.fields))])
 
     def batch(self, raw: pa.RecordBatch, places: pa.Array) -> pa.RecordBatch:
-        """The promised columns of raw ones, whose ``range_no`` counts the entries of ``places``."""
-        # By the names that the template uses, which may be in other letters than the database's.
+        """Return the columns that ``ports.Source`` defines.
+
+        Args:
+            raw: A batch of the selected columns. Its ``range_no`` is an index into ``places``.
+            places: The number of the range of each bucket.
+        """
+        # The names are those of the template, which may differ in case from the database's.
         locs = {name: raw[f"loc_{number}"] for number, name in enumerate(self.location.columns)}
         columns = {
             "range": places.take(raw["range_no"]),
@@ -93,6 +106,8 @@ class Selection:
         return pa.RecordBatch.from_pydict(columns)
 
     def _moments(self, values: pa.Array, column: Column) -> pa.Array:
+        if self.lastmod_unit is not None and pa.types.is_string(values.type):
+            return moments_of_numbers(values, self.lastmod_unit)
         if not pa.types.is_timestamp(values.type):
             return values
         values = values.cast(MICROS) if values.type.tz is None else values.cast(pa.timestamp("us", "UTC")).cast(MICROS)

@@ -1,173 +1,167 @@
-"""An open source: one section's rows in one database, asked as ``ports.Source`` says."""
+"""An open source: the rows of one section in one database, with the queries of ``ports.Source``."""
 
 from __future__ import annotations
 
-import logging
 from contextlib import closing, contextmanager
 from datetime import datetime, timezone
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from airflow_sitemaps.errors import SourceError
-from airflow_sitemaps.sources import boundaries, duplicates, reading, survey, touched
-from airflow_sitemaps.sources.connect import translated
-from airflow_sitemaps.sources.intervals import condition, nested_case, runs
+from airflow_sitemaps.sources.connections.driver_errors import translated
+from airflow_sitemaps.sources.connections.transaction import read_transaction
+from airflow_sitemaps.sources.queries import boundaries, changed_ranges, duplicate_query, survey
+from airflow_sitemaps.sources.queries.key_spans import spans
+from airflow_sitemaps.sources.queries.row_query import rows_statement
+from airflow_sitemaps.sources.readers import adbc, duckdb_arrow
+from airflow_sitemaps.sources.readers.cursor import from_cursor
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterator, Sequence
+    from collections.abc import Callable, Generator, Iterator, Sequence
+    from contextlib import AbstractContextManager
 
     import sqlalchemy as sa
 
     from airflow_sitemaps.ports import Duplicate
     from airflow_sitemaps.shards.digest import Survey
     from airflow_sitemaps.shards.key import Key, KeyRange
-    from airflow_sitemaps.sources.columns import Mapping
-    from airflow_sitemaps.sources.dialects.base import Dialect, Reader
-    from airflow_sitemaps.sources.intervals import Run
-    from airflow_sitemaps.sources.relation import Relation
-    from airflow_sitemaps.sources.selection import Output, Selection
-    from airflow_sitemaps.sources.statement import Statement
+    from airflow_sitemaps.sources.queries.context import QueryContext
+    from airflow_sitemaps.sources.queries.key_spans import KeySpan
+    from airflow_sitemaps.sources.readers.cursor import SpanReader
 
-log = logging.getLogger(__name__)
+ARROW_READERS: dict[str, Callable[[QueryContext, sa.Engine], AbstractContextManager[SpanReader] | None]] = {
+    "postgresql": adbc.reader,
+    "duckdb": duckdb_arrow.reader,
+}
+"""The driver's own Arrow reader, by dialect. If it returns None, the cursor reads the rows."""
 
 
 class SqlSession:
-    """The ``Source`` of a ``SqlSource``. Each question is one read-only transaction of its own.
+    """The ``Source`` of a ``SqlSource``. Each query is one read-only transaction, unless ``snapshot`` is open.
 
-    ``arrow`` False reads by SQLAlchemy's cursor even where the driver can hand out Arrow. ``unique`` says that no
-    two rows share a key, ``indexed`` that an index leads with the key: both only choose between equal statements.
+    Attributes:
+        engine: The engine of the source's connection.
+        context: The source, as its queries need it.
+        arrow: Whether the driver's own Arrow interface may read the rows.
+        digest_kind: The name of the row hash. Digests of different kinds are never compared.
+        key_kinds: The description of each key column, which changes when the order of its values may have changed.
     """
 
-    def __init__(
-        self, *, engine: sa.Engine, dialect: Dialect, relation: Relation, selection: Selection, name: str,
-        arrow: bool = True, unique: bool = False, indexed: bool = False,
-    ) -> None:  # fmt: skip
+    def __init__(self, *, engine: sa.Engine, context: QueryContext, arrow: bool = True) -> None:
+        """Keep an engine and the context of its queries.
+
+        Args:
+            engine: The engine of the source's connection.
+            context: The source.
+            arrow: Whether the driver's own Arrow interface may read the rows.
+        """
         self.engine = engine
-        self.dialect = dialect
-        self.relation = relation
-        self.selection = selection
-        self.name = name
+        self.context = context
         self.arrow = arrow
-        self.unique = unique
-        self.indexed = indexed
-        self.digest_kind = dialect.digest_kind
+        self.digest_kind = context.dialect.digest_kind
+        self.key_kinds: Sequence[str] = [column.description() for column in context.mapping.key]
+        self._snapshot: sa.Connection | None = None
 
-    @property
-    def mapping(self) -> Mapping:
-        """Which columns make an entry."""
-        return self.selection.mapping
+    @contextmanager
+    def snapshot(self) -> Iterator[None]:
+        """Open a snapshot as ``ports.Source`` defines it.
 
-    @property
-    def from_item(self) -> str:
-        """The relation for ``FROM``, called ``src``."""
-        return self.relation.from_item(self.dialect)
+        If a database has no snapshots over several statements, each statement sees the data of its own time.
+        """
+        with read_transaction(self.engine, self.context.dialect, f"{self.context.name}: opening a snapshot") as shared:
+            self._snapshot = shared
+            try:
+                yield
+            finally:
+                self._snapshot = None
 
     @contextmanager
     def transaction(self, doing: str) -> Iterator[sa.Connection]:
-        """A connection in a read-only transaction, with the session's formats set. Driver errors become ours."""
-        with translated(self.engine, f"{self.name}: {doing} failed", SourceError), self.engine.connect() as connection:
-            begin(connection, self.dialect)
-            try:
-                yield connection
-            finally:
-                if not connection.invalidated:
-                    connection.rollback()
+        """Yield the snapshot's connection, or one in its own transaction. Errors name the step.
+
+        Args:
+            doing: The step, for messages.
+        """
+        what = f"{self.context.name}: {doing}"
+        if self._snapshot is not None:
+            with translated(self.engine, f"{what} failed", SourceError):
+                yield self._snapshot
+            return
+        with read_transaction(self.engine, self.context.dialect, what) as connection:
+            yield connection
 
     # ------------------------------------------------------------ ports.Source
 
     def boundaries(self, within: KeyRange, every: int) -> Sequence[Key]:
-        """See ``ports.Source``."""
+        """Return boundaries as ``ports.Source`` defines them."""
         with self.transaction("finding boundaries") as connection:
-            return boundaries.find(self, connection, within, every)
+            return boundaries.find(self.context, connection, within, every)
+
+    def largest_key(self, within: KeyRange) -> tuple[Key, int] | None:
+        """Return the key with the most rows, as ``ports.Source`` defines it."""
+        with self.transaction("counting the rows of each key") as connection:
+            return boundaries.largest_key(self.context, connection, within)
 
     def survey(self, ranges: Sequence[KeyRange]) -> Survey:
-        """See ``ports.Source``."""
+        """Return a digest of each range, as ``ports.Source`` defines it."""
         with self.transaction("the survey") as connection:
-            return survey.take(self, connection, ranges)
+            return survey.take(self.context, connection, ranges)
 
     def rank(self, keys: Sequence[Key]) -> Sequence[int]:
-        """See ``ports.Source``."""
+        """Return the order of keys, as ``ports.Source`` defines it."""
         if not keys:
             return []
         with self.transaction("ordering keys") as connection:
-            return boundaries.rank(self, connection, keys)
+            return boundaries.rank(self.context, connection, keys)
 
     def read(self, ranges: Sequence[KeyRange]) -> Iterator[pa.RecordBatch]:
-        """See ``ports.Source``."""
+        """Yield the rows of ranges, as ``ports.Source`` defines them."""
         with self._reader() as rows_of:
-            for run in runs(ranges):
-                for part in run.split(self.dialect):
+            for span in spans(ranges):
+                for part in span.split(self.context.dialect):
                     places = pa.array(part.places, pa.int32())
-                    # Closed by hand: a reader that stops early must not wait for the garbage collector.
+                    # Close explicitly: a reader that stops early must not wait for the garbage collector.
                     with closing(rows_of(part)) as batches:
                         for raw in batches:
                             if raw.num_rows:
-                                yield self.selection.batch(raw, places)
+                                yield self.context.selection.batch(raw, places)
 
     def touched(self, ranges: Sequence[KeyRange], since: datetime) -> Sequence[int]:
-        """See ``ports.Source``."""
-        with self.transaction("looking for changed rows") as connection:
-            return touched.find(self, connection, ranges, since, self.selection.timezone)
+        """Return the ranges with changed rows, as ``ports.Source`` defines them."""
+        with self.transaction("finding changed rows") as connection:
+            return changed_ranges.find(self.context, connection, ranges, since)
 
     def duplicates(self, most: int) -> Sequence[Duplicate]:
-        """See ``ports.Source``."""
-        with self.transaction("looking for duplicate URLs") as connection:
-            return duplicates.find(self, connection, most)
+        """Return URLs that several rows share, as ``ports.Source`` defines them."""
+        with self.transaction("finding duplicate URLs") as connection:
+            return duplicate_query.find(self.context, connection, most)
 
     def now(self) -> datetime:
-        """See ``ports.Source``."""
-        with self.transaction("asking for the time") as connection:
-            value = connection.exec_driver_sql(self.dialect.now_sql).scalar_one()
+        """Return the database's time, as ``ports.Source`` defines it."""
+        with self.transaction("reading the clock") as connection:
+            value = connection.exec_driver_sql(self.context.dialect.now_sql).scalar_one()
         moment = datetime.fromisoformat(value.replace("Z", "+00:00")) if isinstance(value, str) else value
         return moment.astimezone(timezone.utc) if moment.tzinfo else moment.replace(tzinfo=timezone.utc)
 
     # ------------------------------------------------------------ reading
 
     @contextmanager
-    def _reader(self) -> Iterator[Reader]:
-        """One connection for all ranges of a ``read``: the driver's own for Arrow, else SQLAlchemy's."""
-        arrow = self.dialect.arrow_reader(self) if self.arrow else None
+    def _reader(self) -> Iterator[SpanReader]:
+        """Open one connection for all ranges of a ``read``: the driver's own for Arrow, otherwise SQLAlchemy's."""
+        make = ARROW_READERS.get(self.context.dialect.name) if self.arrow else None
+        arrow = make(self.context, self.engine) if make is not None else None
         if arrow is not None:
             with arrow as reader:
                 yield reader
             return
-        outputs = self.selection.outputs(objects=True)
-        with self.transaction("reading rows") as connection, self.dialect.reading(connection):
+        context = self.context
+        outputs = context.selection.outputs(objects=True)
+        what = f"{context.name}: reading rows"
+        with read_transaction(self.engine, context.dialect, what) as connection, context.dialect.reading(connection):
 
-            def rows_of(run: Run) -> Generator[pa.RecordBatch, None, None]:
-                statement, columns = self.rows_statement(run, outputs)
-                return reading.from_cursor(connection, self.dialect, statement, columns)
+            def rows_of(span: KeySpan) -> Generator[pa.RecordBatch, None, None]:
+                statement, columns = rows_statement(context, span, outputs)
+                return from_cursor(context.dialect.rows(connection, statement), columns)
 
             yield rows_of
-
-    def rows_statement(self, run: Run, outputs: Sequence[Output]) -> tuple[Statement, list[Output]]:
-        """The ordered query of a run's rows, and what it selects: the bucket's number first."""
-        binds = self.relation.binds()
-        key = self.mapping.key
-        bucket = self.bucket(run, binds)
-        columns = [reading.bucket_output(bucket), *outputs]
-        select = ", ".join(f"{column.sql} AS {column.name}" for column in columns)
-        where = condition(self.dialect, key, run.within, binds)
-        sql = f"SELECT {select} FROM {self.from_item} WHERE {where} ORDER BY {', '.join(self.order())}"
-        return binds.statement(sql), columns
-
-    def bucket(self, run: Run, binds: Any) -> str:
-        """The number of a row's bucket within a run."""
-        if not run.cuts:
-            return "0"
-        quick = self.dialect.buckets(self.mapping.key, run.cuts, binds)
-        return quick or nested_case(self.dialect, self.mapping.key, run.cuts, binds)
-
-    def order(self) -> list[str]:
-        """Key, then all emitted columns by their bytes, so that rows of one key cannot change places."""
-        order = [self.dialect.key_order(column) for column in self.mapping.key]
-        if not self.unique:
-            order += [self.dialect.binary_order(column) for column in self.mapping.emitted]
-        return order
-
-
-def begin(connection: sa.Connection, dialect: Dialect) -> None:
-    """Set the session's formats and begin its read-only transaction."""
-    for sql in (*dialect.session_sql, *dialect.begin_sql):
-        connection.exec_driver_sql(sql)

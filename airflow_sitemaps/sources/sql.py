@@ -1,46 +1,73 @@
-"""``SqlSource``: a section's rows in a SQL database, as a user writes it. Only assigns; no I/O."""
+"""``SqlSource``: the rows of a section in a SQL database, as a user defines them. Creating one does no I/O."""
 
 from __future__ import annotations
 
-import os
+import copy
 import re
-import sys
-from dataclasses import dataclass, field, replace
-from importlib import import_module
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 from zoneinfo import ZoneInfo
 
-from airflow_sitemaps.errors import SourceConfigurationError
+from airflow_sitemaps.errors import ConfigurationError, SourceConfigurationError, TemplateError
+from airflow_sitemaps.protocol.columnar.url_template import Template
+from airflow_sitemaps.sources.columns import FEED_FIELDS, FIELDS
+from airflow_sitemaps.sources.file_lookup import callers_folder, dag_folder
+from airflow_sitemaps.sources.spec import SourceSpec
+from airflow_sitemaps.sources.statements.table_name import name_parts
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable
     from contextlib import AbstractContextManager
 
     from airflow_sitemaps.ports import Source
 
-COLUMNS: Final = ("lastmod", "changefreq", "priority", "images", "videos", "news", "alternates")
 PARAMETER: Final = re.compile(r"(?!sitemap_)[A-Za-z_]\w*", re.ASCII)
-BRACES: Final = re.compile(r"\{([^{}]+)\}")
+TEXTS: Final = ("table", "query", "where", "loc", "materialize", "group", "language", "timezone", *FIELDS)
+Reader = Literal["auto", "cursor"]
+LastmodUnit = Literal["s", "ms", "us"]
 
 
 @dataclass(frozen=True, slots=True)
 class SqlSource:
     """Rows of a table or a query, reached by an Airflow connection.
 
-    ``table`` is a name (``mart.products``; quote parts that hold dots: ``mart."my.table"``). ``query`` is SQL, or the
-    path of a ``.sql`` file beside the file that makes this source, in the working directory, or in the DAG folder.
-    ``key`` is one orderable column or several, the ``loc`` column by default; an integer that grows with time is best.
-    ``loc`` is a column with absolute or root-relative URLs, or a template ``https://host/p/{column}`` whose values
-    are percent-encoded. ``lastmod``, ``changefreq`` and ``priority`` are columns; ``images``, ``videos``, ``news`` and
-    ``alternates`` are columns that hold JSON. Instead of ``alternates``, ``group`` and ``language`` are columns: rows of
-    one group are each other's versions in other languages (``x-default`` among them). ``where`` is a condition in SQL. ``parameters`` are values for
-    ``:name`` in query and where. Query, where and text parameters take Jinja. ``timezone`` is the zone of times that
-    have none (IANA name). ``materialize`` names a schema in which the query is stored for the session, when it is too
-    dear to run once per range. ``reader`` ``"cursor"`` keeps to SQLAlchemy's cursor where the driver has Arrow.
+    ``query``, ``where`` and text parameters may be Jinja templates.
+
+    Attributes:
+        conn_id: The id of the Airflow connection.
+        table: A table's name (``mart.products``); quote parts that hold dots: ``mart."my.table"``. Give this or
+            ``query``.
+        query: SQL, or the path of a ``.sql`` file beside the file that makes this source, in the working directory,
+            or in the DAG folder. Give this or ``table``.
+        key: One orderable column or several. Default: the column of ``loc``. An integer that grows with time is best.
+        loc: A column with absolute or root-relative URLs, or a template ``https://host/p/{column}`` whose values are
+            percent-encoded; the slashes of ``{column:path}`` stay slashes.
+        lastmod: A column with the time of the last change. Default: None.
+        changefreq: A column with the change frequency, one of the protocol's words. Default: None.
+        priority: A column with the priority from 0.0 to 1.0. Default: None.
+        images: A column that holds JSON. Default: None.
+        videos: A column that holds JSON. Default: None.
+        news: A column that holds JSON. Default: None.
+        alternates: A column that holds JSON. Default: None.
+        title: A column of text: the page's title, which feeds show. Default: None.
+        description: A column of text: the page's description, which feeds show. Default: None.
+        group: A column whose equal values make rows each other's versions in other languages. Give this or
+            ``alternates``. NULL, the empty text and zero form no group. Default: None.
+        language: The column of each version's language or ``x-default``. Required with ``group``. Default: None.
+        where: A condition in SQL. Default: None.
+        parameters: Values for ``:name`` in ``query`` and ``where``. Default: None.
+        timezone: The IANA name of the time zone of times that have none. Default: ``UTC``.
+        lastmod_unit: The unit of a numeric lastmod: seconds, milliseconds or microseconds since 1970. Default: None,
+            which drops numbers by the rule ``lastmod-format``.
+        materialize: A schema in which the query's rows are stored for the run, when the query is too expensive to run
+            once per range. Default: None.
+        reader: ``auto`` reads by the driver's own Arrow interface if it has one. ``cursor`` always reads by
+            SQLAlchemy's cursor. Default: ``auto``.
 
     Raises:
-        SourceConfigurationError: an argument that cannot be.
+        SourceConfigurationError: An argument is invalid.
     """
 
     conn_id: str
@@ -55,49 +82,75 @@ class SqlSource:
     videos: str | None = field(default=None, kw_only=True)
     news: str | None = field(default=None, kw_only=True)
     alternates: str | None = field(default=None, kw_only=True)
+    title: str | None = field(default=None, kw_only=True)
+    description: str | None = field(default=None, kw_only=True)
     group: str | None = field(default=None, kw_only=True)
     language: str | None = field(default=None, kw_only=True)
     where: str | None = field(default=None, kw_only=True)
     parameters: Mapping[str, Any] | None = field(default=None, kw_only=True)
     timezone: str = field(default="UTC", kw_only=True)
+    lastmod_unit: LastmodUnit | None = field(default=None, kw_only=True)
     materialize: str | None = field(default=None, kw_only=True)
-    reader: Literal["auto", "cursor"] = field(default="auto", kw_only=True)
-    folder: str = field(default="", kw_only=True, repr=False, compare=False)
-    """Where a ``.sql`` file is looked for first: the folder of the file that makes this source."""
-    run: str = field(default="", kw_only=True, repr=False, compare=False)
-    """Airflow's name of the run, once rendered: its tasks share a materialised table."""
-    written: SqlSource | None = field(default=None, kw_only=True, repr=False, compare=False)
-    """The source as its user wrote it, before its texts were rendered."""
+    reader: Reader = field(default="auto", kw_only=True)
+    # The first folder in which a .sql file is searched for: that of the file that makes this source.
+    _folder: str = field(default="", init=False, repr=False, compare=False)
+    # Airflow's name of the run. It is set when the texts are rendered.
+    _run: str = field(default="", init=False, repr=False, compare=False)
+    # DAG, task and run. They are set when the texts are rendered.
+    _origin: str = field(default="", init=False, repr=False, compare=False)
+    # The source before its texts were rendered.
+    _template: SqlSource | None = field(default=None, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        if not self.folder:
-            object.__setattr__(self, "folder", _callers_folder())
+        """Keep the caller's folder, and check the arguments."""
+        object.__setattr__(self, "_folder", callers_folder())
+        self._check()
+
+    # ------------------------------------------------------------ checks
+
+    def _check(self) -> None:
         if not isinstance(self.conn_id, str) or not self.conn_id.strip():
             raise SourceConfigurationError(f"SqlSource({self.conn_id!r}): give the id of an Airflow connection")
         if (self.table is None) == (self.query is None):
             raise SourceConfigurationError(f"SqlSource({self.conn_id!r}): give one of table= and query=")
-        for name in ("table", "query", "where", "loc", "materialize", "group", "language", *COLUMNS):
+        for name in TEXTS:
             value = getattr(self, name)
             if value is not None and (not isinstance(value, str) or not value.strip()):
-                raise SourceConfigurationError(f"{self._me(name)}: give a text that is not empty, or leave it out")
+                raise SourceConfigurationError(f"{self._argument(name)}: give a text that is not empty, or omit it")
+        if self.table is not None:
+            name_parts(self.table)
+        if self.materialize is not None:
+            name_parts(self.materialize)
+        self._check_loc()
         self._check_key()
         self._check_group()
         self._check_parameters()
-        if self.reader not in ("auto", "cursor"):
-            raise SourceConfigurationError(f"{self._me('reader')}: give 'auto' or 'cursor'")
+        self._check_choices()
+
+    def _check_loc(self) -> None:
+        if "{" not in self.loc and "}" not in self.loc:
+            return
         try:
-            ZoneInfo(self.timezone)
-        except (KeyError, ValueError, OSError):
-            raise SourceConfigurationError(f"{self._me('timezone')}: give an IANA name, like 'Europe/Berlin'") from None
+            columns = Template.parse(self.loc).columns
+        except ConfigurationError as error:
+            raise SourceConfigurationError(f"{self._argument('loc')}: {error}") from None
+        if not columns:
+            raise SourceConfigurationError(f"{self._argument('loc')}: the template names no column")
 
     def _check_key(self) -> None:
+        if self.key is not None and not isinstance(self.key, (str, Sequence)):
+            raise SourceConfigurationError(f"{self._argument('key')}: give one column, or several different ones")
         names = self.key_columns
-        if not names:
+        if self.key is None and not names:
             raise SourceConfigurationError(
-                f"{self._me('loc')} is a template over several columns: give key=, the column(s) that order the rows"
+                f"{self._argument('loc')} is a template over several columns: give key=, the column(s) that order the rows"
             )
-        if any(not isinstance(name, str) or not name for name in names) or len(set(names)) != len(names):
-            raise SourceConfigurationError(f"{self._me('key')}: give one column, or several different ones")
+        if (
+            not names
+            or any(not isinstance(name, str) or not name.strip() for name in names)
+            or len(set(names)) != len(names)
+        ):
+            raise SourceConfigurationError(f"{self._argument('key')}: give one column, or several different ones")
 
     def _check_group(self) -> None:
         if (self.group is None) != (self.language is None):
@@ -107,10 +160,12 @@ class SqlSource:
             )
         if self.group is not None and self.alternates is not None:
             raise SourceConfigurationError(
-                f"{self._me('alternates')}: give either alternates=, or group= and language="
+                f"{self._argument('alternates')}: give either alternates=, or group= and language="
             )
 
     def _check_parameters(self) -> None:
+        if self.parameters is not None and not isinstance(self.parameters, Mapping):
+            raise SourceConfigurationError(f"{self._argument('parameters')}: give a mapping of names to values")
         for name in self.parameters or {}:
             if not isinstance(name, str) or not PARAMETER.fullmatch(name):
                 raise SourceConfigurationError(
@@ -118,36 +173,66 @@ class SqlSource:
                     "digits and underscores, and do not begin with 'sitemap_'"
                 )
 
-    def _me(self, argument: str) -> str:
-        return f"SqlSource({self.conn_id!r}, {argument}={getattr(self, argument)!r})"
+    def _check_choices(self) -> None:
+        if self.reader not in get_args(Reader):
+            raise SourceConfigurationError(f"{self._argument('reader')}: give 'auto' or 'cursor'")
+        if self.lastmod_unit is not None:
+            if self.lastmod_unit not in get_args(LastmodUnit):
+                raise SourceConfigurationError(f"{self._argument('lastmod_unit')}: give 's', 'ms' or 'us'")
+            if self.lastmod is None:
+                raise SourceConfigurationError(f"{self._argument('lastmod_unit')}: give lastmod= too")
+        try:
+            ZoneInfo(self.timezone)
+        except (KeyError, ValueError, OSError, TypeError):
+            raise SourceConfigurationError(
+                f"{self._argument('timezone')}: give an IANA name, like 'Europe/Berlin'"
+            ) from None
+
+    def _argument(self, name: str) -> str:
+        return f"SqlSource({self.conn_id!r}, {name}={getattr(self, name)!r})"
+
+    # ------------------------------------------------------------ ports.SourceConfig
 
     @property
     def key_columns(self) -> tuple[str, ...]:
-        """The key's columns; by default that of ``loc``; empty where ``loc`` needs several."""
+        """The key's columns. The default is the column of ``loc``; it is empty if ``loc`` has several."""
         if self.key is None:
-            columns = BRACES.findall(self.loc) if "{" in self.loc else [self.loc]
-            return tuple(columns) if len(set(columns)) == 1 else ()
+            columns = Template.parse(self.loc).columns if "{" in self.loc else (self.loc,)
+            return columns if len(columns) == 1 else ()
         return (self.key,) if isinstance(self.key, str) else tuple(self.key)
 
     def open(self, *, section: str) -> AbstractContextManager[Source]:
-        """Connect, and look at the columns.
+        """Connect to the database and check the columns.
+
+        Args:
+            section: The section's name, for messages and for names of materialized tables.
+
+        Returns:
+            A context manager of the open source, which it closes at the end.
 
         Raises:
-            SourceConfigurationError: no such connection, table, column or file; the message lists those there are.
-            SourceError: the database cannot be reached.
+            SourceConfigurationError: The connection, table, column or file does not exist. The message lists those that
+                exist.
+            SourceError: The database cannot be reached.
         """
-        opened: AbstractContextManager[Source] = import_module("airflow_sitemaps.sources.opening").opened(self, section)
-        return opened
+        from airflow_sitemaps.sources.session_factory import opened  # noqa: PLC0415 - imports SQLAlchemy and Arrow
+
+        return opened(self.spec(), section)
 
     def identity(self) -> Mapping[str, object]:
-        """What the rendered shards depend on: every argument, with texts as written, before Jinja."""
-        if self.written is not None:
-            return self.written.identity()
+        """Return what the rendered shards depend on: every argument, with texts as they are before Jinja renders them."""
+        if self._template is not None:
+            return self._template.identity()
         identity: dict[str, object] = {
-            name: getattr(self, name) for name in ("conn_id", "table", "loc", "where", *COLUMNS)
+            name: getattr(self, name)
+            for name in ("conn_id", "table", "loc", "where", *FIELDS)
+            # Feed fields that are not set are left out, so that sources without them keep their fingerprint.
+            if name not in FEED_FIELDS or getattr(self, name) is not None
         }
         if self.group is not None:
             identity |= {"group": self.group, "language": self.language}
+        if self.lastmod_unit is not None:
+            identity["lastmod_unit"] = self.lastmod_unit
         parameters = {name: str(value) for name, value in sorted((self.parameters or {}).items())}
         return identity | {
             "source": "sql",
@@ -158,77 +243,122 @@ class SqlSource:
         }
 
     def describe(self) -> str:
-        """For logs: connection id and table, or the query's file."""
+        """Return the connection id and the table, or the query's file, for logs."""
         if self.table is not None:
             return f"{self.conn_id}: {self.table}"
-        source = self.written or self
+        source = self._template or self
         return f"{self.conn_id}: {source.query if source.is_path() else 'a query'}"
 
     def rendered(self, render: Callable[[str], str]) -> SqlSource:
-        """The same with query, where and text parameters rendered; a ``.sql`` file is read."""
+        """Return a copy with query, where and text parameters rendered. A ``.sql`` file is read first.
+
+        Args:
+            render: The function that renders a Jinja template.
+
+        Raises:
+            TemplateError: A text cannot be rendered. The message names the argument.
+        """
         text = self.query_text()
-        parameters = {k: render(v) if isinstance(v, str) else v for k, v in (self.parameters or {}).items()}
-        return replace(
-            self,
-            query=None if text is None else render(text),
-            where=None if self.where is None else render(self.where),
-            parameters=parameters or None,
-            run=_named(render("{{ dag.dag_id }}/{{ run_id }}")) if self.materialize else "",
-            written=self.written or self,
-        )
+        parameters = {
+            name: _render(render, f"parameters[{name!r}]", value) if isinstance(value, str) else value
+            for name, value in (self.parameters or {}).items()
+        }
+        query = f"query={self.query!r}" if self.is_path() else "query="
+        rendering = copy.copy(self)
+        values = {
+            "query": None if text is None else _render(render, query, text),
+            "where": None if self.where is None else _render(render, "where=", self.where),
+            "parameters": parameters or None,
+            "_run": _run_name(render("{{ dag.dag_id }}/{{ run_id }}")) if self.materialize else "",
+            "_origin": _run_name(render("dag={{ dag.dag_id }} task={{ task.task_id }} run={{ run_id }}")),
+            "_template": self._template or self,
+        }
+        for name, value in values.items():
+            object.__setattr__(rendering, name, value)
+        rendering._check()  # noqa: SLF001 - of the same class
+        return rendering
+
+    def sql_text(self) -> str:
+        """Return readable SQL that selects the rows: query or table, with condition and parameters."""
+        text = self.query_text() or f"SELECT * FROM {self.table}"
+        if self.where is not None:
+            text = (
+                f"SELECT * FROM ({text}) WHERE {self.where}" if self.query is not None else f"{text} WHERE {self.where}"
+            )
+        parameters = ", ".join(f":{name} = {value!r}" for name, value in (self.parameters or {}).items())
+        return f"{text}\n-- {parameters}" if parameters else text
 
     def discard(self, *, section: str) -> None:
-        """Drop the materialised table that the tasks of a run have shared; nothing where there is none.
+        """Drop the materialized table that the tasks of a run share, if it exists.
+
+        Args:
+            section: The section's name.
 
         Raises:
-            SourceConfigurationError: the connection is wrong.
+            SourceConfigurationError: The connection is wrong.
         """
-        import_module("airflow_sitemaps.sources.opening").discard(self, section)
+        from airflow_sitemaps.sources.session_factory import discard  # noqa: PLC0415 - imports SQLAlchemy and Arrow
+
+        discard(self.spec(), section)
+
+    # ------------------------------------------------------------ what it reads
+
+    def spec(self) -> SourceSpec:
+        """Return the settings that opening needs, with the query's text read from its file."""
+        return SourceSpec(
+            conn_id=self.conn_id,
+            description=self.describe(),
+            table=self.table,
+            query=self.query_text(),
+            where=self.where,
+            parameters=dict(self.parameters or {}),
+            key=self.key_columns,
+            loc=self.loc,
+            fields={name: getattr(self, name) for name in FIELDS if getattr(self, name) is not None},
+            group=self.group,
+            language=self.language,
+            timezone=self.timezone,
+            lastmod_unit=self.lastmod_unit,
+            materialize=self.materialize,
+            run=self._run,
+            origin=self._origin,
+            arrow=self.reader == "auto",
+        )
 
     def query_text(self) -> str | None:
-        """The query's SQL, read from its file where it is one.
+        """Return the query's SQL, read from its file if it names one.
 
         Raises:
-            SourceConfigurationError: the file is not there; the message says which paths were tried.
+            SourceConfigurationError: The file does not exist. The message lists the paths that were tried.
         """
         if self.query is None or not self.is_path():
             return self.query
-        tried = [folder / self.query for folder in (Path(self.folder), Path.cwd(), *_dag_folder())]
-        for path in dict.fromkeys(tried):
+        paths = dict.fromkeys(folder / self.query for folder in (Path(self._folder), Path.cwd(), *dag_folder()))
+        for path in paths:
             if path.is_file():
                 return path.read_text(encoding="utf-8")
         raise SourceConfigurationError(
-            f"{self._me('query')}: there is no such file; tried {', '.join(str(path) for path in dict.fromkeys(tried))}"
+            f"{self._argument('query')}: there is no such file; tried {', '.join(map(str, paths))}"
         )
 
     def is_path(self) -> bool:
-        """Whether ``query`` names a file: one line that ends in ``.sql``. SQL itself does not end so."""
+        """Return whether ``query`` names a file: one line that ends in ``.sql``, which SQL itself never does."""
         text = (self.query or "").strip()
-        return self.written is None and text.endswith(".sql") and "\n" not in text
+        return self._template is None and text.endswith(".sql") and "\n" not in text
 
 
-def _named(run: str) -> str:
-    """A run's name, or nothing where the template could not be rendered."""
+def _render(render: Callable[[str], str], argument: str, text: str) -> str:
+    """Render one argument's text.
+
+    Raises:
+        TemplateError: The text cannot be rendered. The message has the argument's name.
+    """
+    try:
+        return render(text)
+    except TemplateError as error:
+        raise error.within(argument) from error.__cause__
+
+
+def _run_name(run: str) -> str:
+    """Return a run's name, or the empty text if the template could not be rendered."""
     return "" if "{{" in run or not run.strip("/ ") else run
-
-
-def _callers_folder() -> str:
-    """The folder of the nearest file up the stack that is not of this package or the standard library's dataclasses."""
-    package = str(Path(__file__).parent)
-    frame = sys._getframe(1)  # noqa: SLF001 - the one way to know who calls, without a class to inherit from
-    while frame is not None:
-        name = frame.f_code.co_filename
-        if not name.startswith("<") and not name.startswith(package) and Path(name).name != "dataclasses.py":
-            return str(Path(name).absolute().parent)
-        if frame.f_back is None:
-            break
-        frame = frame.f_back
-    return str(Path.cwd())
-
-
-def _dag_folder() -> list[Path]:
-    """Airflow's DAG folder, where Airflow is loaded or its variable is set."""
-    folder = os.environ.get("AIRFLOW__CORE__DAGS_FOLDER")
-    if folder is None and "airflow.configuration" in sys.modules:
-        folder = import_module("airflow.configuration").conf.get("core", "dags_folder", fallback=None)
-    return [Path(folder)] if folder else []

@@ -1,4 +1,4 @@
-"""One small file per database: what it does its own way."""
+"""The SQL dialects: one module per database, with what it does differently from standard SQL."""
 
 from __future__ import annotations
 
@@ -24,17 +24,21 @@ DIALECTS: Final = {
     "databricks": "databricks:Databricks",
     "trino": "trino:Trino",
     "clickhouse": "clickhouse:ClickHouse",
+    "clickhousedb": "clickhouse:ClickHouse",
     "mssql": "mssql:SQLServer",
     "oracle": "oracle:Oracle",
 }
-"""SQLAlchemy's names of dialects to the classes here."""
+"""The module and class of each dialect, by SQLAlchemy's name of it."""
 
 
 def dialect_of(dialect: sa.Dialect) -> Dialect:
-    """The class for an engine's dialect.
+    """Return the dialect of an engine.
+
+    Args:
+        dialect: The engine's SQLAlchemy dialect.
 
     Raises:
-        SourceConfigurationError: the database is not one of those known.
+        SourceConfigurationError: No dialect exists for the database.
     """
     if dialect.name not in DIALECTS:
         raise SourceConfigurationError(
@@ -42,5 +46,5 @@ def dialect_of(dialect: sa.Dialect) -> Dialect:
             f"{', '.join(DIALECTS)}; copy what is needed into one of them"
         )
     module, _, name = DIALECTS[dialect.name].partition(":")
-    found: type[Dialect] = getattr(import_module(f"{__name__}.{module}"), name)
-    return found(dialect)
+    dialect_type: type[Dialect] = getattr(import_module(f"{__name__}.{module}"), name)
+    return dialect_type(dialect)

@@ -1,4 +1,4 @@
-"""BigQuery: FARM_FINGERPRINT; its statements are only compiled in the tests."""
+"""BigQuery: FARM_FINGERPRINT. The tests only compile its statements."""
 
 from __future__ import annotations
 
@@ -8,16 +8,18 @@ from airflow_sitemaps.sources.columns import Column, Kind
 from airflow_sitemaps.sources.dialects.base import Dialect
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
 
 class BigQuery(Dialect):
-    """BigQuery, by sqlalchemy-bigquery."""
+    """BigQuery, with sqlalchemy-bigquery."""
 
     name: ClassVar[str] = "bigquery"
     hash_version: ClassVar[str] = "farm_fingerprint/1"
+    enforces_keys: ClassVar[bool] = False
+    escapes_backslash: ClassVar[bool] = True
 
-    # Limits of a query: 10,000 parameters, 1 MB unresolved.
+    # A query may have 10,000 parameters and 1 MB of unresolved SQL.
     max_binds: ClassVar[int] = 10_000
     max_statement_bytes: ClassVar[int] = 500_000
     max_case: ClassVar[int] = 500
@@ -53,7 +55,7 @@ class BigQuery(Dialect):
     float_type: ClassVar[str] = "FLOAT64"
 
     def as_text(self, expression: str, column: Column) -> str:
-        """Text by BigQuery's own casts, moments in UTC."""
+        """Return SQL for the text of BigQuery's own casts, with moments in UTC."""
         if column.kind is Kind.JSON:
             return f"TO_JSON_STRING({expression})"
         if column.kind is Kind.BINARY:
@@ -63,13 +65,19 @@ class BigQuery(Dialect):
         return f"CAST({expression} AS STRING)"
 
     def byte_length(self, text: str) -> str:
-        """Bytes."""
+        """Return SQL for the number of bytes."""
         return f"CAST(BYTE_LENGTH({text}) AS STRING)"
 
+    def members(self, group: Column, columns: Sequence[Column], from_item: str, where: str, most: int) -> str:
+        """Write the arrays as texts, joined in order: BigQuery has no array of arrays."""
+        texts = ", ".join(self.emit_text(column) for column in columns)
+        joined = f"STRING_AGG(TO_JSON_STRING([{texts}]), ',' ORDER BY {self.binary_orders(columns)})"
+        return self.aggregated(f"CONCAT('[', {joined}, ']')", group, from_item, where, most)
+
     def hash_of(self, text: str) -> str:
-        """The fingerprint of open-source FarmHash; it never changes."""
+        """Return SQL for the fingerprint of open-source FarmHash, which never changes."""
         return f"FARM_FINGERPRINT({text})"
 
     def checksum(self, hashes: str) -> str:
-        """An exact sum, as text."""
+        """Return SQL for the exact sum, as a text."""
         return f"CAST(SUM(CAST({hashes} AS BIGNUMERIC)) AS STRING)"

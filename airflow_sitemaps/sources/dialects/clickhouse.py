@@ -1,4 +1,4 @@
-"""ClickHouse: cityHash64; its statements are only compiled in the tests."""
+"""ClickHouse: cityHash64. The tests run it live within the process (chdb), with its own client."""
 
 from __future__ import annotations
 
@@ -8,20 +8,35 @@ import pyarrow as pa
 
 from airflow_sitemaps.sources.columns import Column, Kind
 from airflow_sitemaps.sources.dialects.base import Dialect
+from airflow_sitemaps.sources.statements.binds import guarded
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
+
+    import sqlalchemy as sa
+
+    from airflow_sitemaps.sources.statements.relation import Relation
 
 WRAPPERS = ("nullable(", "lowcardinality(")
 
 
+def _bare(type_name: str) -> str:
+    """Return a type's name without ``Nullable`` and ``LowCardinality``."""
+    for wrapper in WRAPPERS:
+        if type_name.lower().startswith(wrapper):
+            return _bare(type_name[len(wrapper) : -1])
+    return type_name
+
+
 class ClickHouse(Dialect):
-    """ClickHouse, by clickhouse-sqlalchemy or clickhouse-connect."""
+    """ClickHouse, with clickhouse-sqlalchemy or clickhouse-connect."""
 
     name: ClassVar[str] = "clickhouse"
     hash_version: ClassVar[str] = "cityhash64/1"
+    enforces_keys: ClassVar[bool] = False
+    escapes_backslash: ClassVar[bool] = True
 
-    # max_query_size is 262,144 bytes by default.
+    # The default of max_query_size is 262,144 bytes.
     max_binds: ClassVar[int] = 5_000
     max_statement_bytes: ClassVar[int] = 120_000
     max_case: ClassVar[int] = 300
@@ -61,45 +76,60 @@ class ClickHouse(Dialect):
     text_type: ClassVar[str] = "String"
 
     def kind(self, type_name: str) -> Kind:
-        """Without the words that say that a value may be NULL or is encoded by a dictionary."""
-        lowered = type_name.strip().lower()
-        for wrapper in WRAPPERS:
-            if lowered.startswith(wrapper):
-                return self.kind(lowered[len(wrapper) : -1])
-        return super().kind(lowered)
+        """Return the kind of a type, without regard to ``Nullable`` and ``LowCardinality``."""
+        return super().kind(_bare(type_name.strip()))
+
+    def describe(self, connection: sa.Connection, relation: Relation, names: Sequence[str]) -> dict[str, Column]:
+        """Return names and types from a result's description. Keys are cast to the column's own type.
+
+        ClickHouse cannot compare a Float64 with a text, and a UNION of both has a type without an order.
+        """
+        sql = f"SELECT src.* FROM {relation.from_item(self)} WHERE 1 = 0"
+        with connection.execute(*relation.binds().statement(sql)) as result:
+            described = result.cursor.description if result.cursor is not None else ()
+        return {
+            str(name): Column(name=str(name), kind=self.kind(str(code)), type_name=guarded(_bare(str(code))))
+            for name, code, *_rest in described or ()
+        }
 
     def as_text(self, expression: str, column: Column) -> str:
-        """Text by toString, which keeps NULL (a CAST to String refuses it); moments in UTC."""
+        """Return SQL for a text by toString, with moments in UTC. toString keeps NULL; a CAST to String refuses it."""
         if column.kind is Kind.ZONED:
             return f"toString(toTimeZone({expression}, 'UTC'))"
         return f"toString({expression})"
 
     def byte_length(self, text: str) -> str:
-        """Bytes."""
+        """Return SQL for the number of bytes."""
         return f"toString(length({text}))"
 
+    def members(self, group: Column, columns: Sequence[Column], from_item: str, where: str, most: int) -> str:
+        """Write the arrays as texts, sorted and joined."""
+        texts = ", ".join(f"assumeNotNull({self.emit_text(column)})" for column in columns)
+        joined = f"arrayStringConcat(arraySort(groupArray(toJSONString([{texts}]))), ',')"
+        return self.aggregated(f"concat('[', {joined}, ']')", group, from_item, where, most)
+
     def hash_of(self, text: str) -> str:
-        """cityHash64 of a text, which cannot be NULL here."""
+        """Return SQL for the cityHash64 of a text, which is never NULL here."""
         return f"cityHash64(assumeNotNull({text}))"
 
     def hash_type(self) -> Any:
-        """Unsigned."""
+        """Return uint64: the hash is unsigned."""
         return pa.uint64()
 
     def checksum(self, hashes: str) -> str:
-        """In 256 bits: sum() of UInt64 wraps silently."""
+        """Return SQL for the sum in 256 bits: sum() of UInt64 overflows silently."""
         return f"toString(SUM(toUInt256({hashes})))"
 
     def emit_number(self, column: Column) -> str:
-        """toFloat64 keeps NULL."""
+        """Return SQL for a float by toFloat64, which keeps NULL."""
         return f"toFloat64({self.column(column)})"
 
     def lastmod_is_text(self, column: Column) -> bool:
-        """Moments as text ending in ``Z``: drivers disagree on their zone."""
+        """Return whether the lastmod is a text: all but dates are, because drivers disagree on the zone of a moment."""
         return column.kind is not Kind.DATE
 
     def emit_lastmod(self, column: Column) -> str:
-        """A moment to the second, in UTC."""
+        """Return SQL for a moment as text: in UTC, to the second, ending in ``Z``."""
         if column.kind is Kind.ZONED:
             return f"concat(substring({self.as_text(self.column(column), column)}, 1, 19), 'Z')"
         return super().emit_lastmod(column)

@@ -1,4 +1,4 @@
-"""Databricks: xxhash64; its statements are only compiled in the tests."""
+"""Databricks: xxhash64. The tests only compile its statements."""
 
 from __future__ import annotations
 
@@ -8,14 +8,16 @@ from airflow_sitemaps.sources.columns import Column, Kind
 from airflow_sitemaps.sources.dialects.base import Dialect
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
 
 class Databricks(Dialect):
-    """Databricks SQL and Spark 3.4 and later, by databricks-sqlalchemy."""
+    """Databricks SQL and Spark 3.4 and later, with databricks-sqlalchemy."""
 
     name: ClassVar[str] = "databricks"
     hash_version: ClassVar[str] = "xxhash64/1"
+    enforces_keys: ClassVar[bool] = False
+    escapes_backslash: ClassVar[bool] = True
 
     # A statement has at most 256 named parameters.
     max_binds: ClassVar[int] = 250
@@ -59,7 +61,7 @@ class Databricks(Dialect):
     float_type: ClassVar[str] = "DOUBLE"
 
     def as_text(self, expression: str, column: Column) -> str:
-        """Text by Spark's own casts, moments in the session's zone, UTC."""
+        """Return SQL for the text of Spark's own casts, with moments in the session's zone, UTC."""
         if column.kind is Kind.JSON:
             return f"TO_JSON({expression})"
         if column.kind is Kind.BINARY:
@@ -67,13 +69,19 @@ class Databricks(Dialect):
         return f"CAST({expression} AS STRING)"
 
     def byte_length(self, text: str) -> str:
-        """Bytes."""
+        """Return SQL for the number of bytes."""
         return f"CAST(OCTET_LENGTH({text}) AS STRING)"
 
+    def members(self, group: Column, columns: Sequence[Column], from_item: str, where: str, most: int) -> str:
+        """Write the arrays as texts, sorted and joined: Spark's aggregates have no ORDER BY."""
+        texts = ", ".join(self.emit_text(column) for column in columns)
+        joined = f"ARRAY_JOIN(SORT_ARRAY(COLLECT_LIST(TO_JSON(ARRAY({texts})))), ',')"
+        return self.aggregated(f"CONCAT('[', {joined}, ']')", group, from_item, where, most)
+
     def hash_of(self, text: str) -> str:
-        """Of bytes, so that no collation has a say."""
+        """Return SQL for the hash of the text's bytes, which no collation affects."""
         return f"XXHASH64(CAST({text} AS BINARY))"
 
     def checksum(self, hashes: str) -> str:
-        """An exact sum, as text."""
+        """Return SQL for the exact sum, as a text."""
         return f"CAST(SUM(CAST({hashes} AS DECIMAL(38, 0))) AS STRING)"

@@ -1,31 +1,23 @@
-"""DuckDB: hash, ASOF join, its own Arrow reader; run live in the tests."""
+"""DuckDB: hash, ASOF join, its own Arrow reader. The tests run it live."""
 
 from __future__ import annotations
 
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import pyarrow as pa
 
-from airflow_sitemaps.errors import SourceError
-from airflow_sitemaps.sources import reading
 from airflow_sitemaps.sources.columns import Column, Kind
-from airflow_sitemaps.sources.connect import redacted
 from airflow_sitemaps.sources.dialects.base import Dialect
-from airflow_sitemaps.sources.statement import guarded
+from airflow_sitemaps.sources.statements.binds import guarded
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterator, Mapping, Sequence
-    from contextlib import AbstractContextManager
+    from collections.abc import Mapping, Sequence
 
     import sqlalchemy as sa
 
     from airflow_sitemaps.shards.key import Key
-    from airflow_sitemaps.sources.dialects.base import Reader
-    from airflow_sitemaps.sources.intervals import Run
-    from airflow_sitemaps.sources.relation import Relation
-    from airflow_sitemaps.sources.session import SqlSession
-    from airflow_sitemaps.sources.statement import Binds
+    from airflow_sitemaps.sources.statements.binds import Binds
+    from airflow_sitemaps.sources.statements.relation import Relation
 
 ENDS = {
     Kind.DATE: ("DATE '0001-01-01'", "DATE '9999-12-31'"),
@@ -35,7 +27,7 @@ ENDS = {
 
 
 class DuckDB(Dialect):
-    """DuckDB 1.3 and later, by duckdb-engine."""
+    """DuckDB 1.3 and later, with duckdb-engine."""
 
     name: ClassVar[str] = "duckdb"
     hash_version: ClassVar[str] = "hash/1"
@@ -46,7 +38,7 @@ class DuckDB(Dialect):
     max_case: ClassVar[int] = 500
     sorted_union: ClassVar[bool] = True
 
-    # A time zone is set on the connection; DuckDB has no read-only transaction (it has read-only files).
+    # The time zone is a setting of the connection. DuckDB has read-only files but no read-only transactions.
     begin_sql: ClassVar[tuple[str, ...]] = ("SET TimeZone = 'UTC'",)
     now_sql: ClassVar[str] = "SELECT make_timestamp(epoch_us(get_current_timestamp()))"
 
@@ -79,19 +71,24 @@ class DuckDB(Dialect):
     float_type: ClassVar[str] = "DOUBLE"
 
     def __init__(self, dialect: sa.Dialect) -> None:
+        """Keep the version of DuckDB, which is part of the digest's kind.
+
+        Args:
+            dialect: The engine's SQLAlchemy dialect.
+        """
         super().__init__(dialect)
         import duckdb  # noqa: PLC0415 - optional
 
-        # DuckDB does not promise that its hash stays the same from one version to the next.
+        # DuckDB does not guarantee that its hash is the same in two versions.
         self._version = duckdb.__version__
 
     @property
     def digest_kind(self) -> str:
-        """With DuckDB's own version."""
+        """The name of the row hash, with DuckDB's own version."""
         return f"{super().digest_kind}/{self._version}"
 
     def describe(self, connection: sa.Connection, relation: Relation, names: Sequence[str]) -> dict[str, Column]:
-        """Names and types of a result's description."""
+        """Return names and types from a result's description."""
         sql = f"SELECT src.* FROM {relation.from_item(self)} WHERE false"
         with connection.execute(*relation.binds().statement(sql)) as result:
             described = result.cursor.description if result.cursor is not None else ()
@@ -101,11 +98,11 @@ class DuckDB(Dialect):
         }
 
     def rank_at_once(self, columns: Sequence[Column]) -> int | None:
-        """Any number: they are one list per column."""
+        """Return None: any number of keys fits into one list per column."""
         return None
 
     def boundary_rows(self, columns: Sequence[Column], keys: Sequence[Key], binds: Binds) -> str:
-        """One list per key column, unnested side by side."""
+        """Return a query that unnests one list per key column, side by side."""
         lists = [binds.add([key[number] for key in keys]) for number in range(len(columns))]
         parts = [f"unnest({given}) AS v{number}" for number, given in enumerate(lists)]
         values = ", ".join(
@@ -117,7 +114,7 @@ class DuckDB(Dialect):
     def bucket_rows(
         self, columns: Sequence[Column], keys: Sequence[Key], from_item: str, where: str, measures: str, binds: Binds
     ) -> str | None:
-        """An ASOF join, which takes one inequality: so for keys of one column."""
+        """Return an ASOF join. It takes one inequality, so it serves only keys of one column."""
         if len(columns) != 1:
             return None
         key = self.key_order(columns[0])
@@ -128,75 +125,54 @@ class DuckDB(Dialect):
         )
 
     def as_text(self, expression: str, column: Column) -> str:
-        """Text by DuckDB's own cast."""
+        """Return SQL for the text of DuckDB's own cast."""
         return f"CAST({expression} AS VARCHAR)"
 
-    def members(self, group: Column, columns: Sequence[Column], from_item: str, where: str) -> str:
-        """By a list of lists of texts."""
+    def members(self, group: Column, columns: Sequence[Column], from_item: str, where: str, most: int) -> str:
+        """Write the members by a list of lists of texts."""
         texts = ", ".join(self.emit_text(column) for column in columns)
         members = f"CAST(to_json(list([{texts}] ORDER BY {self.binary_orders(columns)})) AS VARCHAR)"
-        return self.aggregated(members, group, from_item, where)
+        return self.aggregated(members, group, from_item, where, most)
 
     def byte_length(self, text: str) -> str:
-        """Bytes."""
+        """Return SQL for the number of bytes."""
         return f"CAST(strlen({text}) AS VARCHAR)"
 
     def hash_of(self, text: str) -> str:
-        """DuckDB's hash of the bytes: of a BLOB, so that no collation has a say."""
+        """Return SQL for DuckDB's hash of a BLOB of the text's bytes, which no collation affects."""
         return f"hash(encode({text}))"
 
     def hash_type(self) -> Any:
-        """Unsigned."""
+        """Return uint64: the hash is unsigned."""
         return pa.uint64()
 
     def checksum(self, hashes: str) -> str:
-        """The sum of UBIGINT is a HUGEINT."""
+        """Return SQL for the exact sum: the sum of UBIGINT is a HUGEINT."""
         return f"CAST(SUM({hashes}) AS VARCHAR)"
 
     def modulo(self, expression: str, divisor: int) -> str:
-        """The remainder of a division."""
+        """Return SQL for the remainder of a division."""
         return f"({expression}) % {divisor:d}"
 
     def binary_order(self, column: Column) -> str:
-        """Bytes, whatever the column's collation."""
+        """Return SQL that orders rows by bytes, whatever the column's collation."""
         return f"encode({self.as_text(self.column(column), column)})"
 
     def emit_lastmod(self, column: Column) -> str:
-        """Times clamped to the years 1 to 9999: infinity, and years that Arrow's readers refuse."""
+        """Return SQL for a time, clamped to the years 1 to 9999: Arrow's readers refuse infinity and other years."""
         if column.kind not in ENDS:
             return self.emit_text(column)
         first, last = ENDS[column.kind]
         value = self.column(column)
-        clamped = f"CASE WHEN {value} < {first} THEN {first} WHEN {value} > {last} THEN {last} ELSE {value} END"
-        return clamped if column.kind is not Kind.TIMESTAMP else f"CAST({clamped} AS TIMESTAMP)"
+        if column.kind is Kind.TIMESTAMP:
+            # A TIMESTAMP_NS cannot hold the year 9999, so it cannot be compared with it.
+            value = f"CAST({value} AS TIMESTAMP)"
+        return f"CASE WHEN {value} < {first} THEN {first} WHEN {value} > {last} THEN {last} ELSE {value} END"
+
+    def emit_bytes(self, column: Column) -> str:
+        """Return SQL for the bytes themselves."""
+        return self.column(column)
 
     def emit_micros(self, column: Column) -> str:
-        """Microseconds since 1970."""
+        """Return SQL for the microseconds since 1970."""
         return f"epoch_us({self.emit_lastmod(column)})"
-
-    def arrow_reader(self, session: SqlSession) -> AbstractContextManager[Reader] | None:
-        """By DuckDB's reader."""
-        return _reader(session)
-
-
-@contextmanager
-def _reader(session: SqlSession) -> Iterator[Reader]:
-    import duckdb  # noqa: PLC0415 - optional
-
-    columns = session.selection.outputs(objects=False)
-    with session.transaction("reading rows") as connection:
-        driver: Any = connection.connection.dbapi_connection
-
-        def rows_of(run: Run) -> Generator[pa.RecordBatch, None, None]:
-            (clause, values), outputs = session.rows_statement(run, columns)
-            compiled: Any = clause.compile(dialect=session.engine.dialect)
-            try:
-                rows = driver.sql(compiled.string, params=[values[name] for name in compiled.positiontup or ()])
-                # Before DuckDB 1.4 it had another name.
-                make = getattr(rows, "to_arrow_reader", None) or rows.fetch_arrow_reader
-                for batch in make(reading.BATCH_ROWS):
-                    yield reading.fitted(batch, outputs)
-            except duckdb.Error as error:
-                raise SourceError(f"{session.name}: reading rows failed: {redacted(session.engine, error)}") from None
-
-        yield rows_of

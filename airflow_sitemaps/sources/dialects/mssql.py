@@ -1,4 +1,4 @@
-"""SQL Server: HASHBYTES; its statements are only compiled in the tests."""
+"""SQL Server: HASHBYTES. The tests only compile its statements."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ PYTHON_TYPES = {
     "bytearray": Kind.BINARY,
     "bytes": Kind.BINARY,
 }
-"""pyodbc describes columns by the Python types of their values; a datetimeoffset is none of these, and read as text."""
+"""The kind of each Python type by which pyodbc describes a column. A datetimeoffset has no entry and is read as text."""
 
 
 class SQLServer(Dialect):
-    """SQL Server 2016 and later and Azure SQL, by pyodbc."""
+    """SQL Server 2016 and later and Azure SQL, with pyodbc."""
 
     name: ClassVar[str] = "mssql"
     hash_version: ClassVar[str] = "sha2-64/1"
 
-    # 2,100 parameters; a CASE may be nested ten deep: halving 300 boundaries needs nine.
+    # The limits are 2,100 parameters and 10 levels of nested CASE. A binary search of 300 boundaries needs 9 levels.
     max_binds: ClassVar[int] = 2_000
     max_statement_bytes: ClassVar[int] = 500_000
     max_case: ClassVar[int] = 300
@@ -50,11 +50,15 @@ class SQLServer(Dialect):
     float_type: ClassVar[str] = "FLOAT"
 
     def kind_of(self, description: Sequence[object]) -> Kind:
-        """By the Python type that pyodbc names."""
+        """Return the kind by the Python type that pyodbc names."""
         return PYTHON_TYPES.get(getattr(description[1], "__name__", ""), Kind.OTHER)
 
     def as_text(self, expression: str, column: Column) -> str:
-        """Style 126 is ISO 8601 for times. A number stands twice: decimals are exact plainly, floats in style 3."""
+        """Return SQL for the text of a value.
+
+        Times use style 126, which is ISO 8601. A number is written twice: the plain form is exact for decimals, and style 3
+        is exact for floats.
+        """
         if column.kind is Kind.NUMBER:
             return f"({self._plain(expression)} + '/' + CONVERT(NVARCHAR(50), CONVERT(FLOAT, {expression}), 3))"
         if column.kind is Kind.BINARY:
@@ -65,44 +69,51 @@ class SQLServer(Dialect):
         return f"CONVERT(NVARCHAR(MAX), {expression})"
 
     def key_value(self, column: Column) -> str:
-        """A decimal as it is written."""
+        """Return SQL for the canonical value, with a decimal in its plain form."""
         return self._plain(self.column(column)) if column.kind is Kind.NUMBER else super().key_value(column)
 
     def emit_text(self, column: Column) -> str:
-        """A decimal as it is written."""
+        """Return SQL for the text of an entry, with a decimal in its plain form."""
         return self._plain(self.column(column)) if column.kind is Kind.NUMBER else super().emit_text(column)
 
     def byte_length(self, text: str) -> str:
-        """Bytes of UTF-16."""
+        """Return SQL for the number of bytes in UTF-16."""
         return f"CONVERT(NVARCHAR(20), DATALENGTH({text}))"
 
     def concat(self, parts: Sequence[str]) -> str:
-        """``+`` gives NULL for NULL; CONCAT would take it for an empty text."""
+        """Concatenate by ``+``, which yields NULL for NULL. CONCAT treats NULL as an empty text."""
         return "(" + " + ".join(parts) + ")"
 
+    def members(self, group: Column, columns: Sequence[Column], from_item: str, where: str, most: int) -> str:
+        """Write the arrays as texts, joined in order (SQL Server 2017 and later)."""
+        quoted = " + '\",\"' + ".join(f"STRING_ESCAPE({self.emit_text(column)}, 'json')" for column in columns)
+        array = f"CONVERT(NVARCHAR(MAX), '[\"' + {quoted} + '\"]')"
+        joined = f"STRING_AGG({array}, ',') WITHIN GROUP (ORDER BY {self.binary_orders(columns)})"
+        return self.aggregated(f"'[' + {joined} + ']'", group, from_item, where, most)
+
     def hash_of(self, text: str) -> str:
-        """The first 64 bits of SHA-256 of the bytes, as a signed integer."""
+        """Return SQL for the first 64 bits of the bytes' SHA-256, as a signed integer."""
         return f"CONVERT(BIGINT, SUBSTRING(HASHBYTES('SHA2_256', CONVERT(VARBINARY(MAX), {text})), 1, 8))"
 
     def checksum(self, hashes: str) -> str:
-        """An exact sum, as text."""
+        """Return SQL for the exact sum, as a text."""
         return f"CONVERT(VARCHAR(60), SUM(CONVERT(DECIMAL(38, 0), {hashes})))"
 
     def limit(self, rows: int, offset: int = 0, *, ordered: bool = True) -> str:
-        """OFFSET belongs to ORDER BY, so there must be one."""
+        """Return OFFSET and FETCH. They belong to ORDER BY, so a query without one gets one."""
         order = "" if ordered else " ORDER BY (SELECT NULL)"
         return f"{order} OFFSET {offset:d} ROWS FETCH NEXT {rows:d} ROWS ONLY"
 
     def create_as(self, table: str, rows: str) -> str:
-        """SQL Server's own words."""
+        """Return SQL Server's ``SELECT … INTO``."""
         return f"SELECT * INTO {table} FROM ({rows}) made"
 
     def modulo(self, expression: str, divisor: int) -> str:
-        """The remainder of a division."""
+        """Return SQL for the remainder of a division."""
         return f"({expression}) % {divisor:d}"
 
     def binary_order(self, column: Column) -> str:
-        """Bytes, whatever the column's collation."""
+        """Return SQL that orders rows by bytes, whatever the column's collation."""
         return f"{self.emit_text(column)} COLLATE Latin1_General_100_BIN2"
 
 

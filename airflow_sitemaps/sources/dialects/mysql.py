@@ -1,8 +1,9 @@
-"""MySQL and MariaDB: a slice of SHA2 as an integer; MariaDB is run live in the tests."""
+"""MySQL and MariaDB: a slice of SHA2 as an integer. The tests run MariaDB live."""
 
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import pyarrow as pa
@@ -16,8 +17,8 @@ if TYPE_CHECKING:
     import sqlalchemy as sa
 
     from airflow_sitemaps.shards.key import Key
-    from airflow_sitemaps.sources.relation import Relation
-    from airflow_sitemaps.sources.statement import Binds
+    from airflow_sitemaps.sources.statements.binds import Binds
+    from airflow_sitemaps.sources.statements.relation import Relation
 
 FIELD_TYPES = {
     0: Kind.NUMBER,  # DECIMAL
@@ -30,9 +31,11 @@ FIELD_TYPES = {
     8: Kind.INTEGER,  # BIGINT
     9: Kind.INTEGER,  # MEDIUMINT
     10: Kind.DATE,
+    11: Kind.OTHER,  # TIME
     12: Kind.TIMESTAMP,  # DATETIME
     13: Kind.INTEGER,  # YEAR
     15: Kind.TEXT,
+    16: Kind.INTEGER,  # BIT
     245: Kind.JSON,
     246: Kind.NUMBER,  # DECIMAL
     247: Kind.TEXT,  # ENUM
@@ -41,7 +44,7 @@ FIELD_TYPES = {
     253: Kind.TEXT,  # VARCHAR
     254: Kind.TEXT,  # CHAR
 }
-"""The column types of the wire protocol, which every driver puts in a result's description."""
+"""The kind of each column type, by its number in the wire protocol. Every driver reports it in a result's description."""
 
 
 class MySQL(Dialect):
@@ -49,10 +52,11 @@ class MySQL(Dialect):
 
     name: ClassVar[str] = "mysql"
     hash_version: ClassVar[str] = "sha2-64/1"
+    escapes_backslash: ClassVar[bool] = True
     live: ClassVar[bool] = True
 
     max_binds: ClassVar[int] = 30_000
-    # max_allowed_packet is 16 MB by default, and 4 MB where somebody was careful.
+    # The default of max_allowed_packet is 16 MB; some servers set 4 MB.
     max_statement_bytes: ClassVar[int] = 1_000_000
     max_case: ClassVar[int] = 2_000
     prefers_hops: ClassVar[bool] = True
@@ -60,10 +64,10 @@ class MySQL(Dialect):
     session_sql: ClassVar[tuple[str, ...]] = (
         "SET SESSION time_zone = '+00:00'",
         "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ",
-        # ANSI_QUOTES and the like would change what the statements mean; zero dates must be readable.
+        # Modes such as ANSI_QUOTES change the meaning of the statements, and zero dates must be readable.
         "SET SESSION sql_mode = 'ONLY_FULL_GROUP_BY'",
         "SET NAMES utf8mb4",
-        # Else MySQL cuts the members of a group off after 1,024 bytes, and says nothing.
+        # By default, MySQL silently cuts the members of a group off after 1,024 bytes.
         "SET SESSION group_concat_max_len = 16777216",
     )
     begin_sql: ClassVar[tuple[str, ...]] = ("START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY",)
@@ -73,91 +77,138 @@ class MySQL(Dialect):
     float_type: ClassVar[str] = "DOUBLE"
 
     def kind_of(self, description: Sequence[Any]) -> Kind:
-        """By the wire protocol's numbers."""
+        """Return the kind by the wire protocol's number of the type."""
         return FIELD_TYPES.get(int(description[1]), Kind.OTHER)
 
     def describe(self, connection: sa.Connection, relation: Relation, names: Sequence[str]) -> dict[str, Column]:
-        """Kinds by the wire protocol's numbers, and the collations of texts."""
-        columns = super().describe(connection, relation, names)
+        """Return kinds by the wire protocol's numbers, and the collations of texts.
+
+        ``type_name`` is set if the kind alone does not say how values compare: for ``ENUM`` and ``SET``, ``TIME``, ``BIT``
+        and ``DOUBLE``.
+        """
+        sql = f"SELECT src.* FROM {relation.from_item(self)} WHERE 1 = 0"
+        with connection.execute(*relation.binds().statement(sql)) as result:
+            described: list[Sequence[Any]] = list(result.cursor.description or ()) if result.cursor is not None else []
+            flags = _flags(result.cursor, len(described))
+        columns = {
+            str(entry[0]): Column(
+                name=str(entry[0]), kind=self.kind_of(entry), type_name=_type_name(int(entry[1]), field_flags)
+            )
+            for entry, field_flags in zip(described, flags, strict=True)
+        }
         texts = [name for name in columns if name in set(names) and columns[name].kind is Kind.TEXT]
         if not texts:
             return columns
-        asked = ", ".join(f"COLLATION(src.{self.quote(name)})" for name in texts)
-        sql = f"SELECT {asked} FROM (SELECT 1) one LEFT JOIN (SELECT * FROM {relation.from_item(self)} LIMIT 0) src ON 1 = 1"
+        collations = ", ".join(f"COLLATION(src.{self.quote(name)})" for name in texts)
+        nothing = f"(SELECT * FROM {relation.from_item(self)} LIMIT 0) src"
+        sql = f"SELECT {collations} FROM (SELECT 1) one LEFT JOIN {nothing} ON 1 = 1"
         for name, collation in zip(texts, connection.execute(*relation.binds().statement(sql)).one(), strict=True):
             kind = Kind.BINARY if collation == "binary" else Kind.TEXT
-            columns[name] = Column(name=name, kind=kind, collation=str(collation or ""))
+            columns[name] = replace(columns[name], kind=kind, collation=str(collation or ""))
         return columns
 
-    def key_bind(self, column: Column, placeholder: str) -> str:
-        """Plain: a bound text takes the column's collation, and its type where that is a date, a UUID or a number."""
+    def key_order(self, column: Column) -> str:
+        """Return the ORDER BY expression. An ENUM is ordered by its text, as it is compared, not by its place in the definition."""
+        value = self.column(column)
+        if column.type_name == "BIT":
+            return f"({value} + 0)"
+        return f"CONVERT({value} USING utf8mb4) COLLATE utf8mb4_bin" if column.type_name == "ENUM" else value
+
+    def key_value(self, column: Column) -> str:
+        """Return SQL for bytes as hexadecimal digits, BIT as an integer, and a 4-byte float as its exact number."""
+        value = self.column(column)
         if column.kind is Kind.BINARY:
-            return f"CAST({placeholder} AS BINARY)"
+            return f"HEX({value})"
+        if column.type_name == "BIT":
+            return f"({value} + 0)"
+        if column.type_name == "DOUBLE":
+            return f"CAST(CAST({value} AS DOUBLE) AS CHAR)"
+        return super().key_value(column)
+
+    def key_bind(self, column: Column, placeholder: str) -> str:
+        """Return the placeholder, with a cast for the types that need one.
+
+        Without a cast, a bound value takes the column's collation or type.
+        """
+        if column.kind is Kind.BINARY:
+            return f"UNHEX({placeholder})"
+        if column.type_name == "ENUM":
+            return f"CONVERT({placeholder} USING utf8mb4) COLLATE utf8mb4_bin"
+        if column.type_name in ("DOUBLE", "TIME(6)"):
+            return f"CAST({placeholder} AS {column.type_name})"
         if column.kind in KEY_TYPES:
             return f"CAST({placeholder} AS {KEY_TYPES[column.kind]})"
         return placeholder
 
     def boundary_rows(self, columns: Sequence[Column], keys: Sequence[Key], binds: Binds) -> str:
-        """One JSON bind, whatever their number; texts in their column's collation."""
+        """Return a query of all keys in one JSON bind, with texts in their column's collation."""
         given = binds.add(json.dumps([[place, *key] for place, key in enumerate(keys)]))
         fields = ["place INT PATH '$[0]'"]
         parts = []
         for number, column in enumerate(columns):
-            kind = "BIGINT" if column.kind is Kind.INTEGER else "LONGTEXT"
+            kind = "DECIMAL(30, 0)" if column.kind is Kind.INTEGER else "LONGTEXT"
             fields.append(f"v{number} {kind} PATH '$[{number + 1}]'")
             parts.append(f"{self._typed(f'given.v{number}', column)} AS k{number}")
         return f"SELECT {', '.join(parts)}, given.place FROM JSON_TABLE({given}, '$[*]' COLUMNS ({', '.join(fields)})) given"
 
     def _typed(self, value: str, column: Column) -> str:
-        if not column.collation or column.kind is Kind.BINARY:
+        if not column.collation or column.kind is Kind.BINARY or column.type_name == "ENUM":
             return self.key_bind(column, value)
         character_set = column.collation.split("_")[0]
         return f"CONVERT({value} USING {character_set}) COLLATE {column.collation}"
 
     def rank_at_once(self, columns: Sequence[Column]) -> int | None:
-        """Any number: they are one bind."""
+        """Return None: any number of keys fits into one bind."""
         return None
 
     # ------------------------------------------------------------ hashing
 
     def as_text(self, expression: str, column: Column) -> str:
-        """Text in UTF-8; bytes of BLOBs are taken for UTF-8."""
+        """Return SQL for a text in UTF-8, or for bytes as hexadecimal digits."""
+        if column.kind is Kind.BINARY:
+            return f"HEX({expression})"
+        if column.type_name == "BIT":
+            return f"CONVERT({expression} + 0 USING utf8mb4)"
         return f"CONVERT({expression} USING utf8mb4)"
 
-    def members(self, group: Column, columns: Sequence[Column], from_item: str, where: str) -> str:
-        """By GROUP_CONCAT: MySQL's JSON_ARRAYAGG has no order."""
+    def emit_bytes(self, column: Column) -> str:
+        """Return SQL for the bytes themselves: CONVERT replaces each byte that is not UTF-8 by a question mark."""
+        return self.column(column)
+
+    def members(self, group: Column, columns: Sequence[Column], from_item: str, where: str, most: int) -> str:
+        """Write the members by GROUP_CONCAT: MySQL's JSON_ARRAYAGG has no order."""
         texts = ", ".join(self.emit_text(column) for column in columns)
         joined = f"GROUP_CONCAT(JSON_ARRAY({texts}) ORDER BY {self.binary_orders(columns)} SEPARATOR ',')"
-        return self.aggregated(f"CONCAT('[', {joined}, ']')", group, from_item, where)
+        return self.aggregated(f"CONCAT('[', {joined}, ']')", group, from_item, where, most)
 
     def byte_length(self, text: str) -> str:
-        """Bytes; CONCAT makes a text of the number."""
+        """Return SQL for the number of bytes, which CONCAT turns into a text."""
         return f"LENGTH({text})"
 
     def concat(self, parts: Sequence[str]) -> str:
-        """``||`` means OR here."""
+        """Concatenate by CONCAT: ``||`` means OR in MySQL."""
         return f"CONCAT({', '.join(parts)})"
 
     def hash_of(self, text: str) -> str:
-        """The first 64 bits of SHA-256 (MD5 fails on servers in FIPS mode)."""
+        """Return SQL for the first 64 bits of SHA-256. MD5 fails on servers in FIPS mode."""
         return f"CAST(CONV(LEFT(SHA2({text}, 256), 16), 16, 10) AS UNSIGNED)"
 
     def hash_type(self) -> Any:
-        """Unsigned."""
+        """Return uint64: the hash is unsigned."""
         return pa.uint64()
 
     def checksum(self, hashes: str) -> str:
-        """The sum of an exact integer is a DECIMAL, exact."""
+        """Return SQL for the exact sum, as a DECIMAL."""
         return f"CAST(SUM(CAST({hashes} AS DECIMAL(39, 0))) AS CHAR)"
 
     # ------------------------------------------------------------ reading
 
     def lastmod_is_text(self, column: Column) -> bool:
-        """Always: no driver has an object for ``0000-00-00``, and the rules must see it."""
+        """Return True: no driver has an object for ``0000-00-00``, and the rules must see that value."""
         return True
 
     def emit_lastmod(self, column: Column) -> str:
-        """A time to the second, ending in ``Z`` where it is stored in UTC."""
+        """Return SQL for a time to the second. It ends in ``Z`` if the column is stored in UTC."""
         value = self.column(column)
         if column.kind not in TIMES:
             return self.emit_text(column)
@@ -167,12 +218,38 @@ class MySQL(Dialect):
         return f"CONCAT({seconds}, 'Z')" if column.kind is Kind.ZONED else seconds
 
     def binary_order(self, column: Column) -> str:
-        """Bytes, whatever the column's collation."""
+        """Return SQL that orders rows by bytes, whatever the column's collation."""
         return f"CAST({self.as_text(self.column(column), column)} AS BINARY)"
 
 
+BIT, TIME, ENUM_FLAG, SET_FLAG = 16, 11, 256, 2048
+FLOATS = (4, 5)
+
+
+def _type_name(code: int, flags: int) -> str:
+    if flags & (ENUM_FLAG | SET_FLAG):
+        return "ENUM"
+    if code in FLOATS:
+        return "DOUBLE"
+    return {BIT: "BIT", TIME: "TIME(6)"}.get(code, "")
+
+
+def _flags(cursor: Any, number: int) -> list[int]:
+    """Return the flags of each column of a result, as PyMySQL, mysqlclient or MySQL Connector/Python store them."""
+    fields = getattr(getattr(cursor, "_result", None), "fields", None)
+    if fields and hasattr(fields[0], "flags"):
+        return [int(field.flags) for field in fields]
+    flags = getattr(cursor, "description_flags", None)
+    if flags:
+        return [int(each) for each in flags]
+    entries = getattr(cursor, "description", None) or ()
+    return [int(entry[7] or 0) if len(entry) > 7 and isinstance(entry[7], int) else 0 for entry in entries] or [
+        0
+    ] * number
+
+
 KEY_TYPES = {
-    # Compared with a text, a number would be compared as a float.
+    # MySQL compares a number with a text as floats.
     Kind.NUMBER: "DECIMAL(65, 30)",
     Kind.TIMESTAMP: "DATETIME(6)",
     Kind.ZONED: "DATETIME(6)",

@@ -1,4 +1,4 @@
-"""Oracle: STANDARD_HASH; its statements are only compiled in the tests. The empty text is NULL there."""
+"""Oracle: STANDARD_HASH. The empty text is NULL in Oracle. The tests only compile its statements."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ TYPE_NAMES = {
     "DB_TYPE_JSON": Kind.JSON,
 }
 LARGEST_WHOLE = 18
-"""Digits that 64 bits hold in any case."""
+"""The largest number of digits that always fits into 64 bits."""
 
 
 class Oracle(Dialect):
-    """Oracle 12.2 and later, by oracledb."""
+    """Oracle 12.2 and later, with oracledb."""
 
     name: ClassVar[str] = "oracle"
     hash_version: ClassVar[str] = "sha2-64/1"
@@ -46,7 +46,7 @@ class Oracle(Dialect):
         (
             "ALTER SESSION SET TIME_ZONE = 'UTC' NLS_NUMERIC_CHARACTERS = '.,' NLS_DATE_FORMAT = 'YYYY-MM-DD HH24:MI:SS'"
             " NLS_TIMESTAMP_FORMAT = 'YYYY-MM-DD HH24:MI:SS.FF6' NLS_TIMESTAMP_TZ_FORMAT = 'YYYY-MM-DD HH24:MI:SS.FF6 TZH:TZM'"
-            # ORDER BY goes by NLS_SORT and comparisons by NLS_COMP: only BINARY for both is one order.
+            # ORDER BY follows NLS_SORT and comparisons follow NLS_COMP: they agree only if both are BINARY.
             " NLS_SORT = BINARY NLS_COMP = BINARY"
         ),
     )
@@ -65,7 +65,7 @@ class Oracle(Dialect):
     float_type: ClassVar[str] = "BINARY_DOUBLE"
 
     def kind_of(self, description: Sequence[object]) -> Kind:
-        """By oracledb's names of types; a NUMBER by its precision and scale."""
+        """Return the kind by oracledb's name of the type, and that of a NUMBER by its precision and scale."""
         name = getattr(description[1], "name", str(description[1]))
         if name == "DB_TYPE_NUMBER":
             precision, scale = description[4], description[5]
@@ -74,7 +74,7 @@ class Oracle(Dialect):
         return TYPE_NAMES.get(name, Kind.OTHER)
 
     def as_text(self, expression: str, column: Column) -> str:
-        """Text by the formats that the session sets."""
+        """Return SQL for a text in the formats that the session sets."""
         if column.kind is Kind.TEXT:
             return expression
         if column.kind is Kind.JSON:
@@ -86,34 +86,34 @@ class Oracle(Dialect):
         return f"TO_CHAR({expression})"
 
     def byte_length(self, text: str) -> str:
-        """Bytes."""
+        """Return SQL for the number of bytes."""
         return f"TO_CHAR(LENGTHB({text}))"
 
     def or_mark(self, value: str, marked: str) -> str:
-        """``||`` takes NULL for an empty text."""
+        """Test for NULL by CASE, because ``||`` treats NULL as an empty text."""
         return f"CASE WHEN {value} IS NULL THEN '|' ELSE {marked} END"
 
     def hash_of(self, text: str) -> str:
-        """The first 64 bits of SHA-256, as an unsigned number."""
+        """Return SQL for the first 64 bits of SHA-256, as an unsigned number."""
         return f"TO_NUMBER(SUBSTR(RAWTOHEX(STANDARD_HASH({text}, 'SHA256')), 1, 16), 'XXXXXXXXXXXXXXXX')"
 
     def hash_type(self) -> Any:
-        """Unsigned."""
+        """Return uint64: the hash is unsigned."""
         return pa.uint64()
 
     def checksum(self, hashes: str) -> str:
-        """A NUMBER has 38 digits."""
+        """Return SQL for the exact sum: a NUMBER has 38 digits."""
         return f"TO_CHAR(SUM({hashes}))"
 
     def limit(self, rows: int, offset: int = 0, *, ordered: bool = True) -> str:
-        """Standard SQL's long form."""
+        """Return the long form of standard SQL."""
         return f" OFFSET {offset:d} ROWS FETCH NEXT {rows:d} ROWS ONLY"
 
     def emit_lastmod(self, column: Column) -> str:
-        """Moments in UTC, without their zone."""
+        """Return SQL for a moment in UTC, without its zone."""
         value = self.column(column)
         return f"SYS_EXTRACT_UTC({value})" if column.kind is Kind.ZONED else super().emit_lastmod(column)
 
     def binary_order(self, column: Column) -> str:
-        """Bytes."""
+        """Return SQL that orders rows by bytes, whatever the column's collation."""
         return f"NLSSORT({self.emit_text(column)}, 'NLS_SORT=BINARY')"

@@ -1,4 +1,4 @@
-"""Redshift: FARMFINGERPRINT64; its statements are only compiled in the tests."""
+"""Redshift: FARMFINGERPRINT64. The tests only compile its statements."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from airflow_sitemaps.sources.columns import Column, Kind
 from airflow_sitemaps.sources.dialects.base import Dialect
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
 OIDS = {
     16: Kind.BOOLEAN,
@@ -26,14 +26,15 @@ OIDS = {
     1700: Kind.NUMBER,
     4000: Kind.JSON,  # SUPER
 }
-"""The wire protocol's numbers of types."""
+"""The kind of each type, by its number in the wire protocol."""
 
 
 class Redshift(Dialect):
-    """Redshift, by sqlalchemy-redshift."""
+    """Redshift, with sqlalchemy-redshift."""
 
     name: ClassVar[str] = "redshift"
     hash_version: ClassVar[str] = "farmfingerprint64/1"
+    enforces_keys: ClassVar[bool] = False
 
     max_binds: ClassVar[int] = 10_000
     max_statement_bytes: ClassVar[int] = 1_000_000
@@ -43,23 +44,36 @@ class Redshift(Dialect):
     begin_sql: ClassVar[tuple[str, ...]] = ("SET TRANSACTION READ ONLY",)
     now_sql: ClassVar[str] = "SELECT GETDATE()"
 
-    # Plain VARCHAR means 256 bytes.
+    cast_types: ClassVar[Mapping[Kind, str]] = {
+        **Dialect.cast_types,
+        Kind.NUMBER: "DECIMAL(38, 18)",
+        Kind.TIMESTAMP: "TIMESTAMP",
+        Kind.ZONED: "TIMESTAMPTZ",
+    }
+
+    # A plain VARCHAR has 256 bytes.
     text_type: ClassVar[str] = "VARCHAR(65535)"
 
     def kind_of(self, description: Sequence[object]) -> Kind:
-        """By the wire protocol's numbers."""
+        """Return the kind by the wire protocol's number of the type."""
         return OIDS.get(int(str(description[1])), Kind.OTHER)
 
     def as_text(self, expression: str, column: Column) -> str:
-        """Text by Redshift's own casts; SUPER as JSON."""
+        """Return SQL for the text of Redshift's own casts, and for SUPER as JSON."""
         if column.kind is Kind.JSON:
             return f"JSON_SERIALIZE({expression})"
         return super().as_text(expression, column)
 
     def byte_length(self, text: str) -> str:
-        """Bytes."""
+        """Return SQL for the number of bytes."""
         return f"CAST(OCTET_LENGTH({text}) AS VARCHAR(20))"
 
+    def members(self, group: Column, columns: Sequence[Column], from_item: str, where: str, most: int) -> str:
+        """Write the arrays as texts, joined in order. The texts of a group must have fewer than 65,535 bytes."""
+        texts = ", ".join(self.emit_text(column) for column in columns)
+        joined = f"LISTAGG(JSON_SERIALIZE(ARRAY({texts})), ',') WITHIN GROUP (ORDER BY {self.binary_orders(columns)})"
+        return self.aggregated(f"'[' || {joined} || ']'", group, from_item, where, most)
+
     def hash_of(self, text: str) -> str:
-        """The fingerprint of open-source FarmHash; it never changes."""
+        """Return SQL for the fingerprint of open-source FarmHash, which never changes."""
         return f"FARMFINGERPRINT64({text})"

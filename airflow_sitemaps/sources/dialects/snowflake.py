@@ -1,4 +1,4 @@
-"""Snowflake: HASH over bytes; its statements are only compiled in the tests."""
+"""Snowflake: HASH over bytes. The tests only compile its statements."""
 
 from __future__ import annotations
 
@@ -24,14 +24,16 @@ TYPE_CODES = {
     11: Kind.BINARY,
     13: Kind.BOOLEAN,
 }
-"""The connector's numbers of types; 0 is FIXED, whole when its scale is 0."""
+"""The kind of each type, by the connector's number of it. Number 0 is FIXED, which is whole if its scale is 0."""
 
 
 class Snowflake(Dialect):
-    """Snowflake, by snowflake-sqlalchemy."""
+    """Snowflake, with snowflake-sqlalchemy."""
 
     name: ClassVar[str] = "snowflake"
     hash_version: ClassVar[str] = "hash/1"
+    enforces_keys: ClassVar[bool] = False
+    escapes_backslash: ClassVar[bool] = True
 
     folds_names: ClassVar[bool] = True
     max_binds: ClassVar[int] = 10_000
@@ -59,14 +61,15 @@ class Snowflake(Dialect):
     float_type: ClassVar[str] = "FLOAT"
 
     def kind_of(self, description: Sequence[object]) -> Kind:
-        """By the connector's numbers."""
-        code, precision, scale = (int(str(value or 0)) for value in (description[1], description[4], description[5]))
+        """Return the kind by the connector's number of the type."""
+        code, scale = (int(str(value or 0)) for value in (description[1], description[5]))
         if code == 0:
-            return Kind.INTEGER if scale == 0 and precision <= 18 else Kind.NUMBER
+            # Every integer type is NUMBER(38, 0) in Snowflake. Reading a key beyond 64 bits raises an error.
+            return Kind.INTEGER if scale == 0 else Kind.NUMBER
         return TYPE_CODES.get(code, Kind.OTHER)
 
     def as_text(self, expression: str, column: Column) -> str:
-        """Text by the formats that the session sets; JSON as it is written."""
+        """Return SQL for a text in the formats that the session sets. JSON is written by TO_JSON."""
         if column.kind is Kind.JSON:
             return f"TO_JSON({expression})"
         if column.kind is Kind.ZONED:
@@ -74,18 +77,24 @@ class Snowflake(Dialect):
         return f"TO_VARCHAR({expression})"
 
     def byte_length(self, text: str) -> str:
-        """Bytes."""
+        """Return SQL for the number of bytes."""
         return f"TO_VARCHAR(OCTET_LENGTH({text}))"
 
+    def members(self, group: Column, columns: Sequence[Column], from_item: str, where: str, most: int) -> str:
+        """Write an array of arrays by an ordered aggregate."""
+        texts = ", ".join(self.emit_text(column) for column in columns)
+        gathered = f"ARRAY_AGG(ARRAY_CONSTRUCT({texts})) WITHIN GROUP (ORDER BY {self.binary_orders(columns)})"
+        return self.aggregated(f"TO_JSON({gathered})", group, from_item, where, most)
+
     def hash_of(self, text: str) -> str:
-        """Of bytes, so that no collation has a say."""
+        """Return SQL for the hash of the text's bytes, which no collation affects."""
         return f"HASH(TO_BINARY({text}, 'UTF-8'))"
 
     def checksum(self, hashes: str) -> str:
-        """NUMBER(38, 0) holds the sum of more rows than a table can have."""
+        """Return SQL for the exact sum: NUMBER(38, 0) holds the sum of more rows than a table can have."""
         return f"TO_VARCHAR(SUM({hashes}))"
 
     def emit_lastmod(self, column: Column) -> str:
-        """Moments in UTC without their zone, which the driver reads alike whatever the session's zone."""
+        """Return SQL for a moment in UTC without its zone, which the driver reads the same way in every session's zone."""
         value = self.column(column)
         return f"CONVERT_TIMEZONE('UTC', {value})" if column.kind is Kind.ZONED else super().emit_lastmod(column)

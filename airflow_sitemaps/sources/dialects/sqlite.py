@@ -1,4 +1,4 @@
-"""SQLite: no hash and no fixed types; rows are read in key order and hashed in this process. Run live in the tests."""
+"""SQLite: no hash and no fixed types. This process reads the rows in key order and hashes them. The tests run it live."""
 
 from __future__ import annotations
 
@@ -8,17 +8,18 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import sqlalchemy as sa
 
+from airflow_sitemaps.errors import SourceConfigurationError
 from airflow_sitemaps.sources import rowhash
 from airflow_sitemaps.sources.columns import Column, Kind
 from airflow_sitemaps.sources.dialects.base import Dialect
-from airflow_sitemaps.sources.relation import name_parts
+from airflow_sitemaps.sources.statements.table_name import name_parts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from airflow_sitemaps.shards.key import Key
-    from airflow_sitemaps.sources.relation import Relation
-    from airflow_sitemaps.sources.statement import Binds
+    from airflow_sitemaps.sources.statements.binds import Binds
+    from airflow_sitemaps.sources.statements.relation import Relation
 
 VALUE_KINDS = {"integer": Kind.INTEGER, "real": Kind.NUMBER, "text": Kind.TEXT, "blob": Kind.BINARY}
 
@@ -47,28 +48,28 @@ class SQLite(Dialect):
     float_type: ClassVar[str] = "REAL"
 
     def describe(self, connection: sa.Connection, relation: Relation, names: Sequence[str]) -> dict[str, Column]:
-        """Kinds from declared types that mean whole numbers, else from the values: any value may be of any type."""
+        """Return kinds from declared integer types, otherwise from the values: any value may have any type."""
         from_item = relation.from_item(self)
         with connection.execute(*relation.binds().statement(f"SELECT src.* FROM {from_item} WHERE 0")) as result:
-            found = list(result.keys())
+            all_names = list(result.keys())
         whole = self._declared_whole(connection, relation)
-        columns = {name: Column(name=name, kind=Kind.OTHER) for name in found}
+        columns = {name: Column(name=name, kind=Kind.OTHER) for name in all_names}
         for name in set(names) & columns.keys():
             kind = Kind.INTEGER if name in whole else self._kind_of_values(connection, relation, name)
             columns[name] = Column(name=name, kind=kind)
         return columns
 
     def _declared_whole(self, connection: sa.Connection, relation: Relation) -> set[str]:
-        """The columns of a table that are declared as integers, and so sort as numbers."""
+        """Return the columns of a table that are declared as integers, and so sort as numbers."""
         if relation.table is None:
             return set()
         *schema, table = name_parts(relation.table)
-        inside = f"{self.quote(schema[-1])}." if schema else ""
-        rows = connection.execute(sa.text(f"PRAGMA {inside}table_xinfo({self.quote(table)})"))
+        inside = f"{self.quote(schema[-1].text)}." if schema else ""
+        rows = connection.execute(sa.text(f"PRAGMA {inside}table_xinfo({self.quote(table.text)})"))
         return {str(row[1]) for row in rows if "INT" in str(row[2]).upper()}
 
     def _kind_of_values(self, connection: sa.Connection, relation: Relation, name: str) -> Kind:
-        """The kind of the first value; numbers are whole only where no fraction stands among them."""
+        """Return the kind of the first value. Numbers are whole only if none of them has a fraction."""
         column = f"src.{self.quote(name)}"
         start = f"SELECT typeof({column}) FROM {relation.from_item(self)} WHERE"
         first = relation.binds().statement(f"{start} {column} IS NOT NULL LIMIT 1")
@@ -78,18 +79,34 @@ class SQLite(Dialect):
             kind = Kind.INTEGER if connection.execute(*fraction).scalar() is None else Kind.NUMBER
         return kind
 
+    def check_key(self, connection: sa.Connection, from_item: str, binds: Binds, columns: Sequence[Column]) -> None:
+        """Refuse a key column that holds both numbers and texts, because a text is bound as one type and read as the other."""
+        for column in columns:
+            value = self.column(column)
+            sql = f"SELECT DISTINCT typeof({value}) FROM {from_item} WHERE {value} IS NOT NULL"
+            types = {str(row[0]) for row in connection.execute(*binds.statement(sql))}
+            kinds = {"number" if each in ("integer", "real") else each for each in types}
+            if len(kinds) > 1 or (column.kind is Kind.INTEGER and "real" in types):
+                raise SourceConfigurationError(
+                    f"the key column {column.name!r} holds values of several types ({', '.join(sorted(types))}), which "
+                    "have no one order: cast it to one type in a query"
+                )
+
     def key_value(self, column: Column) -> str:
-        """Integers and texts as they are stored; a fraction as its shortest text."""
+        """Return SQL for the stored number or text. Python writes a float exactly, and SQLite reads ``9e999`` as infinity."""
         value = self.column(column)
-        return f"CAST({value} AS TEXT)" if column.kind is Kind.NUMBER else value
+        if column.kind is not Kind.NUMBER:
+            return value
+        largest = "1.7976931348623157e308"
+        return f"CASE WHEN {value} > {largest} THEN '9e999' WHEN {value} < -{largest} THEN '-9e999' ELSE {value} END"
 
     def key_bind(self, column: Column, placeholder: str) -> str:
-        """Fractions come back from their text; other values are compared under the column's own affinity."""
+        """Cast a number with a fraction from its text. Other values are compared under the column's own affinity."""
         return f"CAST({placeholder} AS NUMERIC)" if column.kind is Kind.NUMBER else placeholder
 
     @contextmanager
     def reading(self, connection: sa.Connection) -> Iterator[None]:
-        """Texts as bytes: one that is no UTF-8 would else fail the whole run inside the driver."""
+        """Make the driver return texts as bytes, because a text that is not UTF-8 fails the whole run inside the driver."""
         driver: Any = connection.connection.dbapi_connection
         before = driver.text_factory
         driver.text_factory = bytes
@@ -99,20 +116,20 @@ class SQLite(Dialect):
             driver.text_factory = before
 
     def create_index(self, name: str, table: str, columns: str) -> str:
-        """SQLite names the schema with the index, not with the table."""
+        """Return a statement that names the schema with the index: SQLite does not accept it with the table."""
         schema, _, bare = table.rpartition(".")
         return f"CREATE INDEX {schema + '.' if schema else ''}{name} ON {bare} ({columns})"
 
     def rank_at_once(self, columns: Sequence[Column]) -> int | None:
-        """Any number: they are one bind."""
+        """Return None: any number of keys fits into one bind."""
         return None
 
     def modulo(self, expression: str, divisor: int) -> str:
-        """The remainder of a division."""
+        """Return SQL for the remainder of a division."""
         return f"({expression}) % {divisor:d}"
 
     def boundary_rows(self, columns: Sequence[Column], keys: Sequence[Key], binds: Binds) -> str:
-        """One JSON bind, whatever their number."""
+        """Return a query of all keys in one JSON bind."""
         given = binds.add(json.dumps([list(key) for key in keys]))
         parts = ", ".join(
             f"{self.key_bind(column, f'json_extract(given.value, {chr(39)}$[{number}]{chr(39)})')} AS k{number}"
@@ -121,23 +138,28 @@ class SQLite(Dialect):
         return f"SELECT {parts}, given.key AS place FROM json_each({given}) given"
 
     def emit_lastmod(self, column: Column) -> str:
-        """Always the text that is stored."""
+        """Return SQL for the stored text."""
         return self.emit_text(column)
 
     def lastmod_is_text(self, column: Column) -> bool:
-        """Always."""
+        """Return True: SQLite has no type for times."""
         return True
 
-    def members(self, group: Column, columns: Sequence[Column], from_item: str, where: str) -> str:
-        """By a window, since aggregates have no ORDER BY before SQLite 3.44; NULL is not quoted, text is."""
+    def members(self, group: Column, columns: Sequence[Column], from_item: str, where: str, most: int) -> str:
+        """Write the members by a window, since aggregates have no ORDER BY before SQLite 3.44. NULL is not quoted, text is.
+
+        A window repeats the whole array for each row of its group, so large groups are excluded from it.
+        """
         key = self.column(group)
         texts = ", ".join(self.emit_text(column) for column in columns)
         window = f"PARTITION BY {key} ORDER BY {self.binary_orders(columns)}"
+        sizes = f"SELECT {key} FROM {from_item} WHERE {where} GROUP BY {key} HAVING COUNT(*)"
         return (
             f"SELECT DISTINCT {key} AS member_of, json_group_array(json_array({texts})) OVER ({window} "
             f"ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING) AS members FROM {from_item} WHERE {where}"
+            f" AND {key} IN ({sizes} <= {most:d}) UNION ALL SELECT large.*, '#large' FROM ({sizes} > {most:d}) large"
         )
 
     def binary_order(self, column: Column) -> str:
-        """Bytes, whatever the column's collation."""
+        """Return SQL that orders rows by bytes, whatever the column's collation."""
         return f"{self.emit_text(column)} COLLATE BINARY"

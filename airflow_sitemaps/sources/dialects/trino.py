@@ -1,4 +1,4 @@
-"""Trino: xxhash64; its statements are only compiled in the tests."""
+"""Trino: xxhash64. The tests only compile its statements."""
 
 from __future__ import annotations
 
@@ -8,16 +8,17 @@ from airflow_sitemaps.sources.columns import Column, Kind
 from airflow_sitemaps.sources.dialects.base import Dialect
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
 
 class Trino(Dialect):
-    """Trino and Starburst, by the trino package."""
+    """Trino and Starburst, with the trino package."""
 
     name: ClassVar[str] = "trino"
     hash_version: ClassVar[str] = "xxhash64/1"
+    enforces_keys: ClassVar[bool] = False
 
-    # query.max-length is 1,000,000 characters; values are sent within the statement.
+    # query.max-length is 1,000,000 characters, and the statement contains the values.
     max_binds: ClassVar[int] = 5_000
     max_statement_bytes: ClassVar[int] = 400_000
     max_case: ClassVar[int] = 300
@@ -54,7 +55,7 @@ class Trino(Dialect):
     float_type: ClassVar[str] = "DOUBLE"
 
     def as_text(self, expression: str, column: Column) -> str:
-        """Text by Trino's own casts; moments in UTC, whatever the session's zone."""
+        """Return SQL for the text of Trino's own casts, with moments in UTC, whatever the session's zone."""
         if column.kind is Kind.JSON:
             return f"JSON_FORMAT({expression})"
         if column.kind is Kind.BINARY:
@@ -64,15 +65,21 @@ class Trino(Dialect):
         return f"CAST({expression} AS VARCHAR)"
 
     def limit(self, rows: int, offset: int = 0, *, ordered: bool = True) -> str:
-        """OFFSET comes first."""
+        """Return the limit with OFFSET first, as Trino requires."""
         return f" OFFSET {offset:d} LIMIT {rows:d}"
 
+    def members(self, group: Column, columns: Sequence[Column], from_item: str, where: str, most: int) -> str:
+        """Write the arrays as texts, sorted and joined."""
+        texts = ", ".join(self.emit_text(column) for column in columns)
+        listed = f"ARRAY_AGG(JSON_FORMAT(CAST(ARRAY[{texts}] AS JSON)))"
+        return self.aggregated(f"'[' || ARRAY_JOIN(ARRAY_SORT({listed}), ',') || ']'", group, from_item, where, most)
+
     def hash_of(self, text: str) -> str:
-        """xxhash64 gives eight bytes, read as a signed integer."""
+        """Return SQL for the eight bytes of xxhash64, read as a signed integer."""
         return f"FROM_BIG_ENDIAN_64(XXHASH64(TO_UTF8({text})))"
 
     def emit_lastmod(self, column: Column) -> str:
-        """Moments in UTC, to the microsecond."""
+        """Return SQL for a moment in UTC, to the microsecond."""
         value = self.column(column)
         if column.kind is Kind.ZONED:
             return f"CAST({value} AT TIME ZONE 'UTC' AS TIMESTAMP(6))"

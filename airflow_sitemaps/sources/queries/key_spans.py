@@ -1,4 +1,4 @@
-"""Runs of adjoining key ranges, and the SQL that tells the ranges of one run apart."""
+"""Spans of adjoining key ranges, and the SQL that finds a row's range within a span."""
 
 from __future__ import annotations
 
@@ -12,25 +12,28 @@ if TYPE_CHECKING:
 
     from airflow_sitemaps.sources.columns import Column
     from airflow_sitemaps.sources.dialects.base import Dialect
-    from airflow_sitemaps.sources.statement import Binds
+    from airflow_sitemaps.sources.statements.binds import Binds
 
 GAP: Final = -1
-"""The place of a bucket that nobody asked for: between two ranges that do not adjoin."""
+"""The place of a bucket that was not requested, between two ranges that do not adjoin."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Run:
-    """One stretch of keys, ``within``, cut into buckets: bucket ``n`` begins at ``cuts[n - 1]``.
+class KeySpan:
+    """A contiguous part of the keys, cut into buckets.
 
-    ``places`` has one number per bucket (one more than cuts): the range asked for, or ``GAP``.
+    Attributes:
+        within: The keys of the span.
+        cuts: The keys at which buckets begin: bucket ``n`` begins at ``cuts[n - 1]``.
+        places: The position of the requested range of each bucket, or ``GAP``. There is one more than cuts.
     """
 
     within: KeyRange
     cuts: tuple[Key, ...]
     places: tuple[int, ...]
 
-    def split(self, dialect: Dialect) -> Iterator[Run]:
-        """Runs that each fit into one statement of a database: its binds, its bytes, its nested CASE."""
+    def split(self, dialect: Dialect) -> Iterator[KeySpan]:
+        """Yield spans that each fit into one statement of a database: its binds, its bytes, its nested CASE."""
         start = 0
         size = 0
         for number, key in enumerate(self.cuts):
@@ -44,41 +47,47 @@ class Run:
                 start, size = number + 1, 0
         yield self._part(start, len(self.cuts))
 
-    def _part(self, start: int, end: int) -> Run:
-        """Buckets ``start`` to ``end``, both included."""
+    def _part(self, start: int, end: int) -> KeySpan:
+        """Return the span of the buckets ``start`` to ``end``, both included."""
         lower = self.within.lower if start == 0 else self.cuts[start - 1]
         upper = self.within.upper if end == len(self.cuts) else self.cuts[end]
-        return Run(within=KeyRange(lower, upper), cuts=self.cuts[start:end], places=self.places[start : end + 1])
+        return KeySpan(within=KeyRange(lower, upper), cuts=self.cuts[start:end], places=self.places[start : end + 1])
 
 
 USERS_BINDS: Final = 20
-"""Room for the values that a user's query binds."""
+"""The number of binds reserved for the values of a user's query."""
 
 STATEMENT_BYTES: Final = 60
-"""About what one boundary's comparison adds to a statement beside its value, per key column."""
+"""The approximate number of bytes that comparing with a boundary adds per key column, besides the value."""
 
 
-def runs(ranges: Sequence[KeyRange], *, at_most: int | None = None) -> list[Run]:
-    """The ranges, disjoint and in key order, as runs; as one run with gaps when there would be more than ``at_most``."""
-    found: list[list[int]] = []
+def spans(ranges: Sequence[KeyRange], *, at_most: int | None = None) -> list[KeySpan]:
+    """Join adjoining ranges into spans.
+
+    Args:
+        ranges: The ranges, disjoint and in key order.
+        at_most: The largest number of spans. If there are more, all ranges become one span with gaps. Default: None,
+            for no limit.
+    """
+    groups: list[list[int]] = []
     for place, within in enumerate(ranges):
         if place and within.lower is not None and within.lower == ranges[place - 1].upper:
-            found[-1].append(place)
+            groups[-1].append(place)
         else:
-            found.append([place])
-    if at_most is not None and len(found) > at_most:
+            groups.append([place])
+    if at_most is not None and len(groups) > at_most:
         return [_bridged(ranges)]
     return [
-        Run(
+        KeySpan(
             within=KeyRange(ranges[places[0]].lower, ranges[places[-1]].upper),
             cuts=tuple(_lower(ranges[place]) for place in places[1:]),
             places=tuple(places),
         )
-        for places in found
+        for places in groups
     ]
 
 
-def _bridged(ranges: Sequence[KeyRange]) -> Run:
+def _bridged(ranges: Sequence[KeyRange]) -> KeySpan:
     cuts: list[Key] = []
     places = [0]
     for place in range(1, len(ranges)):
@@ -88,7 +97,7 @@ def _bridged(ranges: Sequence[KeyRange]) -> Run:
             places.append(GAP)
         cuts.append(lower)
         places.append(place)
-    return Run(within=KeyRange(ranges[0].lower, ranges[-1].upper), cuts=tuple(cuts), places=tuple(places))
+    return KeySpan(within=KeyRange(ranges[0].lower, ranges[-1].upper), cuts=tuple(cuts), places=tuple(places))
 
 
 def _lower(within: KeyRange) -> Key:
@@ -98,7 +107,14 @@ def _lower(within: KeyRange) -> Key:
 
 
 def condition(dialect: Dialect, key: Sequence[Column], within: KeyRange, binds: Binds) -> str:
-    """The rows of a stretch of keys, for WHERE; rows with a NULL in the key are in none."""
+    """Return a condition for the rows of a range of keys. Rows with a NULL in the key are in no range.
+
+    Args:
+        dialect: The database's SQL.
+        key: The key's columns.
+        within: The keys.
+        binds: The statement's values, to which this function adds those of ``within``.
+    """
     terms = [f"{dialect.column(column)} IS NOT NULL" for column in key]
     if within.lower is not None:
         terms.append(dialect.compare(key, ">=", within.lower, binds))
@@ -108,7 +124,14 @@ def condition(dialect: Dialect, key: Sequence[Column], within: KeyRange, binds: 
 
 
 def nested_case(dialect: Dialect, key: Sequence[Column], cuts: Sequence[Key], binds: Binds) -> str:
-    """The number of cuts at or below a row's key, found by halving."""
+    """Return SQL for the number of cuts at or below a row's key, found by binary search.
+
+    Args:
+        dialect: The database's SQL.
+        key: The key's columns.
+        cuts: The keys, in order.
+        binds: The statement's values, to which this function adds those of ``cuts``.
+    """
 
     def between(low: int, high: int) -> str:
         if low == high:

@@ -1,4 +1,4 @@
-"""URLs that several rows share, wherever their keys lie: one query over the whole source, made on request."""
+"""URLs that several rows share, whatever their keys, found on request by one query over the whole source."""
 
 from __future__ import annotations
 
@@ -11,18 +11,24 @@ from airflow_sitemaps.ports import Duplicate
 if TYPE_CHECKING:
     import sqlalchemy as sa
 
-    from airflow_sitemaps.sources.session import SqlSession
+    from airflow_sitemaps.sources.queries.context import QueryContext
 
 
-def find(session: SqlSession, connection: sa.Connection, most: int) -> list[Duplicate]:
-    """See ``ports.Source.duplicates``. Values are compared by their bytes, not by a collation."""
-    dialect, columns = session.dialect, session.mapping.loc
-    binds = session.relation.binds()
+def find(context: QueryContext, connection: sa.Connection, most: int) -> list[Duplicate]:
+    """Return duplicates as ``ports.Source.duplicates`` defines them. Values are compared by bytes, not by a collation.
+
+    Args:
+        context: The source.
+        connection: A connection in a transaction.
+        most: The largest number of URLs to return.
+    """
+    dialect, columns = context.dialect, context.mapping.loc
+    binds = context.relation.binds()
     shown = ", ".join(f"MIN({dialect.emit_text(column)}) AS l{at}" for at, column in enumerate(columns))
     grouped = ", ".join(dialect.binary_order(column) for column in columns)
     present = " AND ".join(f"{dialect.column(column)} IS NOT NULL" for column in columns)
     sql = (
-        f"SELECT COUNT(*) AS rows_found, {shown} FROM {session.from_item} WHERE {present} GROUP BY {grouped}"
+        f"SELECT COUNT(*) AS rows_found, {shown} FROM {context.from_item} WHERE {present} GROUP BY {grouped}"
         f" HAVING COUNT(*) > 1 ORDER BY 1 DESC, 2{dialect.limit(most)}"
     )
     rows = connection.execute(*binds.statement(sql)).all()
@@ -30,5 +36,5 @@ def find(session: SqlSession, connection: sa.Connection, most: int) -> list[Dupl
         column.name: pa.array([None if row[at] is None else str(row[at]) for row in rows], pa.string())
         for at, column in enumerate(columns, start=1)
     }
-    locs = session.selection.location.expand(values).to_pylist() if rows else []
+    locs = context.selection.location.expand(values).to_pylist() if rows else []
     return [Duplicate(loc=str(loc), rows=int(row[0])) for loc, row in zip(locs, rows, strict=True)]

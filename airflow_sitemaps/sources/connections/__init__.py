@@ -1,0 +1,1 @@
+"""Engines of Airflow connections, transactions, and driver errors."""

@@ -1,0 +1,133 @@
+"""SQLAlchemy engines by the id of an Airflow connection."""
+
+from __future__ import annotations
+
+import difflib
+import os
+from typing import TYPE_CHECKING, Any, Final
+
+import sqlalchemy as sa
+from sqlalchemy import exc
+
+from airflow_sitemaps.errors import ConnectionNotFoundError, SourceConfigurationError
+from airflow_sitemaps.sources.connections.driver_errors import MESSAGE_CHARACTERS
+from airflow_sitemaps.sources.connections.hook_engines import engine_of_hook, plain_url
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+ENVIRONMENT: Final = "AIRFLOW_CONN_"
+NO_URL: Final = (ValueError, TypeError, KeyError)
+"""The errors that SQLAlchemy and drivers raise for an invalid URL.
+
+Examples are a port that is not a number and an unknown argument.
+"""
+
+
+def engine_of(conn_id: str, *, writing: bool = False) -> sa.Engine:
+    """Return the engine of an Airflow connection.
+
+    The ``sqlalchemy_url`` in the connection's extra has precedence, then the hook of its type, then the driver alone.
+
+    Args:
+        conn_id: The id of the connection.
+        writing: Whether the engine will create a table.
+
+    Raises:
+        ConnectionNotFoundError: The connection does not exist.
+        SourceConfigurationError: No installed package can open the connection. The message has the cause.
+    """
+    from airflow.sdk import BaseHook  # noqa: PLC0415 - Airflow takes seconds to import
+
+    from airflow_sitemaps.airflow_compat import AirflowException, AirflowNotFoundException  # noqa: PLC0415
+
+    try:
+        connection = BaseHook.get_connection(conn_id)
+    except AirflowNotFoundException:
+        raise ConnectionNotFoundError(_no_connection(conn_id)) from None
+    url = connection.extra_dejson.get("sqlalchemy_url")
+    try:
+        if url:
+            return _engine_of_url(sa.make_url(str(url)), writing=writing)
+        return _engine_of_connection(connection, BaseHook, AirflowException, writing=writing)
+    except (AirflowException, ImportError, AttributeError, NotImplementedError, exc.ArgumentError, *NO_URL) as error:
+        raise SourceConfigurationError(
+            f"connection {conn_id!r} (type {connection.conn_type!r}) gives no SQLAlchemy engine "
+            f"({_cause(error, connection)}). Install the provider or driver of that type, or name the engine in the "
+            'connection\'s extra: {"sqlalchemy_url": "dialect+driver://…"}'
+        ) from None
+
+
+def _engine_of_connection(connection: Any, hooks: Any, unknown_type: type[Exception], *, writing: bool) -> sa.Engine:
+    """Return the engine of the provider's hook, or of the driver if the provider is not installed."""
+    try:
+        hook = hooks.get_hook(connection.conn_id)
+    except (unknown_type, ImportError):
+        url = plain_url(connection)
+        if url is None:
+            raise
+        return _engine_of_url(url, writing=writing)
+    return engine_of_hook(connection, hook)
+
+
+def _cause(error: Exception, connection: Any) -> str:
+    """Return an error's message without the password and the values of the extra.
+
+    An error about a URL may contain any piece of it, so only its type is returned.
+    """
+    name = type(error).__name__
+    is_of_url = isinstance(error, (exc.ArgumentError, ValueError)) and not isinstance(error, exc.NoSuchModuleError)
+    if is_of_url and connection.extra_dejson.get("sqlalchemy_url"):
+        return name
+    text = " ".join(str(error).split())
+    secrets = {str(value) for value in (connection.password, *connection.extra_dejson.values()) if value}
+    for secret in sorted(secrets, key=len, reverse=True):
+        text = text.replace(secret, "***")
+    return f"{name}: {text[:MESSAGE_CHARACTERS]}" if text else name
+
+
+def _engine_of_url(url: sa.URL, *, writing: bool) -> sa.Engine:
+    """Return the engine of a URL. A DuckDB file is opened for reading if possible.
+
+    Several processes can read one DuckDB file, but only one can write it. A process that has the file open for writing
+    cannot also open it for reading.
+    """
+    if writing or url.drivername.split("+")[0] != "duckdb" or url.database in (None, "", ":memory:") or url.query:
+        return sa.create_engine(url)
+    engine = sa.create_engine(url.update_query_dict({"access_mode": "read_only"}))
+    try:
+        with engine.connect():
+            return engine
+    except exc.DBAPIError:
+        engine.dispose()
+        return sa.create_engine(url)
+
+
+def _no_connection(conn_id: str) -> str:
+    defined = sorted(name[len(ENVIRONMENT) :].lower() for name in os.environ if name.startswith(ENVIRONMENT))
+    near = nearest(conn_id.lower(), defined)
+    return (
+        f"connection {conn_id!r} is not defined in Airflow.{near} Define it with `airflow connections add`, in the UI, "
+        f"or as the environment variable {ENVIRONMENT}{conn_id.upper()}"
+    )
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """Return a sentence that suggests existing names for one that does not exist.
+
+    Args:
+        name: The name that does not exist.
+        known: The names that exist.
+
+    Returns:
+        The sentence with a leading space, or the empty text if ``known`` is empty.
+    """
+    names = list(dict.fromkeys(known))
+    if not names:
+        return ""
+    folded = {candidate.casefold(): candidate for candidate in reversed(names)}
+    close = [folded[match] for match in difflib.get_close_matches(name.casefold(), folded, n=5, cutoff=0.5)]
+    if close:
+        return f" Did you mean {', '.join(map(repr, close))}?"
+    shown = ", ".join(map(repr, sorted(names)[:20]))
+    return f" There {'is' if len(names) == 1 else 'are'} {shown}{', …' if len(names) > 20 else ''}."

@@ -1,0 +1,48 @@
+"""Read-only transactions in a session with fixed formats."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from airflow_sitemaps.errors import SourceError
+from airflow_sitemaps.sources.connections.driver_errors import translated
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import sqlalchemy as sa
+
+    from airflow_sitemaps.sources.dialects.base import Dialect
+
+
+@contextmanager
+def read_transaction(engine: sa.Engine, dialect: Dialect, what: str) -> Iterator[sa.Connection]:
+    """Yield a connection in a read-only transaction, and translate its errors into those of this package.
+
+    Args:
+        engine: The source's engine.
+        dialect: The database's SQL.
+        what: The source and the step, for messages.
+
+    Raises:
+        SourceError: The database failed.
+    """
+    with translated(engine, f"{what} failed", SourceError), engine.connect() as connection:
+        begin(connection, dialect)
+        try:
+            yield connection
+        finally:
+            if not connection.invalidated:
+                connection.rollback()
+
+
+def begin(connection: sa.Connection, dialect: Dialect) -> None:
+    """Set the session's formats and begin its read-only transaction.
+
+    Args:
+        connection: A new connection.
+        dialect: The database's SQL.
+    """
+    for sql in (*dialect.session_sql, *dialect.begin_sql):
+        connection.exec_driver_sql(sql)

@@ -1,0 +1,288 @@
+"""``ListSource``: pages without a table, as a list in the DAG file or in a CSV or YAML file beside it."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections import Counter
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, field
+from datetime import date, datetime, timezone
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+from zoneinfo import ZoneInfo
+
+from airflow_sitemaps.errors import SourceConfigurationError
+from airflow_sitemaps.sources.file_lookup import callers_folder, dag_folder
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from contextlib import AbstractContextManager
+
+    import pyarrow as pa
+
+    from airflow_sitemaps.ports import Duplicate
+    from airflow_sitemaps.shards.digest import Survey
+    from airflow_sitemaps.shards.key import Key, KeyRange
+
+FIELDS: Final = ("lastmod", "changefreq", "priority")
+MAX_ENTRIES: Final = 50_000
+"""The largest number of entries. Put a longer list into a table: Airflow reads the list whenever it parses the DAG."""
+SUFFIXES: Final = (".csv", ".yaml", ".yml")
+BATCH_ROWS: Final = 65_536
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One page of a list.
+
+    Attributes:
+        loc: Its URL, absolute or beginning with ``/``. It is the key of the list, compared by code points.
+        lastmod: The time of its last change, in ISO 8601. Default: None.
+        changefreq: How often it changes, as one of the protocol's words. Default: None.
+        priority: Its priority from 0.0 to 1.0, as text. Default: None.
+    """
+
+    loc: str
+    lastmod: str | None = None
+    changefreq: str | None = None
+    priority: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ListSource:
+    """Pages that no table holds, such as ``/``, ``/about`` and ``/contact``.
+
+    Attributes:
+        pages: URLs, or mappings with ``loc`` and optionally ``lastmod``, ``changefreq``, ``priority``. Give this or
+            ``file``. Default: empty.
+        file: A CSV file with a header line, or a YAML file with a list. A relative path is searched for beside the file
+            that makes the source, in the working directory, and in the DAG folder. Default: None.
+        timezone: The IANA name of the time zone of times that have none. Default: ``UTC``.
+        entries: The pages as checked entries. Derived; not an argument.
+
+    Raises:
+        SourceConfigurationError: The list is empty, too long or names a URL twice, the file cannot be read, or an entry
+            has no URL or an unknown field. The message says which entry.
+    """
+
+    pages: Sequence[str | Mapping[str, Any]] = ()
+    file: str | None = field(default=None, kw_only=True)
+    timezone: str = field(default="UTC", kw_only=True)
+    entries: tuple[Entry, ...] = field(default=(), init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        """Check the arguments, and read the file if there is one."""
+        if bool(self.pages) == (self.file is not None) or isinstance(self.pages, str):
+            raise SourceConfigurationError(
+                "ListSource: give either a list of pages, like ListSource(['/', '/about']), or file='pages.csv'"
+            )
+        try:
+            ZoneInfo(self.timezone)
+        except (KeyError, ValueError, OSError):
+            raise SourceConfigurationError(
+                f"ListSource(timezone={self.timezone!r}): give an IANA name, like 'Europe/Berlin'"
+            ) from None
+        where = "ListSource" if self.file is None else f"ListSource(file={self.file!r})"
+        pages = list(self.pages) if self.file is None else _read(self.file, where)
+        object.__setattr__(self, "entries", _checked(pages, where))
+
+    @contextmanager
+    def open(self, *, section: str) -> Iterator[ListSession]:
+        """Yield the list, sorted by URL."""
+        yield ListSession(self)
+
+    def identity(self) -> Mapping[str, object]:
+        """Return what the rendered shards depend on besides the rows."""
+        return {"source": "list", "timezone": self.timezone}
+
+    def describe(self) -> str:
+        """Return the file, or the number of pages, for logs."""
+        return f"list: {self.file or f'{len(self.entries):,} pages'}"
+
+    def discard(self, *, section: str) -> None:
+        """Do nothing: the tasks share no data."""
+
+    def rendered(self, render: Callable[[str], str]) -> ListSource:
+        """Return itself: a list holds no template."""
+        return self
+
+
+class ListSession:
+    """The ``ports.Source`` of a ``ListSource``."""
+
+    digest_kind = "list/1"
+
+    def __init__(self, config: ListSource) -> None:
+        """Sort the entries by URL.
+
+        Args:
+            config: The list.
+        """
+        self._entries = sorted(config.entries, key=lambda entry: entry.loc)
+        self._fields = [name for name in FIELDS if any(getattr(entry, name) for entry in self._entries)]
+
+    def snapshot(self) -> AbstractContextManager[None]:
+        """Change nothing: a list cannot change while it is open."""
+        return nullcontext()
+
+    @property
+    def key_kinds(self) -> Sequence[str]:
+        """The kinds of the key's columns, as ``ports.Source`` defines them."""
+        return ["loc text"]
+
+    def boundaries(self, within: KeyRange, every: int) -> Sequence[Key]:
+        """Return boundaries as ``ports.Source`` defines them."""
+        return [(entry.loc,) for entry in self._of(within)[every::every]]
+
+    def survey(self, ranges: Sequence[KeyRange]) -> Survey:
+        """Return a digest of each range, as ``ports.Source`` defines it."""
+        from airflow_sitemaps.shards.digest import MODULUS, Digest, Survey  # noqa: PLC0415 - pyarrow is heavy
+
+        digests = []
+        for within in ranges:
+            entries = self._of(within)
+            newest = max((entry.lastmod for entry in entries if entry.lastmod), default=None)
+            checksum = sum(self._hashes(entries)) % MODULUS
+            digests.append(Digest(rows=len(entries), newest=newest, checksum=checksum))
+        return Survey(digests=tuple(digests))
+
+    def rank(self, keys: Sequence[Key]) -> Sequence[int]:
+        """Return the order of keys, as ``ports.Source`` defines it."""
+        places = {key: place for place, key in enumerate(sorted(set(keys), key=lambda key: str(key[0])))}
+        return [places[key] for key in keys]
+
+    def read(self, ranges: Sequence[KeyRange]) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of ranges, as ``ports.Source`` defines them."""
+        rows = [(number, entry) for number, within in enumerate(ranges) for entry in self._of(within)]
+        for start in range(0, len(rows), BATCH_ROWS):
+            yield self._batch(rows[start : start + BATCH_ROWS])
+
+    def touched(self, ranges: Sequence[KeyRange], since: datetime) -> Sequence[int]:
+        """Return every range: a list is small, and its dates are written by hand."""
+        return list(range(len(ranges)))
+
+    def duplicates(self, most: int) -> Sequence[Duplicate]:
+        """Return nothing: ``ListSource`` refuses a URL that is listed twice."""
+        return ()
+
+    def now(self) -> datetime:
+        """Return this machine's time."""
+        return datetime.now(timezone.utc)
+
+    def _of(self, within: KeyRange) -> list[Entry]:
+        low = "" if within.lower is None else str(within.lower[0])
+        high = None if within.upper is None else str(within.upper[0])
+        return [entry for entry in self._entries if entry.loc >= low and (high is None or entry.loc < high)]
+
+    def _hashes(self, entries: Sequence[Entry]) -> list[int]:
+        import pyarrow as pa  # noqa: PLC0415
+
+        from airflow_sitemaps.sources import rowhash  # noqa: PLC0415
+
+        if not entries:
+            return []
+        columns = [pa.array([getattr(entry, name) for entry in entries], pa.string()) for name in ("loc", *FIELDS)]
+        return list(rowhash.row_hashes(columns).to_pylist())
+
+    def _batch(self, rows: Sequence[tuple[int, Entry]]) -> pa.RecordBatch:
+        import pyarrow as pa  # noqa: PLC0415
+
+        from airflow_sitemaps.sources import keytext  # noqa: PLC0415
+
+        entries = [entry for _, entry in rows]
+        columns = {
+            "range": pa.array([number for number, _ in rows], pa.int32()),
+            "row_hash": pa.array(self._hashes(entries), pa.uint64()),
+            "key": pa.array([keytext.dump((entry.loc,)) for entry in entries], pa.string()),
+            "loc": pa.array([entry.loc for entry in entries], pa.string()),
+        }
+        for name in self._fields:
+            columns[name] = pa.array([getattr(entry, name) for entry in entries], pa.string())
+        return pa.RecordBatch.from_pydict(columns)
+
+
+def _checked(pages: Sequence[object], where: str) -> tuple[Entry, ...]:
+    """Return the entries.
+
+    Raises:
+        SourceConfigurationError: The list is empty, too long or names a URL twice, or an entry is invalid. The message
+            names the entry.
+    """
+    if not pages:
+        raise SourceConfigurationError(f"{where}: the list is empty; give at least one page")
+    if len(pages) > MAX_ENTRIES:
+        raise SourceConfigurationError(
+            f"{where}: {len(pages):,} entries; the limit is {MAX_ENTRIES:,}. Put a longer list into a table, and read it "
+            "with SqlSource"
+        )
+    entries = tuple(_entry(page, f"{where}, entry {number}") for number, page in enumerate(pages, start=1))
+    twice = [loc for loc, count in Counter(entry.loc for entry in entries).items() if count > 1]
+    if twice:
+        raise SourceConfigurationError(f"{where}: listed more than once: {', '.join(twice[:5])}")
+    return entries
+
+
+def _entry(page: object, where: str) -> Entry:
+    values = {"loc": page} if isinstance(page, str) else page
+    if not isinstance(values, dict):
+        raise SourceConfigurationError(f"{where}: {page!r} is neither a URL nor a mapping with 'loc'")
+    if unknown := sorted(str(name) for name in set(values) - {"loc", *FIELDS}):
+        raise SourceConfigurationError(
+            f"{where}: unknown field {', '.join(unknown)}; the fields are loc, {', '.join(FIELDS)}"
+        )
+    loc = values.get("loc")
+    if not isinstance(loc, str) or not loc.startswith(("/", "http://", "https://")) or loc != loc.strip():
+        raise SourceConfigurationError(
+            f"{where}: loc={loc!r}: give a URL that begins with '/', 'https://' or 'http://'"
+        )
+    return Entry(loc, **{name: _text(values.get(name)) for name in FIELDS})
+
+
+def _text(value: object) -> str | None:
+    """Return a value as text, or None if it is missing. CSV writes a missing value as an empty text."""
+    if value is None or value == "":
+        return None
+    return value.isoformat() if isinstance(value, date) else str(value)
+
+
+def _read(file: str, where: str) -> list[object]:
+    """Read the pages of a file.
+
+    Raises:
+        SourceConfigurationError: The file does not exist, cannot be read, or is neither CSV nor YAML.
+    """
+    if not file.endswith(SUFFIXES):
+        raise SourceConfigurationError(f"{where}: the name ends in none of {', '.join(SUFFIXES)}")
+    paths = list(dict.fromkeys(folder / file for folder in (Path(callers_folder()), Path.cwd(), *dag_folder())))
+    path = next((path for path in paths if path.is_file()), None)
+    if path is None:
+        raise SourceConfigurationError(f"{where}: there is no such file; tried {', '.join(map(str, paths))}")
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        raise SourceConfigurationError(f"{where}: {path} cannot be read as UTF-8: {error}") from None
+    return _of_csv(text, where) if file.endswith(".csv") else _of_yaml(text, where)
+
+
+def _of_csv(text: str, where: str) -> list[object]:
+    try:
+        rows = list(csv.DictReader(io.StringIO(text), strict=True))
+    except csv.Error as error:
+        raise SourceConfigurationError(f"{where}: this is not CSV: {error}") from None
+    for number, row in enumerate(rows, start=1):
+        if None in row:
+            raise SourceConfigurationError(f"{where}, entry {number}: it has more fields than the header line")
+    return list(rows)
+
+
+def _of_yaml(text: str, where: str) -> list[object]:
+    import yaml  # noqa: PLC0415
+
+    try:
+        pages = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise SourceConfigurationError(f"{where}: this is not YAML: {' '.join(str(error).split())}") from None
+    if not isinstance(pages, list):
+        raise SourceConfigurationError(f"{where}: give a list of URLs, or of mappings with 'loc'")
+    return pages

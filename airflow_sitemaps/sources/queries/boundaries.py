@@ -1,0 +1,240 @@
+"""Boundaries found by the database, by hops from one to the next or by one numbering of all rows."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from airflow_sitemaps.errors import SourceConfigurationError
+from airflow_sitemaps.shards.key import Key, KeyRange
+from airflow_sitemaps.sources.columns import Kind
+from airflow_sitemaps.sources.queries.key_spans import condition
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import sqlalchemy as sa
+
+    from airflow_sitemaps.sources.queries.context import QueryContext
+
+LARGEST_STEP_BACK = 4
+"""The divisor of the grid's limit. Hops replace the grid if one key has more than this part (1/4) of a piece's rows."""
+
+
+def find(context: QueryContext, connection: sa.Connection, within: KeyRange, every: int) -> Sequence[Key]:
+    """Return boundaries as ``ports.Source.boundaries`` defines them.
+
+    Args:
+        context: The source.
+        connection: A connection in a transaction.
+        within: The keys to cut into pieces.
+        every: The largest number of rows of a piece.
+
+    Raises:
+        SourceConfigurationError: The boundaries do not increase.
+    """
+    if every < 1:
+        raise ValueError(f"boundaries(every={every}): give 1 or more rows")
+    if context.dialect.prefers_hops and context.indexed:
+        keys = _hops(context, connection, within, every)
+    else:
+        keys = _grid(context, connection, within, every)
+    if len(set(keys)) < len(keys):
+        raise _unordered(context, next(key for key in keys if keys.count(key) > 1))
+    if any(column.kind is not Kind.INTEGER for column in context.mapping.key):
+        _check_order(context, connection, keys)
+    return keys
+
+
+def _check_order(context: QueryContext, connection: sa.Connection, keys: Sequence[Key]) -> None:
+    """Refuse boundaries that do not increase, if one statement shows it: their text may differ from their value."""
+    if len(keys) < 2 or context.dialect.rank_at_once(context.mapping.key) is not None:
+        return
+    ranks = rank(context, connection, keys)
+    for key, low, high in zip(keys[1:], ranks, ranks[1:], strict=False):
+        if low >= high:
+            raise _unordered(context, key)
+
+
+def _unordered(context: QueryContext, key: Key) -> SourceConfigurationError:
+    columns = ", ".join(column.description() for column in context.mapping.key)
+    return SourceConfigurationError(
+        f"{context.name}: the key ({columns}) gives no increasing boundaries; the boundary {key!r} does not follow the "
+        "one before it. The database orders these values differently from the texts by which it writes them: cast the "
+        "column to an integer, a text or a timestamp in a query"
+    )
+
+
+def rank(context: QueryContext, connection: sa.Connection, keys: Sequence[Key]) -> list[int]:
+    """Return the order of keys as ``ports.Source.rank`` defines it.
+
+    The query joins the keys to an empty SELECT from the source, which supplies its collation.
+    """
+    dialect, key = context.dialect, context.mapping.key
+    ranks: list[int] = []
+    for part in _overlapping(keys, dialect.rank_at_once(key)):
+        binds = context.relation.binds()
+        names = [f"k{number}" for number in range(len(key))]
+        rows = dialect.boundary_rows(key, part, binds)
+        model = ", ".join(f"{dialect.key_order(column)} AS {name}" for column, name in zip(key, names, strict=True))
+        sql = (
+            f"SELECT place, DENSE_RANK() OVER (ORDER BY {', '.join(names)}) FROM"
+            f" (SELECT {model}, 0 AS place FROM {context.from_item} WHERE 1 = 0"
+            f" UNION ALL SELECT {', '.join(names)}, place FROM ({rows}) given) ranked"
+        )
+        numbers: dict[int, int] = {int(place): number for place, number in connection.execute(*binds.statement(sql))}
+        places = [int(numbers[place]) for place in range(len(part))]
+        # Neighbouring parts share a key, which shows whether a list too long for one statement increases.
+        shift = ranks.pop() - places[0] if ranks else -1
+        ranks += [place + shift for place in places]
+    return ranks
+
+
+def _overlapping(keys: Sequence[Key], at_once: int | None) -> list[Sequence[Key]]:
+    if at_once is None or len(keys) <= at_once:
+        return [keys]
+    step = max(1, at_once - 1)
+    return [keys[start : start + step + 1] for start in range(0, len(keys) - 1, step)]
+
+
+def _hops(context: QueryContext, connection: sa.Connection, within: KeyRange, every: int) -> list[Key]:
+    """Step from each boundary to the row ``every`` rows later. With an index, each hop reads only the rows it skips."""
+    keys: list[Key] = []
+    seen: set[Key] = set()
+    current, _above = _at(context, connection, within, offset=0)
+    while current is not None:
+        if current in seen:
+            raise _unordered(context, current)
+        seen.add(current)
+        rest = KeyRange(current, within.upper)
+        following, above = _at(context, connection, rest, offset=every)
+        if following is not None and not above:
+            # One key has more rows than a piece may have, so the piece ends at the end of that key.
+            following, above = _at(context, connection, rest, offset=0, only_above=True)
+        if following is not None:
+            keys.append(following)
+        current = following
+    return keys
+
+
+def _at(
+    context: QueryContext, connection: sa.Connection, within: KeyRange, *, offset: int, only_above: bool = False
+) -> tuple[Key | None, bool]:
+    """Return the key at an offset within a range, and whether the database orders it above the range's lower end.
+
+    Args:
+        context: The source.
+        connection: A connection in a transaction.
+        within: The keys to look at.
+        offset: The number of rows to skip.
+        only_above: Whether to leave out the rows of the range's lower end.
+    """
+    dialect, key = context.dialect, context.mapping.key
+    binds = context.relation.binds()
+    above = "1"
+    if within.lower is not None:
+        above = f"CASE WHEN {dialect.compare(key, '>', within.lower, binds)} THEN 1 ELSE 0 END"
+    where = condition(dialect, key, KeyRange(None, within.upper) if only_above else within, binds)
+    if only_above and within.lower is not None:
+        where += f" AND {dialect.compare(key, '>', within.lower, binds)}"
+    values = ", ".join(f"{dialect.key_value(column)} AS k{number}" for number, column in enumerate(key))
+    order = ", ".join(dialect.key_order(column) for column in key)
+    sql = (
+        f"SELECT {values}, {above} AS is_above FROM {context.from_item} WHERE {where}"
+        f" ORDER BY {order}{dialect.limit(1, offset)}"
+    )
+    row = connection.execute(*binds.statement(sql)).first()
+    return (None, False) if row is None else (key_of(context, row[:-1]), bool(row[-1]))
+
+
+def _grid(context: QueryContext, connection: sa.Connection, within: KeyRange, every: int) -> list[Key]:
+    """Return every ``every``-th row of one numbering.
+
+    If the row on a grid line is not the first of its key, the following lines are misplaced. The numbering is then repeated
+    with a step that leaves room for the rows of the largest key.
+    """
+    lines = _lines(context, connection, within, every)
+    exact = list(_until_tie(lines, every))
+    if len(exact) == len(lines):
+        return [key for key, _number, _rank in lines]
+    most = largest_key(context, connection, within)
+    largest = most[1] if most is not None else 0
+    if (largest - 1) * LARGEST_STEP_BACK > every:
+        return _hops(context, connection, within, every)
+    keys: list[Key] = []
+    last = 1
+    for key, _number, first in _lines(context, connection, within, every - (largest - 1)):
+        if first != last:
+            keys.append(key)
+            last = first
+    return keys
+
+
+def _until_tie(lines: Sequence[tuple[Key, int, int]], every: int) -> list[Key]:
+    exact = []
+    for key, number, first in lines:
+        if number != first:
+            break
+        exact.append(key)
+    return exact
+
+
+def _lines(
+    context: QueryContext, connection: sa.Connection, within: KeyRange, every: int
+) -> list[tuple[Key, int, int]]:
+    """Return each row on the grid except the first: its key, its number, and the number of its key's first row, from 1."""
+    dialect, key = context.dialect, context.mapping.key
+    binds = context.relation.binds()
+    where = condition(dialect, key, within, binds)
+    names = [f"k{number}" for number in range(len(key))]
+    values = ", ".join(f"{dialect.key_value(column)} AS {name}" for column, name in zip(key, names, strict=True))
+    order = ", ".join(dialect.key_order(column) for column in key)
+    first = "0" if context.unique else f"RANK() OVER (ORDER BY {order})"
+    sql = (
+        f"SELECT {', '.join(names)}, row_no, first_no FROM (SELECT {values},"
+        f" ROW_NUMBER() OVER (ORDER BY {order}) AS row_no, {first} AS first_no FROM {context.from_item} WHERE {where})"
+        f" numbered WHERE row_no > 1 AND {dialect.modulo('row_no - 1', every)} = 0 ORDER BY row_no"
+    )
+    rows = connection.execute(*binds.statement(sql)).all()
+    return [(key_of(context, row[:-2]), int(row[-2]), int(row[-2] if context.unique else row[-1])) for row in rows]
+
+
+def largest_key(context: QueryContext, connection: sa.Connection, within: KeyRange) -> tuple[Key, int] | None:
+    """Return the key with the most rows, as ``ports.Source.largest_key`` defines it."""
+    dialect, key = context.dialect, context.mapping.key
+    binds = context.relation.binds()
+    where = condition(dialect, key, within, binds)
+    columns = ", ".join(dialect.key_order(column) for column in key)
+    values = ", ".join(f"MIN({dialect.key_value(column)}) AS k{number}" for number, column in enumerate(key))
+    sql = (
+        f"SELECT {values}, COUNT(*) AS n_rows FROM {context.from_item} WHERE {where}"
+        f" GROUP BY {columns} ORDER BY {len(key) + 1} DESC{dialect.limit(1)}"
+    )
+    row = connection.execute(*binds.statement(sql)).first()
+    return None if row is None else (key_of(context, row[:-1]), int(row[-1]))
+
+
+def key_of(context: QueryContext, values: Sequence[Any]) -> Key:
+    """Return a key from the values of ``key_value``.
+
+    Args:
+        context: The source.
+        values: One value per key column.
+
+    Raises:
+        SourceConfigurationError: A value's type differs from the kind of its column.
+    """
+    parts: list[int | str] = []
+    for column, value in zip(context.mapping.key, values, strict=True):
+        if column.kind is Kind.INTEGER and not isinstance(value, str) and int(value) == value:
+            parts.append(int(value))
+        elif isinstance(value, str):
+            parts.append(value)
+        elif column.kind is Kind.NUMBER and isinstance(value, (int, float)):
+            # Python writes a float as the shortest text that reads back as the same float.
+            parts.append(str(value))
+        else:
+            raise SourceConfigurationError(
+                f"{context.name}: the key column {column.name!r} holds {value!r} ({type(value).__name__}) beside values "
+                f"of kind {column.kind.value!r}; a key needs one type: cast it in a query"
+            )
+    return tuple(parts)

@@ -1,0 +1,63 @@
+"""The ordered query that reads the rows of one span of keys."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from airflow_sitemaps.sources.columns import Output
+from airflow_sitemaps.sources.queries.key_spans import condition, nested_case
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from airflow_sitemaps.sources.queries.context import QueryContext
+    from airflow_sitemaps.sources.queries.key_spans import KeySpan
+    from airflow_sitemaps.sources.statements.binds import Binds, Statement
+
+
+def rows_statement(context: QueryContext, span: KeySpan, outputs: Sequence[Output]) -> tuple[Statement, list[Output]]:
+    """Write the query of a span's rows.
+
+    Args:
+        context: The source.
+        span: The keys to read.
+        outputs: The columns to select, without the bucket's number.
+
+    Returns:
+        The statement and its columns. The first column is the bucket's number.
+    """
+    binds = context.relation.binds()
+    bucket = bucket_number(context, span, binds)
+    columns = [Output(name="range_no", sql=bucket, type=pa.int32()), *outputs]
+    select = ", ".join(f"{column.sql} AS {column.name}" for column in columns)
+    where = condition(context.dialect, context.mapping.key, span.within, binds)
+    sql = f"SELECT {select} FROM {context.from_item} WHERE {where} ORDER BY {', '.join(row_order(context))}"
+    return binds.statement(sql), columns
+
+
+def bucket_number(context: QueryContext, span: KeySpan, binds: Binds) -> str:
+    """Return SQL for the number of a row's bucket within a span.
+
+    Args:
+        context: The source.
+        span: The keys and their buckets.
+        binds: The statement's values, to which this function adds those of the cuts.
+    """
+    if not span.cuts:
+        return "0"
+    search = context.dialect.buckets(context.mapping.key, span.cuts, binds)
+    return search or nested_case(context.dialect, context.mapping.key, span.cuts, binds)
+
+
+def row_order(context: QueryContext) -> list[str]:
+    """Return the ORDER BY expressions of rows.
+
+    Rows are ordered by their key. If the key is not unique, the bytes of all emitted columns follow, so that rows of one key
+    keep their order.
+    """
+    order = [context.dialect.key_order(column) for column in context.mapping.key]
+    if not context.unique:
+        order += [context.dialect.binary_order(column) for column in context.mapping.emitted]
+    return order

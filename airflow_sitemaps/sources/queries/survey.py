@@ -1,0 +1,233 @@
+"""The survey: one digest per key range, computed by the database in as few scans as its SQL allows."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from airflow_sitemaps.shards.digest import EMPTY, MODULUS, Digest, Survey
+from airflow_sitemaps.sources.columns import TIMES, Kind, Output
+from airflow_sitemaps.sources.epochs import newest_text
+from airflow_sitemaps.sources.queries.key_spans import GAP, KeySpan, condition, nested_case, spans
+from airflow_sitemaps.sources.readers.cursor import from_cursor
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    import sqlalchemy as sa
+
+    from airflow_sitemaps.shards.key import KeyRange
+    from airflow_sitemaps.sources.columns import Column
+    from airflow_sitemaps.sources.queries.context import QueryContext
+    from airflow_sitemaps.sources.statements.binds import Binds, Statement
+
+NULL_SAMPLES = 5
+RUNS_AT_MOST = 8
+"""The largest number of spans that are surveyed separately. More are surveyed as one with its gaps, in one scan."""
+
+MOMENT = re.compile(r"(\d{4}-\d\d-\d\d)[ T](\d\d:\d\d:\d\d)(?:\.(\d+))?\s?(Z|UTC|[+-]00(?::?00)?)?")
+
+
+def take(context: QueryContext, connection: sa.Connection, ranges: Sequence[KeyRange]) -> Survey:
+    """Return a digest of each range, as ``ports.Source.survey`` defines it.
+
+    Args:
+        context: The source.
+        connection: A connection in a transaction.
+        ranges: The ranges, disjoint and in key order.
+    """
+    digests = [EMPTY] * len(ranges)
+    for run in spans(ranges, at_most=RUNS_AT_MOST) if ranges else ():
+        digests_of_buckets = (
+            _hashed_here(context, connection, run) if context.dialect.hashes_here else _by_sql(context, connection, run)
+        )
+        for bucket, digest in digests_of_buckets:
+            place = run.places[bucket]
+            if place != GAP:
+                digests[place] = digests[place] + digest
+    nulls, samples = _null_keys(context, connection)
+    return Survey(digests=tuple(digests), null_keys=nulls, null_key_samples=samples)
+
+
+# ---------------------------------------------------------------- in the database
+
+
+def _by_sql(context: QueryContext, connection: sa.Connection, run: KeySpan) -> Iterator[tuple[int, Digest]]:
+    """Yield the number and digest of each bucket that has rows."""
+    binds = context.relation.binds()
+    quick = _quick_rows(context, run, binds)
+    if quick is not None:
+        yield from _grouped(context, connection, quick, binds)
+        return
+    before = 0
+    for part in run.split(context.dialect):
+        binds = context.relation.binds()
+        bucket = nested_case(context.dialect, context.mapping.key, part.cuts, binds)
+        where = condition(context.dialect, context.mapping.key, part.within, binds)
+        rows = f"SELECT {bucket} AS bucket, {_measures(context)} FROM {context.from_item} WHERE {where}"
+        for number, digest in _grouped(context, connection, rows, binds):
+            yield before + number, digest
+        before += len(part.cuts) + 1
+
+
+def _quick_rows(context: QueryContext, run: KeySpan, binds: Binds) -> str | None:
+    """Return a query of rows by the database's most efficient bucket search, or None if that is the nested CASE."""
+    dialect, key = context.dialect, context.mapping.key
+    if not run.cuts:
+        return None
+    bucket = dialect.buckets(key, run.cuts, binds)
+    if bucket is not None:
+        where = condition(dialect, key, run.within, binds)
+        return f"SELECT {bucket} AS bucket, {_measures(context)} FROM {context.from_item} WHERE {where}"
+    where = condition(dialect, key, run.within, binds)
+    joined = dialect.bucket_rows(key, run.cuts, context.from_item, where, _measures(context), binds)
+    if joined is not None:
+        return joined
+    if dialect.sorted_union and len(run.cuts) > dialect.max_case:
+        return _sorted_union(context, run, where, binds)
+    return None
+
+
+def _sorted_union(context: QueryContext, run: KeySpan, where: str, binds: Binds) -> str:
+    """Return a query that sorts rows and cuts together. A row's bucket is the number of cuts before it.
+
+    It needs one sort for any number of cuts.
+    """
+    dialect, key = context.dialect, context.mapping.key
+    names = [f"k{number}" for number in range(len(key))]
+    values = ", ".join(f"{dialect.key_order(column)} AS {name}" for column, name in zip(key, names, strict=True))
+    return (
+        f"SELECT bucket, newest, row_hash FROM (SELECT SUM(mark) OVER (ORDER BY {', '.join(names)}, mark DESC"
+        " ROWS UNBOUNDED PRECEDING) AS bucket, mark, newest, row_hash FROM"
+        f" (SELECT {values}, 0 AS mark, {_measures(context)} FROM {context.from_item} WHERE {where} UNION ALL"
+        f" SELECT {', '.join(names)}, 1, NULL, NULL FROM ({dialect.boundary_rows(key, run.cuts, binds)}) given)"
+        " ordered) counted WHERE mark = 0"
+    )
+
+
+def _measures(context: QueryContext) -> str:
+    """Return the select list of a row's part in its digest: its lastmod and its hash."""
+    dialect = context.dialect
+    lastmod = context.mapping.field("lastmod")
+    newest = "NULL"
+    if lastmod is not None:
+        newest = dialect.column(lastmod) if lastmod.kind in TIMES else dialect.emit_text(lastmod)
+    return f"{newest} AS newest, {dialect.row_hash(context.mapping.emitted)} AS row_hash"
+
+
+def _grouped(context: QueryContext, connection: sa.Connection, rows: str, binds: Binds) -> Iterator[tuple[int, Digest]]:
+    dialect = context.dialect
+    lastmod = context.mapping.field("lastmod")
+    newest = "NULL" if lastmod is None else dialect.as_text("MAX(newest)", lastmod)
+    sql = f"SELECT bucket, COUNT(*), {newest}, {dialect.checksum('row_hash')} FROM ({rows}) hashed GROUP BY bucket"
+    for bucket, count, moment, checksum in connection.execute(*binds.statement(sql)):
+        yield (
+            int(bucket),
+            Digest(
+                rows=int(count),
+                newest=_newest(context, moment),
+                checksum=int(checksum) % MODULUS,
+            ),
+        )
+
+
+def _newest(context: QueryContext, value: Any) -> str | None:
+    """Return a newest lastmod in readable form."""
+    lastmod, unit = context.mapping.field("lastmod"), context.selection.lastmod_unit
+    if value is not None and unit is not None:
+        return newest_text(str(value), unit)
+    return _iso(value, utc=lastmod is not None and lastmod.kind is Kind.ZONED)
+
+
+def _iso(value: Any, *, utc: bool) -> str | None:
+    """Return a newest lastmod in readable form: ISO 8601 if it is a time, otherwise unchanged."""
+    if value is None:
+        return None
+    text = str(value)
+    match = MOMENT.fullmatch(text)
+    if match is None:
+        return text
+    fraction = (match[3] or "").rstrip("0")
+    return f"{match[1]}T{match[2]}{'.' + fraction if fraction else ''}{'+00:00' if match[4] or utc else ''}"
+
+
+# ---------------------------------------------------------------- in this process
+
+
+def _hashed_here(context: QueryContext, connection: sa.Connection, run: KeySpan) -> Iterator[tuple[int, Digest]]:
+    """Yield buckets and digests of rows that this process hashes and sums.
+
+    The database merges rows and cuts in key order.
+    """
+    outputs = [output for output in context.selection.outputs(objects=True) if not output.name.startswith("key_")]
+    statement, columns = _marked_rows(context, run, outputs)
+    bucket = 0
+    with context.dialect.reading(connection):
+        for raw in from_cursor(context.dialect.rows(connection, statement), columns):
+            marks = [place for place, mark in enumerate(raw["mark"].to_pylist()) if mark]
+            hashes = context.selection.hashes(raw).to_pylist()
+            moments = raw["lastmod"].to_pylist() if "lastmod" in raw.schema.names else None
+            start = 0
+            for end in (*marks, raw.num_rows):
+                if end > start:
+                    yield bucket, _digest(context, hashes[start:end], moments and moments[start:end])
+                bucket += 1
+                start = end + 1
+            # The last bucket of a batch continues in the next batch.
+            bucket -= 1
+
+
+def _digest(context: QueryContext, hashes: Sequence[int], moments: Sequence[str | None] | None) -> Digest:
+    newest = max((moment for moment in moments or () if moment is not None), default=None)
+    return Digest(rows=len(hashes), newest=_newest(context, newest), checksum=sum(hashes) % MODULUS)
+
+
+def _marked_rows(context: QueryContext, run: KeySpan, outputs: Sequence[Output]) -> tuple[Statement, list[Output]]:
+    dialect, key = context.dialect, context.mapping.key
+    binds = context.relation.binds()
+    columns = [Output(name="mark", sql="0", type=pa.int32()), *outputs]
+    select = ", ".join(f"{column.sql} AS {column.name}" for column in columns)
+    names = [f"k{number}" for number in range(len(key))]
+    values = ", ".join(f"{dialect.key_order(column)} AS {name}" for column, name in zip(key, names, strict=True))
+    where = condition(dialect, key, run.within, binds)
+    sql = f"SELECT {select}, {values} FROM {context.from_item} WHERE {where}"
+    if run.cuts:
+        nothing = ", ".join("NULL" for _ in outputs)
+        given = dialect.boundary_rows(key, run.cuts, binds)
+        sql += f" UNION ALL SELECT 1, {nothing}, {', '.join(names)} FROM ({given}) given"
+        sql += f" ORDER BY {', '.join(names)}, mark DESC"
+    return binds.statement(sql), columns
+
+
+# ---------------------------------------------------------------- rows without a key
+
+
+def _null_keys(context: QueryContext, connection: sa.Connection) -> tuple[int, tuple[str, ...]]:
+    """Count the rows with a NULL in the key and describe some, naming the NULL columns of a composite key."""
+    dialect, key = context.dialect, context.mapping.key
+    binds = context.relation.binds()
+    missing = " OR ".join(f"{dialect.column(column)} IS NULL" for column in key)
+    count = connection.execute(
+        *binds.statement(f"SELECT COUNT(*) FROM {context.from_item} WHERE {missing}")
+    ).scalar_one()
+    if not count:
+        return 0, ()
+    shown = [dialect.emit_text(column) for column in context.mapping.loc]
+    absent = [f"CASE WHEN {dialect.column(column)} IS NULL THEN 1 ELSE 0 END" for column in key]
+    rows = connection.execute(
+        *binds.statement(
+            f"SELECT {', '.join([*shown, *absent])} FROM {context.from_item} WHERE {missing}"
+            f"{dialect.limit(NULL_SAMPLES, ordered=False)}"
+        )
+    ).all()
+    return int(count), tuple(_null_sample(row[: len(shown)], row[len(shown) :], key) for row in rows)
+
+
+def _null_sample(shown: Sequence[Any], absent: Sequence[Any], key: Sequence[Column]) -> str:
+    text = ", ".join(str(value) for value in shown)
+    if len(key) == 1:
+        return text
+    names = [column.name for column, is_absent in zip(key, absent, strict=True) if is_absent]
+    return f"{text} ({', '.join(names)} is NULL; give a value by COALESCE in a query, or leave it out of key=)"

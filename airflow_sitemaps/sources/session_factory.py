@@ -1,0 +1,220 @@
+"""Sessions over a source's connection: connect, check the columns, and report what is wrong."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import sqlalchemy as sa
+from sqlalchemy import exc
+
+from airflow_sitemaps.errors import SourceConfigurationError, SourceError
+from airflow_sitemaps.sources.columns import Column, ColumnMapping
+from airflow_sitemaps.sources.connections.driver_errors import translated
+from airflow_sitemaps.sources.connections.engines import engine_of, nearest
+from airflow_sitemaps.sources.connections.statement_labels import labelled
+from airflow_sitemaps.sources.connections.transaction import begin
+from airflow_sitemaps.sources.dialects import dialect_of
+from airflow_sitemaps.sources.groups import COLUMN, GroupedRelation
+from airflow_sitemaps.sources.loc_mapping import LocMapping
+from airflow_sitemaps.sources.materialization import Materialization
+from airflow_sitemaps.sources.queries import db_indexes
+from airflow_sitemaps.sources.queries.context import QueryContext
+from airflow_sitemaps.sources.selection import Selection
+from airflow_sitemaps.sources.session import SqlSession
+from airflow_sitemaps.sources.statements.list_parameters import relation_of
+from airflow_sitemaps.sources.statements.table_name import name_parts
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from airflow_sitemaps.sources.dialects.base import Dialect
+    from airflow_sitemaps.sources.spec import SourceSpec
+    from airflow_sitemaps.sources.statements.relation import Relation
+
+
+@contextmanager
+def opened(spec: SourceSpec, section: str) -> Iterator[SqlSession]:
+    """Yield a session over the source's connection, which is closed at the end.
+
+    Args:
+        spec: The source.
+        section: The section's name, for messages and for names of materialized tables.
+
+    Raises:
+        SourceConfigurationError: The connection, table or column does not exist, or the key cannot order the rows.
+        SourceError: The database cannot be reached.
+    """
+    engine = labelled(engine_of(spec.conn_id, writing=spec.materialize is not None), spec, section)
+    try:
+        with session_of(spec, section, engine) as session:
+            yield session
+    finally:
+        engine.dispose()
+
+
+@contextmanager
+def session_of(spec: SourceSpec, section: str, engine: sa.Engine) -> Iterator[SqlSession]:
+    """Yield a session over an engine, after checking the columns and materializing the query if the source says so.
+
+    Args:
+        spec: The source.
+        section: The section's name, for messages and for names of materialized tables.
+        engine: The engine of the source's connection.
+    """
+    name = f"section {section!r} ({spec.description})"
+    dialect = dialect_of(engine.dialect)
+    relation = relation_of(spec.table, spec.query, spec.where, spec.parameters)
+    if spec.materialize is None:
+        yield _session(spec, engine, dialect, relation, name)
+        return
+    plain = _session(spec, engine, dialect, relation, name)
+    stored = Materialization(engine, dialect, spec.materialize, section=section, run=spec.run, what=name)
+    mapping = plain.context.mapping
+    table = stored.table(plain.context.relation, (*mapping.key, *mapping.emitted), mapping.key, plain.now())
+    try:
+        yield _session(spec, engine, dialect, table, name, stored=True)
+    finally:
+        if not stored.shared:
+            stored.drop()
+
+
+def discard(spec: SourceSpec, section: str) -> None:
+    """Drop the materialized table that the tasks of this run share.
+
+    Args:
+        spec: The source.
+        section: The section's name.
+    """
+    if spec.materialize is None or not spec.run:
+        return
+    engine = engine_of(spec.conn_id, writing=True)
+    try:
+        dialect = dialect_of(engine.dialect)
+        Materialization(
+            engine, dialect, spec.materialize, section=section, run=spec.run, what=f"section {section!r}"
+        ).drop()
+    finally:
+        engine.dispose()
+
+
+def _session(
+    spec: SourceSpec, engine: sa.Engine, dialect: Dialect, base: Relation, name: str, *, stored: bool = False
+) -> SqlSession:
+    location = LocMapping(spec.loc)
+    with translated(engine, f"{name}: connecting failed", SourceError), engine.connect() as connection:
+        begin(connection, dialect)
+        relation = base if stored else _with_groups(spec, connection, dialect, base, name)
+        columns = _columns(connection, dialect, relation, name, _wanted(spec, location))
+        connection.rollback()
+        mapping = _mapping(spec, location, columns)
+        begin(connection, dialect)
+        dialect.check_key(connection, relation.from_item(dialect), relation.binds(), mapping.key)
+        unique, indexed = db_indexes.of_key(connection, dialect, base, [column.name for column in mapping.key])
+        connection.rollback()
+    selection = Selection(
+        dialect=dialect, mapping=mapping, location=location, timezone=spec.timezone,
+        lastmod_unit=spec.lastmod_unit, grouped=spec.group is not None,
+    )  # fmt: skip
+    context = QueryContext(
+        dialect=dialect, relation=relation, selection=selection, name=name,
+        unique=unique, indexed=indexed and relation is base,
+    )  # fmt: skip
+    return SqlSession(engine=engine, context=context, arrow=spec.arrow)
+
+
+def _with_groups(
+    spec: SourceSpec, connection: sa.Connection, dialect: Dialect, relation: Relation, name: str
+) -> Relation:
+    """Return the relation, with the members of each row's group added if the source has groups."""
+    if spec.group is None or spec.language is None:
+        return relation
+    wanted = {
+        "group": [spec.group], "language": [spec.language],
+        "loc": list(LocMapping(spec.loc).columns), "key": list(spec.key),
+    }  # fmt: skip
+    columns = _columns(connection, dialect, relation, name, wanted)
+    return GroupedRelation(
+        base=relation,
+        group=columns[spec.group],
+        language=columns[spec.language],
+        loc=tuple(columns[each] for each in wanted["loc"]),
+        key=tuple(columns[each] for each in wanted["key"]),
+    )
+
+
+def _fields(spec: SourceSpec) -> dict[str, str]:
+    """Return the column of each optional part of an entry, as written by the user or as added for groups."""
+    fields = dict(spec.fields)
+    return fields if spec.group is None else fields | {"alternates": COLUMN}
+
+
+def _wanted(spec: SourceSpec, location: LocMapping) -> dict[str, list[str]]:
+    """Return the columns of each part of the mapping, as written by the user."""
+    wanted = {"key": list(spec.key), "loc": list(location.columns)}
+    wanted |= {name: [column] for name, column in _fields(spec).items()}
+    return wanted
+
+
+def _columns(
+    connection: sa.Connection, dialect: Dialect, relation: Relation, name: str, wanted: dict[str, list[str]]
+) -> dict[str, Column]:
+    """Return the relation's columns by the user's names.
+
+    A name is looked up as it is written, then without regard to case if that matches exactly one column: Snowflake and
+    Oracle return names in upper case.
+    """
+    names = {each for part in wanted.values() for each in part}
+    try:
+        described = _described(connection, dialect, relation, names)
+    except exc.DBAPIError as error:
+        if error.connection_invalidated:
+            raise
+        raise SourceConfigurationError(_no_relation(connection, relation, name, error)) from None
+    columns = {}
+    for part, each in ((part, each) for part, names_of_part in wanted.items() for each in names_of_part):
+        column = _named(described, each)
+        if column is None:
+            raise SourceConfigurationError(
+                f"{name}: {part}={each!r}: there is no such column.{nearest(each, described)} "
+                "Give one of the columns of the table or query"
+            )
+        columns[each] = column
+    return columns
+
+
+def _described(connection: sa.Connection, dialect: Dialect, relation: Relation, names: set[str]) -> dict[str, Column]:
+    described = dialect.describe(connection, relation, sorted(names))
+    real = {column.name for name in names if (column := _named(described, name)) is not None}
+    return dialect.describe(connection, relation, sorted(real)) if real != names & described.keys() else described
+
+
+def _named(columns: dict[str, Column], name: str) -> Column | None:
+    if name in columns:
+        return columns[name]
+    alike = [column for other, column in columns.items() if other.casefold() == name.casefold()]
+    return alike[0] if len(alike) == 1 else None
+
+
+def _no_relation(connection: sa.Connection, relation: Relation, name: str, error: exc.DBAPIError) -> str:
+    """Return a message that says what is wrong with the table or query, and lists tables that exist."""
+    reason = " ".join(str(error.orig).split())[:500]
+    hint = "Correct the query, or run it by hand to see more"
+    if relation.table is not None:
+        connection.rollback()
+        hint = "Check the table's name and schema, and that the connection may read it."
+        try:
+            *schema, table = name_parts(relation.table)
+            inspector = sa.inspect(connection)
+            place = schema[-1].text if schema else None
+            names = [*inspector.get_table_names(schema=place), *inspector.get_view_names(schema=place)]
+            hint += nearest(table.text, names)
+        except (exc.SQLAlchemyError, NotImplementedError):
+            hint += " The tables there could not be listed"
+    return f"{name}: the database refuses to read it: {reason}. {hint}"
+
+
+def _mapping(spec: SourceSpec, location: LocMapping, columns: dict[str, Column]) -> ColumnMapping:
+    key = tuple(columns[each] for each in spec.key)
+    fields = tuple((each, columns[column]) for each, column in _fields(spec).items())
+    return ColumnMapping(key=key, loc=tuple(columns[each] for each in location.columns), fields=fields)

@@ -1,0 +1,1 @@
+"""Parts of SQL statements: relations, binds, literals."""
