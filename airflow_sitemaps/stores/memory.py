@@ -1,4 +1,4 @@
-"""A store in memory, for tests, examples and simulations: the laws of S3 without S3."""
+"""A store in memory for tests, examples and simulations, with the semantics of S3."""
 
 from __future__ import annotations
 
@@ -10,27 +10,39 @@ from typing import TYPE_CHECKING, Any, Literal
 from xxhash import xxh3_128_hexdigest
 
 from airflow_sitemaps.ports import Create, ObjectInfo, PutMode, PutOutcomeError, StoredObject, Update
-from airflow_sitemaps.stores.address import (
-    DEFAULT_CACHE_CONTROL,
+from airflow_sitemaps.stores.cache_rules import (
+    INDEX_CACHE_CONTROL,
+    SHARD_CACHE_CONTROL,
+    checked_shard_cache_control,
+)
+from airflow_sitemaps.stores.copy_source import read_source
+from airflow_sitemaps.stores.key_rules import (
+    check_settings,
     checked_base_url,
     checked_index_name,
     checked_key,
     checked_metadata,
     checked_prefix,
 )
-from airflow_sitemaps.stores.copies import copied
-from airflow_sitemaps.stores.opened import OpenedStore
+from airflow_sitemaps.stores.opened_store import OpenedStore
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from airflow_sitemaps.ports import ObjectStore
+    from airflow_sitemaps.ports import ObjectStore, Purge
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operation:
-    """One call that a memory store answered. ``mode`` is that of a put; ``refused``: the condition of a put or delete
-    failed."""
+    """One call that a memory store answered.
+
+    Attributes:
+        area: Area of the store.
+        verb: What was called.
+        key: Key, or prefix of a listing.
+        mode: Mode of a put; None: not a put.
+        refused: Whether the condition of a put or delete failed.
+    """
 
     area: Literal["public", "state"]
     verb: Literal["get", "head", "put", "list", "delete"]
@@ -41,7 +53,14 @@ class Operation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryObject:
-    """An object as it lies in memory, with the headers it would be served with."""
+    """An object in memory, with the headers that it would be served with.
+
+    Attributes:
+        info: Key, etag, size, metadata, time.
+        body: Contents.
+        content_type: Content-Type header.
+        cache_control: Cache-Control header; None: not sent.
+    """
 
     info: ObjectInfo
     body: bytes
@@ -53,7 +72,14 @@ class MemoryObject:
 class MemoryObjects:
     """One area in memory; implements ``ports.ObjectStore``. Thread-safe: each call is one atomic step.
 
-    Etags are hashes of the bodies, as on S3: equal bytes have equal etags, so an A-B-A change is not hidden.
+    Etags are hashes of the bodies, as on S3: equal bytes have equal etags, so that tests meet A-B-A changes.
+
+    Attributes:
+        area: Which area this is.
+        log: Every call to the store, in the order of effect; shared by both areas.
+        lock: Held during each call; shared by both areas.
+        now: Gives the objects' times.
+        objects: The objects by key.
     """
 
     area: Literal["public", "state"]
@@ -69,15 +95,15 @@ class MemoryObjects:
         checked_key(key)
         with self.lock:
             self.log.append(Operation(area=self.area, verb="get", key=key))
-            found = self.objects.get(key)
-        return None if found is None else StoredObject(info=found.info, body=found.body)
+            there = self.objects.get(key)
+        return None if there is None else StoredObject(info=there.info, body=there.body)
 
     def head(self, key: str) -> ObjectInfo | None:
         checked_key(key)
         with self.lock:
             self.log.append(Operation(area=self.area, verb="head", key=key))
-            found = self.objects.get(key)
-        return None if found is None else found.info
+            there = self.objects.get(key)
+        return None if there is None else there.info
 
     def put(
         self,
@@ -115,7 +141,7 @@ class MemoryObjects:
         cache_control: str | None = None,
     ) -> str:
         with self.lock:
-            body = copied(source, found)
+            body = read_source(source, found)
             return self.put(
                 key, body, mode=mode, metadata=metadata, content_type=content_type, cache_control=cache_control
             )
@@ -124,8 +150,8 @@ class MemoryObjects:
         checked_prefix(prefix)
         with self.lock:
             self.log.append(Operation(area=self.area, verb="list", key=prefix))
-            found = sorted((o.info for k, o in self.objects.items() if k.startswith(prefix)), key=_utf8_key)
-        for info in found:
+            infos = sorted((o.info for k, o in self.objects.items() if k.startswith(prefix)), key=_utf8_key)
+        for info in infos:
             yield ObjectInfo(key=info.key, etag=info.etag, byte_size=info.byte_size, modified_at=info.modified_at)
 
     def delete(self, key: str, *, etag: str | None = None) -> None:
@@ -141,11 +167,22 @@ class MemoryObjects:
 class MemoryStore:
     """A store in this process's memory. The same config object always opens onto the same objects.
 
-    ``public`` and ``state`` are the two areas, ``log`` every call in the order it took effect. ``now`` gives the
-    objects' times (a simulated clock); ``copies``: promotions copy within the store, as on AWS.
+    Attributes:
+        public: The area that would be served.
+        state: The private area.
+        log: Every call, in the order of effect.
+        base_url: Address of the public area, ending in ``/``.
+        index_name: File name of the index.
+        cache_control: Cache-Control header of indexes and feeds.
+        shard_cache_control: Header of files that an index lists; a lifetime needs a ``purge`` hook.
+        purge: Called with the changed addresses after the shards are public and before the index is.
+        single_writer: Promise that no other process publishes here.
+        copies: Whether promotions copy within the store, as on AWS.
+
+    ``now`` gives the objects' times; tests pass a simulated clock.
 
     Raises:
-        ConfigurationError: a base URL or index name that cannot be.
+        ConfigurationError: An invalid base URL, index name or header.
     """
 
     def __init__(
@@ -153,14 +190,25 @@ class MemoryStore:
         *,
         base_url: str = "https://www.example.com/",
         index_name: str = "sitemap.xml",
-        cache_control: str = DEFAULT_CACHE_CONTROL,
+        cache_control: str = INDEX_CACHE_CONTROL,
+        shard_cache_control: str = SHARD_CACHE_CONTROL,
+        purge: Purge | None = None,
         single_writer: bool = False,
         now: Callable[[], datetime] | None = None,
         copies: bool = False,
     ) -> None:
+        check_settings(
+            "MemoryStore",
+            flags={"single_writer": single_writer, "copies": copies},
+            headers={"cache_control": cache_control, "shard_cache_control": shard_cache_control},
+            names={},
+            purge=purge,
+        )
         self.base_url = checked_base_url(base_url, where="MemoryStore")
         self.index_name = checked_index_name(index_name, where="MemoryStore")
         self.cache_control = cache_control
+        self.shard_cache_control = checked_shard_cache_control(shard_cache_control, purge, where="MemoryStore")
+        self.purge = purge
         self.single_writer = single_writer
         self.copies = copies
         self.log: list[Operation] = []
@@ -169,22 +217,25 @@ class MemoryStore:
         self.state = MemoryObjects("state", self.log, lock, clock)
 
     def open(self) -> OpenedStore:
-        """The areas; nothing to connect to."""
+        """Return the areas; there is nothing to connect to."""
         return OpenedStore(
             public=self.public,
             state=self.state,
             base_url=self.base_url,
             index_name=self.index_name,
             cache_control=self.cache_control,
+            shard_cache_control=self.shard_cache_control,
+            purge=self.purge,
             enforces_conditions=True,
             copies=self.copies,
         )
 
     def describe(self) -> str:
+        """Return the public address for logs."""
         return f"memory for {self.base_url}"
 
     def __deepcopy__(self, memo: dict[int, Any]) -> MemoryStore:
-        """Itself: schedulers copy the operators that hold a store, and a copy must see the same objects."""
+        """Return the store: schedulers copy operators that hold one, and a copy must see the same objects."""
         return self
 
 

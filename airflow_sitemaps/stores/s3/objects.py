@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import time
 from contextlib import closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NoReturn
@@ -19,25 +18,27 @@ from urllib3.exceptions import HTTPError
 
 from airflow_sitemaps.errors import SitemapError, StoreError
 from airflow_sitemaps.ports import Create, ObjectInfo, Overwrite, PutMode, PutOutcomeError, StoredObject, Update
-from airflow_sitemaps.stores.address import checked_key, checked_metadata, checked_prefix
-from airflow_sitemaps.stores.copies import copied
-from airflow_sitemaps.stores.s3_errors import UNCLEAR, answer_of, explained, told
+from airflow_sitemaps.retry import repeated
+from airflow_sitemaps.stores.copy_source import read_source
+from airflow_sitemaps.stores.key_rules import checked_key, checked_metadata, checked_prefix
+from airflow_sitemaps.stores.s3.errors import UNCLEAR, answer_of, described, explained, safe_cause
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from airflow_sitemaps.ports import ObjectStore
-    from airflow_sitemaps.stores.s3 import S3Address
-    from airflow_sitemaps.stores.s3_client import S3Connection
+    from airflow_sitemaps.stores.s3.address import S3Address
+    from airflow_sitemaps.stores.s3.client import S3Connection
 
 log = logging.getLogger(__name__)
 
 READS: Final = 4
-"""How often a body that broke off is read anew; botocore does not repeat what fails after the first byte."""
-READ_PAUSE_S: Final = 0.2
-"""Doubled after each attempt."""
+"""Attempts to read a body that breaks off; botocore does not repeat what fails after the first byte."""
+READ_PAUSE_S: Final = 0.4
+"""Upper bound of the first pause in seconds; it doubles with each attempt."""
+LONGEST_READ_PAUSE_S: Final = 10.0
 BROKEN_OFF: Final = (HTTPClientError, IncompleteReadError, FlexibleChecksumError, HTTPError)
-"""What reading a body can raise; urllib3's own errors are not all translated there."""
+"""What reading a body can raise; botocore does not translate all errors of urllib3."""
 PLAIN_TYPES: Final = {
     ".xml.gz": "application/xml; charset=utf-8",
     ".txt.gz": "text/plain; charset=utf-8",
@@ -48,8 +49,15 @@ PLAIN_TYPES: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class S3Settings:
-    """How objects are stored. ``look_first`` asks what is there before a conditional put, for a store that may ignore
-    the condition itself; it protects a single writer from itself, not two from each other."""
+    """How the objects of an area are stored.
+
+    Attributes:
+        expected_bucket_owner: AWS account of 12 digits that must own the bucket; None: any.
+        sse_kms_key_id: KMS key that encrypts new objects; None: as the bucket is set up.
+        content_encoding: Whether compressed sitemaps are served as XML with ``Content-Encoding: gzip``.
+        look_first: Whether a conditional put reads the object before, for a store that may ignore the condition. This
+            protects a single writer from itself, not two writers from each other.
+    """
 
     expected_bucket_owner: str | None = None
     sse_kms_key_id: str | None = None
@@ -59,7 +67,13 @@ class S3Settings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class S3Objects:
-    """One area of an S3 store; implements ``ports.ObjectStore``. Thread-safe."""
+    """One area of an S3 store; implements ``ports.ObjectStore``. Thread-safe.
+
+    Attributes:
+        connection: The client, shared by all areas of a connection.
+        address: Bucket and prefix.
+        settings: How objects are stored.
+    """
 
     connection: S3Connection
     address: S3Address
@@ -67,33 +81,30 @@ class S3Objects:
 
     @property
     def place(self) -> str:
-        """What decides whether conditions are enforced: the endpoint and the bucket."""
+        """Endpoint and bucket, which decide whether conditions are enforced."""
         return f"{self.connection.endpoint}/{self.address.bucket}"
 
     def url(self, key: str) -> str:
         return self.address.url + key
 
     def get(self, key: str) -> StoredObject | None:
-        for attempt in range(1, READS):
-            try:
-                return self._get(key)
-            except BROKEN_OFF as e:
-                log.info("%s; reading it anew", told("GetObject", self.url(key), e))
-                time.sleep(READ_PAUSE_S * 2**attempt)
+        read = repeated(
+            *BROKEN_OFF, attempts=READS, pause_s=READ_PAUSE_S, longest_pause_s=LONGEST_READ_PAUSE_S, log=log
+        )
         try:
-            return self._get(key)
+            return read(self._get, key)
         except BROKEN_OFF as e:
-            raise explained("GetObject", self.url(key), e) from e
+            raise explained("GetObject", self.url(key), e) from safe_cause(e)
 
     def _get(self, key: str) -> StoredObject | None:
-        """One attempt; a body that broke off is raised as the library raises it."""
+        """Read once; a body that breaks off raises the library's error."""
         try:
             answer = self.connection.client.get_object(**self._request(key))
         except ClientError as e:
             self._raise_unless_missing("GetObject", key, e)
             return None
         except BotoCoreError as e:
-            raise explained("GetObject", self.url(key), e) from e
+            raise explained("GetObject", self.url(key), e) from safe_cause(e)
         with closing(answer["Body"]) as stream:
             body = stream.read()
         return StoredObject(info=_info(key, answer, len(body)), body=body)
@@ -105,7 +116,7 @@ class S3Objects:
             self._raise_unless_missing("HeadObject", key, e)
             return None
         except BotoCoreError as e:
-            raise explained("HeadObject", self.url(key), e) from e
+            raise explained("HeadObject", self.url(key), e) from safe_cause(e)
         return _info(key, answer, int(answer["ContentLength"]))
 
     def put(
@@ -144,7 +155,7 @@ class S3Objects:
     ) -> str:
         """As the port says. AWS compares the destination's etag as well as the source's; not every server does."""
         if not isinstance(source, S3Objects) or source.connection is not self.connection or self.settings.look_first:
-            body = copied(source, found)
+            body = read_source(source, found)
             return self.put(
                 key, body, mode=mode, metadata=metadata, content_type=content_type, cache_control=cache_control
             )
@@ -162,7 +173,7 @@ class S3Objects:
         return _bare(etag)
 
     def as_source(self, found: ObjectInfo) -> dict[str, Any]:
-        """What a CopyObject request says of the object to copy."""
+        """Return the arguments of a CopyObject request that name the object to copy."""
         owner = self.settings.expected_bucket_owner
         where = {"Bucket": self.address.bucket, "Key": self._request(found.key)["Key"]}
         return {"CopySource": where, "CopySourceIfMatch": f'"{found.etag}"'} | (
@@ -175,20 +186,20 @@ class S3Objects:
         pages = self.connection.client.get_paginator("list_objects_v2").paginate(**request)
         try:
             for page in pages:
-                for found in page.get("Contents", ()):
-                    key = found["Key"].removeprefix(self.address.prefix)
+                for entry in page.get("Contents", ()):
+                    key = entry["Key"].removeprefix(self.address.prefix)
                     if key and not key.endswith("/"):
                         yield ObjectInfo(
                             key=key,
-                            etag=_bare(found["ETag"]),
-                            byte_size=found["Size"],
-                            modified_at=found["LastModified"],
+                            etag=_bare(entry["ETag"]),
+                            byte_size=entry["Size"],
+                            modified_at=entry["LastModified"],
                         )
         except (ClientError, BotoCoreError) as e:
-            raise explained("ListObjectsV2", self.url(prefix), e) from e
+            raise explained("ListObjectsV2", self.url(prefix), e) from safe_cause(e)
 
     def delete(self, key: str, *, etag: str | None = None) -> None:
-        """As the port says. AWS compares the etag; servers that do not know this condition pass over it."""
+        """As the port says. AWS compares the etag; servers that do not implement the condition ignore it."""
         condition = {}
         if etag is not None and self.connection.conditions:
             condition = {"IfMatch": f'"{etag}"' if self.connection.etag_quotes else etag}
@@ -203,7 +214,7 @@ class S3Objects:
                 return
             self._raise_unless_missing("DeleteObject", key, e)
         except BotoCoreError as e:
-            raise explained("DeleteObject", self.url(key), e) from e
+            raise explained("DeleteObject", self.url(key), e) from safe_cause(e)
 
     def _bucket(self) -> dict[str, Any]:
         owner = self.settings.expected_bucket_owner
@@ -228,7 +239,7 @@ class S3Objects:
         try:
             return _bare(self.connection.client.put_object(**request, **condition)["ETag"])
         except ClientError as e:
-            # A single writer looked already; to a store that will not even hear a condition it is said without one.
+            # A single writer has looked already. The store rejects conditional headers (501), so send it without.
             if answer_of(e)[1] != 501 or not condition or not self.settings.look_first:
                 raise
             self.connection.conditions = False
@@ -242,7 +253,7 @@ class S3Objects:
         return {}
 
     def _put_in_other_quotes(self, key: str, request: dict[str, Any], mode: PutMode) -> str:
-        """The condition was refused although it holds: AWS writes etags in quotes, Ceph compares them without."""
+        """Repeat a put whose condition holds and was refused: AWS compares etags with quotes, Ceph without."""
         quotes = not self.connection.etag_quotes
         try:
             etag = self._put(request, mode, quotes=quotes)
@@ -264,32 +275,32 @@ class S3Objects:
         if isinstance(mode, Create) and there is not None:
             raise PutOutcomeError(f"PutObject {self.url(key)}: an object is there (etag {there.etag})", definite=True)
         if isinstance(mode, Update) and (there is None or there.etag != mode.etag):
-            found = "nothing is there" if there is None else f"the object has etag {there.etag}"
-            raise PutOutcomeError(f"PutObject {self.url(key)}: {found}, not {mode.etag}", definite=True)
+            state = "nothing is there" if there is None else f"the object has etag {there.etag}"
+            raise PutOutcomeError(f"PutObject {self.url(key)}: {state}, not {mode.etag}", definite=True)
 
     def _raise_unless_missing(self, operation: str, key: str, e: ClientError) -> None:
         """Return for an object that is not there; raise everything else."""
         code, status, _ = answer_of(e)
         if status != 404 or code == "NoSuchBucket":
-            raise explained(operation, self.url(key), e, reading=operation != "DeleteObject") from e
+            raise explained(operation, self.url(key), e, reading=operation != "DeleteObject") from safe_cause(e)
 
     def _raise_put(
         self, key: str, mode: PutMode, e: ClientError | BotoCoreError, *, operation: str = "PutObject"
     ) -> NoReturn:
-        """Say what a put that failed means: a clear no, a lost answer, or something to mend."""
+        """Raise what a failed put means: a clear refusal, a lost answer, or something the user must change."""
         code, status, _ = answer_of(e)
-        text = told(operation, self.url(key), e)
+        text = described(operation, self.url(key), e)
         gone = status == 404 and code != "NoSuchBucket" and (isinstance(mode, Update) or operation == "CopyObject")
         if gone or status in (304, 412):
-            raise PutOutcomeError(f"{text}: the condition {mode} does not hold", definite=True) from e
+            raise PutOutcomeError(f"{text}: the condition {mode} does not hold", definite=True) from safe_cause(e)
         error = explained(operation, self.url(key), e)
         if code in UNCLEAR or (isinstance(error, StoreError) and _may_have_landed(status)):
-            raise PutOutcomeError(f"{text}: it may or may not have been written", definite=False) from e
-        raise error from e
+            raise PutOutcomeError(f"{text}: it may or may not have been written", definite=False) from safe_cause(e)
+        raise error from safe_cause(e)
 
 
 def _may_have_landed(status: int) -> bool:
-    """Whether the other side might have stored what it did not acknowledge: no answer at all, or a server's fault."""
+    """Whether the store may have kept what it did not acknowledge: there was no answer, or a server error."""
     return status == 0 or status >= 500 or status in (408, 409, 429)
 
 
@@ -305,5 +316,5 @@ def _info(key: str, answer: Mapping[str, Any], byte_size: int) -> ObjectInfo:
 
 
 def _bare(etag: str) -> str:
-    """An etag without quotes and without the mark of a weak one."""
+    """Strip an etag's quotes and the prefix of weak ones."""
     return etag.removeprefix("W/").strip('"')

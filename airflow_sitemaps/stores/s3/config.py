@@ -1,63 +1,50 @@
-"""What a user writes to publish to S3, or to a store that speaks its protocol. Cheap to import; no I/O until opened."""
+"""Publishing to S3, or to a store that implements its protocol. Cheap to import; no I/O until opened."""
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from airflow_sitemaps.errors import ConfigurationError
-from airflow_sitemaps.stores.address import DEFAULT_CACHE_CONTROL, checked_base_url, checked_index_name, checked_prefix
-from airflow_sitemaps.stores.opened import OpenedStore
+from airflow_sitemaps.stores.cache_rules import (
+    INDEX_CACHE_CONTROL,
+    SHARD_CACHE_CONTROL,
+    checked_shard_cache_control,
+)
+from airflow_sitemaps.stores.key_rules import check_settings, checked_base_url, checked_index_name
+from airflow_sitemaps.stores.opened_store import OpenedStore
+from airflow_sitemaps.stores.s3.address import S3Address
 
-BUCKET: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{1,253}[A-Za-z0-9]")
+if TYPE_CHECKING:
+    from airflow_sitemaps.ports import Purge
+
 ACCOUNT: Final = re.compile(r"[0-9]{12}")
-
-
-@dataclass(frozen=True, slots=True)
-class S3Address:
-    """A bucket and a prefix in it: empty, or ending in ``/``."""
-
-    bucket: str
-    prefix: str
-
-    @classmethod
-    def parse(cls, url: str, *, where: str) -> S3Address:
-        """Read ``s3://bucket/some/prefix/``. Raises ConfigurationError."""
-        if "?" in url or "#" in url or not url.startswith("s3://"):
-            raise ConfigurationError(f"{where}: {url!r} must look like 's3://bucket/prefix', with nothing after it")
-        bucket, _, prefix = url.removeprefix("s3://").partition("/")
-        if not BUCKET.fullmatch(bucket) or ".." in bucket:
-            raise ConfigurationError(f"{where}: {bucket!r} in {url!r} cannot be the name of a bucket")
-        if prefix and not prefix.endswith("/"):
-            prefix += "/"
-        try:
-            return cls(bucket, checked_prefix(prefix))
-        except ConfigurationError as e:
-            raise ConfigurationError(f"{where}: in {url!r}, {e}") from e
-
-    @property
-    def url(self) -> str:
-        return f"s3://{self.bucket}/{self.prefix}"
-
-    def covers(self, other: S3Address) -> bool:
-        """Whether everything under ``other`` is also under this address."""
-        return self.bucket == other.bucket and other.prefix.startswith(self.prefix)
 
 
 class S3Store:
     """A bucket's prefix that a CDN or web server serves, and a private one beside it for manifests and plans.
 
-    ``conn_id`` is an Airflow connection of type AWS (None: boto3's own chain of credentials). Its extra takes
-    ``endpoint_url`` and ``region_name``, and in ``config_kwargs`` anything of botocore's ``Config``; stores other than
-    AWS are addressed by path and asked for no checksums unless that says otherwise. ``state_url`` is the sibling
-    ``<prefix>-state/`` unless given. ``content_encoding=True`` serves compressed files as XML with
-    ``Content-Encoding: gzip`` instead of as ``application/gzip``. ``expected_bucket_owner`` is an AWS account of 12
-    digits that must own the buckets. ``single_writer=True`` accepts a store that ignores conditional writes: a promise
-    that no other process publishes here.
+    Stores other than AWS are addressed by path and receive no checksum trailers, unless the connection says so.
+
+    Attributes:
+        public: Address of the public area, from ``url``: ``s3://bucket/prefix``.
+        base_url: Address at which crawlers read the public area, ending in ``/``.
+        conn_id: Airflow connection of type AWS; None: boto3's own chain of credentials. Its extra takes
+            ``endpoint_url``, ``region_name``, and in ``config_kwargs`` anything of botocore's ``Config``.
+        state: Address of the private area, from ``state_url``; the sibling ``<prefix>-state/`` unless given.
+        index_name: File name of the index.
+        cache_control: Cache-Control header of indexes and feeds.
+        shard_cache_control: Header of files that an index lists; a lifetime needs a ``purge`` hook.
+        purge: Called with the changed addresses after the shards are public and before the index is.
+        single_writer: Promise that no other process publishes here; a store that ignores conditional writes is then
+            accepted.
+        content_encoding: Whether compressed files are served as XML with ``Content-Encoding: gzip`` instead of as
+            ``application/gzip``.
+        expected_bucket_owner: AWS account of 12 digits that must own the buckets; None: any.
+        sse_kms_key_id: KMS key that encrypts new objects; None: as the bucket is set up.
 
     Raises:
-        ConfigurationError: an address or setting that cannot be.
+        ConfigurationError: An invalid address or setting.
     """
 
     def __init__(  # noqa: PLR0913 - settings of one thing, all but one by keyword
@@ -68,7 +55,9 @@ class S3Store:
         conn_id: str | None = "aws_default",
         state_url: str | None = None,
         index_name: str = "sitemap.xml",
-        cache_control: str = DEFAULT_CACHE_CONTROL,
+        cache_control: str = INDEX_CACHE_CONTROL,
+        shard_cache_control: str = SHARD_CACHE_CONTROL,
+        purge: Purge | None = None,
         single_writer: bool = False,
         content_encoding: bool = False,
         expected_bucket_owner: str | None = None,
@@ -79,19 +68,28 @@ class S3Store:
         self.state = _state_address(self.public, state_url, where)
         self.base_url = checked_base_url(base_url, where=where)
         self.index_name = checked_index_name(index_name, where=where)
+        check_settings(
+            where,
+            flags={"single_writer": single_writer, "content_encoding": content_encoding},
+            headers={"cache_control": cache_control, "shard_cache_control": shard_cache_control},
+            names={"conn_id": conn_id, "sse_kms_key_id": sse_kms_key_id},
+            purge=purge,
+        )
         if expected_bucket_owner is not None and not ACCOUNT.fullmatch(expected_bucket_owner):
             raise ConfigurationError(f"{where}: expected_bucket_owner={expected_bucket_owner!r} must be 12 digits")
         self.conn_id = conn_id
         self.cache_control = cache_control
+        self.shard_cache_control = checked_shard_cache_control(shard_cache_control, purge, where=where)
+        self.purge = purge
         self.single_writer = single_writer
         self.content_encoding = content_encoding
         self.expected_bucket_owner = expected_bucket_owner
         self.sse_kms_key_id = sse_kms_key_id
 
     def open(self) -> OpenedStore:
-        """Connect, with one client per process and connection. Raises ConfigurationError."""
-        from airflow_sitemaps.stores.s3_client import connection_of  # noqa: PLC0415
-        from airflow_sitemaps.stores.s3_objects import S3Objects, S3Settings  # noqa: PLC0415
+        """Connect, with one client for each process and connection. Raises ConfigurationError."""
+        from airflow_sitemaps.stores.s3.client import connection_of  # noqa: PLC0415
+        from airflow_sitemaps.stores.s3.objects import S3Objects, S3Settings  # noqa: PLC0415
 
         connection = connection_of(self.conn_id)
         settings = S3Settings(
@@ -111,11 +109,14 @@ class S3Store:
             base_url=self.base_url,
             index_name=self.index_name,
             cache_control=self.cache_control,
+            shard_cache_control=self.shard_cache_control,
+            purge=self.purge,
             enforces_conditions=False if self.single_writer else None,
             copies=False if self.single_writer else None,
         )
 
     def describe(self) -> str:
+        """Return both addresses for logs."""
         return f"{self.public.url} for {self.base_url}"
 
     def __repr__(self) -> str:
@@ -123,7 +124,7 @@ class S3Store:
 
 
 def _state_address(public: S3Address, state_url: str | None, where: str) -> S3Address:
-    """Where the private objects go: as told, else the sibling of the public prefix."""
+    """The address of the private area: as set, else the sibling of the public prefix."""
     if state_url is None:
         if not public.prefix:
             raise ConfigurationError(
@@ -134,11 +135,11 @@ def _state_address(public: S3Address, state_url: str | None, where: str) -> S3Ad
     state = S3Address.parse(state_url, where=f"{where}, state_url")
     if public.covers(state):
         raise ConfigurationError(
-            f"{where}: state_url={state.url!r} lies inside the public prefix, so manifests and plans would be served. "
+            f"{where}: state_url={state.url!r} is inside the public prefix, so manifests and plans would be served. "
             f"Leave it out (then it is the sibling '<prefix>-state/'), or name another prefix"
         )
     if state.covers(public):
         raise ConfigurationError(
-            f"{where}: the public prefix lies inside state_url={state.url!r}. Leave state_url out, or name another prefix"
+            f"{where}: the public prefix is inside state_url={state.url!r}. Leave state_url out, or name another prefix"
         )
     return state

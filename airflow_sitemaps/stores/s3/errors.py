@@ -1,20 +1,20 @@
-"""What S3 answers, in words that say where and what next, and in errors that say whether a retry helps."""
+"""Translation of S3 errors: where it happened, what to do next, and whether a retry helps."""
 
 from __future__ import annotations
 
 import re
 from typing import Any, Final
 
-from airflow_sitemaps.errors import ConfigurationError, SitemapError, StoreError
+from airflow_sitemaps.errors import ConfigurationError, CredentialsError, SitemapError, StoreError
 
-_CREDENTIALS: Final = "Look at the credentials of the Airflow connection"
+_CREDENTIALS: Final = "Check the credentials of the Airflow connection"
 _REGION: Final = "The bucket '{bucket}' is in another region: set region_name in the connection's extra"
 _NOT_IMPLEMENTED: Final = (
-    "The store does not implement what was asked. If that is conditional writes, and no other process publishes here, "
+    "The store does not implement this request. If it is a conditional write, and no other process publishes here, "
     "set single_writer=True"
 )
 NEXT_STEPS: Final = {
-    "NoSuchBucket": "Make the bucket '{bucket}', or correct the URL or the region",
+    "NoSuchBucket": "Create the bucket '{bucket}', or correct the URL or the region",
     "InvalidAccessKeyId": _CREDENTIALS,
     "SignatureDoesNotMatch": _CREDENTIALS,
     "InvalidToken": _CREDENTIALS,
@@ -28,35 +28,42 @@ NEXT_STEPS: Final = {
     "307": _REGION,
     "NotImplemented": _NOT_IMPLEMENTED,
     "501": _NOT_IMPLEMENTED,
-    "400": "The store does not understand the request: look at region_name and endpoint_url",
+    "400": "The store does not understand the request: check region_name and endpoint_url",
 }
-"""By code, then by HTTP status: what the user can mend, where a retry would fail alike."""
+"""Next step by error code, then by HTTP status, where a retry fails alike."""
 DENIED: Final = frozenset({"AccessDenied", "AllAccessDisabled", "403", "Forbidden"})
 EXPIRED: Final = frozenset({"ExpiredToken", "ExpiredTokenException", "RequestExpired"})
 UNCLEAR: Final = frozenset({"RequestTimeout", "ConditionalRequestConflict", "OperationAborted", "SlowDown"})
-"""Codes that ask for another try, whatever their status; a put may have landed or not."""
-NOT_OURS_TO_RETRY: Final = frozenset(
-    {"NoCredentialsError", "PartialCredentialsError", "ParamValidationError", "ProfileNotFound", "InvalidRegionError"}
+"""Codes that ask for another attempt, whatever their status; a put may have been done or not."""
+NO_CREDENTIALS: Final = frozenset(
+    {"NoCredentialsError", "PartialCredentialsError", "CredentialRetrievalError", "AirflowNotFoundException"}
 )
-"""Names of botocore's errors that come from configuration and not from the other side."""
+"""Names of errors whose cause may also be a metadata service or secrets backend that does not answer: a retry may help."""
+NOT_OURS_TO_RETRY: Final = frozenset({"ParamValidationError", "ProfileNotFound", "InvalidRegionError"})
+"""Names of botocore's errors that are caused by configuration, not by the store."""
 
 
 def redacted(text: str) -> str:
-    """A text without user names, passwords, and queries of URLs (presigned ones hold signatures)."""
+    """Remove user names, passwords and the queries of URLs (presigned URLs hold signatures) from a text."""
     text = re.sub(r"//[^/@\s\"']+@", "//…@", text)
     return re.sub(r"(https?://[^\s?\"']*)\?[^\s\"']*", r"\1?…", text)
 
 
+def safe_cause(error: Exception) -> Exception | None:
+    """Return an error as the cause of another one, unless its text holds a secret: tracebacks print causes."""
+    return error if redacted(str(error)) == str(error) else None
+
+
 def answer_of(error: Any) -> tuple[str, int, str]:
-    """Code, HTTP status and request id of a ``ClientError``."""
+    """Return code, HTTP status and request id of a ``ClientError``."""
     response = getattr(error, "response", None) or {}
     about = response.get("ResponseMetadata") or {}
     code = str((response.get("Error") or {}).get("Code") or "")
     return code, int(about.get("HTTPStatusCode") or 0), str(about.get("RequestId") or about.get("HostId") or "none")
 
 
-def told(operation: str, url: str, error: Any) -> str:
-    """Operation, address, code, status and request id of a failure, without secrets."""
+def described(operation: str, url: str, error: Any) -> str:
+    """Describe a failure by operation, address, code, status and request id, without secrets."""
     code, status, request_id = answer_of(error)
     if not code and not status:
         return f"{operation} {url}: {type(error).__name__}: {redacted(str(error))[:300]}"
@@ -66,23 +73,37 @@ def told(operation: str, url: str, error: Any) -> str:
 
 
 def explained(operation: str, url: str, error: Any, *, reading: bool = False) -> SitemapError:
-    """The error to raise for a failed call. ``reading`` says that a missing key could be behind a 403."""
+    """Return the error to raise for a failed call.
+
+    Args:
+        operation: Name of the S3 operation.
+        url: Address of the object or prefix.
+        error: What botocore raised.
+        reading: Whether a missing object could be the reason of a 403.
+
+    Returns:
+        ConfigurationError where a retry fails alike, CredentialsError without credentials, else StoreError.
+    """
     code, status, _ = answer_of(error)
-    text = told(operation, url, error)
+    text = described(operation, url, error)
     bucket = url.removeprefix("s3://").partition("/")[0]
     if code in EXPIRED:
-        return StoreError(f"{text}. The credentials ran out in the middle; run again")
+        return StoreError(f"{text}. The credentials expired meanwhile; run again")
     if code in UNCLEAR:
         return StoreError(f"{text}. Run again")
+    if type(error).__name__ in NO_CREDENTIALS:
+        return CredentialsError(
+            f"{text}. Check the Airflow connection and its credentials, or the role of this machine"
+        )
     if type(error).__name__ in NOT_OURS_TO_RETRY:
-        return ConfigurationError(f"{text}. Look at the Airflow connection and its credentials")
+        return ConfigurationError(f"{text}. Check the Airflow connection and its credentials")
     if code in DENIED or status in (401, 403):
         advice = NEXT_STEPS.get(code) or _permission(operation, bucket, reading)
     else:
         advice = NEXT_STEPS.get(code) or NEXT_STEPS.get(str(status), "")
     if advice:
         return ConfigurationError(f"{text}. {advice.format(bucket=bucket)}")
-    return StoreError(f"{text}. Look at the network and the store's health, then run again")
+    return StoreError(f"{text}. Check the network and the store's health, then run again")
 
 
 def _permission(operation: str, bucket: str, reading: bool) -> str:
@@ -90,7 +111,7 @@ def _permission(operation: str, bucket: str, reading: bool) -> str:
     text = f"Allow {allow.get(operation, 's3:' + operation)} (and kms:GenerateDataKey, kms:Decrypt where KMS is used)"
     if reading:
         text += (
-            f"; if the object is not there, S3 says 403 instead of 404 to whoever lacks s3:ListBucket on {bucket!r}: "
-            "allow that too, for the public and the state prefix"
+            f"; for a missing object S3 answers 403 instead of 404 without s3:ListBucket on {bucket!r}: allow that too, "
+            "for the public and the state prefix"
         )
-    return text + ". Also look at bucket policies and at expected_bucket_owner"
+    return text + ". Also check bucket policies and expected_bucket_owner"

@@ -8,15 +8,15 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from airflow_sitemaps.errors import ConfigurationError
-from airflow_sitemaps.stores.s3_errors import redacted
+from airflow_sitemaps.errors import ConfigurationError, CredentialsError
+from airflow_sitemaps.stores.s3.errors import NO_CREDENTIALS, redacted
 
 POOL: Final = 64
-"""Connections kept open: more than the threads that promote at once."""
+"""Connections that stay open: more than the threads that promote at the same time."""
 CONNECT_TIMEOUT_S: Final = 10
 READ_TIMEOUT_S: Final = 60
 MAX_ATTEMPTS: Final = 5
-"""Of one call, the first included; with botocore's exponential waits in between."""
+"""Attempts of one call, the first included, with botocore's exponential pauses."""
 
 _connections: dict[tuple[int, str | None], S3Connection] = {}
 _lock = threading.Lock()
@@ -24,10 +24,14 @@ _lock = threading.Lock()
 
 @dataclass(slots=True)
 class S3Connection:
-    """A client and what has been learnt of the other side.
+    """A client, and what is known of the store behind it.
 
-    ``etag_quotes`` is whether ``If-Match`` is sent with quotes (AWS) or without (Ceph); ``conditions`` turns False
-    when the other side says that it does not implement them.
+    Attributes:
+        client: The boto3 client.
+        endpoint: URL of the store.
+        etag_quotes: Whether ``If-Match`` is sent with quotes (AWS) or without (Ceph).
+        conditions: Whether conditional headers are sent; False after the store answered that it does not implement
+            them.
     """
 
     client: Any
@@ -37,7 +41,14 @@ class S3Connection:
 
 
 def connection_of(conn_id: str | None) -> S3Connection:
-    """The connection of this process; made on first use, and anew after a fork. Raises ConfigurationError."""
+    """Return this process's client of an Airflow connection, made on first use and again after a fork.
+
+    Args:
+        conn_id: The connection; None: boto3's own chain of credentials.
+
+    Raises:
+        ConfigurationError: The connection gives no client.
+    """
     with _lock:
         name = (os.getpid(), conn_id)
         if name not in _connections:
@@ -46,7 +57,11 @@ def connection_of(conn_id: str | None) -> S3Connection:
 
 
 def close_connections(*conn_ids: str | None) -> None:
-    """Close this process's clients (of these connections, else all), so that a changed connection is read anew."""
+    """Close this process's clients, so that a changed connection is read again.
+
+    Args:
+        conn_ids: The connections; none given: all.
+    """
     with _lock:
         for name in [name for name in _connections if not conn_ids or name[1] in conn_ids]:
             _connections.pop(name).client.close()
@@ -72,20 +87,25 @@ def _connected(conn_id: str | None) -> S3Connection:
         raise
     except Exception as e:
         # Airflow and botocore raise a dozen unrelated types here, all for a connection that cannot be used.
-        raise ConfigurationError(
-            f"the connection {conn_id!r} gives no S3 client ({type(e).__name__}: {redacted(str(e))}). Look at its "
-            "credentials, and in its extra at endpoint_url, region_name and config_kwargs"
+        kind = CredentialsError if type(e).__name__ in NO_CREDENTIALS else ConfigurationError
+        raise kind(
+            f"the connection {conn_id!r} gives no S3 client ({type(e).__name__}: {redacted(str(e))}). Check its "
+            "credentials, and in its extra endpoint_url, region_name and config_kwargs"
         ) from e
     return S3Connection(client=client, endpoint=str(client.meta.endpoint_url))
 
 
 def is_aws(endpoint: str) -> bool:
+    """Whether an endpoint is one of AWS; an empty one is."""
     host = urlsplit(endpoint).hostname or "amazonaws.com"
     return host.endswith((".amazonaws.com", ".amazonaws.com.cn")) or host == "amazonaws.com"
 
 
 def _for_other_stores() -> dict[str, Any]:
-    """Few other stores know AWS's checksum trailers or answer at ``bucket.host``; the connection may say otherwise."""
+    """Settings for stores other than AWS, few of which know checksum trailers or answer at ``bucket.host``.
+
+    The connection's ``config_kwargs`` take precedence.
+    """
     return {
         "request_checksum_calculation": "when_required",
         "response_checksum_validation": "when_required",

@@ -1,4 +1,4 @@
-"""What may be a key, a base URL, an index name: the same for every store, so that tests in memory mean something."""
+"""Rules for keys, base URLs, index names, metadata and settings; the same for every store."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import re
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
+from airflow_sitemaps import setting_checks
 from airflow_sitemaps.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -15,8 +16,6 @@ MAX_KEY_BYTES: Final = 1024
 """Longest key of S3 in UTF-8 bytes, its prefix included."""
 MAX_METADATA_BYTES: Final = 2048
 """User metadata of one S3 object: names and values together, in bytes."""
-DEFAULT_CACHE_CONTROL: Final = "public, max-age=300, must-revalidate"
-"""Index and shards alike: a shard fresher for longer than the index would be read in its old form."""
 
 INDEX_NAME: Final = re.compile(r"(?:[A-Za-z0-9_~-]+\.)+xml(?:\.gz)?")
 METADATA_NAME: Final = re.compile(r"[a-z0-9][a-z0-9-]*")
@@ -25,10 +24,14 @@ CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]")
 
 
 def checked_key(key: str, *, prefix: str = "") -> str:
-    """The key itself, if it can stand under ``prefix``.
+    """Return a key if it is valid below a prefix.
+
+    Args:
+        key: The key, relative to the prefix.
+        prefix: What the store puts before it.
 
     Raises:
-        ConfigurationError: it is empty, absolute, too long, or could climb out of the prefix.
+        ConfigurationError: It is empty, absolute, too long, or could leave the prefix.
     """
     if not key or key.endswith("/"):
         raise ConfigurationError(f"the key {key!r} names no object: give a relative name like 'products-00001.xml.gz'")
@@ -42,30 +45,34 @@ def checked_key(key: str, *, prefix: str = "") -> str:
 
 
 def checked_prefix(prefix: str) -> str:
-    """A prefix to list under: empty, or the beginning of keys. Raises ConfigurationError."""
+    """Return a prefix of keys, which may be empty. Raises ConfigurationError."""
     if prefix:
         _check_path(prefix.removesuffix("/") or "/")
     return prefix
 
 
 def checked_base_url(base_url: str, *, where: str) -> str:
-    """The address of the public folder, ending in ``/``. ``where`` names the store in messages.
+    """Return the address of the public folder, ending in ``/``.
+
+    Args:
+        base_url: The address as set.
+        where: The store, for messages.
 
     Raises:
-        ConfigurationError: not an absolute http or https URL, or one with a query, a fragment or a password.
+        ConfigurationError: Not an absolute http or https URL, or one with a query, a fragment or a password.
     """
     try:
         parts = urlsplit(base_url)
         _ = parts.port
     except ValueError as e:
-        raise ConfigurationError(f"{where}: base_url={base_url!r} is no URL ({e})") from e
+        raise ConfigurationError(f"{where}: base_url={base_url!r} is not a URL ({e})") from e
     if parts.scheme.lower() not in ("http", "https") or not parts.hostname:
         raise ConfigurationError(
             f"{where}: base_url={base_url!r} must be absolute, like 'https://www.example.com/sitemaps/': "
             "it is the address at which crawlers read the public folder"
         )
     if parts.username is not None or parts.password is not None:
-        raise ConfigurationError(f"{where}: base_url holds a user name or password; crawlers read it: take them out")
+        raise ConfigurationError(f"{where}: base_url holds a user name or password; crawlers read it: remove them")
     if parts.query or parts.fragment or "?" in base_url or "#" in base_url:
         raise ConfigurationError(f"{where}: base_url={base_url!r} must have no query and no fragment")
     if CONTROL.search(base_url) or " " in base_url:
@@ -76,7 +83,7 @@ def checked_base_url(base_url: str, *, where: str) -> str:
 
 
 def checked_index_name(index_name: str, *, where: str) -> str:
-    """The file name of the index. Raises ConfigurationError."""
+    """Return a valid file name of an index. Raises ConfigurationError."""
     if not INDEX_NAME.fullmatch(index_name):
         raise ConfigurationError(
             f"{where}: index_name={index_name!r} must be a plain file name ending in '.xml' or '.xml.gz', "
@@ -86,12 +93,12 @@ def checked_index_name(index_name: str, *, where: str) -> str:
 
 
 def checked_metadata(metadata: Mapping[str, str]) -> dict[str, str]:
-    """User metadata as every store can hold it: lower-case names, printable ASCII values without outer spaces.
+    """Return user metadata as every store keeps it: lower-case names, printable ASCII values without outer spaces.
 
-    An empty value is left out, since headers without a value do not survive every proxy.
+    Empty values are left out, since some proxies drop headers without a value.
 
     Raises:
-        ConfigurationError: something that HTTP headers would lose or refuse, or more than 2,048 bytes.
+        ConfigurationError: HTTP headers cannot carry it, or it has more than 2,048 bytes.
     """
     lower = {name.lower(): value for name, value in metadata.items() if value}
     for name, value in lower.items():
@@ -108,8 +115,40 @@ def checked_metadata(metadata: Mapping[str, str]) -> dict[str, str]:
     return lower
 
 
+def check_settings(
+    where: str,
+    *,
+    flags: Mapping[str, object],
+    headers: Mapping[str, object],
+    names: Mapping[str, object],
+    purge: object,
+) -> None:
+    """Refuse settings of a store that cannot work.
+
+    Args:
+        where: The store, for messages.
+        flags: Settings that must be True or False.
+        headers: Values of HTTP headers: printable ASCII.
+        names: Settings that must be None or a text that is not empty.
+        purge: The purge hook: None or callable.
+
+    Raises:
+        ConfigurationError: One of them is something else.
+    """
+    for name, value in flags.items():
+        setting_checks.flag(where, name, value)
+    for name, value in headers.items():
+        if not isinstance(value, str) or not METADATA_VALUE.fullmatch(value):
+            raise ConfigurationError(f"{where}: {name}={value!r} is not a value of an HTTP header")
+    for name, value in names.items():
+        if value is not None and (not isinstance(value, str) or not value):
+            raise ConfigurationError(f"{where}: {name}={value!r}; give a text, or leave it out")
+    if purge is not None and not callable(purge):
+        raise ConfigurationError(f"{where}: purge={purge!r}; give a function that takes a list of addresses")
+
+
 def _check_path(path: str) -> None:
-    """Refuse what could climb out of a folder or mean another thing to another system."""
+    """Refuse what could leave a folder, or has another meaning on another system."""
     if ".." in path:
         raise ConfigurationError(f"the key {path!r} contains '..': it could leave its folder; rename it")
     if path.startswith("/") or "\\" in path or CONTROL.search(path):

@@ -1,0 +1,1 @@
+"""The bounded HTTP client that verification and notifications share."""

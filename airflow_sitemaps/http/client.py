@@ -1,0 +1,190 @@
+"""A hardened HTTP client for untrusted URLs.
+
+It requests https only by default, applies an optional list of hosts, and connects to no private address, not even
+after a redirect. It connects to the IP address that it checked, so DNS rebinding has no effect. It bounds the bytes and
+the total time of a call. It uses no proxy, cookie, netrc file or environment variable.
+"""
+
+from __future__ import annotations
+
+import http.client
+import socket
+import ssl
+import threading
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+from urllib.parse import quote, urljoin
+
+from airflow_sitemaps.http.destinations import AccessRules
+from airflow_sitemaps.http.response import Fetched, FetchError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from airflow_sitemaps.http.destinations import Destination
+
+USER_AGENT: Final = "airflow-sitemaps (Apache Airflow provider)"
+MAX_REDIRECTS: Final = 5
+_REDIRECTS: Final = (301, 302, 303, 307, 308)
+_READ_BYTE_SIZE: Final = 64 * 1024
+_SAFE: Final = "%/:?#[]@!$&'()*+,;=~-._"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HttpClient:
+    """An HTTP client with access rules and limits.
+
+    Attributes:
+        rules: Destinations that may be requested. Default: public https addresses.
+        wait_s: Longest duration of one call in seconds, redirects included. Default: 30.
+        max_byte_size: Size in bytes of the largest body, as transferred. Default: 64 MiB.
+        user_agent: Value of the ``User-Agent`` header.
+        tls: TLS context. Default: the system's certificates.
+        resolver: A function like ``socket.getaddrinfo``, which tests replace.
+    """
+
+    rules: AccessRules = field(default_factory=AccessRules)
+    wait_s: float = 30.0
+    max_byte_size: int = 64 << 20
+    user_agent: str = USER_AGENT
+    tls: ssl.SSLContext | None = None
+    resolver: Callable[..., list[tuple[object, ...]]] = field(default=socket.getaddrinfo)  # type: ignore[assignment]
+
+    def get(self, url: str) -> Fetched:
+        """Return the response after at most ``MAX_REDIRECTS`` redirects. Each redirect is checked against the rules.
+
+        Raises:
+            FetchError: There is no response, or the rules do not allow an address.
+        """
+        deadline = time.monotonic() + self.wait_s
+        chain: list[str] = []
+        current = quote(url, safe=_SAFE, errors="replace")
+        while True:
+            chain.append(current)
+            response = self._once("GET", current, None, {"Accept-Encoding": "gzip"}, deadline)
+            target = response.headers.get("location", "")
+            if response.status not in _REDIRECTS or not target:
+                return Fetched(status=response.status, body=response.body, headers=response.headers, chain=tuple(chain))
+            if len(chain) > MAX_REDIRECTS:
+                raise FetchError(f"{chain[0]}: more than {MAX_REDIRECTS} redirects")
+            try:
+                current = urljoin(current, quote(target, safe=_SAFE))
+            except ValueError as error:
+                raise FetchError(f"{chain[0]}: redirects to {target[:200]!r}, which is not a URL") from error
+            if current in chain:
+                raise FetchError(f"{chain[0]}: redirect loop to {current}")
+
+    def send(
+        self, method: str, url: str, *, body: bytes | None = None, headers: Mapping[str, str] | None = None
+    ) -> Fetched:
+        """Send one request. Redirects are not followed, because the request is meant for this address only.
+
+        Args:
+            method: HTTP method.
+            url: The address.
+            body: Request body.
+            headers: Request headers in addition to the client's own.
+
+        Raises:
+            FetchError: There is no response, or the rules do not allow the address.
+        """
+        return self._once(method, url, body, dict(headers or {}), time.monotonic() + self.wait_s)
+
+    def _once(self, method: str, url: str, body: bytes | None, headers: dict[str, str], deadline: float) -> Fetched:
+        destination = self.rules.destination(url)
+        addresses = self.rules.resolve(destination, self.resolver)
+        connection = _Connection(destination, addresses, self, deadline)
+        watch = threading.Timer(max(0.0, deadline - time.monotonic()), connection.abort)
+        watch.daemon = True
+        watch.start()
+        try:
+            connection.request(
+                method, destination.target, body=body,
+                headers={"Host": destination.authority, "User-Agent": self.user_agent, "Accept": "*/*", **headers},
+            )  # fmt: skip
+            with connection.getresponse() as response:
+                body_read = self._body(response, url)
+            if connection.aborted:
+                raise TimeoutError
+            return Fetched(status=response.status, body=body_read, headers=_headers(response), chain=(url,))
+        except (OSError, http.client.HTTPException, ValueError, FetchError) as error:
+            if connection.aborted or isinstance(error, TimeoutError):
+                raise FetchError(f"{destination.host}: no complete response within {self.wait_s:g} s") from error
+            if isinstance(error, FetchError):
+                raise
+            raise FetchError(f"{destination.host}: {type(error).__name__}: {error}") from error
+        finally:
+            watch.cancel()
+            connection.close()
+
+    def _body(self, response: http.client.HTTPResponse, url: str) -> bytes:
+        declared = response.length
+        parts: list[bytes] = []
+        byte_size = 0
+        while declared is None or declared <= self.max_byte_size:
+            part = response.read(_READ_BYTE_SIZE)
+            if not part:
+                if declared is not None and byte_size < declared and response.length:
+                    raise FetchError(f"{url}: the response ends after {byte_size:,} of {declared:,} bytes")
+                return b"".join(parts)
+            byte_size += len(part)
+            if byte_size > self.max_byte_size:
+                break
+            parts.append(part)
+        raise FetchError(f"{url}: the response is too large (limit {self.max_byte_size:,} bytes)")
+
+
+class _Connection(http.client.HTTPConnection):
+    """A connection to IP addresses that are already checked. TLS verifies the host name."""
+
+    def __init__(self, destination: Destination, addresses: list[str], client: HttpClient, deadline: float) -> None:
+        super().__init__(destination.host, destination.port)
+        self._destination = destination
+        self._addresses = addresses
+        self._client = client
+        self._deadline = deadline
+        self._watched: socket.socket | None = None
+        self.aborted = False
+
+    def connect(self) -> None:
+        """Connect to the first address that accepts."""
+        last: OSError | None = None
+        for address in self._addresses:
+            left = self._deadline - time.monotonic()
+            if left <= 0:
+                raise TimeoutError("no time left to connect")
+            try:
+                self._watched = self.sock = socket.create_connection((address, self.port), timeout=left)
+                break
+            except OSError as error:
+                last = error
+        else:
+            raise last or OSError("no address to connect to")
+        self._client.rules.check(self.host, str(self.sock.getpeername()[0]))
+        if self._destination.scheme == "https":
+            context = self._client.tls or ssl.create_default_context()
+            wrapped = context.wrap_socket(self.sock, server_hostname=self.host, do_handshake_on_connect=False)
+            self._watched = self.sock = wrapped
+            wrapped.do_handshake()  # a separate step, so that ``abort`` can interrupt it
+
+    def abort(self) -> None:
+        """Interrupt every wait on the socket, because the time is up. Another thread calls this.
+
+        The connection drops its reference to the socket when a response takes it over, so this class keeps one.
+        """
+        self.aborted = True
+        if self._watched is not None:
+            try:
+                socket.socket.shutdown(self._watched, socket.SHUT_RDWR)
+            except OSError:
+                return
+
+
+def _headers(response: http.client.HTTPResponse) -> dict[str, str]:
+    """Return headers by lower-case name. Repeated headers are joined with commas."""
+    joined: dict[str, str] = {}
+    for name, value in response.getheaders():
+        key = name.lower()
+        joined[key] = f"{joined[key]}, {value}" if key in joined else value
+    return joined

@@ -1,0 +1,149 @@
+"""Access rules: the network addresses that the client may connect to. They prevent server-side request forgery."""
+
+from __future__ import annotations
+
+import ipaddress
+import socket
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+from urllib.parse import urlsplit
+
+from airflow_sitemaps.http.response import FetchError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+
+_NAT64: Final = (ipaddress.IPv6Network("64:ff9b::/96"), ipaddress.IPv6Network("64:ff9b:1::/48"))
+_PORTS: Final = {"http": 80, "https": 443}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Destination:
+    """The network destination of a URL.
+
+    Attributes:
+        scheme: ``http`` or ``https``.
+        host: Host name in lower case, or an IP address.
+        port: TCP port.
+        target: Path and query, for the request line.
+    """
+
+    scheme: str
+    host: str
+    port: int
+    target: str
+
+    @property
+    def authority(self) -> str:
+        """The value of the ``Host`` header."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return host if self.port == _PORTS[self.scheme] else f"{host}:{self.port}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AccessRules:
+    """The destinations that a client may request.
+
+    Attributes:
+        hosts: Host names that are allowed. Default: None, all of them.
+        allow_http: Whether addresses without TLS are allowed. Default: False.
+        allow_private: Whether addresses outside the public Internet (loopback, private, link-local, reserved) are
+            allowed, for sites inside your own network. Default: False.
+    """
+
+    hosts: frozenset[str] | None = None
+    allow_http: bool = False
+    allow_private: bool = False
+
+    def destination(self, url: str) -> Destination:
+        """Return the destination of a URL.
+
+        Raises:
+            FetchError: The rules do not allow it, or the URL is not valid.
+        """
+        try:
+            parts = urlsplit(url)
+            scheme, host, port = parts.scheme.lower(), (parts.hostname or "").rstrip("."), parts.port
+        except ValueError as error:
+            raise FetchError(f"{url[:200]!r} is not a URL: {error}") from error
+        if scheme == "http" and not self.allow_http:
+            raise FetchError(
+                f"{_shown(url)}: only https is allowed. To read a site without TLS pass --allow-http in the shell, or "
+                "AccessRules(allow_http=True) in Python"
+            )
+        if scheme not in _PORTS:
+            raise FetchError(f"{_shown(url)}: only {'http and https are' if self.allow_http else 'https is'} allowed")
+        if parts.username is not None or parts.password is not None:
+            raise FetchError(f"{_shown(url)}: a URL with credentials is not allowed")
+        if not host or any(character <= " " or character == "\x7f" for character in url) or not url.isascii():
+            raise FetchError(f"{_shown(url)}: the host is missing, or characters are not percent-encoded")
+        if self.hosts is not None and host not in self.hosts:
+            raise FetchError(f"{_shown(url)}: the host is not one of {', '.join(sorted(self.hosts))}")
+        target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+        return Destination(scheme=scheme, host=host, port=port or _PORTS[scheme], target=target)
+
+    def resolve(self, destination: Destination, resolver: Callable[..., list[tuple[object, ...]]]) -> list[str]:
+        """Return the IP addresses of the host.
+
+        A host is refused if only one of its addresses is not allowed: such a name is made to bypass the rules.
+
+        Args:
+            destination: The host and port.
+            resolver: A function like ``socket.getaddrinfo``.
+
+        Raises:
+            FetchError: The name has no address, or one that is not allowed.
+        """
+        try:
+            records = resolver(destination.host, destination.port, type=socket.SOCK_STREAM)
+        except (OSError, UnicodeError) as error:
+            raise FetchError(f"{destination.host}: the host name cannot be resolved ({error})") from error
+        addresses = list(dict.fromkeys(str(info[4][0]) for info in records))  # type: ignore[index]
+        if not addresses:
+            raise FetchError(f"{destination.host}: the host name has no address")
+        for address in addresses:
+            self.check(destination.host, address)
+        return addresses
+
+    def check(self, host: str, address: str) -> None:
+        """Check an IP address of a host.
+
+        Raises:
+            FetchError: The address is not of the public Internet, and ``allow_private`` is False.
+        """
+        if not self.allow_private and not is_public(address):
+            raise FetchError(
+                f"{host}: its address {address} is not of the public Internet. If the site is inside your own network, "
+                "pass --allow-private in the shell, or AccessRules(allow_private=True) in Python"
+            )
+
+
+Rules = AccessRules
+"""Former name of ``AccessRules``."""
+
+
+def is_public(address: str) -> bool:
+    """Return whether an IP address is of the public Internet. An IPv4 address inside an IPv6 address is unwrapped."""
+    try:
+        ip: Address = ipaddress.ip_address(address.partition("%")[0])
+    except ValueError:
+        return False
+    if isinstance(ip, ipaddress.IPv6Address):
+        inner = ip.ipv4_mapped or ip.sixtofour or (ip.teredo[1] if ip.teredo else None)
+        if inner is None and any(ip in network for network in _NAT64):
+            inner = ipaddress.IPv4Address(int(ip) & 0xFFFFFFFF)
+        if inner is not None:
+            return is_public(str(inner))
+    outside = ip.is_multicast or ip.is_reserved or ip.is_unspecified or ip.is_loopback or ip.is_link_local
+    return ip.is_global and not outside
+
+
+def _shown(url: str) -> str:
+    """Return a URL for a message, without credentials and query, which may be secrets."""
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return "a URL"
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"[:300]

@@ -1,0 +1,57 @@
+"""How long caches may keep public files, so that no crawler is left with a new index and an old shard.
+
+A crawler reads a shard again when its ``lastmod`` in the index has moved. If a shared cache answers with a copy of the
+old shard then, the crawler records the new ``lastmod`` and never reads what changed. Both files with one lifetime do
+not prevent that: a cache may have fetched the shard after the index. Two things do:
+
+- shards are revalidated at each request (the default): a cache asks the origin with the shard's ETag, and an
+  unchanged shard costs one short answer;
+- or shards are kept, and a purge hook removes the changed ones before the new index is put.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+from airflow_sitemaps.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from airflow_sitemaps.ports import Purge
+
+INDEX_CACHE_CONTROL: Final = "public, max-age=300, must-revalidate"
+"""Indexes and feeds: a copy may be five minutes old."""
+SHARD_CACHE_CONTROL: Final = "public, no-cache, max-age=0, must-revalidate"
+"""Shards: kept, and revalidated at each request. ``max-age=0`` is for networks that ignore ``no-cache`` (Fastly)."""
+
+_LIFETIME: Final = re.compile(r"(?:^|[,\s])(s-maxage|max-age|stale-while-revalidate|stale-if-error)=\"?(\d+)")
+_NEVER: Final = re.compile(r"(?:^|[,\s])(no-store|no-cache(?!=)|private)(?:$|[,\s])")
+
+
+def is_revalidated(cache_control: str) -> bool:
+    """Whether a shared cache asks the origin each time before it uses a copy."""
+    header = cache_control.lower()
+    lifetimes = {name: int(seconds) for name, seconds in _LIFETIME.findall(header)}
+    if any(seconds > 0 for seconds in lifetimes.values()):
+        return False
+    return bool(lifetimes) or bool(_NEVER.search(header))
+
+
+def checked_shard_cache_control(cache_control: str, purge: Purge | None, *, where: str) -> str:
+    """Refuse a lifetime with which a crawler could be left with a new index and an old shard.
+
+    Args:
+        cache_control: The header of shards.
+        purge: The purge hook, if there is one.
+        where: The store, for the message.
+
+    Raises:
+        ConfigurationError: Caches may use old shards, and nothing removes them.
+    """
+    if purge is None and not is_revalidated(cache_control):
+        raise ConfigurationError(
+            f"{where}: with shard_cache_control={cache_control!r} a cache may answer with an old shard after the index "
+            f"has changed, and crawlers then miss its new URLs permanently. Leave the default {SHARD_CACHE_CONTROL!r}, or "
+            "give a purge= hook that removes changed shards from the cache before the index is put"
+        )
+    return cache_control

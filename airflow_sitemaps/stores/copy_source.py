@@ -1,0 +1,28 @@
+"""The bytes of an object to be copied by way of this process, where the store itself cannot copy."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from airflow_sitemaps.ports import PutOutcomeError
+
+if TYPE_CHECKING:
+    from airflow_sitemaps.ports import ObjectInfo, ObjectStore
+
+
+def read_source(source: ObjectStore, info: ObjectInfo) -> bytes:
+    """Read an object that must not have changed.
+
+    Args:
+        source: The area to read from.
+        info: The object as it was seen.
+
+    Raises:
+        PutOutcomeError: The object is gone or has another etag (definite).
+        StoreError: The store failed.
+    """
+    there = source.get(info.key)
+    if there is None or there.info.etag != info.etag:
+        now = "nothing is there" if there is None else f"the object has etag {there.info.etag}"
+        raise PutOutcomeError(f"copy of {source.url(info.key)}: {now}, not {info.etag}", definite=True)
+    return there.body

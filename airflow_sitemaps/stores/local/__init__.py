@@ -1,0 +1,1 @@
+"""A local folder that a web server serves."""

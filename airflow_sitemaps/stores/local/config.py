@@ -1,0 +1,212 @@
+"""A folder of this machine as a store: for a web server's document root, for trials, for tests."""
+
+from __future__ import annotations
+
+import logging
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from airflow_sitemaps.errors import ConfigurationError
+from airflow_sitemaps.stores.cache_rules import (
+    INDEX_CACHE_CONTROL,
+    SHARD_CACHE_CONTROL,
+    checked_shard_cache_control,
+)
+from airflow_sitemaps.stores.key_rules import check_settings, checked_base_url, checked_index_name
+from airflow_sitemaps.stores.opened_store import OpenedStore
+
+if TYPE_CHECKING:
+    from airflow_sitemaps.ports import Purge
+    from airflow_sitemaps.stores.local.permissions import Permissions
+
+log = logging.getLogger(__name__)
+
+BOOKS: Final = ".local-store"
+"""Folder within the state folder for what a file system cannot keep beside a file: metadata, locks, scratch records."""
+MANIFEST: Final = "manifest.json.gz"
+"""A folder that holds this file is a state folder in use."""
+
+
+class LocalStore:
+    """A public folder that a web server serves, and a private one beside it for manifests and plans.
+
+    Conditional writes hold between all processes that share the folders, through file locks: on one machine, or over a
+    network file system whose locks work (see "A folder that a web server serves" in the documentation).
+
+    Modes do not depend on the process's umask: files and folders take over the public folder's permissions unless
+    ``file_mode`` and ``dir_mode`` say otherwise. A public folder that does not exist is made with mode 0o755.
+
+    Attributes:
+        path: The public folder.
+        base_url: Address of the public folder, ending in ``/``.
+        state_dir: The private folder; None: the sibling ``<path>-state``.
+        index_name: File name of the index.
+        cache_control: The Cache-Control header that the web server sends with indexes and feeds.
+        shard_cache_control: The header that it sends with shards; a lifetime needs a ``purge`` hook.
+        purge: Called with the changed addresses after the shards are public and before the index is.
+        single_writer: Promise that no other process publishes here; a file system without locks is then accepted.
+        file_mode: Mode of public files, like 0o644; None: readable by all who may enter the public folder.
+        dir_mode: Mode of public folders that are made; None: the public folder's own.
+        group: Name or id of the group of public files and folders; None: as the file system decides, so that a setgid
+            folder passes on its group.
+
+    Raises:
+        ConfigurationError: An invalid base URL, index name, mode or group; on ``open``, one folder inside the other.
+    """
+
+    def __init__(  # noqa: PLR0913 - settings of one thing, all but one by keyword
+        self,
+        path: str | os.PathLike[str],
+        *,
+        base_url: str,
+        state_dir: str | os.PathLike[str] | None = None,
+        index_name: str = "sitemap.xml",
+        cache_control: str = INDEX_CACHE_CONTROL,
+        shard_cache_control: str = SHARD_CACHE_CONTROL,
+        purge: Purge | None = None,
+        single_writer: bool = False,
+        file_mode: int | None = None,
+        dir_mode: int | None = None,
+        group: str | int | None = None,
+    ) -> None:
+        from airflow_sitemaps.stores.local.permissions import checked_mode  # noqa: PLC0415 - POSIX modules
+
+        if not str(path):
+            raise ConfigurationError("LocalStore(''): give the folder that is served, like 'public/sitemaps'")
+        self.path = Path(path)
+        self.state_dir = None if state_dir is None else Path(state_dir)
+        where = f"LocalStore({str(path)!r})"
+        check_settings(
+            where,
+            flags={"single_writer": single_writer},
+            headers={"cache_control": cache_control, "shard_cache_control": shard_cache_control},
+            names={},
+            purge=purge,
+        )
+        self.base_url = checked_base_url(base_url, where=where)
+        self.index_name = checked_index_name(index_name, where=where)
+        self.cache_control = cache_control
+        self.shard_cache_control = checked_shard_cache_control(shard_cache_control, purge, where=where)
+        self.purge = purge
+        self.single_writer = single_writer
+        self.file_mode = checked_mode("file_mode", file_mode, required=0o600, where=where)
+        self.dir_mode = checked_mode("dir_mode", dir_mode, required=0o700, where=where)
+        if isinstance(group, bool) or group == "" or (isinstance(group, int) and group < 0):
+            raise ConfigurationError(f"{where}: group={group!r} must be the name or id of a group")
+        self.group = group
+
+    def open(self) -> OpenedStore:
+        """Make the folders where they are missing.
+
+        Raises:
+            ConfigurationError: The folders contain each other, or may not be written.
+            StoreError: The file system failed.
+        """
+        from airflow_sitemaps.stores.local.atomic_file import sweep_scratch  # noqa: PLC0415
+        from airflow_sitemaps.stores.local.objects import LocalObjects  # noqa: PLC0415
+        from airflow_sitemaps.stores.local.permissions import UMASK, make_folders  # noqa: PLC0415
+
+        public, state = self.folders()
+        self._anchor(state)
+        permissions = self._permissions(public)
+        for folder in (state, state / BOOKS):
+            make_folders(folder, UMASK)
+        sweep_scratch(state / BOOKS / "half", (public, state))
+        locks = not self.single_writer
+        return OpenedStore(
+            public=LocalObjects(
+                area="public", root=public, books=state / BOOKS, permissions=permissions, needs_locks=locks
+            ),
+            state=LocalObjects(area="state", root=state, books=state / BOOKS, needs_locks=locks),
+            base_url=self.base_url,
+            index_name=self.index_name,
+            cache_control=self.cache_control,
+            shard_cache_control=self.shard_cache_control,
+            purge=self.purge,
+            enforces_conditions=True,
+        )
+
+    def folders(self) -> tuple[Path, Path]:
+        """Return the public and the state folder, absolute and without symlinks.
+
+        Raises:
+            ConfigurationError: One is within the other, or may not be looked into.
+        """
+        from airflow_sitemaps.stores.local.os_errors import explained  # noqa: PLC0415
+
+        with explained("inspect", self.path):
+            public = self.path.expanduser().resolve()
+            state = self._state_folder().resolve()
+        if state == public or public in state.parents or state in public.parents:
+            raise ConfigurationError(
+                f"LocalStore({str(self.path)!r}): the folders {public} and {state} contain each other, so what "
+                "is private would be served. Give state_dir= a folder outside the public one"
+            )
+        return public, state
+
+    def describe(self) -> str:
+        """Return path and address for logs."""
+        return f"{self.path} for {self.base_url}"
+
+    def __repr__(self) -> str:
+        return f"LocalStore({str(self.path)!r}, base_url={self.base_url!r})"
+
+    def _permissions(self, public: Path) -> Permissions:
+        """The permissions of public files; the public folder is made if it is missing."""
+        from airflow_sitemaps.stores.local import permissions  # noqa: PLC0415
+
+        gid = permissions.group_id(self.group, where=repr(self))
+        mode = permissions.NEW_FOLDER if self.dir_mode is None else self.dir_mode
+        permissions.make_folders(public, permissions.Permissions(dir_mode=mode, gid=gid))
+        chosen = permissions.inherited(public, file_mode=self.file_mode, dir_mode=self.dir_mode, gid=gid)
+        if not (chosen.file_mode or 0) & 0o044:
+            log.warning(
+                "files in %s are readable by user id %d alone, as the folder is: a web server that runs as another "
+                "user cannot serve them. Change the folder's mode, or set file_mode and dir_mode",
+                public,
+                os.getuid(),
+            )
+        return chosen
+
+    def _state_folder(self) -> Path:
+        """The state folder: as set, else the sibling of the path as the user wrote it.
+
+        When a deployment points ``current`` to another release, ``current-state`` stays. Early builds stored the
+        state beside the folder that the link points to; a state found there is used.
+        """
+        if self.state_dir is not None:
+            return self.state_dir.expanduser()
+        beside_path, beside_target = self._siblings()
+        if not beside_path.exists() and (beside_target / MANIFEST).is_file():
+            return beside_target
+        return beside_path
+
+    def _siblings(self) -> tuple[Path, Path]:
+        """The default state folder, and where early builds had it."""
+        named = self.path.expanduser().absolute()
+        public = named.resolve()
+        beside_target = public.with_name(public.name + "-state") if public.name else public
+        if ".." in named.parts or not named.name or named.parent.resolve() != named.parent:
+            return beside_target, beside_target  # the link is further up, or stable like /home: its target is as good
+        return named.with_name(named.name + "-state"), beside_target
+
+    def _anchor(self, state: Path) -> None:
+        """Link the default state folder to a state that an older version stored beside the target of a link."""
+        if self.state_dir is not None:
+            return
+        beside_path, beside_target = self._siblings()
+        if beside_path == beside_target or state != beside_target.resolve() or beside_path.exists():
+            return
+        try:
+            beside_path.symlink_to(beside_target)
+        except OSError as e:
+            log.warning(
+                "%s holds the state of %s, and %s cannot be linked to it (%s): when %s points elsewhere, the state is "
+                "lost. Move the state folder there, or set state_dir",
+                beside_target,
+                self.path,
+                beside_path,
+                e.strerror,
+                self.path,
+            )

@@ -1,0 +1,284 @@
+"""Objects as files of a folder: whole or not there, conditional, across processes."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Literal
+
+from xxhash import xxh3_128_hexdigest
+
+from airflow_sitemaps.errors import ConfigurationError, StoreError
+from airflow_sitemaps.ports import Create, ObjectInfo, PutMode, PutOutcomeError, StoredObject, Update
+from airflow_sitemaps.stores.copy_source import read_source
+from airflow_sitemaps.stores.key_rules import checked_key, checked_metadata, checked_prefix
+from airflow_sitemaps.stores.local.atomic_file import SCRATCH, give_name, is_claimed, scratch_file
+from airflow_sitemaps.stores.local.file_attribute import read_attribute, write_attribute
+from airflow_sitemaps.stores.local.os_errors import explained
+from airflow_sitemaps.stores.local.permissions import UMASK, Permissions, make_folders
+from airflow_sitemaps.stores.local.regular_file import (
+    content_etag,
+    identity,
+    is_same_file,
+    open_regular,
+    regular_status,
+)
+from airflow_sitemaps.stores.local.sidecar import Sidecar, Sidecars, key_hash
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from airflow_sitemaps.ports import ObjectStore
+
+SITEMAP_SUFFIXES: Final = tuple(s + z for s in (".xml", ".txt", ".rss", ".atom", ".xsl") for z in ("", ".gz"))
+"""Endings of the names that this package or another sitemap generator gives to public files."""
+NO_LOCKS: Final = frozenset({errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EINVAL})
+REREADS: Final = 10
+"""Attempts to read a file that is being replaced meanwhile."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LocalObjects:
+    """One area of a local store; implements ``ports.ObjectStore``. Safe between threads and processes.
+
+    Attributes:
+        area: Which area of the store this is.
+        root: The area's folder, absolute and without symlinks.
+        books: Folder for what a file system cannot keep beside a file: metadata, locks, records of scratch files.
+        permissions: Modes and group of the files and folders that are written.
+        needs_locks: Whether a file system without locks is refused.
+    """
+
+    area: Literal["public", "state"]
+    root: Path
+    books: Path
+    permissions: Permissions = UMASK
+    needs_locks: bool = True
+
+    def url(self, key: str) -> str:
+        return str(self.root / key)
+
+    def get(self, key: str) -> StoredObject | None:
+        path = self._path(key)
+        with explained("read", path):
+            for _ in range(REREADS):
+                handle = open_regular(path)
+                if handle is None:
+                    return None
+                with os.fdopen(handle, "rb") as f:
+                    body, status = f.read(), os.fstat(f.fileno())
+                    info = self._info(key, status, xxh3_128_hexdigest(body), f.fileno())
+                if not body and self._is_claimed(key, path, status):
+                    return None
+                if info.metadata or is_same_file(path, status):
+                    return StoredObject(info=info, body=body)
+        raise StoreError(f"read {path}: other processes keep replacing it; run again")
+
+    def head(self, key: str) -> ObjectInfo | None:
+        """As the port says. The content is read only where no sidecar belongs to the file as it is now."""
+        path = self._path(key)
+        with explained("inspect", path):
+            for _ in range(REREADS):
+                status = regular_status(path)
+                if status is None or self._is_claimed(key, path, status):
+                    return None
+                info = self._recorded(key, status)
+                if info is not None:
+                    return info
+                handle = open_regular(path)
+                if handle is None:
+                    return None
+                with os.fdopen(handle, "rb") as f:
+                    etag, status = content_etag(f.fileno()), os.fstat(f.fileno())
+                    info = self._info(key, status, etag, f.fileno())
+                if info.metadata or is_same_file(path, status):
+                    return info
+        raise StoreError(f"inspect {path}: other processes keep replacing it; run again")
+
+    def put(
+        self,
+        key: str,
+        body: bytes,
+        *,
+        mode: PutMode,
+        metadata: Mapping[str, str],
+        content_type: str,
+        cache_control: str | None = None,
+    ) -> str:
+        """As the port says; ``content_type`` and ``cache_control`` are the web server's settings, not the file's."""
+        path, checked = self._path(key), checked_metadata(metadata)
+        etag = xxh3_128_hexdigest(body)
+
+        def attach(handle: int) -> None:
+            if self.area == "public":
+                write_attribute(handle, etag, checked)
+
+        with explained("write", path, len(body)), self._lock(key):
+            self._check_condition(key, mode)
+            try:
+                with scratch_file(path, body, self.books / "half", self.permissions, attach) as scratch:
+                    self._sidecars.write(key, Sidecar(etag=etag, metadata=checked, stat=identity(scratch.stat())))
+                    give_name(scratch, path, create=isinstance(mode, Create), claim=self._claim(key))
+            finally:
+                there = self.head(key)
+                self._sidecars.forget(key, keep=there.etag if there else "")
+        return etag
+
+    def copy(
+        self,
+        source: ObjectStore,
+        found: ObjectInfo,
+        key: str,
+        *,
+        mode: PutMode,
+        metadata: Mapping[str, str],
+        content_type: str,
+        cache_control: str | None = None,
+    ) -> str:
+        body = read_source(source, found)
+        return self.put(key, body, mode=mode, metadata=metadata, content_type=content_type, cache_control=cache_control)
+
+    def list(self, prefix: str = "") -> Iterator[ObjectInfo]:
+        """As the port says, for regular files only.
+
+        In the public area only names that this store wrote or that a sitemap could have are listed. A file without a
+        sidecar is never read: its etag is made from its inode, time and size, and ``head`` gives that of its content.
+        """
+        checked_prefix(prefix)
+        with explained("list", self.root):
+            recorded = self._sidecars.hashes()
+            keys = sorted((k for k in self._keys(prefix, recorded) if k.startswith(prefix)), key=str.encode)
+        for key in keys:
+            info = self._listed(key, key_hash(key) in recorded)
+            if info is not None:
+                yield ObjectInfo(key=key, etag=info.etag, byte_size=info.byte_size, modified_at=info.modified_at)
+
+    def delete(self, key: str, *, etag: str | None = None) -> None:
+        path = self._path(key)
+        with explained("delete", path), self._lock(key):
+            there = self.head(key) if etag is not None else None
+            if there is not None and there.etag != etag:
+                return
+            path.unlink(missing_ok=True)
+            self._sidecars.forget(key)
+            with suppress(OSError):  # folders that are empty now; the first that is not ends it
+                for folder in path.relative_to(self.root).parents[:-1]:
+                    (self.root / folder).rmdir()
+
+    @property
+    def _sidecars(self) -> Sidecars:
+        return Sidecars(self.books / "metadata" / self.area)
+
+    def _claim(self, key: str) -> Path:
+        return self.books / "claims" / f"{self.area}-{key_hash(key)}"
+
+    def _is_claimed(self, key: str, path: Path, status: os.stat_result) -> bool:
+        """Whether a file is only a claim of its name; an empty object has a sidecar."""
+        return (
+            status.st_size == 0
+            and all(sidecar.stat != identity(status) for sidecar in self._sidecars.of(key))
+            and is_claimed(path, self._claim(key))
+        )
+
+    def _path(self, key: str) -> Path:
+        """Return the path of a key. Raises ConfigurationError if it is outside of the folder."""
+        path = self.root / checked_key(key)
+        if self.books in path.parents or path == self.books or path.name.startswith(SCRATCH):
+            raise ConfigurationError(f"the key {key!r} is a name that the local store keeps for itself; rename it")
+        with explained("inspect", path):
+            leads_out = path.is_symlink() or not path.parent.resolve().is_relative_to(self.root)
+        if leads_out:
+            raise ConfigurationError(
+                f"{path} leads out of {self.root} by a symlink: nothing is read or written through it. Remove the link"
+            )
+        return path
+
+    @contextmanager
+    def _lock(self, key: str) -> Iterator[None]:
+        """Hold the lock of a key (shared by a 256th of all keys) against other threads and processes."""
+        folder = make_folders(self.books / "locks", UMASK)
+        handle = os.open(folder / f"{self.area}-{key_hash(key)[:2]}", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        try:
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX)
+            except OSError as e:
+                if e.errno not in NO_LOCKS:
+                    raise
+                if self.needs_locks:
+                    raise ConfigurationError(
+                        f"{folder}: this file system has no file locks ({e.strerror}), so two runs could publish over "
+                        "each other. Give state_dir= a folder on a file system that has them, or, if no other process "
+                        "ever publishes here, set single_writer=True"
+                    ) from e
+            yield
+        finally:
+            os.close(handle)  # releases the lock
+
+    def _check_condition(self, key: str, mode: PutMode) -> None:
+        """Raise PutOutcomeError if a condition does not hold; the caller holds the lock."""
+        there = self.head(key) if isinstance(mode, Create | Update) else None
+        if isinstance(mode, Create) and there is not None:
+            raise PutOutcomeError(f"put {self.url(key)}: a file is already there (etag {there.etag})", definite=True)
+        if isinstance(mode, Update) and (there is None or there.etag != mode.etag):
+            state = "no file is there" if there is None else f"the file has etag {there.etag}"
+            raise PutOutcomeError(f"put {self.url(key)}: {state}, not {mode.etag}", definite=True)
+
+    def _recorded(self, key: str, status: os.stat_result) -> ObjectInfo | None:
+        """The info of a file that is as its sidecar says."""
+        for sidecar in self._sidecars.of(key):
+            if sidecar.stat == identity(status):
+                return _object_info(key, sidecar.etag, status, sidecar.metadata)
+        return None
+
+    def _info(self, key: str, status: os.stat_result, etag: str, handle: int) -> ObjectInfo:
+        """The info of an open file whose content has been read."""
+        metadata = next((s.metadata for s in self._sidecars.of(key) if s.etag == etag), None)
+        if metadata is None:
+            metadata = read_attribute(handle, etag) if self.area == "public" else {}
+        return _object_info(key, etag, status, metadata)
+
+    def _listed(self, key: str, is_recorded: bool) -> ObjectInfo | None:
+        with explained("list", self.root / key):
+            try:
+                status = regular_status(self.root / key)
+            except PermissionError:
+                return None
+            if status is None or self._is_claimed(key, self.root / key, status):
+                return None
+            if is_recorded:
+                info = self._recorded(key, status)
+                if info is not None:
+                    return info
+                with suppress(ConfigurationError):  # another user replaced it and lets no one read it
+                    return self.head(key)
+        return _object_info(key, "unread-{}-{}-{}".format(*identity(status)), status, {})
+
+    def _keys(self, prefix: str, recorded: frozenset[str]) -> Iterator[str]:
+        """Every name below the root that is a key, and in the public area could be a sitemap's."""
+        for folder, folders, files in os.walk(self.root / prefix.rpartition("/")[0], followlinks=False):
+            if Path(folder) == self.books.parent and self.books.name in folders:
+                folders.remove(self.books.name)
+            above = Path(folder).relative_to(self.root).as_posix()
+            for name in files:
+                key = name if above == "." else f"{above}/{name}"
+                if not name.startswith(SCRATCH) and self._is_listed(key, recorded):
+                    yield key
+
+    def _is_listed(self, key: str, recorded: frozenset[str]) -> bool:
+        try:
+            if self.area == "public" and not key.endswith(SITEMAP_SUFFIXES) and key_hash(key) not in recorded:
+                return False
+            checked_key(key)
+        except (ConfigurationError, UnicodeEncodeError):
+            return False
+        return True
+
+
+def _object_info(key: str, etag: str, status: os.stat_result, metadata: Mapping[str, str]) -> ObjectInfo:
+    changed = datetime.fromtimestamp(status.st_mtime, timezone.utc)
+    return ObjectInfo(key=key, etag=etag, byte_size=status.st_size, metadata=metadata, modified_at=changed)

@@ -1,0 +1,209 @@
+"""Modes and groups of files and folders, independent of the process's umask.
+
+Airflow's daemons run with ``daemon_umask`` 077, under which every new file is readable by its owner alone. A public
+folder is served by another user, the web server's, so its modes come from settings or from the folder itself.
+"""
+
+from __future__ import annotations
+
+import errno
+import grp
+import os
+import stat
+import subprocess
+import sys
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from airflow_sitemaps.errors import ConfigurationError
+from airflow_sitemaps.stores.local.os_errors import explained
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+NEW_FOLDER: Final = 0o755
+"""Mode of a public folder that did not exist before."""
+OTHERS_WRITE: Final = stat.S_IWOTH
+"""Never granted: a published file that every user can change is not ours any more."""
+NO_FOLDER_SYNC: Final = frozenset({errno.EINVAL, errno.ENOTSUP, errno.ENOSYS, errno.EBADF, errno.EACCES})
+"""What ``fsync`` of a folder answers on file systems that do not offer it."""
+MKDIR: Final = "import os, sys; os.mkdir(sys.argv[1], int(sys.argv[2], 8))"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Permissions:
+    """Modes and group of what a store makes.
+
+    Attributes:
+        file_mode: Mode of a file. None: the process's umask decides.
+        dir_mode: Mode of a folder. None: the process's umask decides.
+        gid: Group id of both. None: the system decides (a setgid folder passes on its own group).
+        widen: Whether a file that is replaced passes on permission bits that were added by hand.
+    """
+
+    file_mode: int | None = None
+    dir_mode: int | None = None
+    gid: int | None = None
+    widen: bool = False
+
+    def apply(self, handle: int, replaced: Path) -> None:
+        """Give an open file its group and mode.
+
+        Args:
+            handle: Descriptor of the new file.
+            replaced: Path of the file that it is going to replace, whether or not that exists.
+        """
+        if self.gid is not None:
+            os.fchown(handle, -1, self.gid)
+        if self.file_mode is not None:
+            os.fchmod(handle, self.file_mode | (_permission_bits(replaced) if self.widen else 0))
+
+
+UMASK: Final = Permissions()
+"""The process's umask decides: for what is private."""
+
+
+def inherited(folder: Path, *, file_mode: int | None, dir_mode: int | None, gid: int | None) -> Permissions:
+    """Derive permissions for what is written below a public folder.
+
+    A user who may enter the folder may read the files in it; a group that may write to it may replace them.
+
+    Args:
+        folder: The existing public folder.
+        file_mode: Mode that the user set for files. None: derived from the folders' mode.
+        dir_mode: Mode that the user set for folders. None: the mode of ``folder``.
+        gid: Group that the user set.
+
+    Returns:
+        Permissions with both modes set.
+    """
+    own = stat.S_IMODE(folder.stat().st_mode)
+    folders = (own & 0o2777 & ~OTHERS_WRITE) | 0o700 if dir_mode is None else dir_mode
+    files = file_mode
+    if files is None:
+        files = 0o600
+        files |= 0o040 if folders & 0o010 else 0
+        files |= 0o020 if folders & 0o030 == 0o030 else 0
+        files |= 0o004 if folders & 0o001 else 0
+    return Permissions(file_mode=files, dir_mode=folders, gid=gid, widen=file_mode is None)
+
+
+def make_folders(folder: Path, permissions: Permissions) -> Path:
+    """Make a folder and its missing ancestors so that they outlast a crash.
+
+    Args:
+        folder: The folder that must exist afterwards.
+        permissions: Mode and group of each folder that is made; existing folders stay as they are.
+
+    Returns:
+        The folder.
+
+    Raises:
+        ConfigurationError: The name or the permissions cannot work.
+        StoreError: The file system failed.
+    """
+    with explained("make", folder):
+        add_folders(folder, permissions)
+    return folder
+
+
+def add_folders(folder: Path, permissions: Permissions) -> None:
+    """Do what ``make_folders`` does. Raises OSError; FileNotFoundError where another process removes a folder."""
+    missing = []
+    existing = folder
+    while not existing.is_dir():
+        missing.append(existing)
+        existing = existing.parent
+    for new in reversed(missing):
+        _make(new, permissions)
+        sync_folder(new.parent)
+
+
+def sync_folder(folder: Path) -> None:
+    """Make the names in a folder outlast a crash, where the file system can. Raises OSError."""
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(handle)
+    except OSError as e:
+        if e.errno not in NO_FOLDER_SYNC:
+            raise
+    finally:
+        os.close(handle)
+
+
+def group_id(group: str | int | None, *, where: str) -> int | None:
+    """Look up a group on this machine.
+
+    Args:
+        group: Name or id of the group; None for no group.
+        where: The store, for the message.
+
+    Raises:
+        ConfigurationError: This machine knows no group of that name.
+    """
+    if group is None or isinstance(group, int):
+        return group
+    try:
+        return grp.getgrnam(group).gr_gid
+    except KeyError as e:
+        raise ConfigurationError(f"{where}: this machine has no group {group!r}. Give its id, or add the group") from e
+
+
+def checked_mode(name: str, mode: int | None, *, required: int, where: str) -> int | None:
+    """Refuse a mode with which publishing cannot work, or that lets every user write.
+
+    Args:
+        name: Name of the setting, for the message.
+        mode: The setting; None is accepted.
+        required: Bits that the owner needs.
+        where: The store, for the message.
+
+    Raises:
+        ConfigurationError: The mode is no integer in octal range, lacks owner bits, or is world-writable.
+    """
+    if mode is None:
+        return None
+    if not isinstance(mode, int) or isinstance(mode, bool) or mode & ~0o2777:
+        raise ConfigurationError(f"{where}: {name}={mode!r} is not a file mode; write it in octal, like 0o644")
+    if mode & required != required or mode & OTHERS_WRITE:
+        raise ConfigurationError(
+            f"{where}: {name}={mode:#o} must include {required:#o} for the owner and must not let all users write"
+        )
+    return mode
+
+
+def _make(folder: Path, permissions: Permissions) -> None:
+    try:
+        folder.mkdir()
+    except FileExistsError:
+        if not folder.is_dir():
+            raise
+        return  # another process was faster
+    if permissions.gid is not None:
+        os.chown(folder, -1, permissions.gid)
+    if permissions.dir_mode is None:
+        return
+    setgid = folder.stat().st_mode & stat.S_ISGID
+    folder.chmod(permissions.dir_mode | setgid)
+    if setgid and not folder.stat().st_mode & stat.S_ISGID:
+        # chmod clears the bit when this process is not in the folder's group; mkdir passes it on.
+        with suppress(OSError):  # another process wrote into it
+            folder.rmdir()
+            _make_in_child(folder, permissions.dir_mode & 0o777)
+
+
+def _make_in_child(folder: Path, mode: int) -> None:
+    """Make a folder under umask 0 in a child, since a umask belongs to a whole process and its threads."""
+    arguments = [sys.executable, "-I", "-S", "-c", MKDIR, str(folder), f"{mode:o}"]
+    done = subprocess.run(arguments, umask=0, capture_output=True, check=False)  # noqa: S603 - no shell, own arguments
+    if done.returncode and not folder.is_dir():
+        raise OSError(errno.EIO, f"mkdir failed in a child process: {done.stderr[-200:]!r}")
+
+
+def _permission_bits(path: Path) -> int:
+    try:
+        status = path.lstat()
+    except FileNotFoundError:
+        return 0
+    return stat.S_IMODE(status.st_mode) & 0o777 & ~OTHERS_WRITE if stat.S_ISREG(status.st_mode) else 0

@@ -1,0 +1,63 @@
+"""Regular files: opened without waiting, identified, hashed. Anything else (FIFO, socket, folder, link) is no object."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from typing import TYPE_CHECKING, Final
+
+from xxhash import xxh3_128
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+NOT_A_FILE: Final = frozenset({errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ENXIO})
+"""What opening a name answers where there is no regular file: ``ENXIO`` is a socket's."""
+READ_ONLY: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
+"""Opening a FIFO without ``O_NONBLOCK`` waits for a writer."""
+HASH_BYTES: Final = 1 << 20
+"""Bytes read at a time to compute an etag."""
+
+
+def open_regular(path: Path) -> int | None:
+    """Open a regular file; None where there is none. Raises OSError."""
+    try:
+        handle = os.open(path, READ_ONLY)
+    except OSError as e:
+        if e.errno in NOT_A_FILE:
+            return None
+        raise
+    if stat.S_ISREG(os.fstat(handle).st_mode):
+        return handle
+    os.close(handle)
+    return None
+
+
+def regular_status(path: Path) -> os.stat_result | None:
+    """Return the status of a regular file, None where there is none. Raises OSError."""
+    try:
+        status = path.lstat()
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    return status if stat.S_ISREG(status.st_mode) else None
+
+
+def content_etag(handle: int) -> str:
+    """Return the etag of an open file, read a block at a time."""
+    digest = xxh3_128()
+    while block := os.read(handle, HASH_BYTES):
+        digest.update(block)
+    return digest.hexdigest()
+
+
+def identity(status: os.stat_result) -> tuple[int, int, int]:
+    """Return inode, time of the last change in nanoseconds, and size in bytes."""
+    return status.st_ino, status.st_mtime_ns, status.st_size
+
+
+def is_same_file(path: Path, status: os.stat_result) -> bool:
+    try:
+        return identity(path.lstat()) == identity(status)
+    except FileNotFoundError:
+        return False

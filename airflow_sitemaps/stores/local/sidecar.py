@@ -1,0 +1,111 @@
+"""Metadata of local files, kept in the state folder and never beside a public file.
+
+A sidecar belongs to one content of one key, so that a crash between writing it and moving the file into place leaves
+the old file with its old metadata. It also records the file's inode, time and size: as long as these are the same, the
+etag need not be computed from the bytes again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+FORMAT = 1
+"""Version of the persisted form."""
+
+
+def key_hash(key: str) -> str:
+    """Return a file name for a key of any length."""
+    return hashlib.sha256(key.encode()).hexdigest()[:40]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sidecar:
+    """What is recorded of one content of one key.
+
+    Attributes:
+        etag: xxh3_128 of the content, in hexadecimal.
+        metadata: The object's user metadata.
+        stat: Inode, time of the last change in nanoseconds, and size in bytes of the file.
+    """
+
+    etag: str
+    metadata: Mapping[str, str]
+    stat: tuple[int, int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Sidecars:
+    """The sidecars of one area: one subfolder for each key, one file for each content.
+
+    Attributes:
+        folder: Where they are stored.
+    """
+
+    folder: Path
+
+    def hashes(self) -> frozenset[str]:
+        """Return the hashes of all keys that have a sidecar; one listing of a folder."""
+        try:
+            return frozenset(os.listdir(self.folder))  # noqa: PTH208 - names, not paths, of up to 50,000 entries
+        except (FileNotFoundError, NotADirectoryError):
+            return frozenset()
+
+    def of(self, key: str) -> Iterator[Sidecar]:
+        """Yield every sidecar of a key: one, or two while it is being replaced."""
+        try:
+            files = sorted((self.folder / key_hash(key)).iterdir())
+        except (FileNotFoundError, NotADirectoryError):
+            return
+        for file in files:
+            with suppress(FileNotFoundError, ValueError, KeyError, TypeError):  # replaced meanwhile, or damaged
+                fields = json.loads(file.read_bytes())
+                inode, changed_ns, size = fields["stat"]
+                yield Sidecar(etag=fields["etag"], metadata=fields["metadata"], stat=(inode, changed_ns, size))
+
+    def write(self, key: str, sidecar: Sidecar) -> None:
+        """Store a sidecar, whole or not at all. Raises OSError."""
+        folder = self.folder / key_hash(key)
+        folder.mkdir(parents=True, exist_ok=True)
+        text = json.dumps(
+            {
+                "version": FORMAT,
+                "key": key,
+                "etag": sidecar.etag,
+                "metadata": dict(sidecar.metadata),
+                "stat": sidecar.stat,
+            }
+        )
+        scratch = self.folder / f"{key_hash(key)}-{os.getpid()}-{sidecar.etag}.half"
+        try:
+            with scratch.open("wb") as f:
+                f.write(text.encode())
+                f.flush()
+                os.fsync(f.fileno())
+            scratch.replace(folder / f"{sidecar.etag}.json")
+        finally:
+            scratch.unlink(missing_ok=True)
+
+    def forget(self, key: str, *, keep: str = "") -> None:
+        """Remove the sidecars of a key.
+
+        Args:
+            key: The object's key.
+            keep: Etag of the content whose sidecar stays; empty: none stays.
+        """
+        folder = self.folder / key_hash(key)
+        with suppress(FileNotFoundError, NotADirectoryError):
+            for file in folder.iterdir():
+                if file.name != f"{keep}.json":
+                    file.unlink(missing_ok=True)
+        if not keep:
+            with suppress(OSError):
+                folder.rmdir()
