@@ -1,0 +1,119 @@
+"""Readers of published files: the port that verification needs, and its adapters for folders and stores."""
+
+from __future__ import annotations
+
+import errno
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final, Protocol
+from urllib.parse import unquote, urlsplit
+
+from airflow_sitemaps.http.response import Fetched, FetchError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from airflow_sitemaps.ports import ObjectStore
+
+
+class Fetcher(Protocol):
+    """Reads the content of an address."""
+
+    def get(self, url: str) -> Fetched:
+        """Return the response with any status, after following redirects.
+
+        Raises:
+            FetchError: There is no response.
+            StoreError: The store failed.
+        """
+        ...
+
+
+NOT_FOUND: Final = Fetched(status=404, body=b"")
+"""The response for an address at which a folder or store has no file."""
+
+
+@dataclass(frozen=True, slots=True)
+class FolderFetcher:
+    """Reads public addresses from a folder. It never reads outside the folder, not even through symbolic links.
+
+    Attributes:
+        folder: The folder that holds the files.
+        base_url: Address at which the folder is served. Default: None, which tries every suffix of an address's path:
+            ``/a/b/c.xml`` as ``a/b/c.xml``, ``b/c.xml`` and ``c.xml``.
+        max_byte_size: Size in bytes of the largest file that is read. Default: 256 MiB.
+    """
+
+    folder: Path
+    base_url: str | None = None
+    max_byte_size: int = 256 << 20
+
+    def get(self, url: str) -> Fetched:
+        """Return the file, or status 404.
+
+        Raises:
+            FetchError: The file cannot be read, or is larger than ``max_byte_size``.
+        """
+        root = self.folder.resolve()
+        for key in _candidate_keys(url, self.base_url):
+            try:
+                path = (root / key).resolve()
+                if not path.is_relative_to(root) or not path.is_file():
+                    continue
+                byte_size = path.stat().st_size
+                if byte_size > self.max_byte_size:
+                    raise FetchError(f"{path}: {byte_size:,} bytes (limit {self.max_byte_size:,})")
+                return Fetched(status=200, body=path.read_bytes(), chain=(url,))
+            except RuntimeError:  # a loop of symbolic links, before Python 3.13
+                continue
+            except OSError as error:
+                if error.errno == errno.ENAMETOOLONG:
+                    continue
+                raise FetchError(f"{key[:200]!r} in {root}: {error.strerror or error}") from error
+        return NOT_FOUND
+
+
+@dataclass(frozen=True, slots=True)
+class StoreFetcher:
+    """Reads public addresses from an object store.
+
+    Attributes:
+        objects: The public area of the store.
+        base_url: Address at which the area is served. Default: None, which tries every suffix of an address's path.
+        names: Keys of files that are served at another address, by that address. Default: none.
+    """
+
+    objects: ObjectStore
+    base_url: str | None = None
+    names: Mapping[str, str] = field(default_factory=dict)
+
+    def get(self, url: str) -> Fetched:
+        """Return the object, or status 404.
+
+        Raises:
+            StoreError: The store failed.
+        """
+        keys = (self.names[url],) if url in self.names else _candidate_keys(url, self.base_url)
+        for key in keys:
+            stored = self.objects.get(key)
+            if stored is not None:
+                headers = {name: value for name, value in stored.info.metadata.items() if name.startswith("content-")}
+                return Fetched(status=200, body=stored.body, headers=headers, chain=(url,))
+        return NOT_FOUND
+
+
+def _candidate_keys(url: str, base_url: str | None) -> list[str]:
+    """Return the keys under which an address may be stored. None of them leads out of the area."""
+    if base_url is not None and "://" in url:
+        if not url.startswith(base_url):
+            return []
+        candidates = [unquote(url[len(base_url) :].partition("?")[0])]
+    elif "://" in url:
+        try:
+            parts = unquote(urlsplit(url).path).lstrip("/").split("/")
+        except ValueError:
+            return []
+        candidates = ["/".join(parts[start:]) for start in range(len(parts))]
+    else:
+        candidates = [url]
+    return [key for key in candidates if key and ".." not in key and "\x00" not in key and not key.startswith("/")]

@@ -1,0 +1,180 @@
+"""Subjects of verification: resolve a sitemap, folder, file or address to its reader and its manifest."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from airflow_sitemaps.errors import ConfigurationError
+from airflow_sitemaps.verification.fetchers import FolderFetcher, StoreFetcher
+from airflow_sitemaps.verification.result import VerificationOptions
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from airflow_sitemaps.http.response import Fetched
+    from airflow_sitemaps.ports import Progress
+    from airflow_sitemaps.shards.manifest import Manifest
+    from airflow_sitemaps.sitemap import Sitemap
+    from airflow_sitemaps.verification.fetchers import Fetcher
+    from airflow_sitemaps.verification.result import Verification
+
+INDEX_NAMES: Final = (
+    "sitemap.xml", "sitemap_index.xml", "sitemap-index.xml",
+    "sitemap.xml.gz", "sitemap_index.xml.gz", "sitemap-index.xml.gz", "sitemap.txt",
+)  # fmt: skip
+"""Names of an index that are tried, in this order, in a folder or under a prefix."""
+
+_FORMS: Final = (
+    "Give path/to/file.py:sitemap, a folder, a file, or an address that begins with https:// or s3://bucket/"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VerificationSubject:
+    """A published sitemap, its reader, and its manifest.
+
+    Attributes:
+        fetcher: Reads the files.
+        addresses: Addresses of the indexes or files to verify.
+        manifest: Manifest of a sitemap that this package published. Default: None, for any other sitemap.
+        options: Options that follow from the sitemap: its limits and cross-submitted hosts. Default: the general
+            defaults.
+        over_http: Whether ``fetcher`` requests the files from the website. Default: False.
+    """
+
+    fetcher: Fetcher
+    addresses: tuple[str, ...]
+    manifest: Manifest | None = None
+    options: VerificationOptions = field(default_factory=VerificationOptions)
+    over_http: bool = False
+
+    def verify(
+        self,
+        options: VerificationOptions | None = None,
+        progress: Progress | None = None,
+        *,
+        web: Fetcher | None = None,
+    ) -> Verification:
+        """Check the sitemap against all rules.
+
+        Args:
+            options: How to verify. Default: the subject's own options.
+            progress: Receives the number of files read.
+            web: Requests pages and robots.txt from the website. Default: an ``HttpClient``. A sitemap that is not
+                read over HTTP needs it only when pages are sampled.
+        """
+        from airflow_sitemaps.http.client import HttpClient  # noqa: PLC0415
+        from airflow_sitemaps.verification.verifier import verify  # noqa: PLC0415
+
+        options = options or self.options
+        fetcher, pages = self.fetcher, (web or HttpClient()) if options.sample else None
+        if not self.over_http:
+            if pages is None:
+                options = replace(options, robots=False)
+            else:
+                fetcher = _RobotsFromWeb(fetcher, pages)
+        return verify(fetcher, self.addresses, manifest=self.manifest, options=options, pages=pages, progress=progress)
+
+
+def of_sitemap(sitemap: Sitemap) -> VerificationSubject:
+    """Return the subject for a sitemap of this package. Its files are read from its store.
+
+    Raises:
+        ConfigurationError: The sitemap is not published yet.
+        StoreError: The manifest cannot be read.
+    """
+    from airflow_sitemaps.pipeline.state.repository import StateRepository  # noqa: PLC0415
+    from airflow_sitemaps.shards.index_layout import address  # noqa: PLC0415
+
+    store = sitemap.store.open()
+    root = StateRepository(store.state).root()
+    if root is None:
+        raise ConfigurationError(
+            f"{sitemap.store.describe()}: no sitemap is published here yet. Build the sitemap first"
+        )
+    manifest = root.manifest
+    names = {
+        address(section, file.name): file.name for section in manifest.sections.values() for file in section.files()
+    }
+    # A section with its own base_url is part of the sitemap, although its host differs.
+    elsewhere = {section.base_url for section in manifest.sections.values()} - {manifest.base_url}
+    limits = max((sitemap.limits_of(section) for section in sitemap.sections), key=lambda each: each.max_byte_size)
+    return VerificationSubject(
+        fetcher=StoreFetcher(store.public, store.base_url, names),
+        addresses=tuple(store.base_url + index.name for index in manifest.indexes),
+        manifest=manifest,
+        options=VerificationOptions(limits=limits, cross_submit=(*sitemap.cross_submit, *sorted(elsewhere))),
+    )
+
+
+def of_address(address: str, *, conn_id: str | None = "aws_default", web: Fetcher | None = None) -> VerificationSubject:
+    """Return the subject for an address. Any program may have written the sitemap.
+
+    Args:
+        address: An ``https://`` or ``s3://`` address, a folder or a file. A folder, or a prefix of a bucket, is
+            searched for an index (``INDEX_NAMES``).
+        conn_id: Airflow connection that reads ``s3://``. Default: ``aws_default``.
+        web: Requests ``https://`` addresses. Default: an ``HttpClient``.
+
+    Raises:
+        ConfigurationError: The file or folder does not exist, holds no index, or S3 denies access.
+        StoreError: S3 does not respond.
+    """
+    if address.lower().startswith(("https://", "http://")):
+        from airflow_sitemaps.http.client import HttpClient  # noqa: PLC0415
+
+        return VerificationSubject(fetcher=web or HttpClient(), addresses=(address,), over_http=True)
+    if address.startswith("s3://"):
+        return _of_s3(address, conn_id)
+    path = Path(address)
+    if path.is_dir():
+        name = _index_in(address, lambda name: (path / name).is_file())
+        return VerificationSubject(fetcher=FolderFetcher(path), addresses=(name,))
+    if path.is_file():
+        return VerificationSubject(fetcher=FolderFetcher(path.parent), addresses=(path.name,))
+    raise ConfigurationError(f"{address!r}: no such folder or file in {Path.cwd()}. {_FORMS}")
+
+
+def _of_s3(address: str, conn_id: str | None) -> VerificationSubject:
+    """Return the subject for an object, or for the index under a prefix. Its files are read from the same folder."""
+    from airflow_sitemaps.stores.s3.address import S3Address  # noqa: PLC0415
+    from airflow_sitemaps.stores.s3.client import connection_of  # noqa: PLC0415
+    from airflow_sitemaps.stores.s3.objects import S3Objects, S3Settings  # noqa: PLC0415
+
+    def area(url: str) -> S3Objects:
+        return S3Objects(
+            connection=connection_of(conn_id), address=S3Address.parse(url, where="verify"), settings=S3Settings()
+        )
+
+    # Use GET, because the response to HEAD does not distinguish a missing bucket from a missing object.
+    folder, _, name = address.rpartition("/")
+    if folder in ("s3:", "s3:/"):
+        folder, name = address, ""
+    objects = area(folder)
+    if not name or objects.get(name) is None:
+        objects = area(address)
+        name = _index_in(address, lambda name: objects.get(name) is not None)
+    where = objects.url(name)
+    return VerificationSubject(fetcher=StoreFetcher(objects, names={where: name}), addresses=(where,))
+
+
+def _index_in(where: str, is_there: Callable[[str], bool]) -> str:
+    for name in INDEX_NAMES:
+        if is_there(name):
+            return name
+    what = "no such object, and no index under this prefix" if where.startswith("s3://") else "no index in this folder"
+    raise ConfigurationError(f"{where!r}: {what} (tried {', '.join(INDEX_NAMES)}). Give the address of the file")
+
+
+@dataclass(frozen=True, slots=True)
+class _RobotsFromWeb:
+    """Reads robots.txt from the website, and all other files from their folder or store."""
+
+    files: Fetcher
+    web: Fetcher
+
+    def get(self, url: str) -> Fetched:
+        """Return the response. Raises FetchError or StoreError."""
+        return (self.web if url.endswith("/robots.txt") else self.files).get(url)

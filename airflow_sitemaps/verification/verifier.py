@@ -1,0 +1,332 @@
+"""Verification of a published sitemap: read it as a crawler does, and check it against all rules.
+
+Files are read one at a time and not kept. The checks that span files need twelve bytes of memory per URL. The rules
+of a single file are pure and are in ``protocol.validation``; this module applies them to the files.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import random
+from dataclasses import dataclass, field
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from airflow_sitemaps.errors import StoreError
+from airflow_sitemaps.http.response import FetchError
+from airflow_sitemaps.protocol.limits import MAX_INDEXES
+from airflow_sitemaps.protocol.validation.checks import CHECKS
+from airflow_sitemaps.protocol.validation.duplicate_urls import Duplicates, hash_of
+from airflow_sitemaps.protocol.validation.findings import Findings
+from airflow_sitemaps.protocol.validation.hreflang import Reciprocity
+from airflow_sitemaps.protocol.validation.reader import GZIP_MAGIC, read, unpack
+from airflow_sitemaps.protocol.validation.validator import ValidationContext, moment, validate, validate_index
+from airflow_sitemaps.verification.manifest_files import manifest_files
+from airflow_sitemaps.verification.page_checks import check_pages
+from airflow_sitemaps.verification.result import Failure, Verification, VerificationOptions
+from airflow_sitemaps.verification.robots_cache import RobotsCache
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from airflow_sitemaps.http.response import Fetched
+    from airflow_sitemaps.ports import Progress
+    from airflow_sitemaps.protocol.validation.reader import ReadEntry, ReadUrlset
+    from airflow_sitemaps.shards.manifest import Manifest
+    from airflow_sitemaps.verification.fetchers import Fetcher
+    from airflow_sitemaps.verification.manifest_files import ManifestFile
+
+
+def verify(
+    fetcher: Fetcher,
+    addresses: str | Sequence[str],
+    *,
+    manifest: Manifest | None = None,
+    options: VerificationOptions = VerificationOptions(),  # noqa: B008 - frozen
+    pages: Fetcher | None = None,
+    now: datetime | None = None,
+    progress: Progress | None = None,
+) -> Verification:
+    """Check sitemaps or indexes, and every file that they list, against all rules.
+
+    A published file never makes this function raise: an address that cannot be read is a failure in the result.
+
+    Args:
+        fetcher: Reads the files.
+        addresses: Address of an index, urlset, text sitemap or feed; or several of them.
+        manifest: The manifest of a sitemap that this package published; None for any other sitemap.
+        options: How to verify.
+        pages: Reads the sampled pages. Default: ``fetcher``.
+        now: Time of the verification, with a time zone. Default: the current time.
+        progress: Receives the number of files read.
+    """
+    requested = (addresses,) if isinstance(addresses, str) else tuple(addresses)
+    run = _VerificationRun(fetcher, options, now or datetime.now(timezone.utc), manifest_files(manifest))
+    run.read_all(requested, progress)
+    urls = sorted(run.sampled)
+    if urls:
+        check_pages(pages or fetcher, urls, run.robots_for(pages), options.crawler, run.findings_of)
+    return run.verification(requested, len(urls))
+
+
+@dataclass(slots=True)
+class _VerificationRun:
+    """One verification in progress. Mutable.
+
+    Attributes:
+        fetcher: Reads the files.
+        options: The settings of the verification.
+        now: Time of the verification, with a time zone.
+        expected: The files of the manifest by address; empty without a manifest.
+        files: Addresses of the urlsets, text sitemaps and feeds that were read. Default: none.
+        urls: Number of URLs in them. Default: 0.
+        indexes: Addresses of the indexes that were read. Default: none.
+        sampled: URLs that are chosen for fetching so far. Default: none.
+    """
+
+    fetcher: Fetcher
+    options: VerificationOptions
+    now: datetime
+    expected: dict[str, ManifestFile]
+    files: list[str] = field(default_factory=list)
+    urls: int = 0
+    indexes: list[str] = field(default_factory=list)
+    sampled: list[str] = field(default_factory=list)
+    _findings: dict[str, Findings] = field(default_factory=dict)
+    _duplicates: Duplicates = field(default_factory=Duplicates)
+    _links: Reciprocity = field(default_factory=Reciprocity)
+    _listed: set[str] = field(default_factory=set)
+    _robots: RobotsCache | None = None
+    _random: random.Random = field(default_factory=random.Random)
+
+    def findings_of(self, where: str) -> Findings:
+        """Return the findings of an address. Faults are added to them."""
+        return self._findings.setdefault(where, Findings())
+
+    def robots_for(self, pages: Fetcher | None) -> RobotsCache:
+        """Return the robots.txt files of the sampled pages' hosts."""
+        if pages is not None or self._robots is None:
+            return RobotsCache(pages or self.fetcher)
+        return self._robots
+
+    def read_all(self, addresses: Sequence[str], progress: Progress | None) -> None:
+        """Read every address and the files that the indexes list; then run the checks that span files.
+
+        Args:
+            addresses: The addresses.
+            progress: Receives the number of files read; None for no progress.
+        """
+        self._random.seed(self.options.seed)
+        for address in addresses:
+            file = self._read_file(address, self._public_address(address), as_child=False)
+            if file is not None and file.kind == "sitemapindex":
+                self._read_children(address, file, progress)
+        self._check_across_files()
+
+    def _public_address(self, address: str) -> str | None:
+        return self.options.public or (address if _is_http(address) else None)
+
+    def _read_children(self, address: str, index: ReadUrlset, progress: Progress | None) -> None:
+        """Read the files of an index.
+
+        Files of other sites are not requested: an index could otherwise direct the requests at any host.
+        """
+        self.indexes.append(address)
+        foreign = validate_index(
+            index, self._public_address(address), self.findings_of(address), self.options.cross_submit
+        )
+        entries = {entry.loc: entry for entry in index.entries if entry.loc}
+        if progress is not None:
+            progress.start("verify", len(entries), "files")
+        for loc, entry in list(entries.items())[: self.options.limits.max_sitemaps]:
+            self._listed.add(loc)
+            if loc in foreign and loc not in self.expected:
+                continue
+            child = self._read_file(loc, loc if _is_http(loc) else None, as_child=True)
+            if child is not None:
+                self._check_index_lastmod(address, entry, child)
+            if progress is not None:
+                progress.advance(1)
+        if progress is not None:
+            progress.finish()
+
+    def _read_file(self, address: str, public: str | None, *, as_child: bool) -> ReadUrlset | None:
+        """Fetch, parse and check one file; None if it cannot be read."""
+        findings = self.findings_of(address)
+        response = self._fetch(address, findings)
+        if response is None:
+            return None
+        body = _decoded(address, response, findings)
+        file = read(body, limits=self.options.limits)
+        for problem in file.problems:
+            for number, sample in enumerate(problem.samples):
+                findings.note(problem.check, sample, problem.count - len(problem.samples) + 1 if number == 0 else 1)
+        if as_child and file.kind == "sitemapindex":
+            findings.note("index-nested", "the file is an index; the files that it lists are not read")
+            return None
+        context = ValidationContext(
+            limits=self.options.limits, now=self.now, address=public, cross_submit=self.options.cross_submit,
+            path_scope=not self._is_named_by_robots(public, as_child=as_child),
+        )  # fmt: skip
+        validate(file, context, findings)
+        if file.kind != "sitemapindex":
+            self._record(address, file)
+            self._compare_with_manifest(address, body, file, findings)
+        return file
+
+    def _fetch(self, address: str, findings: Findings) -> Fetched | None:
+        try:
+            response = self.fetcher.get(address)
+        except (FetchError, StoreError) as error:
+            findings.note("unreachable", str(error))
+            return None
+        if response.status != 200:
+            missing = "no such file: " if response.status in (404, 410) else ""
+            findings.note("unreachable", f"{missing}the status is {response.status}, not 200")
+            return None
+        if len(response.chain) > 1:
+            findings.note("redirect", " → ".join(response.chain))
+        return response
+
+    def _record(self, address: str, file: ReadUrlset) -> None:
+        """Keep the data that the checks across files need. The URLs of our extra files are in a shard as well."""
+        self.files.append(address)
+        expected = self.expected.get(address)
+        if expected is not None and expected.urls is None:
+            return
+        self._duplicates.add(len(self.files) - 1, (entry.loc for entry in file.entries if entry.loc))
+        for entry in file.entries:
+            self.urls += 1
+            links = entry.extensions.get("alternates", ())
+            if links:
+                self._links.add(
+                    entry.loc, (link["href"] for link in links if link.get("hreflang") and link.get("href"))
+                )
+            self._sample(entry)
+
+    def _sample(self, entry: ReadEntry) -> None:
+        """Choose each URL with the same probability, for any number of URLs (reservoir sampling)."""
+        size = self.options.sample
+        if not size or not _is_http(entry.loc):
+            return
+        if len(self.sampled) < size:
+            self.sampled.append(entry.loc)
+        elif (position := self._random.randrange(self.urls)) < size:
+            self.sampled[position] = entry.loc
+
+    def _is_named_by_robots(self, public: str | None, *, as_child: bool) -> bool:
+        """Return whether robots.txt names this file or its index. Reports a requested address that it does not name."""
+        if public is None or not self.options.robots or not _is_http(public) or self.options.public is not None:
+            return False
+        self._robots = self._robots or RobotsCache(self.fetcher)
+        if as_child:
+            return any(self._robots.names(index) for index in self.indexes) or self._robots.names(public)
+        is_named = self._robots.names(public)
+        if not is_named:
+            message = f"{self._robots.address(public)} has no line 'Sitemap: {public}'"
+            self.findings_of(public).note("robots-index", message)
+        return is_named
+
+    def _check_index_lastmod(self, index: str, entry: ReadEntry, child: ReadUrlset) -> None:
+        stated, newest = moment(entry), max(filter(None, map(moment, child.entries)), default=None)
+        if stated is not None and newest is not None and stated < newest <= self.now and "T" in (entry.lastmod or ""):
+            self.findings_of(index).note(
+                "index-lastmod", f"{entry.loc}: the index says {entry.lastmod}, the file has {newest.isoformat()}"
+            )
+
+    def _compare_with_manifest(self, address: str, body: bytes, file: ReadUrlset, findings: Findings) -> None:
+        if not self.expected:
+            return
+        expected = self.expected.get(address)
+        if expected is None:
+            findings.note("manifest-extra", "the file is listed, and the manifest has no file of this name")
+            return
+        if expected.urls is not None and expected.urls != len(file.entries):
+            findings.note("manifest-count", f"{len(file.entries):,} URLs; the manifest says {expected.urls:,}")
+        content = unpack(body, Findings(), self.options.limits)
+        if hashlib.sha256(content).hexdigest() != expected.xml_sha256:
+            findings.note("manifest-content", "the content differs from the manifest: another program wrote the file")
+
+    def _check_across_files(self) -> None:
+        for address, expected in self.expected.items():
+            if expected.listed and address not in self._listed:
+                self.findings_of(address).note("manifest-missing", "the manifest has the file, and no index lists it")
+        self._report_duplicates()
+        self._report_index_counts()
+        one_way = self._links.one_way()
+        listed = self._duplicates.known({other for _, other in one_way})
+        for page, other in one_way:
+            if other in listed:
+                self.findings_of(page).note("alternate-return", f"{page} names {other}, which does not name it back")
+
+    def _report_duplicates(self) -> None:
+        for value, files in self._duplicates.found():
+            names = ", ".join(self.files[number] for number in files[:3])
+            self.findings_of(self.files[files[-1]]).note(
+                "loc-duplicate", f"{self._url_of(value, files[-1])} is listed in {names}"
+            )
+
+    def _report_index_counts(self) -> None:
+        of_site: dict[str, list[str]] = {}
+        for index in filter(_is_http, self.indexes):
+            of_site.setdefault(_host(index), []).append(index)
+        for site, indexes in of_site.items():
+            if len(indexes) > MAX_INDEXES:
+                message = f"{site} has {len(indexes):,} index files (limit {MAX_INDEXES})"
+                self.findings_of(indexes[0]).note("limit-indexes", message)
+
+    def _url_of(self, value: int, file: int) -> str:
+        """Return a URL by its hash. Its file is read again, for the first few duplicates only."""
+        findings = self.findings_of(self.files[file])
+        if any(finding.check == "loc-duplicate" and finding.count >= 3 for finding in findings.listed()):
+            return "a URL"
+        try:
+            entries = read(self.fetcher.get(self.files[file]).body, limits=self.options.limits).entries
+        except (FetchError, StoreError):
+            return "a URL"
+        return next((entry.loc for entry in entries if hash_of(entry.loc) == value), "a URL")
+
+    def verification(self, requested: tuple[str, ...], sampled: int) -> Verification:
+        """Return the result, errors first, then in the order of reading.
+
+        Args:
+            requested: The addresses that were verified.
+            sampled: Number of pages that were fetched.
+        """
+        failures = [
+            Failure(rule=f.check, where=where, message=f.message, severity=CHECKS[f.check].severity, count=f.count)
+            for where, findings in self._findings.items()
+            for f in findings.listed()
+        ]
+        failures.sort(key=lambda failure: failure.severity)
+        return Verification(
+            addresses=requested, failures=tuple(failures), files=len(self.files) + len(self.indexes), urls=self.urls,
+            index_urls=tuple(self.indexes), sampled=sampled,
+        )  # fmt: skip
+
+
+def _decoded(address: str, response: Fetched, findings: Findings) -> bytes:
+    """Return the file without its transport encoding, and report an encoding that clients do not expect."""
+    body, named_gz = response.body, address.partition("?")[0].endswith(".gz")
+    encoding = response.headers.get("content-encoding", "").strip().lower()
+    if encoding in ("gzip", "x-gzip"):
+        if named_gz:
+            findings.note("content-encoding", "a .gz file with Content-Encoding: gzip; some clients decompress it once")
+        return body
+    if encoding not in ("", "identity", "aws-chunked"):
+        findings.note("content-encoding", f"Content-Encoding {encoding!r} was not requested")
+    if named_gz and not body.startswith(GZIP_MAGIC):
+        findings.note("gzip", f"the name ends in .gz, but the file is not compressed: it begins with {body[:8]!r}")
+    return body
+
+
+def _is_http(address: str) -> bool:
+    return address.lower().startswith(("http://", "https://"))
+
+
+def _host(address: str) -> str:
+    try:
+        return urlsplit(address).netloc
+    except ValueError:
+        return ""
