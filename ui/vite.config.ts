@@ -10,9 +10,9 @@ const HOST: Record<string, string> = {
   "react/jsx-runtime": "ReactJSXRuntime",
 };
 
-export default defineConfig({
-  // A library build leaves this in, and a browser has no process.
-  define: { "process.env.NODE_ENV": JSON.stringify("production") },
+export default defineConfig(({ command }) => ({
+  // A library build leaves this in, and a browser has no process. The component tests need React's development build.
+  define: command === "build" ? { "process.env.NODE_ENV": JSON.stringify("production") } : {},
   oxc: { jsx: { runtime: "automatic", development: false } },
   build: {
     emptyOutDir: false,
@@ -26,4 +26,4 @@ export default defineConfig({
     },
     rolldownOptions: { external: Object.keys(HOST), output: { globals: HOST } },
   },
-});
+}));

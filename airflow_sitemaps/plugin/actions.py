@@ -1,29 +1,24 @@
-"""What can be done to a sitemap from its page: each a DAG run with the params that the DAG defines."""
+"""Actions on a sitemap from its page. Each action is a DAG run with params that the DAG defines."""
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from airflow.api.common.trigger_dag import trigger_dag
 from airflow.exceptions import DagNotFound, DagRunAlreadyExists, ParamValidationError
-from airflow.models.dag import DagModel
-from airflow.models.dagbag import DBDagBag
 from airflow.utils.types import DagRunTriggeredByType
-from sqlalchemy import select
-
-from airflow_sitemaps.plugin.runs import KINDS
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from sqlalchemy.orm import Session
+
+    from airflow_sitemaps.plugin.dag_profiles import DagProfile
 
 Name = Literal["run", "plan", "full", "rebuild", "allow", "verify", "rollback"]
 
-GROUP_PARAMS: Final = ("sections", "full", "rebuild", "dry_run", "allow")
-NEEDS: Final[Mapping[str, tuple[str, ...]]] = {
+PUBLISHER_PARAMS: Final[Mapping[Name, tuple[str, ...]]] = {
     "run": (),
     "plan": ("dry_run",),
     "full": ("full", "sections"),
@@ -39,14 +34,24 @@ ADD_ROLLBACK: Final = (
     "and the param generation."
 )
 ADD_VERIFY: Final = (
-    "To verify from this page, add a DAG of its own with "
+    "To verify from this page, add a separate DAG with "
     'SitemapVerifyOperator(task_id="verify", sitemap=sitemap, inlets=[sitemap.asset]).'
 )
+ORPHANED: Final = "No DAG publishes this sitemap."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Offer:
-    """One action of a sitemap: the DAG that does it, or why there is none. ``param``: where a generation goes."""
+class AvailableAction:
+    """An action of a sitemap: the DAG that performs it, or the reason why no DAG can.
+
+    Attributes:
+        action: Name of the action.
+        dag_id: DAG that is triggered. Default: empty, if no DAG performs the action.
+        possible: Whether the action can be performed. Default: True.
+        why_not: Why the action cannot be performed, and how to make it possible. Default: empty.
+        param: DAG param that takes the generation of a rollback. Default: empty.
+        paused: Whether the DAG is paused. Default: False.
+    """
 
     action: Name
     dag_id: str = ""
@@ -57,8 +62,16 @@ class Offer:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wish:
-    """What somebody asks for, checked against an ``Offer`` before anything is triggered."""
+class ActionRequest:
+    """A user's request. It is checked against an ``AvailableAction`` before a run is triggered.
+
+    Attributes:
+        action: Name of the action.
+        sections: Sections for ``plan`` and ``full``. Default: all.
+        shards: Names of shards for ``rebuild``. Default: none.
+        permits: Guards to override for ``allow``, such as ``shrink:products``. Default: none.
+        generation: Number of the generation for ``rollback``. Default: None.
+    """
 
     action: Name
     sections: tuple[str, ...] = ()
@@ -67,108 +80,105 @@ class Wish:
     generation: int | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DagShape:
-    """What matters of a serialised DAG: its params, and its sitemap tasks by kind with their templated texts."""
-
-    dag_id: str
-    params: frozenset[str] = frozenset()
-    tasks: Mapping[str, Sequence[Mapping[str, str]]] = field(default_factory=dict)
-    paused: bool = False
-
-
 class ActionRefusedError(Exception):
-    """The action cannot be done; the message says why and what to do."""
+    """The action cannot be performed. The message gives the reason and the next step."""
 
 
-def offers(publisher: DagShape | None, others: Sequence[DagShape]) -> list[Offer]:
-    """What can be done to a sitemap: by the DAG that publishes it, and by others that hold its further operators."""
-    found = []
-    names: tuple[Name, ...] = ("run", "plan", "full", "rebuild", "allow")
-    for action in names:
-        if publisher is None:
-            found.append(Offer(action=action, possible=False, why_not="The DAG that publishes this sitemap is gone."))
-            continue
-        missing = [name for name in NEEDS[action] if name not in publisher.params]
-        why = f"The DAG has no param {', '.join(missing)}; SitemapTaskGroup defines it." if missing else ""
-        found.append(
-            Offer(action=action, dag_id=publisher.dag_id, possible=not missing, why_not=why, paused=publisher.paused)
-        )
+def available_actions(
+    publisher: DagProfile | None, others: Sequence[DagProfile], paused: Mapping[str, bool]
+) -> list[AvailableAction]:
+    """Return every action of a sitemap, with the DAG that performs it or the reason why no DAG can.
+
+    Args:
+        publisher: The DAG that publishes the sitemap; None for an orphaned sitemap.
+        others: Further DAGs that contain its verification and rollback tasks.
+        paused: Whether each DAG is paused.
+    """
     known = [*others, *([publisher] if publisher else [])]
-    return [*found, _verify(known), _rollback(known)]
+    publishing = [_of_publisher(action, publisher, paused) for action in PUBLISHER_PARAMS]
+    return [*publishing, _verify(known, paused), _rollback(known, paused)]
 
 
-def _verify(known: Sequence[DagShape]) -> Offer:
-    verifying = [dag for dag in known if "verify" in dag.tasks]
+def _of_publisher(action: Name, publisher: DagProfile | None, paused: Mapping[str, bool]) -> AvailableAction:
+    if publisher is None:
+        return AvailableAction(action=action, possible=False, why_not=ORPHANED)
+    missing = [name for name in PUBLISHER_PARAMS[action] if name not in publisher.params]
+    why = f"The DAG has no param {', '.join(missing)}; SitemapTaskGroup defines it." if missing else ""
+    dag_id = publisher.dag_id
+    return AvailableAction(
+        action=action, dag_id=dag_id, possible=not missing, why_not=why, paused=paused.get(dag_id, False)
+    )
+
+
+def _verify(known: Sequence[DagProfile], paused: Mapping[str, bool]) -> AvailableAction:
+    verifying = [dag for dag in known if dag.of_kind("verify")]
     for dag in verifying:
-        if "plan" not in dag.tasks:
-            return Offer(action="verify", dag_id=dag.dag_id, paused=dag.paused)
+        if not dag.of_kind("plan"):
+            return AvailableAction(action="verify", dag_id=dag.dag_id, paused=paused.get(dag.dag_id, False))
     after = f"Each run of {verifying[0].dag_id} verifies what it published. " if verifying else ""
-    return Offer(action="verify", possible=False, why_not=after + ADD_VERIFY)
+    return AvailableAction(action="verify", possible=False, why_not=after + ADD_VERIFY)
 
 
-def _rollback(known: Sequence[DagShape]) -> Offer:
+def _rollback(known: Sequence[DagProfile], paused: Mapping[str, bool]) -> AvailableAction:
     for dag in known:
-        for task in dag.tasks.get("rollback", ()):
-            match = PARAM.search(task.get("generation", ""))
+        for task in dag.of_kind("rollback"):
+            match = PARAM.search(task.generation)
             if match is None:
                 continue
+            if dag.of_kind("plan"):
+                why = f"The DAG {dag.dag_id} rolls back and publishes in one run; move the rollback to a separate DAG."
+                return AvailableAction(action="rollback", possible=False, why_not=why)
             param = match[1] or match[2]
-            if "plan" in dag.tasks:
-                why = (
-                    f"The DAG {dag.dag_id} rolls back and publishes in one run; move the rollback to a DAG of its own."
-                )
-                return Offer(action="rollback", possible=False, why_not=why)
-            return Offer(action="rollback", dag_id=dag.dag_id, param=param, paused=dag.paused)
-    return Offer(action="rollback", possible=False, why_not=ADD_ROLLBACK)
+            return AvailableAction(
+                action="rollback", dag_id=dag.dag_id, param=param, paused=paused.get(dag.dag_id, False)
+            )
+    return AvailableAction(action="rollback", possible=False, why_not=ADD_ROLLBACK)
 
 
-def conf_of(wish: Wish, offer: Offer) -> dict[str, Any]:
-    """The DAG run's params. Raises ActionRefusedError when the wish is not whole or not on offer."""
-    if not offer.possible:
-        raise ActionRefusedError(offer.why_not)
-    if wish.action == "plan":
-        return {"dry_run": True, **({"sections": list(wish.sections)} if wish.sections else {})}
-    if wish.action == "full":
-        return {"full": True, "sections": list(wish.sections)}
-    if wish.action == "rebuild":
-        if not wish.shards:
+def conf_of(request: ActionRequest, available: AvailableAction) -> dict[str, Any]:
+    """Return the params of the DAG run that performs a request.
+
+    Args:
+        request: The user's request.
+        available: The action that the request is checked against.
+
+    Raises:
+        ActionRefusedError: The request is incomplete, or the action is not available.
+    """
+    if not available.possible:
+        raise ActionRefusedError(available.why_not)
+    if request.action == "plan":
+        return {"dry_run": True, **({"sections": list(request.sections)} if request.sections else {})}
+    if request.action == "full":
+        return {"full": True, "sections": list(request.sections)}
+    if request.action == "rebuild":
+        if not request.shards:
             raise ActionRefusedError("Name the shards to rebuild.")
-        return {"rebuild": list(wish.shards)}
-    if wish.action == "allow":
-        if not wish.permits:
-            raise ActionRefusedError("Name the guards to let pass, like shrink:products.")
-        return {"allow": list(wish.permits)}
-    if wish.action == "rollback":
-        if wish.generation is None:
-            raise ActionRefusedError("Name the generation to go back to.")
-        return {offer.param: wish.generation}
+        return {"rebuild": list(request.shards)}
+    if request.action == "allow":
+        if not request.permits:
+            raise ActionRefusedError("Name the guards to override, like shrink:products.")
+        return {"allow": list(request.permits)}
+    if request.action == "rollback":
+        if request.generation is None:
+            raise ActionRefusedError("Name the generation to roll back to.")
+        return {available.param: request.generation}
     return {}
 
 
-def shapes(session: Session, dag_ids: Sequence[str]) -> dict[str, DagShape]:
-    """The shapes of DAGs as last serialised; DAGs that are gone are not in it."""
-
-    columns = select(DagModel.dag_id, DagModel.is_paused).where(DagModel.dag_id.in_(list(dag_ids)), ~DagModel.is_stale)
-    bag = DBDagBag()
-    found = {}
-    for dag_id, paused in session.execute(columns):
-        dag = bag.get_latest_version_of_dag(dag_id, session=session)
-        if dag is None:
-            continue
-        tasks: dict[str, list[dict[str, str]]] = {}
-        for task in dag.task_dict.values():
-            kind = KINDS.get(task.task_type)
-            if kind is not None:
-                generation = getattr(task, "generation", "")
-                tasks.setdefault(kind, []).append({"task_id": task.task_id, "generation": str(generation)})
-        found[dag_id] = DagShape(dag_id=dag_id, params=frozenset(dag.params), tasks=tasks, paused=bool(paused))
-    return found
-
-
 def trigger(session: Session, dag_id: str, conf: Mapping[str, Any], *, user: str, note: str) -> str:
-    """Trigger a DAG run; returns its id. Raises ActionRefusedError when Airflow will not have it."""
+    """Trigger a DAG run and return its ID.
 
+    Args:
+        session: Session of Airflow's metadata database.
+        dag_id: The DAG.
+        conf: Params of the run.
+        user: User who requests the run, for Airflow's history.
+        note: Note of the run.
+
+    Raises:
+        ActionRefusedError: Airflow refuses the run.
+    """
     try:
         run = trigger_dag(
             dag_id,

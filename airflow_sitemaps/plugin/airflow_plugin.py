@@ -1,31 +1,34 @@
-"""The plugin class that Airflow finds by its entry point. Nothing heavy is imported before the API server asks."""
+"""The plugin class that Airflow finds by its entry point. Expensive imports wait until the API server needs them."""
 
 from __future__ import annotations
 
 from functools import cached_property
 from hashlib import sha256
-from pathlib import Path
 from typing import Any, Final
 
 from airflow.plugins_manager import AirflowPlugin
 
-from airflow_sitemaps.addresses import API_PREFIX, DAG_ROUTE, NAV_ROUTE, RUN_ROUTE
+from airflow_sitemaps.plugin.bundle import STATIC
+from airflow_sitemaps.ui_routes import API_PREFIX, DAG_ROUTE, NAV_ROUTE, RUN_ROUTE
 
-STATIC: Final = Path(__file__).parent / "static"
 BUNDLE: Final = "airflow-sitemaps.js"
 VIEWS: Final = (
     ("Sitemaps", "nav", NAV_ROUTE),
     ("Sitemap", "dag", DAG_ROUTE),
     ("Sitemap run", "dag_run", RUN_ROUTE),
 )
-"""Name (unique: the host keeps components by it), destination and route of each page."""
+"""Name, destination and route of each page. The name is unique, because the host identifies components by it."""
 
 
 def bundle_address(app: int) -> str:
-    """The bundle's address, relative to the page's base, so that it works under any path prefix and host name.
+    """Return the address of a view's bundle.
 
-    Each view needs another one: the host imports a module once, and finds nothing the second time. The checksum lets
-    browsers keep the file until it changes.
+    The address is relative to the page's base, so that it works under any path prefix and host name. Each view needs
+    its own address, because the host imports a module once and gets nothing from a second import. The checksum in the
+    address lets browsers keep the file until it changes.
+
+    Args:
+        app: Number of the view.
     """
     file = STATIC / BUNDLE
     version = sha256(file.read_bytes()).hexdigest()[:12] if file.exists() else "missing"
@@ -39,14 +42,14 @@ class SitemapsPlugin(AirflowPlugin):
 
     @cached_property
     def fastapi_apps(self) -> list[dict[str, Any]]:  # type: ignore[override]
-        """The API, made when the API server asks for it: FastAPI takes two seconds to import."""
+        """The API. It is created when the API server requests it, because FastAPI takes two seconds to import."""
         from airflow_sitemaps.plugin.api import make_app
 
         return [{"app": make_app(), "url_prefix": API_PREFIX, "name": "Sitemaps"}]
 
     @cached_property
     def react_apps(self) -> list[dict[str, Any]]:  # type: ignore[override]
-        """The three views, all from one bundle."""
+        """The three views, all served from one bundle."""
         icon = f"{API_PREFIX.removeprefix('/')}/static/icon"
         return [
             {

@@ -1,4 +1,4 @@
-"""Headroom: how near a sitemap is to each limit of the protocol, from a report alone."""
+"""Usage of the protocol's limits by a sitemap, from its report alone."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ if TYPE_CHECKING:
 
 
 def gauges(report: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Headroom to each limit that a report tells of. ``used`` and ``limit`` are in ``unit``."""
+    """Return the usage of each limit that a report contains. ``used`` and ``limit`` are in ``unit``."""
     totals = [section["shards"].get("total", 0) for section in report["sections"].values()]
-    parted = len(report["index_urls"]) > 1 and totals
-    found = [
+    per_section = len(report["index_urls"]) > 1 and totals
+    rows = [
         {
-            "name": "Files in the largest index" if parted else "Files in the index",
-            "used": max(totals) if parted else report["shards"].get("total", 0),
+            "name": "Files in the largest index" if per_section else "Files in the index",
+            "used": max(totals) if per_section else report["shards"].get("total", 0),
             "limit": CURRENT.max_sitemaps,
             "unit": "files",
             "source": "sitemaps.org: an index lists at most 50,000 sitemaps.",
-            "next_step": "When it is full a further index file opens: let robots.txt name it (airflow-sitemaps robots). "
-            'Larger shards, or index="per_section", put that off.',
+            "next_step": "When the index is full, another index file is added: list it in robots.txt (airflow-sitemaps robots). "
+            'Larger shards, or index="per_section", postpone that.',
             "warns": True,
         }
     ]
@@ -30,20 +30,20 @@ def gauges(report: Mapping[str, Any]) -> list[dict[str, Any]]:
         total = section["shards"].get("total", 0)
         if not total:
             continue
-        average = {"limit_note": "average over the section's files", "warns": False, "next_step": ""}
-        found.append(
+        average = {"limit_note": "Average over the section's files", "warns": False, "next_step": ""}
+        rows.append(
             {
-                "name": f"{name}: URLs a file",
+                "name": f"{name}: URLs per file",
                 "used": round(section["urls"] / total),
-                "limit": CURRENT.max_urls,
+                "limit": section["max_urls"],
                 "unit": "URLs",
-                "source": "sitemaps.org: a file holds at most 50,000 URLs. Full files are meant to be full.",
+                "source": "ShardPolicy(max_urls=…); sitemaps.org allows 50,000 URLs per file. Full files are intended.",
                 **average,
             }
         )
-        found.append(
+        rows.append(
             {
-                "name": f"{name}: size of a file",
+                "name": f"{name}: size per file",
                 "used": round(section["xml_bytes"] / total),
                 "limit": CURRENT.max_byte_size,
                 "unit": "bytes",
@@ -51,4 +51,4 @@ def gauges(report: Mapping[str, Any]) -> list[dict[str, Any]]:
                 **average,
             }
         )
-    return found
+    return rows

@@ -1,4 +1,4 @@
-"""What verifying tasks found, from their task instances and what they left in XCom. Pure."""
+"""Results of verification tasks, from their task instances and the numbers that they pushed. Pure."""
 
 from __future__ import annotations
 
@@ -6,21 +6,35 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any, Final
 
+from airflow_sitemaps.plugin.dag_runs import ENDED
+from airflow_sitemaps.plugin.event_payload import integer, items, mapping, text
 from airflow_sitemaps.plugin.events import iso
-from airflow_sitemaps.plugin.facts import items, mapping, text, whole
-from airflow_sitemaps.plugin.runs import ENDED
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from airflow_sitemaps.plugin.runs import TaskFacts
+    from airflow_sitemaps.plugin.dag_runs import TaskState
 
 _LONG_AGO: Final = datetime.min.replace(tzinfo=timezone.utc)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verification:
-    """One task that verified, or is about to. The numbers are None where it left none."""
+    """One run of a verification task.
+
+    Attributes:
+        dag_id: DAG of the task.
+        run_id: Run of the task.
+        task_id: ID of the task.
+        state: Airflow's state of the task.
+        start: Start of its last attempt. Default: None.
+        end: End of its last attempt. Default: None.
+        files: Number of files that were read back. Default: None, if the task pushed no numbers.
+        urls: Number of URLs in those files. Default: None, if the task pushed no numbers.
+        errors: Number of broken protocol rules and of files that differ from the manifest. Default: 0.
+        warnings: Number of findings that break no rule. Default: 0.
+        failures: The first findings, errors first. Default: none.
+    """
 
     dag_id: str
     run_id: str
@@ -36,22 +50,27 @@ class Verification:
 
     @property
     def has_ended(self) -> bool:
-        """Whether it runs no more."""
+        """Whether the task has ended."""
         return self.state in ENDED
 
     @property
     def broken(self) -> bool:
-        """Whether it found that a rule of the protocol is broken, or that files are not what the manifest says."""
+        """Whether it reported a broken rule of the protocol, or files that differ from the manifest."""
         return self.state == "failed" and self.errors > 0
 
     def is_of(self, published_at: datetime) -> bool:
-        """Whether it read what was published at that moment, or later."""
+        """Return whether it read what was published at a time, or a later publication."""
         return self.end is not None and self.end >= published_at
 
 
-def verification_of(task: TaskFacts, left: object) -> Verification:
-    """A verifying task with what it left under the key ``VERIFIED``, cleaned."""
-    found = mapping(left)
+def verification_of(task: TaskState, pushed: object) -> Verification:
+    """Return the verification of a task from the numbers that it pushed, checked and limited in size.
+
+    Args:
+        task: The verification task.
+        pushed: Its XCom value.
+    """
+    numbers = mapping(pushed)
     return Verification(
         dag_id=task.dag_id,
         run_id=task.run_id,
@@ -59,44 +78,47 @@ def verification_of(task: TaskFacts, left: object) -> Verification:
         state=task.state,
         start=task.start,
         end=task.end,
-        files=whole(found["files"]) if "files" in found else None,
-        urls=whole(found["urls"]) if "urls" in found else None,
-        errors=whole(found.get("errors")),
-        warnings=whole(found.get("warnings")),
-        failures=tuple(map(_failure, items(found.get("failures")))),
+        files=integer(numbers["files"]) if "files" in numbers else None,
+        urls=integer(numbers["urls"]) if "urls" in numbers else None,
+        errors=integer(numbers.get("errors")),
+        warnings=integer(numbers.get("warnings")),
+        failures=tuple(map(_failure, items(numbers.get("failures")))),
     )
 
 
 def _failure(value: object) -> dict[str, Any]:
-    found = mapping(value)
-    severity = "error" if found.get("severity") == "error" else "warning"
-    texts = {name: text(found.get(name)) for name in ("rule", "where", "message")}
-    return {"severity": severity, **texts, "count": max(1, whole(found.get("count")))}
+    finding = mapping(value)
+    severity = "error" if finding.get("severity") == "error" else "warning"
+    texts = {name: text(finding.get(name)) for name in ("rule", "where", "message")}
+    return {"severity": severity, **texts, "count": max(1, integer(finding.get("count")))}
 
 
-def newest(tasks: Iterable[TaskFacts]) -> TaskFacts | None:
-    """Of verifying tasks the one that began last; one that waits to begin is later still."""
-    waiting = datetime.max.replace(tzinfo=timezone.utc)
+def newest_ended(tasks: Iterable[TaskState], *, passed: bool = False) -> TaskState | None:
+    """Return the verification task that ended last, or None. Skipped tasks and tasks without an end do not count.
 
-    def began(task: TaskFacts) -> datetime:
-        return task.start or (_LONG_AGO if task.state in ENDED else waiting)
+    Args:
+        tasks: Tasks of any kind.
+        passed: Whether only tasks that passed count. Default: False.
+    """
+    states = {"success"} if passed else {"success", "failed"}
+    ended = [task for task in tasks if task.kind == "verify" and task.state in states]
+    return max(ended, key=lambda task: task.end or _LONG_AGO, default=None)
 
-    return max((task for task in tasks if task.kind == "verify" and task.state != "skipped"), key=began, default=None)
 
-
-def as_answer(found: Verification | None) -> dict[str, Any] | None:
-    """For the page."""
-    if found is None:
+def as_answer(verification: Verification | None) -> dict[str, Any] | None:
+    """Return a verification in the form that the pages use; None for None."""
+    if verification is None:
         return None
     return {
-        "dag_id": found.dag_id,
-        "run_id": found.run_id,
-        "state": found.state,
-        "start": iso(found.start) if found.start else None,
-        "end": iso(found.end) if found.end else None,
-        "files": found.files,
-        "urls": found.urls,
-        "errors": found.errors,
-        "warnings": found.warnings,
-        "failures": list(found.failures),
+        "dag_id": verification.dag_id,
+        "run_id": verification.run_id,
+        "task_id": verification.task_id,
+        "state": verification.state,
+        "start": iso(verification.start) if verification.start else None,
+        "end": iso(verification.end) if verification.end else None,
+        "files": verification.files,
+        "urls": verification.urls,
+        "errors": verification.errors,
+        "warnings": verification.warnings,
+        "failures": list(verification.failures),
     }

@@ -1,8 +1,13 @@
-/** Asking Airflow's API server, and no other host. Addresses are relative to the page's base: any prefix works. */
+/** Requests to Airflow's API server, and to no other host. URLs are relative to the page's base: any prefix works. */
 
 import { useCallback, useEffect, useRef, useState } from "react";
 
 const API = "sitemaps-ui/api/";
+
+/** After which a request counts as failed: the server itself waits ten seconds for a store. */
+export const TIME_OUT_MS = 15_000;
+
+export type Params = Record<string, string | number | boolean>;
 
 export class ApiError extends Error {
   constructor(
@@ -13,9 +18,10 @@ export class ApiError extends Error {
   }
 }
 
-const address = (path: string, params: Record<string, string | number>): string => {
+/** The URL of a route; parameters without a value are left out. */
+export const address = (path: string, params: Params = {}): string => {
   const url = new URL(API + path, document.baseURI);
-  for (const [name, value] of Object.entries(params)) url.searchParams.set(name, String(value));
+  for (const [name, value] of Object.entries(params)) if (value !== "" && value !== false) url.searchParams.set(name, String(value));
   return url.href;
 };
 
@@ -24,32 +30,34 @@ const explained = async (response: Response): Promise<ApiError> => {
   let detail = "";
   try {
     const body: unknown = await response.json();
-    const found = (body as { detail?: unknown }).detail;
-    if (typeof found === "string") detail = found;
+    const text = (body as { detail?: unknown }).detail;
+    if (typeof text === "string") detail = text;
   } catch {
     detail = "";
   }
-  if (response.status === 403) return new ApiError(403, detail || "You may not see this.");
-  return new ApiError(response.status, detail || `Airflow answered ${response.status}. Try again; see its log.`);
+  if (response.status === 403) return new ApiError(403, detail || "You do not have permission to see this.");
+  return new ApiError(response.status, detail || `Airflow responded with status ${response.status}. Try again, and see its log.`);
 };
 
-const asked = async <T>(url: string, init: RequestInit): Promise<T> => {
-  let response: Response;
+const NO_RESPONSE = "No response from Airflow. Check the connection, then try again.";
+
+const request = async <T>(url: string, init: RequestInit, signal?: AbortSignal): Promise<T> => {
+  const timeOut = AbortSignal.timeout(TIME_OUT_MS);
   try {
-    response = await fetch(url, { credentials: "same-origin", ...init });
+    const response = await fetch(url, { credentials: "same-origin", ...init, signal: signal ? AbortSignal.any([signal, timeOut]) : timeOut });
+    if (!response.ok) throw await explained(response);
+    return (await response.json()) as T;
   } catch (error) {
-    if ((error as Error).name === "AbortError") throw error;
-    throw new ApiError(0, "Airflow did not answer. Check the connection, then try again.");
+    if (error instanceof ApiError || signal?.aborted) throw error;
+    if (timeOut.aborted) throw new ApiError(0, `No response from Airflow within ${TIME_OUT_MS / 1000} seconds. Try again.`);
+    throw new ApiError(0, NO_RESPONSE);
   }
-  if (!response.ok) throw await explained(response);
-  return (await response.json()) as T;
 };
 
-export const get = <T>(path: string, params: Record<string, string | number> = {}, signal?: AbortSignal) =>
-  asked<T>(address(path, params), { signal: signal ?? null });
+export const get = <T>(path: string, params: Params = {}, signal?: AbortSignal) => request<T>(address(path, params), {}, signal);
 
 export const post = <T>(path: string, body: unknown) =>
-  asked<T>(address(path, {}), {
+  request<T>(address(path), {
     body: JSON.stringify(body),
     headers: { "Content-Type": "application/json" },
     method: "POST",
@@ -58,17 +66,25 @@ export const post = <T>(path: string, body: unknown) =>
 export interface Loaded<T> {
   data: T | undefined;
   error: ApiError | undefined;
+  /** When `data` arrived, in milliseconds since 1970. */
+  asOf: number | undefined;
   reload: () => void;
 }
 
-/** The answer to a GET; asked again every `everyMs` while the page is visible. Old data stays until new arrives. */
-export const useGet = <T>(
-  path: string,
-  params: Record<string, string | number> = {},
-  everyMs?: (data: T | undefined) => number | undefined,
-): Loaded<T> => {
+interface State<T> {
+  key: string;
+  data?: T;
+  error?: ApiError;
+  asOf?: number;
+}
+
+/**
+ * The response to a GET, repeated every `everyMs` while the page is visible. Old data stays until new data arrives; with
+ * `keep` also where the parameters change.
+ */
+export const useGet = <T>(path: string, params: Params = {}, everyMs?: (data: T | undefined) => number | undefined, keep = false): Loaded<T> => {
   const key = address(path, params);
-  const [state, setState] = useState<{ key: string; data?: T; error?: ApiError }>({ key });
+  const [state, setState] = useState<State<T>>({ key });
   const [turn, setTurn] = useState(0);
   const every = useRef(everyMs);
   every.current = everyMs;
@@ -76,25 +92,26 @@ export const useGet = <T>(
   useEffect(() => {
     const controller = new AbortController();
     let timer: ReturnType<typeof setTimeout> | undefined;
-    const ask = async () => {
+    const load = async () => {
       let latest: T | undefined;
       try {
-        latest = await asked<T>(key, { signal: controller.signal });
-        setState({ data: latest, key });
+        latest = await request<T>(key, {}, controller.signal);
+        if (controller.signal.aborted) return;
+        setState({ asOf: Date.now(), data: latest, key });
       } catch (error) {
         if (controller.signal.aborted) return;
-        const said = error instanceof ApiError ? error : new ApiError(0, String(error));
-        setState((old) => ({ ...(old.key === key && old.data !== undefined ? { data: old.data } : {}), error: said, key }));
-        if (said.status !== 0 && said.status < 500) return;
+        const failure = error instanceof ApiError ? error : new ApiError(0, String(error));
+        setState((old) => (old.key === key ? { ...old, error: failure } : { error: failure, key }));
+        if (failure.status !== 0 && failure.status < 500) return;
       }
       const wait = every.current?.(latest);
       if (wait !== undefined) timer = setTimeout(again, wait);
     };
     const again = () => {
-      if (document.visibilityState === "visible") void ask();
+      if (document.visibilityState === "visible") void load();
       else timer = setTimeout(again, 2_000);
     };
-    void ask();
+    void load();
     return () => {
       controller.abort();
       clearTimeout(timer);
@@ -102,6 +119,12 @@ export const useGet = <T>(
   }, [key, turn]);
 
   const reload = useCallback(() => setTurn((old) => old + 1), []);
-  const mine = state.key === key;
-  return { data: mine ? state.data : undefined, error: mine ? state.error : undefined, reload };
+  const current = state.key === key;
+  const shown = current || keep;
+  return {
+    asOf: shown ? state.asOf : undefined,
+    data: shown ? state.data : undefined,
+    error: current ? state.error : undefined,
+    reload,
+  };
 };

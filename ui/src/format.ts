@@ -7,8 +7,17 @@ export const count = (value: number): string => integers.format(value);
 
 export const short = (value: number): string => (Math.abs(value) < 10_000 ? count(value) : compact.format(value));
 
-/** `1 shard`, `2 shards`. */
-export const counted = (value: number, noun: string): string => `${count(value)} ${noun}${value === 1 ? "" : "s"}`;
+/** `1 shard`, `2 shards`, `2 batches`. */
+export const counted = (value: number, noun: string): string => {
+  if (value === 1) return `1 ${noun}`;
+  return `${count(value)} ${/(?:s|x|ch|sh)$/u.test(noun) ? `${noun}es` : `${noun}s`}`;
+};
+
+/** A difference with its sign: `+12`, `−3`, `0`. */
+export const signed = (value: number): string => (value > 0 ? `+${count(value)}` : value < 0 ? `−${count(-value)}` : "0");
+
+/** A text that begins with a capital. */
+export const sentence = (text: string): string => text.charAt(0).toUpperCase() + text.slice(1);
 
 export const bytes = (value: number): string => {
   const units = ["B", "KiB", "MiB", "GiB", "TiB"];
@@ -88,16 +97,20 @@ export const when = (iso: string | number | null | undefined, timeZone = zone())
   }).format(moment);
 };
 
-/** A moment without its year and zone, for axes: `20 Nov, 11:06`. */
+/** A moment without year and zone, for axes: `20 Nov, 11:06`. */
 export const shortly = (iso: string | undefined, timeZone = zone()): string => {
   const moment = new Date(iso ?? "");
   if (Number.isNaN(moment.getTime())) return "–";
   return new Intl.DateTimeFormat("en-GB", { day: "numeric", hour: "2-digit", minute: "2-digit", month: "short", timeZone }).format(moment);
 };
 
-/** Letters and digits of a text that may hold anything, without what turns text around or hides in it. */
+/** A text from any source, with control and direction characters replaced. */
 export const visible = (text: string): string =>
   text.replace(/[\u0000-\u001f\u007f-\u009f\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]/gu, "\u{fffd}");
+
+/** A time of day: `11:06:09`. */
+export const clock = (ms: number, timeZone = zone()): string =>
+  new Intl.DateTimeFormat("en-GB", { hour: "2-digit", minute: "2-digit", second: "2-digit", timeZone }).format(ms);
 
 export const sum = (counts: Record<string, number>): number =>
   Object.values(counts).reduce((total, number) => total + number, 0);

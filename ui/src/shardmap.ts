@@ -1,7 +1,7 @@
-/** Where the cells of a shard map lie, and what colour says of them. Pure. */
+/** The layout of a shard map, and what its colours mean. Pure. */
 
 import { bytes, count, duration, percent } from "./format";
-import type { MapSection, ShardMapAnswer } from "./types";
+import type { MapSection, ShardColumns } from "./types";
 
 export const MODES = ["run", "age", "fill", "dropped"] as const;
 export type Mode = (typeof MODES)[number];
@@ -19,10 +19,10 @@ export const WAITING = 2;
 export const EMPTY = 3;
 
 export const STATES = [
-  "kept by the last run",
-  "written by the last run",
-  "written, waits for its promotion",
-  "no valid row, no file",
+  "unchanged in last run",
+  "written by last run",
+  "pending publish",
+  "empty range, no file",
 ] as const;
 
 export interface Layout {
@@ -77,7 +77,7 @@ export interface Shade {
   dark: string;
 }
 
-/** Told apart by lightness as well as hue. The last two of each scale mean "look here". */
+/** Distinct in lightness as well as in hue. The last two of each scale need attention. */
 const none: Shade = { dark: "#2a2a2e", label: "no file", light: "#ececf0" };
 const SCALES: Record<Mode, Shade[]> = {
   age: [
@@ -103,28 +103,31 @@ const SCALES: Record<Mode, Shade[]> = {
     none,
   ],
   run: [
-    { dark: "#4b5563", label: "kept", light: "#c9cfd8" },
+    { dark: "#4b5563", label: "unchanged", light: "#c9cfd8" },
     { dark: "#2dd4a7", label: "written", light: "#0d9f78" },
-    { dark: "#f59e0b", label: "waits for promotion", light: "#d97706" },
+    { dark: "#f59e0b", label: "pending publish", light: "#d97706" },
     none,
   ],
 };
 
 export const scaleOf = (mode: Mode): Shade[] => SCALES[mode];
 
+/** The protocol’s limits, and the URLs per file that each section’s own policy allows. */
+export type Limits = ShardColumns["limits"] & { max_urls: Record<string, number> };
+
 const HOUR = 3_600;
 const DAY = 86_400;
 
-/** How full a shard is: of URLs or of bytes, whichever is nearer its limit; 0 to 1 and beyond. */
-export const fillOf = (section: MapSection, index: number, limits: ShardMapAnswer["limits"]): number =>
-  Math.max((section.urls[index] ?? 0) / limits.urls, (section.xml_bytes[index] ?? 0) / limits.xml_bytes);
+/** How full a shard is, in URLs or in bytes, whichever is nearer its limit: 0 to 1 and beyond. */
+export const fillOf = (section: MapSection, index: number, limits: Limits): number =>
+  Math.max((section.urls[index] ?? 0) / (limits.max_urls[section.name] ?? limits.urls), (section.xml_bytes[index] ?? 0) / limits.xml_bytes);
 
 /** The position in the mode's scale. `now` in seconds since 1970. */
 export const shadeOf = (
   mode: Mode,
   section: MapSection,
   index: number,
-  limits: ShardMapAnswer["limits"],
+  limits: Limits,
   now: number,
 ): number => {
   const scale = SCALES[mode];
@@ -145,18 +148,18 @@ export const shadeOf = (
 };
 
 /** How many cells have each shade, for the legend. */
-export const tally = (mode: Mode, answer: ShardMapAnswer, now: number): number[] => {
+export const tally = (mode: Mode, answer: ShardColumns, limits: Limits, now: number): number[] => {
   const counts = SCALES[mode].map(() => 0);
   for (const section of answer.sections)
     for (let index = 0; index < section.urls.length; index += 1) {
-      const shade = shadeOf(mode, section, index, answer.limits, now);
+      const shade = shadeOf(mode, section, index, limits, now);
       counts[shade] = (counts[shade] ?? 0) + 1;
     }
   return counts;
 };
 
 /** A cell in one sentence, for the line under the map and for screen readers. */
-export const sentence = (section: MapSection, index: number, limits: ShardMapAnswer["limits"], now: number): string => {
+export const sentence = (section: MapSection, index: number, limits: Limits, now: number): string => {
   const state = section.state[index] ?? EMPTY;
   const place = `${section.name}, shard ${count(index + 1)} of ${count(section.urls.length)}`;
   if (state === EMPTY) return `${place}: ${STATES[EMPTY]}.`;

@@ -1,6 +1,7 @@
 import { describe, expect, it } from "vitest";
 
-import { ago, bytes, counted, duration, isWeb, percent, short, visible, when } from "../src/format";
+import { ago, bytes, counted, duration, isWeb, percent, sentence, short, signed, visible, when } from "../src/format";
+import { logOf, runTabOf } from "../src/routes";
 
 describe("numbers", () => {
   it("have units", () => {
@@ -11,6 +12,10 @@ describe("numbers", () => {
     expect(bytes(5 * 1024 ** 4)).toBe("5.0 TiB");
     expect(counted(1, "shard")).toBe("1 shard");
     expect(counted(50_000, "shard")).toBe("50,000 shards");
+    expect(counted(2, "batch")).toBe("2 batches");
+    expect(counted(1, "row")).toBe("1 row");
+    expect([signed(12_000), signed(-3), signed(0)]).toEqual(["+12,000", "−3", "0"]);
+    expect(sentence("a row")).toBe("A row");
     expect(short(2_500_000_000)).toMatch(/^2\.5\s?bn?$/iu);
   });
 
@@ -45,6 +50,14 @@ describe("times", () => {
     expect(when("2026-11-20T23:30:00Z", "Asia/Tokyo")).toContain("21 Nov 2026, 08:30");
     expect(when(null)).toBe("–");
     expect(when("nonsense")).toBe("–");
+  });
+});
+
+describe("paths", () => {
+  it("are written as the host writes them, so that its tab is highlighted", () => {
+    expect(runTabOf("shop", "manual__2026-11-22T08:00:00+00:00")).toBe("/dags/shop/runs/manual__2026-11-22T08:00:00+00:00/plugin/sitemap-run");
+    expect(logOf("a/b", "r?#", "g.write", 3)).toBe("/dags/a%2Fb/runs/r%3F%23/tasks/g.write/mapped/3");
+    expect(logOf("a", "r", "g.plan")).toBe("/dags/a/runs/r/tasks/g.plan");
   });
 });
 

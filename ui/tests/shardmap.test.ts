@@ -1,9 +1,9 @@
 import { describe, expect, it } from "vitest";
 
 import { EMPTY, KEPT, MODES, WAITING, WRITTEN, cellAt, fillOf, layoutOf, moved, scaleOf, sentence, shadeOf, tally } from "../src/shardmap";
-import type { MapSection, ShardMapAnswer } from "../src/types";
+import type { MapSection, ShardColumns } from "../src/types";
 
-const limits = { files: 50_000, urls: 50_000, xml_bytes: 52_428_800 };
+const limits = { files: 50_000, max_urls: {}, urls: 50_000, xml_bytes: 52_428_800 };
 const NOW = 1_000_000_000;
 
 const section = (changes: Partial<MapSection> = {}): MapSection => ({
@@ -73,8 +73,14 @@ describe("colours", () => {
   });
 
   it("count each cell once", () => {
-    const answer = { limits, sections: [section(), section({ state: [EMPTY] })] } as ShardMapAnswer;
-    for (const mode of MODES) expect(tally(mode, answer, NOW).reduce((a, b) => a + b)).toBe(2);
+    const answer = { limits, sections: [section(), section({ state: [EMPTY] })] } as unknown as ShardColumns;
+    for (const mode of MODES) expect(tally(mode, answer, limits, NOW).reduce((a, b) => a + b)).toBe(2);
+  });
+
+  it("measure fill against the section's own limit", () => {
+    const own = { ...limits, max_urls: { products: 40 } };
+    expect(fillOf(section({ urls: [40] }), 0, own)).toBe(1);
+    expect(shadeOf("fill", section({ urls: [40] }), 0, own, NOW)).toBe(4);
   });
 
   it("take the nearer of both limits", () => {

@@ -1,40 +1,33 @@
-/** The tab of a DAG: its sitemap, or a choice where it publishes several. */
+/** The tab of a DAG: its sitemap, or a choice where it has several. */
 
-import { Button, HStack, Text } from "@chakra-ui/react";
-import { useState } from "react";
+import { Button, HStack } from "@chakra-ui/react";
 
 import { useGet } from "../api";
 import { visible } from "../format";
-import { Failure, HealthBadge, Note, Page, Waiting } from "../parts/basics";
-import type { SitemapLine } from "../types";
-import { nameOf } from "./Overview";
+import { Failure, Note, Page, VerdictBadge, Waiting } from "../parts/basics";
+import { useParam } from "../search";
+import type { DagSitemaps } from "../types";
+import { nameOf } from "./SitemapList";
 import { SitemapView } from "./SitemapView";
 
 export const DagTab = ({ dagId }: { dagId: string }) => {
-  const { data, error, reload } = useGet<{ sitemaps: SitemapLine[]; unpublished: string[] }>(
-    `dags/${encodeURIComponent(dagId)}/sitemaps`,
-    {},
-    (latest) => (latest?.sitemaps.length ? undefined : 5_000),
-  );
-  const [chosen, setChosen] = useState<string>();
-  const asset = chosen ?? data?.sitemaps[0]?.asset;
+  const { data, error, asOf, reload } = useGet<DagSitemaps>(`dags/${encodeURIComponent(dagId)}/sitemaps`, {}, () => 20_000);
+  const [named, setNamed] = useParam("asset");
+  const asset = data?.sitemaps.find((line) => line.asset === named)?.asset ?? data?.sitemaps[0]?.asset;
   return (
     <Page>
-      {error && <Failure error={error} retry={reload} />}
+      {error && <Failure error={error} retry={reload} asOf={asOf} />}
       {!data && !error && <Waiting what="the DAG’s sitemaps" />}
       {data && data.sitemaps.length > 1 && (
         <HStack role="group" aria-label="Sitemaps of this DAG" wrap="wrap">
           {data.sitemaps.map((line) => (
-            <Button key={line.asset} size="sm" variant={line.asset === asset ? "solid" : "outline"} aria-pressed={line.asset === asset} onClick={() => setChosen(line.asset)}>
-              {visible(nameOf(line))} <HealthBadge health={line.health} />
+            <Button key={line.asset} size="sm" variant={line.asset === asset ? "solid" : "outline"} aria-pressed={line.asset === asset} onClick={() => setNamed(line.asset)}>
+              {visible(nameOf(line))} <VerdictBadge state={line.state} reason={line.reason} />
             </Button>
           ))}
         </HStack>
       )}
-      {data?.unpublished.map((uri) => (
-        <Text key={uri}>{visible(uri)}: no run has published this sitemap yet. Trigger the DAG; it appears here afterwards.</Text>
-      ))}
-      {data && !data.sitemaps.length && !data.unpublished.length && <Note>This DAG neither publishes nor verifies a sitemap.</Note>}
+      {data && !data.sitemaps.length && <Note>This DAG neither publishes nor verifies a sitemap.</Note>}
       {asset && <SitemapView key={asset} asset={asset} />}
     </Page>
   );

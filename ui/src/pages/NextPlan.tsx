@@ -1,45 +1,68 @@
-/** The plan of the next run: asked for by a click, which starts a dry run; its plan shows when it is made. */
+/** The plan of the next run: a click starts a dry run, and its plan appears here. The address keeps which one. */
 
-import { Alert, Text } from "@chakra-ui/react";
+import { Alert } from "@chakra-ui/react";
+import { useEffect } from "react";
 
 import { useGet } from "../api";
 import { visible } from "../format";
 import type { Acting } from "../parts/Actions";
-import { Failure, Inner, Note, Waiting, hasEnded, runTabOf } from "../parts/basics";
+import { Failure, Inner, Note, Waiting, hasEnded } from "../parts/basics";
 import { Plan } from "../parts/report";
+import { runTabOf } from "../routes";
 import type { RunProgress } from "../types";
 
-const Made = ({ dagId, runId }: { dagId: string; runId: string }) => {
+const PlanOf = ({ dagId, runId }: { dagId: string; runId: string }) => {
   const { data, error, reload } = useGet<RunProgress>(
     `dags/${encodeURIComponent(dagId)}/runs/${encodeURIComponent(runId)}`,
     {},
     (latest) => (latest && (hasEnded(latest.state) || latest.groups.some(({ plan }) => plan)) ? undefined : 1_500),
   );
-  if (error) return <Failure error={error} retry={reload} />;
+  if (error && !data) return <Failure error={error} retry={reload} />;
   const plans = data?.groups.flatMap(({ plan }) => (plan ? [plan] : [])) ?? [];
-  if (plans.length) return plans.map((plan, index) => <Plan key={index} plan={plan} />);
-  if (data?.state === "failed") {
+  const refused = data?.groups.flatMap((group) => group.refused) ?? [];
+  if (data?.state === "failed" && !plans.length) {
     return (
       <Alert.Root status="error">
         <Alert.Indicator />
         <Alert.Description>
-          The dry run failed. <Inner inAlert to={runTabOf(dagId, runId)}>
-            Open it
-          </Inner> and read the log of its task plan.
+          The dry run failed.{" "}
+          <Inner inAlert to={runTabOf(dagId, runId)}>
+            Open the run
+          </Inner>
         </Alert.Description>
       </Alert.Root>
     );
   }
-  return <Waiting what={`the plan that ${visible(runId)} makes`} />;
+  if (!plans.length) return <Waiting what={`the plan of ${visible(runId)}`} />;
+  return (
+    <>
+      {refused.map((refusal, index) => (
+        <Alert.Root key={index} status="warning" mb={3}>
+          <Alert.Indicator />
+          <Alert.Description overflowWrap="anywhere">A run would be blocked by a safety check: {visible(refusal.message)}</Alert.Description>
+        </Alert.Root>
+      ))}
+      {plans.map((plan, index) => (
+        <Plan key={index} plan={plan} />
+      ))}
+    </>
+  );
 };
 
-export const NextPlan = ({ started }: { started: Acting["started"] }) => {
-  if (started?.action === "plan") return <Made key={started.run_id} dagId={started.dag_id} runId={started.run_id} />;
-  return (
-    <Text asChild>
-      <div>
-        <Note>“Plan the next run” starts a dry run: it asks the warehouse what changed, and shows here what would be written. Nothing is published.</Note>
-      </div>
-    </Text>
-  );
+interface NextPlanProps {
+  started: Acting["started"];
+  /** The dry run that the address names, as `dag/run`. */
+  planned: string | undefined;
+  onPlanned: (planned: string) => void;
+}
+
+export const NextPlan = ({ started, planned, onPlanned }: NextPlanProps) => {
+  const fresh = started?.action === "plan" ? `${started.dag_id}/${started.run_id}` : undefined;
+  useEffect(() => {
+    if (fresh && fresh !== planned) onPlanned(fresh);
+  });
+  const shown = fresh ?? planned;
+  const cut = shown?.indexOf("/") ?? -1;
+  if (shown && cut > 0) return <PlanOf key={shown} dagId={shown.slice(0, cut)} runId={shown.slice(cut + 1)} />;
+  return <Note>“Plan the next run” starts a dry run: it queries the source for changes, and shows here what would be written. Nothing is published.</Note>;
 };

@@ -1,13 +1,15 @@
-/** The tab of a DAG run: its plan and what came of it, live while its batches are being written. */
+/** The tab of a DAG run: its plan and its result, live while its batches are being written. */
 
 import { Alert, Box, Flex, HStack, Heading, Progress, Table, Text } from "@chakra-ui/react";
 import { useEffect, useState } from "react";
 
 import { useGet } from "../api";
-import { bytes, count, counted, duration, percent, short, visible, when } from "../format";
-import { Failure, Inner, Note, Page, Panel, State, Waiting, hasEnded, pageOf, runOf } from "../parts/basics";
-import { Drift, Faults, Number, Plan, Sections, Stages, Tile, Tiles, Verified, Wide, shardChanges } from "../parts/report";
-import type { Batch, Report, RunGroup, RunProgress, SitemapLine, Step } from "../types";
+import { bytes, count, counted, duration, percent, short, visible } from "../format";
+import { AsOf, Failure, Inner, Logs, Note, Page, Panel, State, Waiting, When, hasEnded } from "../parts/basics";
+import { Drift, Issues, Number, Plan, Sections, Stages, Tile, Tiles, Verified, Wide, shardChanges } from "../parts/report";
+import { logOf, pageOf } from "../routes";
+import type { Batch, DagSitemaps, Report, RunGroup, RunProgress, Step } from "../types";
+import { nameOf } from "./SitemapList";
 
 const BATCHES_AT_FIRST = 40;
 
@@ -35,21 +37,24 @@ const useNow = (running: boolean) => {
 const took = (start: string | null, end: string | null, now: number) =>
   start ? duration(Math.max(0, ((end ? Date.parse(end) : now) - Date.parse(start)) / 1000)) : "–";
 
-const Steps = ({ steps, now }: { steps: Step[]; now: number }) => (
+const Steps = ({ steps, now, run }: { steps: Step[]; now: number; run: RunProgress }) => (
   <HStack as="ol" listStyleType="none" wrap="wrap" gap={3} aria-label="Steps">
     {steps.map((step) => (
       <HStack as="li" key={step.task_id} borderWidth="1px" borderColor="border" borderRadius="md" px={3} py={1.5} fontSize="sm">
-        <Text fontWeight="medium">{visible(step.task_id)}</Text>
+        <Inner to={logOf(run.dag_id, run.run_id, step.task_id)}>{visible(step.task_id)}</Inner>
         <State state={step.state} />
         <Text color="fg.muted">{took(step.start, step.end, now)}</Text>
-        {step.tries > 1 && <Text color="fg.muted">try {count(step.tries)}</Text>}
+        {step.tries > 1 && <Text color="fg.muted">Try {count(step.tries)}</Text>}
       </HStack>
     ))}
   </HStack>
 );
 
+/** An estimate, rounded so that it does not jump with every batch. */
+const roughly = (seconds: number): string => duration(seconds < 60 ? Math.ceil(seconds / 10) * 10 : seconds < 600 ? Math.ceil(seconds / 60) * 60 : Math.ceil(seconds / 300) * 300);
+
 const Cells = ({ batches }: { batches: Batch[] }) => (
-  <Flex wrap="wrap" gap="2px" role="img" aria-label={`${counted(batches.length, "batch").replace(/batchs$/u, "batches")} by state`}>
+  <Flex wrap="wrap" gap="2px" role="img" aria-label={`${counted(batches.length, "batch")} by state`}>
     {batches.map((batch) => (
       <Box
         key={batch.number}
@@ -65,7 +70,7 @@ const Cells = ({ batches }: { batches: Batch[] }) => (
 
 const ORDER = ["failed", "up_for_retry", "running", "queued", "scheduled", "upstream_failed", "success", "skipped"];
 
-const Batches = ({ group, now }: { group: RunGroup; now: number }) => {
+const Batches = ({ group, now, run }: { group: RunGroup; now: number; run: RunProgress }) => {
   const { speed, batches } = group;
   const share = speed.rows_to_read ? speed.rows / speed.rows_to_read : speed.batches ? speed.done / speed.batches : 0;
   const listed = [...batches].sort((one, other) => ORDER.indexOf(one.state) - ORDER.indexOf(other.state) || one.number - other.number);
@@ -81,7 +86,7 @@ const Batches = ({ group, now }: { group: RunGroup; now: number }) => {
           <Text>
             {speed.rows_to_read ? `${short(speed.rows)} of ${short(speed.rows_to_read)} rows · ` : ""}
             {speed.urls_a_second ? `${short(speed.urls_a_second)} URLs/s · ` : ""}
-            {speed.seconds_left === null ? `${duration(speed.elapsed_s)} in all` : `about ${duration(speed.seconds_left)} left`}
+            {speed.seconds_left === null ? `${duration(speed.elapsed_s)} elapsed` : `about ${roughly(speed.seconds_left)} left`}
           </Text>
         </Flex>
         <Progress.Track mt={1}>
@@ -98,15 +103,17 @@ const Batches = ({ group, now }: { group: RunGroup; now: number }) => {
           ["URLs", "end"],
           ["Rows dropped", "end"],
           ["Written", "end"],
-          ["Time", "end"],
+          ["Run time", "end"],
         ]}
       >
         {listed.slice(0, BATCHES_AT_FIRST).map((batch) => (
           <Table.Row key={batch.number}>
-            <Table.Cell>{visible(batch.label)}</Table.Cell>
+            <Table.Cell>
+              <Inner to={logOf(run.dag_id, run.run_id, batch.task_id, batch.number)}>{visible(batch.label)}</Inner>
+            </Table.Cell>
             <Table.Cell>
               <State state={batch.state} />
-              {batch.tries > 1 ? ` try ${count(batch.tries)}` : ""}
+              {batch.tries > 1 ? ` Try ${count(batch.tries)}` : ""}
             </Table.Cell>
             <Number>{batch.rows !== null ? count(batch.rows) : batch.rows_planned !== null ? `${count(batch.rows_planned)} planned` : "–"}</Number>
             <Number>{batch.urls !== null ? count(batch.urls) : "–"}</Number>
@@ -116,63 +123,83 @@ const Batches = ({ group, now }: { group: RunGroup; now: number }) => {
           </Table.Row>
         ))}
       </Wide>
-      {listed.length > BATCHES_AT_FIRST && <Note>The first {count(BATCHES_AT_FIRST)} of {count(listed.length)}, what needs somebody on top.</Note>}
+      {listed.length > BATCHES_AT_FIRST && <Note>First {count(BATCHES_AT_FIRST)} of {count(listed.length)}, failed and running first.</Note>}
     </Flex>
   );
 };
 
-const Result = ({ report, rules }: { report: Report; rules: Record<string, string> }) => (
+const Result = ({ report, rules, at }: { report: Report; rules: Record<string, string>; at: string }) => (
   <Flex direction="column" gap={4}>
     <Tiles>
-      <Tile name="Result" value={<State state={report.result} />} help={report.action} />
-      <Tile name="Generation" value={count(report.generation)} help={`before: ${count(report.previous_generation)}`} />
+      <Tile name="Result" value={<State state={report.result} />} help={report.action === "build" ? " " : report.action} />
+      <Tile name="Generation" value={count(report.generation)} help={report.previous_generation ? `Previous: ${count(report.previous_generation)}` : "First build"} />
       <Tile name="URLs" value={count(report.urls)} help={`of ${counted(report.rows, "row")}`} />
-      <Tile name="Shards" value={count(report.shards["total"] ?? 0)} help={shardChanges(report.shards)} />
+      <Tile name="Files" value={count(report.shards["total"] ?? 0)} help={shardChanges(report.shards)} />
       <Tile name="Rows read" value={count(report.rows_read)} help={percent(report.rows_read, report.rows)} />
-      <Tile name="Written" value={bytes(report.bytes_written)} help={report.swept ? `${count(report.swept)} old files swept` : " "} />
+      <Tile name="Written" value={bytes(report.bytes_written)} help={report.swept ? `${counted(report.swept, "old file")} removed` : " "} />
     </Tiles>
     <Sections sections={report.sections} />
     <Stages seconds={report.seconds} />
-    <Faults report={report} rules={rules} />
-    {report.drift.length > 0 && <Drift drift={report.drift} />}
+    <Issues report={report} rules={rules} />
+    {report.drift.length > 0 && <Drift drift={report.drift} at={at} />}
   </Flex>
 );
 
-const Group = ({ group, progress, now }: { group: RunGroup; progress: RunProgress; now: number }) => {
-  const found = progress.reports.find(({ group_id }) => group_id === group.group_id);
+/** Tasks that failed for other reasons than a verification's findings, and why. */
+const FailedTasks = ({ group, run }: { group: RunGroup; run: RunProgress }) => {
   const failed = [
-    ...group.steps.filter(({ state }) => state === "failed").map(({ task_id }) => task_id),
-    ...group.batches.filter(({ state }) => state === "failed").map(({ label }) => label),
+    ...group.steps.filter(({ kind, state }) => state === "failed" && kind !== "verify").map(({ task_id }) => ({ map_index: -1, task_id })),
+    ...group.batches.filter(({ state }) => state === "failed").map(({ number, task_id }) => ({ map_index: number, task_id })),
   ];
+  if (!failed.length || group.refused.length) return null;
+  const names = [...new Set(failed.map(({ task_id }) => task_id))];
   const why = [...new Set(Object.values(group.failed))];
+  return (
+    <Alert.Root status="error" data-testid="failed-tasks" alignItems="flex-start">
+      <Alert.Indicator />
+      <Alert.Content minW={0}>
+        <Alert.Title overflowWrap="anywhere">
+          {counted(failed.length, "task")} failed: {names.map(visible).join(", ")}
+        </Alert.Title>
+        <Alert.Description overflowWrap="anywhere">
+          {why.map((reason) => (
+            <Text key={reason}>{visible(reason)}</Text>
+          ))}
+          <Text>The generation that was published before is still live. Read the log, then clear the task.</Text>
+          <HStack gap={3} wrap="wrap" mt={1}>
+            <Logs inAlert dagId={run.dag_id} runId={run.run_id} tasks={failed.slice(0, 5)} />
+          </HStack>
+        </Alert.Description>
+      </Alert.Content>
+    </Alert.Root>
+  );
+};
+
+const Refusals = ({ group, run }: { group: RunGroup; run: RunProgress }) => (
+  <>
+    {group.refused.map((refusal, index) => (
+      <Alert.Root key={index} status="error" data-testid="refusal" alignItems="flex-start">
+        <Alert.Indicator />
+        <Alert.Content minW={0}>
+          <Alert.Title>Blocked by a safety check{refusal.guard ? ` (${visible(refusal.guard)})` : ""}</Alert.Title>
+          <Alert.Description overflowWrap="anywhere">
+            {visible(refusal.message)} {run.dry_run ? "This was a dry run; a real run would publish nothing." : "Nothing was published."}
+            {refusal.permit && ` If the change is intended, override the check from the sitemap’s page, or trigger the DAG with allow = ["${visible(refusal.permit)}"].`}
+          </Alert.Description>
+        </Alert.Content>
+      </Alert.Root>
+    ))}
+  </>
+);
+
+const Group = ({ group, progress, now }: { group: RunGroup; progress: RunProgress; now: number }) => {
+  const published = progress.reports.find(({ group_id }) => group_id === group.group_id);
   return (
     <Panel title={group.group_id || "Sitemap"}>
       <Flex direction="column" gap={5}>
-        <Steps steps={group.steps} now={now} />
-        {group.refused.map((refusal, index) => (
-          <Alert.Root key={index} status="error" data-testid="refusal">
-            <Alert.Indicator />
-            <Alert.Content minW={0}>
-              <Alert.Title>Refused{refusal.guard ? ` by the guard ${visible(refusal.guard)}` : ""}</Alert.Title>
-              <Alert.Description wordBreak="break-word">
-                {visible(refusal.message)} Nothing was published.
-                {refusal.permit && ` If the change is meant, let one run pass from the sitemap’s page, or trigger the DAG with allow = ["${visible(refusal.permit)}"].`}
-              </Alert.Description>
-            </Alert.Content>
-          </Alert.Root>
-        ))}
-        {!group.refused.length && failed.length > 0 && (
-          <Alert.Root status="error">
-            <Alert.Indicator />
-            <Alert.Description>
-              {failed.slice(0, 5).map(visible).join(", ")} failed; what was published before stays as it was. {why.map((said) => `${visible(said)}${said.endsWith(".") ? "" : "."} `)}
-              <Inner inAlert to={runOf(progress.dag_id, progress.run_id)}>
-                Read the log
-              </Inner>
-              , then clear the task.
-            </Alert.Description>
-          </Alert.Root>
-        )}
+        <Steps steps={group.steps} now={now} run={progress} />
+        <Refusals group={group} run={progress} />
+        <FailedTasks group={group} run={progress} />
         {group.plan && (
           <Box>
             <Heading as="h3" size="sm" mb={2}>
@@ -186,7 +213,7 @@ const Group = ({ group, progress, now }: { group: RunGroup; progress: RunProgres
             <Heading as="h3" size="sm" mb={2}>
               Batches
             </Heading>
-            <Batches group={group} now={now} />
+            <Batches group={group} now={now} run={progress} />
           </Box>
         )}
         {group.verifications.map((verification) => (
@@ -197,12 +224,12 @@ const Group = ({ group, progress, now }: { group: RunGroup; progress: RunProgres
             <Verified found={verification} />
           </Box>
         ))}
-        {found && (
+        {published && (
           <Box>
             <Heading as="h3" size="sm" mb={2}>
-              What came of it
+              Result
             </Heading>
-            <Result report={found.report} rules={found.rules} />
+            <Result report={published.report} rules={published.rules} at={published.at} />
           </Box>
         )}
       </Flex>
@@ -210,41 +237,53 @@ const Group = ({ group, progress, now }: { group: RunGroup; progress: RunProgres
   );
 };
 
+const HeadLine = ({ run, now }: { run: RunProgress; now: number }) => {
+  const running = !hasEnded(run.state);
+  return (
+    <HStack gap={4} wrap="wrap" fontSize="sm" data-testid="run-head">
+      <State state={run.state} />
+      {run.dry_run && <State state="planned" />}
+      <Text>
+        Started <When at={run.start} />, {running ? "running for" : "took"} {took(run.start, run.end, now)}, triggered by {visible(run.trigger)}
+      </Text>
+      {Object.keys(run.conf).length > 0 && (
+        <Text color="fg.muted" overflowWrap="anywhere">
+          Params: {visible(JSON.stringify(run.conf))}
+        </Text>
+      )}
+    </HStack>
+  );
+};
+
 export const RunTab = ({ dagId, runId }: { dagId: string; runId: string }) => {
   const path = `dags/${encodeURIComponent(dagId)}`;
-  const { data, error, reload } = useGet<RunProgress>(`${path}/runs/${encodeURIComponent(runId)}`, {}, (latest) =>
+  const { data, error, asOf, reload } = useGet<RunProgress>(`${path}/runs/${encodeURIComponent(runId)}`, {}, (latest) =>
     latest && hasEnded(latest.state) ? undefined : 2_000,
   );
-  const sitemaps = useGet<{ sitemaps: SitemapLine[] }>(`${path}/sitemaps`).data?.sitemaps ?? [];
+  const sitemaps = useGet<DagSitemaps>(`${path}/sitemaps`).data?.sitemaps ?? [];
   const running = data !== undefined && !hasEnded(data.state);
   const now = useNow(running);
   return (
     <Page>
-      {error && <Failure error={error} retry={reload} />}
+      {error && <Failure error={error} retry={reload} asOf={asOf} />}
       {!data && !error && <Waiting what="the run" />}
       {data && (
         <>
-          <HStack gap={4} wrap="wrap" fontSize="sm" data-testid="run-head">
-            <State state={data.state} />
-            <Text fontSize="sm">
-              started {when(data.start)}, {running ? "running for" : "took"} {took(data.start, data.end, now)}
-              {data.by ? `, triggered by ${visible(data.by)}` : ""}
-            </Text>
-            {Object.keys(data.conf).length > 0 && (
-              <Text fontSize="sm" color="fg.muted" wordBreak="break-word">
-                with {visible(JSON.stringify(data.conf))}
-              </Text>
-            )}
+          <Flex justify="space-between" gap={3} wrap="wrap">
+            <HeadLine run={data} now={now} />
+            <AsOf at={asOf} />
+          </Flex>
+          <HStack gap={4} wrap="wrap" fontSize="sm">
             {sitemaps.map((line) => (
               <Inner key={line.asset} to={pageOf(line.asset)}>
-                Page of the sitemap
+                {sitemaps.length > 1 ? `Sitemap page: ${visible(nameOf(line))}` : "Sitemap page"}
               </Inner>
             ))}
           </HStack>
           {data.groups.map((group) => (
             <Group key={group.group_id} group={group} progress={data} now={now} />
           ))}
-          {!data.groups.length && <Note>{running ? "No sitemap task has been scheduled in this run yet." : "This run had no sitemap task."}</Note>}
+          {!data.groups.length && <Note>{running ? "No sitemap task is scheduled in this run yet." : "This run had no sitemap task."}</Note>}
         </>
       )}
     </Page>

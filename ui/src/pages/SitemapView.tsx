@@ -1,79 +1,154 @@
-/** One sitemap: what is wrong, totals, history, shard map, sections, limits, faults, drift, generations, actions. */
+/** One sitemap: what needs attention, totals, history, runs, shard map, sections, limits, issues, generations, actions. */
 
 import { Alert, Box, Button, Flex, Grid, HStack, Heading, Table, Text } from "@chakra-ui/react";
 import { useState } from "react";
+import { useNavigate } from "react-router-dom";
 
-import { useGet } from "../api";
+import { type ApiError, address, post, useGet } from "../api";
 import { ago, bytes, count, counted, duration, isWeb, percent, shortly, sum, visible, when } from "../format";
-import { Act, type Acting, NotOffered, Started, useActions } from "../parts/Actions";
-import { Chart } from "../parts/charts";
-import { Age, Failure, HealthBadge, Inner, Note, Outer, Panel, State, Waiting, dagOf, runTabOf } from "../parts/basics";
-import { Drift, Faults, Gauges, Number, Sections, Stages, Tile, Tiles, Verified, Wide, shardChanges } from "../parts/report";
+import { Act, type Acting, NotAvailable, ReadOnly, Started, useActions } from "../parts/Actions";
+import { AnnouncementTable } from "../parts/AnnouncementTable";
+import { ActivityBadges, Age, AsOf, Failure, Inner, Logs, Note, Outer, Panel, Trail, VerdictBadge, Waiting, When } from "../parts/basics";
+import { ChangesPreview } from "../parts/ChangesPreview";
+import { Chart, type ChartPoint } from "../parts/charts";
+import { FindUrl } from "../parts/FindUrl";
+import { Drift, Gauges, Issues, Number as Figure, Sections, Stages, Tile, Tiles, Verified, Wide, shardChanges } from "../parts/report";
+import { Runs } from "../parts/Runs";
 import { ShardMap } from "../parts/ShardMap";
-import type { HistoryColumns, KeptGeneration, Problem, ShardMapAnswer, SitemapPage, Trouble } from "../types";
-import { nameOf } from "./Overview";
+import { dagOf, listPage, runTabOf } from "../routes";
+import { useParam } from "../search";
+import { MODES, type Mode } from "../shardmap";
+import { useTitle } from "../title";
+import { type GenerationsAnswer, type History as HistoryAnswer, type Problem, type ShardColumns, type SitemapPage, type Unavailable, isUnavailable } from "../types";
+import { useZone } from "../zone";
 import { NextPlan } from "./NextPlan";
+import { nameOf } from "./SitemapList";
 
-const STATUS = { error: "error", info: "info", warning: "warning" } as const;
+const overrideLabel = (permits: string[]): string => `Override ${permits.map((permit) => `“${visible(permit)}”`).join(", ")} for one run`;
 
-const ProblemLine = ({ problem, page, acting }: { problem: Problem; page: SitemapPage; acting: Acting }) => (
-  <Alert.Root status={STATUS[problem.severity]} data-testid={`problem-${problem.kind}`} alignItems="flex-start">
+const ProblemLine = ({ problem, acting }: { problem: Problem; acting: Acting }) => (
+  <Alert.Root status={problem.severity} data-testid={`problem-${problem.kind}`} alignItems="flex-start">
     <Alert.Indicator />
     <Alert.Content minW={0}>
-      <Alert.Title wordBreak="break-word">{visible(problem.title)}</Alert.Title>
-      <Alert.Description wordBreak="break-word">
+      <Alert.Title overflowWrap="anywhere">{visible(problem.title)}</Alert.Title>
+      <Alert.Description overflowWrap="anywhere">
         {problem.detail && <Text>{visible(problem.detail)}</Text>}
         {problem.next_step && (
           <Text>
             <Text as="span" fontWeight="semibold">
-              Next:{" "}
+              Next step:{" "}
             </Text>
             {visible(problem.next_step)}
           </Text>
         )}
         <HStack mt={problem.run_id || problem.permits.length ? 2 : 0} gap={3} wrap="wrap">
           {problem.run_id && (
-            <Inner inAlert to={runTabOf(problem.run_dag_id || page.dag_id, problem.run_id)}>
+            <Inner inAlert to={runTabOf(problem.dag_id, problem.run_id)}>
               Open the run
             </Inner>
           )}
-          {problem.permits.length > 0 && (
-            <Act acting={acting} wish={{ action: "allow", permits: problem.permits }} label={`Let one run pass: ${problem.permits.map(visible).join(", ")}`} />
-          )}
+          <Logs inAlert dagId={problem.dag_id} runId={problem.run_id} tasks={problem.failed_tasks} />
+          {problem.permits.length > 0 && <Act acting={acting} request={{ action: "allow", permits: problem.permits }} label={overrideLabel(problem.permits)} />}
         </HStack>
       </Alert.Description>
     </Alert.Content>
   </Alert.Root>
 );
 
-const Head = ({ page, acting, withBack }: { page: SitemapPage; acting: Acting; withBack: boolean }) => (
+/** Hides an orphaned sitemap from the list, or shows it again. */
+const Archive = ({ page, reload }: { page: SitemapPage; reload: () => void }) => {
+  const [error, setError] = useState<ApiError>();
+  if (!page.may_archive) return null;
+  const change = async () => {
+    try {
+      setError(undefined);
+      await post("archive", { archived: !page.archived, asset: page.asset });
+      reload();
+    } catch (failed) {
+      setError(failed as ApiError);
+    }
+  };
+  return (
+    <>
+      <Button size="sm" variant="outline" onClick={() => void change()}>
+        {page.archived ? "Show in the list again" : "Archive"}
+      </Button>
+      {error && <Failure error={error} />}
+    </>
+  );
+};
+
+const freshnessText = (page: SitemapPage): string => {
+  const { age_s, objective_s } = page.freshness;
+  if (age_s === null) return "No data yet";
+  if (objective_s === null) return "No objective";
+  return `Objective: ${duration(objective_s)}`;
+};
+
+const Links = ({ page }: { page: SitemapPage }) => {
+  const feeds = page.report.robots_urls.filter((url) => !page.report.index_urls.includes(url));
+  const [more, setMore] = useState(false);
+  const indexes = more ? page.report.index_urls : page.report.index_urls.slice(0, 3);
+  return (
+    <HStack gap={4} wrap="wrap" fontSize="sm" mt={1}>
+      {[...indexes, ...feeds.slice(0, more ? 100 : 3)].map((url) => (isWeb(url) ? <Outer key={url} href={url}>{visible(url)}</Outer> : <Text key={url}>{visible(url)}</Text>))}
+      {!more && page.report.index_urls.length + feeds.length > indexes.length + Math.min(3, feeds.length) && (
+        <Button size="xs" variant="plain" onClick={() => setMore(true)}>
+          {counted(page.report.index_urls.length + feeds.length - indexes.length - Math.min(3, feeds.length), "more file")}
+        </Button>
+      )}
+      {page.dags.map((dag) => (
+        <Inner key={dag.dag_id} to={dagOf(dag.dag_id)}>
+          DAG {visible(dag.dag_id)}
+        </Inner>
+      ))}
+      {page.run_id && <Inner to={runTabOf(page.run_dag_id, page.run_id)}>Last run</Inner>}
+      {page.dags.map((dag) =>
+        dag.next_run ? (
+          <Note key={dag.dag_id}>
+            Next run <When at={dag.next_run} />
+          </Note>
+        ) : null,
+      )}
+      {page.paused && <Note>Paused: no next run</Note>}
+    </HStack>
+  );
+};
+
+const Head = ({ page, acting, trail, asOf, reload }: { page: SitemapPage; acting: Acting; trail: boolean; asOf: number | undefined; reload: () => void }) => (
   <Flex justify="space-between" align="flex-start" gap={3} wrap="wrap">
     <Box minW={0}>
-      {withBack && (
-        <Box fontSize="sm">
-          <Inner to="/plugin/sitemaps">All sitemaps</Inner>
-        </Box>
-      )}
+      {trail && <Trail name={nameOf(page)} />}
       <HStack gap={3} wrap="wrap">
-        <Heading as="h1" size="xl" wordBreak="break-word">
+        <Heading as="h1" size="xl" overflowWrap="anywhere">
           {visible(nameOf(page))}
         </Heading>
-        <HealthBadge health={page.health} />
-        <State state={page.result} />
+        <VerdictBadge state={page.state} reason={page.reason} />
+        <ActivityBadges line={page} />
       </HStack>
-      <HStack gap={4} wrap="wrap" fontSize="sm" mt={1}>
-        {page.report.index_urls.slice(0, 3).map((url) => (isWeb(url) ? <Outer key={url} href={url}>{visible(url)}</Outer> : <Text key={url}>{visible(url)}</Text>))}
-        {page.report.index_urls.length > 3 && <Note>and {count(page.report.index_urls.length - 3)} more index files</Note>}
-        <Inner to={dagOf(page.dag_id)}>DAG {visible(page.dag_id)}</Inner>
-        <Inner to={runTabOf(page.dag_id, page.run_id)}>Last run</Inner>
-        {page.dag?.next_run && <Note>next run {when(page.dag.next_run)}</Note>}
-      </HStack>
+      <Text fontSize="sm" color="fg.muted" data-testid="verdict-reason">
+        {page.state === "healthy" || page.reason === "Not verified" ? "" : `${page.reason}. `}
+        {page.verified_at ? (
+          <>
+            Last verified <Age at={page.verified_at} />
+          </>
+        ) : (
+          "Never verified"
+        )}
+        {page.archived_by && `. Archived by ${visible(page.archived_by)}`}
+      </Text>
+      <Links page={page} />
+      <ReadOnly actions={page.actions} />
     </Box>
-    <HStack gap={2} wrap="wrap">
-      <Act acting={acting} wish={{ action: "run" }} />
-      <Act acting={acting} wish={{ action: "verify" }} />
-      <Act acting={acting} wish={{ action: "full", sections: [] }} label="Rebuild everything" />
-    </HStack>
+    <Flex direction="column" align={{ base: "flex-start", md: "flex-end" }} gap={1}>
+      <HStack gap={2} wrap="wrap">
+        <Act acting={acting} request={{ action: "run" }} />
+        <Act acting={acting} request={{ action: "verify" }} />
+        <Act acting={acting} request={{ action: "full", sections: [] }} label="Rebuild everything" />
+        <Archive page={page} reload={reload} />
+      </HStack>
+      <AsOf at={asOf} />
+    </Flex>
   </Flex>
 );
 
@@ -83,42 +158,84 @@ const Totals = ({ page }: { page: SitemapPage }) => {
   return (
     <Tiles>
       <Tile name="URLs" value={count(page.urls)} help={`of ${counted(report.rows, "row")}`} />
-      <Tile name="Shards" value={count(page.shards)} help={shardChanges(report.shards)} />
+      <Tile name="Files" value={count(page.shards)} help={shardChanges(report.shards)} />
       <Tile name="Size" value={bytes(page.file_bytes)} help={`${bytes(report.xml_bytes)} uncompressed`} />
-      <Tile name="Generation" value={count(page.generation)} help={report.committed_at ? `published ${ago(report.committed_at, Date.now())}` : "unchanged"} />
-      <Tile name="Last good run" value={<Age at={page.at} />} help={`${duration(sum(report.seconds))} of work`} />
+      <Tile name="Generation" value={count(page.generation)} help={report.committed_at ? `Published ${ago(report.committed_at, Date.now())}` : "–"} />
+      <Tile name="Last successful run" value={<Age at={page.at} />} help={page.result === "unchanged" ? "Nothing had changed" : " "} />
+      <Tile name="Age of the data" value={page.freshness.age_s === null ? "–" : duration(page.freshness.age_s)} help={freshnessText(page)} />
       <Tile name="Rows dropped" value={count(dropped)} help={percent(dropped, report.rows)} />
     </Tiles>
   );
 };
 
-const History = ({ asset }: { asset: string }) => {
-  const { data, error, reload } = useGet<{ columns: HistoryColumns; before: number | null }>("sitemap/history", { asset, limit: 1000 });
-  if (error) return <Failure error={error} retry={reload} />;
-  if (!data) return <Waiting what="the history" />;
+interface Moment {
+  at: string;
+  dagId: string;
+  runId: string;
+  /** Position in the columns; undefined for a run that published nothing. */
+  index?: number;
+  label: string;
+}
+
+/** Runs in order of time: those that published, and those that failed or were blocked. */
+const momentsOf = ({ columns, failures }: HistoryAnswer, timeZone: string | undefined): Moment[] =>
+  [
+    ...columns.at.map((at, index) => ({
+      at,
+      dagId: columns.dag_id[index] ?? "",
+      index,
+      label: `generation ${count(columns.generation[index] ?? 0)}, ${shortly(at, timeZone)}`,
+      runId: columns.run_id[index] ?? "",
+    })),
+    ...failures.map((run) => ({
+      at: run.at,
+      dagId: run.dag_id,
+      label: `${run.result === "refused" ? "blocked" : "failed"}, ${shortly(run.at, timeZone)}`,
+      runId: run.run_id,
+    })),
+  ].sort((one, other) => Date.parse(one.at) - Date.parse(other.at));
+
+const History = ({ asset, stamp }: { asset: string; stamp: string }) => {
+  const { data, error, reload } = useGet<HistoryAnswer>("sitemap/history", { asset, limit: 1000, stamp }, undefined, true);
+  const timeZone = useZone();
+  const navigate = useNavigate();
+  if (error && !data) return <Failure error={error} retry={reload} />;
+  if (!data) return <Waiting what="history" />;
+  const moments = momentsOf(data, timeZone);
+  if (!moments.length) return <Note>No run has published this sitemap yet.</Note>;
   const { columns } = data;
-  const label = (index: number) => `generation ${count(columns.generation[index] ?? 0)}, ${shortly(columns.at[index])}`;
-  const rewritten = columns.rewritten.map((number, index) => number + (columns.created[index] ?? 0));
+  const pointsOf = (valueOf: (index: number) => number | null | undefined): ChartPoint[] =>
+    moments.map(({ index, label }) => ({ failed: index === undefined, label, value: index === undefined ? null : (valueOf(index) ?? null) }));
+  const open = (position: number) => {
+    const moment = moments[position];
+    if (moment?.runId) void navigate(runTabOf(moment.dagId, moment.runId));
+  };
+  const written = (index: number) => (columns.rewritten[index] ?? 0) + (columns.created[index] ?? 0) + (columns.repaired[index] ?? 0);
   return (
     <>
       <Grid templateColumns="repeat(auto-fill, minmax(min(100%, 19rem), 1fr))" gap={6}>
-        <Chart title="URLs" values={columns.urls} labels={label} format={(value) => count(Math.round(value))} />
-        <Chart title="Shards written" values={rewritten} labels={label} format={count} bars palette="teal" />
-        <Chart title="Rows dropped" values={columns.dropped} labels={label} format={count} bars palette="orange" />
-        <Chart title="Run time" values={columns.seconds} labels={label} format={duration} bars palette="purple" />
-        <Chart title="Bytes written" values={columns.bytes_written} labels={label} format={bytes} bars palette="cyan" />
-        <Chart title="Size of all files" values={columns.file_bytes} labels={label} format={bytes} palette="gray" />
+        <Chart title="URLs" points={pointsOf((index) => columns.urls[index])} format={(value) => count(Math.round(value))} onOpen={open} />
+        <Chart title="Files written" points={pointsOf(written)} format={count} bars palette="teal" onOpen={open} />
+        <Chart title="Rows dropped" points={pointsOf((index) => columns.dropped[index])} format={count} bars palette="orange" onOpen={open} />
+        <Chart title="Run time" points={pointsOf((index) => columns.seconds[index])} format={duration} bars palette="purple" onOpen={open} />
+        <Chart title="Bytes written" points={pointsOf((index) => columns.bytes_written[index])} format={bytes} bars palette="cyan" onOpen={open} />
+        <Chart title="Size of all files" points={pointsOf((index) => columns.file_bytes[index])} format={bytes} palette="gray" onOpen={open} />
       </Grid>
       <Text color="fg.muted" fontSize="sm" mt={3}>
-        {counted(columns.at.length, "run")}, oldest at the left{data.before ? "; earlier ones are not shown" : ""}. Times are in {when(Date.now()).split(" ").at(-1)}.
+        {counted(moments.length, "run")}, oldest on the left{data.before ? "; earlier ones are not shown" : ""}. A red cross is a run that failed or was blocked; click a point to open its run. Times are in{" "}
+        {when(Date.now(), timeZone).split(" ").at(-1)}.
       </Text>
     </>
   );
 };
 
 const MapPanel = ({ page, acting }: { page: SitemapPage; acting: Acting }) => {
-  const { data, error, reload } = useGet<ShardMapAnswer | Trouble>("sitemap/shards", { asset: page.asset });
-  const rebuild = acting.ask({ action: "rebuild", shards: [""] }) && ((shard: string) => acting.ask({ action: "rebuild", shards: [shard] })?.());
+  const { data, error, reload } = useGet<ShardColumns | Unavailable>("sitemap/shards", { asset: page.asset });
+  const [colour, setColour] = useParam("colour");
+  const [shard, setShard] = useParam("shard");
+  const mode: Mode = MODES.find((name) => name === colour) ?? "run";
+  const rebuild = acting.ask({ action: "rebuild", shards: [""] }) && ((name: string) => acting.ask({ action: "rebuild", shards: [name] })?.());
+  const maxUrls = Object.fromEntries(Object.entries(page.report.sections).map(([name, section]) => [name, section.max_urls]));
   return (
     <Panel
       title="Shard map"
@@ -130,44 +247,44 @@ const MapPanel = ({ page, acting }: { page: SitemapPage; acting: Acting }) => {
     >
       {error && <Failure error={error} retry={reload} />}
       {!data && !error && <Waiting what="the manifest" />}
-      {data && "trouble" in data && (
-        <Alert.Root status="info" data-testid="map-trouble">
+      {data && isUnavailable(data) && (
+        <Alert.Root status="info" data-testid="map-unavailable">
           <Alert.Indicator />
           <Alert.Content minW={0}>
-            <Alert.Title>The shard map needs the store</Alert.Title>
-            <Alert.Description wordBreak="break-word">{visible(data.trouble)}</Alert.Description>
+            <Alert.Title>Shard map unavailable</Alert.Title>
+            <Alert.Description overflowWrap="anywhere">{visible(data.unavailable)}</Alert.Description>
           </Alert.Content>
         </Alert.Root>
       )}
-      {data && !("trouble" in data) && (
+      {data && !isUnavailable(data) && (
         <>
           {!data.promoted && (
             <Alert.Root status="warning" mb={3}>
               <Alert.Indicator />
-              <Alert.Description>
-                Generation {count(data.generation)} is committed but not all of its files are public yet; the next run finishes that.
-              </Alert.Description>
+              <Alert.Description>Generation {count(data.generation)} is committed, but not all of its files are public yet; the next run publishes them.</Alert.Description>
             </Alert.Root>
           )}
-          <ShardMap asset={page.asset} answer={data} rebuild={rebuild} />
+          <ShardMap asset={page.asset} answer={data} maxUrls={maxUrls} mode={mode} onMode={(name) => setColour(name === "run" ? undefined : name)} selected={shard} onSelect={setShard} rebuild={rebuild} />
         </>
       )}
     </Panel>
   );
 };
 
-const Generations = ({ asset, acting }: { asset: string; acting: Acting }) => {
+const Generations = ({ asset, acting, stamp }: { asset: string; acting: Acting; stamp: string }) => {
   const [open, setOpen] = useState(false);
-  const { data, error, reload } = useGet<{ generation: number; kept: KeptGeneration[] } | Trouble>("sitemap/generations", { asset });
-  if (error) return <Failure error={error} retry={reload} />;
-  if (!data) return <Waiting what="the generations" />;
-  if ("trouble" in data) return <Note>{visible(data.trouble)}</Note>;
-  if (!data.kept.length) return <Note>Generation {count(data.generation)} is the only one; there is none to go back to.</Note>;
+  const { data, error, reload } = useGet<GenerationsAnswer>("sitemap/generations", { asset, stamp }, undefined, true);
+  if (error && !data) return <Failure error={error} retry={reload} />;
+  if (!data) return <Waiting what="generations" />;
+  if (isUnavailable(data)) return <Note>{visible(data.unavailable)}</Note>;
+  if (!data.kept.length) return <Note>Generation {count(data.generation)} is the only one; there is none to roll back to.</Note>;
   const shown = open ? data.kept : data.kept.slice(0, 8);
+  const canRollBack = acting.ask({ action: "rollback", generation: 1 }) !== undefined;
   return (
     <>
       <Wide
         label="Generations"
+        below="44rem"
         names={[
           ["Generation", "end"],
           ["Published", "start"],
@@ -175,20 +292,24 @@ const Generations = ({ asset, acting }: { asset: string; acting: Acting }) => {
           ["Shards", "end"],
           ["Size", "end"],
           ["Rows dropped", "end"],
-          ["", "end"],
+          ...(canRollBack ? ([["Action", "end"]] as [string, "end"][]) : []),
         ]}
       >
         {shown.map((kept) => (
           <Table.Row key={kept.generation}>
-            <Number>{count(kept.generation)}</Number>
-            <Table.Cell whiteSpace="nowrap">{when(kept.committed_at)}</Table.Cell>
-            <Number>{count(kept.urls ?? 0)}</Number>
-            <Number>{count(kept.shards ?? 0)}</Number>
-            <Number>{bytes(kept.byte_size ?? 0)}</Number>
-            <Number>{count(kept.dropped ?? 0)}</Number>
-            <Table.Cell textAlign="end">
-              <Act acting={acting} wish={{ action: "rollback", generation: kept.generation }} label={`Roll back to ${count(kept.generation)}`} size="xs" />
+            <Figure>{count(kept.generation)}</Figure>
+            <Table.Cell whiteSpace="nowrap">
+              <When at={kept.committed_at} />
             </Table.Cell>
+            <Figure>{count(kept.urls ?? 0)}</Figure>
+            <Figure>{count(kept.shards ?? 0)}</Figure>
+            <Figure>{bytes(kept.byte_size ?? 0)}</Figure>
+            <Figure>{count(kept.dropped ?? 0)}</Figure>
+            {canRollBack && (
+              <Table.Cell textAlign="end">
+                <Act acting={acting} request={{ action: "rollback", generation: kept.generation }} label={`Roll back to ${count(kept.generation)}`} size="xs" />
+              </Table.Cell>
+            )}
           </Table.Row>
         ))}
       </Wide>
@@ -201,69 +322,114 @@ const Generations = ({ asset, acting }: { asset: string; acting: Acting }) => {
   );
 };
 
-export const SitemapView = ({ asset, withBack = false }: { asset: string; withBack?: boolean }) => {
-  const { data: page, error, reload } = useGet<SitemapPage>("sitemap", { asset }, (latest) => (latest?.result === "running" ? 4_000 : 20_000));
-  const acting = useActions(asset, page?.actions ?? [], reload);
-  if (!page) {
-    return (
-      <>
-        {withBack && <Inner to="/plugin/sitemaps">All sitemaps</Inner>}
-        {error ? <Failure error={error} retry={reload} /> : <Waiting what="the sitemap" />}
-      </>
-    );
-  }
-  const { report } = page;
-  const stamp = page.at;
+/** Panels about what was published; a sitemap that was never published has none of them. */
+const Published = ({ page, acting, stamp }: { page: SitemapPage; acting: Acting; stamp: string }) => {
+  const { report, asset } = page;
+  const issues = sum(report.rows_dropped) + sum(report.fields_fixed);
   return (
     <>
-      {acting.dialog}
-      <Head page={page} acting={acting} withBack={withBack} />
-      {error && <Failure error={error} retry={reload} />}
-      {acting.started && <Started key={acting.started.run_id} started={acting.started} onEnd={reload} />}
-      {page.problems.length > 0 && (
-        <Flex as="section" aria-label="What to look at" direction="column" gap={2}>
-          {page.problems.map((problem, index) => (
-            <ProblemLine key={`${problem.kind} ${index}`} problem={problem} page={page} acting={acting} />
-          ))}
-        </Flex>
-      )}
-      <Totals page={page} />
       <Panel title="History">
-        <History key={stamp} asset={asset} />
+        <History asset={asset} stamp={stamp} />
+      </Panel>
+      <Panel title="Runs">
+        <Runs asset={asset} stamp={stamp} />
       </Panel>
       <MapPanel key={`map ${stamp}`} page={page} acting={acting} />
       <Panel title="Sections">
         <Sections
           sections={report.sections}
-          act={(name) => <Act acting={acting} wish={{ action: "full", sections: [name] }} label="Rebuild section" size="xs" />}
+          act={acting.ask({ action: "full", sections: [""] }) && ((name) => <Act acting={acting} request={{ action: "full", sections: [name] }} label="Rebuild section" size="xs" />)}
         />
-        {page.sections_left_out > 0 && <Note>{counted(page.sections_left_out, "section")} did not fit into the event and stand only in the task’s log.</Note>}
+        {page.sections_left_out > 0 && <Note>{counted(page.sections_left_out, "section")} did not fit into the event; the task’s log has them.</Note>}
         <Stages seconds={report.seconds} />
       </Panel>
-      <Panel title="Next run" aside={<Act acting={acting} wish={{ action: "plan" }} />}>
-        <NextPlan started={acting.started} />
+      <Panel
+        title="Validation issues"
+        folds
+        open={issues > 0}
+        aside={
+          issues > 0 && (
+            <Button asChild size="xs" variant="outline">
+              <a href={address("sitemap/issues.csv", { asset })} download="validation-issues.csv">
+                Export CSV
+              </a>
+            </Button>
+          )
+        }
+      >
+        <Issues report={report} rules={page.rules} />
+        {page.shortened.includes("samples") && <Note>The samples did not fit into the event; the publishing task’s log has them.</Note>}
       </Panel>
-      <Panel title="Rows that broke a rule">
-        <Faults report={report} rules={page.rules} />
-        {page.shortened.includes("samples") && <Note>The samples did not fit into the event; the publish task’s log has them.</Note>}
-      </Panel>
-      <Panel title="Headroom">
+      <Panel title="Protocol limits">
         <Gauges gauges={page.gauges.slice(0, 13)} />
       </Panel>
-      <Panel title="Drift">
-        <Drift drift={report.drift} />
+      <Panel title="External changes" folds open={report.drift.length > 0}>
+        <Drift drift={report.drift} at={page.event_at} />
       </Panel>
-      <Panel title="Verification">
+    </>
+  );
+};
+
+export const SitemapView = ({ asset, trail = false }: { asset: string; trail?: boolean }) => {
+  const { data: page, error, asOf, reload } = useGet<SitemapPage>("sitemap", { asset }, (latest) => (latest?.activity ? 4_000 : 20_000));
+  const acting = useActions(asset, page?.actions ?? [], reload, (request) =>
+    request.action === "rollback" && page ? <ChangesPreview asset={asset} from={page.generation} to={request.generation ?? 0} /> : null,
+  );
+  const [planned, setPlanned] = useParam("plan");
+  useTitle(page && trail ? nameOf(page) : undefined);
+  if (!page) {
+    return (
+      <>
+        {trail && <Inner to={listPage}>Sitemaps</Inner>}
+        {error ? <Failure error={error} retry={reload} /> : <Waiting what="the sitemap" />}
+      </>
+    );
+  }
+  const isPublished = page.generation > 0 || page.at !== null;
+  const stamp = `${page.at ?? ""} ${page.run_id}`;
+  return (
+    <>
+      {acting.dialog}
+      <Head page={page} acting={acting} trail={trail} asOf={asOf} reload={reload} />
+      {error && <Failure error={error} retry={reload} asOf={asOf} />}
+      {acting.started && <Started key={acting.started.run_id} started={acting.started} onEnd={reload} />}
+      {page.problem_list.length > 0 && (
+        <Flex as="section" aria-label="Needs attention" direction="column" gap={2}>
+          {page.problem_list.map((problem, index) => (
+            <ProblemLine key={`${problem.kind} ${index}`} problem={problem} acting={acting} />
+          ))}
+        </Flex>
+      )}
+      {isPublished && <Totals page={page} />}
+      {isPublished && <FindUrl asset={asset} />}
+      {isPublished ? (
+        <Published page={page} acting={acting} stamp={stamp} />
+      ) : (
+        <Panel title="Runs">
+          <Runs asset={asset} stamp={stamp} />
+        </Panel>
+      )}
+      <Panel title="Next run" aside={<Act acting={acting} request={{ action: "plan" }} />}>
+        <NextPlan started={acting.started} planned={planned} onPlanned={setPlanned} />
+      </Panel>
+      <Panel key={`verification ${page.verification !== null}`} title="Verification" folds open={page.verification !== null}>
         {page.verification ? (
           <Verified found={page.verification} link />
         ) : (
-          <Note>No run has verified this sitemap yet. Verifying reads every published file back and checks it against the protocol and the manifest.</Note>
+          <Note>This sitemap has not been verified yet. Verifying reads every published file back and checks it against the protocol and the manifest.</Note>
         )}
       </Panel>
-      <Panel title="Generations">
-        <Generations key={stamp} asset={asset} acting={acting} />
-      </Panel>
-      <NotOffered offers={page.actions} />
+      {page.announces && (
+        <Panel title="Search engines">
+          <AnnouncementTable asset={asset} />
+        </Panel>
+      )}
+      {isPublished && (
+        <Panel title="Generations">
+          <Generations asset={asset} acting={acting} stamp={stamp} />
+        </Panel>
+      )}
+      <NotAvailable actions={page.actions} />
     </>
   );
 };

@@ -4,12 +4,12 @@ import { Box, Button, Flex, HStack, Table, Text } from "@chakra-ui/react";
 import { type FocusEvent, type KeyboardEvent, type MouseEvent, type PointerEvent, memo, useEffect, useMemo, useRef, useState } from "react";
 
 import { type ApiError, get } from "../api";
-import { bytes, count, counted, isWeb, percent, visible, when } from "../format";
-import { MODES, MODE_NAMES, type Mode, STATES, EMPTY, cellAt, fillOf, layoutOf, moved, scaleOf, sentence, shadeOf, tally } from "../shardmap";
+import { bytes, count, counted, isWeb, percent, visible } from "../format";
+import { type Limits, MODES, MODE_NAMES, type Mode, STATES, EMPTY, cellAt, fillOf, layoutOf, moved, scaleOf, sentence, shadeOf, tally } from "../shardmap";
 import { useDark } from "../theme";
-import type { MapSection, ShardMapAnswer, ShardTexts, Trouble } from "../types";
+import { type MapSection, type ShardColumns, type ShardPage, type Unavailable, isUnavailable } from "../types";
 import { useWidth } from "../width";
-import { Failure, Note, Outer } from "./basics";
+import { Failure, Note, Outer, When } from "./basics";
 
 const PAGE = 200;
 const SECTIONS_AT_FIRST = 12;
@@ -21,7 +21,7 @@ interface Chosen {
 }
 
 interface SectionMapProps {
-  answer: ShardMapAnswer;
+  limits: Limits;
   section: MapSection;
   mode: Mode;
   now: number;
@@ -30,7 +30,7 @@ interface SectionMapProps {
   onChoose: (index: number) => void;
 }
 
-const SectionMap = memo(({ answer, section, mode, now, chosen, onPoint, onChoose }: SectionMapProps) => {
+const SectionMap = memo(({ limits, section, mode, now, chosen, onPoint, onChoose }: SectionMapProps) => {
   const [ref, width] = useWidth();
   const canvas = useRef<HTMLCanvasElement>(null);
   const [cursor, setCursor] = useState<number>();
@@ -50,7 +50,7 @@ const SectionMap = memo(({ answer, section, mode, now, chosen, onPoint, onChoose
     const scale = scaleOf(mode);
     const colours = scale.map((shade) => (dark ? shade.dark : shade.light));
     const cellsOf: number[][] = scale.map(() => []);
-    for (let index = 0; index < cells; index += 1) cellsOf[shadeOf(mode, section, index, answer.limits, now)]?.push(index);
+    for (let index = 0; index < cells; index += 1) cellsOf[shadeOf(mode, section, index, limits, now)]?.push(index);
     // One colour after the other: changing the fill for each of 50,000 cells costs more than drawing them.
     cellsOf.forEach((members, shade) => {
       context.fillStyle = colours[shade] ?? "#888";
@@ -60,7 +60,7 @@ const SectionMap = memo(({ answer, section, mode, now, chosen, onPoint, onChoose
         context.fillRect(x, y, layout.cell - gap, layout.cell - gap);
       }
     });
-  }, [answer, section, mode, now, dark, layout, width, cells]);
+  }, [limits, section, mode, now, dark, layout, width, cells]);
 
   const indexAt = (event: MouseEvent<HTMLElement>) => {
     const box = event.currentTarget.getBoundingClientRect();
@@ -102,7 +102,7 @@ const SectionMap = memo(({ answer, section, mode, now, chosen, onPoint, onChoose
         }}
         onKeyDown={key}
         onFocus={(event: FocusEvent<HTMLElement>) => {
-          // By a key, not by a click: the pointer says itself where it is.
+          // Only for focus by a key: a click moves the cursor to the pointer.
           if (event.currentTarget.matches(":focus-visible")) go(chosen ?? 0);
         }}
         onBlur={() => go(undefined)}
@@ -128,9 +128,9 @@ const SectionMap = memo(({ answer, section, mode, now, chosen, onPoint, onChoose
 });
 SectionMap.displayName = "SectionMap";
 
-const Legend = ({ answer, mode, now }: { answer: ShardMapAnswer; mode: Mode; now: number }) => {
+const Legend = ({ answer, limits, mode, now }: { answer: ShardColumns; limits: Limits; mode: Mode; now: number }) => {
   const dark = useDark();
-  const counts = useMemo(() => tally(mode, answer, now), [mode, answer, now]);
+  const counts = useMemo(() => tally(mode, answer, limits, now), [mode, answer, limits, now]);
   return (
     <HStack as="ul" listStyleType="none" wrap="wrap" gap={4} fontSize="sm" aria-label="Legend">
       {scaleOf(mode).map((shade, index) => (
@@ -156,35 +156,59 @@ const Row = ({ name, children }: { name: string; children: React.ReactNode }) =>
 
 interface DetailsProps {
   asset: string;
-  answer: ShardMapAnswer;
+  answer: ShardColumns;
+  limits: Limits;
   chosen: Chosen;
   onClose: () => void;
   rebuild?: (shard: string) => void;
 }
 
-const Details = ({ asset, answer, chosen, onClose, rebuild }: DetailsProps) => {
+const Details = ({ asset, answer, limits, chosen, onClose, rebuild }: DetailsProps) => {
   const { section, index } = chosen;
-  const [texts, setTexts] = useState<{ start: number; section: string; generation: number; shards: ShardTexts[] }>();
+  const [texts, setTexts] = useState<ShardPage>();
   const [error, setError] = useState<ApiError>();
-  const [trouble, setTrouble] = useState<string>();
+  const [unavailable, setUnavailable] = useState<string>();
   const start = Math.floor(index / PAGE) * PAGE;
   useEffect(() => {
     const controller = new AbortController();
     setError(undefined);
-    setTrouble(undefined);
-    get<NonNullable<typeof texts> | Trouble>("sitemap/shards/texts", { asset, count: PAGE, section: section.name, start }, controller.signal)
-      .then((found) => ("trouble" in found ? setTrouble(found.trouble) : setTexts(found)))
+    setUnavailable(undefined);
+    get<ShardPage | Unavailable>("sitemap/shards/texts", { asset, count: PAGE, section: section.name, start }, controller.signal)
+      .then((found) => (isUnavailable(found) ? setUnavailable(found.unavailable) : setTexts(found)))
       .catch((failed: ApiError) => controller.signal.aborted || setError(failed));
     return () => controller.abort();
   }, [asset, section.name, start, answer.generation]);
   const text = texts?.section === section.name && texts.start === start ? texts.shards[index - start] : undefined;
+  const box = useRef<HTMLDivElement>(null);
+  const isLoaded = text !== undefined;
+  useEffect(() => {
+    // Without braces the effect would return what newer browsers return here, a promise, as its clean-up.
+    box.current?.scrollIntoView({ block: "nearest" });
+  }, [section, index, isLoaded]);
   const state = section.state[index] ?? EMPTY;
   const stem = text?.name?.split("/").at(-1)?.replace(/\.(xml|txt)(\.gz)?$/u, "");
   return (
-    <Box borderWidth="1px" borderColor="border.emphasized" borderRadius="md" p={3} data-testid="shard-details" role="region" aria-label="The shard chosen">
+    <Box
+      ref={box}
+      position="sticky"
+      bottom={2}
+      zIndex={1}
+      maxHeight="60vh"
+      overflowY="auto"
+      bg="bg.panel"
+      boxShadow="lg"
+      borderWidth="1px"
+      borderColor="border.emphasized"
+      borderRadius="md"
+      p={3}
+      data-testid="shard-details"
+      role="region"
+      aria-label="Selected shard"
+      tabIndex={0}
+    >
       <Flex justify="space-between" align="center" gap={3} wrap="wrap" mb={2}>
         <Text fontWeight="semibold" wordBreak="break-all">
-          {text ? visible(text.name ?? "a range without a file") : `Shard ${count(index + 1)} of ${visible(section.name)}`}
+          {text ? visible(text.name ?? "Range without a file") : `Shard ${count(index + 1)} of ${visible(section.name)}`}
         </Text>
         <HStack>
           {rebuild && stem && (
@@ -198,32 +222,38 @@ const Details = ({ asset, answer, chosen, onClose, rebuild }: DetailsProps) => {
         </HStack>
       </Flex>
       {error && <Failure error={error} />}
-      {trouble && <Note>{visible(trouble)}</Note>}
-      {texts && texts.generation !== answer.generation && <Note>A newer generation was published meanwhile; reload the map.</Note>}
+      {unavailable && <Note>{visible(unavailable)}</Note>}
+      {texts && texts.generation !== answer.generation && <Note>A newer generation has been published; reload the map.</Note>}
       <Table.Root size="sm" variant="line">
         <Table.Body>
           {text && (
             <Row name="Keys">
-              from {text.lower === null ? "the first" : visible(text.lower)} (inclusive) to{" "}
+              From {text.lower === null ? "the first" : visible(text.lower)} (inclusive) to{" "}
               {text.upper === null ? "the last" : `${visible(text.upper)} (exclusive)`}
             </Row>
           )}
-          <Row name="Holds">
+          <Row name="Content">
             {counted(section.urls[index] ?? 0, "URL")} of {counted(section.rows[index] ?? 0, "row")} ·{" "}
-            {percent(fillOf(section, index, answer.limits), 1)} full
+            {percent(fillOf(section, index, limits), 1)} full
           </Row>
           <Row name="Size">
-            {bytes(section.file_bytes[index] ?? 0)} ({bytes(section.xml_bytes[index] ?? 0)} uncompressed; the limit is {bytes(answer.limits.xml_bytes)})
+            {bytes(section.file_bytes[index] ?? 0)} ({bytes(section.xml_bytes[index] ?? 0)} uncompressed; limit {bytes(answer.limits.xml_bytes)})
           </Row>
-          <Row name="Newest lastmod">{when(text?.lastmod)}</Row>
+          <Row name="Newest lastmod">
+            <When at={text?.lastmod} />
+          </Row>
           <Row name="Written">
-            {state === EMPTY
-              ? "–"
-              : `${when((section.written_at[index] ?? 0) * 1000)}, in generation ${count(section.written_in[index] ?? 0)}`}
+            {state === EMPTY ? (
+              "–"
+            ) : (
+              <>
+                <When at={(section.written_at[index] ?? 0) * 1000} />, in generation {count(section.written_in[index] ?? 0)}
+              </>
+            )}
           </Row>
-          <Row name="Now">
+          <Row name="State">
             {STATES[state]}
-            {text && !text.settled ? "; rows changed while it was read, the next run looks again" : ""}
+            {text && !text.settled ? "; rows changed while it was read, so the next run reads it again" : ""}
           </Row>
           {text && Object.keys(text.dropped).length > 0 && (
             <Row name="Rows dropped">
@@ -232,19 +262,39 @@ const Details = ({ asset, answer, chosen, onClose, rebuild }: DetailsProps) => {
                 .join(", ")}
             </Row>
           )}
-          {text?.url && <Row name="Address">{isWeb(text.url) ? <Outer href={text.url}>{visible(text.url)}</Outer> : visible(text.url)}</Row>}
+          {text?.url && <Row name="URL">{isWeb(text.url) ? <Outer href={text.url}>{visible(text.url)}</Outer> : visible(text.url)}</Row>}
         </Table.Body>
       </Table.Root>
     </Box>
   );
 };
 
-export const ShardMap = ({ asset, answer, rebuild }: { asset: string; answer: ShardMapAnswer; rebuild?: (shard: string) => void }) => {
-  const [mode, setMode] = useState<Mode>("run");
+interface ShardMapProps {
+  asset: string;
+  answer: ShardColumns;
+  /** URLs per file that each section allows. */
+  maxUrls: Record<string, number>;
+  mode: Mode;
+  onMode: (mode: Mode) => void;
+  /** The selected shard as `section:number`, counted from one. */
+  selected: string | undefined;
+  onSelect: (selected: string | undefined) => void;
+  rebuild?: (shard: string) => void;
+}
+
+const chosenOf = (answer: ShardColumns, selected: string | undefined): Chosen | undefined => {
+  const [, name, number] = /^(.*):(\d+)$/u.exec(selected ?? "") ?? [];
+  const section = answer.sections.find((candidate) => candidate.name === name);
+  const index = Number(number) - 1;
+  return section && index >= 0 && index < section.urls.length ? { index, section } : undefined;
+};
+
+export const ShardMap = ({ asset, answer, maxUrls, mode, onMode, selected, onSelect, rebuild }: ShardMapProps) => {
   const [pointed, setPointed] = useState<Chosen>();
-  const [chosen, setChosen] = useState<Chosen>();
   const [all, setAll] = useState(false);
   const now = useMemo(() => Math.floor(Date.now() / 1000), [answer]);
+  const limits = useMemo(() => ({ ...answer.limits, max_urls: maxUrls }), [answer, maxUrls]);
+  const chosen = chosenOf(answer, selected);
   const sections = all ? answer.sections : answer.sections.slice(0, SECTIONS_AT_FIRST);
   return (
     <Flex direction="column" gap={3}>
@@ -254,12 +304,12 @@ export const ShardMap = ({ asset, answer, rebuild }: { asset: string; answer: Sh
             Colour by
           </Text>
           {MODES.map((name) => (
-            <Button key={name} size="xs" variant={mode === name ? "solid" : "outline"} aria-pressed={mode === name} onClick={() => setMode(name)}>
+            <Button key={name} size="xs" variant={mode === name ? "solid" : "outline"} aria-pressed={mode === name} onClick={() => onMode(name)}>
               {MODE_NAMES[name]}
             </Button>
           ))}
         </HStack>
-        <Legend answer={answer} mode={mode} now={now} />
+        <Legend answer={answer} limits={limits} mode={mode} now={now} />
       </Flex>
       {sections.map((section) => (
         <Box key={section.name} minW={0}>
@@ -269,17 +319,17 @@ export const ShardMap = ({ asset, answer, rebuild }: { asset: string; answer: Sh
             </Text>{" "}
             <Text as="span" color="fg.muted">
               {counted(section.urls.length, "shard")}
-              {section.null_keys ? `, and ${counted(section.null_keys, "row")} without a key that no shard can hold` : ""}
+              {section.null_keys ? `, and ${counted(section.null_keys, "row")} without a key, which no shard can hold` : ""}
             </Text>
           </Text>
           <SectionMap
-            answer={answer}
+            limits={limits}
             section={section}
             mode={mode}
             now={now}
             chosen={chosen?.section === section ? chosen.index : undefined}
             onPoint={(index) => setPointed(index === undefined ? undefined : { index, section })}
-            onChoose={(index) => setChosen({ index, section })}
+            onChoose={(index) => onSelect(`${section.name}:${index + 1}`)}
           />
         </Box>
       ))}
@@ -289,9 +339,9 @@ export const ShardMap = ({ asset, answer, rebuild }: { asset: string; answer: Sh
         </Button>
       )}
       <Text minH="2.8em" fontSize="sm" color="fg.muted" aria-live="polite" data-testid="map-line">
-        {pointed ? visible(sentence(pointed.section, pointed.index, answer.limits, now)) : "Point at a cell, or move with the arrow keys; click or press Enter for everything about a shard."}
+        {pointed ? visible(sentence(pointed.section, pointed.index, limits, now)) : "Point at a cell or use the arrow keys. Click or press Enter for details."}
       </Text>
-      {chosen && <Details asset={asset} answer={answer} chosen={chosen} onClose={() => setChosen(undefined)} rebuild={rebuild} />}
+      {chosen && <Details asset={asset} answer={answer} limits={limits} chosen={chosen} onClose={() => onSelect(undefined)} rebuild={rebuild} />}
     </Flex>
   );
 };

@@ -1,26 +1,55 @@
 /** Small parts that every page uses. */
 
-import { Alert, Badge, Box, Button, Flex, Heading, Spinner, Text } from "@chakra-ui/react";
-import type { ReactNode } from "react";
+import { Alert, Badge, Box, Breadcrumb, Button, Flex, HStack, Heading, Spinner, Text } from "@chakra-ui/react";
+import { type ReactNode, useEffect, useRef, useState } from "react";
 import { Link } from "react-router-dom";
 
 import type { ApiError } from "../api";
-import { ago, visible, when } from "../format";
+import { ago, clock, sentence, visible, when } from "../format";
+import { listPage, logOf } from "../routes";
+import type { SitemapLine, VerdictState } from "../types";
+import { useZone } from "../zone";
 
-export const Panel = ({ title, aside, children, id }: { title: string; aside?: ReactNode; children: ReactNode; id?: string }) => (
-  <Box as="section" id={id} aria-label={title} borderWidth="1px" borderColor="border" borderRadius="md" bg="bg" p={4} minW={0}>
-    <Flex justify="space-between" align="center" gap={3} wrap="wrap" mb={3}>
-      <Heading as="h2" size="md">
-        {title}
-      </Heading>
-      {aside}
-    </Flex>
-    {children}
-  </Box>
-);
+interface PanelProps {
+  title: string;
+  aside?: ReactNode;
+  children: ReactNode;
+  /** Whether the panel can be folded; its content shows only when it is open. */
+  folds?: boolean;
+  open?: boolean;
+}
+
+export const Panel = ({ title, aside, children, folds = false, open = true }: PanelProps) => {
+  const [isOpen, setOpen] = useState(open);
+  const heading = (
+    <Heading as="h2" size="md">
+      {title}
+    </Heading>
+  );
+  return (
+    <Box as="section" aria-label={title} borderWidth="1px" borderColor="border" borderRadius="md" bg="bg" p={4} minW={0}>
+      <Flex justify="space-between" align="center" gap={3} wrap="wrap" mb={isOpen ? 3 : 0}>
+        {folds ? (
+          <Box as="button" aria-expanded={isOpen} onClick={() => setOpen(!isOpen)} textAlign="start" cursor="pointer">
+            <HStack gap={2}>
+              <Text as="span" aria-hidden color="fg.muted">
+                {isOpen ? "▾" : "▸"}
+              </Text>
+              {heading}
+            </HStack>
+          </Box>
+        ) : (
+          heading
+        )}
+        {isOpen && aside}
+      </Flex>
+      {isOpen && children}
+    </Box>
+  );
+};
 
 export const Note = ({ children }: { children: ReactNode }) => (
-  <Text color="fg.muted" fontSize="sm">
+  <Text color="fg.muted" fontSize="sm" wordBreak="break-word">
     {children}
   </Text>
 );
@@ -28,7 +57,6 @@ export const Note = ({ children }: { children: ReactNode }) => (
 const PALETTES: Record<string, string> = {
   error: "red",
   failed: "red",
-  invalid: "red",
   planned: "blue",
   published: "green",
   queued: "gray",
@@ -42,43 +70,91 @@ const PALETTES: Record<string, string> = {
   warning: "orange",
 };
 
+const STATE_NAMES: Record<string, string> = {
+  none: "No result",
+  planned: "Dry run",
+  refused: "Blocked",
+  success: "Succeeded",
+};
+
+/** A state as a badge: Airflow's of a task or a run, or the result of a run. */
 export const State = ({ state }: { state: string }) => (
   <Badge colorPalette={PALETTES[state] ?? "gray"} variant="subtle" whiteSpace="nowrap">
-    {visible(state).replaceAll("_", " ")}
+    {STATE_NAMES[state] ?? sentence(visible(state).replaceAll("_", " "))}
   </Badge>
 );
 
-/** Whether a DAG run in this state runs no more. */
+/** Whether a DAG run in this state has ended. */
 export const hasEnded = (state: string): boolean => state === "success" || state === "failed";
 
-const HEALTH = {
-  error: { palette: "red", text: "Trouble" },
-  ok: { palette: "green", text: "Sound" },
-  warning: { palette: "orange", text: "Look at it" },
-} as const;
+export const VERDICTS: Record<VerdictState, { palette: string; text: string }> = {
+  failing: { palette: "red", text: "Failing" },
+  healthy: { palette: "green", text: "Healthy" },
+  not_verified: { palette: "blue", text: "Not verified" },
+  unknown: { palette: "gray", text: "Unknown" },
+  warning: { palette: "orange", text: "Warning" },
+};
 
-export const HealthBadge = ({ health }: { health: keyof typeof HEALTH }) => (
-  <Badge colorPalette={HEALTH[health].palette} variant="solid" whiteSpace="nowrap">
-    {HEALTH[health].text}
+export const VerdictBadge = ({ state, reason }: { state: VerdictState; reason?: string }) => (
+  <Badge colorPalette={VERDICTS[state].palette} variant="solid" whiteSpace="nowrap" title={reason} data-testid="verdict">
+    {VERDICTS[state].text}
   </Badge>
 );
 
+const ACTIVITIES: Record<string, { palette: string; text: string }> = {
+  planning: { palette: "blue", text: "Planning" },
+  queued: { palette: "gray", text: "Queued" },
+  running: { palette: "blue", text: "Running" },
+};
+
+/** What is going on now: running, planning, queued, paused. Nothing where nothing is. */
+export const ActivityBadges = ({ line }: { line: Pick<SitemapLine, "activity" | "paused" | "archived"> }) => {
+  const activity = ACTIVITIES[line.activity];
+  return (
+    <>
+      {activity && (
+        <Badge colorPalette={activity.palette} variant="outline" whiteSpace="nowrap" data-testid="activity">
+          {activity.text}
+        </Badge>
+      )}
+      {line.paused && (
+        <Badge colorPalette="gray" variant="outline" whiteSpace="nowrap" data-testid="activity">
+          Paused
+        </Badge>
+      )}
+      {line.archived && (
+        <Badge colorPalette="gray" variant="outline" whiteSpace="nowrap">
+          Archived
+        </Badge>
+      )}
+    </>
+  );
+};
+
 /** A moment as an age; the moment itself on hover. */
-export const Age = ({ at }: { at: string | null }) =>
-  at ? (
-    <Text as="time" title={when(at)} whiteSpace="nowrap">
+export const Age = ({ at }: { at: string | null }) => {
+  const timeZone = useZone();
+  return at ? (
+    <Text as="time" title={when(at, timeZone)}>
       {ago(at, Date.now())}
     </Text>
   ) : (
     <>–</>
   );
+};
 
-export const Failure = ({ error, retry }: { error: ApiError; retry?: () => void }) => (
-  <Alert.Root status="error" role="alert">
+/** A moment, in the chosen time zone. */
+export const When = ({ at }: { at: string | number | null | undefined }) => <>{when(at, useZone())}</>;
+
+export const Failure = ({ error, retry, asOf }: { error: ApiError; retry?: () => void; asOf?: number }) => (
+  <Alert.Root status="error" role="alert" data-testid="failure">
     <Alert.Indicator />
-    <Alert.Content>
-      <Alert.Title>{error.status === 404 ? "Nothing here yet" : "This could not be read"}</Alert.Title>
-      <Alert.Description>{visible(error.message)}</Alert.Description>
+    <Alert.Content minW={0}>
+      <Alert.Title>{error.status === 404 ? "Not found" : "Could not load"}</Alert.Title>
+      <Alert.Description wordBreak="break-word">
+        {visible(error.message)}
+        {asOf !== undefined && ` The data below is from ${clock(asOf)}.`}
+      </Alert.Description>
     </Alert.Content>
     {retry && (
       <Button size="sm" variant="outline" onClick={retry}>
@@ -88,38 +164,93 @@ export const Failure = ({ error, retry }: { error: ApiError; retry?: () => void 
   </Alert.Root>
 );
 
+/** When the data on the page arrived. */
+export const AsOf = ({ at }: { at: number | undefined }) => {
+  const timeZone = useZone();
+  return at === undefined ? null : (
+    <Text color="fg.muted" fontSize="xs" whiteSpace="nowrap" data-testid="as-of">
+      As of {clock(at, timeZone)}
+    </Text>
+  );
+};
+
 export const Waiting = ({ what }: { what: string }) => (
-  <Flex role="status" align="center" gap={2} color="fg.muted" py={6}>
-    <Spinner size="sm" /> Reading {what} …
+  <Flex role="status" align="center" gap={2} color="fg.muted" py={6} data-testid="loading">
+    <Spinner size="sm" /> Loading {what}…
   </Flex>
 );
 
-/** The frame of a page: it scrolls by itself, since the host gives it a fixed height. */
-export const Page = ({ children }: { children: ReactNode }) => (
-  <Box data-testid="sitemaps-page" height="100%" overflowY="auto" p={{ base: 3, md: 4 }} color="fg" textAlign="start">
-    <Flex direction="column" gap={4} maxW="1600px" mx="auto">
-      {children}
-    </Flex>
-  </Box>
-);
+/**
+ * The frame of a page, which scrolls, since the host gives it a fixed height. `position` names the place at which it was
+ * left: it is there again on Back.
+ */
+export const Page = ({ children, position, ready = true }: { children: ReactNode; position?: string; ready?: boolean }) => {
+  const ref = useRef<HTMLDivElement>(null);
+  const key = position === undefined ? undefined : `sitemaps-scroll ${position}`;
+  useEffect(() => {
+    const element = ref.current;
+    if (!element || !key || !ready) return undefined;
+    const left = Number(sessionStorage.getItem(key) ?? 0);
+    if (left) element.scrollTop = left;
+    const note = () => sessionStorage.setItem(key, String(element.scrollTop));
+    element.addEventListener("scroll", note, { passive: true });
+    return () => element.removeEventListener("scroll", note);
+  }, [key, ready]);
+  return (
+    <Box ref={ref} data-testid="sitemaps-page" height="100%" overflowY="auto" p={{ base: 3, md: 4 }} color="fg" textAlign="start">
+      <Flex direction="column" gap={4} maxW="1600px" mx="auto">
+        {children}
+      </Flex>
+    </Box>
+  );
+};
 
-export const pageOf = (asset: string) => `/plugin/sitemaps?asset=${encodeURIComponent(asset)}`;
-export const dagOf = (dagId: string) => `/dags/${encodeURIComponent(dagId)}`;
-export const runOf = (dagId: string, runId: string) => `${dagOf(dagId)}/runs/${encodeURIComponent(runId)}`;
-export const runTabOf = (dagId: string, runId: string) => `${runOf(dagId, runId)}/plugin/sitemap-run`;
+/** Where the page is: the list, then the sitemap. */
+export const Trail = ({ name }: { name: string }) => (
+  <Breadcrumb.Root fontSize="sm">
+    <Breadcrumb.List>
+      <Breadcrumb.Item>
+        <Inner to={listPage}>Sitemaps</Inner>
+      </Breadcrumb.Item>
+      <Breadcrumb.Separator />
+      <Breadcrumb.Item minW={0}>
+        <Breadcrumb.CurrentLink wordBreak="break-all">{visible(name)}</Breadcrumb.CurrentLink>
+      </Breadcrumb.Item>
+    </Breadcrumb.List>
+  </Breadcrumb.Root>
+);
 
 /** A link within Airflow; in an alert in the alert's own colour, which its background was chosen for. */
 export const Inner = ({ to, children, inAlert = false }: { to: string; children: ReactNode; inAlert?: boolean }) => (
-  <Text asChild color={inAlert ? "inherit" : "fg.info"} fontSize="inherit" textDecoration="underline" textUnderlineOffset="2px" wordBreak="break-word">
+  <Text asChild color={inAlert ? "inherit" : "fg.info"} fontSize="inherit" textDecoration="underline" textUnderlineOffset="2px" overflowWrap="anywhere">
     <Link to={to}>{children}</Link>
   </Text>
 );
 
 /** A link to the published sitemap: another host, opened only by a click. */
 export const Outer = ({ href, children }: { href: string; children: ReactNode }) => (
-  <Text asChild color="fg.info" fontSize="inherit" textDecoration="underline" textUnderlineOffset="2px" wordBreak="break-all">
+  <Text asChild color="fg.info" fontSize="inherit" textDecoration="underline" textUnderlineOffset="2px" overflowWrap="anywhere">
     <a href={href} target="_blank" rel="noopener noreferrer">
       {children}
     </a>
   </Text>
+);
+
+interface LogsProps {
+  dagId: string;
+  runId: string;
+  tasks: { task_id: string; map_index: number }[];
+  inAlert?: boolean;
+}
+
+/** Links to the logs of tasks and batches. */
+export const Logs = ({ dagId, runId, tasks, inAlert = false }: LogsProps) => (
+  <>
+    {tasks.map(({ task_id, map_index }) => (
+      <Inner key={`${task_id} ${map_index}`} inAlert={inAlert} to={logOf(dagId, runId, task_id, map_index)}>
+        Log of {visible(task_id)}
+        {map_index < 0 ? "" : ` [${map_index}]`}
+      </Inner>
+    ))}
+  </>
 );

@@ -3,9 +3,10 @@
 import { Box, Code, Flex, Grid, Progress, Stat, Table, Text } from "@chakra-ui/react";
 import type { ReactNode } from "react";
 
-import { bytes, count, counted, duration, percent, sum, visible, when } from "../format";
-import type { Gauge, PlanFacts, Report, SectionReport, Verification } from "../types";
-import { Age, Inner, Note, State, runTabOf } from "./basics";
+import { bytes, count, counted, duration, percent, sentence, sum, visible } from "../format";
+import { logOf, runTabOf } from "../routes";
+import type { Counts, Gauge, PlanNumbers, Report, SectionReport, Verification } from "../types";
+import { Age, Inner, Note, State, When } from "./basics";
 
 export const Tile = ({ name, value, help }: { name: string; value: ReactNode; help?: ReactNode }) => (
   <Stat.Root borderWidth="1px" borderColor="border" borderRadius="md" bg="bg" p={3} minW={0}>
@@ -25,11 +26,11 @@ export const Tiles = ({ children }: { children: ReactNode }) => (
   </Grid>
 );
 
-const CHANGES = ["rewritten", "created", "dropped", "repaired"] as const;
+const CHANGES = ["rewritten", "created", "removed", "repaired"] as const;
 
 export const shardChanges = (shards: Record<string, number>): string => {
   const parts = CHANGES.filter((name) => shards[name]).map((name) => `${count(shards[name] ?? 0)} ${name}`);
-  return parts.length ? parts.join(", ") : "none changed";
+  return parts.length ? parts.join(", ") : "None changed";
 };
 
 type Names = [string, "start" | "end"][];
@@ -45,7 +46,7 @@ const cards = (names: Names) => ({
     border: "none",
     display: "grid",
     gap: "0 0.75rem",
-    gridTemplateColumns: "8.5rem minmax(0, 1fr)",
+    gridTemplateColumns: "6.5rem minmax(0, 1fr)",
     maxWidth: "none",
     minWidth: 0,
     overflowWrap: "anywhere",
@@ -53,18 +54,30 @@ const cards = (names: Names) => ({
     textAlign: "start",
     whiteSpace: "normal",
   },
+  "& td button": { height: "auto", py: 1, whiteSpace: "normal" },
   "& td:empty": { display: "none" },
   "& td > *": { gridColumn: 2, justifySelf: "start" },
   "& td::before": { color: "fg.muted" },
   ...Object.fromEntries(names.map(([name], index) => [`& td:nth-of-type(${index + 1})::before`, { content: JSON.stringify(name) }])),
 });
 
-/** A table that becomes cards where it has no room, and scrolls in itself where even that is too wide. */
-export const Wide = ({ children, label, names, below = "34rem" }: { children: ReactNode; label: string; names: Names; below?: string }) => (
+/** How a column is sorted, and what sorts by it; undefined for columns that cannot be sorted by. */
+export type Sorting = (name: string) => { active: "ascending" | "descending" | undefined; onSort: () => void } | undefined;
+
+interface WideProps {
+  children: ReactNode;
+  label: string;
+  names: Names;
+  below?: string;
+  sorting?: Sorting;
+}
+
+/** A table that becomes cards where it has no room, and scrolls inside its own box where even that is too wide. */
+export const Wide = ({ children, label, names, below = "34rem", sorting }: WideProps) => (
   <Box containerType="inline-size" overflowX="auto" tabIndex={0} role="region" aria-label={`Table: ${label}`}>
     <Box css={{ [`@container (max-width: ${below})`]: cards(names) }}>
       <Table.Root size="sm" variant="line">
-        <Heads names={names} />
+        <Heads names={names} sorting={sorting} />
         <Table.Body>{children}</Table.Body>
       </Table.Root>
     </Box>
@@ -77,14 +90,24 @@ export const Number = ({ children }: { children: ReactNode }) => (
   </Table.Cell>
 );
 
-const Heads = ({ names }: { names: Names }) => (
+const Heads = ({ names, sorting }: { names: Names; sorting?: Sorting }) => (
   <Table.Header>
     <Table.Row>
-      {names.map(([name, side]) => (
-        <Table.ColumnHeader key={name} textAlign={side} whiteSpace="nowrap">
-          {name}
-        </Table.ColumnHeader>
-      ))}
+      {names.map(([name, side]) => {
+        const sort = sorting?.(name);
+        return (
+          <Table.ColumnHeader key={name} textAlign={side} aria-sort={sort?.active}>
+            {sort ? (
+              <Box as="button" onClick={sort.onSort} cursor="pointer" fontWeight="inherit">
+                {name}
+                {sort.active === "ascending" ? " ▲" : sort.active === "descending" ? " ▼" : ""}
+              </Box>
+            ) : (
+              name
+            )}
+          </Table.ColumnHeader>
+        );
+      })}
     </Table.Row>
   </Table.Header>
 );
@@ -92,26 +115,27 @@ const Heads = ({ names }: { names: Names }) => (
 export const Sections = ({ sections, act }: { sections: Record<string, SectionReport>; act?: (name: string) => ReactNode }) => (
   <Wide
     label="Sections"
+    below="48rem"
     names={[
       ["Section", "start"],
       ["URLs", "end"],
       ["Shards", "end"],
-      ["Changed in the last run", "start"],
+      ["Changed in last run", "start"],
       ["Rows read", "end"],
       ["Size", "end"],
       ["Rows dropped", "end"],
       ["Newest lastmod", "start"],
-      ["", "end"],
+      ...(act ? ([["Action", "end"]] as Names) : []),
     ]}
   >
     {Object.entries(sections).map(([name, section]) => (
       <Table.Row key={name}>
-        <Table.Cell fontWeight="medium" wordBreak="break-word" minW="8em">
+        <Table.Cell fontWeight="medium" wordBreak="break-word" minW="6em">
           {visible(name)}
         </Table.Cell>
         <Number>{count(section.urls)}</Number>
         <Number>{count(section.shards["total"] ?? 0)}</Number>
-        <Table.Cell minW="12em">
+        <Table.Cell minW="9em">
           {shardChanges(section.shards)}
           {Object.keys(section.reasons).length > 0 && (
             <Text color="fg.muted" fontSize="xs">
@@ -126,50 +150,69 @@ export const Sections = ({ sections, act }: { sections: Record<string, SectionRe
         <Number>
           {count(sum(section.rows_dropped))} ({percent(sum(section.rows_dropped), section.rows)})
         </Number>
-        <Table.Cell whiteSpace="nowrap">{when(section.newest_lastmod)}</Table.Cell>
-        <Table.Cell textAlign="end">{act?.(name)}</Table.Cell>
+        <Table.Cell>
+          <When at={section.newest_lastmod} />
+        </Table.Cell>
+        {act && <Table.Cell textAlign="end">{act(name)}</Table.Cell>}
       </Table.Row>
     ))}
   </Wide>
 );
 
-const faults = (section: SectionReport) =>
-  [...Object.entries(section.rows_dropped).map(([rule, rows]) => ({ became: "dropped", rows, rule })),
-   ...Object.entries(section.fields_mended).map(([rule, rows]) => ({ became: "mended or kept", rows, rule }))];
+interface Issue {
+  name: string;
+  rule: string;
+  rows: number;
+  outcome: string;
+  samples: string[];
+}
 
-export const Faults = ({ report, rules }: { report: Report; rules: Record<string, string> }) => {
-  const found = Object.entries(report.sections).flatMap(([name, section]) => faults(section).map((fault) => ({ ...fault, name, section })));
-  if (!found.length) return <Note>No row broke a rule.</Note>;
-  found.sort((one, other) => other.rows - one.rows);
+const issuesOf = (sections: Record<string, SectionReport>): Issue[] =>
+  Object.entries(sections)
+    .flatMap(([name, section]) =>
+      Object.entries(section.outcomes).map(([rule, outcome]) => ({
+        name,
+        outcome,
+        rows: (section.rows_dropped[rule] ?? 0) + (section.fields_fixed[rule] ?? 0),
+        rule,
+        samples: [...new Set(section.samples[rule] ?? [])],
+      })),
+    )
+    .sort((one, other) => other.rows - one.rows);
+
+/** Rows that broke a rule, and what happened to them. */
+export const Issues = ({ report, rules }: { report: Report; rules: Record<string, string> }) => {
+  const issues = issuesOf(report.sections);
+  if (!issues.length) return <Note>Every row follows every rule.</Note>;
   return (
     <Wide
-      label="Rows that broke a rule"
+      label="Validation issues"
       names={[
         ["Rule", "start"],
         ["Section", "start"],
         ["Rows", "end"],
-        ["Became", "start"],
-        ["For example", "start"],
+        ["Result", "start"],
+        ["Samples", "start"],
       ]}
     >
-      {found.map(({ name, rule, rows, became, section }) => (
-        <Table.Row key={`${name} ${rule} ${became}`} verticalAlign="top">
+      {issues.map(({ name, rule, rows, outcome, samples }) => (
+        <Table.Row key={`${name} ${rule}`} verticalAlign="top">
           <Table.Cell minW="11em">
             <Code>{visible(rule)}</Code>
             <Text color="fg.muted" fontSize="xs">
-              {visible(rules[rule] ?? "")}
+              {sentence(visible(rules[rule] ?? ""))}
             </Text>
           </Table.Cell>
           <Table.Cell>{visible(name)}</Table.Cell>
           <Number>{count(rows)}</Number>
-          <Table.Cell whiteSpace="nowrap">{became}</Table.Cell>
+          <Table.Cell whiteSpace="nowrap">{outcome}</Table.Cell>
           <Table.Cell minW="16em">
-            {[...new Set(section.samples[rule] ?? [])].map((sample) => (
-              <Text key={sample} fontFamily="mono" fontSize="xs" wordBreak="break-all" data-testid="sample">
+            {samples.map((sample) => (
+              <Text key={sample} fontFamily="mono" fontSize="xs" overflowWrap="anywhere" data-testid="sample">
                 {visible(sample)}
               </Text>
             ))}
-            {!section.samples[rule]?.length && <Text color="fg.muted">the task’s log has samples</Text>}
+            {!samples.length && <Text color="fg.muted">The task’s log has samples.</Text>}
           </Table.Cell>
         </Table.Row>
       ))}
@@ -177,28 +220,32 @@ export const Faults = ({ report, rules }: { report: Report; rules: Record<string
   );
 };
 
-/** What a verification came to; on a sitemap's page with a link to its run. */
+const verifiedText = (found: Verification): string => {
+  if (found.files === null) return found.end ? "Did not finish; the task’s log says why." : "Has not ended yet.";
+  const findings = [found.errors ? counted(found.errors, "error") : "", found.warnings ? counted(found.warnings, "warning") : ""];
+  return `${counted(found.files, "file")} with ${counted(found.urls ?? 0, "URL")} verified, ${findings.filter(Boolean).join(", ") || "no issues"}.`;
+};
+
+/** What a verification found; on a sitemap's page with links to its run and log. */
 export const Verified = ({ found, link = false }: { found: Verification; link?: boolean }) => {
-  const read = found.files === null ? "" : `${counted(found.files, "file")} with ${counted(found.urls ?? 0, "URL")} read back`;
-  const faults = [found.errors ? counted(found.errors, "error") : "", found.warnings ? counted(found.warnings, "warning") : ""];
-  const came = found.files === null ? "" : `${read}: ${faults.filter(Boolean).join(", ") || "nothing is wrong"}.`;
   return (
     <Flex direction="column" gap={3} data-testid="verification">
       <Flex gap={3} wrap="wrap" align="center" fontSize="sm">
         <State state={found.state} />
         {found.end && <Age at={found.end} />}
-        <Text>{came || (found.end ? "It failed before it had read all; its task’s log says why." : "It has not ended yet.")}</Text>
+        <Text>{verifiedText(found)}</Text>
         {link && <Inner to={runTabOf(found.dag_id, found.run_id)}>Open the run</Inner>}
+        {link && <Inner to={logOf(found.dag_id, found.run_id, found.task_id)}>Log</Inner>}
       </Flex>
       {found.failures.length > 0 && (
         <Wide
-          label="What verification found"
+          label="Findings of the verification"
           names={[
             ["Severity", "start"],
             ["Rule", "start"],
             ["Where", "start"],
-            ["What", "start"],
-            ["Times", "end"],
+            ["Finding", "start"],
+            ["Count", "end"],
           ]}
         >
           {found.failures.map((failure, index) => (
@@ -209,7 +256,7 @@ export const Verified = ({ found, link = false }: { found: Verification; link?: 
               <Table.Cell>
                 <Code>{visible(failure.rule)}</Code>
               </Table.Cell>
-              <Table.Cell wordBreak="break-all">{visible(failure.where)}</Table.Cell>
+              <Table.Cell overflowWrap="anywhere">{visible(failure.where)}</Table.Cell>
               <Table.Cell minW="16em" wordBreak="break-word">
                 {visible(failure.message)}
               </Table.Cell>
@@ -219,7 +266,9 @@ export const Verified = ({ found, link = false }: { found: Verification; link?: 
         </Wide>
       )}
       {found.errors + found.warnings > found.failures.length && (
-        <Note>The first {count(found.failures.length)} of {count(found.errors + found.warnings)}; the task’s log has them all.</Note>
+        <Note>
+          First {count(found.failures.length)} of {count(found.errors + found.warnings)}; the task’s log has them all.
+        </Note>
       )}
     </Flex>
   );
@@ -250,50 +299,61 @@ export const Gauges = ({ gauges }: { gauges: Gauge[] }) => (
   </Grid>
 );
 
-export const Drift = ({ drift }: { drift: string[] }) =>
-  drift.length ? (
-    <Flex as="ul" direction="column" gap={1} ps={5} fontSize="sm">
-      {drift.slice(0, 50).map((line, index) => (
-        <Text as="li" key={index} wordBreak="break-word">
-          {visible(line)}
-        </Text>
-      ))}
-      {drift.length > 50 && <Note>… and {count(drift.length - 50)} more; the task’s log has them all.</Note>}
-    </Flex>
-  ) : (
-    <Note>Nobody else touched the published files.</Note>
-  );
-
-export const Plan = ({ plan }: { plan: PlanFacts }) => (
-  <Flex direction="column" gap={3}>
-    <Text>
-      {plan.changes
-        ? `${counted(plan.rows_to_read, "row")} to read in ${counted(plan.batches, "batch").replace(/batchs$/u, "batches")}, on top of generation ${count(plan.base_generation)}.`
-        : `Nothing changed since generation ${count(plan.base_generation)}: nothing to write.`}
+/** Files that were modified outside Airflow, as the last publish found them. */
+export const Drift = ({ drift, at }: { drift: string[]; at: string | null }) => (
+  <>
+    <Text fontSize="sm" mb={drift.length ? 2 : 0}>
+      {drift.length ? `${counted(drift.length, "file")} modified outside Airflow, found and restored by the run that published` : "No external changes found at last publish"}
+      {at && (
+        <>
+          {" ("}
+          <When at={at} />)
+        </>
+      )}
+      .
     </Text>
+    {drift.length > 0 && (
+      <Flex as="ul" direction="column" gap={1} ps={5} fontSize="sm">
+        {drift.slice(0, 50).map((line, index) => (
+          <Text as="li" key={index} overflowWrap="anywhere">
+            {visible(line)}
+          </Text>
+        ))}
+        {drift.length > 50 && <Note>{count(drift.length - 50)} more; the task’s log has them all.</Note>}
+      </Flex>
+    )}
+  </>
+);
+
+const listed = (counts: Counts): string =>
+  Object.entries(counts)
+    .map(([name, number]) => `${visible(name)}: ${count(number)}`)
+    .join(", ") || "–";
+
+const planSummary = (plan: PlanNumbers): string => {
+  const base = plan.base_generation ? `based on generation ${count(plan.base_generation)}` : "first build";
+  if (!plan.changes) return `Nothing changed (${base}): nothing to write.`;
+  return `${counted(plan.rows_to_read, "row")} to read in ${counted(plan.batches, "batch")} (${base}).`;
+};
+
+export const Plan = ({ plan }: { plan: PlanNumbers }) => (
+  <Flex direction="column" gap={3}>
+    <Text>{planSummary(plan)}</Text>
     <Wide
       label="The plan by section"
       names={[
         ["Section", "start"],
         ["Shards", "start"],
-        ["Why", "start"],
+        ["Reason", "start"],
         ["Rows to read", "end"],
-        ["Rows in all", "end"],
+        ["Total rows", "end"],
       ]}
     >
       {Object.entries(plan.sections).map(([name, section]) => (
         <Table.Row key={name} verticalAlign="top">
           <Table.Cell fontWeight="medium">{visible(name)}</Table.Cell>
-          <Table.Cell>
-            {Object.entries(section.actions)
-              .map(([action, number]) => `${visible(action)} ${count(number)}`)
-              .join(", ") || "–"}
-          </Table.Cell>
-          <Table.Cell>
-            {Object.entries(section.reasons)
-              .map(([reason, number]) => `${visible(reason)} (${count(number)})`)
-              .join("; ") || "–"}
-          </Table.Cell>
+          <Table.Cell>{listed(section.actions)}</Table.Cell>
+          <Table.Cell>{listed(section.reasons)}</Table.Cell>
           <Number>{count(section.rows_to_read)}</Number>
           <Number>{count(section.rows)}</Number>
         </Table.Row>
@@ -301,20 +361,22 @@ export const Plan = ({ plan }: { plan: PlanFacts }) => (
     </Wide>
     {plan.lines.length > 0 && (
       <Box as="details" fontSize="sm">
-        <summary>The plan in words</summary>
+        <summary>Plan details</summary>
         <Box as="pre" mt={2} p={3} bg="bg.subtle" borderRadius="md" overflowX="auto" fontSize="xs" whiteSpace="pre-wrap" wordBreak="break-word">
           {plan.lines.map(visible).join("\n")}
-          {plan.more_lines ? `\n… and ${count(plan.more_lines)} more lines in the task’s log` : ""}
+          {plan.more_lines ? `\n${count(plan.more_lines)} more lines in the task’s log` : ""}
         </Box>
       </Box>
     )}
   </Flex>
 );
 
+/** Processing time by stage; the run itself took longer. */
 export const Stages = ({ seconds }: { seconds: Record<string, number> }) => (
   <Text color="fg.muted" fontSize="sm" mt={3}>
+    Processing time:{" "}
     {Object.entries(seconds)
       .map(([stage, s]) => `${visible(stage)} ${duration(s)}`)
-      .join(" · ") || "No stage was timed."}
+      .join(" · ") || "not measured"}
   </Text>
 );

@@ -1,59 +1,72 @@
-"""How far a run is: from its task instances, and what its tasks left in XCom. Pure."""
+"""Progress of a run, from its task instances and the numbers that its tasks pushed. Pure."""
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final
 
 from airflow_sitemaps.operators.facts import FAILED, PLAN_FACTS, REFUSED, VERIFIED, WRITTEN
+from airflow_sitemaps.plugin.dag_profiles import KINDS
+from airflow_sitemaps.plugin.dag_runs import ENDED
+from airflow_sitemaps.plugin.dag_runs import FAILED as FAILED_STATES
+from airflow_sitemaps.plugin.event_payload import counts, integer, items, mapping, text, texts
 from airflow_sitemaps.plugin.events import iso
-from airflow_sitemaps.plugin.facts import counts, items, mapping, text, texts, whole
-from airflow_sitemaps.plugin.runs import ENDED, KINDS
-from airflow_sitemaps.plugin.runs import FAILED as FAILED_STATES
+from airflow_sitemaps.plugin.outcomes import refusals_of, why
+from airflow_sitemaps.plugin.run_table import trigger_of
 from airflow_sitemaps.plugin.verifications import as_answer, verification_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from datetime import datetime
 
-    from airflow_sitemaps.plugin.runs import RunFacts, TaskFacts
+    from airflow_sitemaps.plugin.dag_runs import RunState, TaskState
 
 RETURNED: Final = "return_value"
 
 XComRow = tuple[str, int, str, Any]
 
 
-def progress(run: RunFacts, tasks: Sequence[TaskFacts], xcoms: Sequence[XComRow], now: datetime) -> dict[str, Any]:
-    """The run and, for each group with sitemap tasks, its steps, batches, speed and what is left."""
-    groups: dict[str, list[TaskFacts]] = {}
+def progress(run: RunState, tasks: Sequence[TaskState], xcoms: Sequence[XComRow], now: datetime) -> dict[str, Any]:
+    """Return the run and, for each group with sitemap tasks, its steps, batches, speed and remaining work.
+
+    Args:
+        run: The DAG run.
+        tasks: Its sitemap tasks, including batches.
+        xcoms: Their XCom values, as rows of (task, map index, key, value).
+        now: Current time.
+    """
+    groups: dict[str, list[TaskState]] = {}
     for task in tasks:
         groups.setdefault(task.group_id, []).append(task)
     return {
         "dag_id": run.dag_id,
         "run_id": run.run_id,
         "state": run.state,
-        "by": run.by,
+        "trigger": trigger_of(run),
+        "dry_run": run.is_dry,
         "start": iso(run.start) if run.start else None,
         "end": iso(run.end) if run.end else None,
         "conf": {name: run.conf[name] for name in list(run.conf)[:50]},
         "groups": [_group(name, members, xcoms, now) for name, members in sorted(groups.items())],
+        "as_of": iso(now),
     }
 
 
-def _group(name: str, tasks: Sequence[TaskFacts], xcoms: Sequence[XComRow], now: datetime) -> dict[str, Any]:
+def _group(name: str, tasks: Sequence[TaskState], xcoms: Sequence[XComRow], now: datetime) -> dict[str, Any]:
     ids = {task.task_id for task in tasks}
     mine = [row for row in xcoms if row[0] in ids]
     plan = next((mapping(value) for _, _, key, value in mine if key == PLAN_FACTS), None)
     written = {(task, index): mapping(value) for task, index, key, value in mine if key == WRITTEN}
     batches = [task for task in tasks if task.kind == "write" and task.map_index >= 0]
-    looked = {task: value for task, _, key, value in mine if key == VERIFIED}
+    verified = {task: value for task, _, key, value in mine if key == VERIFIED}
     labels = _labels(mine)
     return {
         "group_id": name,
         "steps": [_step(task) for task in sorted(tasks, key=_place) if task not in batches],
         "plan": plan_of(plan),
-        "verifications": [as_answer(verification_of(t, looked.get(t.task_id))) for t in tasks if t.kind == "verify"],
+        "verifications": [as_answer(verification_of(t, verified.get(t.task_id))) for t in tasks if t.kind == "verify"],
         "failed": {task: said for task, _, key, value in mine if key == FAILED and (said := why(value))},
-        "refused": [r for _, _, key, value in mine if key == REFUSED for r in refusals_of(value)],
+        "refused": [asdict(r) for _, _, key, value in mine if key == REFUSED for r in refusals_of(value)],
         "batches": [
             _batch(task, labels.get(task.map_index, ""), plan, written.get((task.task_id, task.map_index)))
             for task in batches
@@ -62,12 +75,12 @@ def _group(name: str, tasks: Sequence[TaskFacts], xcoms: Sequence[XComRow], now:
     }
 
 
-def _place(task: TaskFacts) -> tuple[int, str]:
-    """Tasks in the order in which they run."""
+def _place(task: TaskState) -> tuple[int, str]:
+    """Return a sort key: the order in which tasks run."""
     return list(KINDS.values()).index(task.kind), task.task_id
 
 
-def _step(task: TaskFacts) -> dict[str, Any]:
+def _step(task: TaskState) -> dict[str, Any]:
     return {
         "task_id": task.task_id,
         "kind": task.kind,
@@ -79,46 +92,53 @@ def _step(task: TaskFacts) -> dict[str, Any]:
 
 
 def _labels(mine: Sequence[XComRow]) -> dict[int, str]:
-    """Names of batches by their number, from what the planning task returned: Airflow names a task once it runs."""
+    """Return the names of batches by number, as the planning task pushed them.
+
+    Airflow names a batch only when it runs.
+    """
     returned = next((items(value) for _, index, key, value in mine if key == RETURNED and index < 0), [])
     return {number: text(mapping(reference).get("label")) for number, reference in enumerate(returned)}
 
 
 def _batch(
-    task: TaskFacts, label: str, plan: Mapping[str, Any] | None, written: Mapping[str, Any] | None
+    task: TaskState, label: str, plan: Mapping[str, Any] | None, written: Mapping[str, Any] | None
 ) -> dict[str, Any]:
     planned = items(plan.get("batches")) if plan else []
     return {
+        "task_id": task.task_id,
         "number": task.map_index,
         "label": task.label or label or f"batch {task.map_index + 1}",
         "state": task.state,
         "tries": task.tries,
         "start": iso(task.start) if task.start else None,
         "end": iso(task.end) if task.end else None,
-        "rows_planned": whole(planned[task.map_index]) if task.map_index < len(planned) else None,
-        "rows": whole(written.get("rows")) if written else None,
-        "urls": whole(written.get("urls")) if written else None,
-        "dropped": whole(written.get("dropped")) if written else None,
-        "bytes": whole(written.get("bytes")) if written else None,
+        "rows_planned": integer(planned[task.map_index]) if task.map_index < len(planned) else None,
+        "rows": integer(written.get("rows")) if written else None,
+        "urls": integer(written.get("urls")) if written else None,
+        "dropped": integer(written.get("dropped")) if written else None,
+        "bytes": integer(written.get("bytes")) if written else None,
     }
 
 
 def _speed(
-    batches: Sequence[TaskFacts],
+    batches: Sequence[TaskState],
     plan: Mapping[str, Any] | None,
     written: Mapping[tuple[str, int], Mapping[str, Any]],
     now: datetime,
 ) -> dict[str, Any]:
-    """Batches and rows done and left; URLs a second since the first batch began; seconds left at that speed."""
+    """Return the batches and rows done and left, the URLs per second, and the seconds left at that rate.
+
+    The rate counts from the start of the first batch.
+    """
     done = [task for task in batches if task.state == "success"]
-    begun = [task.start for task in batches if task.start]
+    starts = [task.start for task in batches if task.start]
     ended = all(task.state in ENDED for task in batches)
     until = max((task.end for task in batches if task.end), default=now) if ended else now
-    elapsed = max(0.0, (until - min(begun)).total_seconds()) if begun else 0.0
-    rows, urls = (sum(whole(w.get(name)) for w in written.values()) for name in ("rows", "urls"))
-    to_read = whole(plan.get("rows_to_read")) if plan else None
+    elapsed = max(0.0, (until - min(starts)).total_seconds()) if starts else 0.0
+    rows, urls = (sum(integer(w.get(name)) for w in written.values()) for name in ("rows", "urls"))
+    to_read = integer(plan.get("rows_to_read")) if plan else None
     share = rows / to_read if to_read else (len(done) / len(batches) if batches else 0.0)
-    running = bool(begun) and not ended
+    running = bool(starts) and not ended
     return {
         "batches": len(batches),
         "done": len(done),
@@ -133,42 +153,27 @@ def _speed(
     }
 
 
-def why(value: Any) -> str:
-    """Why a task failed, from what it left; empty where it said nothing."""
-    found = mapping(value)
-    error, message = text(found.get("error")), text(found.get("message"))
-    return message or (f"It ended with {error}" if error else "")
-
-
 def plan_of(found: Mapping[str, Any] | None) -> dict[str, Any] | None:
-    """A planning task's facts, cleaned."""
+    """Return the plan that a planning task pushed, checked and limited in size."""
     if not found:
         return None
     return {
         "key": text(found.get("key")) or None,
-        "base_generation": whole(found.get("base_generation")),
-        "rows_to_read": whole(found.get("rows_to_read")),
+        "base_generation": integer(found.get("base_generation")),
+        "rows_to_read": integer(found.get("rows_to_read")),
         "batches": len(items(found.get("batches"))),
         "changes": bool(found.get("changes")),
         "sections": {
             name: {
                 "actions": counts(mapping(section).get("actions")),
                 "reasons": counts(mapping(section).get("reasons")),
-                "rows": whole(mapping(section).get("rows")),
-                "rows_to_read": whole(mapping(section).get("rows_to_read")),
-                "gone": whole(mapping(section).get("gone")),
+                "rows": integer(mapping(section).get("rows")),
+                "rows_to_read": integer(mapping(section).get("rows_to_read")),
+                "gone": integer(mapping(section).get("gone")),
             }
             for name, section in mapping(found.get("sections")).items()
         },
         "warnings": texts(found.get("warnings")),
         "lines": texts(found.get("lines")),
-        "more_lines": whole(found.get("more_lines")),
+        "more_lines": integer(found.get("more_lines")),
     }
-
-
-def refusals_of(value: Any) -> list[dict[str, str]]:
-    """A refused task's facts, cleaned: guard, section, message and permit of each refusal."""
-    found = mapping(value)
-    names = ("guard", "section", "message", "permit")
-    refusals = [{name: text(mapping(r).get(name)) for name in names} for r in items(found.get("refusals"))]
-    return refusals or [{"guard": "", "section": "", "message": text(found.get("message")), "permit": ""}]

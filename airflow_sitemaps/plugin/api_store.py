@@ -1,0 +1,128 @@
+"""Routes that read the store's private area: shard map, generations, their differences, and the URL search."""
+
+from __future__ import annotations
+
+from typing import Annotated, Final
+
+from airflow.utils.session import create_session
+from fastapi import APIRouter, Depends, Query, Request, Response
+from fastapi.responses import JSONResponse
+
+from airflow_sitemaps.pipeline.state.repository import MANIFEST
+from airflow_sitemaps.plugin import event_payload, generation_changes, overview, url_search
+from airflow_sitemaps.plugin.access import ReadableDags, may_read_assets
+from airflow_sitemaps.plugin.api_dependencies import DetachedSitemap, Now, validated
+from airflow_sitemaps.plugin.overview import Overview
+from airflow_sitemaps.plugin.schemas import (
+    GenerationChanges,
+    Generations,
+    ShardColumns,
+    ShardPage,
+    Unavailable,
+    UrlSearches,
+)
+from airflow_sitemaps.plugin.shard_map import MAX_PAGE, ShardMap, read_map
+from airflow_sitemaps.plugin.state_reader import StateFile, StateReader, StateUnavailableError, open_state
+
+STATES: Final = StateReader(opened=open_state)
+
+router = APIRouter(dependencies=[Depends(may_read_assets)])
+
+
+def manifest_file(sitemap: Overview) -> StateFile:
+    """Return the manifest file of a sitemap.
+
+    Raises:
+        StateUnavailableError: Nothing is published yet, or this server cannot read the store.
+    """
+    if sitemap.event is None:
+        raise StateUnavailableError("Nothing has been published yet, so there is no manifest.")
+    return StateFile.of(event_payload.store_of(sitemap.event.extra), MANIFEST)
+
+
+async def manifest_of(sitemap: Overview) -> tuple[str, ShardMap]:
+    """Return the ETag of the published manifest, and its shard map.
+
+    Raises:
+        StateUnavailableError: The store cannot be read, or not in time.
+    """
+    announced = sitemap.event.summary.generation if sitemap.event else 0
+    file = manifest_file(sitemap)
+    return await STATES.read(file, "map", read_map, is_old=lambda shard_map: shard_map.generation < announced)
+
+
+def unavailable(error: StateUnavailableError) -> JSONResponse:
+    """Return the message of an error as a response that no cache keeps."""
+    return JSONResponse(Unavailable(unavailable=str(error)).model_dump(), headers={"Cache-Control": "no-store"})
+
+
+@router.get("/sitemap/shards", responses={200: {"model": ShardColumns | Unavailable}})
+async def shard_columns(request: Request, sitemap: DetachedSitemap) -> Response:
+    """Return the numbers of every shard, one column for each number, from the store."""
+    try:
+        etag, shard_map = await manifest_of(sitemap)
+    except StateUnavailableError as e:
+        return unavailable(e)
+    return validated(request, etag, shard_map.columns)
+
+
+@router.get("/sitemap/shards/texts", responses={200: {"model": ShardPage | Unavailable}})
+async def shard_texts(
+    request: Request,
+    sitemap: DetachedSitemap,
+    section: Annotated[str, Query(max_length=200)],
+    start: Annotated[int, Query(ge=0)] = 0,
+    count: Annotated[int, Query(ge=1, le=MAX_PAGE)] = MAX_PAGE,
+) -> Response:
+    """Return names, key ranges and newest lastmod for a range of a section's shards."""
+    try:
+        etag, shard_map = await manifest_of(sitemap)
+    except StateUnavailableError as e:
+        return unavailable(e)
+    shards = shard_map.page(section, start, count)
+    page = {"generation": shard_map.generation, "section": section, "start": start, "shards": shards}
+    return validated(request, etag, ShardPage.model_validate(page).model_dump_json())
+
+
+@router.get("/sitemap/generations", responses={200: {"model": Generations | Unavailable}})
+async def generations(request: Request, sitemap: DetachedSitemap) -> Response:
+    """Return the generations that are available for a rollback."""
+    try:
+        etag, shard_map = await manifest_of(sitemap)
+    except StateUnavailableError as e:
+        return unavailable(e)
+    body = Generations.model_validate({"generation": shard_map.generation, "kept": shard_map.kept})
+    return validated(request, etag, body.model_dump_json())
+
+
+@router.get("/sitemap/changes", responses={200: {"model": GenerationChanges | Unavailable}})
+async def changes(
+    sitemap: DetachedSitemap,
+    from_generation: Annotated[int, Query(ge=1)],
+    to_generation: Annotated[int, Query(ge=1)],
+) -> Response:
+    """Return the differences of two kept generations: by section, and by URL if only a few files differ."""
+    form = f"changes {from_generation} {to_generation}"
+    try:
+        answer = await STATES.run(
+            manifest_file(sitemap), form, lambda area: generation_changes.changes(area, from_generation, to_generation)
+        )
+    except StateUnavailableError as e:
+        return unavailable(e)
+    body = GenerationChanges.model_validate(answer).model_dump_json()
+    return Response(body, media_type="application/json", headers={"Cache-Control": "no-store"})
+
+
+@router.get("/find", response_model=UrlSearches)
+async def find(
+    readable: ReadableDags,
+    moment: Now,
+    url: Annotated[str, Query(min_length=1, max_length=2_048)],
+    asset: Annotated[str, Query(max_length=1_500)] = "",
+) -> UrlSearches:
+    """Return whether a sitemap lists a URL. Without ``asset``, every sitemap that serves the URL's host is searched."""
+    with create_session(scoped=False) as session:
+        assets = overview.sitemap_assets(session)
+        named = [one for one in assets if not asset or one.uri == asset]
+        sitemaps = overview.overviews(session, named, readable, moment)
+    return await url_search.search(STATES, sitemaps, url, everywhere=not asset)

@@ -1,0 +1,368 @@
+"""DAGs, DAG runs and their sitemap tasks, from Airflow's metadata database."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from airflow.models.dag import DagModel, DagTag
+from airflow.models.dagrun import DagRun
+from airflow.models.taskinstance import TaskInstance
+from airflow.models.xcom import XComModel
+from sqlalchemy import select, union_all
+
+from airflow_sitemaps.plugin.dag_profiles import KINDS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+    from datetime import datetime
+
+    from sqlalchemy.orm import Session
+
+FAILED: Final = frozenset({"failed", "upstream_failed"})
+ENDED: Final = frozenset({"success", "failed", "upstream_failed", "skipped", "removed"})
+RUNNING: Final = frozenset({"running", "restarting", "up_for_retry", "up_for_reschedule", "deferred"})
+RUNS_AT_ONCE: Final = 50
+"""Number of DAGs whose newest runs are read in one SQL statement."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DagState:
+    """A DAG, and whether it can run.
+
+    Attributes:
+        dag_id: Airflow's ID.
+        is_paused: Whether the DAG is paused.
+        is_stale: Whether Airflow no longer finds the DAG in a DAG file.
+        has_import_errors: Whether the DAG's file currently fails to import.
+        schedule: Its schedule, as Airflow describes it. Default: empty.
+        next_run: Time at which the next scheduled run is due. Default: None, if no run is scheduled.
+        tags: Its tags, in alphabetical order. Default: none.
+    """
+
+    dag_id: str
+    is_paused: bool
+    is_stale: bool
+    has_import_errors: bool
+    schedule: str = ""
+    next_run: datetime | None = None
+    tags: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunState:
+    """A DAG run.
+
+    Attributes:
+        number: Airflow's serial number of the run. Default: 0.
+        dag_id: DAG of the run.
+        run_id: ID of the run.
+        state: ``queued``, ``running``, ``success`` or ``failed``.
+        run_type: ``scheduled``, ``manual``, ``backfill`` or ``asset_triggered``.
+        queued_at: Time at which the run was queued; None if unknown.
+        start: Time at which the first task could start; None before.
+        end: Time at which the run ended; None before.
+        conf: Params that the run was triggered with. Default: none.
+        user: User who triggered the run. Default: empty, if no user did.
+        triggered_by: What triggered the run: ``ui``, ``cli``, ``rest_api``, ``timetable``, ``asset`` and so on.
+            Default: empty.
+    """
+
+    number: int = 0
+    dag_id: str
+    run_id: str
+    state: str
+    run_type: str
+    queued_at: datetime | None
+    start: datetime | None
+    end: datetime | None
+    conf: Mapping[str, Any] = field(default_factory=dict)
+    user: str = ""
+    triggered_by: str = ""
+
+    @property
+    def is_active(self) -> bool:
+        """Whether the run is queued or running."""
+        return self.state in ("queued", "running")
+
+    @property
+    def is_dry(self) -> bool:
+        """Whether the run was triggered to plan only."""
+        return bool(self.conf.get("dry_run"))
+
+    @property
+    def seconds(self) -> float | None:
+        """Wall time from start to end in seconds; None while the run is active."""
+        return (self.end - self.start).total_seconds() if self.start and self.end else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskState:
+    """One sitemap task of a run, or one batch of a mapped task.
+
+    Attributes:
+        dag_id: DAG of the task.
+        run_id: Run of the task.
+        task_id: ID of the task, with the prefix of its task group.
+        map_index: Number of the batch, from 0; -1 for a task that is not mapped.
+        kind: One of the values of ``dag_profiles.KINDS``.
+        state: Airflow's state; ``scheduled`` until Airflow sets one.
+        label: Name of the batch, as Airflow shows it.
+        tries: Number of attempts.
+        start: Start of the last attempt; None before.
+        end: End of the last attempt; None before.
+    """
+
+    dag_id: str
+    run_id: str
+    task_id: str
+    map_index: int
+    kind: str
+    state: str
+    label: str
+    tries: int
+    start: datetime | None
+    end: datetime | None
+
+    @property
+    def group_id(self) -> str:
+        """ID of the task group; empty for a task outside a group."""
+        return self.task_id.rpartition(".")[0]
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether the task will not run again in this run."""
+        return self.state in ENDED
+
+
+def dags(session: Session, dag_ids: Iterable[str]) -> dict[str, DagState]:
+    """Return DAGs by ID. Unknown DAGs are left out."""
+    chosen = list(dag_ids)
+    columns = select(
+        DagModel.dag_id,
+        DagModel.is_paused,
+        DagModel.is_stale,
+        DagModel.has_import_errors,
+        DagModel.timetable_summary,
+        DagModel.next_dagrun_create_after,
+    )
+    rows = session.execute(columns.where(DagModel.dag_id.in_(chosen))).all()
+    tags: dict[str, list[str]] = {}
+    for dag_id, tag in session.execute(select(DagTag.dag_id, DagTag.name).where(DagTag.dag_id.in_(chosen))):
+        tags.setdefault(dag_id, []).append(tag)
+    return {
+        dag_id: DagState(
+            dag_id=dag_id,
+            is_paused=bool(paused),
+            is_stale=bool(stale),
+            has_import_errors=bool(errors),
+            schedule=schedule or "",
+            next_run=next_run,
+            tags=tuple(sorted(tags.get(dag_id, ()))),
+        )
+        for dag_id, paused, stale, errors, schedule, next_run in rows
+    }
+
+
+_RUN_COLUMNS: Final = (
+    DagRun.id,
+    DagRun.dag_id,
+    DagRun.run_id,
+    DagRun._state,  # noqa: SLF001 - the column; ``state`` is a property that selects it as well
+    DagRun.run_type,
+    DagRun.queued_at,
+    DagRun.start_date,
+    DagRun.end_date,
+    DagRun.conf,
+    DagRun.triggering_user_name,
+    DagRun.triggered_by,
+)
+
+
+def recent_runs(
+    session: Session, dag_ids: Iterable[str], limit: int, *, before: int | None = None
+) -> dict[str, list[RunState]]:
+    """Return the newest runs of each DAG, newest first.
+
+    Args:
+        session: Session of Airflow's metadata database.
+        dag_ids: The DAGs.
+        limit: Number of runs for each DAG.
+        before: Return only runs with a lower serial number. Default: no limit.
+    """
+    chosen = sorted(set(dag_ids))
+    newest: dict[str, list[RunState]] = {dag_id: [] for dag_id in chosen}
+    for start in range(0, len(chosen), RUNS_AT_ONCE):
+        parts = []
+        for dag_id in chosen[start : start + RUNS_AT_ONCE]:
+            ids = select(DagRun.id).where(DagRun.dag_id == dag_id)
+            if before is not None:
+                ids = ids.where(DagRun.id < before)
+            parts.append(select(ids.order_by(DagRun.id.desc()).limit(limit).subquery().c.id))
+        numbers = list(session.scalars(union_all(*parts) if len(parts) > 1 else parts[0]))
+        for run in _runs(session, DagRun.id.in_(numbers)):
+            newest[run.dag_id].append(run)
+    for runs in newest.values():
+        runs.sort(key=lambda run: -run.number)
+    return newest
+
+
+def run(session: Session, dag_id: str, run_id: str) -> RunState | None:
+    """Return one run, or None if it does not exist."""
+    return next(iter(_runs(session, (DagRun.dag_id == dag_id) & (DagRun.run_id == run_id))), None)
+
+
+def runs_by_id(session: Session, pairs: Iterable[tuple[str, str]]) -> dict[tuple[str, str], RunState]:
+    """Return runs by (DAG, run ID). Unknown runs are left out."""
+    by_dag: dict[str, list[str]] = {}
+    for dag_id, run_id in pairs:
+        by_dag.setdefault(dag_id, []).append(run_id)
+    found = {}
+    for dag_id, run_ids in by_dag.items():
+        for start in range(0, len(run_ids), 500):
+            chosen = (DagRun.dag_id == dag_id) & DagRun.run_id.in_(run_ids[start : start + 500])
+            found.update({(run.dag_id, run.run_id): run for run in _runs(session, chosen)})
+    return found
+
+
+def _runs(session: Session, chosen: Any) -> list[RunState]:
+    return [
+        RunState(
+            number=number,
+            dag_id=dag_id,
+            run_id=run_id,
+            state=_value(state),
+            run_type=_value(kind),
+            queued_at=queued,
+            start=start,
+            end=end,
+            conf=conf if isinstance(conf, dict) else {},
+            user=user or "",
+            triggered_by=_value(by),
+        )
+        for number, dag_id, run_id, state, kind, queued, start, end, conf, user, by in session.execute(
+            select(*_RUN_COLUMNS).where(chosen)
+        )
+    ]
+
+
+def _value(member: Any) -> str:
+    """Return the text of an enumeration member, or of a plain value."""
+    return str(getattr(member, "value", member) or "")
+
+
+_TASK_COLUMNS: Final = (
+    TaskInstance.dag_id,
+    TaskInstance.run_id,
+    TaskInstance.task_id,
+    TaskInstance.map_index,
+    TaskInstance.operator,
+    TaskInstance.state,
+    TaskInstance._rendered_map_index,  # noqa: SLF001 - the column of the label
+    TaskInstance.try_number,
+    TaskInstance.start_date,
+    TaskInstance.end_date,
+)
+
+
+def sitemap_tasks(
+    session: Session, runs: Sequence[tuple[str, str]], *, batches: bool = True, states: Iterable[str] = ()
+) -> list[TaskState]:
+    """Return the sitemap tasks of runs, ordered by task and batch.
+
+    Args:
+        session: Session of Airflow's metadata database.
+        runs: Pairs of (DAG, run ID).
+        batches: Whether to read the batches of mapped tasks as well. Default: True.
+        states: Return only tasks in one of these states. Default: all states.
+    """
+    by_dag: dict[str, list[str]] = {}
+    for dag_id, run_id in runs:
+        by_dag.setdefault(dag_id, []).append(run_id)
+    wanted, tasks = set(runs), []
+    groups = list(by_dag.items())
+    for start in range(0, len(groups), RUNS_AT_ONCE):
+        part = groups[start : start + RUNS_AT_ONCE]
+        query = select(*_TASK_COLUMNS).where(
+            TaskInstance.dag_id.in_([dag_id for dag_id, _ in part]),
+            TaskInstance.run_id.in_({run_id for _, run_ids in part for run_id in run_ids}),
+            TaskInstance.operator.in_(list(KINDS)),
+        )
+        if not batches:
+            query = query.where(TaskInstance.map_index < 0)
+        if states:
+            query = query.where(TaskInstance.state.in_(list(states)))
+        tasks += [_task(row) for row in session.execute(query) if (row[0], row[1]) in wanted]
+    return sorted(tasks, key=lambda task: (task.dag_id, task.run_id, task.task_id, task.map_index))
+
+
+def _task(row: Any) -> TaskState:
+    dag_id, run_id, task_id, map_index, operator, state, label, tries, start, end = row
+    return TaskState(
+        dag_id=dag_id,
+        run_id=run_id,
+        task_id=task_id,
+        map_index=map_index,
+        kind=KINDS[str(operator)],
+        state=_value(state) or "scheduled",
+        label=label or "",
+        tries=tries or 0,
+        start=start,
+        end=end,
+    )
+
+
+def xcoms(session: Session, dag_id: str, run_id: str, task_ids: Sequence[str], keys: Sequence[str]) -> list[Any]:
+    """Return rows of (task, map index, key, value) that tasks of a run pushed, with the values as plain JSON.
+
+    Args:
+        session: Session of Airflow's metadata database.
+        dag_id: DAG of the run.
+        run_id: ID of the run.
+        task_ids: The tasks.
+        keys: The XCom keys.
+    """
+    columns = select(XComModel.task_id, XComModel.map_index, XComModel.key, XComModel.value).where(
+        XComModel.dag_id == dag_id,
+        XComModel.run_id == run_id,
+        XComModel.task_id.in_(list(task_ids)),
+        XComModel.key.in_(list(keys)),
+    )
+    return [(task, index, key, plain(value)) for task, index, key, value in session.execute(columns)]
+
+
+def pushed_by(
+    session: Session, tasks: Sequence[TaskState], keys: Sequence[str]
+) -> dict[tuple[str, str, str, str], Any]:
+    """Return the XCom values of tasks of any runs, by (DAG, run, task, key). One SQL statement reads all of them.
+
+    Args:
+        session: Session of Airflow's metadata database.
+        tasks: The tasks.
+        keys: The XCom keys.
+
+    Returns:
+        The values as plain JSON.
+    """
+    wanted = {(task.dag_id, task.run_id, task.task_id) for task in tasks}
+    if not wanted:
+        return {}
+    columns = select(XComModel.dag_id, XComModel.run_id, XComModel.task_id, XComModel.key, XComModel.value).where(
+        XComModel.dag_id.in_({dag_id for dag_id, _, _ in wanted}),
+        XComModel.run_id.in_({run_id for _, run_id, _ in wanted}),
+        XComModel.task_id.in_({task_id for _, _, task_id in wanted}),
+        XComModel.key.in_(list(keys)),
+    )
+    rows = session.execute(columns)
+    return {(d, r, t, key): plain(value) for d, r, t, key, value in rows if (d, r, t) in wanted}
+
+
+def plain(value: Any) -> Any:
+    """Return an XCom value without the markers that Airflow's serialization adds."""
+    if isinstance(value, dict):
+        if "__data__" in value:
+            return plain(value["__data__"])
+        return {key: plain(v) for key, v in value.items()}
+    if isinstance(value, list):
+        return [plain(v) for v in value]
+    return value

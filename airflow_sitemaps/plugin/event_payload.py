@@ -1,0 +1,275 @@
+"""Parser of asset events. Tasks write the events, so this module checks every value and limits its size."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from typing import Any, Final
+
+from airflow_sitemaps.protocol.limits import CURRENT
+from airflow_sitemaps.protocol.rules import RULES
+
+EVENT_FORMAT: Final = 1
+"""The newest format of an event's ``extra`` that this version reads."""
+MAX_TEXT: Final = 2_000
+"""Largest number of characters of one text in a response."""
+MAX_ITEMS: Final = 1_000
+"""Largest number of members of one list or mapping in a response."""
+LEAVES_OUT: Final = frozenset({"news-age"})
+"""Rules whose ``omit_field`` drops the whole row. Events of earlier versions count such rows as fixed."""
+
+
+def integer(value: object) -> int:
+    """Return a count, or 0 if the value is not a number."""
+    return int(value) if isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) < 2**63 else 0
+
+
+def text(value: object) -> str:
+    """Return a text of limited length, or an empty text if the value is not a text."""
+    return value[:MAX_TEXT] if isinstance(value, str) else ""
+
+
+def mapping(value: object) -> dict[str, Any]:
+    """Return a mapping of limited length, or an empty mapping if the value is not a mapping."""
+    return {str(k)[:MAX_TEXT]: v for k, v in list(value.items())[:MAX_ITEMS]} if isinstance(value, Mapping) else {}
+
+
+def items(value: object) -> list[Any]:
+    """Return a list of limited length, or an empty list if the value is not a list."""
+    return list(value[:MAX_ITEMS]) if isinstance(value, Sequence) and not isinstance(value, (str, bytes)) else []
+
+
+def texts(value: object) -> list[str]:
+    """Return the texts in a list."""
+    return [text(v) for v in items(value) if isinstance(v, str)]
+
+
+def counts(value: object) -> dict[str, int]:
+    """Return a mapping of names to counts."""
+    return {name: integer(number) for name, number in mapping(value).items()}
+
+
+def timestamp(value: object) -> str:
+    """Return a time as ISO 8601 with a time zone, or an empty text if the value is not a time.
+
+    A time without a zone is in UTC.
+    """
+    try:
+        moment = datetime.fromisoformat(text(value).replace("Z", "+00:00"))
+        zoned = moment if moment.tzinfo else moment.replace(tzinfo=timezone.utc)
+        return zoned.astimezone(timezone.utc).isoformat()
+    except (ValueError, OverflowError):
+        return ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunSummary:
+    """One run in the history, small enough to keep thousands in memory.
+
+    Attributes:
+        event: ID of the asset event.
+        at: Time of the event, ISO 8601 in UTC.
+        data_at: Time at which the run began to read its data, ISO 8601; empty if the event does not contain it.
+        dag_id: DAG that emitted the event, as Airflow recorded it.
+        run_id: DAG run that emitted the event, as Airflow recorded it.
+        group_id: Task group, as the event states it.
+        result: ``published`` or ``unchanged``.
+        action: ``build``, ``rollback`` or ``adopt``.
+        generation: Number of the generation that is current after the run.
+        urls: Number of listed URLs.
+        rows: Number of rows in the source.
+        shards: Number of files that the index lists.
+        created: Number of new files.
+        rewritten: Number of files whose content changed.
+        removed: Number of files that the index no longer lists.
+        repaired: Number of files that were modified outside Airflow and written again.
+        dropped: Number of rows that a rule keeps out of the sitemap.
+        fixed: Number of rows that broke a rule and are in the sitemap.
+        seconds: Sum of the stages' wall times in seconds. Airflow's own tables hold the wall time of the DAG run.
+        xml_bytes: Uncompressed size of all files in bytes.
+        file_bytes: Stored size of all files in bytes.
+        bytes_written: Stored size in bytes of the files that the run wrote.
+        rows_read: Number of rows that the run read.
+        drift: Number of files that were modified outside Airflow.
+    """
+
+    event: int
+    at: str
+    data_at: str
+    dag_id: str
+    run_id: str
+    group_id: str
+    result: str
+    action: str
+    generation: int
+    urls: int
+    rows: int
+    shards: int
+    created: int
+    rewritten: int
+    removed: int
+    repaired: int
+    dropped: int
+    fixed: int
+    seconds: float
+    xml_bytes: int
+    file_bytes: int
+    bytes_written: int
+    rows_read: int
+    drift: int
+
+
+def is_report(extra: object) -> bool:
+    """Return whether an event's ``extra`` is a sitemap's report in a format that this version reads."""
+    if not isinstance(extra, Mapping) or not isinstance(extra.get("report"), Mapping):
+        return False
+    return 1 <= integer(extra.get("format")) <= EVENT_FORMAT and "generation" in extra["report"]
+
+
+def summary_of(extra: Mapping[str, Any], *, event: int, at: str, dag_id: str, run_id: str) -> RunSummary:
+    """Return the summary of an event's report.
+
+    Args:
+        extra: The event's ``extra``; ``is_report`` is true for it.
+        event: ID of the event.
+        at: Time of the event, ISO 8601 in UTC.
+        dag_id: DAG that emitted it.
+        run_id: DAG run that emitted it.
+    """
+    report = report_of(extra)
+    shards = report["shards"]
+    return RunSummary(
+        event=event,
+        at=at,
+        data_at=report["started_at"] or "",
+        dag_id=dag_id,
+        run_id=run_id,
+        group_id=text(extra.get("group_id")),
+        result=report["result"],
+        action=report["action"],
+        generation=report["generation"],
+        urls=report["urls"],
+        rows=report["rows"],
+        shards=shards.get("total", 0),
+        created=shards.get("created", 0),
+        rewritten=shards.get("rewritten", 0),
+        removed=shards.get("removed", 0),
+        repaired=shards.get("repaired", 0),
+        dropped=sum(report["rows_dropped"].values()),
+        fixed=sum(report["fields_fixed"].values()),
+        seconds=round(sum(report["seconds"].values()), 2),
+        xml_bytes=report["xml_bytes"],
+        file_bytes=report["file_bytes"],
+        bytes_written=report["bytes_written"],
+        rows_read=report["rows_read"],
+        drift=len(report["drift"]),
+    )
+
+
+def stage_seconds(report: Mapping[str, Any]) -> dict[str, float]:
+    """Return the wall time of each stage in seconds."""
+    stages = mapping(report.get("seconds")).items()
+    return {name: round(float(s), 3) for name, s in stages if isinstance(s, (int, float)) and 0 <= s < 10**9}
+
+
+def _rule_counts(part: Mapping[str, Any]) -> tuple[dict[str, int], dict[str, int]]:
+    """Return the number of dropped rows and the number of listed rows that broke a rule, by rule.
+
+    Rows past their age count as dropped. Events of earlier versions count them as fixed.
+    """
+    dropped, fixed = counts(part.get("rows_dropped")), counts(part.get("fields_mended"))
+    settings = mapping(part.get("rules"))
+    for rule in LEAVES_OUT & fixed.keys():
+        if settings.get(rule) != "keep":
+            dropped[rule] = dropped.get(rule, 0) + fixed.pop(rule)
+    for rule, number in counts(part.get("rows_expired")).items():
+        dropped[rule] = dropped.get(rule, 0) + number
+    return dropped, fixed
+
+
+def _shards(value: object) -> dict[str, int]:
+    """Return counts of shards. Files that the index no longer lists are ``removed``; events call them ``dropped``."""
+    shards = counts(value)
+    return {("removed" if name == "dropped" else name): number for name, number in shards.items()}
+
+
+def section_of(value: object) -> dict[str, Any]:
+    """Return one section of a report, checked and limited in size."""
+    section = mapping(value)
+    settings = {rule: text(verdict) for rule, verdict in mapping(section.get("rules")).items()}
+    numbers = ("urls", "rows", "xml_bytes", "file_bytes", "rows_read", "bytes_written")
+    dropped, fixed = _rule_counts(section)
+    return {
+        **{name: integer(section.get(name)) for name in numbers},
+        "shards": _shards(section.get("shards")),
+        "rows_dropped": dropped,
+        "fields_fixed": fixed,
+        "outcomes": {rule: outcome_of(rule, settings, dropped=rule in dropped) for rule in {**dropped, **fixed}},
+        "samples": {rule: texts(samples) for rule, samples in mapping(section.get("samples")).items()},
+        "reasons": counts(section.get("reasons")),
+        "max_urls": integer(section.get("max_urls")) or CURRENT.max_urls,
+        "newest_lastmod": text(section.get("newest_lastmod")) or None,
+        "drift": texts(section.get("drift")),
+    }
+
+
+OUTCOMES: Final[Mapping[str, str]] = {"repair": "Fixed", "omit_field": "Field removed", "keep": "Listed anyway"}
+
+
+def outcome_of(rule: str, settings: Mapping[str, str], *, dropped: bool) -> str:
+    """Return the outcome for the rows that broke a rule: Left out, Fixed, Field removed or Listed anyway.
+
+    Args:
+        rule: Name of the rule.
+        settings: Verdicts by rule that differ from the default.
+        dropped: Whether the report counts these rows as dropped.
+    """
+    if dropped:
+        return "Left out"
+    default = RULES[rule].default.value if rule in RULES else ""
+    return OUTCOMES.get(settings.get(rule, default), "Fixed")
+
+
+def report_of(extra: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the whole report of an event, checked and limited in size."""
+    report = mapping(extra["report"])
+    dropped, fixed = _rule_counts(report)
+    sections = mapping(report.get("sections"))
+    return {
+        "run": text(report.get("run")),
+        "result": text(report.get("result")),
+        "action": text(report.get("action")) or "build",
+        "generation": integer(report.get("generation")),
+        "previous_generation": integer(report.get("previous_generation")),
+        **{name: timestamp(report.get(name)) or None for name in ("started_at", "finished_at", "committed_at")},
+        "index_urls": texts(report.get("index_urls")),
+        "robots_urls": texts(report.get("robots_urls")),
+        **{
+            n: integer(report.get(n))
+            for n in ("urls", "rows", "xml_bytes", "file_bytes", "rows_read", "bytes_written", "swept")
+        },
+        "shards": _shards(report.get("shards")),
+        "rows_dropped": dropped,
+        "fields_fixed": fixed,
+        "seconds": stage_seconds(report),
+        "sections": {name: section_of(section) for name, section in sections.items()},
+        **{name: texts(report.get(name)) for name in ("drift", "warnings", "refusals")},
+    }
+
+
+EMPTY_REPORT: Final = report_of({"report": {}})
+"""The report of a sitemap that was never published. Every count is zero."""
+
+
+def templates_of(extra: Mapping[str, Any]) -> dict[str, str]:
+    """Return the URL template of each section that has one."""
+    sections = mapping(mapping(extra.get("report")).get("sections"))
+    return {name: template for name, section in sections.items() if (template := text(mapping(section).get("loc")))}
+
+
+def store_of(extra: Mapping[str, Any]) -> dict[str, str | None]:
+    """Return the location of the sitemap's files, as the event states it."""
+    store = mapping(extra.get("store"))
+    names = ("kind", "public_url", "state_url", "conn_id", "base_url", "index_name")
+    return {name: text(store.get(name)) or None for name in names}

@@ -1,0 +1,243 @@
+"""Reader of a store's private area for the API server: in threads, with time-outs, cached by ETag.
+
+API servers often lack the workers' access to the store. Every error here becomes a message on the page and never
+blocks the server. A store that hangs occupies at most ``THREADS`` threads; further requests get the response "busy".
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections import OrderedDict
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from airflow_sitemaps.ports import ObjectStore
+
+T = TypeVar("T")
+
+THREADS: Final = 4
+WAIT_S: Final = 10.0
+"""Longest time in seconds that one response waits for the store."""
+FRESH_S: Final = 5.0
+"""Seconds before the store is queried again for changes of a file."""
+MAX_FILES: Final = 8
+"""Number of files whose contents are kept in memory."""
+
+
+class StateUnavailableError(Exception):
+    """The store could not be read. The message is for the page: what failed, where, and what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class StateFile:
+    """One file of the private area, in the store that an event describes.
+
+    Attributes:
+        kind: ``s3`` or ``local``.
+        state_url: Address of the private area.
+        conn_id: The Airflow connection; None for the server's own credentials.
+        public_url: Address of the public area.
+        key: Key of the file within the private area.
+    """
+
+    kind: str
+    state_url: str
+    conn_id: str | None
+    public_url: str
+    key: str
+
+    @property
+    def where(self) -> str:
+        """Address of the file, for messages."""
+        return f"{self.state_url.rstrip('/')}/{self.key}"
+
+    @classmethod
+    def of(cls, store: Mapping[str, str | None], key: str) -> StateFile:
+        """Return a file of the store that an event names.
+
+        Args:
+            store: The event's ``store``.
+            key: Key of the file within the private area.
+
+        Raises:
+            StateUnavailableError: The event names no store that this server can read.
+        """
+        kind, state_url = store.get("kind"), store.get("state_url")
+        if kind not in ("s3", "local") or not state_url:
+            raise StateUnavailableError(
+                "The last run did not record where the manifest is stored, or the store is one that only workers can reach."
+            )
+        return cls(kind, state_url, store.get("conn_id"), store.get("public_url") or "", key)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CachedFile(Generic[T]):
+    """The contents of a file.
+
+    Attributes:
+        etag: ETag of the file in the store.
+        value: Value that the reader returned for its bytes.
+        checked_at: Time at which the store last confirmed the ETag, in monotonic seconds.
+    """
+
+    etag: str
+    value: T
+    checked_at: float
+
+
+class StateReader:
+    """Reads files in threads, shares reads in progress, and caches the last files.
+
+    Args:
+        wait_s: Longest time in seconds that one response waits. Default: ``WAIT_S``.
+        fresh_s: Seconds before the store is queried again for changes. Default: ``FRESH_S``.
+        opened: Opens the private area of a file.
+    """
+
+    def __init__(self, *, wait_s: float = WAIT_S, fresh_s: float = FRESH_S, opened: Callable[[StateFile], ObjectStore]):
+        self._wait_s = wait_s
+        self._fresh_s = fresh_s
+        self._opened = opened
+        self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="sitemaps-state")
+        self._lock = threading.Lock()
+        self._kept: OrderedDict[tuple[StateFile, str], CachedFile[Any]] = OrderedDict()
+        self._under_way: dict[tuple[StateFile, str], Future[Any]] = {}
+
+    async def read(
+        self,
+        file: StateFile,
+        form: str,
+        reader: Callable[[bytes, str], T],
+        *,
+        is_old: Callable[[T], bool] = lambda _: False,
+    ) -> tuple[str, T]:
+        """Return the ETag of a file and the value that ``reader`` returns for its bytes.
+
+        Args:
+            file: The file.
+            form: Name of the value's form, for the cache.
+            reader: Takes the bytes and the address of the file, and returns the value.
+            is_old: Returns whether a cached value is out of date, so that the store is queried at once. Default: never.
+
+        Raises:
+            StateUnavailableError: The file cannot be read, or not in time.
+        """
+        future = self._begin(file, form, lambda: self._load(file, form, reader, is_old))
+        kept: CachedFile[T] = await self._arrived(file, future)
+        return kept.etag, kept.value
+
+    async def run(self, file: StateFile, form: str, job: Callable[[ObjectStore], T]) -> T:
+        """Return the result of a job that reads the private area. The result is not cached.
+
+        Args:
+            file: Any file of the area.
+            form: Name of the job. Equal requests share one run of it.
+            job: Takes the private area, and returns the result.
+
+        Raises:
+            StateUnavailableError: The area cannot be read, or not in time.
+        """
+
+        def attempt() -> T:
+            try:
+                return job(self._opened(file))
+            except StateUnavailableError:
+                raise
+            except Exception as e:  # any error of a cloud client becomes one message on the page
+                raise StateUnavailableError(_explained(file, e)) from e
+
+        return await self._arrived(file, self._begin(file, form, attempt))
+
+    async def _arrived(self, file: StateFile, future: Future[T]) -> T:
+        try:
+            return await asyncio.wait_for(asyncio.shield(asyncio.wrap_future(future)), self._wait_s)
+        except asyncio.TimeoutError as e:
+            raise StateUnavailableError(
+                f"{file.where} did not arrive within {self._wait_s:g} seconds. It is still being read; try again soon."
+            ) from e
+
+    def _begin(self, file: StateFile, form: str, attempt: Callable[[], Any]) -> Future[Any]:
+        with self._lock:
+            future = self._under_way.get((file, form))
+            if future is None:
+                if len(self._under_way) >= THREADS * 4:
+                    raise StateUnavailableError("The API server is busy reading other stores; try again soon.")
+                future = self._threads.submit(attempt)
+                self._under_way[file, form] = future
+                future.add_done_callback(lambda _: self._ended(file, form))
+            return future
+
+    def _ended(self, file: StateFile, form: str) -> None:
+        with self._lock:
+            self._under_way.pop((file, form), None)
+
+    def _load(
+        self, file: StateFile, form: str, reader: Callable[[bytes, str], T], is_old: Callable[[T], bool]
+    ) -> CachedFile[T]:
+        with self._lock:
+            kept: CachedFile[T] | None = self._kept.get((file, form))
+        if kept is not None and time.monotonic() - kept.checked_at < self._fresh_s and not is_old(kept.value):
+            return kept
+        try:
+            kept = self._fresh(file, reader, kept)
+        except StateUnavailableError:
+            raise
+        except Exception as e:  # any error of a cloud client becomes one message on the page
+            raise StateUnavailableError(_explained(file, e)) from e
+        with self._lock:
+            self._kept[file, form] = kept
+            self._kept.move_to_end((file, form))
+            while len(self._kept) > MAX_FILES:
+                self._kept.popitem(last=False)
+        return kept
+
+    def _fresh(self, file: StateFile, reader: Callable[[bytes, str], T], kept: CachedFile[T] | None) -> CachedFile[T]:
+        objects = self._opened(file)
+        now = time.monotonic()
+        if kept is not None:
+            info = objects.head(file.key)
+            if info is not None and info.etag == kept.etag:
+                return CachedFile(etag=kept.etag, value=kept.value, checked_at=now)
+        content = objects.get(file.key)
+        if content is None:
+            raise StateUnavailableError(f"{file.where} does not exist: it was removed, or never written.")
+        return CachedFile(etag=content.info.etag, value=reader(content.body, file.where), checked_at=now)
+
+
+def open_state(file: StateFile) -> ObjectStore:
+    """Return the private area of a file. Nothing is created: a folder that is not on this machine is an error."""
+    if file.kind == "local":
+        from airflow_sitemaps.stores.local.config import BOOKS
+        from airflow_sitemaps.stores.local.objects import LocalObjects
+
+        root = Path(file.state_url.removeprefix("file://"))
+        if not root.is_dir():
+            raise StateUnavailableError(
+                f"The folder {root} is not on the API server's machine: a LocalStore can be read only where its disk is."
+            )
+        return LocalObjects(area="state", root=root, books=root / BOOKS)
+    from airflow_sitemaps.stores.s3.address import S3Address
+    from airflow_sitemaps.stores.s3.client import connection_of
+    from airflow_sitemaps.stores.s3.objects import S3Objects, S3Settings
+
+    address = S3Address.parse(file.state_url, where="the state area")
+    return S3Objects(connection=connection_of(file.conn_id), address=address, settings=S3Settings())
+
+
+def _explained(file: StateFile, error: Exception) -> str:
+    """Return why a store could not be read, without a traceback, and what to do."""
+    said = " ".join(str(error).split())[:300] or type(error).__name__
+    with_what = f"the connection {file.conn_id!r}" if file.conn_id else "the API server's own credentials"
+    if file.kind == "local":
+        with_what = "the API server's own user"
+    return (
+        f"Cannot read {file.where} from the API server with {with_what}: {said.rstrip('.')}. "
+        "To see it here, give the API server read access to the store's private area."
+    )

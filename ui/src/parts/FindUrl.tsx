@@ -1,0 +1,94 @@
+/** Is this URL in a sitemap? Where, and with which fields. */
+
+import { Alert, Box, Button, Flex, Input, Spinner, Text } from "@chakra-ui/react";
+import { type FormEvent, useState } from "react";
+
+import { type ApiError, get } from "../api";
+import { count, isWeb, visible } from "../format";
+import { pageOf } from "../routes";
+import type { UrlMatch, UrlSearch, UrlSearches } from "../types";
+import { Failure, Inner, Note, Outer } from "./basics";
+
+const Match = ({ match }: { match: UrlMatch }) => (
+  <Box fontSize="sm" data-testid="url-match">
+    <Text>
+      Section {visible(match.section)}, file{" "}
+      {isWeb(match.file_url) ? <Outer href={match.file_url}>{visible(match.shard)}</Outer> : visible(match.shard)}, written in generation {count(match.written_in)}
+    </Text>
+    <Text color="fg.muted">
+      {Object.entries(match.fields)
+        .map(([name, value]) => `${visible(name)}: ${visible(value)}`)
+        .join(" · ")}
+    </Text>
+  </Box>
+);
+
+const verdictOf = (result: UrlSearch): string => {
+  if (result.listed) return "Listed";
+  return result.complete ? "Not listed" : "Not found in the shards that were read";
+};
+
+const Result = ({ result, linked }: { result: UrlSearch; linked: boolean }) => (
+  <Alert.Root status={result.listed ? "success" : result.complete ? "info" : "warning"} alignItems="flex-start" data-testid="url-result">
+    <Alert.Indicator />
+    <Alert.Content minW={0}>
+      <Alert.Title>
+        {verdictOf(result)} in generation {count(result.generation)}
+      </Alert.Title>
+      <Alert.Description overflowWrap="anywhere">
+        {linked && (
+          <Text>
+            <Inner inAlert to={pageOf(result.asset)}>
+              {visible(result.asset)}
+            </Inner>
+          </Text>
+        )}
+        {result.matches.map((match, index) => (
+          <Match key={index} match={match} />
+        ))}
+        <Text fontSize="sm">
+          {count(result.shards_read)} of {count(result.shards_total)} shards read. {visible(result.note)}
+        </Text>
+      </Alert.Description>
+    </Alert.Content>
+  </Alert.Root>
+);
+
+/** A search in one sitemap, or in every sitemap that serves the URL's host. */
+export const FindUrl = ({ asset }: { asset?: string }) => {
+  const [url, setUrl] = useState("");
+  const [answer, setAnswer] = useState<UrlSearches>();
+  const [error, setError] = useState<ApiError>();
+  const [busy, setBusy] = useState(false);
+  const search = async (event: FormEvent) => {
+    event.preventDefault();
+    if (!url.trim()) return;
+    setBusy(true);
+    setError(undefined);
+    setAnswer(undefined);
+    try {
+      setAnswer(await get<UrlSearches>("find", { asset: asset ?? "", url: url.trim() }));
+    } catch (failed) {
+      setError(failed as ApiError);
+    } finally {
+      setBusy(false);
+    }
+  };
+  return (
+    <Flex direction="column" gap={2}>
+      <Flex asChild gap={2} wrap="wrap" align="center">
+        <form onSubmit={(event) => void search(event)}>
+          <Input size="sm" flex="1" minW="12em" maxW="44em" placeholder="Is this URL in the sitemap? https://…" aria-label="URL to find" value={url} onChange={(event) => setUrl(event.currentTarget.value)} />
+          <Button size="sm" variant="outline" type="submit" disabled={busy || !url.trim()}>
+            {busy && <Spinner size="xs" />} Find URL
+          </Button>
+        </form>
+      </Flex>
+      {error && <Failure error={error} />}
+      {answer?.results.map((result) => (
+        <Result key={result.asset} result={result} linked={asset === undefined} />
+      ))}
+      {answer?.note && <Note>{visible(answer.note)}</Note>}
+    </Flex>
+  );
+};

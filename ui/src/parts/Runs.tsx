@@ -1,0 +1,97 @@
+/** Every run of a sitemap, as a table. */
+
+import { Button, Flex, Table, Text } from "@chakra-ui/react";
+import { useEffect, useState } from "react";
+
+import { type ApiError, get, useGet } from "../api";
+import { count, duration, signed, visible } from "../format";
+import { runTabOf } from "../routes";
+import type { RunRow, RunTable } from "../types";
+import { Failure, Inner, Logs, Note, State, Waiting, When } from "./basics";
+import { Number as Figure, Wide } from "./report";
+
+const AT_ONCE = 15;
+
+const Row = ({ run }: { run: RunRow }) => (
+  <Table.Row verticalAlign="top" data-testid="run-row">
+    <Table.Cell minW="7em">
+      <Inner to={runTabOf(run.dag_id, run.run_id)}>
+        <When at={run.start} />
+      </Inner>
+    </Table.Cell>
+    <Table.Cell>
+      <State state={run.result} />
+      {run.kind === "rollback" && (
+        <Text color="fg.muted" fontSize="xs">
+          Rollback
+        </Text>
+      )}
+    </Table.Cell>
+    <Table.Cell>{visible(run.trigger)}</Table.Cell>
+    <Figure>{run.seconds === null ? "–" : duration(run.seconds)}</Figure>
+    <Figure>{run.generation === null ? "–" : count(run.generation)}</Figure>
+    <Figure>{run.urls === null ? "–" : count(run.urls)}</Figure>
+    <Figure>{run.urls_delta === null ? "–" : signed(run.urls_delta)}</Figure>
+    <Figure>{run.shards_written === null ? "–" : count(run.shards_written)}</Figure>
+    <Table.Cell minW="10em" maxW="34em">
+      <Flex direction="column" gap={1} fontSize="sm">
+        {run.reason && <Text overflowWrap="anywhere">{visible(run.reason)}</Text>}
+        <Logs dagId={run.dag_id} runId={run.run_id} tasks={run.failed_tasks} />
+      </Flex>
+    </Table.Cell>
+  </Table.Row>
+);
+
+/** The newest runs; more on request. `stamp` changes whenever the newest may have changed. */
+export const Runs = ({ asset, stamp }: { asset: string; stamp: string }) => {
+  const { data, error, reload } = useGet<RunTable>("sitemap/runs", { asset, limit: AT_ONCE });
+  const [earlier, setEarlier] = useState<RunTable>();
+  const [failure, setFailure] = useState<ApiError>();
+  useEffect(() => {
+    reload();
+    setEarlier(undefined);
+  }, [stamp, reload]);
+  if (error && !data) return <Failure error={error} retry={reload} />;
+  if (!data) return <Waiting what="runs" />;
+  const runs = [...data.runs, ...(earlier?.runs ?? [])];
+  const before = earlier ? earlier.before : data.before;
+  const more = async () => {
+    try {
+      setFailure(undefined);
+      const page = await get<RunTable>("sitemap/runs", { asset, before: before ?? 0, limit: 50 });
+      setEarlier((old) => ({ before: page.before, runs: [...(old?.runs ?? []), ...page.runs] }));
+    } catch (failed) {
+      setFailure(failed as ApiError);
+    }
+  };
+  if (!runs.length) return <Note>No run yet.</Note>;
+  return (
+    <Flex direction="column" gap={3}>
+      <Wide
+        label="Runs"
+        below="44rem"
+        names={[
+          ["Started", "start"],
+          ["Result", "start"],
+          ["Triggered by", "start"],
+          ["Run time", "end"],
+          ["Generation", "end"],
+          ["URLs", "end"],
+          ["Change", "end"],
+          ["Files written", "end"],
+          ["Details", "start"],
+        ]}
+      >
+        {runs.map((run) => (
+          <Row key={`${run.dag_id} ${run.run_id} ${run.kind}`} run={run} />
+        ))}
+      </Wide>
+      {failure && <Failure error={failure} />}
+      {before !== null && (
+        <Button size="xs" variant="outline" alignSelf="start" onClick={() => void more()}>
+          Show earlier runs
+        </Button>
+      )}
+    </Flex>
+  );
+};

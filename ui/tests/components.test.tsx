@@ -1,0 +1,230 @@
+// @vitest-environment jsdom
+import { ChakraProvider, defaultSystem } from "@chakra-ui/react";
+import { cleanup, configure, fireEvent, render, screen, waitFor } from "@testing-library/react";
+import type { ReactNode } from "react";
+import { MemoryRouter } from "react-router-dom";
+import { afterEach, beforeAll, describe, expect, it, vi } from "vitest";
+
+import { TIME_OUT_MS } from "../src/api";
+import { SitemapList, nameOf, summary } from "../src/pages/SitemapList";
+import { ActivityBadges, VerdictBadge } from "../src/parts/basics";
+import { Chart } from "../src/parts/charts";
+import { FindUrl } from "../src/parts/FindUrl";
+import { Issues, Verified, shardChanges } from "../src/parts/report";
+import type { Report, SitemapLine, SitemapList as Answer, Verification } from "../src/types";
+
+const show = (children: ReactNode, at = "/plugin/sitemaps") => {
+  globalThis.history.replaceState(null, "", at);
+  return render(
+    <ChakraProvider value={defaultSystem}>
+      <MemoryRouter initialEntries={[at]}>{children}</MemoryRouter>
+    </ChakraProvider>,
+  );
+};
+
+const line = (changes: Partial<SitemapLine> = {}): SitemapLine => ({
+  activity: "",
+  archived: false,
+  asset: "s3://shop/sitemap.xml",
+  at: "2026-11-20T11:00:00Z",
+  committed_at: "2026-11-20T11:00:00Z",
+  dag_id: "shop",
+  dag_ids: ["shop"],
+  dropped: 0,
+  file_bytes: 1_000,
+  freshness: { age_s: 60, data_at: null, objective_s: null, source: "", state: "no_objective" },
+  generation: 7,
+  history: [1, 2],
+  index_files: 1,
+  index_url: "https://shop.example/sitemap.xml",
+  name: "sitemap shop/sitemap.xml",
+  orphaned: false,
+  paused: false,
+  problems: [],
+  reason: "Healthy",
+  result: "published",
+  rows: 10,
+  run_dag_id: "shop",
+  run_id: "r1",
+  shards: 1,
+  state: "healthy",
+  tags: [],
+  urls: 10,
+  verified_at: null,
+  ...changes,
+});
+
+const answer = (lines: SitemapLine[]): Answer => ({
+  as_of: "2026-11-20T12:00:00Z",
+  dags: ["shop"],
+  sitemaps: lines,
+  tags: ["seo"],
+  total: lines.length,
+  totals: { archived: 0, failing: 3, healthy: 100, not_verified: 0, running: 0, sitemaps: 103, unknown: 0, urls: 5_000, warning: 0 },
+});
+
+const responding = (body: unknown, status = 200) =>
+  vi.fn(async (_url: string, _init?: RequestInit) => new Response(JSON.stringify(body), { headers: { "Content-Type": "application/json" }, status }));
+
+// Chakra's first rendering takes seconds on a busy machine.
+configure({ asyncUtilTimeout: 30_000 });
+vi.setConfig({ testTimeout: 60_000 });
+
+beforeAll(() => {
+  globalThis.ResizeObserver = class {
+    observe() {}
+    unobserve() {}
+    disconnect() {}
+  };
+  globalThis.structuredClone ??= (value: unknown) => JSON.parse(JSON.stringify(value)) as never;
+});
+
+afterEach(() => {
+  cleanup();
+  vi.unstubAllGlobals();
+  vi.useRealTimers();
+});
+
+describe("the badges", () => {
+  it("show verdict and activity apart", () => {
+    show(
+      <>
+        <VerdictBadge state="failing" reason="Last run failed" />
+        <ActivityBadges line={line({ activity: "running", paused: true })} />
+      </>,
+    );
+    expect(screen.getByTestId("verdict").textContent).toBe("Failing");
+    expect(screen.getAllByTestId("activity").map((badge) => badge.textContent)).toEqual(["Running", "Paused"]);
+  });
+});
+
+describe("the list", () => {
+  it("sums over every page, not over the one that is shown", () => {
+    expect(summary(answer([line()]))).toBe("103 sitemaps with 5,000 URLs: 3 failing, 100 healthy.");
+  });
+
+  it("names a sitemap with several indexes after their folder, and one without an event after its asset", () => {
+    expect(nameOf(line({ index_files: 3, index_url: "https://shop.example/maps/sitemap-a.xml" }))).toBe("shop.example/maps/");
+    expect(nameOf(line({ index_url: null }))).toBe("shop/sitemap.xml");
+  });
+
+  it("shows lines, and takes search, state and sorting from the address", async () => {
+    const fetched = responding(answer([line(), line({ asset: "s3://b", problems: ["Last run failed"], state: "failing" })]));
+    vi.stubGlobal("fetch", fetched);
+    show(<SitemapList />, "/plugin/sitemaps?state=failing&search=shop&sort=urls&descending=true&page=2");
+    expect((await screen.findAllByTestId("sitemap-line")).length).toBe(2);
+    const url = new URL(String(fetched.mock.calls[0]?.[0]));
+    expect(Object.fromEntries(url.searchParams)).toEqual({ descending: "true", limit: "100", offset: "100", search: "shop", sort: "urls", state: "failing" });
+    expect(screen.getByLabelText<HTMLSelectElement>("State").value).toBe("failing");
+    expect(screen.getByRole("link", { name: "Export CSV" }).getAttribute("href")).toContain("sitemaps.csv?");
+    expect(screen.getByTestId("as-of").textContent).toMatch(/^As of /u);
+  });
+
+  it("keeps the focus while the search changes the address", async () => {
+    vi.stubGlobal("fetch", responding(answer([line()])));
+    show(<SitemapList />);
+    const input = await screen.findByLabelText("Search address or DAG");
+    input.focus();
+    fireEvent.change(input, { target: { value: "shop" } });
+    await waitFor(() => expect(globalThis.location.search).toBe("?search=shop"));
+    expect(document.activeElement).toBe(screen.getByLabelText("Search address or DAG"));
+  });
+
+  it("keeps old data, and says from when it is, where Airflow stops responding", async () => {
+    vi.useFakeTimers({ shouldAdvanceTime: true, toFake: ["setTimeout", "clearTimeout"] });
+    const fetched = responding(answer([line()]));
+    vi.stubGlobal("fetch", fetched);
+    show(<SitemapList />);
+    await screen.findAllByTestId("sitemap-line");
+    fetched.mockImplementation(async () => Promise.reject(new TypeError("network")));
+    await vi.advanceTimersByTimeAsync(16_000);
+    await waitFor(() => expect(screen.getByTestId("failure").textContent).toContain("No response from Airflow"));
+    expect(screen.getByTestId("failure").textContent).toContain("The data below is from ");
+    expect(screen.getAllByTestId("sitemap-line").length).toBe(1);
+  });
+
+  it("gives up a request that hangs", async () => {
+    const aborted = vi.spyOn(AbortSignal, "timeout");
+    vi.stubGlobal("fetch", responding(answer([])));
+    show(<SitemapList />);
+    await waitFor(() => expect(aborted).toHaveBeenCalledWith(TIME_OUT_MS));
+  });
+});
+
+describe("a chart", () => {
+  it("opens the run of a point, and marks runs that failed", () => {
+    const open = vi.fn();
+    show(
+      <Chart
+        title="URLs"
+        points={[
+          { label: "generation 1", value: 100 },
+          { failed: true, label: "failed", value: null },
+        ]}
+        format={String}
+        onOpen={open}
+      />,
+    );
+    const chart = screen.getByRole("img", { name: "URLs over 2 runs" });
+    fireEvent.keyDown(chart, { key: "Home" });
+    expect(screen.getByText("100 generation 1")).toBeTruthy();
+    fireEvent.keyDown(chart, { key: "Enter" });
+    expect(open).toHaveBeenCalledWith(0);
+    expect(screen.getByTestId("failed-runs").getAttribute("d")).not.toBe("");
+    expect(screen.getByTestId("only-value")).toBeTruthy();
+  });
+});
+
+describe("the report", () => {
+  const section = {
+    bytes_written: 0,
+    drift: [],
+    fields_fixed: { image: 2 },
+    file_bytes: 0,
+    max_urls: 50_000,
+    newest_lastmod: null,
+    outcomes: { image: "Field removed", "news-age": "Left out" },
+    reasons: {},
+    rows: 100,
+    rows_dropped: { "news-age": 73 },
+    rows_read: 0,
+    samples: { image: ["<b>x</b> (key 4)"] },
+    shards: {},
+    urls: 27,
+    xml_bytes: 0,
+  };
+
+  it("says what happened to rows that broke a rule", () => {
+    show(<Issues report={{ sections: { news: section } } as unknown as Report} rules={{ image: "an image has a URL" }} />);
+    expect(screen.getByText("Left out")).toBeTruthy();
+    expect(screen.getByText("Field removed")).toBeTruthy();
+    expect(screen.getByTestId("sample").textContent).toBe("<b>x</b> (key 4)");
+  });
+
+  it("calls files that the index no longer lists removed", () => {
+    expect(shardChanges({ removed: 2, rewritten: 1, total: 5 })).toBe("1 rewritten, 2 removed");
+    expect(shardChanges({ total: 5 })).toBe("None changed");
+  });
+
+  it("says what a verification found, and where it did not finish", () => {
+    const found = { dag_id: "d", end: "2026-11-20T12:00:00Z", errors: 0, failures: [], files: 71, run_id: "r", start: null, state: "success", task_id: "verify", urls: 1, warnings: 0 } satisfies Verification;
+    show(<Verified found={found} />);
+    expect(screen.getByText("71 files with 1 URL verified, no issues.")).toBeTruthy();
+    cleanup();
+    show(<Verified found={{ ...found, files: null, state: "failed" }} />);
+    expect(screen.getByText(/Did not finish/u)).toBeTruthy();
+  });
+});
+
+describe("the search for a URL", () => {
+  it("says where it is listed, or what was not read", async () => {
+    const result = { asset: "s3://a", complete: false, generation: 7, listed: false, matches: [], note: "9,600 files were not read.", shards_read: 400, shards_total: 10_000, url: "https://a.example/" };
+    vi.stubGlobal("fetch", responding({ note: "", results: [result] }));
+    show(<FindUrl asset="s3://a" />);
+    fireEvent.change(screen.getByLabelText("URL to find"), { target: { value: "https://a.example/" } });
+    fireEvent.click(screen.getByRole("button", { name: "Find URL" }));
+    const shown = await screen.findByTestId("url-result");
+    expect(shown.textContent).toContain("Not found in the shards that were read");
+    expect(shown.textContent).toContain("400 of 10,000 shards read. 9,600 files were not read.");
+  });
+});
