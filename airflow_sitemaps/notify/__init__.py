@@ -1,1 +1,1 @@
-"""Telling the world, and asking it: HTTP, IndexNow, Search Console, pings."""
+"""Announcements to other services: IndexNow, Search Console and pings."""

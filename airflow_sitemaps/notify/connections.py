@@ -1,11 +1,11 @@
-"""Secrets of notifications, from Airflow's connections."""
+"""Credentials for notifications, from Airflow connections."""
 
 from __future__ import annotations
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
-from airflow_sitemaps.errors import ConfigurationError
+from airflow_sitemaps.errors import ConfigurationError, CredentialsError
 from airflow_sitemaps.notify.indexnow import ENDPOINT, IndexNow
 from airflow_sitemaps.notify.outcomes import NotAcceptedError
 
@@ -13,50 +13,58 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 WEBMASTERS: Final = "https://www.googleapis.com/auth/webmasters"
-"""Scope that Search Console asks for to submit sitemaps."""
+"""OAuth scope that Search Console requires for submitting sitemaps."""
 
 
 def password(conn_id: str, what: str) -> str:
-    """The password of a connection; ``what`` it is, for the message.
+    """Return the password of a connection.
+
+    Args:
+        conn_id: Airflow connection.
+        what: Purpose of the password, for messages.
 
     Raises:
-        ConfigurationError: no such connection, or it has no password.
+        ConfigurationError: The connection does not exist, or has no password.
     """
     return _secret(conn_id, what)[0]
 
 
 def _secret(conn_id: str, what: str) -> tuple[str, dict[str, Any]]:
-    """The password and the extra of a connection."""
+    """Return the password and the extra of a connection."""
     from airflow.sdk import BaseHook  # noqa: PLC0415 - Airflow takes seconds to import
-    from airflow.sdk.exceptions import AirflowNotFoundException  # noqa: PLC0415
+
+    from airflow_sitemaps.airflow_compat import AirflowNotFoundException  # noqa: PLC0415
 
     try:
-        found = BaseHook.get_connection(conn_id)
+        connection = BaseHook.get_connection(conn_id)
     except AirflowNotFoundException:
-        raise ConfigurationError(
-            f"connection {conn_id!r} is not defined in Airflow. Define it with {what} as its password, in the UI, or as "
+        raise CredentialsError(
+            f"connection {conn_id!r} is not defined in Airflow. Define it with {what} as its password: in the UI, or as "
             f'the environment variable AIRFLOW_CONN_{conn_id.upper()}=\'{{"conn_type": "generic", "password": "…"}}\''
         ) from None
-    if not found.password:
-        raise ConfigurationError(f"connection {conn_id!r} has no password: {what} belongs there")
-    return str(found.password), found.extra_dejson
+    if not connection.password:
+        raise ConfigurationError(f"connection {conn_id!r} has no password. Set {what} as its password")
+    return str(connection.password), connection.extra_dejson
 
 
 def indexnow(conn_id: str) -> IndexNow:
-    """A site's IndexNow key, and what else the connection's extra says: ``key_location``, ``endpoint``.
+    """Return a site's IndexNow key, and ``key_location`` and ``endpoint`` from the connection's extra.
 
     Raises:
-        ConfigurationError: no such connection, or what it says cannot be.
+        ConfigurationError: The connection does not exist, or holds an invalid value.
     """
     key, extra = _secret(conn_id, "the IndexNow key")
     return IndexNow(key=key, key_location=extra.get("key_location") or None, endpoint=extra.get("endpoint") or ENDPOINT)
 
 
 def google_token(conn_id: str) -> Callable[[], str]:
-    """Gives a bearer token for Search Console from a Google connection, when it is called.
+    """Return a function that returns a bearer token for Search Console from a Google connection.
 
-    Raises (when called):
-        ConfigurationError: the Google provider is not installed, or the connection has no credentials.
+    The function raises ConfigurationError if the Google provider is not installed or the connection has no
+    credentials, and NotAcceptedError if Google currently cannot issue a token.
+
+    Args:
+        conn_id: Airflow connection.
     """
 
     def token() -> str:
@@ -67,13 +75,13 @@ def google_token(conn_id: str) -> Callable[[], str]:
         except ImportError as error:
             raise ConfigurationError(
                 f"Search Console needs Airflow's Google provider, which is not installed ({error}): "
-                "pip install 'airflow-sitemaps[searchconsole]', or give token="
+                "pip install 'airflow-sitemaps[searchconsole]', or pass token="
             ) from error
-        faults = import_module("google.auth.exceptions")
+        exceptions = import_module("google.auth.exceptions")
         try:
             credentials = scoped(hook(gcp_conn_id=conn_id).get_credentials(), [WEBMASTERS])
             credentials.refresh(request())
-        except (faults.DefaultCredentialsError, faults.RefreshError) as error:
+        except (exceptions.DefaultCredentialsError, exceptions.RefreshError) as error:
             kind = NotAcceptedError if getattr(error, "retryable", False) else ConfigurationError
             raise kind(
                 f"connection {conn_id!r} gives no Google token for {WEBMASTERS}: {type(error).__name__}: {error}"

@@ -1,6 +1,6 @@
-"""IndexNow: tell the engines that take part which URLs were added, changed or deleted (indexnow.org/documentation).
+"""IndexNow: send added, changed and deleted URLs to the participating search engines (indexnow.org/documentation).
 
-Google does not take part. Nobody wants old pages told again: send what changed, once.
+Google does not participate. IndexNow wants each change once, and no backfill of old pages.
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ from typing import TYPE_CHECKING, Final, Protocol
 from urllib.parse import urlsplit
 
 from airflow_sitemaps.errors import ConfigurationError
-from airflow_sitemaps.notify.destinations import Rules
-from airflow_sitemaps.notify.http import HttpClient
+from airflow_sitemaps.http.client import HttpClient
+from airflow_sitemaps.http.destinations import AccessRules
 from airflow_sitemaps.notify.outcomes import NotAcceptedError, excerpt, retry_after
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
-    from airflow_sitemaps.pipeline.fetching import Fetched
+    from airflow_sitemaps.http.response import Fetched
 
 log = logging.getLogger(__name__)
 
 ENDPOINT: Final = "https://api.indexnow.org/indexnow"
-"""One is enough: the engines share what they are told."""
+"""Default endpoint. One is enough: the search engines share the URLs they receive."""
 
 HOSTS: Final = frozenset(
     {
@@ -38,52 +38,65 @@ HOSTS: Final = frozenset(
         "indexnow.yep.com",
     }
 )
-"""Who takes part."""
+"""Hosts of the participating search engines."""
 
 MAX_URLS: Final = 10_000
-"""URLs a request, all of one host (indexnow.org/documentation)."""
+"""Largest number of URLs in one request, all of one host (indexnow.org/documentation)."""
 
 KEY: Final = re.compile(r"[A-Za-z0-9-]{8,128}")
 
 TRIES: Final = 3
 LONGEST_WAIT_S: Final = 60.0
-"""A pause asked for that is longer than this is left to the task's retry."""
+"""Longest requested pause in seconds. A longer pause is left to the task's retry."""
 
 _ANSWERS: Final = {
     400: "the request is malformed",
-    403: "the key is not valid: is its file published where key_location says?",
-    422: "URLs are not of the host, or the key does not match its file",
+    403: "the key is not valid: check that its file is published at key_location",
+    422: "the URLs are not of the host, or the key does not match its file",
 }
 
 
 class Sender(Protocol):
-    """Sends one request; see ``HttpClient.send``."""
+    """Sends one request, like ``HttpClient.send``."""
 
     def send(
         self, method: str, url: str, *, body: bytes | None = None, headers: Mapping[str, str] | None = None
     ) -> Fetched:
-        """The answer, whatever its status."""
+        """Return the response with any status.
+
+        Args:
+            method: HTTP method.
+            url: Address.
+            body: Request body. Default: none.
+            headers: Request headers. Default: none.
+        """
         ...
 
 
 def sender_to(endpoint: str) -> HttpClient:
-    """A sender that reaches the engines that take part over https, and nobody else.
+    """Return a sender that reaches only the participating search engines, over https.
 
     Raises:
-        ConfigurationError: the endpoint is none of theirs.
+        ConfigurationError: The endpoint is not one of theirs.
     """
     parts = urlsplit(endpoint)
     if parts.scheme != "https" or parts.hostname not in HOSTS:
         raise ConfigurationError(
-            f"IndexNow endpoint {endpoint[:200]!r}: not one of {', '.join(sorted(HOSTS))} over https; to ask another one "
-            "all the same give http=HttpClient(rules=Rules(hosts=frozenset({…})))"
+            f"IndexNow endpoint {endpoint[:200]!r}: not one of {', '.join(sorted(HOSTS))} over https; for another "
+            "endpoint pass http=HttpClient(rules=AccessRules(hosts=frozenset({…})))"
         )
-    return HttpClient(rules=Rules(hosts=HOSTS), max_byte_size=1 << 20)
+    return HttpClient(rules=AccessRules(hosts=HOSTS), max_byte_size=1 << 20)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Submission:
-    """What was told: URLs and requests; ``unchecked`` requests were taken before the key was looked at (202)."""
+    """The result of a submission. All counts default to 0.
+
+    Attributes:
+        urls: Number of URLs that were accepted.
+        requests: Number of requests that were accepted.
+        unchecked: Number of requests that were accepted before the key was checked (status 202).
+    """
 
     urls: int = 0
     requests: int = 0
@@ -92,11 +105,16 @@ class Submission:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IndexNow:
-    """A site's key. ``key_location``: address of its file, ``/{key}.txt`` of the host unless given; it limits the URLs
-    to its own directory. The key never stands in a text for people. ``sleep`` is a seam for tests.
+    """A site's IndexNow key and endpoint. The key never appears in a message or log line.
+
+    Attributes:
+        key: 8 to 128 characters of ``a-z``, ``A-Z``, ``0-9`` and ``-``.
+        key_location: Address of the key's file. It limits the URLs to its own folder. Default: ``/{key}.txt``.
+        endpoint: Address that receives the URLs. Default: ``ENDPOINT``.
+        sleep: Waits for a number of seconds. Tests replace it. Default: ``time.sleep``.
 
     Raises:
-        ConfigurationError: a key that cannot be.
+        ConfigurationError: ``key`` or ``key_location`` is invalid.
     """
 
     key: str = field(repr=False)
@@ -112,29 +130,33 @@ class IndexNow:
 
     @property
     def folder(self) -> str | None:
-        """What every URL must begin with, where the place of the key's file limits them."""
+        """The prefix that every URL must have; None if ``key_location`` does not limit the URLs."""
         return None if self.key_location is None else self.key_location.rpartition("/")[0] + "/"
 
     def submit(self, urls: Iterable[str], sender: Sender | None = None) -> Submission:
-        """Tell of URLs, each once, in requests of one host and at most ``MAX_URLS``; a short pause asked for is kept.
+        """Send URLs, each once, in requests of one host and at most ``MAX_URLS``. Sending them again is harmless.
 
-        ``sender`` reaches only the engines that take part where None. To send the same again does no harm.
+        If the endpoint requests a pause, the method waits for up to ``LONGEST_WAIT_S`` per request.
+
+        Args:
+            urls: Absolute URLs.
+            sender: Sends the requests. Default: a client that reaches only the participating search engines.
 
         Raises:
-            ConfigurationError: a URL outside the key's directory, or the endpoint refuses key or URLs.
-            NotAcceptedError: the endpoint is busy or failed.
-            FetchError: the endpoint cannot be reached.
+            ConfigurationError: A URL is outside the key's folder, or the endpoint rejects the key or the URLs.
+            NotAcceptedError: The endpoint is busy or failed.
+            FetchError: The endpoint is unreachable.
         """
-        told = requests = unchecked = 0
-        asked = sender or sender_to(self.endpoint)
-        for host, some in self._requests(urls):
-            status = self._send(asked, host, some)
-            log.info("IndexNow took %d URLs of %s (%d)", len(some), host, status)
-            told, requests, unchecked = told + len(some), requests + 1, unchecked + (status == 202)
-        return Submission(urls=told, requests=requests, unchecked=unchecked)
+        sent = requests = unchecked = 0
+        client = sender or sender_to(self.endpoint)
+        for host, batch in self._requests(urls):
+            status = self._send(client, host, batch)
+            log.info("IndexNow accepted %d URLs of %s (status %d)", len(batch), host, status)
+            sent, requests, unchecked = sent + len(batch), requests + 1, unchecked + (status == 202)
+        return Submission(urls=sent, requests=requests, unchecked=unchecked)
 
     def _send(self, sender: Sender, host: str, urls: list[str]) -> int:
-        """Send one request, again after a pause that is asked for; the status, 200 or 202."""
+        """Send one request, and again after a requested pause. Return the status, 200 or 202."""
         for tries_left in reversed(range(TRIES)):
             answer = sender.send(
                 "POST",
@@ -167,7 +189,7 @@ class IndexNow:
             raise ConfigurationError(f"IndexNow: {url[:200]!r} is not an absolute URL")
         if self.folder is not None and not url.startswith(self.folder):
             raise ConfigurationError(
-                f"IndexNow: {url[:200]!r} lies outside {self.folder!r}, to which the place of the key's file limits it"
+                f"IndexNow: {url[:200]!r} is outside {self.folder!r}, the folder of the key's file"
             )
         return site
 
@@ -176,18 +198,18 @@ class IndexNow:
         return {"host": host, "key": self.key, **place, "urlList": urls}
 
     def _refusal(self, answer: Fetched, host: str, number: int) -> ConfigurationError | NotAcceptedError:
-        told = f"IndexNow answered {answer.status} to {number:,} URLs of {host}"
+        what = f"IndexNow responded {answer.status} to {number:,} URLs of {host}"
         said = excerpt(answer.body, self.key)
-        words = f" (it says: {said})" if said else ""
+        words = f" (response: {said})" if said else ""
         if answer.status in _ANSWERS:
-            return ConfigurationError(f"{told}: {_ANSWERS[answer.status]}{words}")
+            return ConfigurationError(f"{what}: {_ANSWERS[answer.status]}{words}")
         wait_s = retry_after(answer.headers.get("retry-after", ""))
-        asked = "" if wait_s is None else f"; it asks to wait {wait_s:.0f} s"
-        return NotAcceptedError(f"{told}{words}{asked}. Try again later", wait_s=wait_s)
+        asked = "" if wait_s is None else f"; retry after {wait_s:.0f} s"
+        return NotAcceptedError(f"{what}{words}{asked}. Try again later", wait_s=wait_s)
 
 
 def _site(url: str) -> str:
-    """Scheme and host of an absolute URL; empty where it is none."""
+    """Return scheme and host of an absolute URL; empty if it is not an absolute URL."""
     try:
         parts = urlsplit(url)
         _ = parts.port

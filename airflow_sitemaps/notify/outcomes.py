@@ -1,4 +1,4 @@
-"""What becomes of a notification that was not accepted: try again, or mend something; and how long to wait."""
+"""Errors of notifications: the meaning of a response that is not a success, and the time to wait."""
 
 from __future__ import annotations
 
@@ -11,15 +11,19 @@ from airflow_sitemaps.errors import ConfigurationError, SitemapError, TransientE
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from airflow_sitemaps.pipeline.fetching import Fetched
+    from airflow_sitemaps.http.response import Fetched
 
 _EXCERPT: Final = 300
 TRANSIENT: Final = frozenset({408, 425, 429, 500, 502, 503, 504})
-"""Answers after which the same request may succeed."""
+"""Status codes after which the same request may succeed."""
 
 
 class NotAcceptedError(TransientError):
-    """The other side cannot take it now. ``wait_s``: how long it asks to wait, None where it does not say."""
+    """The service currently cannot accept the request. Try again later.
+
+    Attributes:
+        wait_s: Pause in seconds that the service requests. Default: None, if it requests none.
+    """
 
     def __init__(self, message: str, *, wait_s: float | None = None) -> None:
         super().__init__(message)
@@ -27,22 +31,31 @@ class NotAcceptedError(TransientError):
 
 
 def refusal(what: str, answer: Fetched, reasons: Mapping[int, str], *, secret: str = "") -> SitemapError:
-    """The error for an answer that is no success.
+    """Return the error for a response that is not a success.
 
-    ``reasons``: status → what it means and what to do. ``secret`` is kept out of the message.
+    Args:
+        what: The request, for the message.
+        answer: The response.
+        reasons: Meaning of a status code and what to do about it.
+        secret: Text that must not appear in the message.
     """
-    reason = reasons.get(answer.status, "an answer that is not documented")
+    reason = reasons.get(answer.status, "an undocumented response")
     said = excerpt(answer.body, secret)
-    message = f"{what}: {answer.status}, {reason}" + (f" (it says: {said})" if said else "")
+    message = f"{what}: {answer.status}, {reason}" + (f" (response: {said})" if said else "")
     if answer.status in TRANSIENT:
         wait_s = retry_after(answer.headers.get("retry-after", ""))
-        asked = "" if wait_s is None else f"; it asks to wait {wait_s:,.0f} s"
+        asked = "" if wait_s is None else f"; retry after {wait_s:,.0f} s"
         return NotAcceptedError(message + asked, wait_s=wait_s)
     return ConfigurationError(message)
 
 
 def excerpt(body: bytes, secret: str = "") -> str:
-    """The beginning of an answer in one line, without the secret."""
+    """Return the beginning of a response on one line, without the secret.
+
+    Args:
+        body: The response body.
+        secret: Text to remove. Default: empty, none.
+    """
     text = body[: 4 * _EXCERPT].decode(errors="replace")
     text = " ".join((text.replace(secret, "***") if secret else text).split())
     text = "".join(character for character in text if character.isprintable())
@@ -50,7 +63,12 @@ def excerpt(body: bytes, secret: str = "") -> str:
 
 
 def retry_after(value: str, now: datetime | None = None) -> float | None:
-    """Seconds of a ``Retry-After`` header: a number, or a date (RFC 9110, 10.2.3). None where it cannot be read."""
+    """Return the seconds of a ``Retry-After`` header (RFC 9110, 10.2.3); None if it cannot be parsed.
+
+    Args:
+        value: A number of seconds, or a date.
+        now: Current time. Default: the system's.
+    """
     text = value.strip()
     if text.isascii() and text.isdigit():
         return float(text[:9])

@@ -1,6 +1,7 @@
-"""Google Search Console: submit sitemaps, and read back what Google made of them.
+"""Google Search Console: submit sitemaps, and read how Google processed them.
 
-Reference: developers.google.com/webmaster-tools/v1/sitemaps. Limits are 20 queries a second, 200 a minute a user.
+Reference: developers.google.com/webmaster-tools/v1/sitemaps. The limits are 20 queries per second and
+200 per minute and user.
 """
 
 from __future__ import annotations
@@ -14,42 +15,55 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote, urlsplit
 
 from airflow_sitemaps.errors import ConfigurationError
-from airflow_sitemaps.notify.destinations import Rules
-from airflow_sitemaps.notify.http import HttpClient
+from airflow_sitemaps.http.client import HttpClient
+from airflow_sitemaps.http.destinations import AccessRules
 from airflow_sitemaps.notify.outcomes import NotAcceptedError, excerpt, refusal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from airflow_sitemaps.pipeline.fetching import Fetched
+    from airflow_sitemaps.http.response import Fetched
 
 log = logging.getLogger(__name__)
 
 MOST_INDEXES: Final = 500
-"""Index files of one property that Google reads (developers.google.com, "Manage your sitemaps with an index file")."""
+"""Largest number of indexes of one property that Google reads. Source: developers.google.com, "Manage your sitemaps
+with an index file".
+"""
 
 UNPACED: Final = 90
-"""Sitemaps that are submitted and read back without a pause: 180 queries, below 200 a minute."""
+"""Number of sitemaps that are submitted and read without pauses: 180 queries, below the limit of 200 per minute."""
 
 PAUSE_S: Final = 0.65
 API: Final = "https://www.googleapis.com/webmasters/v3"
 DOMAIN: Final = re.compile(r"sc-domain:[a-z0-9-]+(\.[a-z0-9-]+)+")
 QUOTA: Final = frozenset({"rateLimitExceeded", "userRateLimitExceeded", "quotaExceeded", "dailyLimitExceeded"})
-"""Reasons that come with a 403 and pass."""
+"""Reasons of a 403 response that are temporary."""
 
 _REASONS: Final = {
     400: "the sitemap's address is not of this property, or cannot be read",
-    401: "the token is not valid: look at the Google connection",
+    401: "the token is not valid: check the Google connection",
     403: "no permission: add the connection's service account to the property in Search Console, as an owner or with "
     "full rights, and enable the Search Console API in its project",
-    404: "no such property, or no such sitemap in it: a URL-prefix property ends in '/', a domain is 'sc-domain:…'",
-    429: "too many requests (limits: 20 a second, 200 a minute)",
+    404: "no such property, or no such sitemap in it: a URL-prefix property ends in '/', a domain property is 'sc-domain:…'",
+    429: "too many requests (limits: 20 per second, 200 per minute)",
 }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubmittedSitemap:
-    """What Search Console knows of a sitemap. Times are RFC 3339 texts as told, None: not yet."""
+    """The state of a sitemap in Search Console.
+
+    Attributes:
+        path: Address of the sitemap.
+        last_submitted: Time of the last submission, RFC 3339; None if it was never submitted.
+        last_downloaded: Time of Google's last download, RFC 3339; None if Google has not read it yet.
+        pending: Whether Google has not processed the sitemap yet.
+        is_index: Whether the sitemap is an index.
+        errors: Number of errors that Google reports.
+        warnings: Number of warnings that Google reports.
+        urls: URLs that Google found, by kind (``web``, ``image``, ``news``, ``video``).
+    """
 
     path: str
     last_submitted: str | None
@@ -59,15 +73,20 @@ class SubmittedSitemap:
     errors: int
     warnings: int
     urls: Mapping[str, int]
-    """URLs found, by kind (``web``, ``image``, ``news``, ``video``)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchConsoleClient:
-    """One property. ``site``: ``https://www.example.com/`` or ``sc-domain:example.com``; ``token`` gives bearer tokens.
+    """A client for one property.
+
+    Attributes:
+        site: The property: ``https://www.example.com/`` or ``sc-domain:example.com``.
+        token: Returns a bearer token.
+        api: Base address of the API. Default: ``API``.
+        http: Sends the requests. Default: a client that reaches only the host of ``api``.
 
     Raises:
-        ConfigurationError: a property that cannot be.
+        ConfigurationError: ``site`` is not a valid property.
     """
 
     site: str
@@ -85,28 +104,28 @@ class SearchConsoleClient:
             )
 
     def submit(self, sitemap_url: str) -> None:
-        """Submit a sitemap, or say that it changed; submitting one again does no harm.
+        """Submit a sitemap, for the first time or after a change.
 
         Raises:
-            ConfigurationError: the address is not of the property, or Google says that something is not set up.
-            NotAcceptedError: too many requests, or Google is out of order.
-            FetchError: no answer.
+            ConfigurationError: The address is outside the property, or Google reports that the set-up is incomplete.
+            NotAcceptedError: Too many requests, or Google is unavailable.
+            FetchError: There is no response.
         """
         self._check(sitemap_url)
-        self._ask("PUT", sitemap_url)
+        self._request("PUT", sitemap_url)
 
     def get(self, sitemap_url: str) -> SubmittedSitemap:
-        """What Google made of a sitemap. Raises as ``submit`` does."""
-        answer = self._ask("GET", sitemap_url)
+        """Return the state of a sitemap in Search Console. Raises the same errors as ``submit``."""
+        answer = self._request("GET", sitemap_url)
         try:
             return _read(json.loads(answer.body), sitemap_url)
         except (ValueError, TypeError, AttributeError) as error:
             raise NotAcceptedError(
-                f"Search Console, {sitemap_url}: an answer that cannot be read ({excerpt(answer.body)!r})"
+                f"Search Console, {sitemap_url}: the response cannot be parsed ({excerpt(answer.body)!r})"
             ) from error
 
     def address(self, sitemap_url: str) -> str:
-        """The API's address of a sitemap: both parts are one path segment each, so every ``/`` in them is quoted."""
+        """Return the API's address of a sitemap. Property and sitemap are one path segment each, so ``/`` is quoted."""
         return f"{self.api}/sites/{quote(self.site, safe='')}/sitemaps/{quote(sitemap_url, safe='')}"
 
     def _check(self, sitemap_url: str) -> None:
@@ -118,13 +137,13 @@ class SearchConsoleClient:
             inside = sitemap_url.startswith(self.site)
         if not inside:
             raise ConfigurationError(
-                f"{sitemap_url} does not lie in the Search Console property {self.site!r}: Google takes no sitemap of "
-                "another property. Name the property that the sitemap's own address is in."
+                f"{sitemap_url} is outside the Search Console property {self.site!r}. Give the property that contains "
+                "the sitemap's address; Google accepts no other."
             )
 
-    def _ask(self, method: str, sitemap_url: str) -> Fetched:
+    def _request(self, method: str, sitemap_url: str) -> Fetched:
         host = urlsplit(self.api).hostname or ""
-        http = self.http or HttpClient(rules=Rules(hosts=frozenset({host})), max_byte_size=1 << 20)
+        http = self.http or HttpClient(rules=AccessRules(hosts=frozenset({host})), max_byte_size=1 << 20)
         token = self.token()
         headers = {"Authorization": f"Bearer {token}", "Accept": "application/json"}
         answer = http.send(method, self.address(sitemap_url), headers=headers)
@@ -132,43 +151,49 @@ class SearchConsoleClient:
             return answer
         what = f"Search Console, {sitemap_url}"
         if answer.status == 403 and QUOTA & _reasons(answer.body):
-            raise NotAcceptedError(f"{what}: 403, the quota is used up for now: {excerpt(answer.body, token)}")
+            raise NotAcceptedError(f"{what}: 403, the quota is used up: {excerpt(answer.body, token)}")
         raise refusal(what, answer, _REASONS, secret=token)
 
 
 def submit_all(
     client: SearchConsoleClient, urls: Sequence[str], *, sleep: Callable[[float], None] = time.sleep
 ) -> list[SubmittedSitemap]:
-    """Submit sitemaps, then say in the log what Google makes of each so far: it reads them later, in its own time.
+    """Submit sitemaps, and log the state of each one. Google chooses when to read them.
 
-    Raises as ``SearchConsoleClient.submit``.
+    Args:
+        client: The client of the property.
+        urls: Addresses of the sitemaps.
+        sleep: Waits for a number of seconds. Tests replace it. Default: ``time.sleep``.
+
+    Raises:
+        SitemapError: The same errors as ``SearchConsoleClient.submit``.
     """
     if len(urls) > MOST_INDEXES:
-        log.warning("%d index files: Google reads at most %d of one property", len(urls), MOST_INDEXES)
-    found = []
+        log.warning("%d index files: Google reads at most %d per property", len(urls), MOST_INDEXES)
+    submitted = []
     for url in urls:
         client.submit(url)
-        found.append(client.get(url))
-        _say(found[-1])
+        submitted.append(client.get(url))
+        _log_state(submitted[-1])
         if len(urls) > UNPACED:
             sleep(PAUSE_S)
-    return found
+    return submitted
 
 
-def _say(known: SubmittedSitemap) -> None:
+def _log_state(sitemap: SubmittedSitemap) -> None:
     log.log(
-        logging.WARNING if known.errors or known.warnings else logging.INFO,
+        logging.WARNING if sitemap.errors or sitemap.warnings else logging.INFO,
         "Search Console, %s: submitted; last downloaded %s, %d errors, %d warnings, URLs %s",
-        known.path,
-        known.last_downloaded or "never",
-        known.errors,
-        known.warnings,
-        ", ".join(f"{number:,} ({kind})" for kind, number in known.urls.items()) or "not counted yet",
+        sitemap.path,
+        sitemap.last_downloaded or "never",
+        sitemap.errors,
+        sitemap.warnings,
+        ", ".join(f"{number:,} ({kind})" for kind, number in sitemap.urls.items()) or "not counted yet",
     )
 
 
 def _reasons(body: bytes) -> set[str]:
-    """Google's own words for why, from an error's JSON."""
+    """Return the reasons in the JSON of a Google error."""
     try:
         errors = json.loads(body)["error"]["errors"]
         return {str(error["reason"]) for error in errors}
@@ -176,15 +201,15 @@ def _reasons(body: bytes) -> set[str]:
         return set()
 
 
-def _read(told: Mapping[str, Any], sitemap_url: str) -> SubmittedSitemap:
-    """A sitemap resource; its whole numbers come as texts."""
+def _read(resource: Mapping[str, Any], sitemap_url: str) -> SubmittedSitemap:
+    """Parse a sitemap resource. Its integers are JSON strings."""
     return SubmittedSitemap(
-        path=str(told.get("path", sitemap_url)),
-        last_submitted=told.get("lastSubmitted"),
-        last_downloaded=told.get("lastDownloaded"),
-        pending=bool(told.get("isPending")),
-        is_index=bool(told.get("isSitemapsIndex")),
-        errors=int(told.get("errors", 0)),
-        warnings=int(told.get("warnings", 0)),
-        urls={str(each.get("type", "")): int(each.get("submitted", 0)) for each in told.get("contents", ())},
+        path=str(resource.get("path", sitemap_url)),
+        last_submitted=resource.get("lastSubmitted"),
+        last_downloaded=resource.get("lastDownloaded"),
+        pending=bool(resource.get("isPending")),
+        is_index=bool(resource.get("isSitemapsIndex")),
+        errors=int(resource.get("errors", 0)),
+        warnings=int(resource.get("warnings", 0)),
+        urls={str(each.get("type", "")): int(each.get("submitted", 0)) for each in resource.get("contents", ())},
     )

@@ -1,0 +1,1 @@
+"""Lineage of sitemaps as OpenLineage events. It needs Airflow's OpenLineage provider, which is optional."""

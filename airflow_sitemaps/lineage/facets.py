@@ -1,0 +1,244 @@
+"""Facets and datasets of the tasks of a sitemap, for Airflow's OpenLineage provider."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any, Final
+
+from airflow_sitemaps.lineage.dataset_names import Database, DatasetName, database_of, file_of, parts_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from airflow_sitemaps.sitemap import Section, Sitemap
+
+log = logging.getLogger(__name__)
+
+MAX_DATASETS: Final = 200
+"""Largest number of datasets in one event. A sitemap with more sections lists the first ones."""
+
+_OUTPUT_COLUMNS: Final = ("loc", "lastmod", "changefreq", "priority", "images", "videos", "news", "alternates")
+
+
+def of_plan(sitemap: Sitemap, facts: Mapping[str, Any]) -> Any:
+    """Return the lineage of a plan: the tables that it surveyed, with their row counts.
+
+    Args:
+        sitemap: The sitemap.
+        facts: The plan's facts, as in XCom.
+    """
+    sections = facts.get("sections", {})
+    chosen = [section for section in sitemap.sections if section.name in sections]
+    return _guarded(lambda: _lineage(_inputs(chosen, {name: s.get("rows") for name, s in sections.items()}), []))
+
+
+def of_write(sitemap: Sitemap, facts: Mapping[str, Any]) -> Any:
+    """Return the lineage of a writing task: from the tables of its sections to their files.
+
+    Args:
+        sitemap: The sitemap.
+        facts: The facts of what was written, as in XCom.
+    """
+    names = {name.strip() for name in str(facts.get("section", "")).split(",")}
+    chosen = [section for section in sitemap.sections if section.name in names]
+    counts = {"rows": facts.get("urls"), "size": facts.get("bytes"), "files": facts.get("shards")}
+
+    def build() -> Any:
+        one = chosen[0].name if len(chosen) == 1 else None
+        inputs = _inputs(chosen, {one: facts.get("rows")} if one else {})
+        return _lineage(inputs, _outputs(sitemap, chosen, {one: counts} if one else {}))
+
+    return _guarded(build)
+
+
+def of_publish(sitemap: Sitemap, report: Mapping[str, Any]) -> Any:
+    """Return the lineage of a publication: from all tables to the index and the files of each section.
+
+    Args:
+        sitemap: The sitemap.
+        report: The report as JSON values.
+    """
+    sections = report.get("sections", {})
+
+    def build() -> Any:
+        rows = {name: section.get("rows") for name, section in sections.items()}
+        dropped = {name: section.get("rows_dropped") or {} for name, section in sections.items()}
+        counts = {
+            name: {
+                "rows": section.get("urls"),
+                "size": section.get("file_bytes"),
+                "files": (section.get("shards") or {}).get("total"),
+            }
+            for name, section in sections.items()
+        }
+        outputs = [_index(sitemap, report), *_outputs(sitemap, sitemap.sections, counts)]
+        return _lineage(_inputs(sitemap.sections, rows, dropped), outputs)
+
+    return _guarded(build)
+
+
+def _guarded(build: Callable[[], Any]) -> Any:
+    """Return what ``build`` returns; None, with a warning, if it fails: lineage must never fail a run."""
+    try:
+        return build()
+    except Exception as error:
+        log.warning("Lineage is not available (%s). The run continues.", type(error).__name__)
+        return None
+
+
+def _lineage(inputs: list[Any], outputs: list[Any]) -> Any:
+    from airflow.providers.openlineage.extractors import OperatorLineage  # noqa: PLC0415 - optional
+
+    return OperatorLineage(inputs=inputs[:MAX_DATASETS], outputs=outputs[:MAX_DATASETS])
+
+
+def _inputs(
+    sections: Iterable[Section],
+    rows: Mapping[Any, int | None],
+    dropped: Mapping[str, Mapping[str, int]] | None = None,
+) -> list[Any]:
+    """Return the tables of sections, each once, with columns, row counts and data quality."""
+    from openlineage.client.event_v2 import InputDataset  # noqa: PLC0415 - optional
+
+    datasets: dict[DatasetName, Any] = {}
+    for section in sections:
+        names = tables_of(section)
+        count = rows.get(section.name) if len(names) == 1 else None
+        for name in names:
+            if name not in datasets:
+                datasets[name] = InputDataset(
+                    namespace=name.namespace,
+                    name=name.name,
+                    facets={"schema": _schema(columns_of(section))},
+                    inputFacets=_input_facets(section.name, count, (dropped or {}).get(section.name, {})),
+                )
+    return list(datasets.values())
+
+
+def _input_facets(section: str, rows: int | None, dropped: Mapping[str, int]) -> dict[str, Any]:
+    """Return the row count of a table, and an assertion for each rule that drops rows."""
+    from openlineage.client.facet_v2 import (  # noqa: PLC0415 - optional
+        data_quality_assertions_dataset,
+        data_quality_metrics_input_dataset,
+        input_statistics_input_dataset,
+    )
+
+    facets: dict[str, Any] = {}
+    if rows is not None:
+        facets["dataQualityMetrics"] = data_quality_metrics_input_dataset.DataQualityMetricsInputDatasetFacet(
+            rowCount=rows, columnMetrics={}
+        )
+        facets["inputStatistics"] = input_statistics_input_dataset.InputStatisticsInputDatasetFacet(rowCount=rows)
+    if dropped:
+        assertions = [
+            data_quality_assertions_dataset.Assertion(
+                assertion=rule,
+                success=False,
+                severity="warn",
+                expected="0",
+                actual=str(number),
+                description=f"{number:,} rows are not listed in section {section}",
+            )
+            for rule, number in sorted(dropped.items())
+        ]
+        facets["dataQualityAssertions"] = data_quality_assertions_dataset.DataQualityAssertionsDatasetFacet(
+            assertions=assertions
+        )
+    return facets
+
+
+def _outputs(sitemap: Sitemap, sections: Iterable[Section], counts: Mapping[Any, Mapping[str, Any]]) -> list[Any]:
+    """Return one dataset for the files of each section."""
+    from openlineage.client.event_v2 import OutputDataset  # noqa: PLC0415 - optional
+
+    public_url = sitemap.store.open().public.url("")
+    datasets = []
+    for section in sections:
+        name = file_of(public_url, f"{section.path}{section.name}")
+        datasets.append(
+            OutputDataset(
+                namespace=name.namespace,
+                name=name.name,
+                facets={"schema": _schema(_OUTPUT_COLUMNS)},
+                outputFacets=_statistics(counts.get(section.name, {})),
+            )
+        )
+    return datasets
+
+
+def _index(sitemap: Sitemap, report: Mapping[str, Any]) -> Any:
+    from openlineage.client.event_v2 import OutputDataset  # noqa: PLC0415 - optional
+
+    name = file_of(sitemap.store.open().public.url(""), sitemap.store.index_name)
+    counts = {
+        "rows": report.get("urls"),
+        "size": report.get("file_bytes"),
+        "files": (report.get("shards") or {}).get("total"),
+    }
+    return OutputDataset(namespace=name.namespace, name=name.name, outputFacets=_statistics(counts))
+
+
+def _statistics(counts: Mapping[str, Any]) -> dict[str, Any]:
+    from openlineage.client.facet_v2 import output_statistics_output_dataset as statistics  # noqa: PLC0415 - optional
+
+    if counts.get("rows") is None:
+        return {}
+    return {
+        "outputStatistics": statistics.OutputStatisticsOutputDatasetFacet(
+            rowCount=counts["rows"], size=counts.get("size"), fileCount=counts.get("files")
+        )
+    }
+
+
+def _schema(columns: Iterable[str]) -> Any:
+    from openlineage.client.facet_v2 import schema_dataset  # noqa: PLC0415 - optional
+
+    return schema_dataset.SchemaDatasetFacet(
+        fields=[schema_dataset.SchemaDatasetFacetFields(name=column) for column in columns]
+    )
+
+
+def columns_of(section: Section) -> list[str]:
+    """Return the columns that a section reads, each once."""
+    from airflow_sitemaps.protocol.columnar.url_template import Template  # noqa: PLC0415
+
+    source = section.source
+    columns = list(getattr(source, "key_columns", ()))
+    loc = getattr(source, "loc", None)
+    if isinstance(loc, str):
+        columns += Template.parse(loc).columns if "{" in loc else (loc,)
+    for field in ("lastmod", "changefreq", "priority", "images", "videos", "news", "alternates", "group", "language"):
+        column = getattr(source, field, None)
+        if isinstance(column, str):
+            columns.append(column)
+    return list(dict.fromkeys(columns))
+
+
+def tables_of(section: Section) -> list[DatasetName]:
+    """Return the tables that a section reads; none for a source without a connection."""
+    source = section.source
+    conn_id, table, query = (getattr(source, name, None) for name in ("conn_id", "table", "query"))
+    if not conn_id:
+        return []
+    database = _database(str(conn_id))
+    if table:
+        return [database.table(parts_of(str(table)))]
+    if not query or str(query).strip().endswith(".sql"):
+        return []
+    from openlineage.common.sql import parse  # noqa: PLC0415 - optional
+
+    parsed = parse([str(query)], dialect=database.kind)
+    return [database.table([t.database or "", t.schema or "", t.name]) for t in (parsed.in_tables if parsed else ())]
+
+
+def _database(conn_id: str) -> Database:
+    from airflow.sdk import BaseHook  # noqa: PLC0415 - Airflow takes seconds to import
+
+    connection = BaseHook.get_connection(conn_id)
+    return database_of(
+        connection.conn_type or "",
+        connection.host or "",
+        connection.port,
+        connection.schema or "",
+        connection.extra_dejson,
+    )

@@ -1,0 +1,1 @@
+"""Metrics of sitemap runs, sent through Airflow's own stats (StatsD, Datadog or OpenTelemetry)."""

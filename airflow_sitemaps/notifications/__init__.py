@@ -1,0 +1,1 @@
+"""Messages to people about the runs of a sitemap, through Airflow's notifiers."""

@@ -1,0 +1,266 @@
+"""The message about a run: what happened, why, what to do, and where to look. Readable in ten seconds. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from html import escape
+from typing import TYPE_CHECKING, Any, Final
+
+from airflow_sitemaps.errors import (
+    ConfigurationError,
+    ConflictError,
+    RefusedError,
+    SitemapError,
+    SourceError,
+    StoreContentError,
+    StoreError,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+MAX_LINES: Final = 3
+"""Largest number of refusals, warnings or rules that a message shows. It states the number of the others."""
+
+MAX_CHARACTERS: Final = 300
+"""Longest line of a message in characters."""
+
+SUBJECT: Final = "{{ sitemap.title }}"
+"""Template of an e-mail's subject."""
+TEXT: Final = "{{ sitemap.text }}"
+"""Template of a plain text, for Apprise, Teams, Discord and others."""
+SLACK: Final = "{{ sitemap.slack }}"
+"""Template of a text in Slack's markup."""
+HTML: Final = "{{ sitemap.html }}"
+"""Template of an e-mail's HTML."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SitemapMessage:
+    """A message about one run of a sitemap.
+
+    Attributes:
+        result: ``published``, ``unchanged``, ``refused``, ``conflict``, ``failed`` or ``late``.
+        title: The result in one line.
+        lines: The numbers or the reasons. Default: none.
+        action: What to do. Default: empty, nothing to do.
+        link: Address of the run's page in Airflow's UI. Default: empty, if Airflow's address is not configured.
+    """
+
+    result: str
+    title: str
+    lines: tuple[str, ...] = ()
+    action: str = ""
+    link: str = ""
+
+    @property
+    def text(self) -> str:
+        """The message as plain text."""
+        parts = [self.title, *self.lines]
+        if self.action:
+            parts.append(f"To do: {self.action}")
+        if self.link:
+            parts.append(self.link)
+        return "\n".join(parts)
+
+    @property
+    def slack(self) -> str:
+        """The message in Slack's markup."""
+        parts = [f"*{_slack(self.title)}*", *(f"• {_slack(line)}" for line in self.lines)]
+        if self.action:
+            parts.append(f"*To do:* {_slack(self.action)}")
+        if self.link:
+            parts.append(f"<{self.link}|Open the run in Airflow>")
+        return "\n".join(parts)
+
+    @property
+    def html(self) -> str:
+        """The message as HTML."""
+        lines = "".join(f"<li>{escape(line)}</li>" for line in self.lines)
+        parts = [f"<p><strong>{escape(self.title)}</strong></p>", f"<ul>{lines}</ul>" if lines else ""]
+        if self.action:
+            parts.append(f"<p><strong>To do:</strong> {escape(self.action)}</p>")
+        if self.link:
+            parts.append(f'<p><a href="{escape(self.link)}">Open the run in Airflow</a></p>')
+        return "".join(parts)
+
+
+def of_report(report: Mapping[str, Any], link: str = "") -> SitemapMessage:
+    """Return the message of a run that published, or that found nothing to change.
+
+    Args:
+        report: The report as JSON values, as in the asset event.
+        link: Address of the run's page. Default: empty.
+    """
+    name = _name(report)
+    urls = f"{report.get('urls', 0):,} URLs"
+    lines: list[str] = []
+    if report.get("result") == "unchanged":
+        title = f"Sitemap unchanged: {name}, {urls}"
+    else:
+        title = f"Sitemap published: {name}, {urls}"
+        lines.append(_generation(report))
+    dropped = report.get("rows_dropped") or {}
+    if dropped:
+        lines.append(f"{sum(dropped.values()):,} rows are not listed: {_counts(dropped)}")
+    lines += _first([f"Warning: {warning}" for warning in report.get("warnings", ())], "warnings")
+    return SitemapMessage(
+        result=str(report.get("result")), title=_line(title), lines=tuple(map(_line, lines)), link=link
+    )
+
+
+def of_refusal(name: str, facts: Mapping[str, Any], link: str = "") -> SitemapMessage:
+    """Return the message of a run that guards refused.
+
+    Args:
+        name: Name of the sitemap.
+        facts: ``message`` and ``refusals`` of the refusal. Each refusal has ``message`` and ``permit``.
+        link: Address of the run's page. Default: empty.
+    """
+    refusals = list(facts.get("refusals", ()))
+    reasons = [str(refusal.get("message", "")) for refusal in refusals] or [str(facts.get("message", ""))]
+    permits = [str(refusal["permit"]) for refusal in refusals if refusal.get("permit")]
+    action = "Check the source."
+    if permits:
+        action += f" If the data is right, run the DAG once with allow={permits[:MAX_LINES]!r}."
+    return SitemapMessage(
+        result="refused",
+        title=_line(f"Sitemap refused: {name}; the published sitemap is unchanged"),
+        lines=tuple(map(_line, _first(reasons, "refusals"))),
+        action=action,
+        link=link,
+    )
+
+
+def of_error(name: str, error: BaseException | str | None, link: str = "") -> SitemapMessage:
+    """Return the message of a run that failed.
+
+    Only the texts of this package's errors are shown, because the text of a driver's error may contain a secret.
+
+    Args:
+        name: Name of the sitemap.
+        error: The error, or its text.
+        link: Address of the run's page. Default: empty.
+    """
+    ours = _own_error(error)
+    if isinstance(ours, RefusedError):
+        return of_refusal(name, _refusal_facts(ours), link)
+    result = "conflict" if isinstance(ours, ConflictError) else "failed"
+    if ours is not None:
+        reason = f"{type(ours).__name__}: {ours}"
+    elif isinstance(error, BaseException):
+        reason = f"{type(error).__name__}; the task's log has the details"
+    else:
+        reason = "The task's log has the details"
+    return SitemapMessage(
+        result=result,
+        title=_line(f"Sitemap {result}: {name}; the published sitemap is whole"),
+        lines=(_line(reason),),
+        action=_action(ours),
+        link=link,
+    )
+
+
+def of_failure_facts(name: str, facts: Mapping[str, Any], link: str = "") -> SitemapMessage:
+    """Return the message of a failure that a task stored in XCom.
+
+    Args:
+        name: Name of the sitemap.
+        facts: ``error`` (the class) and ``message`` (empty for errors of other packages).
+        link: Address of the run's page. Default: empty.
+    """
+    reason = str(facts.get("error", "")) + (f": {facts['message']}" if facts.get("message") else "")
+    return SitemapMessage(
+        result="failed",
+        title=_line(f"Sitemap failed: {name}; the published sitemap is whole"),
+        lines=(_line(reason),),
+        action=_action(None),
+        link=link,
+    )
+
+
+def of_deadline(name: str, deadline: str, link: str = "") -> SitemapMessage:
+    """Return the message of a run that missed its deadline.
+
+    Args:
+        name: Name of the sitemap.
+        deadline: Time of the deadline.
+        link: Address of the run's page. Default: empty.
+    """
+    return SitemapMessage(
+        result="late",
+        title=_line(f"Sitemap late: {name} was not published in time"),
+        lines=(_line(f"The deadline was {deadline}"),) if deadline else (),
+        action="Check whether the run waits for its data, a pool or a worker.",
+        link=link,
+    )
+
+
+def _action(error: SitemapError | None) -> str:
+    if isinstance(error, ConflictError):
+        return "Run the DAG again; it plans from the result of the other run."
+    if isinstance(error, ConfigurationError):
+        return "Fix the configuration and clear the task. A retry cannot help."
+    if isinstance(error, StoreContentError):
+        return "See docs/operating.md: an object in the store is damaged. A retry cannot help."
+    if isinstance(error, SourceError):
+        return "Check the database and clear the task."
+    if isinstance(error, StoreError):
+        return "Check the store and clear the task."
+    return "Read the task's log and clear the task."
+
+
+def _own_error(error: BaseException | str | None) -> SitemapError | None:
+    """Return the error of this package that caused an error; None if there is none."""
+    seen = 0
+    while isinstance(error, BaseException) and seen < 20:
+        if isinstance(error, SitemapError):
+            return error
+        error, seen = error.__cause__ or error.__context__, seen + 1
+    return None
+
+
+def _refusal_facts(error: RefusedError) -> dict[str, Any]:
+    refusals = [
+        {"message": getattr(refusal, "message", str(refusal)), "permit": getattr(refusal, "permit", None)}
+        for refusal in getattr(error, "refusals", ())
+    ]
+    return {"message": str(error), "refusals": refusals}
+
+
+def _generation(report: Mapping[str, Any]) -> str:
+    """Return the generation and, if the report has them, the shards that changed."""
+    generation, shards = f"Generation {report.get('generation')}", report.get("shards")
+    if not shards:
+        return generation
+    counts = [f"{shards[key]:,} {key}" for key in ("created", "rewritten", "dropped", "repaired") if shards.get(key)]
+    return f"{generation}: {', '.join(counts) or 'none'} of {shards.get('total', 0):,} shards"
+
+
+def _name(report: Mapping[str, Any]) -> str:
+    addresses = list(report.get("index_urls", ()))
+    if not addresses:
+        return "sitemap"
+    return str(addresses[0]) + (f" and {len(addresses) - 1:,} more" if len(addresses) > 1 else "")
+
+
+def _counts(numbers: Mapping[str, int]) -> str:
+    greatest = sorted(numbers.items(), key=lambda item: (-item[1], item[0]))
+    more = len(greatest) - MAX_LINES
+    shown = ", ".join(f"{rule} {number:,}" for rule, number in greatest[:MAX_LINES])
+    return shown + (f" and {more:,} more rules" if more > 0 else "")
+
+
+def _first(lines: Sequence[str], what: str) -> list[str]:
+    more = len(lines) - MAX_LINES
+    return [*lines[:MAX_LINES], *([f"… and {more:,} more {what}"] if more > 0 else [])]
+
+
+def _line(text: str) -> str:
+    """Return a text in one line of limited length, without control characters."""
+    line = "".join(character if character.isprintable() else " " for character in text)
+    return line if len(line) <= MAX_CHARACTERS else line[: MAX_CHARACTERS - 1] + "…"
+
+
+def _slack(text: str) -> str:
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")

@@ -1,0 +1,180 @@
+"""The notifier: it determines what a run did and passes the message to any of Airflow's notifiers."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import logging
+from contextlib import suppress
+from pkgutil import resolve_name
+from typing import TYPE_CHECKING, Any
+
+from airflow.sdk.bases.notifier import BaseNotifier
+
+from airflow_sitemaps.airflow_compat import api_base_url
+from airflow_sitemaps.errors import ConfigurationError
+from airflow_sitemaps.notifications import message
+from airflow_sitemaps.ui_routes import run_page
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from airflow_sitemaps.notifications.message import SitemapMessage
+    from airflow_sitemaps.sitemap import Sitemap
+
+log = logging.getLogger(__name__)
+
+
+class SitemapNotifier(BaseNotifier):
+    """Send a short message about a run of a sitemap: what was published, refused or failed, why, and what to do.
+
+    Use it in ``on_success_callback`` and ``on_failure_callback`` of a DAG or task, and in deadline alerts. The message
+    is written to the log. The templates of other notifiers receive it as the variable ``sitemap``: ``sitemap.title``,
+    ``sitemap.text``, ``sitemap.slack`` and ``sitemap.html``. A notifier that fails does not keep the others from
+    sending.
+
+    Args:
+        *notifiers: Notifiers that send the message.
+        targets: The same notifiers as mappings of a class path (``notifier``) and its arguments. Deadline alerts need
+            this form, because Airflow stores their arguments as JSON. Default: none.
+        sitemap: The sitemap, or its name in the message. Default: the DAG.
+        unchanged: Whether runs that find nothing to change send a message too. Default: False.
+        context: Context of a deadline alert, which Airflow passes.
+
+    Raises:
+        ConfigurationError: A mapping names no class.
+    """
+
+    def __init__(
+        self,
+        *notifiers: BaseNotifier,
+        sitemap: Sitemap | str | None = None,
+        unchanged: bool = False,
+        targets: Iterable[Mapping[str, Any]] = (),
+        context: Any = None,
+    ) -> None:
+        super().__init__(context)
+        self.notifiers: tuple[Any, ...] = (*notifiers, *targets)
+        for target in self.notifiers:
+            if not isinstance(target, BaseNotifier) and not isinstance(dict(target).get("notifier"), str):
+                raise ConfigurationError(
+                    f"SitemapNotifier: {target!r} is neither a notifier nor a mapping with the path of its class, like "
+                    "{'notifier': 'airflow.providers.slack.notifications.slack_webhook.SlackWebhookNotifier', …}"
+                )
+        self.sitemap_name = sitemap if isinstance(sitemap, str) else "" if sitemap is None else sitemap.index_url
+        self.unchanged = unchanged
+
+    def notify(self, context: Any) -> None:
+        """Send the message through all notifiers."""
+        text = self.message(context)
+        if text is None:
+            return
+        for notifier in self._senders():
+            try:
+                notifier({**context, "sitemap": text})
+            except Exception as error:  # the other notifiers must still send
+                log.warning("%s could not send the message: %s", type(notifier).__name__, type(error).__name__)
+
+    async def async_notify(self, context: Any) -> None:
+        """Send the message through all notifiers, from the triggerer."""
+        text = self.message(context)
+        if text is None:
+            return
+        for notifier in self._senders():
+            own = {**context, "sitemap": text}
+            notifier.context = own
+            try:
+                try:
+                    await notifier
+                except NotImplementedError:
+                    await asyncio.to_thread(notifier, own)
+            except Exception as error:  # the other notifiers must still send
+                log.warning("%s could not send the message: %s", type(notifier).__name__, type(error).__name__)
+
+    def message(self, context: Any) -> SitemapMessage | None:
+        """Return the message about the run of a context, and log it; None if there is nothing to report."""
+        text = self._message(context)
+        if text.result == "unchanged" and not self.unchanged:
+            return None
+        log.info("%s", text.text)
+        return text
+
+    def _message(self, context: Any) -> SitemapMessage:
+        name = self.sitemap_name or f"DAG {_dag_id(context)}"
+        link = _link(context)
+        if "deadline" in context:
+            return message.of_deadline(name, str((context["deadline"] or {}).get("deadline_time", "")), link)
+        error = context.get("exception")
+        if error is not None:
+            return message.of_error(name, error, link)
+        report = _report(context)
+        if report is not None:
+            return message.of_report(report, link)
+        for key, build in (("sitemap_refused", message.of_refusal), ("sitemap_failed", message.of_failure_facts)):
+            for facts in _pulled(context, key):
+                return build(name, facts, link)
+        if _failed(context):
+            return message.of_error(name, None, link)
+        for reference in _pulled(
+            context, "return_value", operators=("SitemapPublishOperator", "SitemapRollbackOperator")
+        ):
+            return message.of_report(reference, link)
+        return message.SitemapMessage(result="unchanged", title=f"Sitemap run ended: {name}", link=link)
+
+    def _senders(self) -> Iterator[Any]:
+        """Yield copies of the notifiers, because a notifier renders its templates in place and may be called again."""
+        for target in self.notifiers:
+            if isinstance(target, BaseNotifier):
+                yield copy.copy(target)
+                continue
+            arguments = dict(target)
+            try:
+                yield resolve_name(arguments.pop("notifier"))(**arguments)
+            except (ImportError, AttributeError, TypeError, ValueError) as error:
+                log.warning("The notifier %s cannot be made: %s", target["notifier"], error)
+
+
+def _report(context: Any) -> Mapping[str, Any] | None:
+    """Return the report that the publishing task attached to its asset event."""
+    with suppress(Exception):  # the context may have no events
+        for asset in context["task"].outlets:
+            extra = context["outlet_events"][asset].extra
+            if "report" in extra:
+                report: Mapping[str, Any] = extra["report"]
+                return report
+    return None
+
+
+def _pulled(context: Any, key: str, *, operators: tuple[str, ...] = ()) -> Iterator[Mapping[str, Any]]:
+    """Yield the XCom values of a key from the sitemap's tasks of the run."""
+    dag, ti = context.get("dag"), context.get("ti")
+    for task in getattr(dag, "tasks", ()) if ti is not None else ():
+        kind = getattr(task, "task_type", type(task).__name__)
+        if not kind.startswith("Sitemap") or (operators and kind not in operators):
+            continue
+        value = None
+        with suppress(Exception):  # there may be no XCom, or no access to it
+            value = ti.xcom_pull(task_ids=task.task_id, key=key)
+        values = value if isinstance(value, list) else [value]
+        yield from (each for each in values if isinstance(each, dict))
+
+
+def _failed(context: Any) -> bool:
+    state = getattr(context.get("dag_run"), "state", None)
+    return "fail" in str(context.get("reason", "")).lower() or str(getattr(state, "value", state)).lower() == "failed"
+
+
+def _dag_id(context: Any) -> str:
+    run = context.get("dag_run")
+    return str(run.get("dag_id", "") if isinstance(run, dict) else getattr(run, "dag_id", "") or "")
+
+
+def _run_id(context: Any) -> str:
+    run = context.get("dag_run")
+    run_id = run.get("dag_run_id", run.get("run_id", "")) if isinstance(run, dict) else getattr(run, "run_id", "")
+    return str(run_id or "")
+
+
+def _link(context: Any) -> str:
+    base, dag_id, run_id = api_base_url(), _dag_id(context), _run_id(context)
+    return f"{base}{run_page(dag_id, run_id)}" if base and dag_id and run_id else ""

@@ -1,0 +1,1 @@
+"""Sensors and triggers that wait for a sitemap's data."""

@@ -1,0 +1,105 @@
+"""The probe of a source: a query for one value, and the value at which a run was last started."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Final
+
+from airflow_sitemaps.errors import SourceConfigurationError
+from airflow_sitemaps.pipeline.state.conditional_put import put_verified
+from airflow_sitemaps.pipeline.state.repository import StateRepository
+from airflow_sitemaps.pipeline.status import last_check
+from airflow_sitemaps.ports import Overwrite
+
+if TYPE_CHECKING:
+    from airflow_sitemaps.sitemap import Sitemap
+
+_NOT_IN_KEYS: Final = re.compile(r"[^A-Za-z0-9_.-]")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProbeMark:
+    """The value of a probe at which a run was last started.
+
+    Attributes:
+        value: The value as text.
+        at: Time of the start, ISO 8601 with a time zone.
+    """
+
+    value: str
+    at: str
+
+
+def query_value(conn_id: str, sql: str) -> str:
+    """Return the first value of a query as text; empty for NULL or no row.
+
+    Args:
+        conn_id: Airflow connection.
+        sql: The query, such as ``SELECT max(updated_at) FROM products``.
+
+    Raises:
+        SourceConfigurationError: The connection or the query is wrong. The message gives the database's reason.
+    """
+    import sqlalchemy as sa
+    from sqlalchemy import exc
+
+    from airflow_sitemaps.sources.connections.engines import engine_of
+
+    engine = engine_of(conn_id)
+    try:
+        with engine.connect() as connection:
+            row = connection.execute(sa.text(sql)).first()
+    except exc.ProgrammingError as error:
+        raise SourceConfigurationError(f"probe over connection {conn_id!r}: {_reason(error)}") from None
+    except exc.OperationalError as error:
+        raise SourceConfigurationError(f"probe over connection {conn_id!r}: {_reason(error)}") from None
+    finally:
+        engine.dispose()
+    return "" if row is None or row[0] is None else str(row[0])
+
+
+def _reason(error: Any) -> str:
+    """Return the database's own message in one line, without the statement and its parameters."""
+    return " ".join(str(getattr(error, "orig", error)).split())[:300]
+
+
+def last_mark(sitemap: Sitemap, name: str) -> ProbeMark | None:
+    """Return the mark of the last start; None if there is none, or if no run has succeeded since.
+
+    Args:
+        sitemap: The sitemap.
+        name: Name of the sensor, unique for the sitemap.
+    """
+    state = StateRepository(sitemap.store.open().state)
+    stored = state.objects.get(_key(name))
+    if stored is None:
+        return None
+    try:
+        document = json.loads(stored.body)
+        mark = ProbeMark(value=str(document["value"]), at=str(document["at"]))
+        started = datetime.fromisoformat(mark.at)
+    except (ValueError, KeyError, TypeError):
+        return None  # a damaged mark costs one run that finds nothing to change
+    checked = last_check(state)
+    return mark if checked is not None and datetime.fromisoformat(checked) >= started else None
+
+
+def record_mark(sitemap: Sitemap, name: str, mark: ProbeMark) -> None:
+    """Store the mark of a start.
+
+    Args:
+        sitemap: The sitemap.
+        name: Name of the sensor, unique for the sitemap.
+        mark: The mark.
+    """
+    body = json.dumps({"value": mark.value, "at": mark.at}).encode()
+    key = _key(name)
+    objects = sitemap.store.open().state
+    put_verified(objects, key, body, mode=Overwrite(), write_id=f"{key}#{mark.at}", content_type="application/json")
+
+
+def _key(name: str) -> str:
+    return f"probes/{_NOT_IN_KEYS.sub('_', name)}.json"

@@ -1,0 +1,136 @@
+"""The sensor that waits until the data of a sitemap has changed."""
+
+from __future__ import annotations
+
+import logging
+from datetime import datetime, timedelta, timezone
+from typing import TYPE_CHECKING, Any
+
+from airflow.sdk import BaseSensorOperator
+
+from airflow_sitemaps.airflow_compat import AirflowFailException
+from airflow_sitemaps.errors import ConfigurationError
+from airflow_sitemaps.operators.base import SitemapOperator, permanent_failures
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from airflow.sdk import Context
+
+    from airflow_sitemaps.sitemap import Sitemap
+
+log = logging.getLogger(__name__)
+
+
+class SitemapSourceSensor(SitemapOperator, BaseSensorOperator):
+    """Wait until a sitemap's data differs from what is published.
+
+    Without ``probe``, the sensor plans a dry run at each poke. It succeeds when a build would change something, by the
+    same change detection as the build. It runs in a worker for the time of the survey. In the default mode
+    ``reschedule``, it holds no worker slot between two pokes.
+
+    With ``probe``, it compares one value of the database, such as ``SELECT max(updated_at) FROM products`` or the
+    engine's own version of a table. It succeeds when the value differs from that of the last start, or when no run has
+    succeeded since. In deferrable mode the triggerer polls, without a worker slot.
+
+    Args:
+        sitemap: The sitemap.
+        sections: Sections to plan; empty means all. Not used with ``probe``.
+        probe: A query that returns one value; a Jinja template. Default: none.
+        conn_id: Connection of the probe. Default: that of the sitemap's first section.
+        deferrable: Whether the triggerer polls a probe. Default: True.
+        **kwargs: Arguments of Airflow's ``BaseSensorOperator``, such as ``poke_interval`` and ``timeout`` in seconds.
+
+    Raises:
+        ConfigurationError: A section does not exist, or a probe has no connection.
+    """
+
+    template_fields: Sequence[str] = ("sections", "probe", "conn_id")
+
+    def __init__(
+        self,
+        *,
+        sitemap: Sitemap,
+        sections: Sequence[str] = (),
+        probe: str | None = None,
+        conn_id: str | None = None,
+        deferrable: bool = True,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(sitemap=sitemap, **{"mode": "reschedule", "poke_interval": 300, **kwargs})
+        names = [section.name for section in sitemap.sections]
+        unknown = [name for name in sections if name not in names and "{{" not in name]
+        if unknown:
+            raise ConfigurationError(f"{self.task_id}: no section {', '.join(unknown)}; there are {', '.join(names)}")
+        first = getattr(sitemap.sections[0].source, "conn_id", None)
+        if probe is not None and not (conn_id or first):
+            raise ConfigurationError(
+                f"{self.task_id}: probe= needs conn_id=, because the first section has no connection"
+            )
+        self.sections = sections
+        self.probe = probe
+        self.conn_id = conn_id or first
+        self.deferrable = deferrable
+
+    def execute(self, context: Context) -> Any:
+        """Wait for a change. In deferrable mode, pass a probe to the triggerer."""
+        if self.probe is None or not self.deferrable:
+            return super().execute(context)
+        from airflow_sitemaps.sensors.probe import last_mark
+        from airflow_sitemaps.sensors.trigger import SitemapSourceTrigger
+
+        with permanent_failures(context):
+            mark = last_mark(self.sitemap, self._mark_name(context))
+        trigger = SitemapSourceTrigger(
+            conn_id=str(self.conn_id),
+            sql=self.probe,
+            known=mark.value if mark is not None else None,
+            poll_interval=float(self.poke_interval),
+        )
+        return self.defer(trigger=trigger, method_name="moved", timeout=timedelta(seconds=self.timeout))
+
+    def moved(self, context: Context, event: dict[str, Any]) -> str:
+        """Record the value at which the run starts, and return it.
+
+        Args:
+            context: Context of the task.
+            event: The trigger's event: the new value, or the error of the query.
+        """
+        if "error" in event:
+            raise AirflowFailException(event["error"])
+        self._record(context, str(event["value"]))
+        return str(event["value"])
+
+    def poke(self, context: Context) -> bool:
+        """Return whether the data has changed."""
+        with permanent_failures(context):
+            return self._has_moved(context) if self.probe is not None else self._plan_changes(context)
+
+    def _plan_changes(self, context: Context) -> bool:
+        from airflow_sitemaps.pipeline import stages
+
+        request = stages.RunRequest(sections=tuple(self.sections), dry_run=True)
+        plan = stages.plan(self.rendered(context), request).plan
+        log.info("%s: a build would %s", self.sitemap, "change something" if plan.changes else "find nothing to change")
+        return bool(plan.changes)
+
+    def _has_moved(self, context: Context) -> bool:
+        from airflow_sitemaps.sensors.probe import last_mark, query_value
+
+        value = query_value(str(self.conn_id), str(self.probe))
+        mark = last_mark(self.sitemap, self._mark_name(context))
+        if mark is not None and mark.value == value:
+            log.info("The probe still returns %r, as at %s", value, mark.at)
+            return False
+        self._record(context, value)
+        return True
+
+    def _record(self, context: Context, value: str) -> None:
+        from airflow_sitemaps.sensors.probe import ProbeMark, record_mark
+
+        log.info("The probe returns %r; the run starts", value)
+        now = datetime.now(timezone.utc).isoformat()
+        record_mark(self.sitemap, self._mark_name(context), ProbeMark(value=value, at=now))
+
+    def _mark_name(self, context: Context) -> str:
+        return f"{context['ti'].dag_id}.{self.task_id}"
