@@ -1,4 +1,4 @@
-"""``python -m airflow_sitemaps.cli``."""
+"""Entry point of ``python -m airflow_sitemaps.cli``."""
 
 from __future__ import annotations
 

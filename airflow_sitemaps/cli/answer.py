@@ -1,4 +1,4 @@
-"""What a command answers: a document for programs, lines for people, and whether all is well."""
+"""The result of a command: a document for programs, lines for people, and the success."""
 
 from __future__ import annotations
 
@@ -11,8 +11,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """``document``: JSON values. ``lines``: the same for people. ``well`` is False for exit status 1."""
+    """The result of a command.
+
+    Attributes:
+        document: The result as JSON values.
+        lines: The result as text. Default: none.
+        well: Whether the exit status is 0; otherwise it is 1. Default: True.
+        json: Whether to print the document, regardless of ``--json``. Default: None, which follows ``--json``.
+    """
 
     document: Mapping[str, Any]
     lines: Iterable[str] = ()
     well: bool = True
+    json: bool | None = None

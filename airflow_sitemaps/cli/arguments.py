@@ -1,18 +1,24 @@
-"""What may be typed after ``airflow-sitemaps``."""
+"""The arguments of ``airflow-sitemaps``."""
 
 from __future__ import annotations
 
 import argparse
+import json
+import re
+from datetime import timedelta
 from typing import Final
 
 from airflow_sitemaps import __version__
+from airflow_sitemaps.verification.formats import FORMATS
 
 TARGET: Final = "file.py:sitemap"
-_TARGET_HELP: Final = "a Python file (a DAG file will do) and the name of the Sitemap in it"
+_TARGET_HELP: Final = (
+    "a Python file (a DAG file, for example) and the name of the Sitemap in it; or DAG_ID or DAG_ID:GROUP_ID"
+)
 
 
 def parser() -> argparse.ArgumentParser:
-    """The parser of all commands."""
+    """Return the parser of all commands."""
     result = argparse.ArgumentParser(
         prog="airflow-sitemaps",
         description="Sitemaps from SQL: sharded, incremental, published safely.",
@@ -26,29 +32,33 @@ def parser() -> argparse.ArgumentParser:
     _run_options(build)
     plan = _command(commands, "plan", "explain what a build would do; write nothing")
     _run_options(plan)
-    _command(commands, "status", "what is published now, and how it came to be")
+    status = _command(commands, "status", "what is published now, and the generations that are kept")
+    status.add_argument(
+        "--max-age",
+        type=_age,
+        metavar="AGE",
+        help="exit with 1 unless a run succeeded, publishing or finding nothing to change, within AGE: 90m, 26h, 3d",
+    )
 
     duplicates = _command(commands, "duplicates", "ask the databases for URLs that several rows share")
     duplicates.add_argument("--sections", type=_names, default=(), metavar="A,B", help="only these sections")
+    _params(duplicates)
     duplicates.add_argument("--most", type=int, default=20, metavar="N", help="so many URLs of each section (20)")
     robots = _command(commands, "robots", "the Sitemap lines for robots.txt, printed, or put into a file")
     robots.add_argument("--file", metavar="FILE", help="put them between markers into this file, no other line touched")
 
-    verify = commands.add_parser("verify", help="check what is published against the protocol's rules")
-    verify.add_argument("target", metavar="TARGET", help=f"{TARGET}, a folder, a file, or an s3:// or https:// address")
-    verify.add_argument("--sample", type=int, default=0, metavar="N", help="fetch so many of the listed pages as well")
-    verify.add_argument("--public", metavar="URL", help="where a file or folder given by path is served, for its scope")
-    verify.add_argument(
-        "--conn", default="aws_default", metavar="ID", help="Airflow connection that reads s3:// (%(default)s)"
-    )
-    _common_options(verify)
+    _verify(commands)
+    _lookups(commands)
 
     rollback = _command(commands, "rollback", "publish an earlier generation again, as a new one")
     rollback.add_argument("generation", type=int, metavar="GENERATION", help="its number; status lists them")
     _yes(rollback)
-    adopt = _command(commands, "adopt", "take over an address where another program's sitemap lies")
+    adopt = _command(commands, "adopt", "take over an address where another program publishes a sitemap")
     _yes(adopt)
     _allow(adopt)
+    _params(adopt)
+
+    _estimate(commands)
 
     demo = commands.add_parser("demo", help="real places to a sitemap on S3 by a real Airflow, twice, on this machine")
     demo.add_argument("--site", default="demo-site", metavar="FOLDER", help="where the published files are left")
@@ -57,6 +67,49 @@ def parser() -> argparse.ArgumentParser:
     )
     demo.add_argument("--places", type=int, default=None, metavar="N", help="only so many places, for a quick look")
     return result
+
+
+def _verify(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    verify = commands.add_parser("verify", help="check what is published against the protocol's rules")
+    verify.add_argument(
+        "target",
+        metavar="TARGET",
+        help=f"{TARGET}, DAG_ID, DAG_ID:GROUP_ID, a folder, a file, or an s3:// or https:// address",
+    )
+    verify.add_argument("--sample", type=int, default=0, metavar="N", help="number of listed pages to fetch (0)")
+    verify.add_argument("--public", metavar="URL", help="address at which a file or folder given by path is served")
+    verify.add_argument(
+        "--conn", default="aws_default", metavar="ID", help="Airflow connection that reads s3:// (%(default)s)"
+    )
+    verify.add_argument("--allow-http", action="store_true", help="also request addresses without TLS (staging sites)")
+    verify.add_argument(
+        "--allow-private", action="store_true", help="also connect to addresses that are not on the public Internet"
+    )
+    verify.add_argument("--format", choices=FORMATS, default=None, help="output format (text; json with --json)")
+    _common_options(verify)
+
+
+def _lookups(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    find = _command(commands, "find", "whether the published sitemap lists a URL; exit status 1 when it does not")
+    find.add_argument("url", metavar="URL", help="the page's URL, or its path from the root: /p/42")
+    diff = _command(commands, "diff", "the URLs that differ between two kept generations")
+    diff.add_argument("before", type=int, metavar="A", help="the generation to compare with; status lists them")
+    diff.add_argument("after", type=int, metavar="B", help="the generation that is compared")
+
+
+def _estimate(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    text = "what a first build and a later run would cost, worked out from measured rates"
+    command = commands.add_parser("estimate", help=text, description=text[0].upper() + text[1:] + ".")
+    command.add_argument("--rows", type=int, required=True, metavar="N", help="rows of the table")
+    command.add_argument(
+        "--changed", type=float, default=0.001, metavar="SHARE", help="share of rows that change between runs (0.001)"
+    )
+    command.add_argument("--scattered", action="store_true", help="changes are spread over all keys")
+    command.add_argument("--shard-urls", type=int, default=50_000, metavar="N", help="URLs of a full shard (50000)")
+    command.add_argument(
+        "--workers", type=_counts, default=(4, 16, 64), metavar="A,B", help="tasks at the same time (4,16,64)"
+    )
+    command.add_argument("--json", action="store_true", help="print one JSON document on standard output")
 
 
 def _command(
@@ -80,6 +133,18 @@ def _run_options(command: argparse.ArgumentParser) -> None:
     command.add_argument("--full", action="store_true", help="read and render every shard")
     command.add_argument("--rebuild", type=_names, default=(), metavar="SHARD,…", help="write these shards again")
     _allow(command)
+    _params(command)
+
+
+def _params(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--param",
+        type=_pair,
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="a param for templates: {{ params.NAME }}; the DAG's own default otherwise",
+    )
 
 
 def _allow(command: argparse.ArgumentParser) -> None:
@@ -94,3 +159,29 @@ def _yes(command: argparse.ArgumentParser) -> None:
 
 def _names(text: str) -> tuple[str, ...]:
     return tuple(part.strip() for part in text.split(",") if part.strip())
+
+
+def _counts(text: str) -> tuple[int, ...]:
+    try:
+        return tuple(int(part) for part in _names(text))
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r}: write whole numbers with commas between them") from None
+
+
+def _pair(text: str) -> tuple[str, object]:
+    """Parse ``name=value``. A value that is JSON is parsed as JSON, as in a DAG run's configuration."""
+    name, equals, value = text.partition("=")
+    if not equals or not name.isidentifier():
+        raise argparse.ArgumentTypeError(f"{text!r}: write NAME=VALUE")
+    try:
+        return name, json.loads(value)
+    except ValueError:
+        return name, value
+
+
+def _age(text: str) -> timedelta:
+    """Parse an age such as ``90m``, ``26h`` or ``3d``."""
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)([mhd])", text)
+    if match is None or not float(match[1]):
+        raise argparse.ArgumentTypeError(f"{text!r}: write a number of minutes, hours or days, like 90m, 26h or 3d")
+    return timedelta(**{{"m": "minutes", "h": "hours", "d": "days"}[match[2]]: float(match[1])})

@@ -14,7 +14,13 @@ if TYPE_CHECKING:
 
 
 class Bars:
-    """One bar a stage, on standard error; a context manager, since a terminal must be put right again."""
+    """Progress bars on standard error, one for each stage.
+
+    It is a context manager, because the terminal must be restored at the end.
+
+    Args:
+        console: Console that shows the bars. Default: standard error.
+    """
 
     def __init__(self, console: Console | None = None) -> None:
         self._progress = Progress(
@@ -37,16 +43,22 @@ class Bars:
         self._progress.stop()
 
     def start(self, stage: str, total: int | None, unit: str) -> None:
-        """A stage begins: a new bar."""
+        """Start a stage with a new bar.
+
+        Args:
+            stage: Name of the stage.
+            total: Number of units; None if unknown.
+            unit: Name of a unit.
+        """
         self._stage = self._progress.add_task(stage, total=total, unit=unit)
 
     def advance(self, number: int) -> None:
-        """So many units more."""
+        """Add completed units."""
         if self._stage is not None:
             self._progress.advance(self._stage, number)
 
     def finish(self) -> None:
-        """The stage is done: the bar stays, full."""
+        """End the stage. Its bar stays on the screen, full."""
         if self._stage is not None:
             done = self._progress.tasks[self._stage].completed
             self._progress.update(self._stage, total=done)

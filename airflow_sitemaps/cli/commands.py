@@ -1,4 +1,4 @@
-"""The commands: each calls one use case of the pipeline and answers."""
+"""The commands. Each one calls one use case of the pipeline and returns its result."""
 
 from __future__ import annotations
 
@@ -6,22 +6,30 @@ import logging
 import sys
 from contextlib import contextmanager
 from dataclasses import asdict, replace
-from importlib import import_module
+from datetime import datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
-from airflow_sitemaps import inspection, summary
+from airflow_sitemaps import estimate as cost_estimate
+from airflow_sitemaps import report_text
 from airflow_sitemaps.cli.answer import Answer
-from airflow_sitemaps.cli.rendering import rendered
-from airflow_sitemaps.cli.target import TargetError, load
+from airflow_sitemaps.cli.dag_target import load_target
+from airflow_sitemaps.cli.lookups import diff, find
+from airflow_sitemaps.cli.target import TargetError
+from airflow_sitemaps.cli.template_renderer import rendered
+from airflow_sitemaps.errors import ConfigurationError, PartlyPublishedError, SitemapError
+from airflow_sitemaps.http.client import HttpClient
+from airflow_sitemaps.http.destinations import AccessRules
+from airflow_sitemaps.pipeline import build as build_sitemap
 from airflow_sitemaps.pipeline import stages
-from airflow_sitemaps.pipeline.adopting import adopt as adopt_sitemap
-from airflow_sitemaps.pipeline.build import build as build_sitemap
+from airflow_sitemaps.pipeline.adoption import adopt as adopt_sitemap
 from airflow_sitemaps.pipeline.clock import SYSTEM_CLOCK
-from airflow_sitemaps.pipeline.duplicates import find_duplicates
-from airflow_sitemaps.pipeline.planning import chosen
+from airflow_sitemaps.pipeline.request import chosen
+from airflow_sitemaps.pipeline.stages import find_duplicates
 from airflow_sitemaps.progress import LogProgress
 from airflow_sitemaps.protocol import robots as robots_txt
+from airflow_sitemaps.shards.guards import Permit
+from airflow_sitemaps.verification import formats, subject
 
 if TYPE_CHECKING:
     import argparse
@@ -32,26 +40,30 @@ if TYPE_CHECKING:
     from airflow_sitemaps.ports import Progress
     from airflow_sitemaps.shards.plan import Plan
     from airflow_sitemaps.sitemap import Sitemap
+    from airflow_sitemaps.verification.result import Verification
 
 log = logging.getLogger(__name__)
 
 
 def build(arguments: argparse.Namespace) -> Answer:
-    """Plan, write, publish."""
+    """Plan, write and publish."""
     with _progress(arguments) as progress:
-        report = build_sitemap(
-            _sitemap(arguments),
-            arguments.full,
-            sections=arguments.sections,
-            rebuild=arguments.rebuild,
-            allow=_allowed(arguments),
-            progress=progress,
-        )
+        try:
+            report = build_sitemap(
+                _rendered(arguments),
+                arguments.full,
+                sections=arguments.sections,
+                rebuild=arguments.rebuild,
+                allow=_allowed(arguments),
+                progress=progress,
+            )
+        except PartlyPublishedError as error:
+            report = cast("Report", error.report)
     return _reported(report)
 
 
 def plan(arguments: argparse.Namespace) -> Answer:
-    """Explain what a build would do. A refusal of it is the answer, and exit status 1."""
+    """Explain what a build would do. A refusal by a guard is part of the explanation, with exit status 1."""
     request = stages.RunRequest(
         sections=arguments.sections,
         full=arguments.full,
@@ -60,21 +72,34 @@ def plan(arguments: argparse.Namespace) -> Answer:
         dry_run=True,
     )
     with _progress(arguments) as progress:
-        made = stages.plan(_sitemap(arguments), request, progress=progress).plan
+        made = stages.plan(_rendered(arguments), request, progress=progress).plan
     lines = stages.explain(made)
-    return Answer(document=_plan_document(made, lines), lines=lines, well=not made.refusals)
+    return Answer(document=_plan_document(made, lines), lines=lines, well=not (made.refusals or made.failures))
 
 
 def status(arguments: argparse.Namespace) -> Answer:
-    """What is published now."""
+    """Describe what is published. The exit status is 1 if it is older than ``--max-age``, or nothing is published."""
     found = stages.status(_sitemap(arguments))
-    return Answer(document=found.to_dict(), lines=_status_lines(found))
+    document, lines = found.to_dict(), list(_status_lines(found))
+    if arguments.max_age is None:
+        return Answer(document=document, lines=lines)
+    checked_at, limit = found.checked_at, arguments.max_age
+    age = None if checked_at is None else SYSTEM_CLOCK.now() - datetime.fromisoformat(checked_at)
+    fresh = age is not None and age <= limit
+    document |= {"fresh": fresh, "age_s": None if age is None else round(age.total_seconds())}
+    if age is None:
+        lines.append(f"NOT fresh: no successful run yet; the limit is {_hours(limit)}")
+    else:
+        lines.append(
+            f"{'fresh' if fresh else 'NOT fresh'}: last successful run {_hours(age)} ago; limit {_hours(limit)}"
+        )
+    return Answer(document=document, lines=lines, well=fresh)
 
 
 def adopt(arguments: argparse.Namespace) -> Answer:
-    """Take over an address where something else's sitemap lies; without ``--yes`` only say what would be done."""
+    """Take over an address that holds another program's sitemap. Without ``--yes``, only explain what would be done."""
     with _progress(arguments) as progress:
-        found = adopt_sitemap(_sitemap(arguments), yes=arguments.yes, allow=_allowed(arguments), progress=progress)
+        found = adopt_sitemap(_rendered(arguments), yes=arguments.yes, allow=_allowed(arguments), progress=progress)
     lines = [
         f"their sitemap lists {found.theirs:,} URLs, ours {found.ours:,}",
         f"{found.only_theirs:,} would leave" + _shown(found.only_theirs_samples),
@@ -86,30 +111,62 @@ def adopt(arguments: argparse.Namespace) -> Answer:
     if found.report is None:
         lines.append("nothing public was changed: give --yes to publish ours in its place")
     else:
-        lines += summary.lines(found.report)
+        lines += report_text.lines(found.report)
         document |= found.report.to_dict()
     return Answer(document=document, lines=lines)
 
 
 def verify(arguments: argparse.Namespace) -> Answer:
-    """Read what is published as a crawler does; a broken rule is exit status 1."""
+    """Read what is published as a crawler does. The exit status is 1 if a check of severity ``error`` fails."""
+    form = arguments.format or ("json" if arguments.json else "text")
+    try:
+        result = _verified(arguments)
+    except TargetError:
+        raise
+    except SitemapError as error:
+        if form not in ("sarif", "junit"):
+            raise
+        print(f"{type(error).__name__}: {error}", file=sys.stderr)
+        junit = [formats.junit_of_error(error)] if form == "junit" else []
+        return Answer(document=formats.sarif_of_error(error), lines=junit, json=form == "sarif", well=False)
+    if form == "sarif":
+        return Answer(document=formats.to_sarif(result), json=True, well=result.valid)
+    lines = [formats.to_junit(result)] if form == "junit" else formats.text_lines(result)
+    return Answer(document=formats.to_json(result), lines=lines, json=form == "json", well=result.valid)
+
+
+SITEMAP_SUFFIXES: Final = (".xml", ".gz", ".txt")
+"""Suffixes by which ``verify`` distinguishes a missing file from a DAG ID."""
+
+
+def _verified(arguments: argparse.Namespace) -> Verification:
     target = arguments.target
     is_address = "://" in target
-    is_ours = ".py:" in target and not is_address
+    is_dag = (
+        not is_address and not Path(target).exists() and "/" not in target and not target.endswith(SITEMAP_SUFFIXES)
+    )
+    is_ours = (".py:" in target and not is_address) or is_dag
     if not is_ours and not is_address and not Path(target).exists():
-        raise TargetError(f"{target!r}: there is no such folder or file here ({Path.cwd()})")
+        raise TargetError(f"{target!r}: no such folder or file in {Path.cwd()}")
+    if target.lower().startswith("http://") and not arguments.allow_http:
+        raise TargetError(
+            f"{target!r}: verify requests only https. For a staging site pass --allow-http, and --allow-private as well "
+            "when the site is inside your own network"
+        )
+    rules = AccessRules(allow_http=arguments.allow_http, allow_private=arguments.allow_private)
+    web = HttpClient(rules=rules)
     with _progress(arguments) as progress:
         if is_ours:
-            what = inspection.of_sitemap(_sitemap(arguments))
+            what = subject.of_sitemap(_sitemap(arguments))
         else:
-            what = inspection.of_address(target, conn_id=arguments.conn)
-        found = what.verify(replace(what.options, sample=arguments.sample, public=arguments.public), progress)
-    return Answer(document=found.to_dict(), lines=summary.verification_lines(found), well=found.valid)
+            what = subject.of_address(target, conn_id=arguments.conn, web=web)
+        options = replace(what.options, sample=arguments.sample, public=arguments.public)
+        return what.verify(options, progress, web=web)
 
 
 def duplicates(arguments: argparse.Namespace) -> Answer:
-    """URLs that several rows share, section by section. Exit status 1 when there are any."""
-    sitemap = _sitemap(arguments)
+    """List the URLs that several rows share, section by section. The exit status is 1 if there are any."""
+    sitemap = _rendered(arguments)
     sections = chosen(sitemap, stages.RunRequest(sections=arguments.sections))
     found = find_duplicates(sections, arguments.most)
     lines = [
@@ -120,14 +177,17 @@ def duplicates(arguments: argparse.Namespace) -> Answer:
 
 
 def robots(arguments: argparse.Namespace) -> Answer:
-    """The Sitemap lines of robots.txt: printed, or put into a file between markers."""
-    urls = stages.robots(_sitemap(arguments))
+    """Print the Sitemap lines for robots.txt, or write them to a file as a block of this sitemap."""
+    sitemap = _sitemap(arguments)
+    urls = stages.robots(sitemap)
     if not urls:
         raise TargetError("nothing was published yet, so there is nothing to name in robots.txt: run build first")
     if arguments.file:
         path = Path(arguments.file)
-        before = path.read_text(encoding="utf-8") if path.exists() else ""
-        path.write_text(robots_txt.merge(before, urls), encoding="utf-8")
+        before = path.read_bytes() if path.exists() else b""
+        after = robots_txt.merge(before, urls, name=sitemap.index_url)
+        if after != before:
+            path.write_bytes(after)
     return Answer(document={"sitemaps": list(urls)}, lines=robots_txt.lines(urls).splitlines())
 
 
@@ -139,9 +199,22 @@ def rollback(arguments: argparse.Namespace) -> Answer:
         return _reported(stages.rollback(sitemap, arguments.generation, progress=progress))
 
 
+def estimate(arguments: argparse.Namespace) -> Answer:
+    """Estimate the cost of runs over a table of a given size. It needs no sitemap and no connection."""
+    load = cost_estimate.Load(
+        rows=arguments.rows,
+        changed=arguments.changed,
+        scattered=arguments.scattered,
+        shard_urls=arguments.shard_urls,
+    )
+    costs = [cost for workers in arguments.workers for cost in cost_estimate.estimate(load, workers)]
+    return Answer(document={"costs": [cost.to_dict() for cost in costs]}, lines=cost_estimate.table(costs))
+
+
 def demo(arguments: argparse.Namespace) -> Answer:
-    """Run the demonstration; it prints as it goes."""
-    story = import_module("airflow_sitemaps.demo.story")
+    """Run the demonstration, which prints while it runs."""
+    from airflow_sitemaps.demo import story
+
     return Answer(document={}, well=story.run(site=arguments.site, work=arguments.work, places=arguments.places))
 
 
@@ -150,12 +223,21 @@ COMMANDS: Final[Mapping[str, Callable[[argparse.Namespace], Answer]]] = {
     "plan": plan,
     "status": status,
     "verify": verify,
+    "find": find,
+    "diff": diff,
     "rollback": rollback,
     "adopt": adopt,
     "demo": demo,
+    "estimate": estimate,
     "duplicates": duplicates,
     "robots": robots,
 }
+
+
+def _hours(age: timedelta) -> str:
+    """Return an age such as ``26.0 h``; below an hour, such as ``5 min``."""
+    minutes = age.total_seconds() / 60
+    return f"{minutes:,.0f} min" if minutes < 60 else f"{minutes / 60:,.1f} h"
 
 
 def _shown(samples: Sequence[str]) -> str:
@@ -163,7 +245,23 @@ def _shown(samples: Sequence[str]) -> str:
 
 
 def _sitemap(arguments: argparse.Namespace) -> Sitemap:
-    return rendered(load(arguments.target), SYSTEM_CLOCK.now())
+    """Return the sitemap with its templates unrendered, for commands that run no SQL."""
+    return load_target(arguments.target).sitemap
+
+
+def _rendered(arguments: argparse.Namespace) -> Sitemap:
+    """Return the sitemap with its templates rendered. Raise TargetError if a section does not exist."""
+    target = load_target(arguments.target)
+    try:
+        chosen(target.sitemap, stages.RunRequest(sections=getattr(arguments, "sections", ())))
+    except ConfigurationError as error:
+        raise TargetError(f"--sections: {error}") from None
+    try:
+        for permit in _allowed(arguments) if "allow" in arguments else ():
+            Permit.of(permit)
+    except ConfigurationError as error:
+        raise TargetError(f"--allow: {error}") from None
+    return rendered(target.sitemap, SYSTEM_CLOCK.now(), {**target.params, **dict(arguments.param)})
 
 
 def _allowed(arguments: argparse.Namespace) -> tuple[str, ...]:
@@ -172,7 +270,7 @@ def _allowed(arguments: argparse.Namespace) -> tuple[str, ...]:
 
 @contextmanager
 def _progress(arguments: argparse.Namespace) -> Iterator[Progress]:
-    """Bars on a terminal, log lines elsewhere and under ``--verbose``, which would tear the bars."""
+    """Return progress bars on a terminal, or log lines elsewhere and with ``--verbose``, which would break the bars."""
     if sys.stderr.isatty() and not arguments.verbose:
         from airflow_sitemaps.cli.bars import Bars
 
@@ -183,18 +281,26 @@ def _progress(arguments: argparse.Namespace) -> Iterator[Progress]:
 
 
 def _confirm(arguments: argparse.Namespace, question: str) -> None:
-    """Ask, unless ``--yes``. Raises TargetError where nobody can be asked, or the answer is no."""
+    """Ask for confirmation, unless ``--yes`` is set.
+
+    Raises:
+        TargetError: The terminal is not interactive, or the answer is no.
+    """
     if arguments.yes:
         return
     if not sys.stdin.isatty() or arguments.json:
-        raise TargetError(f"{question} Nobody can be asked here: give --yes")
+        raise TargetError(f"{question} This is not an interactive terminal: pass --yes")
     print(f"{question} [y/N] ", end="", file=sys.stderr, flush=True)
     if sys.stdin.readline().strip().lower() not in ("y", "yes"):
         raise TargetError("not confirmed: nothing was done")
 
 
 def _reported(report: Report) -> Answer:
-    return Answer(document=report.to_dict(), lines=summary.lines(report), well=report.result != "refused")
+    return Answer(
+        document=report.to_dict(),
+        lines=report_text.lines(report),
+        well=report.result not in ("refused", "partly_published"),
+    )
 
 
 def _plan_document(made: Plan, lines: list[str]) -> dict[str, Any]:
@@ -230,7 +336,7 @@ def _status_lines(found: Status) -> Iterator[str]:
         return
     yield (
         f"generation {found.generation} of {found.committed_at}: {found.urls:,} URLs in {found.shards:,} shards, "
-        f"{summary.size(found.byte_size)}" + ("" if found.promoted else "; its promotion is not finished yet")
+        f"{report_text.size(found.byte_size)}" + ("" if found.promoted else "; its promotion is not finished yet")
     )
     for name, section in found.sections.items():
         yield (
@@ -240,6 +346,6 @@ def _status_lines(found: Status) -> Iterator[str]:
     for note in reversed(found.history):
         yield (
             f"history: generation {note.generation} of {note.committed_at.isoformat()}: {note.action}, {note.urls:,} URLs, "
-            f"{note.shards:,} shards, {note.touched:,} touched, {summary.size(note.byte_size)}"
+            f"{note.shards:,} shards, {note.touched:,} touched, {report_text.size(note.byte_size)}"
         )
     yield from (f"index: {url}" for url in found.index_urls)

@@ -1,9 +1,10 @@
-"""The way in: parse, run one command, answer once, exit with 0, 1 or 2."""
+"""Entry point of the command line: parse, run one command, print one result, exit with status 0, 1 or 2."""
 
 from __future__ import annotations
 
 import json
 import logging
+import os
 import sys
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, Final, TextIO
@@ -25,10 +26,28 @@ log = logging.getLogger(__name__)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command line; returns the exit status. argparse itself exits with 2 on wrong use."""
-    arguments = parser().parse_args(argv)
+    """Run the command line and return the exit status. argparse exits with status 2 if the arguments are wrong.
+
+    Args:
+        argv: The arguments. Default: those of the process.
+    """
+    own = parser()
+    complete(own)
+    return execute(own.parse_args(argv))
+
+
+def complete(own: argparse.ArgumentParser) -> None:
+    """Answer a shell's request for completions, and exit. Without such a request, do nothing."""
+    if "_ARGCOMPLETE" in os.environ:
+        import argcomplete
+
+        argcomplete.autocomplete(own)
+
+
+def execute(arguments: argparse.Namespace) -> int:
+    """Run a command whose arguments are parsed, and return the exit status."""
     wants_json = bool(getattr(arguments, "json", False))
-    # The demonstration tells its story as it goes; every other command answers once, and only that is standard output.
+    # The demonstration prints while it runs. Every other command prints one result, and only that is standard output.
     stream = nullcontext(sys.stdout) if arguments.command == "demo" else answer_stream()
     with stream as out, log_lines(verbose=bool(getattr(arguments, "verbose", False))):
         try:
@@ -44,7 +63,7 @@ def _run(arguments: argparse.Namespace, out: TextIO, *, wants_json: bool) -> int
     from airflow_sitemaps.cli.commands import COMMANDS
 
     answer = COMMANDS[arguments.command](arguments)
-    if wants_json:
+    if wants_json if answer.json is None else answer.json:
         _print_json(answer.document, out)
     else:
         for line in answer.lines:
@@ -56,14 +75,20 @@ def _failed(error: Exception, out: TextIO, *, wants_json: bool) -> int:
     from airflow_sitemaps.cli.target import TargetError
 
     if wants_json:
-        refusals = [str(refusal) for refusal in error.refusals] if isinstance(error, GuardError) else []
+        refusals = list(map(_refusal, error.refusals)) if isinstance(error, GuardError) else []
         document = {"type": type(error).__name__, "message": str(error), "refusals": refusals}
         _print_json({"error": document}, out)
     if isinstance(error, SitemapError):
         print(f"{type(error).__name__}: {error}", file=sys.stderr)
     else:
-        log.error("This was not foreseen: %s", error, exc_info=error)
+        log.error("Unexpected error: %s", error, exc_info=error)
     return WRONG_USE if isinstance(error, TargetError) else FAILED
+
+
+def _refusal(refusal: object) -> dict[str, Any]:
+    """Return a refusal as JSON values; ``text`` is the whole sentence."""
+    fields = {name: getattr(refusal, name, None) for name in ("guard", "section", "message", "permit")}
+    return {**fields, "text": str(refusal)}
 
 
 def _print_json(document: Any, out: TextIO) -> None:

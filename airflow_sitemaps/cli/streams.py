@@ -1,4 +1,4 @@
-"""Standard output belongs to the answer alone: whatever libraries print goes to standard error."""
+"""Standard streams: only the result is written to standard output. All other output is written to standard error."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ if TYPE_CHECKING:
 
 @contextmanager
 def answer_stream() -> Iterator[TextIO]:
-    """The real standard output; meanwhile everything else that writes there lands on standard error.
+    """Yield the real standard output. Until the end of the block, all other output is redirected to standard error.
 
-    Done on the file descriptor as well as on ``sys.stdout``: Airflow and C libraries print to either.
+    The redirection covers both the file descriptor and ``sys.stdout``, because Airflow and C libraries print to either.
     """
     sys.stdout.flush()
     try:
         number = sys.stdout.fileno()
         kept = os.dup(number)
-    except (OSError, ValueError):  # no file behind it, as under a test's capture: then only the name is exchanged
+    except (OSError, ValueError):  # no file descriptor, as under a test's capture: replace only the name
         own, sys.stdout = sys.stdout, sys.stderr
         try:
             yield own
@@ -42,7 +42,7 @@ def answer_stream() -> Iterator[TextIO]:
 
 @contextmanager
 def log_lines(*, verbose: bool) -> Iterator[None]:
-    """Log lines on standard error: our own from INFO on when ``verbose``, and everybody's warnings."""
+    """Write log lines to standard error: warnings of all libraries, and with ``verbose`` this package's INFO lines."""
     root, ours = logging.getLogger(), logging.getLogger("airflow_sitemaps")
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s", datefmt="%H:%M:%S"))

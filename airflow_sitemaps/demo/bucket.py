@@ -1,4 +1,4 @@
-"""An S3 server inside this process, and what lies in its bucket."""
+"""An S3 server inside this process, and the content of its bucket."""
 
 from __future__ import annotations
 
@@ -48,9 +48,9 @@ class Bucket:
         """Every object under a prefix, by its name below it."""
         pages = self.client.get_paginator("list_objects_v2").paginate(Bucket=BUCKET, Prefix=prefix)
         return {
-            found["Key"][len(prefix) :]: Seen(found["ETag"], found["LastModified"].isoformat(), found["Size"])
+            entry["Key"][len(prefix) :]: Seen(entry["ETag"], entry["LastModified"].isoformat(), entry["Size"])
             for page in pages
-            for found in page.get("Contents", ())
+            for entry in page.get("Contents", ())
         }
 
     def download(self, prefix: str, folder: Path) -> int:

@@ -1,4 +1,4 @@
-"""Is what lies in the folder a whole sitemap? Read as a crawler reads: from the index to every URL."""
+"""Check that a folder holds a whole sitemap, read as a crawler reads: from the index to every URL."""
 
 from __future__ import annotations
 

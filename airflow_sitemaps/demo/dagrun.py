@@ -1,6 +1,6 @@
 """One run of a DAG in this process: ``python -m airflow_sitemaps.demo.dagrun FILE DAG_ID RESULT``.
 
-Makes the metadata database where there is none; writes what came of it as JSON to the file RESULT.
+Creates the metadata database where there is none, and writes the result as JSON to the file RESULT.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ def main(file: str, dag_id: str, result: str) -> None:
         f"{task.task_id}[{task.map_index}]" if task.map_index >= 0 else task.task_id: str(task.state)
         for task in run.get_task_instances()
     }
-    found = {"state": str(run.state.value), "tasks": tasks, "extra": _last_event(dag_id)}
-    Path(result).write_text(json.dumps(found))
+    document = {"state": str(run.state.value), "tasks": tasks, "extra": _last_event(dag_id)}
+    Path(result).write_text(json.dumps(document))
 
 
 def _last_event(dag_id: str) -> dict[str, Any]:

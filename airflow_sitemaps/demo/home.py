@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 
 
 class DemoError(RuntimeError):
-    """A part of the demonstration failed; the message says where its log lies."""
+    """A part of the demonstration failed; the message names its log file."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DagRun:
-    """What came of a run of a DAG. ``seconds``: wall time with Airflow's start; ``extra``: of its asset event."""
+    """The result of a DAG run. ``seconds``: wall time with Airflow's start; ``extra``: of its asset event."""
 
     state: str
     seconds: float
@@ -84,10 +84,12 @@ class Home:
         seconds = time.monotonic() - started
         if done.returncode != 0 or not result.is_file():
             raise DemoError(f"run {number} of the DAG {dag_id!r} failed (status {done.returncode}); its log is {log}")
-        found = json.loads(result.read_text())
-        if found["state"] != "success":
-            raise DemoError(f"run {number} of the DAG {dag_id!r} ended as {found['state']!r}; its log is {log}")
-        return DagRun(state=found["state"], seconds=seconds, tasks=found["tasks"], extra=found["extra"], log=log)
+        document = json.loads(result.read_text())
+        if document["state"] != "success":
+            raise DemoError(f"run {number} of the DAG {dag_id!r} ended as {document['state']!r}; its log is {log}")
+        return DagRun(
+            state=document["state"], seconds=seconds, tasks=document["tasks"], extra=document["extra"], log=log
+        )
 
 
 def dags_folder() -> Path:

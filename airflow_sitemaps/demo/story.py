@@ -1,4 +1,4 @@
-"""The demonstration, told as it goes: build, change the data, build again, build once more. Every figure is measured."""
+"""The demonstration, printed as it runs: build, change the data, build again, build once more. Every figure is measured."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from urllib.parse import unquote
 from airflow_sitemaps.demo.bucket import Difference, Seen, difference, serve
 from airflow_sitemaps.demo.check import read_site
 from airflow_sitemaps.demo.home import DagRun, DemoError, Home, dags_folder
-from airflow_sitemaps.summary import size
+from airflow_sitemaps.report_text import size
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -65,7 +65,7 @@ def run(*, site: str, work: str, places: int | None = None) -> bool:
                 f"S3: moto, in this process. Airflow: its home and metadata database in {work}/airflow, made on the spot.\n"
                 f"Shards: {MAX_URLS:,} URLs each, so that there are enough to look at (the default is 50,000).\n"
             )
-            told = _runs(console, airflow, bucket, engine)
+            runs = _runs(console, airflow, bucket, engine)
             total = bucket.download(PREFIX, folder)
         well = _verdict(console, read_site(folder, BASE_URL), _expected(engine))
     except DemoError as error:
@@ -73,7 +73,7 @@ def run(*, site: str, work: str, places: int | None = None) -> bool:
         return False
     finally:
         engine.dispose()
-    _table(console, told)
+    _table(console, runs)
     console.print(f"\nThe published files, {size(total)}, are in [bold]{site}/[/bold]; logs of the runs in {work}/.")
     console.print(f"All of this took {time.monotonic() - started:.0f} s.")
     return well
@@ -92,11 +92,11 @@ def _load(console: Console, engine: Engine, places: int | None) -> None:
 
 
 def _runs(console: Console, airflow: Home, bucket: Bucket, engine: Engine) -> list[Told]:
-    told = [_one(console, airflow, bucket, {}, 1, "first build")]
+    runs = [_one(console, airflow, bucket, {}, 1, "first build")]
     _change(console, engine)
-    told.append(_one(console, airflow, bucket, bucket.look(PREFIX), 2, "after the changes"))
-    told.append(_one(console, airflow, bucket, bucket.look(PREFIX), 3, "nothing changed"))
-    return told
+    runs.append(_one(console, airflow, bucket, bucket.look(PREFIX), 2, "after the changes"))
+    runs.append(_one(console, airflow, bucket, bucket.look(PREFIX), 3, "nothing changed"))
+    return runs
 
 
 def _one(console: Console, airflow: Home, bucket: Bucket, before: dict[str, Seen], number: int, title: str) -> Told:

@@ -28,7 +28,7 @@ class Changes:
 
 def load_connection(conn_id: str, *, limit: int | None = None) -> dict[str, Any]:
     """Make and fill the tables behind an Airflow connection; returns the numbers of rows."""
-    from airflow_sitemaps.sources.connect import engine_of
+    from airflow_sitemaps.sources.connections.engines import engine_of
 
     engine = engine_of(conn_id)
     try:
@@ -38,7 +38,7 @@ def load_connection(conn_id: str, *, limit: int | None = None) -> dict[str, Any]
 
 
 def load(engine: Engine, *, limit: int | None = None) -> dict[str, Any]:
-    """Make the tables ``places`` and ``countries`` anew and fill them; returns the numbers of rows."""
+    """Create the tables ``places`` and ``countries`` again and fill them; return the numbers of rows."""
     rows = {"places": world.places(limit), "countries": world.countries()}
     with engine.begin() as connection:
         for table in rows:
@@ -57,8 +57,8 @@ def change(engine: Engine, *, now: datetime) -> Changes:
 
     with engine.connect() as connection:
         ids = [row[0] for row in connection.execute(text("SELECT id FROM places ORDER BY id"))]
-    known, middle, last = set(ids), len(ids) // 2, ids[-1]
-    gap = [n for n in range(ids[middle], ids[middle] + 10_000) if n not in known][:40]
+    present, middle, last = set(ids), len(ids) // 2, ids[-1]
+    gap = [n for n in range(ids[middle], ids[middle] + 10_000) if n not in present][:40]
     fresh = [_new_place(n, now) for n in gap]
     appended = [_new_place(last + 1 + n, now) for n in range(600)]
     tenth = len(ids) // 10
@@ -98,9 +98,9 @@ def _create(connection: Connection, table: str) -> None:
             Column("updated_at", DateTime, nullable=False),
         ],
     }
-    made = Table(table, MetaData(), *columns[table])
-    made.drop(connection, checkfirst=True)
-    made.create(connection)
+    definition = Table(table, MetaData(), *columns[table])
+    definition.drop(connection, checkfirst=True)
+    definition.create(connection)
 
 
 def _insert(connection: Connection, table: str, rows: list[dict[str, Any]]) -> None:

@@ -1,1 +1,1 @@
-"""The thin Airflow layer: operators that open, call the pipeline, log, return."""
+"""Airflow operators: a thin layer that calls the pipeline, logs, and returns the result."""

@@ -1,15 +1,24 @@
-"""What all operators of a sitemap share."""
+"""The base class and helpers of all operators."""
 
 from __future__ import annotations
 
 import logging
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from airflow.sdk import BaseOperator
-from airflow.sdk.exceptions import AirflowFailException
 
-from airflow_sitemaps.errors import ConfigurationError, ConflictError, RefusedError, StoreContentError
+from airflow_sitemaps.airflow_compat import AirflowFailException
+from airflow_sitemaps.errors import (
+    ConfigurationError,
+    ConflictError,
+    PartlyPublishedError,
+    RefusedError,
+    SourceError,
+    StoreContentError,
+    StoreError,
+)
+from airflow_sitemaps.operators.observation import measured_failures
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,69 +32,109 @@ log = logging.getLogger(__name__)
 
 
 class SitemapOperator(BaseOperator):
-    """An operator that holds a sitemap. Its sources' texts are Jinja templates, rendered when the task runs."""
+    """An operator that holds a sitemap. The SQL of its sources is a Jinja template, rendered when the task runs.
+
+    Args:
+        sitemap: The sitemap.
+        **kwargs: Arguments of Airflow's ``BaseOperator``.
+    """
 
     ui_color = "#e0f2f1"
+    is_part_of_run: ClassVar[bool] = False
+    """Whether a failure of the task is a failure of the sitemap's run, which the metrics count."""
 
     def __init__(self, *, sitemap: Sitemap, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.sitemap = sitemap
 
     def rendered(self, context: Context) -> Sitemap:
-        """The sitemap with the texts of its sources rendered; the operator's own stays as it is."""
-        environment = self.get_template_env()
-        return self.sitemap.rendered(lambda text: str(self.render_template(text, context, environment)))
+        """Return the sitemap with the SQL of its sources rendered. The operator's own sitemap stays unrendered.
+
+        Raises:
+            TemplateError: A template uses a variable that this run does not define.
+        """
+        from airflow_sitemaps.template_words import renderer, words_of_run
+
+        return self.sitemap.rendered(renderer(self.get_template_env(), words_of_run(context)))
 
 
 @contextmanager
-def no_vain_retry(context: Context) -> Iterator[None]:
-    """Let fail for good what a retry cannot mend: wrong configuration, a refusal, a lost race, a damaged object.
+def permanent_failures(context: Context) -> Iterator[None]:
+    """Turn non-retryable errors into ``AirflowFailException``, and log the reason in one line.
 
-    Why it failed is left for the pages, whatever it was.
+    Unusable configuration, a refusal, a lost race and a damaged object are permanent. An undefined connection and
+    missing credentials are not: a secrets backend or a metadata service may respond to the next attempt. The reason is
+    stored in XCom for the pages in Airflow's UI.
     """
     try:
-        with failures_left(context):
+        with _reason_in_xcom(context), measured_failures(context):
             yield
     except RefusedError as error:
         from airflow_sitemaps.operators.facts import REFUSED, refusal_facts
 
-        log.error("Refused; what is published stays as it was. %s", error)
+        log.error("Refused; the published sitemap is unchanged. %s", error)
         context["ti"].xcom_push(key=REFUSED, value=refusal_facts(error))
         raise AirflowFailException(str(error)) from error
+    except PartlyPublishedError as error:
+        log.error("Partly published. %s", error)
+        raise AirflowFailException(str(error)) from error
     except ConflictError as error:
-        log.error("Another run was first; trigger the DAG again, it will plan anew. %s", error)
+        log.error("Another run was first; run the DAG again to plan from its result. %s", error)
         raise AirflowFailException(str(error)) from error
     except (ConfigurationError, StoreContentError) as error:
-        log.error("A retry cannot mend this. %s", error)
+        if getattr(error, "retryable", False):
+            log.error("The connection or its credentials are missing; a retry may find them. %s", error)
+            raise
+        log.error("A retry cannot fix this. %s", error)
         raise AirflowFailException(str(error)) from error
+    except (SourceError, StoreError) as error:
+        what = "The database" if isinstance(error, SourceError) else "The store"
+        log.error("%s failed; a retry may succeed. %s", what, error)
+        raise
 
 
 @contextmanager
-def failures_left(context: Context) -> Iterator[None]:
-    """Leave in XCom why the task failed."""
+def _reason_in_xcom(context: Context) -> Iterator[None]:
+    """Store in XCom why the task failed."""
     try:
         yield
     except RefusedError:
-        raise  # which leaves more
+        raise  # the caller records more details
     except Exception as error:
         from airflow_sitemaps.operators.facts import FAILED, failure_facts
 
-        with suppress(Exception):  # what went wrong first is what must be told
+        with suppress(Exception):  # an error here must not hide the original one
             context["ti"].xcom_push(key=FAILED, value=failure_facts(error))
         raise
 
 
-def tell(report: Report) -> None:
-    """Say in the task's log what a report says."""
-    from airflow_sitemaps import summary
+def own_xcom(ti: Any, key: str) -> Any:
+    """Return an XCom value that the task itself pushed; empty if there is none.
 
-    for line in summary.lines(report):
-        log.log(logging.WARNING if line.startswith(("WARNING", "REFUSED")) else logging.INFO, "%s", line)
+    Args:
+        ti: The task instance.
+        key: XCom key.
+    """
+    return ti.xcom_pull(task_ids=ti.task_id, key=key, map_indexes=ti.map_index) or {}
 
 
-def emit(operator: SitemapOperator, context: Context, report: Report) -> None:
-    """Let the sitemap's asset event carry the report."""
-    from airflow_sitemaps.assets import event_extra, store_facts
+def log_report(report: Report) -> None:
+    """Write a report to the task's log: warnings at level WARNING, refusals at level ERROR."""
+    from airflow_sitemaps import report_text
+
+    for line in report_text.lines(report):
+        log.log(report_text.level(line), "%s", line)
+
+
+def emit_event(operator: SitemapOperator, context: Context, report: Report) -> None:
+    """Attach the report to the sitemap's asset event.
+
+    Args:
+        operator: The publishing operator.
+        context: Context of the task.
+        report: The report.
+    """
+    from airflow_sitemaps.assets import event_extra, section_settings, store_facts
 
     ti = context["ti"]
     config = operator.sitemap.store
@@ -93,6 +142,7 @@ def emit(operator: SitemapOperator, context: Context, report: Report) -> None:
     context["outlet_events"][operator.sitemap.asset].extra = event_extra(
         report,
         store=store_facts(config, config.open()),
+        settings=section_settings(operator.sitemap),
         dag_id=ti.dag_id,
         run_id=ti.run_id,
         group_id=(group.group_id if group is not None else None) or "",

@@ -1,6 +1,6 @@
-"""What tasks leave in XCom for the pages in Airflow's UI, which may not be able to read the store.
+"""XCom values that tasks push for the pages in Airflow's UI, because the API server may be unable to read the store.
 
-Small whatever the size of the sitemap: numbers by section, never URLs, and only the first of long lists.
+They are small for a sitemap of any size: numbers by section, never URLs, and only the first items of long lists.
 """
 
 from __future__ import annotations
@@ -13,19 +13,19 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from airflow_sitemaps.pipeline.stages import Written
-    from airflow_sitemaps.pipeline.verification import Verification
-    from airflow_sitemaps.shards.plan import Plan
+    from airflow_sitemaps.shards.plan import Batch, Plan
+    from airflow_sitemaps.verification.result import Verification
 
 PLAN_FACTS: Final = "sitemap_plan"
-"""XCom key of the planning task: what is planned."""
+"""XCom key of the planning task: a summary of the plan."""
 REFUSED: Final = "sitemap_refused"
-"""XCom key of a task that a guard refused: which guards, and what lets the run pass."""
+"""XCom key of a refused task: the guards that refused, and the permits that let the run pass."""
 WRITTEN: Final = "sitemap_written"
-"""XCom key of a mapped writing task: what its batch came to."""
+"""XCom key of a mapped writing task: a summary of what it wrote."""
 FAILED: Final = "sitemap_failed"
-"""XCom key of a task that failed otherwise: why, as far as that can be shown."""
+"""XCom key of a task that failed for another reason: the reason, without possible secrets."""
 VERIFIED: Final = "sitemap_verified"
-"""XCom key of a verifying task, whether it then fails or not: what it read and what it found."""
+"""XCom key of a verification task, whether it fails or not: what it read, and its findings."""
 
 MAX_LINES: Final = 60
 MAX_FAILURES: Final = 20
@@ -34,8 +34,20 @@ MAX_TEXT: Final = 500
 MAX_REASONS: Final = 20
 
 
-def plan_facts(plan: Plan, key: str | None, lines: Sequence[str]) -> dict[str, Any]:
-    """A plan in numbers: targets by action and reason, rows to be read, batches. ``lines``: the plan explained."""
+def plan_facts(
+    plan: Plan, key: str | None, lines: Sequence[str], tasks: Sequence[Sequence[Batch]] = ()
+) -> dict[str, Any]:
+    """Summarize a plan in numbers.
+
+    Args:
+        plan: The plan.
+        key: Address of the plan in the store; None for a dry run.
+        lines: Explanation of the plan, for people.
+        tasks: The batches that each mapped task writes.
+
+    Returns:
+        Targets by action and reason, rows to read, and rows of each mapped task.
+    """
     rows_of: dict[str, int] = {}
     for batch in plan.batches:
         rows_of[batch.section] = rows_of.get(batch.section, 0) + batch.rows
@@ -56,7 +68,7 @@ def plan_facts(plan: Plan, key: str | None, lines: Sequence[str]) -> dict[str, A
         "run": plan.run,
         "key": key,
         "base_generation": plan.base_generation,
-        "batches": [batch.rows for batch in plan.batches],
+        "batches": [sum(batch.rows for batch in task) for task in tasks],
         "rows_to_read": sum(rows_of.values()),
         "sections": sections,
         "changes": plan.changes,
@@ -67,7 +79,7 @@ def plan_facts(plan: Plan, key: str | None, lines: Sequence[str]) -> dict[str, A
 
 
 def refusal_facts(error: Exception) -> dict[str, Any]:
-    """What refused, from a ``RefusedError``: a sentence each, and the permit where one lets the run pass."""
+    """Return the refusals of a ``RefusedError``: a sentence for each, and the permit that lets the run pass, if any."""
     refusals = [
         {
             "guard": getattr(refusal, "guard", ""),
@@ -81,26 +93,26 @@ def refusal_facts(error: Exception) -> dict[str, Any]:
 
 
 def failure_facts(error: Exception) -> dict[str, str]:
-    """Why a task failed. Only our own errors' words: those of a driver may hold what only the log may show."""
+    """Return why a task failed. Only this package's messages are included: a driver's message may contain secrets."""
     said = str(error)[:MAX_TEXT] if isinstance(error, SitemapError) else ""
     return {"error": type(error).__name__, "message": said}
 
 
-def written_facts(written: Written) -> dict[str, Any]:
-    """What a batch came to; bytes as stored, seconds of wall time."""
+def written_facts(batches: Sequence[Written]) -> dict[str, Any]:
+    """Summarize what one mapped task wrote, with stored bytes and seconds of wall time."""
     return {
-        "section": written.section,
-        "shards": written.shards,
-        "rows": written.rows,
-        "urls": written.urls,
-        "dropped": written.dropped,
-        "bytes": written.bytes_written,
-        "seconds": round(written.seconds, 3),
+        "section": ", ".join(dict.fromkeys(written.section for written in batches))[:MAX_TEXT],
+        "shards": sum(written.shards for written in batches),
+        "rows": sum(written.rows for written in batches),
+        "urls": sum(written.urls for written in batches),
+        "dropped": sum(written.dropped for written in batches),
+        "bytes": sum(written.bytes_written for written in batches),
+        "seconds": round(sum(written.seconds for written in batches), 3),
     }
 
 
 def verified_facts(found: Verification) -> dict[str, Any]:
-    """What verifying came to, with the first of its failures, errors before warnings."""
+    """Summarize a verification, with the first of its failures, errors before warnings."""
     failures = sorted(found.failures, key=lambda failure: failure.severity != "error")
     return {
         "files": found.files,

@@ -1,4 +1,4 @@
-"""The task that tells IndexNow of changed URLs."""
+"""The task that notifies IndexNow of changed URLs."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import BaseOperator
 
 from airflow_sitemaps.errors import ConfigurationError
-from airflow_sitemaps.operators.base import no_vain_retry
+from airflow_sitemaps.operators.base import permanent_failures
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from airflow.sdk import Context, XComArg
 
-    from airflow_sitemaps.notify.http import HttpClient
+    from airflow_sitemaps.http.client import HttpClient
     from airflow_sitemaps.notify.indexnow import Sender
     from airflow_sitemaps.sitemap import Sitemap
 
@@ -23,14 +23,24 @@ log = logging.getLogger(__name__)
 
 
 class IndexNowOperator(BaseOperator):
-    """Tell the engines of IndexNow (Bing, Yandex, Naver, Seznam, Yep; not Google) which URLs changed.
+    """Notify the search engines of IndexNow (Bing, Yandex, Naver, Seznam, Yep; not Google) of changed URLs.
 
-    Of a ``sitemap``: just those added, changed or removed since it was last announced; nothing at all for its first
-    generation unless ``backfill``, and nothing where more than ``max_urls`` changed. ``generation`` announces that
-    generation's changes again. Or the ``urls`` given, as a list or another task's output.
+    Pass either ``sitemap`` or ``urls``. For a sitemap, the task sends the URLs that were added, changed or removed
+    since the last announcement. It sends nothing for the first generation unless ``backfill`` is set, and nothing if
+    more than ``max_urls`` changed. The task returns the numbers of the announcement.
 
-    ``conn_id``: a connection whose password is the key; its extra may have ``key_location`` and ``endpoint``. ``http``:
-    a client with rules of its own, to ask an endpoint that is not known to take part. Returns what was told, in numbers.
+    Args:
+        sitemap: The published sitemap.
+        urls: The URLs to send, as a list or another task's output.
+        conn_id: Airflow connection whose password is the key. Its extra may hold ``key_location`` and ``endpoint``.
+        generation: Announce the changes of this generation again. Default: all changes since the last announcement.
+        backfill: Whether the first announcement sends every URL. Default: False.
+        max_urls: Largest number of changes to send. Default: 100,000.
+        http: Client for an endpoint that is not one of IndexNow's. Default: a client that reaches only those.
+        **kwargs: Arguments of Airflow's ``BaseOperator``.
+
+    Raises:
+        ConfigurationError: Both or neither of ``sitemap`` and ``urls`` are given.
     """
 
     template_fields: Sequence[str] = ("urls", "generation", "conn_id")
@@ -59,21 +69,32 @@ class IndexNowOperator(BaseOperator):
         self.http = http
 
     def execute(self, context: Context) -> dict[str, Any]:
-        """Send; raises AirflowFailException where a retry would not help."""
+        """Send the URLs.
+
+        Raises:
+            AirflowFailException: The error is permanent, so a retry cannot help.
+        """
         from dataclasses import asdict
 
-        from airflow_sitemaps.notify import announcing, connections
+        from airflow_sitemaps.notify import announcer, connections
 
-        with no_vain_retry(context):
+        with permanent_failures(context):
             site, sender = connections.indexnow(self.conn_id), self.sender()
             if self.sitemap is None:
                 return asdict(site.submit(list(self.urls[:]), sender))
             number = int(self.generation) if self.generation not in (None, "") else None
-            how = announcing.Scope(generation=number, backfill=self.backfill, max_urls=self.max_urls)
-            told = announcing.announce(self.sitemap, site, how, sender)
-        log.info("IndexNow: %s", told)
-        return asdict(told)
+            how = announcer.ChangeScope(generation=number, backfill=self.backfill, max_urls=self.max_urls)
+            outcome = announcer.announce(self.sitemap, site, how, sender)
+        log.info("IndexNow: %s", text_of(asdict(outcome)))
+        return asdict(outcome)
 
     def sender(self) -> Sender | None:
-        """What sends; None: a client that reaches the engines that take part, and nobody else."""
+        """Return the client that sends the requests. None means a client that reaches only participating engines."""
         return self.http
+
+
+def text_of(numbers: dict[str, Any]) -> str:
+    """Return the numbers that are not zero, such as ``generation 7, since 6, added 2, urls 2``."""
+    return (
+        ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in numbers.items() if value) or "nothing to send"
+    )

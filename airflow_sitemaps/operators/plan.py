@@ -5,34 +5,49 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Any
 
-from airflow_sitemaps.operators.base import SitemapOperator, no_vain_retry
+from airflow_sitemaps.airflow_compat import AirflowFailException
+from airflow_sitemaps.operators.base import SitemapOperator, own_xcom, permanent_failures
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    import jinja2
     from airflow.sdk import Context
 
     from airflow_sitemaps.pipeline.stages import Planned, RunRequest
-    from airflow_sitemaps.shards.plan import Plan
+    from airflow_sitemaps.shards.plan import Batch
     from airflow_sitemaps.sitemap import Sitemap
 
 log = logging.getLogger(__name__)
 
 PLAN_KEY = "plan"
-"""The XCom that holds the plan's address in the store; empty when there is none to publish."""
+"""XCom key of the plan's address in the store. The value is empty if there is no plan to publish."""
+
+MAX_LABEL = 240
+"""Largest number of characters in a mapped task's name. Airflow's column holds 250."""
 
 
 class SitemapPlanOperator(SitemapOperator):
-    """Ask the warehouse what changed, and store the plan of what is to be written.
+    """Query the warehouse for changes, and store the plan of what to write.
 
-    Returns one small reference a batch, to be mapped over by ``SitemapWriteOperator``; the XCom ``plan`` is the plan's
-    address, for ``SitemapPublishOperator``. What an argument leaves open (None) is taken from the DAG param of the
-    same name, where there is one: ``sections`` (only these), ``full`` (write everything), ``rebuild`` (write these
-    shards), ``dry_run`` (explain only), ``allow`` (let these guards pass, like ``shrink:products``).
-    ``batch_size``: so many full shards a mapped task, about; by default a batch has half a million rows.
+    The task returns one small reference for each task that ``SitemapWriteOperator`` maps over. The XCom ``plan`` is
+    the plan's address, for ``SitemapPublishOperator``. If an argument is None, the DAG param of the same name
+    applies, if there is one. In a DAG with several sitemaps, a name may be written as ``group/name``; ``group`` is
+    the ID of the ``SitemapTaskGroup``.
+
+    Args:
+        sitemap: The sitemap.
+        sections: Names of the sections to plan; empty means all.
+        full: Whether to read and render every shard.
+        rebuild: Names of shards to write again, such as ``products-00003``.
+        dry_run: Whether to explain the plan in the log and write nothing. The task fails if a build would be refused.
+        allow: Guards to override once, such as ``shrink:products``.
+        batch_size: Approximate number of full shards for each mapped task. By default a task reads half a million rows.
+        **kwargs: Arguments of Airflow's ``BaseOperator``.
     """
 
-    template_fields: Sequence[str] = ("sections", "rebuild", "allow")
+    is_part_of_run = True
+    template_fields: Sequence[str] = ("sections", "rebuild", "allow", "sql")
 
     def __init__(
         self,
@@ -53,48 +68,76 @@ class SitemapPlanOperator(SitemapOperator):
         self.explain_only = dry_run
         self.allow = allow
         self.batch_size = batch_size
+        self.sql: dict[str, str] = {}
+
+    def render_template_fields(self, context: Context, jinja_env: jinja2.Environment | None = None) -> None:
+        """Render the template fields, and the SQL of each section for Airflow's page of rendered templates."""
+        super().render_template_fields(context, jinja_env)
+        with permanent_failures(context):
+            self.sql = sql_of(self.rendered(context))
 
     def execute(self, context: Context) -> list[dict[str, Any]]:
-        """Plan; raises AirflowFailException when a guard refuses."""
+        """Plan the run, and return one reference for each mapped task.
+
+        Raises:
+            AirflowFailException: A guard refused, or the configuration is unusable.
+        """
         from airflow_sitemaps.pipeline import stages
         from airflow_sitemaps.progress import LogProgress
+        from airflow_sitemaps.shards.batches import make_tasks
 
-        request = self.request(context["params"])
-        if request is None:
-            log.info("None of the sections asked for is in this sitemap: nothing to do")
-            context["ti"].xcom_push(key=PLAN_KEY, value="")
-            return []
-        with no_vain_retry(context):
-            planned = stages.plan(self.rendered(context), request, progress=LogProgress(log))
-        _tell(context, planned)
-        return references(planned.plan, planned.key) if planned.key else []
+        with permanent_failures(context):
+            request = self.request(context["params"])
+            if request is None:
+                log.info("None of the chosen sections is in this sitemap: nothing to do")
+                context["ti"].xcom_push(key=PLAN_KEY, value="")
+                return []
+            sitemap = self.rendered(context)
+            for section, sql in sql_of(sitemap).items():
+                log.debug("section %s: rendered SQL: %s", section, sql)
+            progress = LogProgress(log)
+            if not request.dry_run:
+                stages.recover(sitemap, progress=progress)
+            planned = stages.plan(sitemap, request, progress=progress)
+        tasks = make_tasks(planned.plan.batches, request.batch_rows)
+        _log_plan(context, planned, tasks)
+        return references(tasks, planned.key) if planned.key else []
+
+    def get_openlineage_facets_on_complete(self, ti: Any) -> Any:
+        """Return the tables that were surveyed, for Airflow's OpenLineage provider."""
+        from airflow_sitemaps.lineage import facets
+        from airflow_sitemaps.operators.facts import PLAN_FACTS
+
+        return facets.of_plan(self.sitemap, own_xcom(ti, PLAN_FACTS))
 
     def request(self, params: Mapping[str, Any]) -> RunRequest | None:
-        """What this run is asked to do; None when it concerns only other sitemaps of the same DAG."""
+        """Return the request of this run; None if it concerns only other sitemaps of the same DAG.
+
+        Args:
+            params: Params of the DAG run.
+
+        Raises:
+            ConfigurationError: A name of a group, section or guard does not exist.
+        """
+        from airflow_sitemaps.operators.names import Names
         from airflow_sitemaps.pipeline.stages import RunRequest
 
         def setting(name: str, own: Any, default: Any) -> Any:
             return own if own is not None else params.get(name, default)
 
-        asked = listed(setting("sections", self.sections, ()))
-        mine = tuple(name for name in asked if name not in self._sections_of_others())
-        if asked and not mine:
+        names = Names.of(self)
+        chosen = listed(setting("sections", self.sections, ()))
+        mine = names.sections(chosen)
+        if chosen and not mine:
             return None
         return RunRequest(
             sections=mine,
             full=bool(setting("full", self.full, False)),
-            rebuild=listed(setting("rebuild", self.rebuild, ())),
+            rebuild=names.shards(listed(setting("rebuild", self.rebuild, ()))),
             dry_run=bool(setting("dry_run", self.explain_only, False)),
-            allow=listed(setting("allow", self.allow, ())),
+            allow=names.permits(listed(setting("allow", self.allow, ()))),
             batch_rows=self._batch_rows(),
         )
-
-    def _sections_of_others(self) -> set[str]:
-        """Sections of the DAG's other sitemaps: the DAG param names sections of any of them."""
-        own = {section.name for section in self.sitemap.sections}
-        tasks = getattr(self.get_dag(), "tasks", ())
-        others = [task.sitemap for task in tasks if isinstance(task, SitemapPlanOperator)]
-        return {section.name for sitemap in others for section in sitemap.sections} - own
 
     def _batch_rows(self) -> int | None:
         if self.batch_size is None:
@@ -103,34 +146,66 @@ class SitemapPlanOperator(SitemapOperator):
         return self.batch_size * largest
 
 
-def _tell(context: Context, planned: Planned) -> None:
-    """The plan in the log, its address and its numbers in XCom."""
-    from airflow_sitemaps.operators.facts import PLAN_FACTS, plan_facts
+def sql_of(sitemap: Sitemap) -> dict[str, str]:
+    """Return the SQL of each section that has any."""
+    texts = {section.name: getattr(section.source, "sql_text", None) for section in sitemap.sections}
+    return {name: text() for name, text in texts.items() if text is not None}
+
+
+def _log_plan(context: Context, planned: Planned, tasks: Sequence[Sequence[Batch]]) -> None:
+    """Write the plan to the log, and its address and numbers to XCom. Fail if a build would be refused."""
+    from airflow_sitemaps import report_text
+    from airflow_sitemaps.operators.facts import PLAN_FACTS, REFUSED, plan_facts, refusal_facts
+    from airflow_sitemaps.pipeline.publish.publisher import refusal_text
     from airflow_sitemaps.pipeline.stages import explain
 
     lines = explain(planned.plan)
     for line in lines:
-        log.info("%s", line)
-    context["ti"].xcom_push(key=PLAN_FACTS, value=plan_facts(planned.plan, planned.key, lines))
-    context["ti"].xcom_push(key=PLAN_KEY, value=planned.key or "")
+        log.log(report_text.level(line), "%s", line)
+    ti = context["ti"]
+    ti.xcom_push(key=PLAN_FACTS, value=plan_facts(planned.plan, planned.key, lines, tasks))
+    ti.xcom_push(key=PLAN_KEY, value=planned.key or "")
+    if planned.plan.refusals and planned.key is None:  # dry run: a build would publish nothing or only a part
+        from airflow_sitemaps.errors import GuardError
+
+        error = GuardError(refusal_text(planned.plan.refusals), planned.plan.refusals)
+        ti.xcom_push(key=REFUSED, value=refusal_facts(error))
+        raise AirflowFailException(f"A build would be refused; this dry run changed nothing. {error}")
 
 
 def listed(value: Any) -> tuple[str, ...]:
-    """A param as texts: a list, or one text with commas as a person types it."""
+    """Return a param as texts. The param is a list, or one text with commas."""
     parts = value.split(",") if isinstance(value, str) else value or ()
     return tuple(str(part).strip() for part in parts if str(part).strip())
 
 
-def references(plan: Plan, key: str) -> list[dict[str, Any]]:
-    """One reference a batch: the plan's address, the batch's number, and a label that people can read."""
-    of_section: dict[str, int] = {}
-    for batch in plan.batches:
-        of_section[batch.section] = of_section.get(batch.section, 0) + 1
-    seen: dict[str, int] = {}
-    result = []
-    for batch in plan.batches:
-        seen[batch.section] = seen.get(batch.section, 0) + 1
-        shards = f"{len(batch.targets):,} shard{'s' if len(batch.targets) != 1 else ''}"
-        label = f"{batch.section} {seen[batch.section]}/{of_section[batch.section]} ({shards})"
-        result.append({"plan": key, "batch": batch.number, "label": label})
-    return result
+def references(tasks: Sequence[Sequence[Batch]], key: str) -> list[dict[str, Any]]:
+    """Return one reference for each mapped task: the plan's address, its batches' numbers, and a label for people.
+
+    Args:
+        tasks: The batches of each task.
+        key: Address of the plan in the store.
+    """
+    batches = [batch for task in tasks for batch in task]
+    total: dict[str, int] = {}
+    for batch in batches:
+        total[batch.section] = total.get(batch.section, 0) + 1
+    position: dict[str, int] = {}
+    names: dict[int, str] = {}
+    for batch in batches:
+        position[batch.section] = position.get(batch.section, 0) + 1
+        names[batch.number] = f"{batch.section} {position[batch.section]}/{total[batch.section]}"
+    return [{"plan": key, "batches": [batch.number for batch in task], "label": _label(task, names)} for task in tasks]
+
+
+def _label(task: Sequence[Batch], names: Mapping[int, str]) -> str:
+    """Return a label such as ``products 1/2 (10 shards)`` or ``pages 1/1, posts 1/1 and 28 more (30 shards)``."""
+    number = sum(len(batch.targets) for batch in task)
+    shards = f"({number:,} shard{'s' if number != 1 else ''})"
+    shown = [names[batch.number] for batch in task]
+    for end in range(len(shown), 0, -1):
+        more = f" and {len(shown) - end:,} more" if end < len(shown) else ""
+        label = f"{', '.join(shown[:end])}{more} {shards}"
+        if len(label) <= MAX_LABEL and (end <= 3 or not more):
+            return label
+    return shards

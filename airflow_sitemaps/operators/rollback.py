@@ -1,11 +1,12 @@
-"""The task that goes back to an earlier generation."""
+"""The task that publishes an earlier generation again."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 from airflow_sitemaps.links import SitemapIndexLink
-from airflow_sitemaps.operators.base import SitemapOperator, emit, no_vain_retry, tell
+from airflow_sitemaps.operators.base import SitemapOperator, emit_event, log_report, permanent_failures
+from airflow_sitemaps.operators.observation import measure_run
 from airflow_sitemaps.operators.publish import reference
 
 if TYPE_CHECKING:
@@ -17,8 +18,15 @@ if TYPE_CHECKING:
 
 
 class SitemapRollbackOperator(SitemapOperator):
-    """Publish an earlier generation again, as a new one. ``generation`` is its number; a template will do."""
+    """Publish an earlier generation again, as a new generation.
 
+    Args:
+        sitemap: The sitemap.
+        generation: Number of the earlier generation. It may be a Jinja template.
+        **kwargs: Arguments of Airflow's ``BaseOperator``.
+    """
+
+    is_part_of_run = True
     template_fields: Sequence[str] = ("generation",)
     operator_extra_links = (SitemapIndexLink(),)
 
@@ -28,11 +36,16 @@ class SitemapRollbackOperator(SitemapOperator):
         self.generation = generation
 
     def execute(self, context: Context) -> dict[str, Any]:
-        """Roll back; raises AirflowFailException when that generation is not kept any more."""
+        """Roll back, and return a reference to the report.
+
+        Raises:
+            AirflowFailException: The generation is no longer kept.
+        """
         from airflow_sitemaps.pipeline import stages
 
-        with no_vain_retry(context):
-            report = stages.rollback(self.rendered(context), int(self.generation))
-        tell(report)
-        emit(self, context, report)
+        with permanent_failures(context):
+            report = stages.rollback(self.sitemap, int(self.generation))
+        log_report(report)
+        measure_run(self.sitemap, report)
+        emit_event(self, context, report)
         return reference(report)

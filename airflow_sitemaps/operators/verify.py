@@ -1,4 +1,4 @@
-"""The task that reads what was published as a crawler does."""
+"""The task that reads and checks what is published, as a crawler does."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import logging
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from airflow.sdk.exceptions import AirflowFailException
-
-from airflow_sitemaps.operators.base import SitemapOperator, no_vain_retry
+from airflow_sitemaps.airflow_compat import AirflowFailException
+from airflow_sitemaps.operators.base import SitemapOperator, permanent_failures
 from airflow_sitemaps.operators.facts import VERIFIED, verified_facts
+from airflow_sitemaps.operators.observation import measure_verification
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,32 +22,63 @@ log = logging.getLogger(__name__)
 
 
 class SitemapVerifyOperator(SitemapOperator):
-    """Judge the published files by all rules of the protocol, and by the manifest; fail when one is broken.
+    """Check the published files against all rules of the protocol and against the manifest. Fail on an error.
 
-    ``sample``: pages to fetch as well, to see that they answer; warnings are logged and do not fail the task unless
-    ``strict``. Returns the numbers of files, URLs, errors and warnings.
+    The task returns the numbers of files, URLs, errors and warnings.
+
+    Args:
+        sitemap: The published sitemap.
+        sample: Number of listed pages to fetch. Default: 0.
+        strict: Whether warnings fail the task as well. Default: False.
+        allow_http: Whether sampled pages may be fetched without TLS, for staging sites. Default: False.
+        allow_private: Whether sampled pages may be on hosts that are not on the public Internet. Default: False.
+        **kwargs: Arguments of Airflow's ``BaseOperator``.
     """
 
     template_fields: Sequence[str] = ("sample",)
 
-    def __init__(self, *, sitemap: Sitemap, sample: int = 0, strict: bool = False, **kwargs: Any) -> None:
+    def __init__(
+        self,
+        *,
+        sitemap: Sitemap,
+        sample: int = 0,
+        strict: bool = False,
+        allow_http: bool = False,
+        allow_private: bool = False,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(sitemap=sitemap, **kwargs)
         self.sample = sample
         self.strict = strict
+        self.allow_http = allow_http
+        self.allow_private = allow_private
 
     def execute(self, context: Context) -> dict[str, Any]:
-        """Verify; raises AirflowFailException when a rule is broken."""
-        from airflow_sitemaps import inspection, summary
-        from airflow_sitemaps.progress import LogProgress
+        """Verify the published files.
 
-        with no_vain_retry(context):
-            what = inspection.of_sitemap(self.rendered(context))
-            found = what.verify(replace(what.options, sample=int(self.sample)), LogProgress(log))
-        context["ti"].xcom_push(key=VERIFIED, value=verified_facts(found))
-        for line in summary.verification_lines(found):
+        Raises:
+            AirflowFailException: A check of severity ``error`` fails; with ``strict``, a warning as well.
+        """
+        from airflow_sitemaps.http.client import HttpClient
+        from airflow_sitemaps.http.destinations import AccessRules
+        from airflow_sitemaps.progress import LogProgress
+        from airflow_sitemaps.verification import formats, subject
+
+        with permanent_failures(context):
+            what = subject.of_sitemap(self.sitemap)
+            web = HttpClient(rules=AccessRules(allow_http=self.allow_http, allow_private=self.allow_private))
+            verification = what.verify(replace(what.options, sample=int(self.sample)), LogProgress(log), web=web)
+        measure_verification(self.sitemap, verification)
+        context["ti"].xcom_push(key=VERIFIED, value=verified_facts(verification))
+        for line in formats.text_lines(verification):
             log.info("%s", line)
-        if found.errors or (self.strict and found.failures):
+        if verification.errors or (self.strict and verification.failures):
             raise AirflowFailException(
-                f"{len(found.errors)} rule(s) broken, {len(found.failures)} findings; see the log"
+                f"{len(verification.errors):,} errors, {len(verification.warnings):,} warnings; the log names each rule and address"
             )
-        return {"files": found.files, "urls": found.urls, "errors": 0, "warnings": len(found.failures)}
+        return {
+            "files": verification.files,
+            "urls": verification.urls,
+            "errors": 0,
+            "warnings": len(verification.failures),
+        }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Any, Final
 
-from airflow_sitemaps.operators.base import SitemapOperator, no_vain_retry
+from airflow_sitemaps.operators.base import SitemapOperator, own_xcom, permanent_failures
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -17,31 +17,51 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 LABEL: Final = "{{ task.batch.label }}"
-"""Give it to ``partial(map_index_template=…)``: a mapped task is then called ``products 3/12 (10 shards)``."""
+"""Template for ``partial(map_index_template=…)``. It names a mapped task ``products 3/12 (10 shards)``."""
 
 
 class SitemapWriteOperator(SitemapOperator):
-    """Read, render and stage the shards of one batch. Nothing public is touched; a repetition harms nobody.
+    """Read, render and stage the shards of one or several batches. Nothing public changes, and repeating it is safe.
 
-    ``batch`` is a reference that ``SitemapPlanOperator`` returned. Returns the address of the batch's receipt.
+    Args:
+        sitemap: The sitemap.
+        batch: A reference that ``SitemapPlanOperator`` returned.
+        **kwargs: Arguments of Airflow's ``BaseOperator``.
     """
 
+    is_part_of_run = True
     template_fields: Sequence[str] = ("batch",)
 
     def __init__(self, *, sitemap: Sitemap, batch: Mapping[str, Any], **kwargs: Any) -> None:
         super().__init__(sitemap=sitemap, **kwargs)
         self.batch = batch
 
-    def execute(self, context: Context) -> str:
-        """Write the batch."""
+    def execute(self, context: Context) -> list[str]:
+        """Write the batches, and return the addresses of their receipts."""
         from airflow_sitemaps.operators.facts import WRITTEN, written_facts
         from airflow_sitemaps.pipeline import stages
         from airflow_sitemaps.progress import LogProgress
-        from airflow_sitemaps.summary import written_line
+        from airflow_sitemaps.report_text import written_line
 
-        with no_vain_retry(context):
-            plan, number = self.batch["plan"], int(self.batch["batch"])
-            written = stages.write(self.rendered(context), plan, number, progress=LogProgress(log))
-        log.info("%s: %s", self.batch["label"], written_line(written))
-        context["ti"].xcom_push(key=WRITTEN, value=written_facts(written))
-        return written.receipt_key
+        batches = []
+        with permanent_failures(context):
+            sitemap = self.rendered(context)
+            for number in batch_numbers(self.batch):
+                written = stages.write(sitemap, self.batch["plan"], number, progress=LogProgress(log))
+                log.info("section %s: %s", written.section, written_line(written))
+                batches.append(written)
+        context["ti"].xcom_push(key=WRITTEN, value=written_facts(batches))
+        return [written.receipt_key for written in batches]
+
+    def get_openlineage_facets_on_complete(self, ti: Any) -> Any:
+        """Return the tables that were read and the files that were staged, for Airflow's OpenLineage provider."""
+        from airflow_sitemaps.lineage import facets
+        from airflow_sitemaps.operators.facts import WRITTEN
+
+        return facets.of_write(self.sitemap, own_xcom(ti, WRITTEN))
+
+
+def batch_numbers(reference: Mapping[str, Any]) -> list[int]:
+    """Return the batches of a reference. Releases before 0.2 wrote one number, as ``batch``."""
+    numbers = reference["batches"] if "batches" in reference else [reference["batch"]]
+    return [int(number) for number in numbers]

@@ -1,0 +1,69 @@
+"""The task that checks the age of a sitemap as crawlers get it."""
+
+from __future__ import annotations
+
+import logging
+from datetime import datetime, timedelta, timezone
+from typing import TYPE_CHECKING, Any
+
+from airflow_sitemaps.airflow_compat import AirflowException
+from airflow_sitemaps.errors import ConfigurationError
+from airflow_sitemaps.operators.base import SitemapOperator, permanent_failures
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+    from airflow_sitemaps.http.client import HttpClient
+    from airflow_sitemaps.sitemap import Sitemap
+
+log = logging.getLogger(__name__)
+
+
+class SitemapFreshnessOperator(SitemapOperator):
+    """Fail when an index, as served over HTTP at ``base_url``, is older than a limit.
+
+    A cache that still serves an old index looks fresh from inside. This task requests the index as a crawler does. Run
+    it in a separate DAG, for example every hour, so that it also fails when the sitemap's DAG no longer runs. The task
+    returns the age and the state of each index.
+
+    Args:
+        sitemap: The published sitemap.
+        max_age: Largest age of an index. A run that finds nothing to change makes the index fresh again.
+        http: Client for addresses inside your network or without TLS. Default: public https addresses only.
+        **kwargs: Arguments of Airflow's ``BaseOperator``.
+
+    Raises:
+        ConfigurationError: ``max_age`` is not positive.
+    """
+
+    def __init__(self, *, sitemap: Sitemap, max_age: timedelta, http: HttpClient | None = None, **kwargs: Any) -> None:
+        super().__init__(sitemap=sitemap, **kwargs)
+        if not isinstance(max_age, timedelta) or max_age <= timedelta(0):
+            raise ConfigurationError(f"{self.task_id}: max_age={max_age!r}; give a positive timedelta")
+        self.max_age = max_age
+        self.http = http
+
+    def execute(self, context: Context) -> list[dict[str, Any]]:
+        """Check the age of every index."""
+        from airflow_sitemaps.http.client import HttpClient
+        from airflow_sitemaps.operators.observation import measure_served_index
+        from airflow_sitemaps.verification.freshness import served_indexes
+
+        with permanent_failures(context):
+            indexes = served_indexes(self.sitemap, self.http or HttpClient(), datetime.now(timezone.utc))
+        faults = []
+        for index in indexes:
+            age = "unknown" if index.age_s is None else str(timedelta(seconds=int(index.age_s)))
+            line = f"{index.url}: age {age} (limit {self.max_age}); {index.message}"
+            is_old = index.age_s is None or index.age_s > self.max_age.total_seconds()
+            log.log(logging.ERROR if is_old else logging.INFO, "%s", line)
+            if is_old:
+                faults.append(line)
+            if index.age_s is not None:
+                measure_served_index(index.url, index.age_s)
+        if faults:
+            raise AirflowException(
+                f"{len(faults)} of {len(indexes)} index files are too old: {'; '.join(faults[:3])}. Check the last run of "
+                "the sitemap's DAG and the cache in front of the store"
+            )
+        return [index.to_dict() for index in indexes]
