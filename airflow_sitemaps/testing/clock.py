@@ -1,4 +1,4 @@
-"""A clock that tests set."""
+"""Clocks that tests set."""
 
 from __future__ import annotations
 
@@ -29,3 +29,24 @@ class FakeClock:
     def advance(self, step: timedelta) -> None:
         """Move on (or back, as clocks do)."""
         self.moment += step
+
+
+@dataclass(frozen=True, slots=True)
+class SkewedClock:
+    """Another clock as a worker has it that is fast or slow.
+
+    Attributes:
+        true: The clock that is right.
+        offset: How far this one is ahead; negative where it is slow.
+    """
+
+    true: FakeClock
+    offset: timedelta
+
+    def now(self) -> datetime:
+        """Return the worker's time."""
+        return self.true.now() + self.offset
+
+    def token(self) -> str:
+        """Return the next number of the true clock."""
+        return self.true.token()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from airflow_sitemaps.protocol.reading import ReadEntry, read
+from airflow_sitemaps.protocol.validation.reader import ReadEntry, read
 
 if TYPE_CHECKING:
     from airflow_sitemaps.ports import Store
@@ -23,13 +23,13 @@ class Crawl:
     lastmods: dict[str, str | None]
 
     def entries(self) -> dict[str, list[tuple[str | None, str | None, str | None, str]]]:
-        """loc → (lastmod, changefreq, priority, extensions) of each time it is listed."""
-        found: dict[str, list[tuple[str | None, str | None, str | None, str]]] = {}
+        """Return loc → (lastmod, changefreq, priority, extensions) of each time it is listed."""
+        listed: dict[str, list[tuple[str | None, str | None, str | None, str]]] = {}
         for entries in self.files.values():
             for e in entries:
                 facts = (e.lastmod, e.changefreq, e.priority, repr(sorted(e.extensions.items())))
-                found.setdefault(e.loc, []).append(facts)
-        return found
+                listed.setdefault(e.loc, []).append(facts)
+        return listed
 
     def locs(self) -> set[str]:
         """Every URL listed."""
@@ -61,15 +61,15 @@ def _path(store: Store, loc: str, folders: dict[str, str]) -> str:
         if loc.startswith(base):
             return folder + loc[len(base) :]
     if not loc.startswith(store.base_url):
-        raise BrokenSitemapError(f"the index lists {loc}, which does not lie below {store.base_url}")
+        raise BrokenSitemapError(f"the index lists {loc}, which is not below {store.base_url}")
     return loc[len(store.base_url) :]
 
 
 def _entries(store: Store, name: str, kind: str) -> tuple[ReadEntry, ...]:
-    found = store.public.get(name)
-    if found is None:
+    stored = store.public.get(name)
+    if stored is None:
         raise BrokenSitemapError(f"{name} is listed and not there")
-    urlset = read(found.body)
+    urlset = read(stored.body)
     if urlset.problems or (kind and urlset.kind != kind) or urlset.kind == "unknown":
         raise BrokenSitemapError(f"{name} is damaged: {urlset.kind}, {urlset.problems}")
     if not urlset.entries:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Literal, TypeVar
 
 from airflow_sitemaps.errors import StoreError
 from airflow_sitemaps.ports import ObjectInfo, PutMode, PutOutcomeError, StoredObject
-from airflow_sitemaps.stores.opened import OpenedStore
+from airflow_sitemaps.stores.opened_store import OpenedStore
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -183,12 +183,15 @@ class FaultyObjects:
         return f"faulty:{id(self.faults)}:{self.inner.url('')}"
 
     def url(self, key: str) -> str:
+        """Return the address of an object, for messages."""
         return self.inner.url(key)
 
     def get(self, key: str) -> StoredObject | None:
+        """Return an object, or fail as the faults say."""
         return self._called("get", key, lambda: self.inner.get(key))
 
     def head(self, key: str) -> ObjectInfo | None:
+        """Return what is known of an object, or fail as the faults say."""
         return self._called("head", key, lambda: self.inner.head(key))
 
     def put(
@@ -201,6 +204,7 @@ class FaultyObjects:
         content_type: str,
         cache_control: str | None = None,
     ) -> str:
+        """Store an object, or fail as the faults say; a late put takes effect at ``Faults.land``."""
         held = dict(metadata)
 
         def write() -> str:
@@ -233,9 +237,11 @@ class FaultyObjects:
         return self._called("put", key, write, mode)
 
     def list(self, prefix: str = "") -> Iterator[ObjectInfo]:
+        """Yield the objects under a prefix, or fail as the faults say."""
         yield from self._called("list", prefix, lambda: tuple(self.inner.list(prefix)))
 
     def delete(self, key: str, *, etag: str | None = None) -> None:
+        """Remove an object, or fail as the faults say."""
         self._called("delete", key, lambda: self.inner.delete(key, etag=etag))
 
     def _called(self, verb: Verb, key: str, action: Callable[[], _T], mode: PutMode | None = None) -> _T:
@@ -283,9 +289,12 @@ class FaultyStore:
             base_url=store.base_url,
             index_name=store.index_name,
             cache_control=store.cache_control,
+            shard_cache_control=store.shard_cache_control,
+            purge=store.purge,
             enforces_conditions=store.enforces_conditions,
             copies=store.copies,
         )
 
     def describe(self) -> str:
+        """Return a description for logs."""
         return f"{self.inner.describe()}, with faults"

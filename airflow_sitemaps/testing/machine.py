@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from airflow_sitemaps.pipeline import build, stages
-from airflow_sitemaps.pipeline.parallel import inline
-from airflow_sitemaps.pipeline.reverting import rollback
+from airflow_sitemaps.pipeline.concurrency import inline
+from airflow_sitemaps.pipeline.publish.rollback import rollback
 from airflow_sitemaps.shards.guards import Guards
 from airflow_sitemaps.shards.policy import ShardPolicy
 from airflow_sitemaps.sitemap import Section, Sitemap
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 BASE: Final = "https://www.example.com/"
 START: Final = datetime(2026, 1, 15, 12, tzinfo=timezone.utc)
-FREE: Final = Guards(max_shrink=1.0, max_growth=1e9, min_rows=10**9, max_dropped=1.0)
+FREE: Final = Guards.disabled()
 GRACE: Final = timedelta(days=2)
 HOURS: Final = st.integers(min_value=-400, max_value=60)
 KEYS: Final = st.integers(min_value=1, max_value=60)
@@ -67,7 +67,7 @@ class MachineTable(Protocol):
         ...
 
     def source(self, *, priority: bool) -> SourceConfig:
-        """The table as a section's source: key ``id``, loc ``url``, lastmod ``lm``, and priority ``prio`` if asked."""
+        """The table as a section's source: key ``id``, loc ``url``, lastmod ``lm``, and priority ``prio`` on request."""
         ...
 
 
@@ -123,7 +123,7 @@ class IncrementalMachine(RuleBasedStateMachine):
         self._number = 0
 
     def teardown(self) -> None:
-        """Whatever came before, the next run mends it."""
+        """Whatever came before, the next run repairs it."""
         try:
             self._run()
             self._compare()
@@ -215,7 +215,7 @@ class IncrementalMachine(RuleBasedStateMachine):
         self.faults = Faults().at(operation, fault)
         try:
             build(self._sitemap(FaultyStore(self.store, self.faults)), clock=self.clock)
-        except (SimulatedCrash, Exception) as error:  # whatever a fault leads to, the next run mends it
+        except (SimulatedCrash, Exception) as error:  # whatever a fault leads to, the next run repairs it
             if isinstance(error, AssertionError):
                 raise
         if retry:

@@ -17,28 +17,49 @@ from airflow_sitemaps.errors import SourceConfigurationError
 from airflow_sitemaps.ports import Duplicate
 from airflow_sitemaps.shards.digest import MODULUS, Digest, Survey
 from airflow_sitemaps.sources import keytext, rowhash
-from airflow_sitemaps.sources.groups import COLUMN, alternates
-from airflow_sitemaps.sources.location import Location
+from airflow_sitemaps.sources.columns import FEED_FIELDS
+from airflow_sitemaps.sources.groups import COLUMN, EMPTY, LARGE, MAX_MEMBERS, alternates
+from airflow_sitemaps.sources.loc_mapping import LocMapping
 
 if TYPE_CHECKING:
     from airflow_sitemaps.shards.key import Key, KeyRange
 
 Row = Mapping[str, Any]
-EXTENSIONS: Final = ("images", "videos", "news", "alternates")
+EXTENSIONS: Final = ("images", "videos", "news", "alternates", "title", "description")
 NULL_SAMPLES: Final = 5
 MOST_HASHES: Final = 100_000
-"""Rows whose hash is remembered."""
+"""Number of rows whose hashes are cached."""
 
 
 @dataclass(frozen=True, slots=True)
 class MemorySourceConfig:
-    """Rows of a list, read anew at every question; the test keeps the list and changes it.
+    """A source that reads the rows of a list. The list is read again at every query, so a test can change it.
 
-    ``key`` names one column or several, of integers or texts; ``loc`` is a column or a template, and the other
-    mappings are columns, as in ``SqlSource``. ``order`` maps a key to what it is sorted by: the collation of this
-    "database" (``lambda key: tuple(part.casefold() for part in key)``). ``before`` is called with the name of each
-    operation (``open``, ``boundaries``, ``survey``, ``rank``, ``read``, ``batch``) just before it: raise in it, or
-    change the rows, to be a database that fails or moves. Extension columns may hold texts or JSON values.
+    Extension columns may hold texts or JSON values.
+
+    Attributes:
+        rows: The rows. The test keeps the list.
+        key: Column of the key, or several columns; integers or texts. Default: ``id``.
+        loc: Column or template of the URL, as in ``SqlSource``. Default: ``loc``.
+        lastmod: Column of the time of the last change. Default: none.
+        changefreq: Column of the change frequency. Default: none.
+        priority: Column of the priority. Default: none.
+        images: Column of the images. Default: none.
+        videos: Column of the videos. Default: none.
+        news: Column of the news article. Default: none.
+        alternates: Column of the alternate language versions. Default: none.
+        title: Column of the title in feeds. Default: none.
+        description: Column of the description in feeds. Default: none.
+        group: Column that joins the language versions of a page. Default: none.
+        language: Column of the language, used with ``group``. Default: none.
+        timezone: Time zone of naive ``lastmod`` values. Default: ``UTC``.
+        order: Maps a key to its sort key: the collation of this "database", such as
+            ``lambda key: tuple(part.casefold() for part in key)``. Default: the key.
+        before: Called with the name of each operation (``open``, ``boundaries``, ``survey``, ``rank``, ``read``,
+            ``batch`` and so on) just before it. To simulate a database that fails or changes, raise an error in it or
+            change the rows. Default: does nothing.
+        clock: Returns the current time of this "database". Default: the system's.
+        batch_rows: Largest number of rows in a batch. Default: 65,536.
     """
 
     rows: Sequence[Row]
@@ -51,6 +72,8 @@ class MemorySourceConfig:
     videos: str | None = field(default=None, kw_only=True)
     news: str | None = field(default=None, kw_only=True)
     alternates: str | None = field(default=None, kw_only=True)
+    title: str | None = field(default=None, kw_only=True)
+    description: str | None = field(default=None, kw_only=True)
     group: str | None = field(default=None, kw_only=True)
     language: str | None = field(default=None, kw_only=True)
     timezone: str = field(default="UTC", kw_only=True)
@@ -61,32 +84,37 @@ class MemorySourceConfig:
 
     @contextmanager
     def open(self, *, section: str) -> Iterator[MemorySource]:
-        """A source over the rows; ``section`` is only for messages."""
+        """Yield a source over the rows; ``section`` is only for messages."""
         self.before("open")
         yield MemorySource(self, section)
 
     def identity(self) -> Mapping[str, object]:
-        """The mapping, without the rows."""
+        """Return the mapping without the rows."""
         return {"source": "memory", "key": list(self.key_columns), "loc": self.loc} | {
             name: getattr(self, name)
             for name in ("lastmod", "changefreq", "priority", *EXTENSIONS, "group", "language")
+            if name not in FEED_FIELDS or getattr(self, name) is not None
         }
 
     def column(self, name: str) -> str | None:
-        """The column of an optional part of an entry; that of a group's members is added to the rows."""
-        found: str | None = COLUMN if name == "alternates" and self.group is not None else getattr(self, name)
-        return found
+        """Return the column of an optional part of an entry. With ``group``, the members of a group form a column."""
+        column: str | None = COLUMN if name == "alternates" and self.group is not None else getattr(self, name)
+        return column
 
     def members(self) -> Sequence[Row]:
-        """The rows as they are now, each with the members of its group where there are groups."""
+        """Return the current rows, each with the members of its group if there are groups."""
         if self.group is None or self.language is None:
             return self.rows
-        needed = (self.language, *Location(self.loc).columns)
+        needed = (self.language, *LocMapping(self.loc).columns)
         groups: dict[Any, list[list[str | None]]] = {}
         for row in self.rows:
             if None not in (row.get(self.group), *(row.get(name) for name in (*self.key_columns, *needed))):
                 groups.setdefault(row[self.group], []).append([_text(row[name]) for name in needed])
-        texts = {group: json.dumps(sorted(found, key=str), ensure_ascii=False) for group, found in groups.items()}
+        texts = {
+            group: LARGE if len(members) > MAX_MEMBERS else json.dumps(sorted(members, key=str), ensure_ascii=False)
+            for group, members in groups.items()
+        }
+        texts |= {group: EMPTY for group in groups if group == 0 or str(group).strip() in ("", "0")}
         whole = [None not in [row.get(name) for name in (*self.key_columns, *needed)] for row in self.rows]
         return [
             {**row, COLUMN: texts.get(row.get(self.group)) if is_whole else None}
@@ -94,14 +122,14 @@ class MemorySourceConfig:
         ]
 
     def describe(self) -> str:
-        """For logs."""
+        """Return a description for logs."""
         return f"memory ({len(self.rows):,} rows)"
 
     def discard(self, *, section: str) -> None:
-        """Nothing was shared."""
+        """Do nothing, because nothing is shared."""
 
     def rendered(self, render: Callable[[str], str]) -> MemorySourceConfig:
-        """Itself: nothing here is templated."""
+        """Return this object, because it has no templates."""
         return self
 
     @property
@@ -111,7 +139,12 @@ class MemorySourceConfig:
 
 
 class MemorySource:
-    """The ``Source`` of a ``MemorySourceConfig``: sorts and hashes in Python."""
+    """The ``Source`` of a ``MemorySourceConfig``. It sorts and hashes in Python.
+
+    Args:
+        config: The rows and their mapping.
+        section: Name of the section, for messages.
+    """
 
     digest_kind: str = f"memory/{rowhash.KIND}"
 
@@ -119,20 +152,46 @@ class MemorySource:
         self._config = config
         self._section = section
 
+    @property
+    def key_kinds(self) -> Sequence[str]:
+        """Kind of each key column: ``integer`` or ``text`` by its first value, ``unknown`` if it has no value."""
+        values = [
+            next((row[name] for row in self._config.rows if row.get(name) is not None), None)
+            for name in self._config.key_columns
+        ]
+        return [f"{name} {_kind(value)}" for name, value in zip(self._config.key_columns, values, strict=True)]
+
     def boundaries(self, within: KeyRange, every: int) -> Sequence[Key]:
-        """Greedy cuts: each piece takes whole keys until the next key would make it larger than ``every``."""
+        """Return the keys at which new pieces begin.
+
+        A piece takes whole keys until the next key would make it larger than ``every``.
+
+        Args:
+            within: Range of keys.
+            every: Largest number of rows in a piece, unless one key has more.
+        """
         self._config.before("boundaries")
-        found: list[Key] = []
+        keys: list[Key] = []
         size = 0
         for key, rows in self._groups(within):
             if size and size + len(rows) > every:
-                found.append(key)
+                keys.append(key)
                 size = 0
             size += len(rows)
-        return found
+        return keys
+
+    @contextmanager
+    def snapshot(self) -> Iterator[None]:
+        """Do nothing: like a database without snapshots, the source reads the current rows."""
+        yield
+
+    def largest_key(self, within: KeyRange) -> tuple[Key, int] | None:
+        """Return the key with the most rows, and their number. If several keys are equal, the first one counts."""
+        self._config.before("largest_key")
+        return max(((key, len(rows)) for key, rows in self._groups(within)), key=lambda pair: pair[1], default=None)
 
     def survey(self, ranges: Sequence[KeyRange]) -> Survey:
-        """Digests by the same hashes that ``read`` tells."""
+        """Return the digests of the ranges, from the same hashes that ``read`` returns."""
         self._config.before("survey")
         nulls = [row for row in self._config.rows if self._key(row) is None]
         return Survey(
@@ -142,23 +201,28 @@ class MemorySource:
         )
 
     def rank(self, keys: Sequence[Key]) -> Sequence[int]:
-        """Dense ranks by ``order``."""
+        """Return dense ranks by ``order``."""
         self._config.before("rank")
         sort_keys = [self._config.order(key) for key in keys]
         places = {value: place for place, value in enumerate(sorted(set(sort_keys)))}
         return [places[value] for value in sort_keys]
 
     def read(self, ranges: Sequence[KeyRange]) -> Iterator[pa.RecordBatch]:
-        """The rows of the ranges, as they are when the iteration starts."""
+        """Yield the rows of the ranges, as they are when the iteration starts."""
         self._config.before("read")
-        found = [(index, row) for index, within in enumerate(ranges) for row in self._ordered(within)]
+        rows = [(index, row) for index, within in enumerate(ranges) for row in self._ordered(within)]
         size = self._config.batch_rows
-        for start in range(0, len(found), size):
+        for start in range(0, len(rows), size):
             self._config.before("batch")
-            yield self._batch(found[start : start + size])
+            yield self._batch(rows[start : start + size])
 
     def touched(self, ranges: Sequence[KeyRange], since: datetime) -> Sequence[int]:
-        """The ranges with a row whose lastmod is ``since`` or later; texts are compared as ISO 8601 in UTC."""
+        """Return the indexes of the ranges with a row whose lastmod is ``since`` or later.
+
+        Args:
+            ranges: The ranges.
+            since: Earliest lastmod. Texts are compared as ISO 8601 in UTC.
+        """
         self._config.before("touched")
         name = self._config.lastmod
         if name is None:
@@ -171,14 +235,14 @@ class MemorySource:
         ]
 
     def duplicates(self, most: int) -> Sequence[Duplicate]:
-        """URLs by the number of rows that have them."""
+        """Return the URLs that several rows share, with their number of rows, the largest number first."""
         self._config.before("duplicates")
         counts = Counter(loc for loc in _locs(self._config.loc, self._config.rows).to_pylist() if loc is not None)
         shared = sorted(((rows, loc) for loc, rows in counts.items() if rows > 1), key=lambda pair: (-pair[0], pair[1]))
         return [Duplicate(loc=loc, rows=rows) for rows, loc in shared[:most]]
 
     def now(self) -> datetime:
-        """The clock of this "database"."""
+        """Return the time of the "database's" clock."""
         return self._config.clock()
 
     def _key(self, row: Row) -> Key | None:
@@ -191,7 +255,7 @@ class MemorySource:
         return None if any(part is None for part in key) else key
 
     def _groups(self, within: KeyRange) -> list[tuple[Key, list[Row]]]:
-        """The rows by key, in order; keys that sort alike are one key."""
+        """Return the rows by key, in order. Keys with the same sort key count as one key."""
         order = self._config.order
         low = None if within.lower is None else order(within.lower)
         high = None if within.upper is None else order(within.upper)
@@ -212,9 +276,9 @@ class MemorySource:
         return rows
 
     def _emitted(self) -> list[str]:
-        """The columns that reach the sitemap: those of ``loc``, then the mapped ones."""
+        """Return the columns that reach the sitemap: those of ``loc``, then the mapped ones."""
         config = self._config
-        names = list(Location(config.loc).columns)
+        names = list(LocMapping(config.loc).columns)
         mapped = (config.lastmod, config.changefreq, config.priority, *(config.column(name) for name in EXTENSIONS))
         return names + [name for name in mapped if name is not None]
 
@@ -253,29 +317,35 @@ class MemorySource:
             if column is not None:
                 columns[name] = pa.array([_text(row.get(column)) for row in rows], pa.string())
         if config.group is not None:
-            columns["alternates"] = alternates(columns["alternates"], columns["loc"], Location(config.loc))
+            columns["alternates"] = alternates(columns["alternates"], columns["loc"], LocMapping(config.loc))
         return pa.RecordBatch.from_pydict(columns)
+
+
+def _kind(value: Any) -> str:
+    if value is None:
+        return "unknown"
+    return "integer" if isinstance(value, int) else "text"
 
 
 _hashes: dict[tuple[str | None, ...], int] = {}
 
 
 def _row_hashes(rows: list[tuple[str | None, ...]]) -> list[int]:
-    """``rowhash`` of rows of texts, remembered: simulations ask for the same few rows again and again."""
-    found = {row: _hashes.get(row) for row in rows}
-    unknown = [row for row, known in found.items() if known is None]
+    """Return the ``rowhash`` of rows of texts from a cache, because simulations hash the same few rows repeatedly."""
+    hashes = {row: _hashes.get(row) for row in rows}
+    unknown = [row for row, value in hashes.items() if value is None]
     if unknown:
         columns = [pa.array(column, pa.string()) for column in zip(*unknown, strict=True)]
-        made = dict(zip(unknown, rowhash.row_hashes(columns).to_pylist(), strict=True))
+        computed = dict(zip(unknown, rowhash.row_hashes(columns).to_pylist(), strict=True))
         if len(_hashes) > MOST_HASHES:
             _hashes.clear()
-        _hashes.update(made)
-        found |= made
-    return [found[row] or 0 for row in rows]
+        _hashes.update(computed)
+        hashes |= computed
+    return [hashes[row] or 0 for row in rows]
 
 
 def _locs(loc: str, rows: Sequence[Row]) -> pa.Array:
-    location = Location(loc)
+    location = LocMapping(loc)
     return location.expand(
         {name: pa.array([_text(row.get(name)) for row in rows], pa.string()) for name in location.columns}
     )
@@ -290,7 +360,7 @@ def _text(value: Any) -> str | None:
 
 
 def _iso(value: Any) -> str:
-    """A lastmod as the survey tells it; naive datetimes are UTC."""
+    """Return a lastmod in the form of the survey. Naive datetimes are in UTC."""
     if isinstance(value, datetime):
         aware = value if value.tzinfo else value.replace(tzinfo=timezone.utc)
         return aware.astimezone(timezone.utc).isoformat()
@@ -298,7 +368,7 @@ def _iso(value: Any) -> str:
 
 
 def _lastmods(values: Sequence[Any], zone: ZoneInfo) -> pa.Array:
-    """timestamp, date32 or string: what all values of the batch are; string when they are mixed."""
+    """Return a column of type timestamp, date32 or string: the type of all values, or string for mixed types."""
     kinds = {type(value) for value in values if value is not None}
     if kinds <= {datetime}:
         aware = [value.replace(tzinfo=zone) if value and not value.tzinfo else value for value in values]

@@ -7,6 +7,6 @@
 """
 
 from airflow_sitemaps.testing.simulation.history import Outcome, simulate
-from airflow_sitemaps.testing.simulation.witness import BrokenInvariantError
+from airflow_sitemaps.testing.simulation.invariants import BrokenInvariantError
 
 __all__ = ["BrokenInvariantError", "Outcome", "simulate"]

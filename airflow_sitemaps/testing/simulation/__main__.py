@@ -66,15 +66,15 @@ def _told(parts: Iterable[list[dict[str, Any]]], total: int) -> Iterator[list[di
 
 def _played(seed: int, trace: bool) -> dict[str, Any]:
     try:
-        told = simulate(seed)
+        outcome = simulate(seed)
     except AssertionError as broken:
         return {"seed": seed, "broken": str(broken), "lines": getattr(broken, "lines", ())}
     numbers = {
-        "turns": told.turns, "generations": told.generations, "crawls": told.crawls, "urls": told.urls,
-        "operations": told.operations, "faults": sum(told.struck.values()), "runs": sum(told.runs.values()),
+        "turns": outcome.turns, "generations": outcome.generations, "crawls": outcome.crawls, "urls": outcome.urls,
+        "operations": outcome.operations, "faults": sum(outcome.struck.values()), "runs": sum(outcome.runs.values()),
     }  # fmt: skip
-    lines = told.lines if trace else ()
-    return {"seed": seed, "broken": "", "lines": lines, "struck": told.struck, "ended": told.runs, **numbers}
+    lines = outcome.lines if trace else ()
+    return {"seed": seed, "broken": "", "lines": lines, "struck": outcome.struck, "ended": outcome.runs, **numbers}
 
 
 def _summary(results: Sequence[dict[str, Any]], seconds: float) -> str:

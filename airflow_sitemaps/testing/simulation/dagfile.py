@@ -16,16 +16,33 @@ if TYPE_CHECKING:
 
     from airflow_sitemaps.ports import SourceConfig, StoreConfig
 
-FREE: Final = Guards(max_shrink=1.0, max_growth=1e9, min_rows=10**9, max_dropped=1.0)
-STRICT: Final = Guards(max_shrink=0.3, max_growth=5.0, min_rows=5, max_dropped=1.0)
+FREE: Final = Guards.disabled()
+STRICT: Final = Guards(max_shrink=0.3, max_growth=5.0, min_rows=5, max_dropped=1.0, learn=False)
 GRACE: Final = timedelta(days=2)
+MAX_SKEW: Final = timedelta(minutes=5)
 NAMES: Final = ("pages", "posts")
+KEYS: Final[tuple[str | tuple[str, ...], ...]] = ("id", "code", ("shop", "id"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DagFile:
-    """The settings of a sitemap of one or two sections. ``detection``: how changes are found; ``folders``: each section
-    lies in a folder of its own."""
+    """The settings of a sitemap of one or two sections.
+
+    Attributes:
+        max_urls: URLs of a shard.
+        index: ``one`` or ``per_section``.
+        guards: The guards of every section.
+        sections: Names of the sections that are published.
+        changefreq: Whether ``changefreq`` is mapped.
+        drop_faulty: Whether a row with a faulty priority is dropped, rather than its priority.
+        recent: Whether a sitemap of recent entries is written.
+        feed: Whether an Atom feed is written.
+        stylesheet: Whether a stylesheet is written.
+        folders: Whether each section is in a folder of its own.
+        detection: How changes are found: ``digest``, ``watermark`` or ``full``.
+        history: Generations that are kept.
+        key: The key columns of every section.
+    """
 
     max_urls: int
     index: str
@@ -39,6 +56,7 @@ class DagFile:
     folders: bool = False
     detection: str = "digest"
     history: int = 20
+    key: str | tuple[str, ...] = "id"
 
     @classmethod
     def drawn(cls, random: Random) -> DagFile:
@@ -53,8 +71,13 @@ class DagFile:
             history=random.choice((2, 4, 20)),
         )
 
+    @property
+    def is_guarded(self) -> bool:
+        """Whether guards may keep a section as it was."""
+        return self.guards is STRICT
+
     def next(self, random: Random) -> DagFile:
-        """The same with one thing changed: of the mapping, the sections, their addresses, or what lies beside them."""
+        """The same with one thing changed: of the mapping, the sections, their addresses, or the files beside them."""
         if random.random() < 0.3:
             return random.choice(
                 (
@@ -62,6 +85,7 @@ class DagFile:
                     replace(self, feed=not self.feed),
                     replace(self, stylesheet=not self.stylesheet),
                     replace(self, folders=not self.folders),
+                    replace(self, key=random.choice(KEYS)),
                 )
             )
         return random.choice(

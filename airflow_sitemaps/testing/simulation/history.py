@@ -1,32 +1,39 @@
-"""One history, from a seed: its world, its runs, its crawlers, and its end."""
+"""One history, decided by a seed: environment, runs, crawlers and end state."""
 
 from __future__ import annotations
 
 import logging
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from datetime import timedelta
 from functools import partial
 from random import Random
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 from unittest.mock import patch
 
-from airflow_sitemaps.pipeline import stages, watermark
+from airflow_sitemaps.pipeline import stages
+from airflow_sitemaps.pipeline.plan import watermark
 from airflow_sitemaps.stores.memory import MemoryStore
 from airflow_sitemaps.testing.clock import FakeClock
-from airflow_sitemaps.testing.simulation.actors import Stage
-from airflow_sitemaps.testing.simulation.dagfile import FREE, GRACE, NAMES, STRICT, DagFile
+from airflow_sitemaps.testing.simulation.convergence import EVERYTHING, SLICES, Convergence
+from airflow_sitemaps.testing.simulation.dagfile import FREE, GRACE, MAX_SKEW, NAMES, STRICT, DagFile
+from airflow_sitemaps.testing.simulation.environment import Environment
+from airflow_sitemaps.testing.simulation.fault_injector import FaultInjector
+from airflow_sitemaps.testing.simulation.invariants import InvariantChecker
+from airflow_sitemaps.testing.simulation.oracle import Oracle
 from airflow_sitemaps.testing.simulation.profile import Profile
-from airflow_sitemaps.testing.simulation.quiet import EVERYTHING, SLICES, Quiet
-from airflow_sitemaps.testing.simulation.runs import Airflow
+from airflow_sitemaps.testing.simulation.runs import SimulatedAirflow
+from airflow_sitemaps.testing.simulation.scheduler import Scheduler
 from airflow_sitemaps.testing.simulation.slow_crawler import SlowCrawler
 from airflow_sitemaps.testing.simulation.warehouse import BASE, Table
-from airflow_sitemaps.testing.simulation.weather import Weather
-from airflow_sitemaps.testing.simulation.witness import Witness
-from airflow_sitemaps.testing.simulation.world import World
 
 if TYPE_CHECKING:
     from collections import Counter
     from collections.abc import Iterator
+
+
+SKEWS: Final = (timedelta(0), timedelta(0), MAX_SKEW)
+"""How far workers' clocks may differ from the true time, in a third of all histories."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,55 +53,59 @@ class Outcome:
 
 @dataclass(slots=True)
 class History:
-    """A world made from a seed, and its play."""
+    """One simulated history, drawn from a seed."""
 
     seed: int
     profile: Profile = field(default_factory=Profile)
     random: Random = field(init=False)
-    stage: Stage = field(init=False)
-    world: World = field(init=False)
-    airflow: Airflow = field(init=False)
+    scheduler: Scheduler = field(init=False)
+    environment: Environment = field(init=False)
+    airflow: SimulatedAirflow = field(init=False)
     crawlers: int = field(init=False)
 
     def __post_init__(self) -> None:
         random = self.random = Random(self.seed)  # noqa: S311 - a history that replays
-        self.stage = Stage(random)
-        self.world = self._drawn_world()
-        self.airflow = Airflow(
-            self.stage, random, self.world.sitemap, self.world.clock, temper=random.choice((0.0, 0.0, 0.1, 0.3))
+        self.scheduler = Scheduler(random)
+        self.environment = self._drawn_environment()
+        self.airflow = SimulatedAirflow(
+            self.scheduler,
+            random,
+            self.environment,
+            temper=random.choice((0.0, 0.0, 0.1, 0.3)),
+            skew=random.choice(SKEWS),
         )
         self.crawlers = random.choice((0, 1, 1, 2))
-        self.stage.watch = self._watch
+        self.scheduler.watch = self._watch
         self._fix()
 
     def play(self) -> None:
         """Everything until it is quiet, then what must hold in the end."""
-        world = self.world
-        self.stage.add("scheduler", self._schedule)
-        self.stage.add("world", world.move)
+        environment = self.environment
+        self.scheduler.add("scheduler", self._schedule)
+        self.scheduler.add("environment", environment.move)
         for number in range(self.crawlers):
-            crawler = SlowCrawler(self.random, self.stage, world.clock, world.witness)
-            self.stage.add(f"crawler{number}", crawler.crawl)
+            crawler = SlowCrawler(self.random, self.scheduler, environment.clock, environment.checker)
+            self.scheduler.add(f"crawler{number}", crawler.crawl)
         try:
-            self.stage.play()
-            Quiet(world, self._watch).settle()
+            self.scheduler.play()
+            Convergence(environment, self.airflow, self._watch).settle()
         finally:
-            self.stage.end()
+            self.scheduler.end()
 
     def outcome(self) -> Outcome:
         """The figures."""
-        witness, weather = self.world.witness, self.world.weather
-        generation = witness.manifest.generation if witness.manifest is not None else 0
+        checker, injector = self.environment.checker, self.environment.injector
+        generation = checker.manifest.generation if checker.manifest is not None else 0
         return Outcome(
-            self.seed, self.stage.turn, generation, witness.crawls, witness.checked,
-            weather.operations, weather.struck, self.airflow.ended, tuple(self.stage.lines),
+            self.seed, self.scheduler.turn, generation, checker.crawls, checker.checked,
+            injector.operations, injector.struck, self.airflow.ended, tuple(self.scheduler.lines),
         )  # fmt: skip
 
-    def _drawn_world(self) -> World:
+    def _drawn_environment(self) -> Environment:
         random, clock = self.random, FakeClock()
         store = MemoryStore(base_url=BASE, now=clock.now, copies=self.seed % 2 == 1)
-        weather = Weather(
-            random, self.stage, faults=random.choice((0.0, 0.0, 0.02, 0.06)),
+        injector = FaultInjector(
+            random, self.scheduler, faults=random.choice((0.0, 0.0, 0.02, 0.06)),
             crashes=random.choice((0.0, 0.005, 0.02, 0.04)), stalls=random.choice((0.0, 0.01, 0.03)),
         )  # fmt: skip
         dagfile = DagFile.drawn(random)
@@ -103,53 +114,58 @@ class History:
         for table in tables.values():
             table.fill(random.randint(3, 16))
         guards = STRICT if dagfile.guards is STRICT else None
-        return World(
-            random=random, stage=self.stage, clock=clock, store=store, weather=weather, faults=weather.over(),
-            witness=Witness(store, GRACE.total_seconds(), guards=guards, moved=moved), tables=tables, dagfile=dagfile,
-            profile=self.profile, foreign=random.random() < 0.1, wild_clock=random.random() < 0.2,
+        oracle = Oracle(tables)
+        checker = InvariantChecker(store, GRACE.total_seconds(), guards=guards, moved=moved, oracle=oracle)
+        checker.turn = lambda: self.scheduler.turn
+        return Environment(
+            random=random, scheduler=self.scheduler, clock=clock, store=store, injector=injector, faults=injector.over(),
+            checker=checker, oracle=oracle, tables=tables, dagfile=dagfile, profile=self.profile, foreign=random.random() < 0.1, wild_clock=random.random() < 0.2,
         )  # fmt: skip
 
     def _fix(self) -> None:
         """Put what the profile fixes in place of what was drawn."""
-        profile, world, weather = self.profile, self.world, self.world.weather
-        weather.faults = weather.faults if profile.faults is None else profile.faults
-        weather.stalls = weather.stalls if profile.stalls is None else profile.stalls
-        weather.crashes = weather.crashes if profile.crashes is None else profile.crashes
+        profile, environment, injector = self.profile, self.environment, self.environment.injector
+        injector.faults = injector.faults if profile.faults is None else profile.faults
+        injector.stalls = injector.stalls if profile.stalls is None else profile.stalls
+        injector.crashes = injector.crashes if profile.crashes is None else profile.crashes
         self.airflow.temper = self.airflow.temper if profile.temper is None else profile.temper
         self.crawlers = self.crawlers if profile.crawlers is None else profile.crawlers
-        world.wild_clock = world.wild_clock if profile.wild_clock is None else profile.wild_clock
-        world.foreign = world.foreign if profile.foreign is None else profile.foreign
+        environment.wild_clock = environment.wild_clock if profile.wild_clock is None else profile.wild_clock
+        environment.foreign = environment.foreign if profile.foreign is None else profile.foreign
         if profile.detection is not None:
-            world.dagfile = replace(world.dagfile, detection=profile.detection)
+            environment.dagfile = replace(environment.dagfile, detection=profile.detection)
         if profile.guarded is not None:
-            world.dagfile = replace(world.dagfile, guards=STRICT if profile.guarded else FREE)
-            world.witness.guards = STRICT if profile.guarded else None
+            environment.dagfile = replace(environment.dagfile, guards=STRICT if profile.guarded else FREE)
+            environment.checker.guards = STRICT if profile.guarded else None
+        self.airflow.skew = self.airflow.skew if profile.skew is None else profile.skew
         if profile.sections is not None:
-            world.dagfile = replace(world.dagfile, sections=NAMES[: profile.sections])
+            environment.dagfile = replace(environment.dagfile, sections=NAMES[: profile.sections])
 
     def _watch(self) -> None:
-        self.world.witness.look()
+        self.environment.oracle.observe(self.scheduler.turn)
+        self.environment.checker.check()
         self.airflow.raise_leaked()
 
     def _schedule(self) -> None:
         """Start runs, some while others go on."""
         for number in range(self.random.randint(2, 5)):
-            run = self.stage.add(f"run{number}", partial(self._run, number))
+            run = self.scheduler.add(f"run{number}", partial(self._run, number))
             if self.random.random() >= self.profile.rivals:
-                self.stage.wait([run])
+                self.scheduler.wait([run])
             else:
-                self.stage.wait([run], self.random.randint(1, 150))
+                self.scheduler.wait([run], self.random.randint(1, 150))
 
     def _run(self, number: int) -> None:
-        manifest = self.world.witness.manifest
+        manifest = self.environment.checker.manifest
         if manifest is not None and len(manifest.history) > 1 and self.random.random() < 0.12:
             self.airflow.rollback(f"run{number}", self.random.choice(manifest.history[:-1]).generation)
             return
-        sections = self.world.dagfile.sections
+        sections = self.environment.dagfile.sections
+        share = 0.15 if self.profile.partial is None else self.profile.partial
         request = stages.RunRequest(
             batch_rows=self.random.choice((4, 8, 500)),
             full=self.random.random() < 0.1,
-            sections=(self.random.choice(sections),) if self.random.random() < 0.15 else (),
+            sections=(self.random.choice(sections),) if self.random.random() < share else (),
             allow=EVERYTHING if self.random.random() < 0.1 else (),
         )
         self.airflow.run(f"run{number}", request)
@@ -166,7 +182,7 @@ def simulate(seed: int, profile: Profile | None = None) -> Outcome:
         try:
             history.play()
         except AssertionError as broken:
-            broken.lines = tuple(history.stage.lines)  # type: ignore[attr-defined]
+            broken.lines = tuple(history.scheduler.lines)  # type: ignore[attr-defined]
             raise
     return history.outcome()
 

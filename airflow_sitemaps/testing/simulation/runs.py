@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from airflow_sitemaps.errors import ConfigurationError, ConflictError, RefusedError, SitemapError
 from airflow_sitemaps.pipeline import stages
-from airflow_sitemaps.pipeline.reverting import rollback
+from airflow_sitemaps.pipeline.publish.rollback import rollback
+from airflow_sitemaps.testing.clock import SkewedClock
+from airflow_sitemaps.testing.simulation.oracle import Intention
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from random import Random
 
+    from airflow_sitemaps.pipeline.report import Report
+    from airflow_sitemaps.pipeline.request import RunRequest
     from airflow_sitemaps.ports import Clock
-    from airflow_sitemaps.sitemap import Sitemap
-    from airflow_sitemaps.testing.simulation.actors import Stage
+    from airflow_sitemaps.testing.simulation.environment import Environment
+    from airflow_sitemaps.testing.simulation.scheduler import Scheduler
 
 TRIES: Final = 3
 FINAL: Final = (ConfigurationError, RefusedError, ConflictError)
@@ -24,48 +29,58 @@ FINAL: Final = (ConfigurationError, RefusedError, ConflictError)
 
 
 class TaskFailedError(Exception):
-    """A task has failed for good, and its run with it."""
+    """A task has no try left, and its run fails."""
 
 
 class LeakedError(AssertionError):
-    """A stage raised something that is none of this package's errors."""
+    """A stage raised an error that does not belong to this package."""
 
 
 @dataclass(slots=True)
-class Airflow:
-    """Starts runs. ``code`` gives the sitemap as the DAG file has it at that moment; ``temper`` is the part of tasks
-    that become zombies, are cleared, or whose run is marked failed."""
+class SimulatedAirflow:
+    """Starts runs.
 
-    stage: Stage
+    Attributes:
+        scheduler: Gives the tasks their turns.
+        random: Decides by the seed.
+        environment: The DAG file of the moment, and the oracle that notes what runs set out to do.
+        temper: Share (0 to 1) of tasks that become zombies, are cleared, or whose run is marked failed.
+        skew: Greatest difference of a worker's clock from the true time; zero: all agree.
+        leaked: Errors that are not of this package.
+        ended: Number of runs by their end.
+    """
+
+    scheduler: Scheduler
     random: Random
-    code: Callable[[], Sitemap]
-    clock: Clock
+    environment: Environment
     temper: float = 0.0
+    skew: timedelta = timedelta(0)
     leaked: list[Exception] = field(default_factory=list)
     ended: dict[str, int] = field(default_factory=dict)
 
-    def run(self, name: str, request: stages.RunRequest) -> None:
+    def run(self, name: str, request: RunRequest) -> None:
         """One run of the DAG."""
         try:
             self._run(name, request)
             self._count("succeeded")
         except TaskFailedError as failed:
-            self.stage.tell(f"run failed: {failed}")
+            self.scheduler.record(f"run failed: {failed}")
             self._count(f"failed: {type(failed.__cause__).__name__}" if failed.__cause__ else "failed: no try left")
 
-    def _run(self, name: str, request: stages.RunRequest) -> None:
-        planned = self.task(f"{name}.plan", lambda: stages.plan(self.code(), request, clock=self.clock))
+    def _run(self, name: str, request: RunRequest) -> None:
+        planned = self.task(f"{name}.plan", lambda: self._planned(request))
         key, batches = planned.key, [batch.number for batch in planned.plan.batches]
 
         def write(number: int) -> str:
             written = self.task(
-                f"{name}.write{number}", lambda: stages.write(self.code(), key, number, clock=self.clock)
+                f"{name}.write{number}",
+                lambda: stages.write(self.environment.sitemap(), key, number, clock=self._clock()),
             )
             return str(written.receipt_key)
 
-        mapped = [self.stage.add(f"{name}.map{number}", partial(write, number)) for number in batches]
+        mapped = [self.scheduler.add(f"{name}.map{number}", partial(write, number)) for number in batches]
         if mapped:
-            self.stage.wait(mapped)
+            self.scheduler.wait(mapped)
         self._marked_failed()
         if any(task.error is not None for task in mapped):
             raise TaskFailedError("upstream failed") from next(task.error for task in mapped if task.error).__cause__
@@ -77,14 +92,48 @@ class Airflow:
                 receipts[again] = write(batches[again])
             self._publish(f"{name}.cleared", key, receipts)
 
+    def _planned(self, request: RunRequest) -> stages.Planned:
+        """The plan operator: recover, then plan."""
+        environment, started, clock = self.environment, self.scheduler.turn, self._clock()
+        sitemap, code = environment.sitemap(), environment.dagfile
+        stages.recover(sitemap, clock=clock)
+        planned = stages.plan(sitemap, request, clock=clock)
+        failed, ended = {failure.section for failure in planned.plan.failures}, self.scheduler.turn
+        sections = tuple(name for name in request.sections or code.sections if name not in failed)
+        intention = Intention(code, sections, started, planned=ended, whole=not request.sections)
+        environment.oracle.planned(planned.plan.run, intention)
+        return planned
+
     def _publish(self, name: str, key: str, receipts: list[str]) -> None:
         given = tuple(receipts)
-        self.task(f"{name}.publish", lambda: stages.publish(self.code(), key, given, clock=self.clock))
+        self.task(f"{name}.publish", lambda: self._published(key, given))
+
+    def _published(self, key: str, receipts: tuple[str, ...]) -> Report:
+        report = stages.publish(self.environment.sitemap(), key, receipts, clock=self._clock())
+        self.environment.ended(report)
+        return report
+
+    def build(self, request: RunRequest) -> Report:
+        """A whole run in one process, as the shell makes it."""
+        planned = self._planned(request)
+        assert planned.key is not None
+        key, clock = planned.key, self._clock()
+        receipts = [
+            stages.write(self.environment.sitemap(), key, batch.number, clock=clock).receipt_key
+            for batch in planned.plan.batches
+        ]
+        return self._published(key, tuple(receipts))
+
+    def _clock(self) -> Clock:
+        """The clock of the worker that a task happens to run on."""
+        if not self.skew:
+            return self.environment.clock
+        return SkewedClock(self.environment.clock, self.skew * self.random.choice((-1, 0, 1)))
 
     def rollback(self, name: str, generation: int) -> None:
         """The rollback operator."""
         try:
-            self.task(f"{name}.rollback", lambda: rollback(self.code(), generation, clock=self.clock))
+            self.task(f"{name}.rollback", lambda: rollback(self.environment.sitemap(), generation, clock=self._clock()))
             self._count("rolled back")
         except TaskFailedError:
             self._count("rollback failed")
@@ -93,10 +142,10 @@ class Airflow:
         """A task with its tries. A zombie goes on while its next try runs."""
         last: Exception | None = None
         for attempt in range(1, TRIES + 1):
-            actor = self.stage.add(f"{name}#{attempt}", lambda: self._judged(work))
+            actor = self.scheduler.add(f"{name}#{attempt}", lambda: self._judged(work))
             patience = self.random.randint(1, 60) if self._so() else None
-            if not self.stage.wait([actor], patience):
-                self.stage.tell(f"{actor.name} is taken for dead")
+            if not self.scheduler.wait([actor], patience):
+                self.scheduler.record(f"{actor.name} is taken for dead")
                 continue
             if actor.error is None and not actor.dead:
                 return actor.result

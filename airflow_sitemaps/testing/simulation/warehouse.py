@@ -24,10 +24,16 @@ class Table:
     rows: list[dict[str, Any]] = field(default_factory=list)
     moved: set[str] = field(default_factory=set)
     loading: bool = False
+    changes: int = 0
     _number: int = 0
+
+    def owns(self, loc: str) -> bool:
+        """Whether a URL is, or once was, that of one of these rows."""
+        return loc.startswith(f"{BASE}{self.name}/")
 
     def fill(self, number: int) -> None:
         """Insert rows at keys in steps, so that there is room between them."""
+        self.changes += 1
         for place in range(number):
             self.rows.append(self._row(20 + place * 10))
 
@@ -35,6 +41,7 @@ class Table:
         """One random change; what it was."""
         if self.loading:
             return "is loading"
+        self.changes += 1
         kinds = [
             self._insert,
             self._append,
@@ -54,10 +61,12 @@ class Table:
         self.loading = True
         kept = list(self.rows)
         self.rows.clear()
+        self.changes += 1
         pause(f"{self.name}: truncated")
         size = self.random.choice((2, 5, 11))
         for start in range(0, len(kept), size):
             self.rows.extend(kept[start : start + size])
+            self.changes += 1
             pause(f"{self.name}: {min(start + size, len(kept))} of {len(kept)} rows are loaded again")
         self.loading = False
 
@@ -65,18 +74,20 @@ class Table:
         """Insert a row that every rule lets pass, where there is none."""
         if not any(row["id"] is not None and row["priority"] not in (7, 9) for row in self.rows):
             self.fill(1)
+            self.changes += 1
             self.rows[-1]["priority"] = None
 
     def arrive(self) -> str:
         """Insert a valid row with a lastmod of now; its loc."""
         row = {**self._row(self._key()), "lastmod": self._moment(), "priority": None}
         self.rows.append(row)
+        self.changes += 1
         return str(row["loc"])
 
     def _row(self, key: int | None) -> dict[str, Any]:
         self._number += 1
         return {
-            "id": key,
+            **_keys(key),
             "loc": f"{BASE}{self.name}/{self._number}",
             "lastmod": self._lastmod(),
             "changefreq": self.random.choice(("daily", None)),
@@ -137,13 +148,14 @@ class Table:
             return self._insert()
         row = self._one()
         self.moved.add(row["loc"])
-        row["id"] = self.random.choice((None, self._key(), self._key(), self._key()))
+        row.update(_keys(self.random.choice((None, self._key(), self._key(), self._key()))))
         return f"{self.name}: move {row['loc']} to key {row['id']}"
 
     def flip(self) -> str:
         """A value goes back to what it was, as a content that returns."""
         if not self.rows:
             return "is loading"
+        self.changes += 1
         row = self.rows[self.random.randrange(min(3, len(self.rows)))]
         row["priority"] = 0.1 if row["priority"] == 0.8 else 0.8
         return f"{self.name}: flip {row['loc']} to {row['priority']}"
@@ -152,3 +164,10 @@ class Table:
         for row in self.rows:
             row["changefreq"] = "weekly"
         return f"{self.name}: all rows are stamped"
+
+
+def _keys(number: int | None) -> dict[str, Any]:
+    """Return every column that may be a key: a number, a text in another order, and a part that many rows share."""
+    if number is None:
+        return {"id": None, "code": None, "shop": None}
+    return {"id": number, "code": f"{number % 7}-{number:05d}", "shop": f"s{number % 3}"}

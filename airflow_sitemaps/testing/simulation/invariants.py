@@ -8,27 +8,33 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from airflow_sitemaps.pipeline.state import MANIFEST, plan_key
+from airflow_sitemaps.pipeline.state.repository import MANIFEST, plan_key
 from airflow_sitemaps.protocol import gzip
-from airflow_sitemaps.protocol.reading import read
+from airflow_sitemaps.protocol.validation.reader import read
 from airflow_sitemaps.shards import codec
 from airflow_sitemaps.shards.key import is_partition
+from airflow_sitemaps.testing.simulation.oracle import WrongListingError
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterator, Mapping
 
     from airflow_sitemaps.shards.guards import Guards
-    from airflow_sitemaps.shards.manifest import Manifest, PublicFile, SectionState
+    from airflow_sitemaps.shards.manifest import Manifest, PublicFile, SectionManifest
     from airflow_sitemaps.shards.plan import SectionPlan
     from airflow_sitemaps.stores.memory import MemoryStore
+    from airflow_sitemaps.testing.simulation.oracle import Oracle
 
 GENERATION = re.compile(rb"<!-- ?generation (\d+)")
 MAX_BYTE_SIZE = 1 << 22
 
 
 class BrokenInvariantError(AssertionError):
-    """Something was seen that must never be. ``invariant`` names it (I1 … I6, names, steady, sweep, progress),
-    ``lines`` are the trace that led there."""
+    """An invariant does not hold.
+
+    Attributes:
+        invariant: Its name: I1 to I6, names, steady, sweep, progress or oracle.
+        lines: The trace that led there.
+    """
 
     def __init__(self, invariant: str, text: str) -> None:
         super().__init__(f"{invariant}: {text}")
@@ -47,12 +53,22 @@ class Content:
 
 
 @dataclass(slots=True)
-class Witness:
-    """Follows a memory store call by call and judges what a crawler would see after each.
+class InvariantChecker:
+    """Follows a memory store call by call and checks what a crawler would see after each.
 
-    ``moved``: locs whose key was changed (they may be missing while two files are promoted). ``guards`` are those that
-    every commit must keep to, None where none are set. ``tampered``: a foreign hand was in the public area, so that
-    only the last word counts.
+    Attributes:
+        store: The store, without faults.
+        grace_s: Seconds for which files that left the index stay.
+        guards: The guards that every commit must keep; None where none are set.
+        moved: URLs of rows whose key changed. They may be missing while two files are promoted.
+        tampered: Whether another program changed public files, so that only the end of the history counts.
+        oracle: Knows what should be listed; None: not checked.
+        turn: Returns the current turn.
+        manifest: The manifest that was committed last.
+        promoted: The manifest that was last promoted wholly.
+        generations: Every manifest by its generation.
+        crawls: How often the public area was read.
+        checked: How many URLs were compared.
     """
 
     store: MemoryStore
@@ -60,7 +76,8 @@ class Witness:
     guards: Guards | None = None
     moved: set[str] = field(default_factory=set)
     tampered: bool = False
-    allowed: set[str] = field(default_factory=set)
+    oracle: Oracle | None = None
+    turn: Callable[[], int] = lambda: 0
     manifest: Manifest | None = None
     promoted: Manifest | None = None
     generations: dict[int, Manifest] = field(default_factory=dict)
@@ -78,7 +95,7 @@ class Witness:
         """Raise this at the next look: what an actor saw."""
         self._reported = self._reported or broken
 
-    def look(self) -> None:
+    def check(self) -> None:
         """Judge what has changed since the last look. Raises BrokenInvariantError."""
         if self._reported is not None:
             raise self._reported
@@ -97,7 +114,7 @@ class Witness:
     def crawl(self) -> None:
         """Read the index and all it lists, and compare with what was committed (I1, I2, I6)."""
         self.crawls += 1
-        found: Counter[str] = Counter()
+        listed: Counter[str] = Counter()
         for name in self.listed():
             content = self.content(name)
             if content is None:
@@ -106,14 +123,23 @@ class Witness:
                 raise BrokenInvariantError("I1", f"{name} is listed and is {content.kind} of {len(content.locs)} URLs")
             if name.startswith("recent"):
                 continue
-            found.update(content.locs)
-        self._compare(found)
+            listed.update(content.locs)
+        self._compare(listed)
+
+    def unchanged(self, run: str) -> None:
+        """Check what a run that changed nothing leaves public, against the oracle; report it at the next look."""
+        if self.oracle is None:
+            return
+        try:
+            self.oracle.unchanged(self.turn(), run, self.locs())
+        except WrongListingError as error:
+            self.report(BrokenInvariantError("oracle", str(error)))
 
     def listed(self) -> list[str]:
         """Public names that the indexes list (those that robots.txt names), in order."""
         names: list[str] = []
-        told = self.promoted or self.manifest
-        for index in told.indexes if told is not None else ():
+        current = self.promoted or self.manifest
+        for index in current.indexes if current is not None else ():
             content = self.content(index.name)
             if content is None:
                 if self.promoted is not None:
@@ -124,16 +150,16 @@ class Witness:
 
     def locs(self) -> set[str]:
         """Every URL in a listed file."""
-        found = [self.content(name) for name in self.listed()]
-        return {loc for content in found if content is not None for loc in content.locs}
+        contents = [self.content(name) for name in self.listed()]
+        return {loc for content in contents if content is not None for loc in content.locs}
 
     def content(self, name: str) -> Content | None:
         """A public file, read; None where it is not there. Raises BrokenInvariantError where it is damaged."""
-        found = self.store.public.objects.get(name)
-        return None if found is None else self._read(name, found.body)
+        stored = self.store.public.objects.get(name)
+        return None if stored is None else self._read(name, stored.body)
 
     def locs_of(self, manifest: Manifest) -> Counter[str]:
-        """How often each loc stands in the shards of a manifest."""
+        """Return how often the shards of a manifest list each loc."""
         locs = self._locs.get(manifest.generation)
         if locs is None:
             locs = Counter()
@@ -199,6 +225,17 @@ class Witness:
             self._gone |= {f.name for f in old.files() if f.name not in extras} - {f.name for f in new.files()}
         self.generations[new.generation] = new
         self._guarded(old, new)
+        self._foretell(new)
+
+    def _foretell(self, new: Manifest) -> None:
+        if self.oracle is None:
+            return
+        action = new.history[-1].action
+        restored = int(action.removeprefix("rollback to ")) if action.startswith("rollback to ") else None
+        try:
+            self.oracle.committed(self.turn(), new.generation, new.run, restored)
+        except WrongListingError as error:
+            raise BrokenInvariantError("oracle", str(error)) from error
 
     def _guarded(self, old: Manifest | None, new: Manifest) -> None:
         """What the guards promise of a commit, and that no fragment of a range was taken for the whole (I6)."""
@@ -209,7 +246,8 @@ class Witness:
         for name, section_plan in plan.sections.items():
             now = new.sections[name]
             was = old.sections.get(name) if old is not None else None
-            judged = "shrink" not in plan.allow and was is not None and was.urls >= self.guards.min_rows
+            permitted = any(permit.startswith("shrink") for permit in plan.allow)
+            judged = not permitted and was is not None and was.urls >= self.guards.min_rows
             if judged and was is not None and now.urls < was.urls * (1 - self.guards.max_shrink):
                 raise BrokenInvariantError("I6", f"{name} shrank from {was.urls} to {now.urls} URLs")
             for planned, rows in _rows_by_target(section_plan, now):
@@ -228,6 +266,7 @@ class Witness:
             if found != wanted:
                 raise BrokenInvariantError("I2", _difference(found, wanted))
             self.checked += sum(wanted.values())
+            self._ask_oracle(found)
             return
         after = self.locs_of(current)
         before = self.locs_of(settled) if settled is not None else Counter[str]()
@@ -239,16 +278,24 @@ class Witness:
             raise BrokenInvariantError("I6", f"while promoting: {alien[:3]} is in neither generation")
         self.checked += len(found)
 
+    def _ask_oracle(self, listed: Collection[str]) -> None:
+        if self.oracle is None:
+            return
+        try:
+            self.oracle.check(listed)
+        except WrongListingError as error:
+            raise BrokenInvariantError("oracle", str(error)) from error
+
     def steady(self, old: Manifest, new: Manifest) -> None:
         """A shard that holds the same entries keeps its name, bytes and lastmod.
 
         Not where their keys moved: then another shard may come to hold just what one held before; and not where
         their section got another address.
         """
-        known = {file.xml_sha256: file for file in _shards(old)}
-        stayed = [s for s in new.sections.values() if s.name in old.sections and s.path == old.sections[s.name].path]
+        earlier = {file.xml_sha256: file for file in _shards(old)}
+        stayed = [s for s in new.sections.values() if s.name in old.sections and _same_place(s, old.sections[s.name])]
         for file in (file for section in stayed for file in section.files()):
-            before = known.get(file.xml_sha256)
+            before = earlier.get(file.xml_sha256)
             if before is None or any(loc in self.moved for loc in self._body(file).locs):
                 continue
             if (before.name, before.body, before.variant, before.modified_at) != (
@@ -259,10 +306,10 @@ class Witness:
     # ------------------------------------------------------------ reading
 
     def _body(self, file: PublicFile) -> Content:
-        found = self.store.state.objects.get(file.body)
-        if found is None:
+        stored = self.store.state.objects.get(file.body)
+        if stored is None:
             raise BrokenInvariantError("I1", f"the body {file.body} of {file.name} was committed and is not there")
-        content = self._read(file.name, found.body)
+        content = self._read(file.name, stored.body)
         if content.sha256 != file.xml_sha256:
             raise BrokenInvariantError("I1", f"the body {file.body} of {file.name} is not what the manifest says")
         return content
@@ -283,10 +330,14 @@ def _parsed(name: str, body: bytes) -> Content:
     digest = hashlib.sha256(xml).hexdigest()
     if name.endswith((".atom", ".rss")):
         return Content(digest, "feed", ())
-    found = read(xml)
+    document = read(xml)
     comment = GENERATION.search(xml)
     generation = int(comment[1]) if comment is not None else 0
-    return Content(digest, found.kind, tuple(entry.loc for entry in found.entries), generation)
+    return Content(digest, document.kind, tuple(entry.loc for entry in document.entries), generation)
+
+
+def _same_place(left: SectionManifest, right: SectionManifest) -> bool:
+    return (left.path, left.key_kinds) == (right.path, right.key_kinds)
 
 
 def _shards(manifest: Manifest) -> Iterator[PublicFile]:
@@ -294,7 +345,7 @@ def _shards(manifest: Manifest) -> Iterator[PublicFile]:
         yield from section.files()
 
 
-def _rows_by_target(plan: SectionPlan, state: SectionState) -> Iterator[tuple[int, int]]:
+def _rows_by_target(plan: SectionPlan, state: SectionManifest) -> Iterator[tuple[int, int]]:
     """For each written target: rows surveyed, rows that were read for the shards of its range."""
     shards = iter(state.shards)
     for target in plan.targets:

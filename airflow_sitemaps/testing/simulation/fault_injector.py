@@ -1,4 +1,4 @@
-"""Which operations go wrong, by a seed: the weather that a history is played in."""
+"""Which operations of store and source fail in a history, decided by its seed."""
 
 from __future__ import annotations
 
@@ -12,25 +12,33 @@ from airflow_sitemaps.testing.faults import Call, Fault, Faults, SimulatedCrash
 if TYPE_CHECKING:
     from random import Random
 
-    from airflow_sitemaps.testing.simulation.actors import Stage
+    from airflow_sitemaps.testing.simulation.scheduler import Scheduler
 
 PUT_FAULTS: Final = (
     Fault.LOST_ANSWER, Fault.LOST_ANSWER, Fault.LATE, Fault.LATE, Fault.LOST_REQUEST, Fault.CONFLICT,
-    Fault.UNAVAILABLE, Fault.REFUSED_AFTER,
+    Fault.UNAVAILABLE, Fault.REFUSED_AFTER, Fault.REFUSED,
 )  # fmt: skip
 DELETE_FAULTS: Final = (Fault.LOST_ANSWER, Fault.LATE, Fault.UNAVAILABLE)
 CRASHES: Final = ("before", "after", "late")
 
 
 @dataclass(slots=True)
-class Weather:
-    """Decides for every operation of the store and of the source; counts what it did in ``struck``.
+class FaultInjector:
+    """Decides for every operation of the store and of the source whether it fails.
 
-    ``faults``, ``crashes`` and ``stalls`` are parts of all operations (0 to 1). ``calm`` ends all of it.
+    Attributes:
+        random: Decides by the seed.
+        scheduler: Gives everyone their turns.
+        faults: Share (0 to 1) of operations that fail.
+        crashes: Share of operations at which the process dies.
+        stalls: Share of operations at which the process stands still for a while.
+        calm: Whether faults have ended.
+        struck: Number of faults by kind.
+        operations: Number of operations.
     """
 
     random: Random
-    stage: Stage
+    scheduler: Scheduler
     faults: float = 0.0
     crashes: float = 0.0
     stalls: float = 0.0
@@ -39,13 +47,13 @@ class Weather:
     operations: int = 0
 
     def over(self) -> Faults:
-        """The faults of a store in this weather; every call is a turn of the stage."""
+        """Return the faults of a store; every call takes a turn."""
         return Faults(chooser=self._choose, before=self._before, after=self._after)
 
     def source(self, operation: str) -> None:
         """Called before each operation of a source."""
-        self.stage.pause(f"source {operation}")
-        actor = self.stage.current
+        self.scheduler.pause(f"source {operation}")
+        actor = self.scheduler.current
         if self.calm or actor is None:
             return
         self.operations += 1
@@ -59,7 +67,7 @@ class Weather:
             raise SourceError(f"injected: {operation} failed")
 
     def _choose(self, call: Call) -> Fault | None:
-        actor = self.stage.current
+        actor = self.scheduler.current
         if self.calm or actor is None or actor.dead:
             return None
         self.operations += 1
@@ -80,14 +88,16 @@ class Weather:
         return fault
 
     def _before(self, call: Call) -> None:
-        if not self.calm and self.stage.current is not None and self.random.random() < self.stalls:
+        if not self.calm and self.scheduler.current is not None and self.random.random() < self.stalls:
             self.struck["stall"] += 1
-            self.stage.stall(self.random.randint(20, 300))
-        self.stage.pause()
-        self.stage.tell(f"{call.verb} {call.area} {call.key}" + (f" {_mode(call)}" if call.mode is not None else ""))
+            self.scheduler.stall(self.random.randint(20, 300))
+        self.scheduler.pause()
+        self.scheduler.record(
+            f"{call.verb} {call.area} {call.key}" + (f" {_mode(call)}" if call.mode is not None else "")
+        )
 
     def _after(self, call: Call) -> None:
-        actor = self.stage.current
+        actor = self.scheduler.current
         if actor is None:
             return
         if actor.doomed:

@@ -1,4 +1,4 @@
-"""What goes on around the runs: the source changes, time passes, late puts land, code is deployed, a hand meddles."""
+"""What happens around the runs: the source changes, time passes, late puts arrive, code is deployed, files are edited."""
 
 from __future__ import annotations
 
@@ -14,30 +14,51 @@ if TYPE_CHECKING:
     from datetime import datetime
     from random import Random
 
+    from airflow_sitemaps.pipeline.report import Report
     from airflow_sitemaps.ports import SourceConfig, StoreConfig
     from airflow_sitemaps.sitemap import Sitemap
     from airflow_sitemaps.stores.memory import MemoryStore
     from airflow_sitemaps.testing.clock import FakeClock
     from airflow_sitemaps.testing.faults import Faults
-    from airflow_sitemaps.testing.simulation.actors import Stage
     from airflow_sitemaps.testing.simulation.dagfile import DagFile
+    from airflow_sitemaps.testing.simulation.fault_injector import FaultInjector
+    from airflow_sitemaps.testing.simulation.invariants import InvariantChecker
+    from airflow_sitemaps.testing.simulation.oracle import Oracle
     from airflow_sitemaps.testing.simulation.profile import Profile
+    from airflow_sitemaps.testing.simulation.scheduler import Scheduler
     from airflow_sitemaps.testing.simulation.warehouse import Table
-    from airflow_sitemaps.testing.simulation.weather import Weather
-    from airflow_sitemaps.testing.simulation.witness import Witness
 
 
 @dataclass(slots=True, kw_only=True)
-class World:
-    """Everything that is not a run of the DAG. ``foreign``: somebody else writes to the public area at times."""
+class Environment:
+    """Everything that is not a run of the DAG.
+
+    Attributes:
+        random: Decides by the seed.
+        scheduler: Gives everyone their turns.
+        clock: The true time.
+        store: The store, without faults.
+        injector: Decides which operations go wrong.
+        faults: The faults of the store that runs see.
+        checker: Checks the public area after every turn.
+        oracle: Knows what should be listed.
+        tables: The tables, by section.
+        dagfile: The code of the DAG file now.
+        profile: What is fixed beforehand.
+        foreign: Whether another program writes to the public area at times.
+        wild_clock: Whether days pass and hours return.
+        earlier: The code before the last deployment.
+        latest: The latest moment that the clock ever showed.
+    """
 
     random: Random
-    stage: Stage
+    scheduler: Scheduler
     clock: FakeClock
     store: MemoryStore
-    weather: Weather
+    injector: FaultInjector
     faults: Faults
-    witness: Witness
+    checker: InvariantChecker
+    oracle: Oracle
     tables: dict[str, Table]
     dagfile: DagFile
     profile: Profile
@@ -45,19 +66,18 @@ class World:
     wild_clock: bool = False
     earlier: DagFile | None = None
     latest: datetime = field(init=False)
-    """The latest moment that the clock ever showed."""
 
     def __post_init__(self) -> None:
         self.latest = self.clock.now()
 
     def sitemap(self, store: StoreConfig | None = None) -> Sitemap:
-        """The sitemap as the DAG file has it now, over the store in its weather or over another one."""
-        before = self.weather.source if store is None else (lambda _operation: None)
+        """The sitemap as the DAG file has it now, over the fault-injecting store or another one."""
+        before = self.injector.source if store is None else (lambda _operation: None)
         changefreq = "changefreq" if self.dagfile.changefreq else None
 
         def source(name: str) -> SourceConfig:
             return MemorySourceConfig(  # type: ignore[return-value]
-                self.tables[name].rows, key="id", lastmod="lastmod", priority="priority", clock=self.clock.now,
+                self.tables[name].rows, key=self.dagfile.key, lastmod="lastmod", priority="priority", clock=self.clock.now,
                 changefreq=changefreq, before=before,
             )  # fmt: skip
 
@@ -66,16 +86,25 @@ class World:
     def move(self) -> None:
         """Some events, with pauses between them."""
         for _ in range(self.random.randint(3, 25)):
-            self.stage.wait([], None)
+            self.scheduler.wait([], None)
             for _ in range(self.random.choice((1, 1, 5, 40))):
-                self.stage.pause()
+                self.scheduler.pause()
             self._event()
 
+    def ended(self, report: Report) -> None:
+        """Check a run that said that nothing had changed."""
+        manifest = self.checker.manifest
+        settled = manifest is not None and manifest is self.checker.promoted
+        if report.result == "unchanged" and settled and not self.checker.tampered:
+            self.checker.unchanged(report.run)
+
     def land(self) -> None:
-        """Let the oldest request that is on its way arrive."""
+        """Let the oldest delayed request arrive."""
         if self.faults.on_the_way:
             landed = self.faults.land(1)
-            self.stage.tell(f"landed late: {[f'{call.verb} {call.key}' for call in landed] or 'nothing: refused'}")
+            self.scheduler.record(
+                f"landed late: {[f'{call.verb} {call.key}' for call in landed] or 'nothing: refused'}"
+            )
 
     def _event(self) -> None:
         drawn = self.random.random()
@@ -84,11 +113,11 @@ class World:
             return
         table = self.random.choice(list(self.tables.values()))
         if self.profile.restless and drawn < 0.5:
-            self.stage.tell(table.flip())
+            self.scheduler.record(table.flip())
         elif drawn < 0.62:
-            self.stage.tell(table.change())
+            self.scheduler.record(table.change())
         elif drawn < (0.80 if self.profile.restless else 0.68):
-            table.reload(self.stage.pause)
+            table.reload(self.scheduler.pause)
         elif drawn < 0.80:
             self._pass_time()
         elif drawn < 0.88:
@@ -105,26 +134,26 @@ class World:
         step = self.random.choice(steps)
         self.clock.advance(step)
         self.latest = max(self.latest, self.clock.now())
-        self.stage.tell(f"the clock moves by {step} to {self.clock.now():%m-%d %H:%M:%S}")
+        self.scheduler.record(f"the clock moves by {step} to {self.clock.now():%m-%d %H:%M:%S}")
 
     def _deploy(self) -> None:
         before = self.dagfile
         if self.earlier is not None and self.random.random() < 0.5:
             self.dagfile, self.earlier = self.earlier, None
-            self.stage.tell(f"deployed again: {self.dagfile}")
+            self.scheduler.record(f"deployed again: {self.dagfile}")
             return
         self.earlier = before
         self.dagfile = before.next(self.random)
-        self.stage.tell(f"deployed: {self.dagfile}")
+        self.scheduler.record(f"deployed: {self.dagfile}")
 
     def _meddle(self) -> None:
         names = list(self.store.public.objects)
         if not names:
             return
-        self.witness.tampered = True
+        self.checker.tampered = True
         name = self.random.choice(names)
         if self.random.random() < 0.5:
             self.store.public.delete(name)
         else:
             self.store.public.put(name, b"x", mode=Overwrite(), metadata={}, content_type="text/plain")
-        self.stage.tell(f"a foreign hand is laid on {name}")
+        self.scheduler.record(f"another program changed {name}")

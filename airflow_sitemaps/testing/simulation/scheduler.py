@@ -1,4 +1,4 @@
-"""Actors that take turns: one runs until its next operation, then a seeded choice says who goes on."""
+"""Actors that take turns: one runs until its next operation, then a seeded choice gives the turn to another."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from greenlet import GreenletExit, getcurrent, greenlet  # type: ignore[import-untyped, unused-ignore]
 
-from airflow_sitemaps.pipeline.parallel import inline
+from airflow_sitemaps.pipeline.concurrency import inline
 from airflow_sitemaps.testing.faults import SimulatedCrash
 
 if TYPE_CHECKING:
@@ -17,26 +17,41 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True, eq=False)
 class Actor:
-    """One process, or a watcher. ``doomed``: it dies at the end of its current operation; ``dead``: it has."""
+    """One process, or a crawler.
+
+    Attributes:
+        name: Its name in the trace.
+        strand: The greenlet that runs it.
+        ready: Whether it may continue; None: always.
+        ended: Whether its work has ended, in whatever way.
+        doomed: Whether it dies at the end of its current operation.
+        dead: Whether it has died.
+        result: What its work returned.
+        error: What its work raised.
+        waits_until: The turn at which it stops waiting in any case.
+    """
 
     name: str
     strand: Any = None
     ready: Callable[[], bool] | None = None
-    """Whether it may go on; None: always."""
     ended: bool = False
     doomed: bool = False
     dead: bool = False
     result: Any = None
     error: Exception | None = None
     waits_until: int | None = None
-    """The turn at which it stops waiting, whatever became of what it waits for."""
 
 
 @dataclass(slots=True)
-class Stage:
-    """Who is on, whose turn it is, and what everybody is about to do.
+class Scheduler:
+    """Gives actors their turns in an order that the seed decides.
 
-    ``watch`` is called after every turn; what it raises ends the play.
+    Attributes:
+        random: Decides by the seed.
+        watch: Called after every turn; an error that it raises ends the history.
+        turn: The number of the current turn.
+        lines: The trace.
+        actors: Actors that have not ended.
     """
 
     random: Random
@@ -57,10 +72,10 @@ class Stage:
                     actor.result = work()
             except SimulatedCrash:
                 actor.dead = True
-                self.tell("† dies")
+                self.record("† dies")
             except Exception as error:
                 actor.error = error
-                self.tell(f"! {type(error).__name__}: {error}")
+                self.record(f"! {type(error).__name__}: {error}")
             finally:
                 actor.ended = True
 
@@ -70,15 +85,15 @@ class Stage:
 
     @property
     def current(self) -> Actor | None:
-        """Whose turn it is, None between turns."""
+        """The actor whose turn it is; None between turns."""
         return self._on
 
-    def tell(self, line: str) -> None:
+    def record(self, line: str) -> None:
         """A line of the trace."""
         self.lines.append(f"{self.turn:5} {self._on.name if self._on is not None else '—':24} {line}")
 
     def pause(self, about: str = "") -> None:
-        """Let somebody else go on; returns when the current actor's turn comes again."""
+        """Give the turn away; return when the current actor's turn comes again."""
         actor = self._on
         if actor is None or getcurrent() is self._hub:
             return
@@ -86,7 +101,7 @@ class Stage:
             raise SimulatedCrash(actor.name)
         self._hub.switch()
         if about:
-            self.tell(about)
+            self.record(about)
 
     def wait(self, others: list[Actor], turns: int | None = None) -> bool:
         """Wait until all others have ended, or for a number of turns. Whether they have ended."""
@@ -100,11 +115,11 @@ class Stage:
         return all(other.ended for other in others)
 
     def stall(self, turns: int) -> None:
-        """Let the current actor stand still for a number of turns: a slow network, a machine that swaps."""
+        """Stop the current actor for a number of turns, like a slow network or a machine that swaps."""
         actor = self._on
         if actor is None or actor.dead:
             return
-        self.tell(f"stalls for {turns} turns")
+        self.record(f"stalls for {turns} turns")
         actor.ready = lambda: False
         actor.waits_until = self.turn + turns
         self.pause()
@@ -112,13 +127,13 @@ class Stage:
         actor.waits_until = None
 
     def play(self) -> None:
-        """Go on until nobody is left."""
+        """Give turns until every actor has ended."""
         while self.actors:
             able = [actor for actor in self.actors if self._able(actor)]
             if not able:
                 waiting = [actor.waits_until for actor in self.actors if actor.waits_until is not None]
                 if not waiting:
-                    raise AssertionError(f"nobody can go on: {[actor.name for actor in self.actors]}")
+                    raise AssertionError(f"no actor can continue: {[actor.name for actor in self.actors]}")
                 self.turn = max(self.turn, min(waiting))
                 continue
             actor = able[0] if len(able) == 1 else self.random.choice(able)
@@ -131,7 +146,7 @@ class Stage:
             self.watch()
 
     def end(self) -> None:
-        """Let everybody go, where they stand."""
+        """End every actor where it is."""
         for actor in self.actors:
             actor.strand.throw(GreenletExit)
         self.actors.clear()

@@ -3,76 +3,89 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from airflow_sitemaps.pipeline import build
-from airflow_sitemaps.pipeline.parallel import inline
-from airflow_sitemaps.pipeline.state import MANIFEST, RUNS
+from airflow_sitemaps.pipeline.concurrency import inline
+from airflow_sitemaps.pipeline.request import RunRequest
+from airflow_sitemaps.pipeline.state.repository import MANIFEST, RUNS
 from airflow_sitemaps.shards import codec
 from airflow_sitemaps.stores.memory import MemoryStore
 from airflow_sitemaps.testing.clock import FakeClock
 from airflow_sitemaps.testing.crawler import crawl
 from airflow_sitemaps.testing.simulation.dagfile import GRACE
+from airflow_sitemaps.testing.simulation.invariants import BrokenInvariantError
 from airflow_sitemaps.testing.simulation.warehouse import BASE
-from airflow_sitemaps.testing.simulation.witness import BrokenInvariantError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from airflow_sitemaps.pipeline.report import Report
     from airflow_sitemaps.shards.manifest import Manifest
-    from airflow_sitemaps.testing.simulation.world import World
+    from airflow_sitemaps.testing.simulation.environment import Environment
+    from airflow_sitemaps.testing.simulation.runs import SimulatedAirflow
 
-EVERYTHING: Final = ("shrink", "growth", "empty", "dropped", "vanished")
+EVERYTHING: Final = (
+    "shrink=1",
+    "renamed=1",
+    "growth=1000000",
+    "churn=1",
+    "dropped=1",
+    "empty",
+    "vanished",
+)
 SLICES: Final = 3
 """Runs within which a watermark surveys every range, in simulations; 24 else."""
 
 PATIENCE: Final = 40
-"""Quiet runs after which a watermark must have found everything: its slices move when ranges are cut or joined."""
+"""Convergence runs after which a watermark must have found everything: its slices move when ranges are cut or joined."""
 
 
 @dataclass(slots=True)
-class Quiet:
+class Convergence:
     """The end of a history. ``watch`` is called where the store was changed between turns."""
 
-    world: World
+    environment: Environment
+    airflow: SimulatedAirflow
     watch: Callable[[], None]
 
     def settle(self) -> None:
         """Raise BrokenInvariantError where the end is not as it must be."""
-        world = self.world
-        world.weather.calm = True
+        environment = self.environment
+        environment.injector.calm = True
+        self.airflow.skew = timedelta(0)
         # Set right again: what was rendered as past is not rendered again because a clock was set back.
-        world.clock.advance(world.latest - world.clock.now())
-        late = world.random.random() < 0.3  # what is on its way arrives when its run was swept, days later
+        environment.clock.advance(environment.latest - environment.clock.now())
+        late = environment.random.random() < 0.3  # what is on its way arrives when its run was swept, days later
         if not late:
             self._land()
-        for name in world.dagfile.sections:
-            world.tables[name].make_publishable()
-        world.stage.tell("quiet")
-        if world.dagfile.detection == "watermark":
+        for name in environment.dagfile.sections:
+            environment.tables[name].make_publishable()
+        environment.scheduler.record("quiet")
+        if environment.dagfile.detection == "watermark":
             self._found_by_watermark()
         self._heal()
         self._equal()
-        if late or world.random.random() < 0.2:
+        if late or environment.random.random() < 0.2:
             for _ in range(2):
-                world.clock.advance(GRACE * 2)
+                environment.clock.advance(GRACE * 2)
                 self._heal()
                 self._land()
             self._swept()
 
     def _land(self) -> None:
-        while self.world.faults.on_the_way:
-            self.world.land()
+        while self.environment.faults.on_the_way:
+            self.environment.land()
             self.watch()
 
     def _found_by_watermark(self) -> None:
         """What came with a lastmod is found by the next run, all else within some runs."""
         self._build(EVERYTHING)
-        self.world.witness.tampered = False
-        locs = [self.world.tables[name].arrive() for name in self.world.dagfile.sections]
+        self.environment.checker.tampered = False
+        locs = [self.environment.tables[name].arrive() for name in self.environment.dagfile.sections]
         self._build(EVERYTHING)
-        published = self.world.witness.locs()
+        published = self.environment.checker.locs()
         missed = [loc for loc in locs if loc not in published]
         if missed:
             raise BrokenInvariantError("I5", f"{missed} came with a lastmod of now, and the next run did not see it")
@@ -84,16 +97,16 @@ class Quiet:
         raise BrokenInvariantError("progress", f"after {PATIENCE} quiet runs a watermark still finds changes")
 
     def _heal(self) -> None:
-        world = self.world
-        before = world.witness.manifest
+        environment = self.environment
+        before = environment.checker.manifest
         report = self._build(EVERYTHING)
-        world.stage.tell(f"a quiet run: {report.result}, generation {report.generation}")
-        after = world.witness.manifest
+        environment.scheduler.record(f"a quiet run: {report.result}, generation {report.generation}")
+        after = environment.checker.manifest
         if before is not None and after is not None and after is not before:
             self._steady(before, after)
-        world.witness.tampered = False
-        world.witness.crawl()
-        if world.random.random() < 0.6:
+        environment.checker.tampered = False
+        environment.checker.crawl()
+        if environment.random.random() < 0.6:
             return
         again = self._build(())
         if again.result != "unchanged":
@@ -101,9 +114,9 @@ class Quiet:
 
     def _build(self, allow: tuple[str, ...]) -> Report:
         """A run that nothing disturbs, and that must succeed."""
-        world = self.world
-        healer = world.stage.add("healer", lambda: build(world.sitemap(), clock=world.clock, allow=allow))
-        world.stage.play()
+        environment = self.environment
+        healer = environment.scheduler.add("healer", lambda: self.airflow.build(RunRequest(allow=allow)))
+        environment.scheduler.play()
         if healer.error is not None:
             raise BrokenInvariantError(
                 "progress", f"when all was quiet, a run failed: {healer.error!r}"
@@ -112,37 +125,37 @@ class Quiet:
         return report
 
     def _steady(self, before: Manifest, after: Manifest) -> None:
-        if not self.world.foreign:
-            self.world.witness.steady(before, after)
+        if not self.environment.foreign:
+            self.environment.checker.steady(before, after)
 
     def _equal(self) -> None:
         """Equal to a rebuild from nothing, elsewhere."""
         other = MemoryStore(base_url=BASE)
         with inline():
-            build(self.world.sitemap(other), clock=FakeClock(self.world.clock.now()), allow=EVERYTHING)
-        here, there = _entries(self.world.store), _entries(other)
+            build(self.environment.sitemap(other), clock=FakeClock(self.environment.clock.now()), allow=EVERYTHING)
+        here, there = _entries(self.environment.store), _entries(other)
         if here != there:
             lost = sorted(there.keys() - here.keys())[:3]
             alien = sorted(here.keys() - there.keys())[:3]
             other_fields = [key for key in here if key in there and here[key] != there[key]][:3]
             raise BrokenInvariantError(
-                "I5", f"not equal to a rebuild: lost {lost}, too much {alien}, otherwise {other_fields}"
+                "I5", f"not equal to a rebuild: lost {lost}, too much {alien}, different {other_fields}"
             )
 
     def _swept(self) -> None:
         """Nothing is left in the public area but what is listed, in the runs' folders but what is needed."""
-        world = self.world
-        manifest = world.witness.manifest
+        environment = self.environment
+        manifest = environment.checker.manifest
         assert manifest is not None
-        known = {file.name for file in manifest.files()} | {index.name for index in manifest.indexes}
-        known |= {item.key for item in manifest.departed}
-        left = sorted(world.store.public.objects.keys() - known)
-        if left and not world.foreign and not world.weather.struck:
+        named = {file.name for file in manifest.files()} | {index.name for index in manifest.indexes}
+        named |= {item.key for item in manifest.departed}
+        left = sorted(environment.store.public.objects.keys() - named)
+        if left and not environment.foreign and not environment.injector.struck:
             raise BrokenInvariantError("sweep", f"{left[:3]} are in the public area, and nothing names them")
         needed = manifest.bodies() | {item.key for item in manifest.departed}
         kept = {note.run for note in manifest.history}
-        runs = (key.split("/") for key in world.store.state.objects if key.startswith(RUNS) and key not in needed)
-        over = f"{world.clock.now() - GRACE * 1.5:%Y%m%dT%H%M%SZ}"
+        runs = (key.split("/") for key in environment.store.state.objects if key.startswith(RUNS) and key not in needed)
+        over = f"{environment.clock.now() - GRACE * 1.5:%Y%m%dT%H%M%SZ}"
         left = ["/".join(parts) for parts in runs if parts[1] not in kept and parts[1] < over]
         if left:
             raise BrokenInvariantError("sweep", f"{left[:3]} are in the state area, and nothing names them")

@@ -1,0 +1,219 @@
+"""A shared cache between the public area and crawlers, and crawlers that read a file again when its lastmod moves.
+
+The cache answers from a copy as long as RFC 9111 lets it. A crawler remembers the ``lastmod`` that an index gave for a
+file when it last read that file; if a cache answers with an older copy then, the crawler never learns of the newer one.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from random import Random
+from typing import TYPE_CHECKING, Any, Final
+
+from airflow_sitemaps.pipeline import build
+from airflow_sitemaps.pipeline.concurrency import inline
+from airflow_sitemaps.protocol.validation.reader import read
+from airflow_sitemaps.shards.guards import Guards
+from airflow_sitemaps.shards.policy import ShardPolicy
+from airflow_sitemaps.sitemap import Section, Sitemap
+from airflow_sitemaps.stores.memory import MemoryObjects, MemoryStore
+from airflow_sitemaps.testing.clock import FakeClock
+from airflow_sitemaps.testing.source import MemorySourceConfig
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+BASE_URL: Final = "https://www.example.com/"
+LONGEST_LIFETIME: Final = timedelta(hours=1)
+"""Longer than any copy of the model stays fresh."""
+SKEWS: Final = (timedelta(0), timedelta(0), timedelta(minutes=-5), timedelta(seconds=40), timedelta(minutes=5))
+"""What the clocks of workers differ from the true time."""
+
+
+def lifetime(cache_control: str) -> timedelta:
+    """How long a shared cache may use a copy without asking the origin (RFC 9111, 4.2.1 and 5.2.2)."""
+    header = cache_control.lower()
+    if re.search(r"\b(no-cache|no-store|private)\b", header):
+        return timedelta(0)
+    for directive in ("s-maxage", "max-age"):
+        match = re.search(rf"{directive}=(\d+)", header)
+        if match:
+            return timedelta(seconds=int(match[1]))
+    return timedelta(0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Copy:
+    """A response in a cache.
+
+    Attributes:
+        body: The file's bytes.
+        fresh_until: Until when it is used without asking the origin.
+    """
+
+    body: bytes
+    fresh_until: datetime
+
+
+@dataclass(slots=True)
+class SharedCache:
+    """A cache in front of the public area.
+
+    Attributes:
+        origin: The public area.
+        now: The true time.
+        copies: What is kept, by public name.
+    """
+
+    origin: MemoryObjects
+    now: Callable[[], datetime]
+    copies: dict[str, Copy] = field(default_factory=dict)
+
+    def get(self, name: str) -> bytes | None:
+        """Return a file: the copy while it is fresh, else what the origin has."""
+        copy = self.copies.get(name)
+        if copy is not None and self.now() < copy.fresh_until:
+            return copy.body
+        there = self.origin.objects.get(name)
+        if there is None:
+            self.copies.pop(name, None)
+            return None
+        fresh_until = self.now() + lifetime(there.cache_control or "")
+        self.copies[name] = Copy(body=there.body, fresh_until=fresh_until)
+        return there.body
+
+    def purge(self, addresses: Sequence[str]) -> None:
+        """Remove copies by address; a purge hook for a store."""
+        for address in addresses:
+            self.copies.pop(address.removeprefix(BASE_URL), None)
+
+
+@dataclass(slots=True)
+class CachedCrawler:
+    """Reads the index, and each file whose ``lastmod`` is not the one it remembers.
+
+    Attributes:
+        cache: What it reads through.
+        lastmods: The ``lastmod`` of each file when it was last read.
+        urls: The URLs of each file when it was last read.
+    """
+
+    cache: SharedCache
+    lastmods: dict[str, str | None] = field(default_factory=dict)
+    urls: dict[str, frozenset[str]] = field(default_factory=dict)
+
+    def visit(self) -> None:
+        """Crawl once."""
+        index = self.cache.get("sitemap.xml")
+        for entry in read(index).entries if index is not None else ():
+            name = entry.loc.removeprefix(BASE_URL)
+            if self.lastmods.get(name) == entry.lastmod:
+                continue
+            body = self.cache.get(name)
+            if body is not None:
+                self.lastmods[name] = entry.lastmod
+                self.urls[name] = frozenset(e.loc for e in read(body).entries)
+
+    def known(self) -> set[str]:
+        """Return every URL that it has read."""
+        return {url for urls in self.urls.values() for url in urls}
+
+
+@dataclass(slots=True)
+class BusyPublicArea(MemoryObjects):
+    """A public area that is read while it is being written: after each put something else happens.
+
+    Attributes:
+        after_put: Called after each put.
+    """
+
+    after_put: Callable[[], None] = field(default=lambda: None, kw_only=True)
+
+    def put(self, key: str, body: bytes, **settings: Any) -> str:
+        """Put as in memory, then let others act."""
+        etag = MemoryObjects.put(self, key, body, **settings)
+        self.after_put()
+        return etag
+
+
+@dataclass(slots=True)
+class CacheHistory:
+    """A few runs over changing rows while two crawlers and other visitors read through one cache.
+
+    Attributes:
+        seed: Decides everything that happens.
+        cache_control: Header of indexes; None: the store's default.
+        shard_cache_control: Header of shards, unsafe ones included; None: the store's default.
+        purge: Whether the store has a purge hook.
+    """
+
+    seed: int
+    cache_control: str | None = None
+    shard_cache_control: str | None = None
+    purge: bool = False
+
+    def missed(self) -> set[str]:
+        """Run the history; return the published URLs that a crawler never learns of."""
+        with inline():  # every operation in one order, which the seed decides
+            return self._missed()
+
+    def _missed(self) -> set[str]:
+        random, clock, worker = Random(self.seed), FakeClock(), FakeClock()  # noqa: S311 - a seeded simulation
+        store = MemoryStore(base_url=BASE_URL, now=clock.now)
+        public = store.public
+        busy = BusyPublicArea("public", public.log, public.lock, public.now, public.objects)
+        store.public = busy
+        cache = SharedCache(busy, clock.now)
+        self._configure(store, cache)
+        crawlers = [CachedCrawler(cache), CachedCrawler(cache)]
+        rows = [_row(number) for number in range(random.randint(8, 20))]
+        # A frozen dataclass has no settable fields, which the protocol declares.
+        source = MemorySourceConfig(rows, key="id", clock=clock.now)
+        section = Section("pages", source)  # type: ignore[arg-type]
+        sitemap = Sitemap(store, [section], shards=ShardPolicy(max_urls=5), guards=Guards.disabled())
+
+        def act() -> None:
+            clock.advance(timedelta(seconds=random.choice((0, 0, 1, 30))))
+            if random.random() < 0.5:
+                random.choice(crawlers).visit()
+            elif busy.objects:
+                cache.get(random.choice(sorted(busy.objects)))
+
+        def run() -> None:
+            worker.moment = clock.now() + random.choice(SKEWS)
+            build(sitemap, clock=worker)
+
+        busy.after_put = act
+        for _ in range(random.randint(2, 4)):
+            run()
+            for _ in range(random.randint(0, 3)):
+                clock.advance(timedelta(seconds=random.choice((0, 1, 60, 200, 400))))
+                act()
+            _change(rows, random)
+        run()
+        for crawler in crawlers * 2:
+            clock.advance(LONGEST_LIFETIME)
+            crawler.visit()
+        published = {row["loc"] for row in rows}
+        return {url for crawler in crawlers for url in published - crawler.known()}
+
+    def _configure(self, store: MemoryStore, cache: SharedCache) -> None:
+        """Set headers past the store's own checks: the model shows what the checks are for."""
+        store.purge = cache.purge if self.purge else None
+        store.cache_control = self.cache_control or store.cache_control
+        store.shard_cache_control = self.shard_cache_control or store.shard_cache_control
+
+
+def _row(number: int, version: int = 0) -> dict[str, Any]:
+    return {"id": number, "loc": f"{BASE_URL}p/{number}-{version}"}
+
+
+def _change(rows: list[dict[str, Any]], random: Random) -> None:
+    """Add a row, or give some a new URL."""
+    if random.random() < 0.4:
+        rows.append(_row(len(rows)))
+    for _ in range(random.randint(1, 2)):
+        place = random.randrange(len(rows))
+        rows[place] = _row(place, random.randint(1, 10**9))
