@@ -12,6 +12,28 @@ from typing import TYPE_CHECKING
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from airflow_sitemaps.errors import ConfigurationError as ConfigurationError
+    from airflow_sitemaps.errors import ConflictError as ConflictError
+    from airflow_sitemaps.errors import ConnectionNotFoundError as ConnectionNotFoundError
+    from airflow_sitemaps.errors import CredentialsError as CredentialsError
+    from airflow_sitemaps.errors import GuardError as GuardError
+    from airflow_sitemaps.errors import IncompleteError as IncompleteError
+    from airflow_sitemaps.errors import InvalidSitemapError as InvalidSitemapError
+    from airflow_sitemaps.errors import ManifestError as ManifestError
+    from airflow_sitemaps.errors import OwnershipError as OwnershipError
+    from airflow_sitemaps.errors import PartlyPublishedError as PartlyPublishedError
+    from airflow_sitemaps.errors import RefusedError as RefusedError
+    from airflow_sitemaps.errors import RuleError as RuleError
+    from airflow_sitemaps.errors import SitemapError as SitemapError
+    from airflow_sitemaps.errors import SourceConfigurationError as SourceConfigurationError
+    from airflow_sitemaps.errors import SourceError as SourceError
+    from airflow_sitemaps.errors import SourceMovedError as SourceMovedError
+    from airflow_sitemaps.errors import StoreContentError as StoreContentError
+    from airflow_sitemaps.errors import StoreError as StoreError
+    from airflow_sitemaps.errors import TemplateError as TemplateError
+    from airflow_sitemaps.errors import TransientError as TransientError
+    from airflow_sitemaps.notifications.notifier import SitemapNotifier as SitemapNotifier
+    from airflow_sitemaps.operators.freshness import SitemapFreshnessOperator as SitemapFreshnessOperator
     from airflow_sitemaps.operators.indexnow import IndexNowOperator as IndexNowOperator
     from airflow_sitemaps.operators.ping import SitemapPingOperator as SitemapPingOperator
     from airflow_sitemaps.operators.plan import SitemapPlanOperator as SitemapPlanOperator
@@ -20,30 +42,60 @@ if TYPE_CHECKING:
     from airflow_sitemaps.operators.searchconsole import SearchConsoleSubmitOperator as SearchConsoleSubmitOperator
     from airflow_sitemaps.operators.verify import SitemapVerifyOperator as SitemapVerifyOperator
     from airflow_sitemaps.operators.write import SitemapWriteOperator as SitemapWriteOperator
+    from airflow_sitemaps.pipeline.report import Report as Report
+    from airflow_sitemaps.protocol.rules import Verdict as Verdict
+    from airflow_sitemaps.sensors.source import SitemapSourceSensor as SitemapSourceSensor
     from airflow_sitemaps.shards.guards import Guards as Guards
     from airflow_sitemaps.shards.policy import ShardPolicy as ShardPolicy
     from airflow_sitemaps.sitemap import Section as Section
     from airflow_sitemaps.sitemap import Sitemap as Sitemap
+    from airflow_sitemaps.sources.list_source import ListSource as ListSource
     from airflow_sitemaps.sources.sql import SqlSource as SqlSource
-    from airflow_sitemaps.stores.local import LocalStore as LocalStore
+    from airflow_sitemaps.stores.local.config import LocalStore as LocalStore
     from airflow_sitemaps.stores.memory import MemoryStore as MemoryStore
-    from airflow_sitemaps.stores.s3 import S3Store as S3Store
+    from airflow_sitemaps.stores.s3.config import S3Store as S3Store
     from airflow_sitemaps.task_group import SitemapTaskGroup as SitemapTaskGroup
 
 _HOME = {
+    "ConfigurationError": "errors",
+    "ConflictError": "errors",
+    "ConnectionNotFoundError": "errors",
+    "CredentialsError": "errors",
+    "GuardError": "errors",
+    "IncompleteError": "errors",
+    "InvalidSitemapError": "errors",
+    "ManifestError": "errors",
+    "OwnershipError": "errors",
+    "PartlyPublishedError": "errors",
+    "RefusedError": "errors",
+    "RuleError": "errors",
+    "SitemapError": "errors",
+    "SourceConfigurationError": "errors",
+    "SourceError": "errors",
+    "SourceMovedError": "errors",
+    "StoreContentError": "errors",
+    "StoreError": "errors",
+    "TemplateError": "errors",
+    "TransientError": "errors",
+    "Report": "pipeline.report",
+    "Verdict": "protocol.rules",
     "Guards": "shards.guards",
     "IndexNowOperator": "operators.indexnow",
-    "LocalStore": "stores.local",
+    "ListSource": "sources.list_source",
+    "LocalStore": "stores.local.config",
     "MemoryStore": "stores.memory",
-    "S3Store": "stores.s3",
+    "S3Store": "stores.s3.config",
     "SearchConsoleSubmitOperator": "operators.searchconsole",
     "Section": "sitemap",
     "ShardPolicy": "shards.policy",
     "Sitemap": "sitemap",
+    "SitemapFreshnessOperator": "operators.freshness",
+    "SitemapNotifier": "notifications.notifier",
     "SitemapPingOperator": "operators.ping",
     "SitemapPlanOperator": "operators.plan",
     "SitemapPublishOperator": "operators.publish",
     "SitemapRollbackOperator": "operators.rollback",
+    "SitemapSourceSensor": "sensors.source",
     "SitemapTaskGroup": "task_group",
     "SitemapVerifyOperator": "operators.verify",
     "SitemapWriteOperator": "operators.write",

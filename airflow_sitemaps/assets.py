@@ -1,4 +1,4 @@
-"""A sitemap as an Airflow asset, and what the event of a published one carries."""
+"""A sitemap as an Airflow asset, and the content of its asset events."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from airflow.sdk import Asset
 
-from airflow_sitemaps.stores.local import LocalStore
-from airflow_sitemaps.stores.s3 import S3Store
+from airflow_sitemaps.protocol.limits import CURRENT
+from airflow_sitemaps.stores.local.config import LocalStore
+from airflow_sitemaps.stores.s3.config import S3Store
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -20,21 +21,25 @@ if TYPE_CHECKING:
 EXTRA_FORMAT: Final = 1
 """Version of the event's ``extra``."""
 
+FRESHNESS_KEY: Final = "freshness_s"
+"""Key in the asset's ``extra`` that holds ``Sitemap(freshness=…)`` in seconds."""
+
 EXTRA_LIMIT: Final = 32 * 1_024 - 1
-"""Bytes of JSON that an event's ``extra`` may have: it lies in a column that the UI reads by the hundred."""
+"""Largest size of an event's ``extra`` in bytes of JSON. The UI reads hundreds of these values at once."""
 
 
 def asset_of(sitemap: Sitemap) -> Asset:
-    """The asset whose event the publisher emits: the index, by its address in the store.
+    """Return the asset that the publishing task emits events for: the index, by its address in the store.
 
-    The name is the address without its scheme, since Airflow allows one URI a name.
+    The name is the address without its scheme, because Airflow allows only one URI for each name.
     """
     uri = f"{_address(sitemap.store)}/{sitemap.store.index_name}"
-    return Asset(name=f"sitemap {uri.split('://', 1)[1]}", uri=uri)
+    extra: dict[str, Any] = {} if sitemap.freshness is None else {FRESHNESS_KEY: sitemap.freshness.total_seconds()}
+    return Asset(name=f"sitemap {uri.split('://', 1)[1]}", uri=uri, extra=extra)
 
 
 def _address(store: StoreConfig) -> str:
-    """The public area as a URI without a slash at its end. Stores of no known kind are named by what they serve."""
+    """Return the public area as a URI without a trailing slash. For an unknown kind of store, this is the base URL."""
     if isinstance(store, S3Store):
         return store.public.url.rstrip("/")
     if isinstance(store, LocalStore):
@@ -42,14 +47,28 @@ def _address(store: StoreConfig) -> str:
     return store.base_url.rstrip("/")
 
 
-def event_extra(report: Report, *, store: Mapping[str, Any], **where: str) -> dict[str, Any]:
-    """What the asset event tells: the report, the store, and ``where`` it comes from (DAG, run, group, task).
+def event_extra(
+    report: Report,
+    *,
+    store: Mapping[str, Any],
+    settings: Mapping[str, Mapping[str, Any]] | None = None,
+    **where: str,
+) -> dict[str, Any]:
+    """Return the content of the asset event, shortened until it fits ``EXTRA_LIMIT``.
 
-    Made smaller until it fits ``EXTRA_LIMIT``: first the samples go, then the reasons and drift, then the sections
-    with the fewest changes; ``shortened`` says so.
+    The samples are left out first, then the reasons and drift, then the sections with the fewest rows read.
+    ``shortened`` names what is left out.
+
+    Args:
+        report: The run's report.
+        store: Where the sitemap is stored, from ``store_facts``.
+        settings: The value of ``section_settings``. Default: none.
+        **where: The DAG, run, group and task that emit the event.
     """
     extra: dict[str, Any] = {"format": EXTRA_FORMAT, "report": report.to_dict(), "store": dict(store), **where}
     told = extra["report"]
+    for name, section in told["sections"].items():
+        section.update((settings or {}).get(name, {}))
     for names in ((), ("samples",), ("reasons", "drift"), ("fields_mended",)):
         for section in told["sections"].values():
             section.update({name: {} if name != "drift" else [] for name in names})
@@ -63,13 +82,34 @@ def event_extra(report: Report, *, store: Mapping[str, Any], **where: str) -> di
     return extra
 
 
+def section_settings(sitemap: Sitemap) -> dict[str, dict[str, Any]]:
+    """Return the settings by section that the pages need to explain a report. Defaults are left out.
+
+    Returns:
+        For each section: ``rules``, the verdicts that the sitemap and the section set; ``max_urls``, the limit of URLs
+        for each file; ``loc``, the URL template, from which a search derives the key of a URL.
+    """
+    settings: dict[str, dict[str, Any]] = {}
+    for section in sitemap.sections:
+        verdicts = {**sitemap.rules, **(section.rules or {})}
+        rules = {rule: str(getattr(verdict, "value", verdict)) for rule, verdict in verdicts.items()}
+        max_urls = sitemap.shards_of(section).max_urls
+        loc = getattr(section.source, "loc", None)
+        settings[section.name] = {
+            **({"rules": rules} if rules else {}),
+            **({"max_urls": max_urls} if max_urls != CURRENT.max_urls else {}),
+            **({"loc": loc} if isinstance(loc, str) and "{" in loc else {}),
+        }
+    return settings
+
+
 def fits(extra: Mapping[str, Any]) -> bool:
-    """Whether an ``extra`` is within ``EXTRA_LIMIT``."""
+    """Return whether an ``extra`` is within ``EXTRA_LIMIT``."""
     return len(json.dumps(extra).encode()) <= EXTRA_LIMIT
 
 
 def _shorten(extra: dict[str, Any], told: dict[str, Any]) -> None:
-    """Leave out long lists, then sections, those with the fewest rows read first."""
+    """Shorten long lists, then drop sections, those with the fewest rows read first."""
     for name in ("warnings", "refusals", "index_urls"):
         told[name] = told[name][:20]
     by_change = sorted(told["sections"], key=lambda name: told["sections"][name]["rows_read"])
@@ -83,7 +123,12 @@ def _shorten(extra: dict[str, Any], told: dict[str, Any]) -> None:
 
 
 def store_facts(config: StoreConfig, store: Store) -> dict[str, Any]:
-    """Where a sitemap lies, for readers of the event; no secrets."""
+    """Return where a sitemap is stored, for readers of the event. It contains no secrets.
+
+    Args:
+        config: Settings of the store.
+        store: The open store.
+    """
     public_url = store.public.url("")
     kind = public_url.split("://", 1)[0] if "://" in public_url else "local"
     return {

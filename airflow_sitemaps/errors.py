@@ -1,58 +1,114 @@
-"""Everything this package raises, grouped by what a handler does about it.
+"""All exceptions of this package, grouped by what a handler does about them.
 
 SitemapError
-├── ConfigurationError (ValueError)     the user mends code or a connection; no retry helps
+├── ConfigurationError (ValueError)     the user corrects code or a connection; no retry helps
 │   ├── SourceConfigurationError        connection, table, column, template or query
-│   └── OwnershipError                  another pipeline, or nobody we know, owns this address
-├── RefusedError                        a guard said no; look at the data, then allow it or mend it; no retry helps
+│   │   ├── ConnectionNotFoundError     the connection is not defined; retry, as a secrets backend may recover
+│   │   └── TemplateError               a template uses a word that this run does not define
+│   ├── CredentialsError                no credentials; retry, as a metadata service may recover
+│   └── OwnershipError                  another pipeline or an unknown program owns this address
+├── RefusedError                        refused; check the data, then permit the change or correct the data; no retry helps
 │   ├── GuardError                      shrink, growth, empty, dropped, vanished, …
-│   └── RuleError                       a rule set to ``fail`` met a faulty row
-├── TransientError                      trying again is right
-│   ├── SourceError                     the database failed in the middle of something
-│   │   └── SourceMovedError            fewer rows were read than were planned: the table moved under the run
+│   └── RuleError                       a faulty row broke a rule that is set to ``fail``
+├── TransientError                      a retry may succeed
+│   ├── SourceError                     the database failed during a query
+│   │   └── SourceMovedError            fewer rows were read than planned: the table changed during the run
 │   ├── StoreError (OSError)            the store failed, or its answer was unclear and could not be read back
 │   └── IncompleteError                 not every batch has its receipt yet
-├── ConflictError                       somebody else committed first; plan again, do not repeat this step
-└── StoreContentError                   what lies in the store is not what we wrote, or not valid
-    ├── ManifestError                   a manifest that cannot be read, or is of a newer format
+├── ConflictError                       another run committed first; plan again, do not repeat this step
+├── PartlyPublishedError                sections failed and the others were published; run again for those
+└── StoreContentError                   a stored object is invalid or not what was written
+    ├── ManifestError                   a manifest that cannot be read, or that has a newer format
     └── InvalidSitemapError             a published file breaks a rule (verify)
 
-A message says what, where, the limit, and the next step.
+A message says what happened, where, the limit, and the next step.
 """
 
 from __future__ import annotations
 
+from typing import ClassVar, Protocol
+
 
 class SitemapError(Exception):
-    """Root of all errors of this package."""
+    """Base class of all errors of this package."""
 
 
 class ConfigurationError(SitemapError, ValueError):
-    """The user's configuration cannot work; a retry would fail alike."""
+    """The user's configuration is wrong. A retry fails in the same way, unless ``retryable`` is True.
+
+    Attributes:
+        retryable: Whether a retry may succeed without any change. Default: False.
+    """
+
+    retryable: ClassVar[bool] = False
 
 
 class SourceConfigurationError(ConfigurationError):
     """The connection, table, column, template or query of a source is wrong."""
 
 
+class ConnectionNotFoundError(SourceConfigurationError):
+    """Airflow defines no such connection, or its secrets backend did not answer; a retry may succeed."""
+
+    retryable: ClassVar[bool] = True
+
+
+class TemplateError(SourceConfigurationError):
+    """A template uses a word that the run does not define, or is not a template."""
+
+    def within(self, where: str) -> TemplateError:
+        """Return the same error with its location in front of its message."""
+        return type(self)(f"{where}: {self}")
+
+
+class CredentialsError(ConfigurationError):
+    """The store has no credentials, or the service that issues them did not answer; a retry may succeed."""
+
+    retryable: ClassVar[bool] = True
+
+
 class OwnershipError(ConfigurationError):
-    """The address belongs to another pipeline, or holds a sitemap that something else wrote."""
+    """The address belongs to another pipeline, or holds a sitemap that another program wrote."""
 
 
 class RefusedError(SitemapError):
-    """The run was refused before anything public changed; a retry would be refused alike."""
+    """The run was refused before anything public changed. A retry is refused in the same way."""
+
+
+class GuardRefusal(Protocol):
+    """One refusal in a ``GuardError`` (``airflow_sitemaps.shards.guards.Refusal``)."""
+
+    @property
+    def guard(self) -> str:
+        """Name of the guard, such as ``shrink``."""
+
+    @property
+    def section(self) -> str:
+        """Name of the section."""
+
+    @property
+    def message(self) -> str:
+        """Measured numbers and the limit."""
+
+    @property
+    def permit(self) -> str:
+        """Value for ``--allow`` that permits the change for one run."""
 
 
 class GuardError(RefusedError):
-    """One or more guards said no. ``refusals`` holds each with its name, section and numbers."""
+    """One or more guards refused.
 
-    def __init__(self, message: str, refusals: tuple[object, ...] = ()) -> None:
+    Attributes:
+        refusals: The refusals, each with its guard, section and numbers.
+    """
+
+    def __init__(self, message: str, refusals: tuple[GuardRefusal, ...] = ()) -> None:
         super().__init__(message)
         self.refusals = refusals
 
 
 class RuleError(RefusedError):
-    """A rule whose verdict is ``fail`` met a faulty row."""
+    """A faulty row broke a rule whose verdict is ``fail``."""
 
     def __init__(self, message: str, *, rule: str = "", section: str = "") -> None:
         super().__init__(message)
@@ -61,15 +117,15 @@ class RuleError(RefusedError):
 
 
 class TransientError(SitemapError):
-    """Something failed that may well work the next time."""
+    """A failure after which a retry may succeed."""
 
 
 class SourceError(TransientError):
-    """The database failed while it was being asked."""
+    """The database failed during a query."""
 
 
 class SourceMovedError(SourceError):
-    """Fewer rows were read than the plan counted: the table moved under the run."""
+    """Fewer rows were read than the plan counted: the table changed during the run."""
 
 
 class StoreError(TransientError, OSError):
@@ -81,19 +137,37 @@ class IncompleteError(TransientError):
 
 
 class ConflictError(SitemapError):
-    """Another run committed first; this one is stale and must be planned anew. ``winner`` names the other."""
+    """Another run committed first; this one is stale and must be planned again.
+
+    Attributes:
+        winner: Identifier of the other run.
+    """
 
     def __init__(self, message: str, *, winner: str = "") -> None:
         super().__init__(message)
         self.winner = winner
 
 
+class PartlyPublishedError(SitemapError):
+    """Some sections could not be published and stay as they were before.
+
+    Attributes:
+        report: The report of the run (``airflow_sitemaps.Report``).
+        failures: Why each section was not published (``airflow_sitemaps.shards.plan.SectionFailure``).
+    """
+
+    def __init__(self, message: str, *, report: object = None, failures: tuple[object, ...] = ()) -> None:
+        super().__init__(message)
+        self.report = report
+        self.failures = failures
+
+
 class StoreContentError(SitemapError):
-    """An object in the store is damaged or not ours."""
+    """An object in the store is damaged, or was written by another program."""
 
 
 class ManifestError(StoreContentError):
-    """A manifest cannot be read: damaged, or written by a newer version of this package."""
+    """A manifest cannot be read: it is damaged, or a newer version of this package wrote it."""
 
 
 class InvalidSitemapError(StoreContentError):

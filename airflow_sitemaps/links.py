@@ -7,8 +7,9 @@ from urllib.parse import quote
 
 from airflow.sdk import BaseOperatorLink
 
-from airflow_sitemaps.addresses import sitemap_page
-from airflow_sitemaps.stores.s3 import S3Store
+from airflow_sitemaps.airflow_compat import api_base_url
+from airflow_sitemaps.stores.s3.config import S3Store
+from airflow_sitemaps.ui_routes import sitemap_page
 
 if TYPE_CHECKING:
     from airflow.sdk import BaseOperator
@@ -25,60 +26,57 @@ class SitemapHolder(Protocol):
 
 
 class SitemapIndexLink(BaseOperatorLink):
-    """From the publishing task to the index it published."""
+    """A link from the publishing task to the index that it published."""
 
     name = "Sitemap index"
 
     @property
     def xcom_key(self) -> str:
-        """Where the worker leaves the address for the UI."""
+        """XCom key under which the worker stores the address for the UI."""
         return "sitemap_index_url"
 
     def get_link(self, operator: BaseOperator, *, ti_key: TaskInstanceKey) -> str:
-        """The index's public address; only http and https are linked."""
+        """Return the index's public address; empty unless it is an http or https address."""
         url = operator.sitemap.index_url if isinstance(operator, SitemapHolder) else ""
         return url if url.startswith(("https://", "http://")) else ""
 
 
 class SitemapPageLink(BaseOperatorLink):
-    """From the publishing task to the sitemap's page in Airflow's own UI."""
+    """A link from the publishing task to the sitemap's page in Airflow's UI."""
 
     name = "Sitemap page"
 
     @property
     def xcom_key(self) -> str:
-        """Where the worker leaves the address for the UI."""
+        """XCom key under which the worker stores the address for the UI."""
         return "sitemap_page_url"
 
     def get_link(self, operator: BaseOperator, *, ti_key: TaskInstanceKey) -> str:
-        """The page's address below the API server's ``base_url``."""
-        from airflow.sdk.configuration import conf  # noqa: PLC0415 - not needed to parse a DAG
-
+        """Return the page's address below the API server's ``base_url``."""
         if not isinstance(operator, SitemapHolder):
             return ""
-        base = conf.get("api", "base_url", fallback="") or ""
-        return base.rstrip("/") + sitemap_page(str(operator.sitemap.asset.uri))
+        return api_base_url() + sitemap_page(str(operator.sitemap.asset.uri))
 
 
 class SitemapConsoleLink(BaseOperatorLink):
-    """From the publishing task to the files in AWS's console; empty for other stores."""
+    """A link from the publishing task to the files in the AWS console; empty for other stores."""
 
     name = "S3 console"
 
     @property
     def xcom_key(self) -> str:
-        """Where the worker leaves the address for the UI."""
+        """XCom key under which the worker stores the address for the UI."""
         return "sitemap_console_url"
 
     def get_link(self, operator: BaseOperator, *, ti_key: TaskInstanceKey) -> str:
-        """The console's page of the public prefix."""
+        """Return the console's page of the public prefix."""
         store = operator.sitemap.store if isinstance(operator, SitemapHolder) else None
         return console_address(store) if isinstance(store, S3Store) else ""
 
 
 def console_address(store: S3Store) -> str:
-    """The page of a store's public prefix in AWS's console; empty where its connection names another endpoint."""
-    from airflow_sitemaps.stores.s3_client import connection_of, is_aws  # noqa: PLC0415 - boto3
+    """Return the AWS console's page of a store's public prefix; empty if its connection sets another endpoint."""
+    from airflow_sitemaps.stores.s3.client import connection_of, is_aws  # noqa: PLC0415 - boto3
 
     if not is_aws(connection_of(store.conn_id).endpoint):
         return ""

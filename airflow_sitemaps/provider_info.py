@@ -1,11 +1,11 @@
-"""What Airflow is told about this package as a provider."""
+"""The description of this package that Airflow reads from a provider."""
 
 from __future__ import annotations
 
 from typing import Any, Final
 
 _INTEGRATION: Final = "Sitemaps"
-_OPERATORS: Final = ("plan", "write", "publish", "verify", "rollback", "indexnow", "searchconsole", "ping")
+_OPERATORS: Final = ("plan", "write", "publish", "verify", "rollback", "freshness", "indexnow", "searchconsole", "ping")
 
 _LINKS: Final = ("SitemapIndexLink", "SitemapPageLink", "SitemapConsoleLink")
 
@@ -19,7 +19,7 @@ def get_provider_info() -> dict[str, Any]:
         "integrations": [
             {
                 "integration-name": _INTEGRATION,
-                "external-doc-url": "https://www.sitemaps.org/protocol.html",
+                "external-doc-url": "https://pypi.org/project/airflow-sitemaps/",
                 "tags": ["service"],
             }
         ],
@@ -29,5 +29,17 @@ def get_provider_info() -> dict[str, Any]:
                 "python-modules": [f"airflow_sitemaps.operators.{name}" for name in _OPERATORS],
             }
         ],
+        "sensors": [{"integration-name": _INTEGRATION, "python-modules": ["airflow_sitemaps.sensors.source"]}],
+        "triggers": [{"integration-name": _INTEGRATION, "python-modules": ["airflow_sitemaps.sensors.trigger"]}],
+        "cli": ["airflow_sitemaps.cli.airflow_commands.get_cli_commands"],
+        "asset-uris": [
+            {
+                "schemes": ["sitemap"],
+                "handler": "airflow_sitemaps.lineage.asset_scheme.sanitize_uri",
+                "factory": "airflow_sitemaps.lineage.asset_scheme.create_asset",
+                "to_openlineage_converter": "airflow_sitemaps.lineage.asset_scheme.convert_asset_to_openlineage",
+            }
+        ],
+        "notifications": ["airflow_sitemaps.notifications.notifier.SitemapNotifier"],
         "extra-links": [f"airflow_sitemaps.links.{name}" for name in _LINKS],
     }

@@ -1,4 +1,4 @@
-"""What a user writes: a sitemap, its sections, and where it goes. Only assigns; no I/O."""
+"""Declaration of a sitemap: its sections, its store and their settings. This module does no I/O."""
 
 from __future__ import annotations
 
@@ -8,9 +8,12 @@ from datetime import timedelta
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from airflow_sitemaps.errors import ConfigurationError
+from airflow_sitemaps import setting_checks
+from airflow_sitemaps.errors import ConfigurationError, TemplateError
 from airflow_sitemaps.protocol.limits import PROFILES, Limits
 from airflow_sitemaps.protocol.rules import Rulebook
+from airflow_sitemaps.protocol.stylesheet import FILE_NAME as STYLESHEET
+from airflow_sitemaps.shards import shard_names
 from airflow_sitemaps.shards.guards import Guards
 from airflow_sitemaps.shards.policy import ShardPolicy
 
@@ -22,19 +25,39 @@ if TYPE_CHECKING:
 SECTION_NAME: Final = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 PATH: Final = re.compile(r"(?:[A-Za-z0-9_~-][A-Za-z0-9._~-]*/)*")
 
+DEFAULT_WINDOW: Final = timedelta(days=3)
+"""Age up to which feeds list an entry if the sitemap sets no ``recent``."""
+
+NEWS_URLS: Final = 1_000
+"""Maximum number of entries in one news sitemap (developers.google.com, news sitemaps)."""
+
+SectionFailurePolicy = Literal["publish_others", "fail_all"]
+IndexMode = Literal["one", "per_section"]
 ChangeDetection = Literal["digest", "watermark", "full"]
-"""How changes are found: by digests of every range, by a lastmod watermark, or by reading everything."""
+"""How a run finds changes: by a digest of every range, by a lastmod watermark, or by reading every row."""
+
+CHANGE_DETECTION: Final = ("digest", "watermark", "full")
 
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """One source within a sitemap: products, articles.
+    """One source within a sitemap, such as products or articles.
 
-    ``path`` puts its files in a folder below the sitemap's; ``base_url`` says that this folder is served at another
-    address. ``shards``, ``guards``, ``rules``, ``change_detection`` and ``limits`` are the sitemap's where None.
+    Attributes:
+        name: Name of the section and part of its file names: up to 64 lower-case letters, digits, ``_`` and ``-``.
+        source: Source of its rows, such as a ``SqlSource``.
+        path: Folder of its files below the sitemap's folder, ending in ``/``. Default: the sitemap's folder.
+        base_url: Address at which that folder is served. Default: the sitemap's address and ``path``.
+        shards: Sizes of its files. Default: the sitemap's setting.
+        guards: What a run may change without a confirmation. Default: the sitemap's setting.
+        rules: Verdicts by rule; they override the sitemap's. Default: the sitemap's setting.
+        change_detection: How a run finds changes. Default: the sitemap's setting.
+        limits: Limits of its files: ``current`` or ``original``. Default: the sitemap's setting.
+        kind: ``pages`` (default), or ``news`` for articles of the last two days, at most 1,000 per file.
+        format: ``xml`` (default), or ``text`` for one URL per line.
 
     Raises:
-        ConfigurationError: a name, path or setting that cannot be.
+        ConfigurationError: A name, path or setting is invalid.
     """
 
     name: str
@@ -50,27 +73,64 @@ class Section:
     format: Literal["xml", "text"] = field(default="xml", kw_only=True)
 
     def __post_init__(self) -> None:
-        if not SECTION_NAME.fullmatch(self.name):
+        if not isinstance(self.name, str) or not SECTION_NAME.fullmatch(self.name):
             raise ConfigurationError(f"Section({self.name!r}): a section's name matches {SECTION_NAME.pattern}")
-        if self.path and not PATH.fullmatch(self.path):
+        where = f"Section({self.name!r})"
+        if not isinstance(self.path, str) or (self.path and not PATH.fullmatch(self.path)):
             raise ConfigurationError(
                 f"Section({self.name!r}, path={self.path!r}): give a relative folder that ends in '/', like 'de/'"
             )
-        if self.kind not in ("pages", "news"):
-            raise ConfigurationError(f"Section({self.name!r}, kind={self.kind!r}): give 'pages' or 'news'")
-        if self.format not in ("xml", "text"):
-            raise ConfigurationError(f"Section({self.name!r}, format={self.format!r}): give 'xml' or 'text'")
+        if self.base_url is not None and not str(self.base_url).startswith(("http://", "https://")):
+            raise ConfigurationError(
+                f"{where}: base_url={self.base_url!r}; give an address like 'https://de.example.com/'"
+            )
+        setting_checks.one_of(where, "kind", self.kind, ("pages", "news"))
+        setting_checks.one_of(where, "format", self.format, ("xml", "text"))
+        if self.kind == "news" and self.format == "text":
+            raise ConfigurationError(
+                f"{where}: kind='news' needs format='xml': a text sitemap holds no publication dates (Google, news sitemaps)"
+            )
+        setting_checks.one_of(where, "limits", self.limits, (None, *PROFILES))
+        setting_checks.one_of(where, "change_detection", self.change_detection, (None, *CHANGE_DETECTION))
+        for name, kind in (("shards", ShardPolicy), ("guards", Guards)):
+            if getattr(self, name) is not None:
+                setting_checks.instance(where, name, getattr(self, name), kind)
         Rulebook.of(self.rules)
 
 
 @dataclass(frozen=True, slots=True)
 class Sitemap:
-    """A sitemap: sections, the store they are published to, and the defaults of all sections.
+    """A sitemap: its sections, the store it is published to, and the defaults of its sections.
 
-    ``retired`` names sections that were taken out on purpose. ``owner`` tells this pipeline from another one that
-    writes to the same address; give one where several teams share a bucket. ``history`` is how many generations are
-    kept for rollback, ``grace`` how long a file that the index no longer lists stays readable. ``stylesheet`` publishes a
-    stylesheet by which browsers show the index as a table.
+    Attributes:
+        store: Destination of the files, such as an ``S3Store``.
+        sections: The sections, in the order in which the index lists them.
+        shards: Sizes of files. Default: up to 50,000 URLs each.
+        guards: What a run may change without a confirmation. Default: ``Guards()``.
+        rules: Verdicts by rule; they override the default verdicts. Default: none.
+        change_detection: How a run finds changes: ``digest`` (default), ``watermark`` or ``full``.
+        limits: Limits of a file and of an index: ``current`` (default) or ``original``.
+        recent: Age up to which entries are also listed in a small file of their own. Default: no such file.
+        feeds: Feeds of recent entries: ``atom``, ``rss``, ``mrss``. Default: none.
+        index: ``one`` index for all sections (default), or one ``per_section``.
+        stylesheet: Whether to write a stylesheet with which browsers show the index as a table. Default: False.
+        cross_submit: Addresses of other hosts whose URLs may be listed, as their robots.txt proves. Default: none.
+        retired: Names of sections that were removed on purpose. Default: none.
+        compression: ``fast`` (default) or ``small``.
+        on_section_failure: What happens to the other sections when a guard refuses a section or its source fails:
+            ``publish_others`` (default) publishes them and then fails the run; ``fail_all`` publishes nothing.
+        watermark_lag: How far before the last run ``change_detection="watermark"`` looks for newer lastmods. Set it to
+            the duration of the longest transaction that writes rows. Default: 15 minutes.
+        must_list: URLs that the sitemap must always list, such as the home page. A run that omits one is refused.
+            Default: none.
+        owner: Name that distinguishes this pipeline from another one that publishes to the same address. Default: "".
+        history: Number of generations kept for rollback, at least 1. Default: 20.
+        grace: How long a file that the index no longer lists stays readable. Default: 2 days.
+        freshness: Maximum age of the newest published data. The pages in Airflow's UI report a failure beyond it.
+            Default: derived from the DAG's schedule, and reported as a warning.
+
+    Raises:
+        ConfigurationError: A setting is invalid, or file names could collide.
     """
 
     store: StoreConfig
@@ -82,65 +142,115 @@ class Sitemap:
     limits: Literal["current", "original"] = field(default="current", kw_only=True)
     recent: timedelta | None = field(default=None, kw_only=True)
     feeds: Sequence[Literal["atom", "rss", "mrss"]] = field(default=(), kw_only=True)
-    index: Literal["one", "per_section"] = field(default="one", kw_only=True)
+    index: IndexMode = field(default="one", kw_only=True)
     stylesheet: bool = field(default=False, kw_only=True)
     cross_submit: Sequence[str] = field(default=(), kw_only=True)
     retired: Sequence[str] = field(default=(), kw_only=True)
     compression: Literal["fast", "small"] = field(default="fast", kw_only=True)
+    on_section_failure: SectionFailurePolicy = field(default="publish_others", kw_only=True)
+    watermark_lag: timedelta = field(default=timedelta(minutes=15), kw_only=True)
+    must_list: Sequence[str] = field(default=(), kw_only=True)
     owner: str = field(default="", kw_only=True)
     history: int = field(default=20, kw_only=True)
     grace: timedelta = field(default=timedelta(days=2), kw_only=True)
+    freshness: timedelta | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
+        self._check_settings()
+        if self.freshness is not None and self.freshness <= timedelta(0):
+            raise ConfigurationError(f"Sitemap(freshness={self.freshness!r}): give a positive timedelta, or None")
         names = [section.name for section in self.sections]
-        twice = sorted({name for name in names if names.count(name) > 1})
         if not names:
             raise ConfigurationError("Sitemap(sections=[]): give at least one Section")
-        if twice:
-            raise ConfigurationError(f"Sitemap: the section name(s) {', '.join(twice)} stand twice; names are unique")
-        both = sorted(set(names) & set(self.retired))
-        if both:
-            raise ConfigurationError(f"Sitemap: {', '.join(both)} stand(s) in sections and in retired; choose one")
+        if repeated := sorted({name for name in names if names.count(name) > 1}):
+            raise ConfigurationError(f"Sitemap: duplicate section names: {', '.join(repeated)}; names are unique")
+        if both := sorted(set(names) & set(self.retired)):
+            raise ConfigurationError(f"Sitemap: {', '.join(both)} is in sections and in retired; choose one")
         for section in self.sections:
             self.rulebook(section)
-            self.limits_of(section)
+        problem = shard_names.collision(
+            self.store.index_name,
+            self.index,
+            sections={section.name: (section.path, section.format) for section in self.sections},
+            extras=self.extra_names,
+            has_recent=self.recent is not None,
+        )
+        if problem:
+            raise ConfigurationError(f"Sitemap: {problem}")
+
+    def _check_settings(self) -> None:
+        where = "Sitemap"
+        for section in self.sections:
+            setting_checks.instance(where, "sections", section, Section)
+        setting_checks.instance(where, "shards", self.shards, ShardPolicy)
+        setting_checks.instance(where, "guards", self.guards, Guards)
+        setting_checks.one_of(where, "index", self.index, ("one", "per_section"))
+        setting_checks.one_of(where, "on_section_failure", self.on_section_failure, ("publish_others", "fail_all"))
+        setting_checks.one_of(where, "compression", self.compression, ("fast", "small"))
+        setting_checks.one_of(where, "change_detection", self.change_detection, CHANGE_DETECTION)
+        setting_checks.one_of(where, "limits", self.limits, tuple(PROFILES))
+        for name in ("feeds", "cross_submit", "retired", "must_list"):
+            setting_checks.texts(where, name, getattr(self, name))
+        for feed in self.feeds:
+            setting_checks.one_of(where, "feeds", feed, tuple(shard_names.FEED_NAMES))
+        setting_checks.flag(where, "stylesheet", self.stylesheet)
+        setting_checks.instance(where, "owner", self.owner, str)
+        setting_checks.whole_number(where, "history", self.history, 1)
+        setting_checks.duration(where, "grace", self.grace)
+        setting_checks.duration(where, "watermark_lag", self.watermark_lag)
+        if self.recent is not None:
+            setting_checks.duration(where, "recent", self.recent, positive=True)
 
     def __str__(self) -> str:
-        # Airflow keeps this text of a mapped operator's argument in its database: short, stable, without parameters.
+        # Airflow stores this text of a mapped operator's argument in its database: keep it short and stable.
         return f"Sitemap {self.index_url} of {', '.join(section.name for section in self.sections)}"
 
     def rulebook(self, section: Section) -> Rulebook:
-        """The verdicts of a section: the defaults, the sitemap's, its own."""
+        """Return the verdicts of a section: the defaults, overridden by the sitemap's and then by its own."""
         return Rulebook.of({**self.rules, **(section.rules or {})})
 
     def limits_of(self, section: Section) -> Limits:
-        """The limit profile of a section."""
-        name = section.limits or self.limits
-        if name not in PROFILES:
-            raise ConfigurationError(f"limits={name!r}: give one of {', '.join(PROFILES)}")
-        return PROFILES[name]
+        """Return the limit profile of a section."""
+        return PROFILES[section.limits or self.limits]
 
     @property
     def index_limits(self) -> Limits:
-        """The limit profile of the index: the tightest of the sections'."""
+        """Limit profile of the index: the strictest of its sections' profiles."""
         return min((self.limits_of(section) for section in self.sections), key=lambda limits: limits.max_sitemaps)
 
     def shards_of(self, section: Section) -> ShardPolicy:
-        """The shard policy of a section."""
+        """Return the shard policy of a section."""
         return section.shards or self.shards
 
+    def file_urls_of(self, section: Section) -> int:
+        """Return the maximum number of entries per file: at most 1,000 in a news sitemap (developers.google.com)."""
+        most = self.shards_of(section).max_urls
+        return min(most, NEWS_URLS) if section.kind == "news" else most
+
     def guards_of(self, section: Section) -> Guards:
-        """The guards of a section."""
+        """Return the guards of a section."""
         return section.guards or self.guards
 
     def change_detection_of(self, section: Section) -> ChangeDetection:
-        """How a section's changes are found."""
+        """Return how a run finds the changes of a section."""
         return section.change_detection or self.change_detection
 
     def base_url_of(self, section: Section) -> str:
-        """The address of the folder a section's files are served from, ending in ``/``."""
+        """Return the address of the folder that serves a section's files, ending in ``/``."""
         base = section.base_url or self.store.base_url + section.path
         return base if base.endswith("/") else base + "/"
+
+    @property
+    def recent_window(self) -> timedelta:
+        """Age up to which an entry counts as recent, for ``recent`` and for feeds."""
+        return self.recent or DEFAULT_WINDOW
+
+    @property
+    def extra_names(self) -> frozenset[str]:
+        """Names of the files that this sitemap may have in addition to its shards."""
+        names = {shard_names.FEED_NAMES[style] for style in self.feeds}
+        names |= {shard_names.RECENT} if self.recent is not None else set()
+        return frozenset(names | ({STYLESHEET} if self.stylesheet else set()))
 
     @property
     def index_url(self) -> str:
@@ -148,11 +258,22 @@ class Sitemap:
         return self.store.base_url + self.store.index_name
 
     def rendered(self, render: Callable[[str], str]) -> Sitemap:
-        """The same sitemap with the templated texts of its sources rendered."""
-        sections = tuple(replace(s, source=s.source.rendered(render)) for s in self.sections)
-        return replace(self, sections=sections)
+        """Return a copy with the template fields of its sources rendered."""
+        return replace(self, sections=tuple(_rendered(section, render) for section in self.sections))
 
     @property
     def asset(self) -> Any:
-        """The Airflow asset that the publisher emits an event of: schedule other DAGs on it."""
+        """Airflow asset of which the publisher emits an event; schedule other DAGs on it."""
         return import_module("airflow_sitemaps.assets").asset_of(self)
+
+
+def _rendered(section: Section, render: Callable[[str], str]) -> Section:
+    """Render the template fields of a section's source.
+
+    Raises:
+        TemplateError: A template is wrong; the message names the section.
+    """
+    try:
+        return replace(section, source=section.source.rendered(render))
+    except TemplateError as error:
+        raise error.within(f"section {section.name!r}") from error.__cause__

@@ -1,4 +1,4 @@
-"""A whole sitemap as one group of tasks: plan, write mapped over batches, publish."""
+"""A task group for a whole sitemap: plan, write (mapped over batches) and publish."""
 
 from __future__ import annotations
 
@@ -18,17 +18,25 @@ if TYPE_CHECKING:
 
 
 class ConcurrentRunsWarning(UserWarning):
-    """The DAG may run twice at once: safe, but the run that commits second fails."""
+    """The DAG may run twice at the same time. This is safe, but the run that commits second fails."""
 
 
 class SitemapTaskGroup(TaskGroup):
     """The tasks ``plan``, ``write`` (mapped over batches) and ``publish`` of a sitemap.
 
-    ``pool`` holds the tasks that query the warehouse (plan, write). ``batch_size``: full shards a mapped task, about.
-    ``plan_kwargs``, ``write_kwargs``, ``publish_kwargs`` are arguments of the operators: retries, queue,
-    ``max_active_tis_per_dagrun``, executor_config. Other arguments are those of Airflow's ``TaskGroup``.
+    The group adds the params ``sections``, ``full``, ``rebuild``, ``dry_run`` and ``allow`` to the DAG unless the DAG
+    defines them.
 
-    Gives the DAG the params ``sections``, ``full``, ``rebuild``, ``dry_run`` and ``allow`` unless it has them.
+    Args:
+        group_id: ID of the group.
+        sitemap: The sitemap.
+        pool: Airflow pool of the tasks that query the warehouse (``plan`` and ``write``). Default: Airflow's default.
+        batch_size: Approximate number of full shards for each mapped task. By default a task reads half a million rows.
+        plan_kwargs: Further arguments of ``SitemapPlanOperator``, such as ``retries``, ``queue`` or
+            ``executor_config``.
+        write_kwargs: Further arguments of ``SitemapWriteOperator``, such as ``max_active_tis_per_dagrun``.
+        publish_kwargs: Further arguments of ``SitemapPublishOperator``.
+        **kwargs: Arguments of Airflow's ``TaskGroup``.
     """
 
     def __init__(
@@ -64,7 +72,12 @@ class SitemapTaskGroup(TaskGroup):
 
 
 def define_params(dag: DAG, sitemap: Sitemap) -> None:
-    """Add a sitemap's run settings to the DAG's params; those that the DAG has stay as they are."""
+    """Add a sitemap's run settings to the DAG's params. Existing params are kept.
+
+    Args:
+        dag: The DAG.
+        sitemap: The sitemap, whose sections become examples of the param ``sections``.
+    """
     names = [section.name for section in sitemap.sections]
     if "sections" in dag.params:
         examples = dag.params.get_param("sections").schema.get("examples")

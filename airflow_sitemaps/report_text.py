@@ -1,21 +1,31 @@
-"""What was planned and done, as lines for people: task logs and the shell say the same."""
+"""Plans and reports as lines for people, the same in task logs and in the shell."""
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping
 
     from airflow_sitemaps.pipeline.report import Report, SectionReport
     from airflow_sitemaps.pipeline.stages import Written
-    from airflow_sitemaps.pipeline.verification import Verification
 
 _STEP: Final = 1_024
+_WARNINGS: Final = ("WARNING", "warning:", "drift:")
+_REFUSALS: Final = ("REFUSED", "refused:", "ERROR")
+
+
+def level(line: str) -> int:
+    """Return the logging level of a line of a plan, a report or a verification."""
+    text = line.lstrip()
+    if text.startswith(_REFUSALS):
+        return logging.ERROR
+    return logging.WARNING if text.startswith(_WARNINGS) else logging.INFO
 
 
 def size(number: float) -> str:
-    """Bytes for people: ``1.6 MB``."""
+    """Format a number of bytes: ``1.6 MB``."""
     for unit in ("B", "KB", "MB"):
         if abs(number) < _STEP:
             return f"{number:,.0f} {unit}" if unit == "B" else f"{number:,.1f} {unit}"
@@ -24,17 +34,17 @@ def size(number: float) -> str:
 
 
 def rate(number: int, seconds: float, unit: str) -> str:
-    """``120,000 URLs/s``; without a time there is no rate to tell."""
+    """Format a rate: ``120,000 URLs/s``; without a duration there is no rate."""
     return f"{number / seconds:,.0f} {unit}/s" if seconds > 0 else f"no time for a rate of {unit}"
 
 
 def counts(numbers: Mapping[str, int]) -> str:
-    """``loc-missing 12, loc-host 3``, the greatest first."""
+    """Format counts by name, the greatest first: ``loc-missing 12, loc-host 3``."""
     return ", ".join(f"{name} {number:,}" for name, number in sorted(numbers.items(), key=lambda item: -item[1]))
 
 
 def lines(report: Report) -> Iterator[str]:
-    """A report from the result down to the samples of dropped rows."""
+    """Yield the lines of a report, from the result to the samples of dropped rows."""
     yield headline(report)
     for name, section in report.sections.items():
         yield from _section_lines(name, section)
@@ -42,12 +52,13 @@ def lines(report: Report) -> Iterator[str]:
         yield f"swept {report.swept:,} files that nothing refers to any more"
     yield from (f"WARNING {warning}" for warning in report.warnings)
     yield from (f"REFUSED {refusal}" for refusal in report.refusals)
+    yield from (f"NOT PUBLISHED {failure}" for failure in report.failures)
     yield "stages: " + (", ".join(f"{stage} {s:.2f} s" for stage, s in report.seconds.items()) or "none ran")
     yield from (f"index: {url}" for url in report.index_urls)
 
 
 def headline(report: Report) -> str:
-    """One line: the result, URLs, shards, bytes."""
+    """Write one line with the result, URLs, shards and bytes of a run."""
     shards = report.shards
     if report.result == "unchanged":
         return (
@@ -62,12 +73,13 @@ def headline(report: Report) -> str:
 
 
 def written_line(written: Written) -> str:
-    """One line of what a batch came to."""
+    """Write one line with the result of a batch."""
     took = written.seconds
     return (
         f"{written.shards:,} shards with {written.urls:,} URLs from {written.rows:,} rows in {took:.1f} s "
         f"({rate(written.rows, took, 'rows')}, {rate(written.urls, took, 'URLs')}); "
-        f"{size(written.bytes_written)} staged, {written.dropped:,} rows dropped; receipt {written.receipt_key}"
+        f"{size(written.bytes_written)} staged, {written.dropped:,} rows dropped"
+        f"{f', {written.expired:,} past their age' if written.expired else ''}; receipt {written.receipt_key}"
     )
 
 
@@ -76,33 +88,29 @@ def _section_lines(name: str, section: SectionReport) -> Iterator[str]:
         f"section {name}: {section.urls:,} URLs of {section.rows:,} rows in {section.shards.total:,} shards, "
         f"{size(section.file_bytes)}; {section.rows_read:,} rows read, {size(section.bytes_written)} written"
     )
-    if section.reasons:
+    if section.reasons and section.bytes_written:
         yield f"section {name}: written because: {counts(section.reasons)}"
-    yield from rule_lines(f"section {name}", section.rows_dropped, section.fields_mended, section.samples)
+    yield from fault_lines(name, section)
+    if section.rows_expired:
+        yield f"section {name}: rows past their age, not listed: {counts(section.rows_expired)}"
     yield from (f"section {name}: {sentence}" for sentence in section.drift)
 
 
-def rule_lines(
-    where: str, dropped: Mapping[str, int], mended: Mapping[str, int], samples: Mapping[str, Sequence[str]]
-) -> Iterator[str]:
-    """Rows dropped and fields mended, by rule, with samples."""
-    if dropped:
-        yield f"{where}: rows dropped by rule: {counts(dropped)}"
-    if mended:
-        yield f"{where}: rows mended or kept with a fault, by rule: {counts(mended)}"
-    for rule in {**dropped, **mended}:
-        if samples.get(rule):
-            yield f"{where}: {rule}, for example {'; '.join(map(repr, samples[rule]))}"
-
-
-def verification_lines(found: Verification) -> Iterator[str]:
-    """What verifying found: a line for each failure with its rule, and the sum."""
-    for failure in found.failures:
-        times = f" ({failure.count:,} times)" if failure.count > 1 else ""
-        yield f"{failure.severity.upper()} {failure.rule}: {failure.where}: {failure.message}{times}"
-    sampled = f", {found.sampled:,} pages fetched" if found.sampled else ""
-    warnings = len(found.failures) - len(found.errors)
-    yield (
-        f"{'valid' if found.valid else 'NOT valid'}: {found.files:,} files, {found.urls:,} URLs{sampled}; "
-        f"{len(found.errors):,} errors, {warnings:,} warnings"
-    )
+def fault_lines(name: str, section: SectionReport) -> Iterator[str]:
+    """Report faults that are new or grow, as warnings with samples; the faults of the generation before are one line."""
+    standing = {}
+    for counts_by_rule, what in (
+        (section.rows_dropped, "rows left out"),
+        (section.fields_mended, "rows fixed or kept"),
+    ):
+        for rule, number in sorted(counts_by_rule.items(), key=lambda item: -item[1]):
+            before = section.faults_before.get(rule, 0)
+            if number <= before:
+                standing[rule] = number
+                continue
+            since = f", {before:,} in the generation before" if before else ""
+            samples = "; ".join(map(repr, section.samples.get(rule, ())))
+            shown = f", for example {samples}" if samples else ""
+            yield f"WARNING section {name}: {what} by rule {rule}: {number:,}{since}{shown}"
+    if standing:
+        yield f"section {name}: faults that are not new, by rule: {counts(standing)}"

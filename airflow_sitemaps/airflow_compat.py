@@ -1,0 +1,84 @@
+"""The imports of Airflow that differ between the supported releases 3.1, 3.2 and 3.3. No other module knows them."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+try:
+    from airflow.sdk.exceptions import (
+        AirflowException,
+        AirflowFailException,
+        AirflowNotFoundException,
+        AirflowRuntimeError,
+        AirflowSkipException,
+    )
+except ImportError:  # 3.1 keeps them where Airflow 2 did
+    from airflow.exceptions import (  # type: ignore[no-redef,attr-defined,unused-ignore]
+        AirflowException,
+        AirflowFailException,
+        AirflowNotFoundException,
+        AirflowSkipException,
+    )
+    from airflow.sdk.exceptions import AirflowRuntimeError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from airflow.sdk import DAG
+
+__all__ = [
+    "AirflowException",
+    "AirflowFailException",
+    "AirflowNotFoundException",
+    "AirflowRuntimeError",
+    "AirflowSkipException",
+    "api_base_url",
+    "dags_defined",
+    "stats_client",
+]
+
+
+def stats_client() -> Any:
+    """Return Airflow's stats, with the functions ``incr`` and ``gauge``."""
+    try:
+        from airflow.sdk.observability import stats  # noqa: PLC0415 - Airflow takes seconds to import
+    except ImportError:  # 3.1 has it in the core
+        return import_module("airflow.stats").Stats
+    return stats if hasattr(stats, "incr") else stats.Stats  # 3.2 has the class only
+
+
+def api_base_url() -> str:
+    """Return the address of Airflow's UI without a slash at its end; empty where it is not configured."""
+    try:
+        from airflow.sdk.configuration import conf  # noqa: PLC0415 - not needed to parse a DAG
+    except ImportError:
+        from airflow.configuration import conf  # noqa: PLC0415
+    return (conf.get("api", "base_url", fallback="") or "").rstrip("/")
+
+
+@contextmanager
+def dags_defined(module_name: str) -> Iterator[list[DAG]]:
+    """Collect the DAGs that a module defines while it is imported in this context, as Airflow's DAG processor does.
+
+    Args:
+        module_name: The module's name in ``sys.modules``.
+
+    Yields:
+        A list that is filled when the context ends; empty where Airflow has no such register any more.
+    """
+    dags: list[DAG] = []
+    try:
+        from airflow.sdk.definitions._internal.contextmanager import DagContext  # noqa: PLC0415 - needed in the shell only
+    except ImportError:
+        yield dags
+        return
+    before, name = set(DagContext.autoregistered_dags), DagContext.current_autoregister_module_name
+    DagContext.current_autoregister_module_name = module_name
+    try:
+        yield dags
+    finally:
+        dags.extend(dag for dag, _ in DagContext.autoregistered_dags - before)
+        DagContext.autoregistered_dags.intersection_update(before)
+        DagContext.current_autoregister_module_name = name
