@@ -17,7 +17,7 @@ settings.load_profile("suite")
 _HOME = Path(tempfile.mkdtemp(prefix="airflow-sitemaps-tests-"))
 atexit.register(shutil.rmtree, _HOME, ignore_errors=True)
 
-# Airflow reads these once, at its import, and would otherwise write into the home of whoever runs the tests.
+# Airflow reads these once, at its import, and would otherwise write into the home of the user who runs the tests.
 os.environ["AIRFLOW_HOME"] = str(_HOME)
 os.environ["AIRFLOW__CORE__LOAD_EXAMPLES"] = "False"
 os.environ["AIRFLOW__CORE__DAGS_FOLDER"] = str(Path(__file__).parents[1] / "dags")

@@ -6,10 +6,34 @@ import subprocess
 import sys
 
 import airflow_sitemaps
+from airflow_sitemaps import errors
 
 PUBLIC = {
+    "ConfigurationError",
+    "ConflictError",
+    "ConnectionNotFoundError",
+    "CredentialsError",
+    "GuardError",
+    "IncompleteError",
+    "InvalidSitemapError",
+    "ManifestError",
+    "OwnershipError",
+    "PartlyPublishedError",
+    "RefusedError",
+    "RuleError",
+    "SitemapError",
+    "SourceConfigurationError",
+    "SourceError",
+    "SourceMovedError",
+    "StoreContentError",
+    "StoreError",
+    "TemplateError",
+    "TransientError",
+    "Report",
+    "Verdict",
     "Guards",
     "IndexNowOperator",
+    "ListSource",
     "LocalStore",
     "MemoryStore",
     "S3Store",
@@ -17,10 +41,13 @@ PUBLIC = {
     "Section",
     "ShardPolicy",
     "Sitemap",
+    "SitemapFreshnessOperator",
+    "SitemapNotifier",
     "SitemapPingOperator",
     "SitemapPlanOperator",
     "SitemapPublishOperator",
     "SitemapRollbackOperator",
+    "SitemapSourceSensor",
     "SitemapTaskGroup",
     "SitemapVerifyOperator",
     "SitemapWriteOperator",
@@ -33,6 +60,12 @@ def test_the_public_names_are_these() -> None:
     assert set(airflow_sitemaps.__all__) == PUBLIC
     assert set(dir(airflow_sitemaps)) == PUBLIC
     assert all(getattr(airflow_sitemaps, name) for name in PUBLIC)
+
+
+def test_every_error_is_public() -> None:
+    """What is raised across a package border is exported from the package's root."""
+    kinds = {name for name, kind in vars(errors).items() if isinstance(kind, type) and issubclass(kind, Exception)}
+    assert kinds <= PUBLIC
 
 
 def test_another_name_is_an_attribute_error() -> None:

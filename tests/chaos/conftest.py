@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.chaos.worker import Worker, worker
-from tests.s3 import S3Server, moto_server
+from tests.support.s3 import S3Server, moto_server
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -18,15 +18,15 @@ from airflow_sitemaps import LocalStore, Section, ShardPolicy, Sitemap, SqlSourc
 from airflow_sitemaps.errors import SitemapError, SourceError
 from airflow_sitemaps.pipeline import build
 from airflow_sitemaps.testing.crawler import crawl
-from tests.chaos.scale import scaled
 from tests.chaos.test_kills import expected
 from tests.chaos.zygote import BASE, FREE, sitemap_of
-from tests.proxy import Spoil, proxy_to
+from tests.support.proxy import Spoil, proxy_to
+from tests.support.repetition import scaled
 
 if TYPE_CHECKING:
     from tests.chaos.worker import Worker
-    from tests.proxy import Exchange
-    from tests.s3 import S3Server
+    from tests.support.proxy import Exchange
+    from tests.support.s3 import S3Server
 
 SPOILS = (
     Spoil.RESET_BEFORE, Spoil.RESET_AFTER, Spoil.HALF_REQUEST, Spoil.HALF_ANSWER, Spoil.ANSWER_503, Spoil.ANSWER_409,

@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from airflow_sitemaps.stores.s3 import S3Store
+from airflow_sitemaps.stores.s3.config import S3Store
 from airflow_sitemaps.testing.crawler import crawl
-from tests.chaos.scale import LONG
 from tests.chaos.zygote import BASE, rows_of
-from tests.proxy import Spoil, proxy_to
+from tests.support.proxy import Spoil, proxy_to
+from tests.support.repetition import LONG
 
 if TYPE_CHECKING:
     from tests.chaos.worker import Worker
-    from tests.proxy import Exchange
-    from tests.s3 import S3Server
+    from tests.support.proxy import Exchange
+    from tests.support.s3 import S3Server
 
 
 def expected(version: int) -> set[str]:

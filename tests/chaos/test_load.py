@@ -14,15 +14,15 @@ from airflow_sitemaps.pipeline import build
 from airflow_sitemaps.shards import codec
 from airflow_sitemaps.shards.digest import Digest
 from airflow_sitemaps.shards.key import KeyRange
-from airflow_sitemaps.shards.manifest import Manifest, PublicFile, SectionState, Shard
+from airflow_sitemaps.shards.manifest import Manifest, PublicFile, SectionManifest, Shard
 from airflow_sitemaps.testing.crawler import crawl
-from tests.chaos.scale import scaled
 from tests.chaos.test_kills import expected
 from tests.chaos.zygote import sitemap_of
-from tests.pipeline.world import World, row
+from tests.support.environment import World, row
+from tests.support.repetition import scaled
 
 if TYPE_CHECKING:
-    from tests.s3 import S3Server
+    from tests.support.s3 import S3Server
 
 NOW = datetime(2026, 1, 15, tzinfo=timezone.utc)
 
@@ -71,7 +71,7 @@ def test_a_manifest_of_50_000_shards() -> None:
         )
         for n in range(50_000)
     )  # fmt: skip
-    section = SectionState(
+    section = SectionManifest(
         name="pages", fingerprint="f", digest_kind="d", changed_in=1, next_serial=50_000, shards=shards
     )
     manifest = Manifest(

@@ -14,17 +14,17 @@ import pyarrow as pa
 
 from airflow_sitemaps import MemoryStore, Section, ShardPolicy, Sitemap
 from airflow_sitemaps.pipeline import stages
-from airflow_sitemaps.pipeline.fingerprint import fingerprint
-from airflow_sitemaps.pipeline.indexes import index_settings
-from airflow_sitemaps.pipeline.state import MANIFEST
+from airflow_sitemaps.pipeline.publish.index_settings import index_settings
+from airflow_sitemaps.pipeline.state.fingerprint import fingerprint
+from airflow_sitemaps.pipeline.state.repository import MANIFEST
 from airflow_sitemaps.ports import Create, Store
 from airflow_sitemaps.shards import codec
 from airflow_sitemaps.shards.digest import Digest, Survey
-from airflow_sitemaps.shards.index import next_indexes, render
+from airflow_sitemaps.shards.index_layout import next_indexes, render
 from airflow_sitemaps.shards.key import KeyRange, cut
-from airflow_sitemaps.shards.manifest import GenerationNote, Manifest, PublicFile, SectionState, Shard
-from tests.chaos.scale import scaled
-from tests.pipeline.world import BASE, FREE
+from airflow_sitemaps.shards.manifest import GenerationNote, Manifest, PublicFile, SectionManifest, Shard
+from tests.support.environment import BASE, FREE
+from tests.support.repetition import scaled
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -37,6 +37,7 @@ class Numbers:
     """A source that has a row for each number below ``shards * ROWS``; those of ``changed`` shards are others."""
 
     digest_kind = "numbers"
+    key_kinds = ("id integer",)
     timezone = "UTC"
 
     def __init__(self, shards: int) -> None:
@@ -92,7 +93,7 @@ def published(sitemap: Sitemap, source: Numbers, store: Store) -> None:
         Shard(range=within, digest=digest, urls=ROWS, written_in=1, file=file_of(store, number))
         for number, (within, digest) in enumerate(zip(ranges, source.survey(ranges).digests, strict=True), start=1)
     ]
-    state = SectionState(
+    state = SectionManifest(
         name=section.name, fingerprint=fingerprint(sitemap, section), digest_kind=source.digest_kind, changed_in=1,
         next_serial=len(shards) + 1, shards=tuple(shards), base_url=BASE,
     )  # fmt: skip

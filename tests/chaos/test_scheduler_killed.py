@@ -14,15 +14,15 @@ from airflow_sitemaps import S3Store
 from airflow_sitemaps.testing.crawler import crawl
 from tests.chaos.test_kills import expected
 from tests.chaos.zygote import BASE
-from tests.proxy import proxy_to
-from tests.s3 import REGION
-from tests.system.airflow_processes import Airflow, running
+from tests.support.airflow_processes import Airflow, running
+from tests.support.proxy import proxy_to
+from tests.support.s3 import REGION
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tests.proxy import Exchange, Proxy
-    from tests.s3 import S3Server
+    from tests.support.proxy import Exchange, Proxy
+    from tests.support.s3 import S3Server
 
 pytestmark = [pytest.mark.system, pytest.mark.heavy, pytest.mark.timeout(1_200)]
 
@@ -56,7 +56,7 @@ POINTS = {"plan": "/plans/", "write": "/bodies/", "commit": "/manifest.json.gz",
 
 
 class Town:
-    """Airflow behind which S3 lies behind a proxy."""
+    """An Airflow whose S3 is behind a proxy."""
 
     def __init__(self, airflow: Airflow, proxy: Proxy, store: S3Store, version: Path) -> None:
         self.airflow, self.proxy, self.store, self._version = airflow, proxy, store, version

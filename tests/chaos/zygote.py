@@ -1,4 +1,4 @@
-"""A worker that is forked anew for each run, so that a test can kill it as often as it likes.
+"""A worker that is forked again for each run, so that a test can kill it as often as it likes.
 
 Reads one JSON job a line from standard input, forks a child that runs the pipeline, and writes one JSON line when the
 child begins and one when it has ended.
@@ -19,7 +19,7 @@ from airflow_sitemaps import Guards, LocalStore, S3Store, Section, ShardPolicy, 
 from airflow_sitemaps.pipeline import build
 from airflow_sitemaps.testing.source import MemorySourceConfig
 
-FREE = Guards(max_shrink=1.0, max_growth=1e9, min_rows=10**9, max_dropped=1.0)
+FREE = Guards.disabled()
 BASE = "https://www.example.com/maps/"
 
 
@@ -60,8 +60,8 @@ def child(job: dict[str, Any]) -> int:
 def warm() -> None:
     """Import now what a run would import: each child would take seconds for it else."""
     for name in (
-        "airflow.providers.amazon.aws.hooks.s3", "airflow_sitemaps.shards.stream", "airflow_sitemaps.stores.s3_client",
-        "airflow_sitemaps.stores.s3_objects", "boto3", "lxml.etree", "pyarrow.compute",
+        "airflow.providers.amazon.aws.hooks.s3", "airflow_sitemaps.shards.stream", "airflow_sitemaps.stores.s3.client",
+        "airflow_sitemaps.stores.s3.objects", "boto3", "lxml.etree", "pyarrow.compute",
     ):  # fmt: skip
         import_module(name)
 

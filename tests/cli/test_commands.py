@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from airflow_sitemaps.cli import main
+from tests.support.website import Page, serving
+from tests.verification.test_formats import check_junit, check_sarif
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -138,7 +140,7 @@ def test_a_refusal_is_status_1_and_says_what_lets_it_pass(shop: Shop) -> None:
     assert shop.json("plan", shop.target, status=1)["refusals"][0]["permit"] == "empty:products"
     refused = shop.json("build", shop.target, status=1)
     assert refused["error"]["type"] == "GuardError"
-    assert "--allow empty:products" in refused["error"]["refusals"][0]
+    assert refused["error"]["refusals"][0]["permit"] == "empty:products"
 
     assert shop.json("build", shop.target, "--allow", "empty:products")["urls"] == 1
 
@@ -239,6 +241,15 @@ def test_robots_lines_are_printed_or_put_between_markers(shop: Shop, tmp_path: P
     assert "Sitemap: https://shop.example/sitemap.xml\n" in once
     shop.json("robots", shop.target, "--file", str(robots))
     assert robots.read_text() == once
+    latin = b"User-agent: *\r\nDisallow: /caf\xe9\r\n# BEGIN airflow-sitemaps https://shop.example/de/sitemap.xml\r\n"
+    latin += b"Sitemap: https://shop.example/de/sitemap.xml\r\n# END airflow-sitemaps https://shop.example/de/sitemap.xml\r\n"
+    robots.write_bytes(latin)
+    shop.json("robots", shop.target, "--file", str(robots))
+    merged = robots.read_bytes()
+    assert merged.startswith(latin)
+    assert merged.endswith(
+        b"\r\nSitemap: https://shop.example/sitemap.xml\r\n# END airflow-sitemaps https://shop.example/sitemap.xml\r\n"
+    )
 
 
 def test_adopt_tells_the_difference_before_it_does_anything(shop: Shop) -> None:
@@ -256,7 +267,7 @@ def test_adopt_tells_the_difference_before_it_does_anything(shop: Shop) -> None:
 
 
 def test_verify_reads_what_was_published_and_names_what_is_wrong(shop: Shop) -> None:
-    assert "nothing was published" in shop.json("verify", shop.target, status=1)["error"]["message"]
+    assert "no sitemap is published here yet" in shop.json("verify", shop.target, status=1)["error"]["message"]
     shop.json("build", shop.target)
 
     ours = shop.json("verify", shop.target)
@@ -271,6 +282,44 @@ def test_verify_reads_what_was_published_and_names_what_is_wrong(shop: Shop) -> 
     assert "unreachable" in {failure["rule"] for failure in broken["failures"]}
 
 
+def test_verify_prints_what_continuous_integration_reads(shop: Shop) -> None:
+    shop.json("build", shop.target)
+    next(shop.site.glob("products-*")).unlink()
+
+    status, out, _ = shop.shell("verify", shop.target, "--format", "sarif")
+    assert status == 1
+    assert {result["ruleId"] for result in check_sarif(json.loads(out))} == {"unreachable"}
+    status, out, _ = shop.shell("verify", shop.target, "--format", "junit")
+    assert status == 1
+    assert [case.get("name") for case in check_junit(out)] == ["read", "unreachable"]
+    assert "errors by rule: unreachable 1" in shop.shell("verify", shop.target)[1]
+    for form in ("sarif", "junit"):
+        status, out, err = shop.shell("verify", str(shop.site.parent), "--format", form)
+        assert status == 1, err
+        assert check_sarif(json.loads(out)) == [] if form == "sarif" else check_junit(out)[0].find("error") is not None
+
+
+def test_a_staging_site_is_verified_over_http_by_flags(shop: Shop) -> None:
+    with serving() as site:
+        url = f"{site.base}/sitemap.xml"
+        entry = f"<url><loc>{site.base}/a</loc></url>"
+        site.pages["/sitemap.xml"] = Page(
+            f'<urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9">{entry}</urlset>'.encode()
+        )
+        site.pages["/robots.txt"] = Page(f"Sitemap: {url}".encode())
+        site.pages["/a"] = Page(b"<title>A</title>", headers={"Content-Type": "text/html"})
+
+        status, _, err = shop.shell("verify", url)
+        assert (status, site.asked) == (2, [])
+        assert "pass --allow-http, and --allow-private as well" in err
+        status, out, _ = shop.shell("verify", url, "--allow-http")
+        assert (status, site.asked) == (1, [])
+        assert "pass --allow-private" in out
+        answer = shop.json("verify", url, "--allow-http", "--allow-private", "--sample", "1")
+
+    assert (answer["valid"], answer["failures"], answer["sampled"]) == (True, [], 1)
+
+
 @pytest.mark.parametrize("target", ["nowhere.xml", "no/such/folder", "s3://bucket"])
 def test_verify_of_nothing(target: str, shop: Shop) -> None:
     assert shop.shell("verify", target)[0] == (1 if "://" in target else 2)
@@ -278,3 +327,29 @@ def test_verify_of_nothing(target: str, shop: Shop) -> None:
 
 def test_a_folder_without_an_index_is_said_to_be_one(shop: Shop, tmp_path: Path) -> None:
     assert "no index in this folder" in shop.json("verify", str(tmp_path), status=1)["error"]["message"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--sections", "nope"), "--sections: there is no section nope"),
+        (("--allow", "foo"), "--allow: allow='foo': there is no guard 'foo'; they are shrink"),
+    ],
+)
+def test_names_that_do_not_exist_are_wrong_use(arguments: tuple[str, ...], said: str, shop: Shop) -> None:
+    status, _, err = shop.shell("build", shop.target, *arguments)
+
+    assert status == 2
+    assert said in err
+
+
+def test_status_says_whether_a_run_succeeded_lately(shop: Shop) -> None:
+    assert shop.json("status", shop.target, "--max-age", "26h", status=1)["fresh"] is False
+    shop.json("build", shop.target)
+    shop.json("build", shop.target)
+
+    fresh = shop.json("status", shop.target, "--max-age", "26h")
+
+    assert fresh["fresh"] is True
+    assert 0 <= fresh["age_s"] < 3_600
+    assert shop.json("status", shop.target, "--max-age", "0.0001m", status=1)["fresh"] is False

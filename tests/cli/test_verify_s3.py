@@ -11,9 +11,9 @@ import pytest
 from airflow_sitemaps import Section, Sitemap
 from airflow_sitemaps.cli import main
 from airflow_sitemaps.pipeline import build
-from airflow_sitemaps.stores.s3_client import close_connections
+from airflow_sitemaps.stores.s3.client import close_connections
 from airflow_sitemaps.testing.source import MemorySourceConfig
-from tests.s3 import S3Server, moto_server
+from tests.support.s3 import S3Server, moto_server
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -106,17 +106,17 @@ def test_what_an_index_lists_and_is_not_there_is_named(
         f"{BASE}gone.xml": "unreachable",
     }
     (gone,) = [failure for failure in found["failures"] if failure["rule"] == "unreachable"]
-    assert gone["message"] == "nothing is there: the answer is 404, not 200"
+    assert gone["message"] == "no such file: the status is 404, not 200"
 
 
 @pytest.mark.parametrize(
     ("target", "words"),
     [
-        ("s3://{bucket}/nothing.xml", ["'s3://{bucket}/nothing.xml'", "no such object", "Name the file"]),
-        ("s3://{bucket}/", ["no index under it", "sitemap_index.xml"]),
-        ("s3://no-such-bucket/sitemap.xml", ["NoSuchBucket", "no-such-bucket", "Make the bucket"]),
-        ("s3://no-such-bucket", ["NoSuchBucket", "no-such-bucket", "Make the bucket"]),
-        ("s3://", ["cannot be the name of a bucket"]),
+        ("s3://{bucket}/nothing.xml", ["'s3://{bucket}/nothing.xml'", "no such object", "Give the address"]),
+        ("s3://{bucket}/", ["no index under this prefix", "sitemap_index.xml"]),
+        ("s3://no-such-bucket/sitemap.xml", ["NoSuchBucket", "no-such-bucket", "Create the bucket"]),
+        ("s3://no-such-bucket", ["NoSuchBucket", "no-such-bucket", "Create the bucket"]),
+        ("s3://", ["not a valid bucket name"]),
         ("s3://{bucket}/a.xml?versionId=1", ["with nothing after it"]),
     ],
 )
@@ -142,5 +142,5 @@ def test_without_credentials_it_is_told_where_to_give_them(
     close_connections("verify_s3")
     error = verified(capfd, f"s3://{bucket}/sitemap.xml", status=1)["error"]
     assert f"s3://{bucket}/sitemap.xml" in error["message"]
-    assert "Look at the Airflow connection and its credentials" in error["message"]
+    assert "Check the Airflow connection" in error["message"]
     close_connections("verify_s3")

@@ -12,12 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import sqlalchemy as sa
-import yaml
 from airflow.sdk import Connection
 
 from airflow_sitemaps.cli.arguments import parser
 from airflow_sitemaps.pipeline.report import Report
-from airflow_sitemaps.stores.local import LocalStore
+from airflow_sitemaps.stores.local.config import LocalStore
 from airflow_sitemaps.testing.source import MemorySourceConfig
 
 if TYPE_CHECKING:
@@ -30,12 +29,17 @@ BUILD = re.compile(r"^(?=report = build\(sitemap)", re.MULTILINE)
 """Where an example builds ``sitemap``: nothing wide, so that splitting keeps the line."""
 CONN_TYPES = (
     "aws",
+    "clickhouse",
     "databricks",
+    "duckdb",
+    "gcpbigquery",
     "generic",
     "google_cloud_platform",
+    "mysql",
     "postgres",
     "redshift",
     "snowflake",
+    "sqlite",
     "trino",
 )
 CONNECTION = re.compile(r"(AIRFLOW_CONN_[A-Z_]+)='([^']+)'")
@@ -116,20 +120,3 @@ def test_links_between_files_lead_somewhere(page: Path) -> None:
 def test_the_tests_that_a_page_names_are_there(page: Path) -> None:
     for target in re.findall(r"`(tests/[^`]+)`", page.read_text()):
         assert (ROOT / target).exists(), f"{page.name}: {target}"
-
-
-def test_the_compose_file_names_one_airflow_and_every_volume() -> None:
-    compose = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
-    services = compose["services"]
-
-    assert {"airflow-db", "warehouse", "s3", "airflow-api", "airflow-scheduler", "airflow-dag-processor"} <= set(
-        services
-    )
-    used = {volume.split(":")[0] for service in services.values() for volume in service.get("volumes", ())}
-    assert {name for name in used if not name.startswith(".")} == set(compose["volumes"])
-    for service in services.values():
-        assert set(service.get("depends_on", {})) <= set(services)
-    assert len({service["image"] for service in services.values() if "build" in service}) == 1
-    for name, value in services["airflow-api"]["environment"].items():
-        if name.startswith("AIRFLOW_CONN") and value.startswith("{"):
-            assert json.loads(value)["conn_type"]

@@ -13,7 +13,7 @@ from hypothesis.stateful import run_state_machine_as_test
 from airflow_sitemaps import SqlSource
 from airflow_sitemaps.testing.machine import IncrementalMachine
 from airflow_sitemaps.testing.source import MemorySourceConfig
-from tests.databases import NAMES, Database, NotAvailable, database
+from tests.support.databases import NAMES, Database, NotAvailable, database
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

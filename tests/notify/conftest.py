@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from airflow_sitemaps.notify.destinations import Rules
-from airflow_sitemaps.notify.http import HttpClient
-from tests.notify.server import Site, serving
+from airflow_sitemaps.http.client import HttpClient
+from airflow_sitemaps.http.destinations import AccessRules
+from tests.support.website import Site, serving
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,4 +22,4 @@ def engine() -> Iterator[Site]:
 
 @pytest.fixture
 def loopback() -> HttpClient:
-    return HttpClient(rules=Rules(allow_http=True, allow_private=True), wait_s=10.0)
+    return HttpClient(rules=AccessRules(allow_http=True, allow_private=True), wait_s=10.0)

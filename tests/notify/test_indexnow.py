@@ -1,4 +1,4 @@
-"""IndexNow: what is sent, by host and in portions, what each answer means, and that nothing is told twice."""
+"""IndexNow: what is sent, by host and in portions, what each response means, and that nothing is sent twice."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from airflow_sitemaps.errors import ConfigurationError
-from airflow_sitemaps.notify.announcing import Scope, announce
+from airflow_sitemaps.http.response import FetchError
+from airflow_sitemaps.notify.announcer import ChangeScope, announce
 from airflow_sitemaps.notify.indexnow import ENDPOINT, HOSTS, IndexNow, sender_to
 from airflow_sitemaps.notify.outcomes import NotAcceptedError
-from airflow_sitemaps.pipeline.fetching import FetchError
-from airflow_sitemaps.pipeline.told import tell, told
+from airflow_sitemaps.pipeline.state.announcements import last_announced, record_announced
 from airflow_sitemaps.ports import Overwrite
-from tests.notify.server import Page, Site
-from tests.pipeline.world import BASE, World, row
+from tests.support.environment import BASE, World, row
+from tests.support.website import Page, Site
 
 if TYPE_CHECKING:
-    from airflow_sitemaps.notify.http import HttpClient
+    from airflow_sitemaps.http.client import HttpClient
 
 KEY = "0123-secret-key"
 PATH = "/indexnow"
@@ -67,7 +67,7 @@ def test_the_place_of_the_key_is_told_and_limits_the_urls(engine: Site, loopback
             "urlList": ["https://a.example/shop/1"],
         }
     ]
-    with pytest.raises(ConfigurationError, match=r"lies outside 'https://a\.example/shop/'"):
+    with pytest.raises(ConfigurationError, match=r"is outside 'https://a\.example/shop/'"):
         site.submit(["https://a.example/shop/1", "https://a.example/blog/1"], loopback)
     assert len(engine.asked) == 1
 
@@ -83,9 +83,9 @@ def test_nothing_sends_nothing(engine: Site, loopback: HttpClient) -> None:
         (400, ConfigurationError, "malformed"),
         (403, ConfigurationError, "key is not valid"),
         (422, ConfigurationError, "not of the host"),
-        (429, NotAcceptedError, "asks to wait 120 s"),
+        (429, NotAcceptedError, "retry after 120 s"),
         (500, NotAcceptedError, "Try again later"),
-        (302, NotAcceptedError, "answered 302"),
+        (302, NotAcceptedError, "responded 302"),
     ],
 )
 def test_answers(
@@ -102,7 +102,7 @@ def test_answers(
     with pytest.raises(error, match=words) as raised:
         site_of(engine).submit(["https://a.example/1"], loopback)
 
-    assert "(it says: no ***, no entry)" in str(raised.value)
+    assert "(response: no ***, no entry)" in str(raised.value)
     assert KEY not in str(raised.value) + caplog.text
     assert len(engine.asked) == 1
 
@@ -186,7 +186,7 @@ def test_the_first_generation_is_not_told_and_later_ones_are_told_once(
     world.build()
     assert announce(world.sitemap(), site, None, loopback).urls == 0
     assert len(engine.asked) == 1
-    assert announce(world.sitemap(), site, Scope(generation=2), loopback).urls == 3
+    assert announce(world.sitemap(), site, ChangeScope(generation=2), loopback).urls == 3
 
 
 def test_what_a_failed_task_left_out_the_next_one_tells(world: World, engine: Site, loopback: HttpClient) -> None:
@@ -211,8 +211,8 @@ def test_a_backfill_is_only_made_when_asked_for(world: World, engine: Site, loop
     world.build()
     assert announce(world.sitemap(), site_of(engine), None, loopback).added == 1
     other = IndexNow(key=KEY, endpoint=engine.base.replace("127.0.0.1", "localhost") + PATH)
-    assert announce(world.sitemap(), other, Scope(backfill=True), loopback).added == 13
-    assert announce(world.sitemap(), other, Scope(backfill=True), loopback).added == 0
+    assert announce(world.sitemap(), other, ChangeScope(backfill=True), loopback).added == 13
+    assert announce(world.sitemap(), other, ChangeScope(backfill=True), loopback).added == 0
 
 
 def test_too_many_changes_are_passed_over(
@@ -222,7 +222,7 @@ def test_too_many_changes_are_passed_over(
         each["priority"] = 0.3
     world.build()
 
-    done = announce(world.sitemap(), site_of(engine), Scope(max_urls=11), loopback)
+    done = announce(world.sitemap(), site_of(engine), ChangeScope(max_urls=11), loopback)
 
     assert (done.too_many, done.urls, engine.asked) == (True, 0, [])
     assert "raise max_urls" in caplog.text
@@ -248,10 +248,10 @@ def test_a_mark_that_is_damaged_or_of_another_store_costs_only_the_last_changes(
     objects = world.store.state
     for mark in (b"", b"[]", b'{"generation": "x"}'):
         objects.put("told/me.json", mark, mode=Overwrite(), metadata={}, content_type="application/json")
-        assert told(objects, "me") is None
-    tell(objects, "indexnow-127.0.0.1", 99)
+        assert last_announced(objects, "me") is None
+    record_announced(objects, "indexnow-127.0.0.1", 99)
 
     assert announce(world.sitemap(), site_of(engine), None, loopback).added == 1
-    assert "not kept" in caplog.text
+    assert "no longer kept" in caplog.text
     with pytest.raises(ValueError, match="part of a key"):
-        tell(objects, "../x", 1)
+        record_announced(objects, "../x", 1)

@@ -1,4 +1,4 @@
-"""Ping: what is asked, which addresses are dead, what each answer means; and waiting times."""
+"""Pings: the request, retired addresses, the meaning of each response, and waiting times."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from airflow_sitemaps.errors import ConfigurationError
+from airflow_sitemaps.http.response import FetchError
 from airflow_sitemaps.notify.outcomes import NotAcceptedError, excerpt, retry_after
 from airflow_sitemaps.notify.ping import Ping
-from airflow_sitemaps.pipeline.fetching import FetchError
-from tests.notify.server import Page, Site
+from tests.support.website import Page, Site
 
 if TYPE_CHECKING:
-    from airflow_sitemaps.notify.http import HttpClient
+    from airflow_sitemaps.http.client import HttpClient
 
 INDEX = "https://www.example.com/a/sitemap.xml?v=1&w=ü"
 
@@ -55,7 +55,7 @@ def test_a_body_may_hold_the_address(engine: Site, loopback: HttpClient) -> None
     ],
 )
 def test_dead_addresses_are_refused_with_what_to_use_instead(url: str) -> None:
-    with pytest.raises(ConfigurationError, match=r"is dead: .*SearchConsoleSubmitOperator for Google and IndexNow"):
+    with pytest.raises(ConfigurationError, match=r"is retired: .*SearchConsoleSubmitOperator for Google and IndexNow"):
         Ping(url=url)
 
 
@@ -67,11 +67,11 @@ def test_other_addresses_are_not(url: str) -> None:
 
 
 def test_templates_that_cannot_be() -> None:
-    with pytest.raises(ConfigurationError, match="neither url nor body says where") as raised:
+    with pytest.raises(ConfigurationError, match="neither url nor body contains") as raised:
         Ping(url="https://u:pw@a.example/x?token=s3cret")
     assert "s3cret" not in str(raised.value)
     assert "pw" not in str(raised.value)
-    with pytest.raises(ConfigurationError, match="give one like 'GET'"):
+    with pytest.raises(ConfigurationError, match="give a method such as 'GET'"):
         Ping(url="https://a.example/?{sitemap}", method="get\r\nX: y")
 
 
@@ -79,10 +79,10 @@ def test_templates_that_cannot_be() -> None:
     ("status", "error", "words"),
     [
         (301, ConfigurationError, "it redirects"),
-        (401, ConfigurationError, "wants credentials"),
-        (404, ConfigurationError, "nothing at this address"),
-        (418, ConfigurationError, "not documented"),
-        (429, NotAcceptedError, "asks to wait 9 s"),
+        (401, ConfigurationError, "credentials are missing"),
+        (404, ConfigurationError, "address does not exist"),
+        (418, ConfigurationError, "undocumented"),
+        (429, NotAcceptedError, "retry after 9 s"),
         (503, NotAcceptedError, "503"),
     ],
 )

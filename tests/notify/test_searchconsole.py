@@ -1,4 +1,4 @@
-"""Search Console: what is asked, what is read back, what each answer means, and where the token comes from."""
+"""Search Console: the requests, the state that is read, the meaning of each response, and the source of the token."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from airflow_sitemaps.errors import ConfigurationError
+from airflow_sitemaps.http.response import FetchError
 from airflow_sitemaps.notify import connections
 from airflow_sitemaps.notify.outcomes import NotAcceptedError
 from airflow_sitemaps.notify.searchconsole import SearchConsoleClient, SubmittedSitemap, submit_all
-from airflow_sitemaps.pipeline.fetching import FetchError
-from tests.notify.server import Page, Site
+from tests.support.website import Page, Site
 
 if TYPE_CHECKING:
-    from airflow_sitemaps.notify.http import HttpClient
+    from airflow_sitemaps.http.client import HttpClient
 
 SITE = "https://www.example.com/"
 INDEX = "https://www.example.com/sitemaps/sitemap.xml?a=1&b=é"
@@ -67,14 +67,14 @@ def test_domain_properties_hold_every_host_of_theirs(engine: Site, loopback: Htt
         engine.pages[client.address(url).removeprefix(engine.base)] = Page(status=204)
         client.submit(url)
     for url in ("https://badexample.com/s.xml", "https://example.com.evil.example/s.xml"):
-        with pytest.raises(ConfigurationError, match="does not lie in"):
+        with pytest.raises(ConfigurationError, match="is outside"):
             client.submit(url)
     assert len(engine.asked) == 2
 
 
 def test_a_sitemap_of_another_property_is_not_sent(engine: Site, loopback: HttpClient) -> None:
     for url in ("https://example.com/s.xml", "http://www.example.com/s.xml"):
-        with pytest.raises(ConfigurationError, match="Name the property"):
+        with pytest.raises(ConfigurationError, match="Give the property"):
             console(engine, loopback).submit(url)
     assert engine.asked == []
 
@@ -98,7 +98,7 @@ def refused(reason: str) -> bytes:
         (403, refused("rateLimitExceeded"), NotAcceptedError, "quota is used up"),
         (403, b'{"error": []}', ConfigurationError, "no permission"),
         (404, b"", ConfigurationError, "no such property"),
-        (429, b"", NotAcceptedError, "asks to wait 3 s"),
+        (429, b"", NotAcceptedError, "retry after 3 s"),
         (503, b"<html>", NotAcceptedError, "503"),
     ],
 )
@@ -115,7 +115,7 @@ def test_answers(
 @pytest.mark.parametrize("body", [b"", b"[]", b"null", b'{"errors": "many"}', b'{"contents": [1]}'])
 def test_answers_that_cannot_be_read(engine: Site, loopback: HttpClient, body: bytes) -> None:
     engine.pages[PATH] = Page(body)
-    with pytest.raises(NotAcceptedError, match="cannot be read"):
+    with pytest.raises(NotAcceptedError, match="cannot be parsed"):
         console(engine, loopback).get(INDEX)
 
 
@@ -217,5 +217,5 @@ def test_credentials_that_give_no_token(google: SimpleNamespace, retryable: bool
 def test_without_the_google_provider_it_is_said_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "airflow.providers.google.common.hooks.base_google", None)
     monkeypatch.setitem(sys.modules, "airflow.providers.google", None)
-    with pytest.raises(ConfigurationError, match=r"pip install 'airflow-sitemaps\[searchconsole\]', or give token="):
+    with pytest.raises(ConfigurationError, match=r"pip install 'airflow-sitemaps\[searchconsole\]', or pass token="):
         connections.google_token("search")()

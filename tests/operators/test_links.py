@@ -8,7 +8,7 @@ import pytest
 
 from airflow_sitemaps import LocalStore, S3Store, Section, Sitemap, SitemapPublishOperator, SqlSource
 from airflow_sitemaps.links import SitemapConsoleLink, SitemapIndexLink, SitemapPageLink
-from airflow_sitemaps.stores.s3_client import close_connections
+from airflow_sitemaps.stores.s3.client import close_connections
 
 
 def publishing(store) -> SitemapPublishOperator:

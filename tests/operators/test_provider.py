@@ -38,6 +38,6 @@ def test_everything_it_names_can_be_imported() -> None:
     for integration in info["operators"]:
         for module in integration["python-modules"]:
             importlib.import_module(module)
-    for link in info["extra-links"]:
+    for link in [*info["extra-links"], *info["notifications"]]:
         module, _, name = link.rpartition(".")
         assert getattr(importlib.import_module(module), name)

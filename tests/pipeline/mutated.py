@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from airflow_sitemaps.testing.simulation.mutants import MUTANTS
+from tests.support.mutants import MUTANTS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -9,7 +9,7 @@ import pytest
 from airflow_sitemaps import Guards, ShardPolicy
 from airflow_sitemaps.errors import GuardError, OwnershipError, RefusedError, RuleError
 from airflow_sitemaps.ports import Overwrite
-from tests.pipeline.world import BASE, World, row
+from tests.support.environment import BASE, World, row
 
 
 def world_of(number: int, **kwargs) -> World:
@@ -235,14 +235,16 @@ def test_a_source_that_lost_most_of_its_rows_is_refused_until_allowed():
     del world.rows[20:]
     with pytest.raises(GuardError, match="shrink from 100 to 20") as refused:
         world.build()
-    assert [refusal.permit for refusal in refused.value.refusals] == ["shrink:pages"]
-    report = world.build(allow=["shrink:pages"])
+    assert [refusal.permit for refusal in refused.value.refusals] == ["shrink:pages=0.8"]
+    with pytest.raises(GuardError, match="shrink from 100 to 20"):
+        world.build(allow=["shrink:pages"])
+    report = world.build(allow=["shrink:pages=0.8"])
     assert report.urls == 20
     assert any("shrink" in warning for warning in report.warnings)
 
 
 def test_slow_shrinking_is_judged_against_the_greatest_of_the_week():
-    world = world_of(100, guards=Guards(min_rows=50))
+    world = world_of(100, guards=Guards(min_rows=50, max_shrink=0.1))
     world.build()
     for _ in range(2):
         world.clock.advance(timedelta(days=1))

@@ -8,12 +8,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from airflow_sitemaps import MemoryStore, Section, ShardPolicy, Sitemap
 from airflow_sitemaps.errors import ConfigurationError, StoreContentError
-from airflow_sitemaps.pipeline import stages
+from airflow_sitemaps.pipeline import build, stages
 from airflow_sitemaps.pipeline.changes import TooManyChangesError, changes
-from airflow_sitemaps.pipeline.parallel import inline
-from airflow_sitemaps.pipeline.state import State
-from tests.pipeline.world import BASE, World, row
+from airflow_sitemaps.pipeline.concurrency import inline
+from airflow_sitemaps.pipeline.state.repository import StateRepository
+from airflow_sitemaps.testing.clock import FakeClock
+from airflow_sitemaps.testing.source import MemorySourceConfig
+from tests.support.environment import BASE, FREE, World, row
 
 
 def told(world: World, **kwargs: Any) -> tuple[list[str], list[str], list[str]]:
@@ -123,7 +126,7 @@ def test_a_body_that_is_gone_is_named(world):
     world.build()
     world.rows[0]["priority"] = 0.3
     world.build()
-    file = State(world.store.state).generation(1).sections["pages"].shards[0].file
+    file = StateRepository(world.store.state).generation(1).sections["pages"].shards[0].file
     world.store.state.delete(file.body)
     with pytest.raises(StoreContentError, match=r"the body of pages-00001\.xml\.gz, is gone"):
         changes(world.sitemap())
@@ -172,6 +175,37 @@ def test_they_are_what_crawlers_see(first, runs):
             after = world.crawl().entries()
             assert (set(found.added), set(found.changed), set(found.removed)) == difference(before, after)
             assert len(set(found.urls)) == len(found.urls)
+
+
+PLACES = st.dictionaries(st.integers(0, 30), st.tuples(st.sampled_from(["pages", "news"]), st.sampled_from([0.1, 0.9])))
+
+
+@settings(deadline=None, max_examples=40)
+@given(before=PLACES, after=PLACES)
+def test_every_url_counts_in_the_section_that_lists_it(before, after):
+    config, clock = MemoryStore(base_url=BASE), FakeClock()
+    with inline():
+        for number, places in enumerate((before, after)):
+            always = {1_000: ("pages", number), 2_000: ("news", number)}
+            sitemap = _in_sections(config, {**places, **always})
+            build(sitemap, clock=clock)
+        found = changes(sitemap)
+    for name in ("pages", "news"):
+        counts = found.sections[name]
+        now = {key: place for key, place in after.items() if place[0] == name}
+        gone = [key for key, place in before.items() if place[0] == name and key not in after]
+        changed = [key for key, place in now.items() if key in before and before[key][1] != place[1]]
+        assert (counts.added, counts.changed, counts.removed) == (len(now.keys() - before), len(changed) + 1, len(gone))
+
+
+def _in_sections(config: MemoryStore, places: dict[int, tuple[str, float]]) -> Sitemap:
+    """A sitemap whose URLs are in the sections named, with the priorities given."""
+    rows = {
+        name: [row(key, priority=priority) for key, (section, priority) in sorted(places.items()) if section == name]
+        for name in ("pages", "news")
+    }
+    sections = [Section(name, MemorySourceConfig(rows[name], key="id", priority="priority")) for name in rows]
+    return Sitemap(config, sections, shards=ShardPolicy(max_urls=4), guards=FREE)
 
 
 def _without_duplicates(rows: dict[int, dict[str, Any]]) -> list[dict[str, Any]]:

@@ -8,8 +8,8 @@ import feedparser
 import pytest
 
 from airflow_sitemaps.pipeline import stages
-from airflow_sitemaps.protocol.reading import read
-from tests.pipeline.world import BASE, World, row
+from airflow_sitemaps.protocol.validation.reader import read
+from tests.support.environment import BASE, World, row
 
 
 @pytest.fixture

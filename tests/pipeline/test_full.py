@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.pipeline.world import World, row
+from tests.support.environment import World, row
 
 
 def test_a_shard_without_a_valid_row_makes_no_new_generation():

@@ -8,9 +8,9 @@ import pytest
 
 from airflow_sitemaps.errors import ConfigurationError
 from airflow_sitemaps.pipeline import stages
-from airflow_sitemaps.pipeline.adopting import adopt
+from airflow_sitemaps.pipeline.adoption import adopt
 from airflow_sitemaps.ports import Overwrite
-from tests.pipeline.world import BASE, World, row
+from tests.support.environment import BASE, World, row
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import HealthCheck, settings
 
 from airflow_sitemaps.testing.machine import IncrementalMachine, ListTable
-from tests.chaos.scale import scaled
+from tests.support.repetition import scaled
 
 
 class OverMemory(IncrementalMachine):

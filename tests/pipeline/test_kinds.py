@@ -11,11 +11,11 @@ import pytest
 
 from airflow_sitemaps import MemoryStore, Section, ShardPolicy, Sitemap
 from airflow_sitemaps.pipeline import build
-from airflow_sitemaps.protocol.reading import read
+from airflow_sitemaps.protocol.validation.reader import read
 from airflow_sitemaps.testing.clock import FakeClock
 from airflow_sitemaps.testing.crawler import crawl
 from airflow_sitemaps.testing.source import MemorySourceConfig
-from tests.pipeline.world import BASE, FREE, row
+from tests.support.environment import BASE, FREE, row
 
 if TYPE_CHECKING:
     from collections.abc import Callable

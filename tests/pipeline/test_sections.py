@@ -9,14 +9,16 @@ import pytest
 
 from airflow_sitemaps import MemoryStore, Section, ShardPolicy, Sitemap
 from airflow_sitemaps.errors import ConfigurationError, GuardError, OwnershipError
-from airflow_sitemaps.inspection import of_sitemap
-from airflow_sitemaps.pipeline import build, indexes, stages, verify
+from airflow_sitemaps.pipeline import build, stages
+from airflow_sitemaps.pipeline.publish import index_settings
 from airflow_sitemaps.protocol.limits import MAX_INDEXES
-from airflow_sitemaps.protocol.reading import read
+from airflow_sitemaps.protocol.validation.reader import read
 from airflow_sitemaps.testing.clock import FakeClock
 from airflow_sitemaps.testing.crawler import crawl
 from airflow_sitemaps.testing.source import MemorySourceConfig
-from tests.pipeline.world import BASE, FREE, row
+from airflow_sitemaps.verification import verifier
+from airflow_sitemaps.verification.subject import of_sitemap
+from tests.support.environment import BASE, FREE, row
 
 
 @pytest.fixture
@@ -121,6 +123,9 @@ def test_text_sitemaps(config, clock):
     found = crawl(config.open())
     assert list(found.files) == ["a-00001.txt.gz", "a-00002.txt.gz"]
     assert found.locs() == {f"{BASE}p/{n}" for n in range(1, 8)}
+    # Listed in the index, not in robots.txt: docs/decisions/protocol-policy.md says why.
+    assert b"a-00001.txt.gz</loc>" in config.public.objects["sitemap.xml"].body
+    assert stages.robots(sitemap(config, text)) == (BASE + "sitemap.xml",)
     text.source.rows[0]["loc"] = BASE + "p/changed"
     assert build(sitemap(config, text), clock=clock).shards.rewritten == 1
 
@@ -148,8 +153,8 @@ def test_news_leave_after_two_days_and_the_file_keeps_its_name(config, clock):
 def test_more_index_files_than_google_takes_are_told_before_and_after(config, clock, monkeypatch):
     """Sections with an index each: one too many for one site. In one index they are no trouble."""
     assert MAX_INDEXES == 500
-    monkeypatch.setattr(indexes, "MAX_INDEXES", 4)
-    monkeypatch.setattr(verify, "MAX_INDEXES", 4)
+    monkeypatch.setattr(index_settings, "MAX_INDEXES", 4)
+    monkeypatch.setattr(verifier, "MAX_INDEXES", 4)
     sections = [Section(f"s{n}", source(1, f"s{n}")) for n in range(5)]
     many = sitemap(config, *sections, index="per_section")
     planned = stages.plan(many, stages.RunRequest(dry_run=True), clock=clock).plan

@@ -8,10 +8,10 @@ import pytest
 from lxml import etree
 
 from airflow_sitemaps.errors import RefusedError
-from airflow_sitemaps.inspection import of_sitemap
 from airflow_sitemaps.pipeline import stages
 from airflow_sitemaps.protocol import stylesheet
-from tests.pipeline.world import BASE, World, row
+from airflow_sitemaps.verification.subject import of_sitemap
+from tests.support.environment import BASE, World, row
 
 REFERENCE = b'<?xml-stylesheet type="text/xsl" href="sitemap.xsl"?>'
 

@@ -9,12 +9,12 @@ import pytest
 
 from airflow_sitemaps.errors import IncompleteError
 from airflow_sitemaps.pipeline import build, stages
-from airflow_sitemaps.pipeline.state import State
+from airflow_sitemaps.pipeline.state.repository import StateRepository
 from airflow_sitemaps.ports import Overwrite
 from airflow_sitemaps.stores.memory import MemoryObjects
 from airflow_sitemaps.testing.crawler import crawl
 from airflow_sitemaps.testing.faults import Call, Faults, FaultyStore
-from tests.pipeline.world import World, row
+from tests.support.environment import World, row
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -62,7 +62,7 @@ def swept_while(world: World, name: str, **settings) -> None:
 
 def left_in_runs(world: World) -> list[str]:
     """What lies in folders of runs that are not in the history, and is not needed."""
-    manifest = State(world.store.state).root().manifest
+    manifest = StateRepository(world.store.state).root().manifest
     needed = manifest.bodies() | {item.key for item in manifest.departed}
     kept = {note.run for note in manifest.history}
     runs = [key for key in world.config.state.objects if key.startswith("runs/")]

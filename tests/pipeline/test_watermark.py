@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta, timezone
 
 import pytest
 
 from airflow_sitemaps import Guards
 from airflow_sitemaps.pipeline import stages
-from airflow_sitemaps.pipeline.watermark import SLICES
-from tests.pipeline.world import World, row
+from airflow_sitemaps.pipeline.plan import watermark
+from airflow_sitemaps.pipeline.plan.watermark import SLICES
+from tests.support.environment import World, row
 
 
 @pytest.fixture
@@ -86,3 +87,63 @@ def test_full_change_detection_reads_everything_and_writes_what_differs():
     assert report.rows_read == 20
     assert report.shards.kept == 4
     assert world.shards() == before
+
+
+def test_a_delete_is_found_within_the_promised_runs_though_ranges_are_cut_before_it(world):
+    """Each run cuts a range to the left, so that the positions of all later ranges move."""
+    world.build()
+    world.clock.advance(timedelta(hours=1))
+    world.build()
+    gone = world.rows.pop(250)["loc"]
+    for run in range(SLICES):
+        world.clock.advance(timedelta(hours=1))
+        world.rows.extend(row(11 + 10 * run + n, lastmod=stamp(world)) for n in range(6))
+        world.build()
+    assert gone not in world.crawl().locs()
+    assert world.crawl().entries() == world.rebuilt().entries()
+
+
+def test_every_range_is_surveyed_once_within_the_promised_runs(world, monkeypatch):
+    surveyed: list[int] = []
+    real = watermark.IncrementalSurvey._slice
+    monkeypatch.setattr(
+        watermark.IncrementalSurvey,
+        "_slice",
+        lambda self, number: surveyed.extend(found := real(self, number)) or found,
+    )
+    world.build()
+    for _ in range(SLICES):
+        world.clock.advance(timedelta(hours=1))
+        assert world.build().result == "unchanged"
+    assert set(surveyed) | {59} == set(range(60))  # the last range is surveyed at every run
+    assert len(surveyed) <= 3 * SLICES
+
+
+@pytest.mark.parametrize(("lag", "found"), [(timedelta(minutes=15), False), (timedelta(hours=1), True)])
+def test_the_lag_can_be_as_long_as_the_longest_transaction(world, lag, found):
+    world.settings["watermark_lag"] = lag
+    world.build()
+    before = stamp(world)
+    world.clock.advance(timedelta(minutes=40))
+    world.build()
+    world.rows[290]["lastmod"] = before
+    world.build()
+    assert (world.crawl().entries() == world.rebuilt().entries()) is found
+
+
+@pytest.mark.parametrize(
+    ("last", "now", "earlier"),
+    [
+        ("2026-10-25T00:40", "2026-10-25T01:20", 60),  # from summer to standard time at 01:00 UTC
+        ("2026-10-25T01:20", "2026-10-25T01:50", 60),
+        ("2026-10-25T06:00", "2026-10-25T07:00", 0),
+        ("2026-07-01T01:00", "2026-07-01T02:00", 0),
+        ("2026-03-29T00:40", "2026-03-29T01:20", 0),  # no local time repeats in spring
+    ],
+)
+def test_local_times_that_repeat_in_autumn_are_looked_at_twice(last, now, earlier):
+    moments = [datetime.fromisoformat(text).replace(tzinfo=timezone.utc) for text in (last, now)]
+    mark = watermark.Watermark(moment=moments[0], slice=0, changed_in=1)
+    since = watermark.begins_at(mark, timedelta(minutes=15), moments[1], "Europe/Berlin")
+    assert since == moments[0] - timedelta(minutes=15 + earlier)
+    assert watermark.begins_at(mark, timedelta(0), moments[1], "UTC") == moments[0]

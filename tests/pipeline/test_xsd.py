@@ -14,7 +14,7 @@ from airflow_sitemaps.pipeline import build
 from airflow_sitemaps.protocol.gzip import decompress
 from airflow_sitemaps.testing.clock import FakeClock
 from airflow_sitemaps.testing.source import MemorySourceConfig
-from tests.pipeline.world import BASE, FREE, row
+from tests.support.environment import BASE, FREE, row
 
 XSD = Path(__file__).parents[3] / "shared" / "xsd"
 

@@ -11,7 +11,7 @@ from airflow_sitemaps.errors import GuardError, IncompleteError, StoreError
 from airflow_sitemaps.pipeline import build, stages
 from airflow_sitemaps.ports import Overwrite
 from airflow_sitemaps.testing.faults import Fault, Faults, FaultyStore, SimulatedCrash
-from tests.pipeline.world import World, row
+from tests.support.environment import World, row
 
 
 def world_of(number: int, **kwargs) -> World:
@@ -126,7 +126,7 @@ def test_an_allowed_shrinking_is_not_refused_again_the_next_day():
     world = world_of(100, guards=Guards(min_rows=50))
     world.build()
     del world.rows[20:]
-    world.build(allow=["shrink:pages"])
+    world.build(allow=["shrink:pages=0.8"])
     world.clock.advance(timedelta(days=1))
     assert world.build().result == "unchanged"
     world.rows[0]["priority"] = 0.2

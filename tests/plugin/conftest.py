@@ -10,15 +10,19 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from airflow.api_fastapi.app import create_app, get_auth_manager, purge_cached_app
 from airflow.api_fastapi.auth.managers.simple.user import SimpleAuthManagerUser
-from airflow.models.asset import AssetEvent, AssetModel, TaskOutletAssetReference
+from airflow.models.asset import AssetEvent, AssetModel, TaskInletAssetReference, TaskOutletAssetReference
+from airflow.models.dag import DagModel
+from airflow.models.dagrun import DagRun
+from airflow.models.taskinstance import TaskInstance
+from airflow.models.xcom import XComModel
 from airflow.utils.session import create_session
 from fastapi.testclient import TestClient
-from sqlalchemy import delete
+from sqlalchemy import delete, update
 
 from airflow_sitemaps.plugin import api
-from airflow_sitemaps.plugin.events import POINTS
-from tests.operators.airflow_db import database
-from tests.plugin.factories import NOW
+from airflow_sitemaps.plugin.events import SUMMARIES
+from tests.support.airflow_db import database
+from tests.support.plugin_factories import NOW
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -52,7 +56,7 @@ def application(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 
 
 class Client:
-    """Asks the API as one of the users, or as nobody."""
+    """Sends requests as one of the users, or without a user."""
 
     def __init__(self, application: Any, user: str | None) -> None:
         headers = {}
@@ -89,6 +93,9 @@ def session(application: Any) -> Iterator[Session]:
     with create_session() as found:
         yield found
     with create_session() as found:
-        for table in (AssetEvent, TaskOutletAssetReference, AssetModel):
+        for table in (AssetEvent, TaskOutletAssetReference, TaskInletAssetReference, AssetModel):
             found.execute(delete(table))
-    POINTS.clear()
+        for table in (XComModel, TaskInstance, DagRun):
+            found.execute(delete(table))
+        found.execute(update(DagModel).values(is_stale=False, is_paused=False, has_import_errors=False))
+    SUMMARIES.clear()

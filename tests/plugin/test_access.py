@@ -9,7 +9,7 @@ import pytest
 from fastapi.routing import APIRoute
 
 from airflow_sitemaps.plugin.api import make_app
-from tests.plugin.factories import NOW, add_asset, add_event, add_history, extra, report
+from tests.support.plugin_factories import NOW, add_asset, add_event, add_history, extra, report
 
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session
@@ -24,15 +24,22 @@ PATHS = sorted({route.path for route in make_app().routes if isinstance(route, A
 def test_there_are_the_routes_that_are_tested() -> None:
     assert PATHS == [
         "/api/actions",
+        "/api/archive",
         "/api/dags/{dag_id}/runs/{run_id}",
         "/api/dags/{dag_id}/sitemaps",
+        "/api/find",
         "/api/openapi.json",
         "/api/sitemap",
+        "/api/sitemap/announcements",
+        "/api/sitemap/changes",
         "/api/sitemap/generations",
         "/api/sitemap/history",
+        "/api/sitemap/issues.csv",
+        "/api/sitemap/runs",
         "/api/sitemap/shards",
         "/api/sitemap/shards/texts",
         "/api/sitemaps",
+        "/api/sitemaps.csv",
         "/static/{name}",
     ]
 
@@ -40,8 +47,9 @@ def test_there_are_the_routes_that_are_tested() -> None:
 @pytest.mark.parametrize("path", PATHS)
 def test_nobody_gets_anything(anonymous: Client, path: str) -> None:
     asked = path.format(dag_id="shop", run_id="r", name="airflow-sitemaps.js").lstrip("/")
-    wish = {"asset": URI, "action": "run"}
-    found = anonymous.post(asked, wish) if path == "/api/actions" else anonymous.get(asked, asset=URI, section="x")
+    bodies = {"/api/actions": {"asset": URI, "action": "run"}, "/api/archive": {"asset": URI, "archived": True}}
+    params = {"asset": URI, "section": "x", "url": "https://x.example/"}
+    found = anonymous.post(asked, bodies[path]) if path in bodies else anonymous.get(asked, **params)
 
     assert found.status_code == 401
 
@@ -91,14 +99,15 @@ def test_a_dag_that_a_user_may_not_read_hides_its_sitemap(viewer: Client, sessio
     assert [answer.status_code for answer in answers] == [404, 404, 404, 403, 403]
 
 
-def test_an_event_that_no_dag_wrote_is_no_sitemap(admin: Client, session: Session) -> None:
+def test_an_event_that_no_dag_wrote_does_not_count(admin: Client, session: Session) -> None:
     """Anybody who may post events could else make the API server read a store of their choice."""
     asset = add_asset(session, URI, "shop")
     add_event(session, asset, None, extra(report(1)), NOW)
     session.commit()
 
-    assert admin.get("api/sitemaps").json()["total"] == 0
-    assert admin.get("api/sitemap", asset=URI).status_code == 404
+    (line,) = admin.get("api/sitemaps").json()["sitemaps"]
+    assert (line["reason"], line["generation"]) == ("Never published", 0)
+    assert "Nothing has been published yet" in admin.get("api/sitemap/shards", asset=URI).json()["unavailable"]
 
 
 def test_the_api_describes_itself(viewer: Client) -> None:

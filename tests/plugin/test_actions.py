@@ -13,13 +13,20 @@ from sqlalchemy import delete, select
 
 from airflow_sitemaps.operators.rollback import SitemapRollbackOperator
 from airflow_sitemaps.operators.verify import SitemapVerifyOperator
-from airflow_sitemaps.plugin.actions import ActionRefusedError, DagShape, Offer, Wish, conf_of, offers
+from airflow_sitemaps.plugin.actions import (
+    ActionRefusedError,
+    ActionRequest,
+    AvailableAction,
+    available_actions,
+    conf_of,
+)
+from airflow_sitemaps.plugin.dag_profiles import DagProfile, TaskProfile
 from airflow_sitemaps.sitemap import Section, Sitemap
-from airflow_sitemaps.stores.local import LocalStore
+from airflow_sitemaps.stores.local.config import LocalStore
 from airflow_sitemaps.task_group import SitemapTaskGroup
 from airflow_sitemaps.testing.source import MemorySourceConfig
-from tests.operators.airflow_db import sync
-from tests.plugin.factories import NOW, add_event, extra, report
+from tests.support.airflow_db import sync
+from tests.support.plugin_factories import NOW, add_event, extra, report
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -31,13 +38,17 @@ if TYPE_CHECKING:
 PARAMS = frozenset({"sections", "full", "rebuild", "dry_run", "allow"})
 
 
-def shape(dag_id: str, params: frozenset[str] = frozenset(), **tasks: str) -> DagShape:
-    return DagShape(
-        dag_id=dag_id, params=params, tasks={kind: ({"task_id": kind, "generation": g},) for kind, g in tasks.items()}
-    )
+def shape(dag_id: str, params: frozenset[str] = frozenset(), **tasks: str) -> DagProfile:
+    """A DAG with one task of each kind; a rollback's text is its generation."""
+    profiles = [TaskProfile(task_id=kind, kind=kind, generation=text) for kind, text in tasks.items()]
+    return DagProfile(dag_id=dag_id, params=params, tasks=profiles)
 
 
-def by_name(found: list[Offer]) -> dict[str, Offer]:
+def offers(publisher: DagProfile | None, others: list[DagProfile]) -> list[AvailableAction]:
+    return available_actions(publisher, others, {})
+
+
+def by_name(found: list[AvailableAction]) -> dict[str, AvailableAction]:
     return {offer.action: offer for offer in found}
 
 
@@ -68,7 +79,7 @@ def test_a_rollback_takes_its_generation_from_a_param(template: str, param: str)
     offer = by_name(offers(shape("shop", PARAMS, plan=""), [shape("back", rollback=template)]))["rollback"]
 
     assert (offer.dag_id, offer.param) == ("back", param)
-    assert conf_of(Wish(action="rollback", generation=3), offer) == {param: 3}
+    assert conf_of(ActionRequest(action="rollback", generation=3), offer) == {param: 3}
 
 
 def test_a_rollback_of_a_fixed_generation_is_not_offered() -> None:
@@ -91,22 +102,22 @@ def test_verify_in_every_run_is_no_action_of_its_own() -> None:
 @pytest.mark.parametrize(
     ("wish", "conf"),
     [
-        (Wish(action="run"), {}),
-        (Wish(action="plan"), {"dry_run": True}),
-        (Wish(action="full", sections=("a",)), {"full": True, "sections": ["a"]}),
-        (Wish(action="rebuild", shards=("a-00001",)), {"rebuild": ["a-00001"]}),
-        (Wish(action="allow", permits=("shrink:a",)), {"allow": ["shrink:a"]}),
-        (Wish(action="verify"), {}),
+        (ActionRequest(action="run"), {}),
+        (ActionRequest(action="plan"), {"dry_run": True}),
+        (ActionRequest(action="full", sections=("a",)), {"full": True, "sections": ["a"]}),
+        (ActionRequest(action="rebuild", shards=("a-00001",)), {"rebuild": ["a-00001"]}),
+        (ActionRequest(action="allow", permits=("shrink:a",)), {"allow": ["shrink:a"]}),
+        (ActionRequest(action="verify"), {}),
     ],
 )
-def test_the_params_of_an_action(wish: Wish, conf: dict[str, Any]) -> None:
-    assert conf_of(wish, Offer(action=wish.action, dag_id="shop")) == conf
+def test_the_params_of_an_action(wish: ActionRequest, conf: dict[str, Any]) -> None:
+    assert conf_of(wish, AvailableAction(action=wish.action, dag_id="shop")) == conf
 
 
 @pytest.mark.parametrize("action", ["rebuild", "allow", "rollback"])
 def test_an_action_without_its_object_is_refused(action: Any) -> None:
     with pytest.raises(ActionRefusedError, match="Name the"):
-        conf_of(Wish(action=action), Offer(action=action, dag_id="shop", param="g"))
+        conf_of(ActionRequest(action=action), AvailableAction(action=action, dag_id="shop", param="g"))
 
 
 @pytest.fixture
@@ -196,4 +207,4 @@ def test_an_action_that_is_not_on_offer_says_why(admin: Client, acting: str) -> 
     found = admin.post("api/actions", {"asset": acting, "action": "allow"})
 
     assert found.status_code == 409
-    assert found.json()["detail"] == "Name the guards to let pass, like shrink:products."
+    assert found.json()["detail"] == "Name the guards to override, like shrink:products."

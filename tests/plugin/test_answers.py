@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from airflow.models.dag import DagModel
 
-from airflow_sitemaps.plugin.maps import EMPTY, KEPT, WAITING, WRITTEN
+from airflow_sitemaps.plugin.shard_map import EMPTY, KEPT, WAITING, WRITTEN
 from airflow_sitemaps.ports import Overwrite
 from airflow_sitemaps.shards.codec import decode_manifest, encode_manifest
 from airflow_sitemaps.shards.key import show
-from tests.plugin.factories import NOW, add_asset, add_event, add_history, extra, manifest, report
-from tests.s3 import moto_server
+from tests.support.plugin_factories import NOW, add_asset, add_event, add_history, extra, manifest, report
+from tests.support.s3 import moto_server
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -35,7 +34,7 @@ def kept(folder: Path, shards: int) -> str:
 
 
 def test_an_airflow_without_sitemaps_has_an_empty_list(admin: Client, session: Session) -> None:
-    assert admin.get("api/sitemaps").json() == {"sitemaps": [], "total": 0}
+    assert admin.get("api/sitemaps").json()["totals"]["sitemaps"] == 0
 
 
 def test_trouble_stands_on_top(admin: Client, session: Session) -> None:
@@ -49,14 +48,14 @@ def test_trouble_stands_on_top(admin: Client, session: Session) -> None:
 
     lines = admin.get("api/sitemaps").json()["sitemaps"]
 
-    assert [(line["dag_id"], line["health"]) for line in lines] == [
-        ("gone", "error"),
+    assert [(line["dag_id"], line["state"]) for line in lines] == [
         ("odd", "warning"),
-        ("sound", "ok"),
+        ("sound", "not_verified"),
+        ("gone", "unknown"),
     ]
-    assert lines[0]["trouble"] == ["The DAG that publishes this sitemap is gone"]
-    assert "60 of 1,000 rows" in lines[1]["trouble"][0]
-    assert len(lines[2]["line"]) == 5
+    assert lines[2]["reason"] == "Orphaned: no DAG publishes it"
+    assert "60 of 1,000 rows" in lines[0]["problems"][0]
+    assert len(lines[1]["history"]) == 5
 
 
 def test_the_list_is_paged(admin: Client, session: Session) -> None:
@@ -80,23 +79,10 @@ def test_a_page_comes_from_events_alone(admin: Client, session: Session) -> None
     assert page["generation"] == 8
     assert page["report"]["sections"]["products"]["shards"]["rewritten"] == 1
     assert page["gauges"][0]["limit"] == 50_000
-    assert page["health"] == "ok"
+    assert page["state"] == "not_verified"
     by_name = {offer["action"]: offer for offer in page["actions"]}
     assert not by_name["rollback"]["possible"]
     assert "SitemapRollbackOperator" in by_name["rollback"]["why_not"]
-
-
-def test_a_late_sitemap_says_so(admin: Client, session: Session) -> None:
-    asset = add_asset(session, URI, "shop")
-    for n in range(6):
-        at = NOW - timedelta(days=3, hours=-n)
-        add_event(session, asset, "shop", extra(report(n + 1, at=at)), at)
-    session.commit()
-
-    problems = admin.get("api/sitemap", asset=URI).json()["problems"]
-
-    assert [problem["kind"] for problem in problems] == ["late"]
-    assert problems[0]["detail"] == "Runs usually finish every 1 hour."
 
 
 def test_history_comes_in_pages_oldest_first(admin: Client, session: Session) -> None:
@@ -185,7 +171,7 @@ def test_a_store_out_of_reach_is_a_sentence(admin: Client, session: Session, rou
     found = admin.get(f"api/sitemap/{route}", asset=URI, section="products")
 
     assert found.status_code == 200
-    assert "is not on the API server's machine" in found.json()["trouble"]
+    assert "is not on the API server's machine" in found.json()["unavailable"]
 
 
 def test_the_map_is_read_from_s3_with_airflows_connection(admin: Client, session: Session) -> None:
@@ -209,7 +195,7 @@ def test_a_damaged_manifest_is_a_sentence(admin: Client, session: Session, tmp_p
     add_history(session, URI, "shop", 2, state_url=str(tmp_path))
     session.commit()
 
-    assert "cannot be read" in admin.get("api/sitemap/shards", asset=URI).json()["trouble"]
+    assert "cannot be read" in admin.get("api/sitemap/shards", asset=URI).json()["unavailable"]
 
 
 HOSTILE: list[Any] = [
@@ -251,7 +237,7 @@ def test_events_of_other_shapes_are_not_ours(admin: Client, session: Session, ot
     add_event(session, asset, "shop", other if other is not None else {}, NOW)
     session.commit()
 
-    assert admin.get("api/sitemaps").json()["total"] == 0
+    assert [line["reason"] for line in admin.get("api/sitemaps").json()["sitemaps"]] == ["Never published"]
 
 
 def test_drift_and_warnings_are_problems(admin: Client, session: Session) -> None:
@@ -260,7 +246,7 @@ def test_drift_and_warnings_are_problems(admin: Client, session: Session) -> Non
     add_event(session, asset, "shop", extra(made), NOW)
     session.commit()
 
-    problems = admin.get("api/sitemap", asset=URI).json()["problems"]
+    problems = admin.get("api/sitemap", asset=URI).json()["problem_list"]
 
     assert [problem["kind"] for problem in problems] == ["drift", "warning"]
     assert all(problem["title"] for problem in problems)

@@ -1,4 +1,4 @@
-"""What Airflow is told of the plugin, and what its import costs."""
+"""What Airflow knows about the plugin, and what its import costs."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import subprocess
 import sys
 from importlib.metadata import entry_points
 
-from airflow_sitemaps.plugin.airflow_plugin import STATIC, SitemapsPlugin
+from airflow_sitemaps.plugin.airflow_plugin import SitemapsPlugin
+from airflow_sitemaps.plugin.bundle import STATIC
 
 HEAVY = """
 import sys, airflow.plugins_manager

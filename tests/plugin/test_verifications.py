@@ -1,4 +1,4 @@
-"""What a verification came to, and what the page makes of it."""
+"""What a verification found, and what the page makes of it."""
 
 from __future__ import annotations
 
@@ -8,22 +8,23 @@ from typing import Any
 import pytest
 
 from airflow_sitemaps.operators.facts import MAX_FAILURES, verified_facts
-from airflow_sitemaps.pipeline.verification import Failure, Verification
+from airflow_sitemaps.plugin.dag_runs import DagState, TaskState
+from airflow_sitemaps.plugin.event_payload import report_of, summary_of
 from airflow_sitemaps.plugin.events import iso
-from airflow_sitemaps.plugin.facts import point_of, report_of
-from airflow_sitemaps.plugin.health import problems
-from airflow_sitemaps.plugin.runs import DagFacts, TaskFacts
-from airflow_sitemaps.plugin.situation import Situation, last_result
-from airflow_sitemaps.plugin.verifications import as_answer, newest, verification_of
-from tests.plugin.factories import NOW, extra, report
+from airflow_sitemaps.plugin.freshness import Freshness
+from airflow_sitemaps.plugin.problems import problems
+from airflow_sitemaps.plugin.snapshot import Publisher, Snapshot, check_of, verdict_of
+from airflow_sitemaps.plugin.verifications import as_answer, newest_ended, verification_of
+from airflow_sitemaps.verification.result import Failure, Verification
+from tests.support.plugin_factories import NOW, extra, report
 
-DAG = DagFacts(dag_id="shop", is_paused=False, is_stale=False, has_import_errors=False, every="", next_run=None)
+DAG = DagState(dag_id="shop", is_paused=False, is_stale=False, has_import_errors=False)
 
 
-def task(state: str, *, began: float | None = 0, ended: float | None = 60, run: str = "v") -> TaskFacts:
+def task(state: str, *, began: float | None = 0, ended: float | None = 60, run: str = "v") -> TaskState:
     """A verifying task that began and ended so many seconds after ``NOW``."""
     start, end = (None if s is None else NOW + timedelta(seconds=s) for s in (began, ended))
-    return TaskFacts(
+    return TaskState(
         dag_id="shop_verify", run_id=run, task_id="verify", map_index=-1, kind="verify", state=state, label="",
         tries=1, start=start, end=end,
     )  # fmt: skip
@@ -31,7 +32,7 @@ def task(state: str, *, began: float | None = 0, ended: float | None = 60, run: 
 
 def failed(number: int, severity: Any = "error") -> Failure:
     where = f"https://shop.example/products-{number:05d}.xml.gz"
-    return Failure(rule="sha256", where=where, message="is not what the manifest says", severity=severity)
+    return Failure(rule="sha256", where=where, message="content differs from the manifest", severity=severity)
 
 
 def facts(*failures: Failure) -> Any:
@@ -39,66 +40,93 @@ def facts(*failures: Failure) -> Any:
     return verified_facts(found)
 
 
-def situation(verifying: TaskFacts | None, left: Any, *results: str) -> Situation:
-    """A sitemap with a run a minute before ``NOW``, and then one at ``NOW`` for each of ``results``."""
-    points = []
+def snapshot(verifying: TaskState | None, pushed: Any, *results: str, later: timedelta = timedelta(0)) -> Snapshot:
+    """A sitemap with a run a minute before ``NOW``, then one for each of ``results``, seen ``later``."""
+    summaries = []
     for number, result in enumerate(("published", *results), 1):
         at = NOW - timedelta(minutes=1) if number == 1 else NOW + timedelta(minutes=number)
         made = extra(report(1, at=at, result=result))
-        points.append(point_of(made, event=number, at=iso(at), dag_id="shop", run_id=f"r{number}"))
-    found = verification_of(verifying, left) if verifying else None
-    shown = report_of(extra(report(1)))
-    return Situation(points=points, report=shown, dag=DAG, run=None, tasks=(), now=NOW, verification=found)
+        summaries.append(summary_of(made, event=number, at=iso(at), dag_id="shop", run_id=f"r{number}"))
+    return Snapshot(
+        summaries=summaries,
+        report=report_of(extra(report(1))),
+        publishers=[Publisher(dag=DAG, task_id="publish")],
+        freshness=Freshness(),
+        now=NOW + timedelta(minutes=10) + later,
+        verification=verification_of(verifying, pushed) if verifying else None,
+    )
 
 
 def test_what_is_invalid_is_said_with_its_address() -> None:
-    found = situation(task("failed"), facts(failed(1), failed(2), failed(3)))
+    """U7: the advice does not speak of clearing the task, which would correct nothing."""
+    found = snapshot(task("failed"), facts(failed(1), failed(2), failed(3)))
 
     (problem,) = problems(found)
 
-    assert last_result(found) == "invalid"
+    assert verdict_of(found, warned=False).reason == "Published files are invalid"
     assert (problem.severity, problem.kind) == ("error", "invalid")
-    assert problem.title == "Verification found 3 errors in what is published"
-    assert "products-00001.xml.gz: is not what the manifest says." in problem.detail
-    assert problem.detail.endswith("And 1 more.")
-    assert (problem.run_dag_id, problem.run_id) == ("shop_verify", "v")
-
-
-@pytest.mark.parametrize(("later", "severity"), [("published", "warning"), ("unchanged", "error")])
-def test_a_run_that_wrote_since_may_have_mended_it(later: str, severity: str) -> None:
-    found = situation(task("failed"), facts(failed(1)), later)
-
-    assert [(problem.kind, problem.severity) for problem in problems(found)] == [("invalid", severity)]
-    assert last_result(found) == ("invalid" if severity == "error" else later)
+    assert problem.title == "Verification found 3 errors in the published files"
+    assert "products-00001.xml.gz: content differs from the manifest." in problem.detail
+    assert problem.detail.endswith("1 more.")
+    assert (problem.dag_id, problem.run_id, problem.failed_tasks) == ("shop_verify", "v", (("verify", -1),))
+    assert "clear" not in problem.next_step
 
 
 @pytest.mark.parametrize(
-    ("verifying", "left", "kinds"),
+    ("later", "severity", "check"), [("published", "warning", "invalid_before"), ("unchanged", "error", "invalid")]
+)
+def test_a_run_that_wrote_since_may_have_corrected_it(later: str, severity: str, check: str) -> None:
+    found = snapshot(task("failed"), facts(failed(1)), later)
+
+    assert [(problem.kind, problem.severity) for problem in problems(found)] == [("invalid", severity)]
+    assert check_of(found) == check
+
+
+@pytest.mark.parametrize(
+    ("verifying", "pushed", "kinds"),
     [
         (None, None, []),
         (task("success"), facts(), []),
         (task("success"), facts(failed(1, "warning")), []),
-        (task("running", ended=None), None, []),
         (task("failed"), None, ["unverified"]),
         (task("failed"), facts(failed(1, "warning")), ["unverified"]),
         (task("failed"), {"errors": "many", "failures": [None, {"where": ["<b>"], "count": -1}]}, ["unverified"]),
     ],
-    ids=["none", "valid", "with a warning", "running", "crashed", "strict", "hostile"],
+    ids=["none", "valid", "with a warning", "crashed", "strict", "hostile"],
 )
-def test_only_what_was_found_broken_is_invalid(verifying: TaskFacts | None, left: Any, kinds: list[str]) -> None:
-    found = situation(verifying, left)
+def test_only_what_was_found_broken_is_invalid(verifying: TaskState | None, pushed: Any, kinds: list[str]) -> None:
+    found = snapshot(verifying, pushed)
 
     assert [problem.kind for problem in problems(found)] == kinds
-    assert last_result(found) == "published"
+    assert verdict_of(found, warned=False).state != "failing"
 
 
-def test_the_newest_task_counts_and_one_that_waits_is_newer_still() -> None:
-    early, late = task("failed", run="early"), task("success", began=100, ended=None, run="late")
+@pytest.mark.parametrize(
+    ("results", "days", "check", "state"),
+    [
+        ((), 0, "passed", "healthy"),
+        ((), 30, "passed", "healthy"),
+        (("published",), 6, "passed", "healthy"),
+        (("published",), 8, "outdated", "not_verified"),
+        (("unchanged",), 8, "passed", "healthy"),
+    ],
+    ids=["of this generation", "of this generation, long ago", "just before", "long before", "nothing changed since"],
+)
+def test_how_long_a_verification_counts(results: tuple[str, ...], days: int, check: str, state: str) -> None:
+    found = snapshot(task("success"), facts(), *results, later=timedelta(days=days))
 
-    assert newest([late, early]) == late
-    assert newest([task("scheduled", began=None, ended=None, run="next"), late]).run_id == "next"  # type: ignore[union-attr]
-    assert newest([task("skipped", run="skipped")]) is None
-    assert newest([]) is None
+    assert check_of(found) == check
+    assert verdict_of(found, warned=False).state == state
+
+
+def test_the_newest_task_that_ended_counts() -> None:
+    early, late = task("failed", run="early"), task("success", ended=200, run="late")
+
+    assert newest_ended([late, early]) == late
+    assert newest_ended([task("running", ended=None), early]) == early
+    assert newest_ended([late, task("failed", ended=300)], passed=True) == late
+    assert newest_ended([task("skipped")]) is None
+    assert newest_ended([]) is None
 
 
 def test_facts_stay_small_with_errors_first() -> None:

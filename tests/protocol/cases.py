@@ -13,7 +13,7 @@ import pyarrow as pa
 from lxml import etree
 
 from airflow_sitemaps.protocol import gzip
-from airflow_sitemaps.protocol.entry import EXTENSIONS, Judge
+from airflow_sitemaps.protocol.entry import EXTENSIONS, RowContext
 from airflow_sitemaps.protocol.limits import CURRENT
 from airflow_sitemaps.protocol.loc import normalise, origin_of
 from airflow_sitemaps.protocol.rules import Rulebook, Tally
@@ -40,10 +40,10 @@ def load(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in lines if line.strip()]
 
 
-def judge(base_url: str, rules: Mapping[str, str] | None = None, **settings: Any) -> Judge:
-    """A judge of a case."""
+def row_context(base_url: str, rules: Mapping[str, str] | None = None, **settings: Any) -> RowContext:
+    """The context of a case."""
     given = {"limits": CURRENT, "max_urls": CURRENT.max_urls, "now": NOW, "section": "case", **settings}
-    return Judge(base_url=base_url, rulebook=Rulebook.of(rules), **given)
+    return RowContext(base_url=base_url, rulebook=Rulebook.of(rules), **given)
 
 
 def base_of(case: Mapping[str, Any]) -> str:
@@ -74,7 +74,7 @@ def batch(records: Sequence[Mapping[str, Any]]) -> pa.RecordBatch:
     return pa.RecordBatch.from_pydict(columns)
 
 
-def render(records: Sequence[Mapping[str, Any]], master: Judge) -> tuple[bytes | None, Tally]:
+def render(records: Sequence[Mapping[str, Any]], master: RowContext) -> tuple[bytes | None, Tally]:
     """The file that records make, uncompressed (None: no row was valid), and the faults counted."""
     stream = ShardStream(master)
     files = [*stream.add(batch(records)), *stream.finish()]
@@ -116,7 +116,7 @@ def meaning(value: str) -> str:
 
 
 def differences(case: Mapping[str, Any], urls: list[list[Shape]]) -> Iterator[str]:
-    """What came out otherwise than a case expects."""
+    """What differs from what a case expects."""
     if case["expected"] == "valid":
         yield from _differences_from_fragments(case, urls)
         return

@@ -17,8 +17,8 @@ import pytest
 
 from airflow_sitemaps.protocol import gzip, text
 from airflow_sitemaps.protocol.sitemapindex import IndexEntry, render_index
-from tests.notify.server import Page, Site, serving
 from tests.protocol import cases
+from tests.support.website import Page, Site, serving
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -65,7 +65,7 @@ def site() -> Iterator[Site]:
     """An index of a compressed urlset and of a text sitemap, named by robots.txt."""
     with serving() as site:
         base = site.base + "/"
-        content, tally = cases.render(records(base), cases.judge(base))
+        content, tally = cases.render(records(base), cases.row_context(base))
         assert content is not None
         assert not tally.dropped
         entries = [IndexEntry(loc=base + name, lastmod=MODIFIED) for name in ("pages.xml.gz", "plain.txt")]

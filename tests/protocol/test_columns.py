@@ -13,11 +13,11 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from airflow_sitemaps.errors import RuleError
-from airflow_sitemaps.protocol.columns import Cleaned, clean, emit, emit_lines
+from airflow_sitemaps.protocol.columnar.batch import Cleaned, clean, emit, emit_lines
 from airflow_sitemaps.protocol.entry import CHANGEFREQS
 from airflow_sitemaps.protocol.rules import RULES, Tally
 from airflow_sitemaps.protocol.urlset import render_entry
-from tests.protocol.reference import RowJudge, judge, small
+from tests.support.reference_renderer import RowJudge, row_context, small
 
 UTC = timezone.utc
 TEXT = {"loc": pa.string(), "lastmod": pa.string(), "changefreq": pa.string(), "priority": pa.string()}
@@ -40,24 +40,24 @@ def batch(rows: list[dict[str, Any]], types: dict[str, pa.DataType]) -> pa.Recor
     return pa.record_batch(arrays, names=names)
 
 
-def run(data: pa.RecordBatch, the_judge: Any) -> tuple[bytes, Tally, Cleaned]:
+def run(data: pa.RecordBatch, context: Any) -> tuple[bytes, Tally, Cleaned]:
     tally = Tally()
-    cleaned = clean(data, the_judge, tally)
-    return (emit_lines if the_judge.format == "text" else emit)(cleaned), tally, cleaned
+    cleaned = clean(data, context, tally)
+    return (emit_lines if context.format == "text" else emit)(cleaned), tally, cleaned
 
 
-def assert_equal(rows: list[dict[str, Any]], types: dict[str, pa.DataType], the_judge: Any) -> bytes:
-    oracle = RowJudge(the_judge)
+def assert_equal(rows: list[dict[str, Any]], types: dict[str, pa.DataType], context: Any) -> bytes:
+    oracle = RowJudge(context)
     try:
         entries = oracle.entries(rows)
     except RuleError:
         with pytest.raises(RuleError):
-            run(batch(rows, types), the_judge)
+            run(batch(rows, types), context)
         return b""
     expected = b"".join(map(render_entry, entries))
-    if the_judge.format == "text":
+    if context.format == "text":
         expected = "".join(f"{entry.loc}\n" for entry in entries).encode()
-    body, tally, _ = run(batch(rows, types), the_judge)
+    body, tally, _ = run(batch(rows, types), context)
     assert body == expected
     assert tally.dropped == oracle.tally.dropped
     assert tally.mended == oracle.tally.mended
@@ -112,7 +112,9 @@ SETTINGS = st.fixed_dictionaries(
     }
 )
 JUDGES = st.builds(
-    lambda base, cross, rules, form, zone: judge(base, cross_submit=cross, rules=rules, format=form, timezone=zone),
+    lambda base, cross, rules, form, zone: row_context(
+        base, cross_submit=cross, rules=rules, format=form, timezone=zone
+    ),
     st.sampled_from(["https://example.com/", "https://example.com/news/", "https://EXAMPLE.com:443/a/../"]),
     st.sampled_from([(), ("www.example.com",), ("https://example.com:8443", "münchen.example")]),
     st.one_of(st.just({}), SETTINGS),
@@ -121,16 +123,16 @@ JUDGES = st.builds(
 )
 
 
-@given(locs=st.lists(st.one_of(LOCS, LONG), max_size=8), the_judge=JUDGES)
-@example(locs=["https://example.com/%4", "abc"], the_judge=judge())
-@example(locs=["https://example.com/a?b=1&c='x'"], the_judge=judge())
+@given(locs=st.lists(st.one_of(LOCS, LONG), max_size=8), context=JUDGES)
+@example(locs=["https://example.com/%4", "abc"], context=row_context())
+@example(locs=["https://example.com/a?b=1&c='x'"], context=row_context())
 @example(
     locs=["https://example.com/é", "https://example.com/a b", "/ü", None, "https://example.com/", "/x", "//x/é é"],
-    the_judge=judge(),
+    context=row_context(),
 )
 @settings(max_examples=250, deadline=None)
-def test_locs_equal_the_oracle(locs: list[str | None], the_judge: Any) -> None:
-    assert_equal([{"loc": loc} for loc in locs], TEXT, the_judge)
+def test_locs_equal_the_oracle(locs: list[str | None], context: Any) -> None:
+    assert_equal([{"loc": loc} for loc in locs], TEXT, context)
 
 
 MOMENTS = st.one_of(
@@ -184,21 +186,21 @@ DATE_TEXTS = st.one_of(
 LOC = "https://example.com/a"
 
 
-@given(values=st.lists(st.one_of(st.none(), DATE_TEXTS), max_size=6), the_judge=JUDGES)
+@given(values=st.lists(st.one_of(st.none(), DATE_TEXTS), max_size=6), context=JUDGES)
 @settings(max_examples=250, deadline=None)
-def test_lastmod_texts_equal_the_oracle(values: list[str | None], the_judge: Any) -> None:
-    assert_equal([{"loc": LOC, "lastmod": value} for value in values], TEXT, the_judge)
+def test_lastmod_texts_equal_the_oracle(values: list[str | None], context: Any) -> None:
+    assert_equal([{"loc": LOC, "lastmod": value} for value in values], TEXT, context)
 
 
-@given(values=st.lists(st.one_of(st.none(), MOMENTS), max_size=6), the_judge=JUDGES, form=st.integers(0, 3))
+@given(values=st.lists(st.one_of(st.none(), MOMENTS), max_size=6), context=JUDGES, form=st.integers(0, 3))
 @settings(max_examples=150, deadline=None)
-def test_lastmod_texts_of_one_form_equal_the_oracle(values: list[datetime | None], the_judge: Any, form: int) -> None:
+def test_lastmod_texts_of_one_form_equal_the_oracle(values: list[datetime | None], context: Any, form: int) -> None:
     texts = [None if v is None else f"{v:%Y-%m-%dT%H:%M:%SZ}".zfill(20) for v in values]
     texts = [
         t if t is None or form == 0 else t[:19] if form == 1 else t[:10] if form == 2 else t[:19].replace("T", " ")
         for t in texts
     ]
-    assert_equal([{"loc": LOC, "lastmod": text} for text in texts], TEXT, the_judge)
+    assert_equal([{"loc": LOC, "lastmod": text} for text in texts], TEXT, context)
 
 
 FIRST_US, LAST_US = -62_135_596_800_000_000, 253_402_300_799_999_999
@@ -209,16 +211,16 @@ TICKS = st.one_of(
 )
 
 
-@given(values=st.lists(st.one_of(st.none(), TICKS), max_size=6), the_judge=JUDGES)
+@given(values=st.lists(st.one_of(st.none(), TICKS), max_size=6), context=JUDGES)
 @settings(max_examples=250, deadline=None)
-def test_timestamps_equal_the_oracle(values: list[int | None], the_judge: Any) -> None:
-    assert_equal([{"loc": LOC, "lastmod": value} for value in values], STAMPS, the_judge)
+def test_timestamps_equal_the_oracle(values: list[int | None], context: Any) -> None:
+    assert_equal([{"loc": LOC, "lastmod": value} for value in values], STAMPS, context)
 
 
-@given(values=st.lists(st.one_of(st.none(), st.dates()), max_size=6), the_judge=JUDGES)
+@given(values=st.lists(st.one_of(st.none(), st.dates()), max_size=6), context=JUDGES)
 @settings(max_examples=100, deadline=None)
-def test_dates_equal_the_oracle(values: list[date | None], the_judge: Any) -> None:
-    assert_equal([{"loc": LOC, "lastmod": value} for value in values], DATES, the_judge)
+def test_dates_equal_the_oracle(values: list[date | None], context: Any) -> None:
+    assert_equal([{"loc": LOC, "lastmod": value} for value in values], DATES, context)
 
 
 WORDS = st.one_of(
@@ -235,14 +237,14 @@ NUMBER_TEXTS = st.one_of(
 
 @given(st.lists(st.tuples(WORDS, NUMBERS), max_size=8), JUDGES)
 @settings(max_examples=150, deadline=None)
-def test_hints_equal_the_oracle(values: list[tuple[str | None, float | None]], the_judge: Any) -> None:
-    assert_equal([{"loc": LOC, "changefreq": c, "priority": p} for c, p in values], STAMPS, the_judge)
+def test_hints_equal_the_oracle(values: list[tuple[str | None, float | None]], context: Any) -> None:
+    assert_equal([{"loc": LOC, "changefreq": c, "priority": p} for c, p in values], STAMPS, context)
 
 
 @given(st.lists(st.tuples(WORDS, NUMBER_TEXTS), max_size=8), JUDGES)
 @settings(max_examples=150, deadline=None)
-def test_hint_texts_equal_the_oracle(values: list[tuple[str | None, str | None]], the_judge: Any) -> None:
-    assert_equal([{"loc": LOC, "changefreq": c, "priority": p} for c, p in values], TEXT, the_judge)
+def test_hint_texts_equal_the_oracle(values: list[tuple[str | None, str | None]], context: Any) -> None:
+    assert_equal([{"loc": LOC, "changefreq": c, "priority": p} for c, p in values], TEXT, context)
 
 
 EXTENDED = {**TEXT, "images": pa.string(), "alternates": pa.string()}
@@ -265,7 +267,7 @@ def test_extensions_equal_the_oracle(
     values: list[tuple[str | None, str | None, str | None]], rules: dict[str, str]
 ) -> None:
     rows = [{"loc": loc, "images": images, "alternates": alternates} for loc, images, alternates in values]
-    assert_equal(rows, EXTENDED, judge(rules=rules))
+    assert_equal(rows, EXTENDED, row_context(rules=rules))
 
 
 ROWS = st.fixed_dictionaries(
@@ -275,8 +277,8 @@ ROWS = st.fixed_dictionaries(
 
 @given(st.lists(ROWS, max_size=8), JUDGES)
 @settings(max_examples=250, deadline=None)
-def test_whole_rows_equal_the_oracle(rows: list[dict[str, Any]], the_judge: Any) -> None:
-    assert_equal(rows, STAMPS, the_judge)
+def test_whole_rows_equal_the_oracle(rows: list[dict[str, Any]], context: Any) -> None:
+    assert_equal(rows, STAMPS, context)
 
 
 # ---------------------------------------------------------------- forms of columns
@@ -322,7 +324,7 @@ def test_every_form_of_a_column(column: str, kind: pa.DataType) -> None:
         changed = pa.array([Decimal("0.80")] * 2, kind)
     else:
         changed = values.cast(kind, safe=False)
-    assert run(data.set_column(index, column, changed), judge())[0] == EXPECTED * 2
+    assert run(data.set_column(index, column, changed), row_context())[0] == EXPECTED * 2
 
 
 @pytest.mark.parametrize("unit", ["s", "us", "ns"])
@@ -333,29 +335,29 @@ def test_naive_timestamps_are_read_in_the_time_zone(unit: str, gap: bool) -> Non
     texts += ["2024-03-31 02:30:00"] if gap else []
     values = pa.array(texts).cast(pa.timestamp(unit))
     data = pa.record_batch({"loc": [LOC] * len(texts), "lastmod": values})
-    the_judge = judge(timezone="Europe/Berlin")
-    expected = RowJudge(the_judge).entries([{"loc": LOC, "lastmod": text} for text in texts])
-    assert run(data, the_judge)[0] == b"".join(map(render_entry, expected))
+    context = row_context(timezone="Europe/Berlin")
+    expected = RowJudge(context).entries([{"loc": LOC, "lastmod": text} for text in texts])
+    assert run(data, context)[0] == b"".join(map(render_entry, expected))
 
 
 def test_text_that_is_no_text_costs_a_field_not_the_run() -> None:
     broken = pa.array([b"\xff", b"\xed\xa0\xbd", None], pa.binary()).view(pa.string())
     fields = ("lastmod", "changefreq", "priority", "images", "alternates")
-    body, tally, _ = run(pa.record_batch({"loc": [LOC] * 3, **dict.fromkeys(fields, broken)}), judge())
+    body, tally, _ = run(pa.record_batch({"loc": [LOC] * 3, **dict.fromkeys(fields, broken)}), row_context())
     assert body == b"<url><loc>https://example.com/a</loc></url>\n" * 3
     assert tally.mended == {"lastmod-format": 2, "changefreq": 2, "priority": 2, "extension-json": 4}
-    assert run(pa.record_batch({"loc": broken}), judge())[1].dropped == {"loc-characters": 2, "loc-missing": 1}
+    assert run(pa.record_batch({"loc": broken}), row_context())[1].dropped == {"loc-characters": 2, "loc-missing": 1}
 
 
 def test_slices_nulls_and_nothing() -> None:
     other = {"loc": "https://example.com/%", "lastmod": None, "changefreq": None, "priority": None}
     data = batch([other, ROW, other, ROW, other], STAMPS)
-    assert run(data.slice(1, 1), judge())[0] == EXPECTED
-    assert run(data.slice(3, 2), judge())[0] == EXPECTED + b"<url><loc>https://example.com/%25</loc></url>\n"
-    assert run(data.slice(5), judge())[0] == b""
-    assert run(batch([], STAMPS), judge())[0] == b""
+    assert run(data.slice(1, 1), row_context())[0] == EXPECTED
+    assert run(data.slice(3, 2), row_context())[0] == EXPECTED + b"<url><loc>https://example.com/%25</loc></url>\n"
+    assert run(data.slice(5), row_context())[0] == b""
+    assert run(batch([], STAMPS), row_context())[0] == b""
     nulls = pa.record_batch({name: pa.nulls(3) for name in ("loc", "lastmod", "changefreq", "priority", "images")})
-    body, tally, _ = run(nulls, judge())
+    body, tally, _ = run(nulls, row_context())
     assert body == b""
     assert tally.dropped == {"loc-missing": 3}
 
@@ -371,7 +373,7 @@ def test_many_years_and_many_priorities() -> None:
         }
         for n, year in enumerate(range(-1_900, 56, 2))
     ]
-    assert_equal(rows, STAMPS, judge())
+    assert_equal(rows, STAMPS, row_context())
 
 
 # ---------------------------------------------------------------- futures, news, size
@@ -380,20 +382,20 @@ def test_many_years_and_many_priorities() -> None:
 def test_a_future_lastmod_is_left_out_until_its_time() -> None:
     soon, later = datetime(2026, 3, 1, 12, 0, 1, tzinfo=UTC), datetime(2026, 5, 1, tzinfo=UTC)
     rows = [{"loc": LOC, "lastmod": int(moment.timestamp()) * 1_000_000} for moment in (later, soon)]
-    body, tally, cleaned = run(batch(rows, STAMPS), judge())
+    body, tally, cleaned = run(batch(rows, STAMPS), row_context())
     assert b"lastmod" not in body
     assert tally.mended == {"lastmod-future": 2}
     assert cleaned.recheck_at == soon
-    body, _, cleaned = run(batch(rows, STAMPS), judge(now=soon))
+    body, _, cleaned = run(batch(rows, STAMPS), row_context(now=soon))
     assert b"<lastmod>2026-03-01T12:00:01Z</lastmod>" in body
     assert cleaned.recheck_at == later
-    assert run(batch(rows, STAMPS), judge(rules={"lastmod-future": "keep"}))[2].recheck_at is None
+    assert run(batch(rows, STAMPS), row_context(rules={"lastmod-future": "keep"}))[2].recheck_at is None
 
 
 def test_a_date_begins_in_its_own_time_zone() -> None:
     rows = [{"loc": LOC, "lastmod": date(2026, 3, 2)}]
-    assert b"2026-03-02" in run(batch(rows, DATES), judge(timezone="Pacific/Auckland"))[0]
-    body, _, cleaned = run(batch(rows, DATES), judge(timezone="Europe/Berlin"))
+    assert b"2026-03-02" in run(batch(rows, DATES), row_context(timezone="Pacific/Auckland"))[0]
+    body, _, cleaned = run(batch(rows, DATES), row_context(timezone="Europe/Berlin"))
     assert b"2026-03-02" not in body
     assert cleaned.recheck_at == datetime(2026, 3, 1, 23, tzinfo=UTC)
 
@@ -411,29 +413,32 @@ def test_news_leave_after_two_days() -> None:
         {"loc": "https://example.com/by-lastmod", "news": None, "lastmod": "2026-02-26"},
         {"loc": "https://example.com/unknown", "news": None, "lastmod": None},
     ]
-    body, tally, cleaned = run(batch(rows, types), judge(kind="news"))
-    assert body.count(b"<url>") == 2
+    body, tally, cleaned = run(batch(rows, types), row_context(kind="news"))
+    assert body.count(b"<url>") == 1
     assert b"/new" in body
-    assert b"/unknown" in body
-    assert tally.mended == {"news-age": 2}
-    assert not tally.dropped
+    assert tally.expired == {"news-age": 2}
+    assert tally.dropped == {"news-missing": 1}
+    assert tally.samples["news-missing"] == ["NULL (https://example.com/unknown)"]
+    assert not tally.mended
     assert cleaned.recheck_at == datetime(2026, 3, 1, 12, 0, 1, tzinfo=UTC)
-    body, _, cleaned = run(batch(rows, types), judge(kind="news", rules={"news-age": "keep"}))
+    body, _, cleaned = run(
+        batch(rows, types), row_context(kind="news", rules={"news-age": "keep", "news-missing": "keep"})
+    )
     assert body.count(b"<url>") == 4
     assert cleaned.recheck_at is None
-    assert run(batch(rows, types), judge())[0].count(b"<url>") == 4
+    assert run(batch(rows, types), row_context())[0].count(b"<url>") == 4
 
 
 def test_an_entry_larger_than_a_file_is_dropped() -> None:
     images = json.dumps([{"loc": f"https://example.com/{n}.png"} for n in range(100)])
     types = {**TEXT, "images": pa.string()}
     rows = [{"loc": LOC, "images": images}, {"loc": LOC + "b", "images": None}]
-    body, tally, cleaned = run(batch(rows, types), judge(limits=small(3_000)))
+    body, tally, cleaned = run(batch(rows, types), row_context(limits=small(3_000)))
     assert body == b"<url><loc>https://example.com/ab</loc></url>\n"
     assert tally.dropped == {"entry-too-large": 1}
     assert cleaned.numbers.to_pylist() == [1]
     with pytest.raises(RuleError, match="entry-too-large"):
-        run(batch(rows, types), judge(limits=small(3_000), rules={"entry-too-large": "fail"}))
+        run(batch(rows, types), row_context(limits=small(3_000), rules={"entry-too-large": "fail"}))
 
 
 def test_namespaces_are_those_used() -> None:
@@ -441,4 +446,4 @@ def test_namespaces_are_those_used() -> None:
     rows = [
         {"loc": LOC, "images": '[{"loc": "https://example.com/x.png", "caption": "<xhtml:link>"}]', "alternates": None}
     ]
-    assert run(batch(rows, types), judge())[2].prefixes() == {"image"}
+    assert run(batch(rows, types), row_context())[2].prefixes() == {"image"}

@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 from lxml import etree
 
 from airflow_sitemaps.errors import RuleError
-from airflow_sitemaps.protocol import alternates, images, news
-from airflow_sitemaps.protocol.address import Addresses, is_clean
-from airflow_sitemaps.protocol.extension_reading import EXTENSIONS, read_extension
-from airflow_sitemaps.protocol.extensions import NAMESPACES, DropRow, fragment
+from airflow_sitemaps.protocol.extensions import alternates, images, news
+from airflow_sitemaps.protocol.extensions.fields import FieldProblems, FieldReader
+from airflow_sitemaps.protocol.extensions.registry import NAMESPACES, DropRow, fragment
+from airflow_sitemaps.protocol.extensions.values import Addresses, is_clean
+from airflow_sitemaps.protocol.extensions.xml_reader import EXTENSIONS, read_extension
 from airflow_sitemaps.protocol.loc import normalise
 from airflow_sitemaps.protocol.markup import FORBIDDEN, attribute, text
-from airflow_sitemaps.protocol.record import Notes, Record
 from airflow_sitemaps.protocol.rules import Tally
 from tests.protocol import cases
 
@@ -34,13 +34,13 @@ VIDEO = {
 
 def made(kind: str, value: Any, **rules: str) -> tuple[str, Tally]:
     tally = Tally()
-    master = cases.judge("https://example.com/", rules)
-    return fragment(kind, json.dumps(value), judge=master, tally=tally, where=PAGE)[0], tally
+    master = cases.row_context("https://example.com/", rules)
+    return fragment(kind, json.dumps(value), context=master, tally=tally, where=PAGE)[0], tally
 
 
 @pytest.mark.parametrize("case", [pytest.param(case, id=case["id"]) for case in OWN])
 def test_our_own_cases(case: dict[str, Any]) -> None:
-    content, tally = cases.render(case["records"], cases.judge("https://example.com/"))
+    content, tally = cases.render(case["records"], cases.row_context("https://example.com/"))
     assert not list(cases.differences(case, cases.urls_of(content)))
     if "counted" in case:
         assert tally.mended[case["counted"]] == 1
@@ -54,14 +54,14 @@ def test_our_own_cases(case: dict[str, Any]) -> None:
 def test_our_own_cases_pass_the_schemas() -> None:
     schema = etree.XMLSchema(etree.parse(str(XSD)))
     for case in OWN:
-        content, _ = cases.render(case["records"], cases.judge("https://example.com/"))
+        content, _ = cases.render(case["records"], cases.row_context("https://example.com/"))
         assert content is not None
         assert schema.validate(etree.fromstring(content)), (case["id"], schema.error_log)
 
 
 def test_namespaces_are_declared_only_where_used() -> None:
-    plain, _ = cases.render([{"loc": PAGE}], cases.judge("https://example.com/"))
-    with_image, _ = cases.render([{"loc": PAGE, "images": [f"{PAGE}.jpg"]}], cases.judge("https://example.com/"))
+    plain, _ = cases.render([{"loc": PAGE}], cases.row_context("https://example.com/"))
+    with_image, _ = cases.render([{"loc": PAGE, "images": [f"{PAGE}.jpg"]}], cases.row_context("https://example.com/"))
     assert plain is not None
     assert with_image is not None
     assert b"xmlns:" not in plain
@@ -82,15 +82,15 @@ def test_a_fault_counts_once_a_row_and_names_field_reason_and_page() -> None:
 
 def test_drop_row_counts_and_tells_the_caller() -> None:
     tally = Tally()
-    master = cases.judge("https://example.com/", {"video": "drop_row"})
+    master = cases.row_context("https://example.com/", {"video": "drop_row"})
     with pytest.raises(DropRow):
-        fragment("videos", json.dumps([{**VIDEO, "rating": 9}]), judge=master, tally=tally, where=PAGE)
+        fragment("videos", json.dumps([{**VIDEO, "rating": 9}]), context=master, tally=tally, where=PAGE)
     assert tally.dropped == {"video": 1}
 
 
 def test_drop_row_leaves_the_row_out_of_the_file() -> None:
     rows = [{"loc": PAGE, "videos": [{"title": "x"}]}, {"loc": f"{PAGE}2"}]
-    content, tally = cases.render(rows, cases.judge("https://example.com/", {"video": "drop_row"}))
+    content, tally = cases.render(rows, cases.row_context("https://example.com/", {"video": "drop_row"}))
     assert content is not None
     assert content.count(b"<url>") == 1
     assert tally.dropped == {"video": 1}
@@ -103,9 +103,9 @@ def test_fail_names_the_rule_and_the_page() -> None:
 
 def test_what_is_no_json_is_counted() -> None:
     tally = Tally()
-    master = cases.judge("https://example.com/")
-    assert fragment("images", "{not json", judge=master, tally=tally, where=PAGE) == ("", frozenset())
-    assert fragment("images", "[" * 100_000, judge=master, tally=tally, where=PAGE) == ("", frozenset())
+    master = cases.row_context("https://example.com/")
+    assert fragment("images", "{not json", context=master, tally=tally, where=PAGE) == ("", frozenset())
+    assert fragment("images", "[" * 100_000, context=master, tally=tally, where=PAGE) == ("", frozenset())
     assert tally.mended == {"extension-json": 2}
 
 
@@ -181,11 +181,11 @@ def test_what_was_written_is_read_back_and_written_alike(value: Any) -> None:
 def test_the_quick_path_of_images_gives_what_the_long_one_gives(found: list[Any]) -> None:
     quick = images.quick(found)
     if quick is not None:
-        notes, addresses = Notes(), Addresses(cases.judge("https://example.com/"))
+        notes, addresses = FieldProblems(), Addresses(cases.row_context("https://example.com/"))
         values = [one if isinstance(one, dict) else {"loc": one} for one in found]
-        assert images.render([Record("image", one, notes, addresses) for one in values], notes) == quick
+        assert images.render([FieldReader("image", one, notes, addresses) for one in values], notes) == quick
         assert not notes.faults
-        assert not addresses.mended
+        assert not addresses.fixed
 
 
 LANGUAGES = st.sampled_from(["de", "DE", "de-CH", "x-default", "de_CH", " de", "xx", "", "zh-Hant"])
@@ -195,10 +195,10 @@ LANGUAGES = st.sampled_from(["de", "DE", "de-CH", "x-default", "de_CH", " de", "
 def test_the_quick_path_of_alternates_gives_what_the_long_one_gives(found: list[dict[str, str]]) -> None:
     quick = alternates.quick(found)
     if quick is not None:
-        notes, addresses = Notes(), Addresses(cases.judge("https://example.com/"))
-        assert alternates.render([Record("alternate", one, notes, addresses) for one in found], notes) == quick
+        notes, addresses = FieldProblems(), Addresses(cases.row_context("https://example.com/"))
+        assert alternates.render([FieldReader("alternate", one, notes, addresses) for one in found], notes) == quick
         assert not notes.faults
-        assert not addresses.mended
+        assert not addresses.fixed
 
 
 @given(st.from_regex(r"https?://[a-z0-9.-]{1,20}(:[0-9]{1,5})?/[!-~]{0,20}", fullmatch=True))

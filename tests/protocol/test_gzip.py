@@ -76,11 +76,11 @@ def test_several_members_and_padding_are_read() -> None:
     [
         (b"", "no gzip file"),
         (b"<?xml version", "no gzip file"),
-        (compress(BODY)[:-9], "ends before its end"),
-        (compress(BODY)[:5], "ends before its end"),
-        (compress(BODY) + b"garbage", "7 bytes behind"),
+        (compress(BODY)[:-9], "the file is cut short"),
+        (compress(BODY)[:5], "the file is cut short"),
+        (compress(BODY) + b"garbage", "7 bytes after"),
         (compress(BODY)[:-6] + b"\x00\x00\x00\x00\x00\x00", "damaged gzip"),
-        (compress(b"a") + compress(BODY)[:-9], "ends before its end"),
+        (compress(b"a") + compress(BODY)[:-9], "the file is cut short"),
     ],
 )
 def test_what_is_damaged_is_said(data: bytes, message: str) -> None:

@@ -16,11 +16,11 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from airflow_sitemaps.errors import ConfigurationError
-from airflow_sitemaps.protocol.columns import clean
+from airflow_sitemaps.protocol.columnar.batch import clean
+from airflow_sitemaps.protocol.columnar.url_template import Template
 from airflow_sitemaps.protocol.loc import normalise, read_loc, scope_of, settle
 from airflow_sitemaps.protocol.rules import Rulebook, Tally, Verdict
-from airflow_sitemaps.protocol.template import Template
-from tests.protocol.reference import judge
+from tests.support.reference_renderer import row_context
 
 SHARED = Path(__file__).parents[2].parent / "shared"
 ORIGIN = "https://example.com"
@@ -195,7 +195,7 @@ def test_what_comes_out_is_clean_and_stays(text: str, keep_entities: bool) -> No
     ],
 )
 def test_scope(base_url: str, cross_submit: tuple[str, ...], loc: str, fault: str | None) -> None:
-    reading = read_loc(loc, judge(base_url, cross_submit=cross_submit))
+    reading = read_loc(loc, row_context(base_url, cross_submit=cross_submit))
     assert reading.loc == loc
     assert reading.faults == (() if fault is None else (fault,))
 
@@ -205,7 +205,7 @@ def test_scope(base_url: str, cross_submit: tuple[str, ...], loc: str, fault: st
 )
 def test_a_base_url_that_cannot_be(base_url: str) -> None:
     with pytest.raises(ConfigurationError, match="base_url"):
-        read_loc("/a", judge(base_url))
+        read_loc("/a", row_context(base_url))
 
 
 def test_a_cross_submit_that_cannot_be() -> None:
@@ -223,7 +223,7 @@ def test_verdicts() -> None:
     refused = normalise("a/b", origin=ORIGIN)
     assert settle(refused, Rulebook.of()) == (None, (("loc-relative", Verdict.DROP_ROW),))
     assert settle(refused, Rulebook.of({"loc-relative": "fail"})) == (None, (("loc-relative", Verdict.FAIL),))
-    kept = read_loc("https://example.com/?a&amp;b", judge(rules={"loc-entity": "keep"}))
+    kept = read_loc("https://example.com/?a&amp;b", row_context(rules={"loc-entity": "keep"}))
     assert kept.loc == "https://example.com/?a&amp;b"
 
 
@@ -250,7 +250,7 @@ def test_every_title_survives_as_segment_and_as_value(strings: list[str]) -> Non
     template = Template.parse("https://example.com/p/{title}?q={title}")
     expanded = template.expand({"title": pa.array(strings)})
     tally = Tally()
-    cleaned = clean(pa.record_batch({"loc": expanded}), judge(), tally).loc.to_pylist()
+    cleaned = clean(pa.record_batch({"loc": expanded}), row_context(), tally).loc.to_pylist()
     long = [title for title in strings if len(quote(title, safe="")) * 2 + 29 > 2_047]
     assert tally.dropped == ({"loc-too-long": len(long)} if long else {})
     assert not tally.mended
@@ -266,7 +266,7 @@ def test_every_title_survives_as_segment_and_as_value(strings: list[str]) -> Non
 def test_every_title_as_it_stands_comes_out_clean(strings: list[str]) -> None:
     """Raw text in a URL: what means something in a URL (``?``, ``#``, ``%41``, an entity) keeps its meaning."""
     locs = [f"https://example.com/p/{title}?q={title}" for title in strings]
-    cleaned = clean(pa.record_batch({"loc": locs}), judge(), Tally()).loc.to_pylist()
+    cleaned = clean(pa.record_batch({"loc": locs}), row_context(), Tally()).loc.to_pylist()
     plain = re.compile(r"[^?#%&;\\]*")
     for title, loc in zip(strings, cleaned, strict=True):
         assert URI.fullmatch(loc)
@@ -297,8 +297,8 @@ def test_peers_urls(case: dict[str, Any]) -> None:
         base_url = sitemap_url.rpartition("/")[0] + "/" if sitemap_url else "https://example.com/"
         cross = () if sitemap_url or "99999" in host else (f"http://{host}", f"https://{host}")
         valid_host = normalise(f"http://{host}/", origin="").loc is not None
-        the_judge = judge(base_url, cross_submit=cross if valid_host else ())
-        result, verdicts = settle(read_loc(loc, the_judge), the_judge.rulebook)
+        context = row_context(base_url, cross_submit=cross if valid_host else ())
+        result, verdicts = settle(read_loc(loc, context), context.rulebook)
         reason = case["expected"].removeprefix("reject:")
         if reason in REFUSALS:
             assert result is None or (loc.startswith("/") and result == f"https://example.com{loc}")

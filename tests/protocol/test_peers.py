@@ -12,13 +12,13 @@ from lxml import etree
 
 from airflow_sitemaps.errors import RefusedError
 from airflow_sitemaps.protocol import feeds, lastmod, robots
-from airflow_sitemaps.protocol.checks import CHECKS
-from airflow_sitemaps.protocol.findings import Findings
-from airflow_sitemaps.protocol.judgement import Yardstick, judge_index
-from airflow_sitemaps.protocol.judgement import judge as judge_file
 from airflow_sitemaps.protocol.limits import CURRENT
-from airflow_sitemaps.protocol.reading import read
 from airflow_sitemaps.protocol.sitemapindex import IndexEntry, render_index
+from airflow_sitemaps.protocol.validation.checks import CHECKS
+from airflow_sitemaps.protocol.validation.findings import Findings
+from airflow_sitemaps.protocol.validation.reader import read
+from airflow_sitemaps.protocol.validation.validator import ValidationContext, validate_index
+from airflow_sitemaps.protocol.validation.validator import validate as judge_file
 from airflow_sitemaps.shards.stream import ShardStream
 from tests.protocol import cases
 
@@ -56,7 +56,7 @@ def of_kind(*kinds: str) -> list[Any]:
 @needs_peers
 @pytest.mark.parametrize("case", of_kind("urlset"))
 def test_a_urlset_comes_out_as_expected(case: dict[str, Any]) -> None:
-    content, tally = cases.render(case["records"], cases.judge(cases.base_of(case)))
+    content, tally = cases.render(case["records"], cases.row_context(cases.base_of(case)))
     found = list(cases.differences(case, cases.urls_of(content)))
     if case["id"] in OTHERWISE:
         assert case["force"] == "policy"
@@ -74,7 +74,7 @@ def test_whatever_comes_out_passes_the_schemas() -> None:
     judged = 0
     for case in ALL:
         if case["kind"] == "urlset":
-            content, _ = cases.render(case["records"], cases.judge(cases.base_of(case)))
+            content, _ = cases.render(case["records"], cases.row_context(cases.base_of(case)))
             if content is not None:
                 document = etree.fromstring(content)
                 assert schema.validate(document), (case["id"], schema.error_log)
@@ -85,7 +85,7 @@ def test_whatever_comes_out_passes_the_schemas() -> None:
 @needs_peers
 @pytest.mark.parametrize("case", of_kind("urlset"))
 def test_fields_without_effect_are_named(case: dict[str, Any]) -> None:
-    _, tally = cases.render(case["records"], cases.judge(cases.base_of(case)))
+    _, tally = cases.render(case["records"], cases.row_context(cases.base_of(case)))
     named = {
         name.strip() for sample in tally.samples.get("ignored-field", []) for name in sample.split(" (")[0].split(",")
     }
@@ -98,7 +98,7 @@ def test_fields_without_effect_are_named(case: dict[str, Any]) -> None:
 def test_a_file_is_judged_as_expected(case: dict[str, Any]) -> None:
     file = read((PEERS.parent / case["file"]).read_bytes())
     findings = Findings()
-    judge_file(file, Yardstick(limits=CURRENT, now=cases.NOW), findings)
+    judge_file(file, ValidationContext(limits=CURRENT, now=cases.NOW), findings)
     found = {finding.check for finding in (*file.problems, *findings.listed())}
     errors = {check for check in found if CHECKS[check].severity == "error"}
     if case["expected"] == "valid" and case["force"] == "must":
@@ -125,7 +125,7 @@ def test_limits_hold(case: dict[str, Any]) -> None:
             render_index(entries)
         assert render_index(entries[:-1]).count(b"<sitemap>") == 50_000
         return
-    stream = ShardStream(cases.judge("https://www.example.com/"))
+    stream = ShardStream(cases.row_context("https://www.example.com/"))
     files = []
     for start in range(0, given["urls"], 50_000):
         rows = [{"loc": given["loc"].replace("{i}", str(n))} for n in range(start, min(start + 50_000, given["urls"]))]
@@ -152,7 +152,7 @@ def test_an_index_comes_out_as_expected(case: dict[str, Any]) -> None:
     assert not file.problems
     assert [entry.loc for entry in file.entries] == [entry["loc"] for entry in case["entries"]]
     findings = Findings()
-    judge_index(file, "http://testserver/simple/index.xml", findings)
+    validate_index(file, "http://testserver/simple/index.xml", findings)
     assert not findings
 
 

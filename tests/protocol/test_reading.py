@@ -12,12 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from airflow_sitemaps.protocol import feeds, gzip, text
-from airflow_sitemaps.protocol.checks import CHECKS
-from airflow_sitemaps.protocol.findings import SAMPLES, Findings
-from airflow_sitemaps.protocol.judgement import Yardstick, judge
 from airflow_sitemaps.protocol.limits import CURRENT, Limits
-from airflow_sitemaps.protocol.reading import ReadUrlset, read
 from airflow_sitemaps.protocol.urlset import NAMESPACE, NAMESPACES
+from airflow_sitemaps.protocol.validation.checks import CHECKS
+from airflow_sitemaps.protocol.validation.findings import SAMPLES, Findings
+from airflow_sitemaps.protocol.validation.reader import ReadUrlset, read
+from airflow_sitemaps.protocol.validation.validator import ValidationContext, validate
 from tests.protocol import cases
 
 SMALL = Limits(name="small", max_urls=2, max_byte_size=600, max_sitemaps=2)
@@ -36,7 +36,7 @@ def url(inside: str = "", loc: str = "https://example.com/p") -> str:
 def checks(body: bytes | ReadUrlset, **settings: Any) -> set[str]:
     file = body if isinstance(body, ReadUrlset) else read(body, limits=settings.get("limits", CURRENT))
     findings = Findings()
-    judge(file, Yardstick(**{"limits": CURRENT, "now": NOW, **settings}), findings)
+    validate(file, ValidationContext(**{"limits": CURRENT, "now": NOW, **settings}), findings)
     found = {finding.check for finding in (*file.problems, *findings.listed())}
     assert found <= set(CHECKS), "a finding that no check explains"
     return found
@@ -64,7 +64,7 @@ def test_what_was_written_is_read_back() -> None:
         "news": {"publication": {"name": "P", "language": "en"}, "publication_date": "2026-10-31", "title": "T"},
         "alternates": [{"hreflang": "de", "href": "https://example.com/p?a=1&b='2'"}],
     }  # fmt: skip
-    content, _ = cases.render([record], cases.judge("https://example.com/"))
+    content, _ = cases.render([record], cases.row_context("https://example.com/"))
     assert content is not None
     file = read(content)
     assert not file.problems
@@ -145,7 +145,18 @@ def test_fifty_thousand_urls_are_read_and_judged() -> None:
         (urlset("<foo/>" + url()), "structure"),
         (urlset(url() + "<foo/>"), "structure"),
         (urlset(f"<foo>{url()}</foo>"), "structure"),
-        (urlset("<url><lastmod>2026-01-01</lastmod><loc>https://example.com/p</loc></url>"), "structure"),
+        (urlset("<url><lastmod>2026-01-01</lastmod><loc>https://example.com/p</loc></url>"), "element-order"),
+        (urlset(url("<priority>0.5</priority><lastmod>2026-01-01</lastmod>")), "element-order"),
+        (urlset("stray" + url()), "structure"),
+        (urlset(url() + "stray"), "structure"),
+        (urlset(url() + "stray" + url(loc="https://example.com/q")), "structure"),
+        (urlset(url("stray")), "structure"),
+        (urlset(url()).replace(b"<urlset ", b"<urlset " + b" ".join(b'a%d="1"' % n for n in range(200_000)) + b" "), "structure"),
+        (urlset(url()).replace(b"<url>", b'<url id="1">'), "structure"),
+        (urlset(url()).replace(b"<loc>", b'<loc lang="de">'), "structure"),
+        (urlset(url('<xhtml:link rel="alternate" hreflang="İd" href="https://example.com/p"/>')), "alternate"),
+        (b"<!DOCTYPE html>\n<html><body>Not found</body></html>", "root"),
+        (b"<!-- x --><!doctype HTML><html/>", "root"),
         (urlset(url("<loc>https://example.com/q</loc>")), "structure"),
         (urlset(url("<lastmod>2026-01-01</lastmod><lastmod>2026-01-01</lastmod>")), "structure"),
         (urlset(url("<changefreq>daily<b/></changefreq>")), "structure"),
@@ -350,3 +361,24 @@ FRAGMENTS = st.lists(
 def test_whatever_the_pieces_reading_and_judging_only_find(body: str) -> None:
     checks(body.encode())
     checks(gzip.compress(body.encode()))
+
+
+def problem(body: bytes) -> str:
+    (finding,) = read(body).problems
+    return finding.message
+
+
+def test_messages_name_the_cause() -> None:
+    nbsp = urlset(url() + "\n<url><loc>https://example.com/&nbsp;&amp;</loc></url>")
+    assert "line 3: XML has no entity &nbsp;; write the character itself" in problem(nbsp)
+    assert "HTML page" in problem(b"<!DOCTYPE html><html/>")
+    assert "Remove the DOCTYPE" in problem(LAUGHS)
+    assert "more than 104,857,600 bytes of content (a sitemap has at most 52,428,800)" in problem(bomb(200 << 20))
+    assert "'a0' and 199,999 more" in problem(
+        urlset(url()).replace(b"<urlset ", b"<urlset " + b" ".join(b'a%d="1"' % n for n in range(200_000)) + b" ")
+    )
+
+
+def test_the_schemas_location_may_be_named() -> None:
+    named = b'<urlset xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance" xsi:schemaLocation="a b" '
+    assert not read(urlset(url()).replace(b"<urlset ", named)).problems

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from airflow_sitemaps.errors import ConfigurationError
 from airflow_sitemaps.protocol import robots
 
 OURS = ["https://example.com/sitemap.xml", "https://example.com/sitemap-2.xml"]
@@ -51,6 +52,61 @@ def test_the_block_is_put_at_the_end_and_replaced_in_place() -> None:
     assert changed.index(robots.BEGIN) == len(THEIRS)
     assert changed.endswith("User-agent: late\nDisallow: /\n")
     assert OURS[1] not in changed
+
+
+NAME, OTHER = "https://example.com/sitemap.xml", "https://example.com/de/sitemap.xml"
+RAW_LINES = st.one_of(
+    LINES.map(lambda line: line.encode("utf-8", "surrogatepass")),
+    st.binary(max_size=12).filter(lambda line: not {*line} & {*b"\r\n"}),
+    st.sampled_from([b"Disallow: /caf\xe9", "Disallow: /поиск".encode("cp1251"), f"{robots.BEGIN} {OTHER}".encode(), f"{robots.END} {OTHER}".encode()]),
+).filter(lambda line: not line.startswith((b"\xff\xfe", b"\xfe\xff")))  # fmt: skip
+RAW_FILES = st.lists(st.tuples(RAW_LINES, st.sampled_from([b"\n", b"\r\n", b"\r"])), max_size=8).map(
+    lambda lines: b"".join(line + end for line, end in lines)
+)
+
+
+@given(RAW_FILES, SITEMAPS)
+def test_other_lines_stay_byte_for_byte(file: bytes, sitemaps: list[str]) -> None:
+    named = robots.merge(file, sitemaps, name=NAME)
+    assert robots.merge(named, sitemaps, name=NAME) == named
+    without = robots.merge(file, [], name=NAME)
+    assert robots.merge(named, [], name=NAME) == without
+    ends = f"{robots.END} {NAME}".encode()
+    if named != without:
+        begin = named.index(f"{robots.BEGIN} {NAME}".encode())
+        end = named.index(ends, begin) + len(ends)
+        behind = named[end:].removeprefix(b"\r\n" if named[end:].startswith(b"\r\n") else b"\n")
+        assert named[:begin] + behind == without
+
+
+@given(
+    RAW_FILES,
+    SITEMAPS,
+    st.lists(st.sampled_from(["https://example.com/de/sitemap.xml", "https://example.com/de/2.xml"])),
+)
+def test_two_sitemaps_share_a_file(file: bytes, first: list[str], second: list[str]) -> None:
+    both = robots.merge(robots.merge(file, first, name=NAME), second, name=OTHER)
+    for content in (both, robots.merge(both, first, name=NAME)):
+        assert {*first, *second} <= {*robots.read(content.decode("utf-8", "replace")).sitemaps}
+    assert robots.merge(both, first, name=NAME) == both
+    gone = robots.merge(both, [], name=NAME)
+    assert {*second} <= {*robots.read(gone.decode("utf-8", "replace")).sitemaps}
+
+
+def test_a_block_without_a_name_is_taken_over_by_its_sitemap_only() -> None:
+    old = robots.merge(THEIRS.encode(), OURS)
+    assert f"{robots.BEGIN}\n".encode() in old
+    other = robots.merge(old, [OTHER], name=OTHER)
+    assert other.startswith(old)
+    ours = robots.merge(other, OURS, name=NAME)
+    assert f"{robots.BEGIN}\n".encode() not in ours
+    assert ours.index(NAME.encode()) < ours.index(OTHER.encode())
+    assert ours.count(OURS[1].encode()) == 1
+
+
+def test_a_file_in_utf_16_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match="UTF-8"):
+        robots.merge("User-agent: *\n".encode("utf-16"), OURS)
 
 
 def test_a_line_that_a_stranger_has_is_not_repeated() -> None:

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from airflow_sitemaps.errors import ConfigurationError
-from airflow_sitemaps.protocol.template import Template
+from airflow_sitemaps.protocol.columnar.url_template import Template
 
 
 def expand(text: str, **columns: pa.Array) -> list[str | None]:
@@ -73,7 +73,7 @@ def test_surrogates_are_joined_or_left_for_the_rule() -> None:
 @given(st.lists(st.one_of(st.none(), st.text()), max_size=6))
 def test_it_is_urllibs_quote(values: list[str | None]) -> None:
     assert expand("/{v}", v=pa.array(values, pa.string())) == [
-        None if v is None else f"/{quote(v, safe='')}" for v in values
+        None if not v else f"/{quote(v, safe='')}" for v in values
     ]
 
 

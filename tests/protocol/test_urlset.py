@@ -14,11 +14,11 @@ import pytest
 from lxml import etree
 
 from airflow_sitemaps.protocol import lastmod
-from airflow_sitemaps.protocol.columns import clean, emit
+from airflow_sitemaps.protocol.columnar.batch import clean, emit
 from airflow_sitemaps.protocol.entry import CHANGEFREQS, Entry
 from airflow_sitemaps.protocol.rules import Tally
 from airflow_sitemaps.protocol.urlset import FOOTER, NAMESPACE, escape, header, render_urlset
-from tests.protocol.reference import judge
+from tests.support.reference_renderer import row_context
 
 SHARED = Path(__file__).parents[2].parent / "shared"
 CORE = ("lastmod", "changefreq", "priority")
@@ -71,7 +71,7 @@ def test_columns_make_valid_files(schema: etree.XMLSchema) -> None:
             "alternates": ['[{"hreflang": "de", "href": "https://example.com/de?a&b"}]'] * count,
         }
     )
-    cleaned = clean(data, judge(), Tally())
+    cleaned = clean(data, row_context(), Tally())
     root = etree.fromstring(header(cleaned.prefixes()) + emit(cleaned) + FOOTER)
     schema.assertValid(root)
     locs = [node.text for node in root.iter(f"{{{NAMESPACE}}}loc")]
@@ -98,7 +98,7 @@ def written(record: dict[str, Any]) -> dict[str, str]:
     columns = {name: [None if record.get(name) is None else str(record[name])] for name in CORE}
     data = pa.record_batch({"loc": ["https://example.com/"], **columns})
     tally = Tally()
-    body = emit(clean(data, judge(now=LATER), tally))
+    body = emit(clean(data, row_context(now=LATER), tally))
     return dict(re.findall(r"<(\w+)>([^<]*)</", body.decode()))
 
 

@@ -31,7 +31,7 @@ class Area:
         return found.body
 
     def write(self, key: str, body: bytes) -> None:
-        """Put a state object in place of another, as somebody with access to the bucket could."""
+        """Put a state object in place of another, as anyone with write access to the bucket could."""
         state = self.sitemap.store.open().state
         state.put(key, body, mode=Overwrite(), metadata={}, content_type="application/gzip")
 

@@ -13,8 +13,8 @@ from airflow_sitemaps.errors import SitemapError, SourceConfigurationError
 from airflow_sitemaps.pipeline import build
 from airflow_sitemaps.shards.key import KeyRange, cut
 from airflow_sitemaps.testing.crawler import crawl
-from tests.databases import NAMES, Database
-from tests.sources.world import BACKENDS, SQL_BACKENDS, create, live, read, session
+from tests.support.databases import NAMES, Database
+from tests.support.source_sessions import BACKENDS, SQL_BACKENDS, create, live, read, session
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -16,14 +16,14 @@ from airflow_sitemaps import LocalStore, S3Store, Section, Sitemap, SqlSource
 from airflow_sitemaps.cli import main
 from airflow_sitemaps.errors import SitemapError
 from airflow_sitemaps.pipeline import build
-from airflow_sitemaps.stores.s3_client import close_connections
-from tests.s3 import moto_server
+from airflow_sitemaps.stores.s3.client import close_connections
+from tests.support.s3 import moto_server
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from tests.s3 import S3Server
+    from tests.support.s3 import S3Server
 
 SECRET = "s3cr3t-Pa/ss w0rd"
 QUOTED = quote(SECRET, safe="")
@@ -123,7 +123,7 @@ def test_keys_of_s3_stay_out(
     everything: pytest.LogCaptureFixture,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    quiet = ("botocore", "urllib3", "boto3")  # their DEBUG logs headers with signatures, whoever uses them
+    quiet = ("botocore", "urllib3", "boto3")  # their DEBUG logs headers with signatures, for every user of the library
     for name in quiet:
         logging.getLogger(name).setLevel(logging.INFO)
     extra = {

@@ -35,7 +35,7 @@ class Shop:
         self.sql("CREATE TABLE products (id INTEGER PRIMARY KEY, slug TEXT, updated_at TEXT)")
         self.sql("CREATE TABLE pages (id INTEGER PRIMARY KEY, slug TEXT, updated_at TEXT)")
         self.add("products", *range(25))
-        self.add("pages", 1, 2)
+        self.add("pages", *range(1, 10))  # too many to share a mapped task with the last products
 
     @property
     def connection(self) -> str:
@@ -92,8 +92,8 @@ class Shop:
         assert self.urls() == self.expected()
 
 
-def dag_of(sitemap: Sitemap, dag_id: str, **settings: Any) -> DAG:
-    """The group in a DAG; one batch for each shard, so that there are several mapped tasks."""
-    with DAG(dag_id, schedule=None, max_active_runs=1) as dag:
+def dag_of(sitemap: Sitemap, dag_id: str, params: dict[str, Any] | None = None, **settings: Any) -> DAG:
+    """The group in a DAG; one task for each shard, so that there are several mapped tasks."""
+    with DAG(dag_id, schedule=None, max_active_runs=1, params=params) as dag:
         SitemapTaskGroup("sitemap", sitemap, batch_size=1, **settings)
     return dag

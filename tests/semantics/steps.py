@@ -21,7 +21,7 @@ from airflow.utils.state import DagRunState, TaskInstanceState
 from airflow.utils.types import DagRunTriggeredByType, DagRunType
 from sqlalchemy import select
 
-from tests.operators.airflow_db import sync, xcom
+from tests.support.airflow_db import sync, xcom
 
 if TYPE_CHECKING:
     from airflow.sdk import DAG
@@ -49,16 +49,17 @@ class Steps:
         conf: dict[str, Any] | None = None,
         logical_date: datetime | None = None,
         run_type: DagRunType = DagRunType.MANUAL,
+        without_date: bool = False,
     ) -> Steps:
-        """Create the run, as a trigger or a backfill does."""
+        """Create the run, as a trigger or a backfill does; ``without_date``: as an asset's event does."""
         sync(dag)
         now = datetime.now(timezone.utc)
-        date = logical_date or now
+        date = None if without_date else logical_date or now
         with create_session() as session:
             _scheduled(dag).create_dagrun(
                 run_id=run_id,
                 logical_date=date,
-                data_interval=(date, date),
+                data_interval=None if date is None else (date, date),
                 run_after=now,
                 conf=conf or {},
                 run_type=run_type,

@@ -11,11 +11,11 @@ from airflow.utils.types import DagRunType
 
 from airflow_sitemaps import Guards, LocalStore, Section
 from airflow_sitemaps.pipeline import build
-from airflow_sitemaps.pipeline.putting import ATTEMPTS
+from airflow_sitemaps.pipeline.state.conditional_put import ATTEMPTS
 from airflow_sitemaps.testing.faults import Fault
-from tests.operators.airflow_db import events
 from tests.semantics.shop import URL, Shop, dag_of
 from tests.semantics.steps import Steps
+from tests.support.airflow_db import events
 
 if TYPE_CHECKING:
     from airflow_sitemaps.sitemap import Sitemap
@@ -37,7 +37,7 @@ def test_of_two_runs_at_once_one_publishes_and_the_other_fails_for_good(
 
     assert (fast.state, slow.state) == ("success", "failed")
     assert slow.tries.count("sitemap.publish") == 1
-    assert "run the DAG again, it will plan anew" in caplog.text
+    assert "run the DAG again to plan from its result" in caplog.text
     assert shop.urls() == shop.expected()
     assert shop.generation() == 2
 
@@ -45,7 +45,7 @@ def test_of_two_runs_at_once_one_publishes_and_the_other_fails_for_good(
 def test_two_runs_at_once_of_different_sections_both_publish(shop: Shop) -> None:
     dag = dag_of(shop.sitemap(), "neighbours")
     Steps.start(dag, "before").step()
-    shop.add("pages", 3)
+    shop.add("pages", 30)
     shop.add("products", 30)
     pages = Steps.start(dag, "pages", conf={"sections": ["pages"]}).step("sitemap.plan", "sitemap.write*")
 
@@ -132,18 +132,19 @@ def replace_site(shop: Shop, change: str) -> list[str]:
 
 
 def test_a_guard_widened_after_the_refusal_counts_for_the_cleared_task(shop: Shop) -> None:
-    """Guards are no part of a plan: they are asked anew."""
-    sitemap = shop.sitemap(guards=Guards(min_rows=10, max_dropped=0.0))
+    """Guards are no part of a plan: they are checked again."""
+    sitemap = shop.sitemap(guards=Guards(min_rows=10, max_dropped=0.0), on_section_failure="fail_all")
     shop.sql("UPDATE products SET slug = ? WHERE id = 7", "x" * 3000)  # no URL can be this long
     run = Steps.start(dag_of(sitemap, "widened"), "one").step()
     assert run.states["sitemap.publish"] == "failed"
     assert shop.published() == {}
 
-    run.edit(dag_of(shop.sitemap(guards=Guards(min_rows=10, max_dropped=0.1)), "widened"))
+    wider = shop.sitemap(guards=Guards(min_rows=10, max_dropped=0.1), on_section_failure="fail_all")
+    run.edit(dag_of(wider, "widened"))
     run.clear("sitemap.publish").step()
 
     assert run.state == "success"
-    assert len(shop.urls()) == 26
+    assert len(shop.urls()) == 33
 
 
 @pytest.mark.parametrize("settings", [{"index": "per_section"}, {"limits": "original"}, {"index_name": "map.xml"}])
@@ -164,3 +165,14 @@ def test_a_promotion_is_finished_as_it_was_committed_though_the_index_is_to_be_a
     assert made.generation == 2
     assert all((shop.folder / "site" / url.removeprefix(URL)).exists() for url in made.index_urls)
     assert build(edited).result == "unchanged"
+
+
+def test_an_unchanged_run_emits_no_event_where_publish_skips_it(shop: Shop) -> None:
+    dag = dag_of(shop.sitemap(), "skips_unchanged", publish_kwargs={"skip_unchanged": True})
+    Steps.start(dag, "one").step()
+
+    again = Steps.start(dag, "two").step()
+
+    assert again.states["sitemap.publish"] == "skipped"
+    assert again.state == "success"
+    assert len(events("skips_unchanged")) == 1

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from airflow_sitemaps.pipeline.putting import ATTEMPTS
+from airflow_sitemaps import Guards
+from airflow_sitemaps.pipeline.state.conditional_put import ATTEMPTS
 from airflow_sitemaps.testing.faults import Fault
-from tests.operators.airflow_db import events
-from tests.semantics.shop import dag_of
+from tests.semantics.shop import URL, dag_of
 from tests.semantics.steps import Steps
+from tests.support.airflow_db import events
 
 if TYPE_CHECKING:
     import pytest
@@ -84,6 +85,49 @@ def test_a_cleared_write_task_that_had_failed_lets_the_run_go_on(shop: Shop) -> 
     assert shop.urls() == shop.expected()
 
 
+def test_a_refused_section_fails_publish_after_the_others_are_published(shop: Shop) -> None:
+    dag = dag_of(shop.sitemap(), "partly", publish_kwargs={"retries": 3})
+    Steps.start(dag, "one").step()
+    old = shop.urls()
+    shop.sql("DELETE FROM products")
+    shop.add("pages", 30)
+
+    run = Steps.start(dag, "two").step()
+
+    assert run.states["sitemap.publish"] == run.state == "failed"
+    assert run.tries.count("sitemap.publish") == 1
+    assert shop.urls() == sorted([*old, f"{URL}pages-30"])
+    assert len(events("partly")) == 1
+
+
+def test_with_fail_all_a_refused_section_fails_the_plan(shop: Shop) -> None:
+    dag = dag_of(shop.sitemap(on_section_failure="fail_all"), "wholly")
+    Steps.start(dag, "one").step()
+    old = shop.urls()
+    shop.sql("DELETE FROM products")
+    shop.add("pages", 30)
+
+    run = Steps.start(dag, "two").step()
+
+    assert run.states["sitemap.plan"] == run.state == "failed"
+    assert shop.urls() == old
+
+
+def test_a_write_task_that_fails_stops_the_run_before_its_commit(shop: Shop) -> None:
+    dag = dag_of(shop.sitemap(), "failed_section")
+    Steps.start(dag, "one").step()
+    old = shop.urls()
+    shop.add("products", 26)
+    shop.add("pages", 30)
+    shop.faults.on("put", "runs/*/bodies/pages-*", Fault.UNAVAILABLE, area="state", times=20)
+
+    run = Steps.start(dag, "two").step()
+
+    assert run.states["sitemap.publish"] == "upstream_failed"
+    assert shop.urls() == old
+    assert shop.generation() == 1
+
+
 def test_a_cleared_publish_task_publishes_nothing_twice(shop: Shop) -> None:
     run = Steps.start(dag_of(shop.sitemap(), "cleared_publish"), "one").step()
     before = {path: path.read_bytes() for path in (shop.folder / "site").iterdir()}
@@ -152,7 +196,7 @@ def test_a_run_marked_failed_can_be_taken_up_again(shop: Shop) -> None:
 
 def test_a_run_stopped_in_the_middle_of_its_promotion_is_finished_by_the_next(shop: Shop) -> None:
     """What the killed task leaves: a committed manifest, some of its files public, the old index."""
-    dag = dag_of(shop.sitemap(), "stopped")
+    dag = dag_of(shop.sitemap(guards=Guards.disabled()), "stopped")
     Steps.start(dag, "one").step()
     old = shop.published()
     shop.sql("UPDATE products SET slug = slug || '-new'")
@@ -163,7 +207,7 @@ def test_a_run_stopped_in_the_middle_of_its_promotion_is_finished_by_the_next(sh
     assert stopped.state == "failed"
     assert list(shop.published()) == list(old)  # every file that the index lists is there and whole
     shop.faults._rules.clear()
-    shop.add("pages", 9)
+    shop.add("pages", 30)
     last = Steps.start(dag, "three").step()
     assert last.state == "success"
     assert shop.generation() == 3  # generation 2 was finished, then the new page published

@@ -22,11 +22,11 @@ from airflow_sitemaps.shards.manifest import (
     IndexFile,
     Manifest,
     PublicFile,
-    SectionState,
+    SectionManifest,
     Shard,
 )
-from airflow_sitemaps.shards.plan import Action, Batch, Plan, SectionPlan, Target
-from airflow_sitemaps.shards.receipt import Piece, Receipt
+from airflow_sitemaps.shards.plan import Action, Batch, Plan, RangeAction, SectionPlan
+from airflow_sitemaps.shards.receipt import Receipt, StagedShard
 
 FIRST_FORMAT = Path(__file__).parent / "data" / "manifest-format-1.json.gz"
 
@@ -63,7 +63,7 @@ shards = st.builds(
     mended=counts, written_in=numbers,
 )  # fmt: skip
 sections = st.builds(
-    SectionState,
+    SectionManifest,
     name=names, fingerprint=texts, digest_kind=texts, changed_in=numbers, next_serial=numbers,
     shards=st.lists(shards, max_size=3).map(tuple), base_url=texts, path=folders, null_keys=numbers, samples=samples,
     peaks=counts,
@@ -95,7 +95,9 @@ def test_a_manifest_comes_back_as_it_was(manifest):
 
 @given(ranges, digests, keys, samples, counts)
 def test_plans_and_receipts_come_back_as_they_were(within, digest, key, shown, counted):
-    target = Target(range=within, action=Action.REWRITE, digest=digest, carries=3, reason="rows changed", drifted=True)
+    target = RangeAction(
+        range=within, action=Action.REWRITE, digest=digest, carries=3, reason="rows changed", drifted=True
+    )
     section = SectionPlan(
         name="pages", base=7, fingerprint="f", digest_kind="k", targets=(target,), gone=(1,), taken=("x",),
         null_key_samples=("y",), watermark=datetime(2026, 1, 1, tzinfo=timezone.utc), slice=3,
@@ -106,7 +108,7 @@ def test_plans_and_receipts_come_back_as_they_were(within, digest, key, shown, c
         refusals=(Refusal(guard="shrink", section="pages", message="m"),),
     )  # fmt: skip
     assert codec.decode_plan(codec.encode_plan(plan)) == plan
-    piece = Piece(
+    piece = StagedShard(
         range=within, digest=digest, urls=1, body="runs/r/bodies/b.xml.gz", last_key=key, samples=shown, dropped=counted
     )
     receipt = Receipt(

@@ -20,10 +20,10 @@ from airflow_sitemaps.protocol.rules import Tally
 from airflow_sitemaps.protocol.urlset import FOOTER, header
 from airflow_sitemaps.shards.digest import MODULUS, total
 from airflow_sitemaps.shards.stream import ShardFile, ShardStream
-from tests.protocol.reference import judge, small
+from tests.support.reference_renderer import row_context, small
 
 if TYPE_CHECKING:
-    from airflow_sitemaps.protocol.entry import Judge
+    from airflow_sitemaps.protocol.entry import RowContext
 
 BASE = "https://example.com/"
 
@@ -64,8 +64,8 @@ def table(rows: list[dict[str, Any]], **more: list[Any]) -> pa.RecordBatch:
     return batch
 
 
-def stream(data: pa.RecordBatch, the_judge: Judge, cuts: list[int], preset: Any = "fast") -> list[ShardFile]:
-    target = ShardStream(the_judge, preset)
+def stream(data: pa.RecordBatch, context: RowContext, cuts: list[int], preset: Any = "fast") -> list[ShardFile]:
+    target = ShardStream(context, preset)
     files: list[ShardFile] = []
     edges = sorted({0, data.num_rows, *(cut % (data.num_rows + 1) for cut in cuts)})
     for start, end in pairwise(edges):
@@ -82,7 +82,7 @@ def locs(file: ShardFile) -> list[str]:
     return [] if file.body is None else re.findall(r"<loc>([^<]*)</loc>", xml(file).decode())
 
 
-def greedy(data: pa.RecordBatch, the_judge: Judge) -> list[list[str]]:
+def greedy(data: pa.RecordBatch, context: RowContext) -> list[list[str]]:
     """The URLs of each file by the rule said simply: groups of one key, in order, while the file has room."""
     groups: dict[str, list[str]] = {}
     for row in data.to_pylist():
@@ -92,7 +92,7 @@ def greedy(data: pa.RecordBatch, the_judge: Judge) -> list[list[str]]:
     for group in groups.values():
         both = files[-1] + group
         size = frame + sum(entry + len(loc) for loc in both)
-        if len(both) > the_judge.max_urls or size > the_judge.limits.max_byte_size:
+        if len(both) > context.max_urls or size > context.limits.max_byte_size:
             files.append(list(group))
         else:
             files[-1] = both
@@ -123,17 +123,17 @@ def test_the_law_of_cutting(
     max_byte_size: int,
     piece_rows: int,
 ) -> None:
-    the_judge = judge(max_urls=max_urls, limits=small(max_byte_size))
+    context = row_context(max_urls=max_urls, limits=small(max_byte_size))
     rows = rows_of(keys, bad=bad)
     data = table(rows)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("airflow_sitemaps.shards.stream.PIECE_ROWS", piece_rows)
-        files = stream(data, the_judge, cuts)
-    others = stream(data, the_judge, other_cuts)
+        patch.setattr("airflow_sitemaps.shards.stream.SLICE_ROWS", piece_rows)
+        files = stream(data, context, cuts)
+    others = stream(data, context, other_cuts)
 
     assert [f.body for f in files] == [f.body for f in others]
     assert [(f.first_key, f.last_key, f.digest) for f in files] == [(f.first_key, f.last_key, f.digest) for f in others]
-    assert [locs(f) for f in files] == greedy(data, the_judge)
+    assert [locs(f) for f in files] == greedy(data, context)
     assert total(f.digest for f in files).rows == len(rows)
     assert total(f.digest for f in files).checksum == sum(row["row_hash"] for row in rows) % MODULUS
     assert sum(f.tally.dropped.get("loc-missing", 0) for f in files) == sum(1 for n in range(len(rows)) if n in bad)
@@ -151,7 +151,7 @@ def test_the_law_of_cutting(
 
 
 def test_a_range_without_rows_gives_one_empty_file() -> None:
-    files = ShardStream(judge(), "fast").finish()
+    files = ShardStream(row_context(), "fast").finish()
     assert [(f.first_key, f.last_key, f.body, f.urls, f.xml_sha256) for f in files] == [(None, None, None, 0, "")]
     assert files[0].digest.rows == 0
 
@@ -160,17 +160,17 @@ def test_a_range_without_rows_gives_one_empty_file() -> None:
 def test_a_key_with_more_rows_than_a_file_is_refused(cuts: list[int]) -> None:
     data = table(rows_of([1, 2, *[7] * 21, 8]))
     with pytest.raises(RefusedError, match=r"section 'products': .*21 rows share the key \[7\].* holds 20 URLs"):
-        stream(data, judge(max_urls=20), cuts)
+        stream(data, row_context(max_urls=20), cuts)
 
 
 def test_a_key_that_is_too_large_in_bytes_is_refused() -> None:
     with pytest.raises(RefusedError, match=r"5 rows share the key \[7\]"):
-        stream(table(rows_of([1, *[7] * 5, 8])), judge(limits=small(500)), [])
+        stream(table(rows_of([1, *[7] * 5, 8])), row_context(limits=small(500)), [])
 
 
 def test_a_key_over_many_batches_stays_whole() -> None:
     data = table(rows_of([*range(95), *[1_000] * 90, *range(2_000, 2_010)]))
-    files = stream(data, judge(max_urls=100), list(range(0, 195, 10)))
+    files = stream(data, row_context(max_urls=100), list(range(0, 195, 10)))
     assert [f.urls for f in files] == [95, 100]
     assert files[1].first_key == "[1000]"
 
@@ -180,60 +180,60 @@ DOUBLED = [f"{BASE}{n % 40}" for n in range(100)]
 
 def test_duplicates_within_a_file_are_left_out() -> None:
     data = table(rows_of(list(range(100)), locs=DOUBLED))
-    whole, *rest = stream(data, judge(), [33, 77])
+    whole, *rest = stream(data, row_context(), [33, 77])
     assert not rest
     assert locs(whole) == DOUBLED[:40]
     assert whole.urls == 40
     assert whole.digest.rows == 100
     assert whole.tally.dropped == {"loc-duplicate": 60}
-    assert whole.tally.samples["loc-duplicate"] == DOUBLED[:5]
+    assert whole.tally.samples["loc-duplicate"] == [f"{loc} (key [{n}])" for n, loc in enumerate(DOUBLED[:5], 40)]
     assert whole.newest_lastmod == "2023-11-14T22:13:59Z"
-    unique = stream(table(rows_of(list(range(40)))), judge(), [])[0]
+    unique = stream(table(rows_of(list(range(40)))), row_context(), [])[0]
     assert whole.body == unique.body
     assert whole.xml_sha256 == unique.xml_sha256
 
 
 def test_duplicates_in_other_files_are_not_seen() -> None:
-    files = stream(table(rows_of(list(range(100)), locs=DOUBLED)), judge(max_urls=40), [])
+    files = stream(table(rows_of(list(range(100)), locs=DOUBLED)), row_context(max_urls=40), [])
     assert [f.urls for f in files] == [40, 40, 20]
     assert not any(f.tally.dropped for f in files)
 
 
 def test_duplicates_by_other_verdicts() -> None:
     data = table(rows_of(list(range(100)), locs=DOUBLED))
-    kept = stream(data, judge(rules={"loc-duplicate": "keep"}), [])[0]
+    kept = stream(data, row_context(rules={"loc-duplicate": "keep"}), [])[0]
     assert kept.urls == 100
     assert kept.tally.mended == {"loc-duplicate": 60}
     with pytest.raises(RuleError, match="loc-duplicate"):
-        stream(data, judge(rules={"loc-duplicate": "fail"}), [])
+        stream(data, row_context(rules={"loc-duplicate": "fail"}), [])
 
 
 def test_namespaces_only_where_a_file_uses_them() -> None:
     images: list[str | None] = [None] * 30
     images[25] = '[{"loc": "https://example.com/i.png?a&b"}]'
-    files = stream(table(rows_of(list(range(30))), images=images), judge(max_urls=20), [7])
+    files = stream(table(rows_of(list(range(30))), images=images), row_context(max_urls=20), [7])
     assert b"xmlns:image" not in xml(files[0])
     assert b'xmlns:image="http://www.google.com/schemas/sitemap-image/1.1"' in xml(files[1])
     assert b"i.png?a&amp;b<" in xml(files[1])
-    without = stream(table(rows_of(list(range(30)))), judge(max_urls=20), [])
+    without = stream(table(rows_of(list(range(30)))), row_context(max_urls=20), [])
     assert files[0].body == without[0].body
 
 
 def test_text_files() -> None:
     data = table(rows_of(list(range(5)), locs=[f"{BASE}ä?a={n}&b='" for n in range(5)]))
-    only = stream(data, judge(format="text"), [2])[0]
+    only = stream(data, row_context(format="text"), [2])[0]
     assert xml(only) == "".join(f"{BASE}%C3%A4?a={n}&b='\n" for n in range(5)).encode()
     assert only.urls == 5
     assert only.newest_lastmod is None
-    twice = stream(table(rows_of([1, 2], locs=[BASE, BASE])), judge(format="text"), [])[0]
+    twice = stream(table(rows_of([1, 2], locs=[BASE, BASE])), row_context(format="text"), [])[0]
     assert xml(twice) == f"{BASE}\n".encode()
-    cut = stream(data, judge(format="text", limits=small(100)), [])
+    cut = stream(data, row_context(format="text", limits=small(100)), [])
     assert [len(xml(f)) for f in cut] == [70, 70, 35]
 
 
 def test_presets_hold_the_same_xml() -> None:
     data = table(rows_of(list(range(2_000))))
-    fast, small_ = (stream(data, judge(), [], preset)[0] for preset in ("fast", "small"))
+    fast, small_ = (stream(data, row_context(), [], preset)[0] for preset in ("fast", "small"))
     assert fast.body != small_.body
     assert fast.xml_sha256 == small_.xml_sha256
     assert len(small_.body or b"") < len(fast.body or b"")
@@ -243,15 +243,15 @@ def test_what_a_file_says_of_itself() -> None:
     data = table(rows_of([3, 4]), changefreq=["daily", "often"])
     future = int(datetime(2026, 3, 2, tzinfo=timezone.utc).timestamp()) * 1_000_000
     data = data.set_column(4, "lastmod", pa.array([future, 1_700_000_000_999_999]).cast(pa.timestamp("us", "UTC")))
-    file = stream(data, judge(), [1])[0]
+    file = stream(data, row_context(), [1])[0]
     assert file.newest_lastmod == "2023-11-14T22:13:20Z"
     assert file.digest.newest == "2026-03-02T00:00:00.000000Z"
     assert file.recheck_at == datetime(2026, 3, 2, tzinfo=timezone.utc)
     assert file.tally == Tally(
         mended={"lastmod-future": 1, "changefreq": 1},
         samples={
-            "lastmod-future": ["2026-03-02 00:00:00.000000Z (https://example.com/0)"],
-            "changefreq": ["often (https://example.com/1)"],
+            "lastmod-future": ["2026-03-02 00:00:00.000000Z (https://example.com/0; key [3])"],
+            "changefreq": ["often (https://example.com/1; key [4])"],
         },
     )
 
@@ -259,11 +259,11 @@ def test_what_a_file_says_of_itself() -> None:
 def test_signed_hashes_sum_as_unsigned() -> None:
     data = table(rows_of([1, 2]))
     signed = data.set_column(1, "row_hash", pa.array([-1, 2], pa.int64()))
-    assert stream(signed, judge(), [])[0].digest.checksum == 1
+    assert stream(signed, row_context(), [])[0].digest.checksum == 1
 
 
 def test_count_limit_at_the_protocols_number() -> None:
-    files = stream(table(rows_of(list(range(50_001)))), judge(), [12_345, 40_000])
+    files = stream(table(rows_of(list(range(50_001)))), row_context(), [12_345, 40_000])
     assert [f.urls for f in files] == [50_000, 1]
     assert files[1].first_key == "[50000]"
 
@@ -271,6 +271,6 @@ def test_count_limit_at_the_protocols_number() -> None:
 def test_a_newest_lastmod_that_is_no_text() -> None:
     data = table(rows_of([1, 2])).drop_columns(["lastmod"])
     broken = pa.array([b"2024-01-01", b"\xff"], pa.binary()).view(pa.string())
-    file = stream(data.append_column("lastmod", broken), judge(), [])[0]
+    file = stream(data.append_column("lastmod", broken), row_context(), [])[0]
     assert file.digest.newest == "\ufffd"
     assert file.newest_lastmod == "2024-01-01"

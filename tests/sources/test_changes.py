@@ -8,8 +8,8 @@ import pytest
 import sqlalchemy as sa
 
 from airflow_sitemaps.shards.key import KeyRange
-from tests.databases import NAMES, Database
-from tests.sources.world import BACKENDS, SQL_BACKENDS, create, live, read, session
+from tests.support.databases import NAMES, Database
+from tests.support.source_sessions import BACKENDS, SQL_BACKENDS, create, live, read, session
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

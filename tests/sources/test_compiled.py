@@ -11,17 +11,19 @@ import sqlglot
 from sqlalchemy.engine.default import DefaultDialect
 
 from airflow_sitemaps.shards.key import KeyRange, cut
-from airflow_sitemaps.sources import boundaries, survey
-from airflow_sitemaps.sources.columns import Column, Kind, Mapping
+from airflow_sitemaps.sources.columns import Column, ColumnMapping, Kind
 from airflow_sitemaps.sources.dialects import DIALECTS, dialect_of
-from airflow_sitemaps.sources.intervals import runs
-from airflow_sitemaps.sources.location import Location
-from airflow_sitemaps.sources.relation import Relation
+from airflow_sitemaps.sources.groups import GroupedRelation
+from airflow_sitemaps.sources.loc_mapping import LocMapping
+from airflow_sitemaps.sources.queries import boundaries, survey
+from airflow_sitemaps.sources.queries.context import QueryContext
+from airflow_sitemaps.sources.queries.key_spans import spans
+from airflow_sitemaps.sources.queries.row_query import rows_statement
 from airflow_sitemaps.sources.selection import Selection
-from airflow_sitemaps.sources.session import SqlSession
+from airflow_sitemaps.sources.statements.relation import Relation
 
-SQLGLOT = {"mssql": "tsql", "mariadb": "mysql", "postgresql": "postgres"}
-BACKTICKS = {"bigquery", "databricks", "mysql", "mariadb", "clickhouse"}
+SQLGLOT = {"mssql": "tsql", "clickhousedb": "clickhouse", "mariadb": "mysql", "postgresql": "postgres"}
+BACKTICKS = {"bigquery", "databricks", "mysql", "mariadb", "clickhouse", "clickhousedb"}
 NAMES = sorted(DIALECTS)
 TWO_KEYS = (Column(name="shop", kind=Kind.INTEGER), Column(name="slug", kind=Kind.TEXT))
 KEYS = {
@@ -52,7 +54,7 @@ class Nothing:
 
 
 class Recorder:
-    """A connection that keeps what it is asked."""
+    """A connection that keeps the statements it receives."""
 
     def __init__(self) -> None:
         self.asked: list[tuple[str, dict[str, Any]]] = []
@@ -79,7 +81,7 @@ def typed(name: str, column: Column) -> Column:
     return replace(column, type_name=TYPE_NAMES[column.kind]) if name == "postgresql" else column
 
 
-def session_of(name: str, key: tuple[Column, ...]) -> SqlSession:
+def context_of(name: str, key: tuple[Column, ...]) -> QueryContext:
     dialect = dialect_of(stub(name))
     key = tuple(typed(name, column) for column in key)
     fields = (
@@ -89,13 +91,13 @@ def session_of(name: str, key: tuple[Column, ...]) -> SqlSession:
     )
     loc = (Column(name="Odd Name:x", kind=Kind.TEXT), Column(name="made", kind=Kind.DATE))
     selection = Selection(
-        dialect=dialect, mapping=Mapping(key=key, loc=loc, fields=fields),
-        location=Location("https://x.test/{Odd Name:x}/{made}"), timezone="UTC",
+        dialect=dialect, mapping=ColumnMapping(key=key, loc=loc, fields=fields),
+        location=LocMapping("https://x.test/{Odd Name:x}/{made}"), timezone="UTC",
     )  # fmt: skip
     relation = Relation(
         query="SELECT * FROM shop.products WHERE kind = ':not_a_bind'", where="live = :live", parameters={"live": 1}
     )
-    return SqlSession(engine=None, dialect=dialect, relation=relation, selection=selection, name="test")
+    return QueryContext(dialect=dialect, relation=relation, selection=selection, name="test")
 
 
 def parse(name: str, statement: str) -> None:
@@ -108,24 +110,24 @@ def parse(name: str, statement: str) -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_every_statement_is_of_its_dialect(name: str, key: str) -> None:
     columns, keys = KEYS[key]
-    session, recorder = session_of(name, columns), Recorder()
+    context, recorder = context_of(name, columns), Recorder()
     ranges = cut(KeyRange(keys[0], None), keys[1:])
-    boundaries.find(session, recorder, ranges[0], 100)
-    boundaries._hops(session, recorder, ranges[0], 100)
-    boundaries._at(session, recorder, ranges[0], offset=0, only_above=True)
-    boundaries._largest_key(session, recorder, ranges[0])
-    if not session.dialect.hashes_here:
-        survey.take(session, recorder, ranges)
+    boundaries.find(context, recorder, ranges[0], 100)
+    boundaries._hops(context, recorder, ranges[0], 100)
+    boundaries._at(context, recorder, ranges[0], offset=0, only_above=True)
+    boundaries.largest_key(context, recorder, ranges[0])
+    if not context.dialect.hashes_here:
+        survey.take(context, recorder, ranges)
     with pytest.raises(KeyError):
-        boundaries.rank(session, recorder, keys)  # the empty answer lacks the keys
+        boundaries.rank(context, recorder, keys)  # the empty answer lacks the keys
     for objects in (True, False):
-        for part in runs(ranges)[0].split(session.dialect):
-            statement, _outputs = session.rows_statement(part, session.selection.outputs(objects=objects))
+        for part in spans(ranges)[0].split(context.dialect):
+            statement, _outputs = rows_statement(context, part, context.selection.outputs(objects=objects))
             recorder.execute(*statement)
     assert len(recorder.asked) > 5
     for statement, values in recorder.asked:
-        assert len(values) <= session.dialect.max_binds
-        assert len(statement.encode()) <= session.dialect.max_statement_bytes * 2
+        assert len(values) <= context.dialect.max_binds
+        assert len(statement.encode()) <= context.dialect.max_statement_bytes * 2
         parse(name, statement)
 
 
@@ -134,7 +136,7 @@ def test_every_dialect_pins_zone_and_names_its_hash(name: str) -> None:
     dialect = dialect_of(stub(name))
     assert dialect.digest_kind.startswith(f"{dialect.name}/")
     assert dialect.hash_version
-    if name not in ("sqlite", "bigquery", "trino", "clickhouse", "mssql", "redshift"):
+    if name not in ("sqlite", "bigquery", "trino", "clickhouse", "clickhousedb", "mssql", "redshift"):
         assert any("UTC" in sql or "+00:00" in sql for sql in (*dialect.session_sql, *dialect.begin_sql))
 
 
@@ -160,7 +162,8 @@ def test_types_are_known_by_their_names() -> None:
     ("name", "entry", "kind"),
     [
         ("snowflake", ("ID", 0, None, None, 18, 0, True), Kind.INTEGER),
-        ("snowflake", ("ID", 0, None, None, 38, 0, True), Kind.NUMBER),
+        ("snowflake", ("ID", 0, None, None, 38, 0, True), Kind.INTEGER),
+        ("snowflake", ("ID", 0, None, None, 38, 2, True), Kind.NUMBER),
         ("snowflake", ("AT", 6, None, None, 0, 9, True), Kind.ZONED),
         ("mssql", ("id", int, None, 10, 10, 0, False), Kind.INTEGER),
         ("redshift", ("at", 1184), Kind.ZONED),
@@ -172,3 +175,34 @@ def test_types_are_known_by_their_names() -> None:
 )
 def test_types_are_known_by_the_drivers_codes(name: str, entry: tuple[Any, ...], kind: Kind) -> None:
     assert dialect_of(stub(name)).kind_of(entry) is kind
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if name != "oracle"])
+def test_the_members_of_groups_are_of_each_dialect(name: str) -> None:
+    dialect = dialect_of(stub(name))
+    loc = Column(name="it's", kind=Kind.TEXT)
+    grouped = GroupedRelation(
+        base=Relation(table="mart.pages"),
+        group=typed(name, Column(name="page", kind=Kind.INTEGER)),
+        language=typed(name, Column(name="lang", kind=Kind.TEXT)),
+        loc=(typed(name, loc),),
+        key=(typed(name, Column(name="id", kind=Kind.INTEGER)),),
+    )
+    recorder = Recorder()
+    recorder.execute(*grouped.binds().statement(f"SELECT * FROM {grouped.from_item(dialect)}"))
+    parse(name, recorder.asked[0][0])
+
+
+def test_names_keep_the_case_that_the_user_quotes() -> None:
+    """Snowflake and Oracle fold a plain name to capitals, and leave a quoted one alone; BigQuery reads backticks."""
+    for name in ("snowflake", "oracle"):
+        dialect = dialect_of(stub(name))
+        assert Relation(table='mart."products"').from_item(dialect) == 'mart."products" src'
+        assert Relation(table="mart.products").from_item(dialect) == "mart.products src"
+    dialect = dialect_of(stub("bigquery"))
+    assert Relation(table="`shop-1.mart.products`").from_item(dialect) == "`shop-1`.`mart`.`products` src"
+
+
+def test_only_databases_that_enforce_keys_are_believed() -> None:
+    unenforced = {"clickhouse", "clickhousedb", "snowflake", "bigquery", "databricks", "redshift", "trino"}
+    assert {name for name in NAMES if not dialect_of(stub(name)).enforces_keys} == unenforced

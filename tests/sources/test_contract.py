@@ -9,7 +9,7 @@ import pytest
 
 from airflow_sitemaps.shards.digest import EMPTY, total
 from airflow_sitemaps.shards.key import KeyRange, cut
-from tests.sources.world import CASES, ROWS, World, read, world
+from tests.support.source_sessions import CASES, ROWS, World, read, world
 
 WHOLE = KeyRange()
 
@@ -47,6 +47,16 @@ def test_a_key_with_too_many_rows_makes_one_piece(here: World) -> None:
     assert [digest.rows for digest in digests] == [groups[place] for place in sorted(groups)]
 
 
+def test_the_largest_key_is_counted(here: World) -> None:
+    key, rows = here.source.largest_key(WHOLE)
+    assert rows == _largest(here)
+    _counts, _sums, order = read(here.source, [WHOLE])
+    ranks = here.source.rank([key, *(key for _place, key, _loc in order)])
+    assert ranks.count(ranks[0]) == rows + 1
+    first = here.source.boundaries(WHOLE, 50)[0]
+    assert here.source.largest_key(KeyRange(first, first)) is None
+
+
 def test_boundaries_inside_a_range_stay_inside(here: World) -> None:
     low, high = (here.source.boundaries(WHOLE, 50) or [None, None])[:2]
     inner = here.source.boundaries(KeyRange(low, high), 40)
@@ -68,7 +78,7 @@ def test_the_survey_of_parts_adds_up_to_the_whole(here: World) -> None:
 
 def _newest(here: World) -> str:
     newest = max(row["lm"] for row in here.rows if row["lm"]).isoformat()
-    return newest + "+00:00" if here.backend == "memory" else newest
+    return newest + "+00:00" if here.backend in ("memory", "clickhouse") else newest
 
 
 def test_what_is_read_is_what_was_surveyed(here: World) -> None:

@@ -13,17 +13,18 @@ import pytest
 from airflow_sitemaps import Guards, MemoryStore, Section, ShardPolicy, Sitemap, SqlSource
 from airflow_sitemaps.errors import SourceConfigurationError, SourceError
 from airflow_sitemaps.pipeline import build
-from airflow_sitemaps.protocol.reciprocity import Reciprocity
+from airflow_sitemaps.protocol.validation.hreflang import Reciprocity
+from airflow_sitemaps.shards.key import KeyRange
 from airflow_sitemaps.sources import groups
-from airflow_sitemaps.sources.location import Location
+from airflow_sitemaps.sources.loc_mapping import LocMapping
 from airflow_sitemaps.testing.crawler import Crawl, crawl
 from airflow_sitemaps.testing.source import MemorySourceConfig
-from tests.sources.world import BACKENDS, create, live
+from tests.support.source_sessions import BACKENDS, create, live, session
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tests.databases import Database
+    from tests.support.databases import Database
 
 BASE = "https://www.example.com/"
 LANGUAGES = ("de", "en", "fr", "pt-BR", "x-default")
@@ -41,7 +42,7 @@ def rows_of(pages: int) -> list[dict[str, Any]]:
     return [
         row(place * 1_000 + page, page, language)
         for place, language in enumerate(LANGUAGES)
-        for page in range(pages)
+        for page in range(1, pages + 1)
         if (page + place) % 4
     ]
 
@@ -66,7 +67,7 @@ class Shop:
             source = MemorySourceConfig(self.rows, **mapping)
         else:
             source = SqlSource("shop", **{"table": "versions", **mapping}, reader=BACKENDS[self.backend][1])
-        free = Guards(max_shrink=1.0, max_growth=1e9, min_rows=10**9, max_dropped=1.0)
+        free = Guards.disabled()
         return Sitemap(config, [Section("pages", source)], shards=ShardPolicy(max_urls=7), guards=free)
 
     def build(self) -> Any:
@@ -196,7 +197,7 @@ def test_a_member_that_is_dropped_is_named_by_nobody(shop_of: Callable[..., Shop
         for each in report.sections["pages"].samples["alternate-dropped"]
     )
 
-    # It is mended: everybody's shard is written again.
+    # It is corrected: every member's shard is written again.
     shop.rows[2]["url"] = f"{BASE}fr/3"
     shop.build()
     assert all(sorted(shop.alternates()[loc]) == ["de", "en", "fr"] for loc in (f"{BASE}fr/3", shop.rows[0]["url"]))
@@ -261,6 +262,64 @@ def test_groups_are_part_of_the_fingerprint() -> None:
 
 def test_members_that_were_cut_off_are_no_silent_loss() -> None:
     with pytest.raises(SourceError, match="cut them off after 7 characters"):
-        groups.alternates(pa.array(['[["de",']), pa.array(["x"]), Location("url"))
-    nothing = groups.alternates(pa.array([None], pa.string()), pa.array(["x"]), Location("url"))
+        groups.alternates(pa.array(['[["de",']), pa.array(["x"]), LocMapping("url"))
+    nothing = groups.alternates(pa.array([None], pa.string()), pa.array(["x"]), LocMapping("url"))
     assert nothing.to_pylist() == [None]
+
+
+@pytest.mark.parametrize("kind", ["integer", "text", "decimal", "float"])
+def test_empty_and_zero_form_no_group_and_are_counted(backend: str, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    number = kind != "text"
+    groups_of_rows = [0, 0, 7, 7, None] if number else ["", "  ", "a", "a", None]
+    rows = [
+        {**row(n, None, language), "page": group}
+        for n, (group, language) in enumerate(zip(groups_of_rows, ["de", "en", "de", "en", "fr"], strict=True))
+    ]
+    shop = Shop(backend, "url", rows=rows)
+    if backend != "memory":
+        shop.base = live(BACKENDS[backend][0])
+        extra = {"sqlalchemy_url": shop.base.url}
+        monkeypatch.setenv("AIRFLOW_CONN_SHOP", json.dumps({"conn_type": "generic", "extra": extra}))
+        create(shop.base, "versions", {**TYPES, "page": kind})
+        shop.base.insert("versions", rows)
+    report = build(shop.sitemap(shop.config))
+    assert [len(others) for _loc, others in sorted(shop.alternates().items())].count(2) == 2
+    assert report.urls == 5
+    assert report.fields_mended["alternate"] == 2
+    assert any("form no group" in sample for sample in report.sections["pages"].samples["alternate"])
+
+
+def test_a_group_with_too_many_members_is_listed_without_alternates(
+    shop_of: Callable[..., Shop], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(groups, "MAX_MEMBERS", 3)
+    monkeypatch.setattr("airflow_sitemaps.testing.source.MAX_MEMBERS", 3)
+    shop = shop_of("url")
+    shop.rows[:] = [row(n, 1, f"l{n}") for n in range(4)] + [
+        row(10 + n, 2, language) for n, language in enumerate(("de", "en", "fr"))
+    ]
+    report = shop.build()
+    assert report.urls == 7
+    assert report.fields_mended["alternate"] == 4
+    assert sorted(len(others) for others in shop.alternates().values()) == [0, 0, 0, 0, 3, 3, 3]
+    check(shop)
+
+
+def test_a_large_group_costs_memory_in_proportion_to_its_rows() -> None:
+    """Three thousand rows of one group took four gigabytes when each row carried all of them."""
+    base = live("sqlite")
+    create(base, "one_group", TYPES)
+    base.insert("one_group", [row(n, 1, "de") for n in range(3_000)])
+    with session(base, table="one_group", key="id", loc="url", group="page", language="lang") as source:
+        batches = list(source.read([KeyRange()]))
+    assert sum(batch.num_rows for batch in batches) == 3_000
+    assert sum(batch.nbytes for batch in batches) < 3_000 * 1_000
+
+
+def test_a_member_with_an_unusable_language_is_counted(shop_of: Callable[..., Shop]) -> None:
+    shop = shop_of("url")
+    shop.rows[:] = [row(1, 1, "de"), row(2, 1, "en"), row(3, 1, "klingon")]
+    report = shop.build()
+    assert report.fields_mended["alternate"] >= 1
+    assert any("klingon" in sample for sample in report.sections["pages"].samples["alternate"])
+    check(shop)

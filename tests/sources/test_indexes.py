@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.sources.world import SQL_BACKENDS, live, session
+from tests.support.source_sessions import SQL_BACKENDS, live, session
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -37,7 +37,7 @@ def facts(database: str, table: str, key: str | Sequence[str]) -> tuple[bool, bo
                 'CREATE UNIQUE INDEX ON ix_else."Of some.name" (b) INCLUDE (a)',
             )
     with session(base, table=table, key=key, loc="url") as opened:
-        return opened.unique, opened.indexed
+        return opened.context.unique, opened.context.indexed
 
 
 @pytest.mark.parametrize("database", DATABASES)

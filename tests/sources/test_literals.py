@@ -7,8 +7,13 @@ from datetime import datetime
 import pytest
 import sqlalchemy as sa
 from sqlalchemy.dialects import mysql, postgresql
+from sqlalchemy.engine.default import DefaultDialect
 
-from airflow_sitemaps.sources.literals import literal
+from airflow_sitemaps.sources.dialects import dialect_of
+from airflow_sitemaps.sources.statements.literals import literal
+
+plain_text = dialect_of(postgresql.dialect()).text_literal
+escaped_text = dialect_of(mysql.dialect()).text_literal
 
 
 @pytest.mark.parametrize(
@@ -23,8 +28,18 @@ from airflow_sitemaps.sources.literals import literal
 )
 def test_postgresql_reads_backslashes_as_they_are(value: object, written: str) -> None:
     statement = sa.text("SELECT \\:\\:x, :value"), {"value": value}
-    assert literal(statement, postgresql.dialect(paramstyle="named")) == f"SELECT ::x, {written}"
+    assert literal(statement, postgresql.dialect(paramstyle="named"), plain_text) == f"SELECT ::x, {written}"
 
 
 def test_mysql_has_them_doubled() -> None:
-    assert literal((sa.text(":value"), {"value": "\\"}), mysql.dialect(paramstyle="named")) == "'\\\\'"
+    assert literal((sa.text(":value"), {"value": "\\"}), mysql.dialect(paramstyle="named"), escaped_text) == "'\\\\'"
+
+
+@pytest.mark.parametrize("name", ["clickhouse", "bigquery", "databricks", "snowflake", "mysql"])
+def test_no_value_ends_its_literal_where_a_backslash_escapes(name: str) -> None:
+    """Percent signs stay single, too: BigQuery's dialect of SQLAlchemy doubles them."""
+    dialect = DefaultDialect(paramstyle="named")
+    dialect.name = name
+    text_literal = dialect_of(dialect).text_literal
+    statement = sa.text("SELECT :value"), {"value": "100% \\' OR 1=1 -- "}
+    assert literal(statement, dialect, text_literal) == "SELECT '100% \\\\\\' OR 1=1 -- '"

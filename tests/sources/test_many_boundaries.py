@@ -6,7 +6,7 @@ import pytest
 
 from airflow_sitemaps.shards.digest import total
 from airflow_sitemaps.shards.key import KeyRange, cut
-from tests.sources.world import create, live, session
+from tests.support.source_sessions import create, live, session
 
 ROWS = 60_000
 BOUNDARIES = 50_000

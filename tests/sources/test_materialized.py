@@ -1,4 +1,4 @@
-"""A dear query is stored once, shared by the tasks of a run, dropped at the end, and swept after a crash."""
+"""An expensive query is stored once, shared by the tasks of a run, dropped at the end, and swept after a crash."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import pytest
 from airflow_sitemaps.errors import SourceConfigurationError
 from airflow_sitemaps.shards.key import KeyRange
 from airflow_sitemaps.sources.sql import SqlSource
-from tests.databases import NAMES, Database
-from tests.sources.world import create, live, read, session
+from tests.support.databases import NAMES, Database
+from tests.support.source_sessions import create, live, read, session
 
 SCHEMAS = {"sqlite": "main", "postgresql": "public", "duckdb": "main", "mariadb": "test"}
 LISTS = {

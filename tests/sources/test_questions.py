@@ -1,4 +1,4 @@
-"""What a source is asked beside its rows: which ranges changed since a moment, which URLs stand twice."""
+"""What a source answers beside its rows: which ranges changed since a moment, which URLs stand twice."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import pytest
 
 from airflow_sitemaps.errors import SourceConfigurationError
 from airflow_sitemaps.shards.key import KeyRange, cut
-from tests.databases import NAMES
-from tests.sources.world import BACKENDS, EPOCH, ROWS, create, live, session, world
+from tests.support.databases import NAMES
+from tests.support.source_sessions import BACKENDS, EPOCH, ROWS, create, live, session, world
 
 
 def expected(rows, ranges, since) -> list[int]:
@@ -74,3 +74,25 @@ def test_urls_that_stand_twice_are_told_by_their_bytes(name):
         found = [(shared.loc, shared.rows) for shared in source.duplicates(10)]
         assert found == [("https://h.example/c/%C3%BC", 3), ("https://h.example/a/x", 2)]
         assert len(source.duplicates(1)) == 1
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_key_column_of_another_kind_or_collation_has_another_description(name):
+    base = live(name)
+    kinds = [kind for kind in ("integer", "text", "text_ci", "timestamp", "uuid", "decimal") if kind in base.types]
+    values = {"integer": 7, "timestamp": EPOCH, "uuid": "0c1d2e3f-0000-4000-8000-000000000000", "decimal": "1.5"}
+    seen = {}
+    for kind in kinds:
+        create(base, "kinds", {"id": kind, "slug": "text"})
+        base.insert("kinds", [{"id": values.get(kind, "a"), "slug": "a"}])
+        with session(base, table="kinds", key="id", loc="slug") as source:
+            (seen[kind],) = source.key_kinds
+        with session(base, table="kinds", key=("slug", "id"), loc="slug") as source:
+            assert len(source.key_kinds) == 2
+            assert source.key_kinds[1] == seen[kind]
+    assert all(text.startswith("id ") for text in seen.values())
+    # SQLite and DuckDB compare by a collation that no description of a column tells, SQLite by what the values are.
+    alike = {"sqlite": {"text", "text_ci", "timestamp", "uuid"}, "duckdb": {"text", "text_ci"}}.get(name, set())
+    different = [kind for kind in kinds if kind not in alike]
+    assert len({seen[kind] for kind in different}) == len(different)
+    assert seen["integer"] == "id integer"

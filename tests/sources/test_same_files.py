@@ -15,17 +15,17 @@ from airflow_sitemaps.pipeline import build
 from airflow_sitemaps.shards.guards import Guards
 from airflow_sitemaps.shards.policy import ShardPolicy
 from airflow_sitemaps.sitemap import Section, Sitemap
-from airflow_sitemaps.sources.opening import session_of
+from airflow_sitemaps.sources.session_factory import session_of
 from airflow_sitemaps.sources.sql import SqlSource
 from airflow_sitemaps.stores.memory import MemoryStore
 from airflow_sitemaps.testing.clock import FakeClock
-from tests.sources.world import create, live
+from tests.support.source_sessions import create, live
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from airflow_sitemaps.ports import Source
-    from tests.databases import Database
+    from tests.support.databases import Database
 
 COLUMNS = {
     "id": "integer", "loc": "text", "stamp": "timestamp", "zoned": "zoned", "day": "date", "told": "text",
@@ -68,7 +68,7 @@ class Direct:
         """A session."""
         engine = self.base.engine()
         try:
-            with session_of(self.source, section, engine) as session:
+            with session_of(self.source.spec(), section, engine) as session:
                 yield session
         finally:
             engine.dispose()

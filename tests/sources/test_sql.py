@@ -7,15 +7,17 @@ import os
 import subprocess
 import sys
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from airflow_sitemaps.errors import SourceConfigurationError, SourceError
 from airflow_sitemaps.shards.key import KeyRange
-from airflow_sitemaps.sources.relation import name_parts
+from airflow_sitemaps.sources.readers import adbc
 from airflow_sitemaps.sources.sql import SqlSource
-from tests.sources.world import create, live, session
+from airflow_sitemaps.sources.statements.table_name import NamePart, name_parts
+from tests.support.source_sessions import create, live, session
 
 GOOD = {"table": "t", "loc": "url"}
 
@@ -51,9 +53,12 @@ def test_the_key_is_the_loc_by_default() -> None:
 
 
 def test_names_of_tables() -> None:
-    assert name_parts("products") == ("products",)
-    assert name_parts("mart.products") == ("mart", "products")
-    assert name_parts('"a.b"."c""d"') == ("a.b", 'c"d')
+    plain, quoted = partial(NamePart, is_quoted=False), partial(NamePart, is_quoted=True)
+    assert name_parts("products") == (plain("products"),)
+    assert name_parts("mart.products") == (plain("mart"), plain("products"))
+    assert name_parts('"a.b"."c""d"') == (quoted("a.b"), quoted('c"d'))
+    assert name_parts("`shop-1.mart.products`") == (quoted("shop-1"), quoted("mart"), quoted("products"))
+    assert name_parts("`shop-1`.mart") == (quoted("shop-1"), plain("mart"))
     for bad in ("", "a.", ".a", 'a"b', '"a"b', "a..b"):
         with pytest.raises(SourceConfigurationError, match=r"give a name like"):
             name_parts(bad)
@@ -205,7 +210,7 @@ def test_a_connection_of_airflows_own_hooks(monkeypatch: pytest.MonkeyPatch) -> 
     }))  # fmt: skip
     source = SqlSource("hooked", table="hooked", key="id", loc="slug")
     with source.open(section="s") as opened:
-        with opened.dialect.arrow_reader(opened):
+        with adbc.reader(opened.context, opened.engine):
             pass
         assert [loc for batch in opened.read([KeyRange()]) for loc in batch["loc"].to_pylist()] == ["a"]
 

@@ -9,12 +9,12 @@ from uuid import uuid4
 
 import pytest
 
-from airflow_sitemaps.stores.local import LocalStore
+from airflow_sitemaps.stores.local.config import LocalStore
 from airflow_sitemaps.stores.memory import MemoryStore
-from airflow_sitemaps.stores.s3 import S3Store
-from tests.radosgw import missing_programs, radosgw_server
-from tests.rclone import rclone_program, rclone_server
-from tests.s3 import S3Server, moto_server
+from airflow_sitemaps.stores.s3.config import S3Store
+from tests.support.radosgw import missing_programs, radosgw_server
+from tests.support.rclone import rclone_program, rclone_server
+from tests.support.s3 import S3Server, moto_server
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from airflow_sitemaps.errors import ConfigurationError
-from airflow_sitemaps.pipeline.conditions import ensure_conditions, forget, probe
+from airflow_sitemaps.pipeline.state.capability_probe import ensure_conditions, forget, probe
 from airflow_sitemaps.ports import Create, ObjectStore, Overwrite, PutMode, PutOutcomeError, Store, Update
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ def test_etags_have_no_quotes_and_agree_everywhere(area: ObjectStore) -> None:
 
 
 def test_equal_bytes_have_equal_etags_as_on_s3(area: ObjectStore) -> None:
-    """An A-B-A change cannot be seen by etag; whoever needs to tell writes apart keeps a write id."""
+    """An A-B-A change cannot be seen by etag; a write id tells writes apart."""
     first = put(area, "k", b"A", Create())
     between = put(area, "k", b"B", Update(first))
     again = put(area, "k", b"A", Update(between), {"write-id": "second"})

@@ -1,4 +1,4 @@
-"""Copies within a store: what they keep to, how a store is asked, and that promotions use them."""
+"""Copies within a store: their conditions, the probe, and their use in promotions."""
 
 from __future__ import annotations
 
@@ -8,15 +8,16 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from airflow_sitemaps import Guards, LocalStore, MemoryStore, Section, ShardPolicy, Sitemap
-from airflow_sitemaps.pipeline import build, conditions
+from airflow_sitemaps.pipeline import build
+from airflow_sitemaps.pipeline.state import capability_probe
 from airflow_sitemaps.ports import Create, ObjectInfo, PutMode, PutOutcomeError, Store, Update
-from airflow_sitemaps.stores.s3_objects import S3Objects
+from airflow_sitemaps.stores.s3.objects import S3Objects
 from airflow_sitemaps.testing.crawler import crawl
 from airflow_sitemaps.testing.faults import Fault, Faults, FaultyStore
 from airflow_sitemaps.testing.source import MemorySourceConfig
-from tests.proxy import Proxy, Spoil, proxy_to
-from tests.s3 import S3Server, moto_server
 from tests.stores.conftest import BASE
+from tests.support.proxy import Proxy, Spoil, proxy_to
+from tests.support.s3 import S3Server, moto_server
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from airflow_sitemaps.ports import StoreConfig
 
 GONE = "0" * 32
-FREE = Guards(max_shrink=1.0, max_growth=1e9, min_rows=10**9, max_dropped=1.0)
+FREE = Guards.disabled()
 
 
 @pytest.fixture(scope="module")
@@ -36,8 +37,8 @@ def aws() -> Iterator[S3Server]:
 
 
 @pytest.fixture(autouse=True)
-def _asked_anew() -> None:
-    conditions.forget()
+def _probed_again() -> None:
+    capability_probe.forget()
 
 
 @pytest.fixture(params=["memory", "local", "s3"])
@@ -58,8 +59,8 @@ def source_of(store: Store, body: bytes = b"content") -> ObjectInfo:
     return found
 
 
-def copy(store: Store, found: ObjectInfo, mode: PutMode, **told: str) -> str:
-    return store.public.copy(store.state, found, "copy", mode=mode, metadata=told, content_type="application/gzip")
+def copy(store: Store, found: ObjectInfo, mode: PutMode, **metadata: str) -> str:
+    return store.public.copy(store.state, found, "copy", mode=mode, metadata=metadata, content_type="application/gzip")
 
 
 def refused(store: Store, found: ObjectInfo, mode: PutMode) -> bool:
@@ -89,16 +90,16 @@ def test_a_copy_is_made_under_conditions_of_both_its_ends(copying: Store) -> Non
 def test_a_store_that_keeps_the_conditions_of_copies_is_found_out_and_nothing_is_left(aws: S3Server) -> None:
     with aws.store() as config:
         store = config.open()
-        assert not conditions.copies(store, conditions.WORTH_ASKING - 1)
+        assert not capability_probe.copies(store, capability_probe.WORTH_ASKING - 1)
         assert store.copies is None, "a few files are not worth the questions"
-        assert conditions.copies(store, conditions.WORTH_ASKING)
+        assert capability_probe.copies(store, capability_probe.WORTH_ASKING)
         assert [*store.public.list(), *store.state.list()] == []
 
 
 def test_a_store_that_ignores_them_is_not_asked_to_copy(moto: S3Server) -> None:
     with moto.store() as config:
         store = config.open()
-        assert not conditions.copies(store, 100)
+        assert not capability_probe.copies(store, 100)
         assert [*store.public.list(), *store.state.list()] == []
 
 
@@ -114,7 +115,7 @@ def test_a_store_whose_answer_names_no_etag_is_sent_each_file(aws: S3Server, mon
 
 def test_a_single_writer_puts_every_file_itself(aws: S3Server) -> None:
     with aws.store(single_writer=True) as config:
-        assert not conditions.copies(config.open(), 100)
+        assert not capability_probe.copies(config.open(), 100)
 
 
 @pytest.mark.parametrize("spoil", [Spoil.ANSWER_503, Spoil.RESET_BEFORE])
@@ -142,8 +143,14 @@ def served(store: Store) -> dict[str, tuple[Any, ...]]:
     found = {}
     for info in area.list():
         answer = area.connection.client.get_object(Bucket=area.address.bucket, Key=area.address.prefix + info.key)
-        told = {"write-id": answer["Metadata"]["write-id"].partition("#")[2]}
-        found[info.key] = (answer["Body"].read(), answer["ContentType"], answer["CacheControl"], answer["ETag"], told)
+        metadata = {"write-id": answer["Metadata"]["write-id"].partition("#")[2]}
+        found[info.key] = (
+            answer["Body"].read(),
+            answer["ContentType"],
+            answer["CacheControl"],
+            answer["ETag"],
+            metadata,
+        )
     return found
 
 
@@ -202,10 +209,10 @@ def test_a_copy_is_asked_for_with_the_settings_of_the_store(aws: S3Server) -> No
     with proxy_to(aws.endpoint) as proxy, aws.store(endpoint=proxy.endpoint, **settings) as config:
         build(sitemap(config))
         (asked, *_) = [exchange for exchange in proxy.seen if is_copy(exchange) and "/pages-" in exchange.path]
-        told = {name.lower(): value for name, value in asked.headers.items()}
-        assert told["content-encoding"] == "gzip"
-        assert told["content-type"] == "application/xml; charset=utf-8"
-        assert told["x-amz-server-side-encryption-aws-kms-key-id"] == "alias/maps"
-        assert told["x-amz-expected-bucket-owner"] == told["x-amz-source-expected-bucket-owner"] == "123456789012"
-        assert told["x-amz-metadata-directive"] == "REPLACE"
-        assert "/maps-state/" in told["x-amz-copy-source"]
+        headers = {name.lower(): value for name, value in asked.headers.items()}
+        assert headers["content-encoding"] == "gzip"
+        assert headers["content-type"] == "application/xml; charset=utf-8"
+        assert headers["x-amz-server-side-encryption-aws-kms-key-id"] == "alias/maps"
+        assert headers["x-amz-expected-bucket-owner"] == headers["x-amz-source-expected-bucket-owner"] == "123456789012"
+        assert headers["x-amz-metadata-directive"] == "REPLACE"
+        assert "/maps-state/" in headers["x-amz-copy-source"]

@@ -1,4 +1,4 @@
-"""What is the local folder's own: two processes, full disks, symlinks, crashes, nothing stray in public."""
+"""The local folder: two processes, full disks, symlinks, crashes, nothing stray in public."""
 
 from __future__ import annotations
 
@@ -18,9 +18,11 @@ import pytest
 
 from airflow_sitemaps.errors import ConfigurationError, StoreError
 from airflow_sitemaps.ports import Create, ObjectStore, Overwrite, PutMode, PutOutcomeError, Update
-from airflow_sitemaps.stores import local_objects
-from airflow_sitemaps.stores.local import BOOKS, LocalStore
-from airflow_sitemaps.stores.local_objects import HALF, HALF_AGE_S, LocalObjects
+from airflow_sitemaps.stores.local import objects
+from airflow_sitemaps.stores.local.atomic_file import SCRATCH, SCRATCH_AGE_S
+from airflow_sitemaps.stores.local.config import BOOKS, LocalStore
+from airflow_sitemaps.stores.local.file_attribute import NAME
+from airflow_sitemaps.stores.local.objects import LocalObjects
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -61,7 +63,7 @@ def test_the_state_folder_is_the_sibling_and_may_be_elsewhere(config: LocalStore
 def test_folders_within_each_other_are_refused(state: str, tmp_path: Path) -> None:
     (tmp_path / "maps" / "inner").mkdir(parents=True)
     (tmp_path / "link").symlink_to(tmp_path / "maps" / "inner")
-    with pytest.raises(ConfigurationError, match="within each other"):
+    with pytest.raises(ConfigurationError, match="contain each other"):
         LocalStore(tmp_path / "maps", base_url=BASE, state_dir=tmp_path / state).open()
 
 
@@ -99,7 +101,7 @@ def test_the_books_are_no_objects(config: LocalStore) -> None:
     state = config.open().state
     put(state, "manifest.json", b"{}")
     assert [info.key for info in state.list()] == ["manifest.json"]
-    for key in (f"{BOOKS}/locks/x", BOOKS, f"{HALF}x", f"a/{HALF}x"):
+    for key in (f"{BOOKS}/locks/x", BOOKS, f"{SCRATCH}x", f"a/{SCRATCH}x"):
         with pytest.raises(ConfigurationError, match="keeps for itself"):
             state.get(key)
 
@@ -119,15 +121,15 @@ def test_deleting_removes_metadata_and_empty_folders(config: LocalStore, tmp_pat
 # ---------------------------------------------------------------- what others put there
 
 
-def test_a_file_of_somebody_else_has_an_etag_and_no_metadata(config: LocalStore, tmp_path: Path) -> None:
+def test_a_file_of_another_program_has_an_etag_and_no_metadata(config: LocalStore, tmp_path: Path) -> None:
     public = config.open().public
     etag = put(public, "ours", b"same")
-    (tmp_path / "maps" / "theirs").write_bytes(b"same")
-    head = public.head("theirs")
+    (tmp_path / "maps" / "theirs.xml").write_bytes(b"same")
+    head = public.head("theirs.xml")
     assert head is not None
     assert (head.etag, dict(head.metadata), head.byte_size) == (etag, {}, 4)
-    assert [info.key for info in public.list()] == ["ours", "theirs"]
-    put(public, "theirs", b"new", Update(etag))
+    assert [info.key for info in public.list()] == ["ours", "theirs.xml"]
+    put(public, "theirs.xml", b"new", Update(etag))
 
 
 def test_a_file_changed_behind_our_back_is_no_longer_ours(config: LocalStore, tmp_path: Path) -> None:
@@ -158,11 +160,31 @@ def test_a_damaged_sidecar_is_as_none(config: LocalStore, tmp_path: Path) -> Non
     public = config.open().public
     etag = put(public, "k", b"x")
     (sidecar,) = (tmp_path / "maps-state" / BOOKS / "metadata" / "public").rglob("*.json")
+    with suppress(OSError):  # some file systems have no extended attributes
+        os.removexattr(tmp_path / "maps" / "k", NAME)
     for text in ("", "{", "[]", json.dumps({"etag": etag, "metadata": {}, "stat": [1]})):
         sidecar.write_text(text)
         head = public.head("k")
         assert head is not None
         assert (head.etag, dict(head.metadata)) == (etag, {})
+
+
+def test_metadata_of_a_lost_sidecar_is_read_from_the_file(config: LocalStore, tmp_path: Path) -> None:
+    public = config.open().public
+    etag = put(public, "k", b"x", write_id="mine")
+    if not os.listxattr(tmp_path / "maps" / "k"):
+        pytest.skip("this file system has no extended attributes")
+    shutil.rmtree(tmp_path / "maps-state")
+    public = config.open().public
+    head, stored = public.head("k"), public.get("k")
+    assert head is not None
+    assert stored is not None
+    assert (head.etag, head.metadata, stored.info.metadata) == (etag, {"write-id": "mine"}, {"write-id": "mine"})
+    for attribute in (b"", b"[]", b'{"etag": 1}', b'{"etag": "%s", "metadata": [1]}' % etag.encode()):
+        os.setxattr(tmp_path / "maps" / "k", NAME, attribute)
+        head = public.head("k")
+        assert head is not None
+        assert head.metadata == {}
 
 
 # ---------------------------------------------------------------- tricks with paths
@@ -190,7 +212,7 @@ def test_nothing_is_read_or_written_through_symlinks_that_lead_out(config: Local
     assert (outside / "secret").read_bytes() == b"secret"
 
 
-def test_names_that_a_file_system_cannot_hold_are_said(config: LocalStore) -> None:
+def test_names_that_a_file_system_cannot_hold_are_refused(config: LocalStore) -> None:
     public = config.open().public
     put(public, "a/b", b"")
     for key in ("x" * 300, "a", "a/b/c"):
@@ -203,13 +225,13 @@ def test_names_that_a_file_system_cannot_hold_are_said(config: LocalStore) -> No
 
 
 def test_a_file_size_limit_leaves_nothing_half(config: LocalStore, tmp_path: Path) -> None:
-    """In a child, whose limit nobody else shares."""
+    """In a child process, so that the limit applies to nothing else."""
     config.open()
     code = f"""
 import resource
 from airflow_sitemaps.errors import StoreError
 from airflow_sitemaps.ports import Create, Update
-from airflow_sitemaps.stores.local import LocalStore
+from airflow_sitemaps.stores.local.config import LocalStore
 public = LocalStore({str(tmp_path / "maps")!r}, base_url={BASE!r}).open().public
 etag = public.put("k", b"small", mode=Create(), metadata={{"write-id": "1"}}, content_type="x")
 resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
@@ -244,7 +266,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
         subprocess.run(["umount", "-l", str(folder)], check=True)
 
 
-def test_a_full_disk_is_said_and_the_old_file_stays(small_disk: Path) -> None:
+def test_a_full_disk_is_reported_and_the_old_file_stays(small_disk: Path) -> None:
     public = LocalStore(small_disk / "maps", base_url=BASE).open().public
     body = os.urandom(300_000)
     etag = put(public, "k", body)
@@ -259,7 +281,7 @@ def test_a_full_disk_is_said_and_the_old_file_stays(small_disk: Path) -> None:
     assert files_below(small_disk / "maps") == ["k"]
 
 
-def test_a_disk_without_free_inodes_is_said(small_disk: Path) -> None:
+def test_a_disk_without_free_inodes_is_reported(small_disk: Path) -> None:
     public = LocalStore(small_disk / "maps", base_url=BASE).open().public
 
     def fill() -> None:
@@ -282,7 +304,7 @@ def test_halves_lie_on_the_public_folders_file_system(small_disk: Path, tmp_path
 
 
 @pytest.mark.parametrize("code", [errno.EACCES, errno.EPERM, errno.EROFS])
-def test_a_folder_that_may_not_be_written_is_said(
+def test_a_folder_that_may_not_be_written_is_reported(
     code: int, config: LocalStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     public = config.open().public
@@ -290,7 +312,7 @@ def test_a_folder_that_may_not_be_written_is_said(
     def refuse(*_: object, **__: object) -> None:
         raise OSError(code, os.strerror(code))
 
-    monkeypatch.setattr(local_objects.os, "fsync", refuse)
+    monkeypatch.setattr(objects.os, "fsync", refuse)
     with pytest.raises(ConfigurationError, match="not permitted"):
         put(public, "k", b"x")
     assert public.get("k") is None
@@ -303,13 +325,14 @@ def test_a_failing_disk_is_a_store_error(config: LocalStore, monkeypatch: pytest
     def fail(*_: object, **__: object) -> int:
         raise OSError(errno.EIO, os.strerror(errno.EIO))
 
-    monkeypatch.setattr(local_objects.os, "open", fail)
+    monkeypatch.setattr(objects.os, "open", fail)
     with pytest.raises(StoreError, match="Input/output error"):
         public.get("k")
 
 
 def test_a_name_that_may_not_last_is_in_doubt(config: LocalStore, monkeypatch: pytest.MonkeyPatch) -> None:
     public = config.open().public
+    put(public, "another", b"x")  # makes the folders
     real, calls = os.fsync, []
 
     def fail_on_folders(handle: int) -> None:
@@ -318,7 +341,7 @@ def test_a_name_that_may_not_last_is_in_doubt(config: LocalStore, monkeypatch: p
             raise OSError(errno.EIO, os.strerror(errno.EIO))
         real(handle)
 
-    monkeypatch.setattr(local_objects.os, "fsync", fail_on_folders)
+    monkeypatch.setattr(objects.os, "fsync", fail_on_folders)
     with pytest.raises(PutOutcomeError) as caught:
         put(public, "k", b"x", write_id="mine")
     assert not caught.value.definite
@@ -340,10 +363,10 @@ def test_a_crash_before_the_name_is_given_leaves_the_old_file_with_its_metadata(
     class Died(BaseException):
         pass
 
-    def die(*_: object) -> None:
+    def die(*_: object, **__: object) -> None:
         raise Died
 
-    monkeypatch.setattr(local_objects, "_moved", die)
+    monkeypatch.setattr(objects, "give_name", die)
     with suppress(Died):
         put(public, "k", b"new", Update(etag), "new")
     monkeypatch.undo()
@@ -353,26 +376,32 @@ def test_a_crash_before_the_name_is_given_leaves_the_old_file_with_its_metadata(
     put(public, "k", b"new", Update(etag), "new")
 
 
-def test_half_files_of_a_crash_are_swept_after_a_day(config: LocalStore, tmp_path: Path) -> None:
-    config.open()
-    halves = [tmp_path / "maps" / f"{HALF}1", tmp_path / "maps-state" / BOOKS / "half" / f"{HALF}2"]
-    halves[1].parent.mkdir(exist_ok=True)
-    for half in halves:
-        half.write_bytes(b"x")
+def test_scratch_files_of_a_crash_are_swept_after_a_day(config: LocalStore, tmp_path: Path) -> None:
+    """Those in the folders of public files are recorded; early builds kept them in the state folder."""
+    put(config.open().public, "de/k", b"x")
+    ledger = tmp_path / "maps-state" / BOOKS / "half"
+    leftover = tmp_path / "maps" / "de" / f"{SCRATCH}1"
+    outside = tmp_path / f"{SCRATCH}not-ours"
+    entries = [ledger / "1", ledger / "2", ledger / f"{SCRATCH}old"]
+    for file in (leftover, outside, *entries):
+        file.write_bytes(b"x")
+    entries[0].write_text(str(leftover))
+    entries[1].write_text(str(outside))
     public = config.open().public
-    assert all(half.exists() for half in halves)
-    assert list(public.list()) == []
-    old = time.time() - HALF_AGE_S - 60
-    for half in halves:
-        os.utime(half, (old, old))
+    assert all(file.exists() for file in (leftover, *entries))
+    assert [info.key for info in public.list()] == ["de/k"]
+    old = time.time() - SCRATCH_AGE_S - 60
+    for file in entries:
+        os.utime(file, (old, old))
     config.open()
-    assert not any(half.exists() for half in halves)
+    assert not any(file.exists() for file in (leftover, *entries))
+    assert outside.exists()
 
 
 WRITER = """
 import sys, os
 from airflow_sitemaps.ports import Create, PutOutcomeError, Update
-from airflow_sitemaps.stores.local import LocalStore
+from airflow_sitemaps.stores.local.config import LocalStore
 folder, name, rounds = sys.argv[1], sys.argv[2], int(sys.argv[3])
 state = LocalStore(folder, base_url="https://www.example.com/").open().state
 print("ready", flush=True)
@@ -455,7 +484,7 @@ def test_a_folder_removed_by_a_delete_is_made_again(config: LocalStore) -> None:
         [
             "import sys",
             "from airflow_sitemaps.ports import Overwrite",
-            "from airflow_sitemaps.stores.local import LocalStore",
+            "from airflow_sitemaps.stores.local.config import LocalStore",
             "area = LocalStore(sys.argv[1], base_url='https://www.example.com/').open().public",
             "for n in range(100):",
             "    area.put('folder/theirs', b'x', mode=Overwrite(), metadata={}, content_type='x')",

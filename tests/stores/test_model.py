@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from airflow_sitemaps.ports import Create, ObjectInfo, ObjectStore, Overwrite, PutMode, PutOutcomeError, Update
-from airflow_sitemaps.stores.local import LocalStore
+from airflow_sitemaps.stores.local.config import LocalStore
 from airflow_sitemaps.stores.memory import MemoryStore
 
 if TYPE_CHECKING:
@@ -74,21 +74,21 @@ class StoresAgree(RuleBasedStateMachine):
         self.both(lambda area: area.delete(key))
 
     @rule()
-    def open_anew(self) -> None:
+    def open_again(self) -> None:
         self.local = self.config.open().public
 
     @rule(prefix=st.sampled_from(["", "b", "b/", "é", "x"]))
     def lists(self, prefix: str) -> None:
-        self.both(lambda area: [told(info) for info in area.list(prefix)])
+        self.both(lambda area: [facts(info) for info in area.list(prefix)])
 
     @invariant()
     def the_same_lies_in_both(self) -> None:
         for key in ("a", "b/c", "b/d", "b-", "é/ü"):
-            self.both(lambda area, key=key: told(area.head(key)))  # type: ignore[misc]
-            self.both(lambda area, key=key: (found := area.get(key)) and (found.body, told(found.info)))  # type: ignore[misc]
+            self.both(lambda area, key=key: facts(area.head(key)))  # type: ignore[misc]
+            self.both(lambda area, key=key: (found := area.get(key)) and (found.body, facts(found.info)))  # type: ignore[misc]
 
 
-def told(info: ObjectInfo | None) -> object:
+def facts(info: ObjectInfo | None) -> object:
     """All of an info but its time."""
     return info and (info.key, info.etag, info.byte_size, dict(info.metadata))
 

@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from airflow_sitemaps.errors import StoreError
-from airflow_sitemaps.pipeline.conditions import forget, probe
+from airflow_sitemaps.pipeline.state.capability_probe import forget, probe
 from airflow_sitemaps.ports import Create, ObjectStore, PutMode, PutOutcomeError, Store, StoredObject, Update
-from airflow_sitemaps.stores import s3_objects
-from airflow_sitemaps.stores.s3 import S3Store
-from tests.proxy import Proxy, Spoil, land, proxy_to
+from airflow_sitemaps.stores.s3 import objects as s3_objects
+from airflow_sitemaps.stores.s3.config import S3Store
 from tests.stores.conftest import BASE
+from tests.support.proxy import Proxy, Spoil, land, proxy_to
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from tests.s3 import S3Server
+    from tests.support.s3 import S3Server
 
 BODY = b"0123456789" * 10_000
 
@@ -174,7 +174,7 @@ def test_an_update_whose_answer_was_lost_is_refused_on_the_retry_and_lies_there_
     [(Spoil.HALF_ANSWER, 1), (Spoil.RESET_BEFORE, 3), (Spoil.RESET_AFTER, 3)],
     indirect=["attempts"],
 )
-def test_a_body_that_breaks_off_is_read_anew(
+def test_a_body_that_breaks_off_is_read_again(
     spoil: Spoil, proxy: Proxy, area: ObjectStore, direct: ObjectStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(s3_objects, "READ_PAUSE_S", 0.001)
@@ -217,7 +217,7 @@ def test_no_answer_at_all_is_a_store_error(proxy: Proxy, area: ObjectStore) -> N
 
 @pytest.mark.parametrize("spoil", [Spoil.RESET_AFTER, Spoil.ANSWER_409, Spoil.ANSWER_500_AFTER])
 @pytest.mark.parametrize("at", range(4))
-def test_the_probe_begins_anew_when_an_answer_is_lost(at: int, spoil: Spoil, proxy: Proxy, store: Store) -> None:
+def test_the_probe_begins_again_when_an_answer_is_lost(at: int, spoil: Spoil, proxy: Proxy, store: Store) -> None:
     forget()
     proxy.spoil("PUT", *[None] * at, spoil)
     assert probe(store) is True

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from airflow_sitemaps.errors import ConfigurationError
-from airflow_sitemaps.pipeline.conditions import ensure_conditions, forget, probe
+from airflow_sitemaps.pipeline.state.capability_probe import ensure_conditions, forget, probe
 from airflow_sitemaps.ports import Create, Overwrite, PutOutcomeError, Update
-from tests.s3 import areas
+from tests.support.s3 import areas
 
 if TYPE_CHECKING:
-    from tests.s3 import S3Server
+    from tests.support.s3 import S3Server
 
 pytestmark = pytest.mark.heavy
 

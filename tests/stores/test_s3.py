@@ -15,14 +15,14 @@ from botocore.exceptions import ClientError, EndpointConnectionError, NoCredenti
 
 from airflow_sitemaps.errors import ConfigurationError, StoreError
 from airflow_sitemaps.ports import Create, Overwrite, PutOutcomeError, Update
-from airflow_sitemaps.stores.s3 import S3Store
-from airflow_sitemaps.stores.s3_client import close_connections, connection_of
-from airflow_sitemaps.stores.s3_errors import explained, redacted
-from tests.s3 import S3Server, areas
+from airflow_sitemaps.stores.s3.client import close_connections, connection_of
+from airflow_sitemaps.stores.s3.config import S3Store
+from airflow_sitemaps.stores.s3.errors import explained, redacted
 from tests.stores.conftest import BASE
+from tests.support.s3 import S3Server, areas
 
 if TYPE_CHECKING:
-    from airflow_sitemaps.stores.s3_objects import S3Objects
+    from airflow_sitemaps.stores.s3.objects import S3Objects
 
 
 def config(url: str = "s3://acme-web/sitemaps", **settings: Any) -> S3Store:
@@ -54,8 +54,8 @@ def test_addresses(url: str, state_url: str | None, public: str, state: str) -> 
         ({"url": "http://acme-web/x"}, "must look like 's3://bucket/prefix'"),
         ({"url": "acme-web/x"}, "must look like"),
         ({"url": "s3://acme-web/x?versionId=1"}, "must look like"),
-        ({"url": "s3:///x"}, "name of a bucket"),
-        ({"url": "s3://a b/x"}, "name of a bucket"),
+        ({"url": "s3:///x"}, "valid bucket name"),
+        ({"url": "s3://a b/x"}, "valid bucket name"),
         ({"url": "s3://acme-web/x/../y"}, "'..'"),
         ({"url": "s3://acme-web//x"}, "absolute"),
         ({"url": "s3://acme-web/x//y"}, "empty"),
@@ -69,14 +69,14 @@ def test_addresses(url: str, state_url: str | None, public: str, state: str) -> 
         ({"base_url": "https://www.example.com/?a=b"}, "no query"),
         ({"base_url": "https://user:pass@www.example.com/"}, "user name or password"),
         ({"base_url": "https://www.example.com/a b/"}, "percent-encode"),
-        ({"base_url": "https://www.example.com:port/"}, "no URL"),
+        ({"base_url": "https://www.example.com:port/"}, "is not a URL"),
         ({"index_name": "a/sitemap.xml"}, "plain file name"),
         ({"index_name": "sitemap.html"}, "plain file name"),
         ({"index_name": "..xml"}, "plain file name"),
         ({"expected_bucket_owner": "me"}, "12 digits"),
     ],
 )
-def test_what_cannot_work_is_said_at_once(settings: dict[str, Any], said: str) -> None:
+def test_settings_that_cannot_work_are_refused_at_once(settings: dict[str, Any], said: str) -> None:
     with pytest.raises(ConfigurationError) as caught:
         config(**settings)
     assert said in str(caught.value)
@@ -254,11 +254,11 @@ def client_error(code: str, status: int, operation: str = "PutObject", message: 
 @pytest.mark.parametrize(
     ("code", "status", "kind", "advice"),
     [
-        ("NoSuchBucket", 404, ConfigurationError, "Make the bucket 'acme-web'"),
+        ("NoSuchBucket", 404, ConfigurationError, "Create the bucket 'acme-web'"),
         ("AccessDenied", 403, ConfigurationError, "Allow s3:PutObject"),
         ("InvalidAccessKeyId", 403, ConfigurationError, "credentials of the Airflow connection"),
         ("SignatureDoesNotMatch", 403, ConfigurationError, "credentials of the Airflow connection"),
-        ("ExpiredToken", 400, StoreError, "ran out"),
+        ("ExpiredToken", 400, StoreError, "expired meanwhile"),
         ("PermanentRedirect", 301, ConfigurationError, "region_name"),
         ("AuthorizationHeaderMalformed", 400, ConfigurationError, "region_name"),
         ("RequestTimeTooSkewed", 403, ConfigurationError, "clock"),
@@ -279,7 +279,7 @@ def test_each_answer_says_where_what_and_what_next(code: str, status: int, kind:
 def test_a_403_on_reading_explains_the_missing_permission_to_list() -> None:
     error = explained("HeadObject", "s3://acme-web/sitemaps/k", client_error("403", 403, "HeadObject"), reading=True)
     assert "Allow s3:GetObject" in str(error)
-    assert "lacks s3:ListBucket on 'acme-web'" in str(error)
+    assert "403 instead of 404 without s3:ListBucket on 'acme-web'" in str(error)
 
 
 def test_no_secret_gets_into_a_message() -> None:
@@ -294,7 +294,7 @@ def test_no_secret_gets_into_a_message() -> None:
     assert "deadbeef" not in str(explained("GetObject", "s3://b/k", message))
 
 
-def test_missing_credentials_are_for_the_user_to_mend() -> None:
+def test_missing_credentials_are_for_the_user_to_change() -> None:
     error = explained("GetObject", "s3://b/k", NoCredentialsError())
     assert isinstance(error, ConfigurationError)
     assert "Airflow connection" in str(error)
@@ -383,7 +383,7 @@ def test_a_missing_bucket_is_named(moto_connection: str) -> None:
         lambda: list(public.list()),
         lambda: public.put("k", b"", mode=Create(), metadata={}, content_type="text/plain"),
     ):
-        with pytest.raises(ConfigurationError, match="Make the bucket 'no-such-bucket-here'"):
+        with pytest.raises(ConfigurationError, match="Create the bucket 'no-such-bucket-here'"):
             action()
 
 

@@ -13,7 +13,7 @@ from urllib.parse import quote
 import pytest
 
 from airflow_sitemaps.demo.bucket import BUCKET, PASSWORD, REGION, USER, Bucket, serve
-from tests.system.airflow_processes import Airflow, running
+from tests.support.airflow_processes import Airflow, running
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

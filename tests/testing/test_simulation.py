@@ -1,4 +1,4 @@
-"""The simulator: seeds keep the invariants, replay exactly, and are told apart from broken ones."""
+"""The simulator: seeds keep the invariants, replay exactly, and are distinguished from broken ones."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import pytest
 
 from airflow_sitemaps.testing.simulation import BrokenInvariantError, simulate
 from airflow_sitemaps.testing.simulation.__main__ import main
-from airflow_sitemaps.testing.simulation.mutants import MUTANTS, STALLING
-from tests.chaos.scale import scaled
+from tests.support.mutants import MUTANTS, STALLING
+from tests.support.repetition import scaled
 
 PART = 25
 

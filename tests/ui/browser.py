@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shutil
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 
 from playwright.sync_api import expect, sync_playwright
 
-from airflow_sitemaps.addresses import sitemap_page
+from airflow_sitemaps.ui_routes import sitemap_page
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -53,19 +52,19 @@ class Visitor:
     def sitemap(self, asset: str) -> Page:
         """Open one sitemap's page."""
         page = self.visit(sitemap_page(asset))
-        page.get_by_text("Headroom").wait_for()
+        page.get_by_test_id("verdict-reason").wait_for()
         return page
 
     def picture(self, path: Path) -> None:
         """The whole page as a PNG file, in a window so tall that nothing is scrolled."""
         size = self.page.viewport_size or {"width": 1360, "height": HEIGHT}
-        expect(self.page.get_by_text(re.compile(r"^\s*Reading .* …$"))).to_have_count(0)
+        expect(self.page.get_by_test_id("loading")).to_have_count(0)
         self.page.mouse.move(0, 0)
         height = size["height"]
         while hidden := self.page.evaluate(HIDDEN):
             height += hidden
             self.page.set_viewport_size({"width": size["width"], "height": height})
-            self.page.wait_for_timeout(600)
+            self.page.evaluate(LAID_OUT)
         self.page.screenshot(path=path)
         self.page.set_viewport_size(size)
 
@@ -74,6 +73,9 @@ HIDDEN = """() => {
   const page = document.querySelector('[data-testid="sitemaps-page"]');
   return Math.max(0, page.scrollHeight - page.clientHeight);
 }"""
+
+LAID_OUT = "() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))"
+"""Two frames: the page has its new size, and what observes sizes has drawn."""
 
 
 @contextmanager

@@ -5,10 +5,11 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
+from urllib.parse import parse_qs, urlsplit
 
 import httpx
 
-from airflow_sitemaps.addresses import sitemap_page, sitemaps_page
+from airflow_sitemaps.ui_routes import sitemap_page
 
 if TYPE_CHECKING:
     from tests.ui.browser import Visitor
@@ -49,7 +50,7 @@ def seconds_of_pages(visitor: Visitor, asset: str) -> dict[str, float]:
     found = {}
 
     started = time.monotonic()
-    page.get_by_role("link", name="All sitemaps").click()
+    page.get_by_test_id("sitemaps-page").get_by_role("link", name="Sitemaps", exact=True).click()
     page.get_by_test_id("sitemap-line").first.wait_for()
     found["list"] = time.monotonic() - started
 
@@ -76,5 +77,6 @@ def seconds_of_pages(visitor: Visitor, asset: str) -> dict[str, float]:
     page.get_by_test_id("shard-details").get_by_text("(exclusive)").wait_for()
     found["a shard's details"] = time.monotonic() - started
     assert "from the first" not in page.get_by_test_id("shard-details").inner_text(), "another cell than was clicked"
-    assert page.url.endswith(sitemap_page(asset).removeprefix(sitemaps_page()))
+    shown = parse_qs(urlsplit(page.url).query)
+    assert (shown["asset"], shown["colour"]) == ([asset], ["age"])
     return found

@@ -13,7 +13,7 @@ from sqlalchemy.orm import Session
 
 from airflow_sitemaps.pipeline.report import ShardCounts
 from airflow_sitemaps.shards.codec import encode_manifest
-from tests.plugin.factories import add_event, extra, manifest, report
+from tests.support.plugin_factories import add_event, extra, manifest, report
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

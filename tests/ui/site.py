@@ -193,7 +193,7 @@ def wait_until_healthy(site: Site, processes: list[subprocess.Popen[bytes]]) -> 
         with suppress(httpx.HTTPError, KeyError, ValueError):
             health = httpx.get(f"{site.url}/api/v2/monitor/health", timeout=5).json()
             dags = site.request("GET", "/api/v2/dags").json()
-            if health["scheduler"]["status"] == "healthy" and dags["total_entries"] >= 7:
+            if health["scheduler"]["status"] == "healthy" and dags["total_entries"] >= 10:
                 return
         time.sleep(0.5)
     logs = {log.name: log.read_text(errors="replace")[-2_000:] for log in site.home.glob("*.log")}

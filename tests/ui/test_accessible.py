@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from playwright.sync_api import expect
 
-from airflow_sitemaps.addresses import run_page, sitemaps_page
+from airflow_sitemaps.ui_routes import run_page, sitemaps_page
 from tests.ui.conftest import THEMES
 
 if TYPE_CHECKING:
@@ -22,6 +22,10 @@ pytestmark = [pytest.mark.ui, pytest.mark.timeout(600)]
 AXE = Path(__file__).parents[2] / "ui" / "node_modules" / "axe-core" / "axe.min.js"
 FAULTS = """async where => (await axe.run(where, {runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa']}))
   .violations.map(v => `${v.id}: ${v.help}: ${v.nodes.slice(0, 5).map(n => n.html.slice(0, 300)).join(' | ')}`)"""
+
+STILL = """() => document.getAnimations()
+  .every(one => one.playState === 'finished' || one.effect.getComputedTiming().iterations === Infinity)"""
+"""Nothing fades in or out any more: axe-core judges colours as they are."""
 
 
 def faults(page: Page, where: str = "[data-testid=sitemaps-page]") -> list[str]:
@@ -44,19 +48,19 @@ def test_axe_finds_nothing(published: Published, visitors: dict[str, Visitor], t
     assert faults(page) == []
     page.get_by_role("button", name="Run now").click()
     expect(page.get_by_test_id("confirm")).to_be_visible()
-    page.wait_for_timeout(500)  # it fades in, and axe judges colours as they are
+    page.wait_for_function(STILL)
     assert faults(page, "[data-testid=confirm]") == []
     page.keyboard.press("Escape")
 
     page = visitor.visit(run_page("shop", published.first_run))
-    expect(page.get_by_text("What came of it")).to_be_visible()
+    expect(page.get_by_role("heading", name="Result")).to_be_visible()
     assert faults(page) == []
 
 
 def test_an_action_is_reached_and_left_by_keys_alone(published: Published, admin: Visitor) -> None:
     page = admin.sitemap(published.asset("shop"))
     button = page.get_by_role("button", name="Run now")
-    page.get_by_role("link", name="All sitemaps").focus()
+    page.get_by_test_id("sitemaps-page").get_by_role("link", name="Sitemaps", exact=True).focus()
     for _ in range(20):
         page.keyboard.press("Tab")
         if button.evaluate("node => node === document.activeElement"):
@@ -84,4 +88,4 @@ def test_a_chart_and_the_map_are_read_by_keys(published: Published, admin: Visit
     page.keyboard.press("End")
     expect(page.get_by_test_id("map-line")).to_contain_text("products, shard 30 of 30")
     page.keyboard.press("Enter")
-    expect(page.get_by_role("region", name="The shard chosen")).to_contain_text("products-00030.xml.gz")
+    expect(page.get_by_role("region", name="Selected shard")).to_contain_text("products-00030.xml.gz")

@@ -9,7 +9,7 @@ from urllib.parse import quote
 import pytest
 from playwright.sync_api import expect
 
-from airflow_sitemaps.addresses import run_page, sitemap_page, sitemaps_page
+from airflow_sitemaps.ui_routes import dag_page, run_page, sitemap_page, sitemaps_page
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.ui, pytest.mark.timeout(600)]
 
 THEMES = ["light", "dark"]
+SITEMAPS = 7
+"""Sitemaps that the DAGs declare; two of them were never published."""
 
 
 def fits(page: Page) -> None:
@@ -37,18 +39,24 @@ SIDEWAYS = """() => [...document.querySelectorAll('[role=region]')]
   .filter(box => box.scrollWidth > box.clientWidth + 1).map(box => box.ariaLabel)"""
 """The tables that would have to be scrolled sideways."""
 
+OVERFLOWING = """() => [...document.querySelectorAll('[data-testid=sitemaps-page] dd, [data-testid=sitemaps-page] dt')]
+  .filter(cell => cell.scrollWidth > cell.clientWidth + 1).map(cell => cell.textContent)"""
+"""Texts that leave their tile."""
+
 
 @pytest.mark.parametrize("theme", THEMES)
 def test_the_list(published: Published, visitors: dict[str, Visitor], pictures: Path, theme: str) -> None:
     visitor = visitors[theme]
     page = visitor.visit("/")
-    page.get_by_role("link", name="Sitemaps").click()
+    page.get_by_role("link", name="Sitemaps", exact=True).click()
     lines = page.get_by_test_id("sitemap-line")
-    expect(lines).to_have_count(3)
+    expect(lines).to_have_count(SITEMAPS)
 
-    expect(lines.first).to_contain_text("fading.example/sitemap.xml")
-    expect(lines.first).to_contain_text("The last run was refused by a guard")
-    expect(lines.first).to_contain_text("Trouble")
+    fading = lines.filter(has_text="fading.example/sitemap.xml")
+    expect(fading).to_contain_text("Last run blocked by a safety check")
+    expect(fading).to_contain_text("Failing")
+    expect(lines.filter(has_text="Never published")).to_have_count(2)
+    expect(page.get_by_text("7 sitemaps with")).to_contain_text("3 failing")
     assert page.evaluate("document.documentElement.className").split() == [theme]
     fits(page)
     visitor.picture(pictures / f"sitemaps-{theme}.png")
@@ -68,9 +76,10 @@ def test_one_sitemap(published: Published, visitors: dict[str, Visitor], picture
         "Shard map",
         "Sections",
         "Next run",
-        "Rows that broke a rule",
-        "Headroom",
-        "Drift",
+        "Runs",
+        "Validation issues",
+        "Protocol limits",
+        "External changes",
         "Verification",
         "Generations",
     ):
@@ -94,7 +103,7 @@ def test_the_tabs_of_a_dag_and_a_run(
     visitor.picture(pictures / f"dag-{theme}.png")
 
     page = visitor.visit(run_page("shop", published.first_run))
-    expect(page.get_by_text("What came of it")).to_be_visible()
+    expect(page.get_by_role("heading", name="Result")).to_be_visible()
     expect(page.get_by_text("4 of 4 batches done")).to_be_visible()
     expect(page.get_by_text("products 1/3 (10 shards)")).to_be_visible()
     fits(page)
@@ -123,10 +132,9 @@ def test_pages_after_another_without_a_reload(published: Published, admin: Visit
     expect(page.get_by_role("heading", name="shop.example/sitemap.xml")).to_be_visible()
     page.get_by_role("link", name="Last run").click()
     expect(page.get_by_test_id("run-head")).to_be_visible()
-    page.get_by_role("link", name="Page of the sitemap").click()
-    expect(page.get_by_role("link", name="All sitemaps")).to_be_visible()
-    page.get_by_role("link", name="All sitemaps").click()
-    expect(page.get_by_test_id("sitemap-line")).to_have_count(3)
+    page.get_by_role("link", name="Sitemap page").click()
+    page.get_by_test_id("sitemaps-page").get_by_role("link", name="Sitemaps", exact=True).click()
+    expect(page.get_by_test_id("sitemap-line")).to_have_count(SITEMAPS)
 
 
 def test_a_refused_run_says_what_to_do(published: Published, visitors: dict[str, Visitor], pictures: Path) -> None:
@@ -134,9 +142,9 @@ def test_a_refused_run_says_what_to_do(published: Published, visitors: dict[str,
     page = visitor.sitemap(published.asset("fading"))
     problem = page.get_by_test_id("problem-refused")
 
-    expect(problem).to_contain_text("would shrink from 3,000 to 600")
-    expect(problem).to_contain_text("Generation 1 stays published, unchanged.")
-    expect(problem.get_by_role("button", name="Let one run pass: shrink:offers")).to_be_visible()
+    expect(problem).to_contain_text("3,000")
+    expect(problem).to_contain_text("Generation 1 is still live.")
+    expect(problem.get_by_role("button", name="Override “shrink:offers=0.8” for one run")).to_be_visible()
     visitor.picture(pictures / "refused-light.png")
     problem.get_by_role("link", name="Open the run").click()
     expect(page.get_by_test_id("refusal")).to_contain_text("shrink")
@@ -152,7 +160,7 @@ def test_the_shard_map_by_pointer_and_by_keys(published: Published, admin: Visit
     shards.click(position={"x": 30, "y": 5})
     details = page.get_by_test_id("shard-details")
     expect(details).to_contain_text("products-00002.xml.gz")
-    expect(details).to_contain_text("from 41 (inclusive) to 81 (exclusive)")
+    expect(details).to_contain_text("From 41 (inclusive) to 81 (exclusive)")
     expect(details.get_by_role("link")).to_have_attribute("href", "https://shop.example/products-00002.xml.gz")
     shards.focus()
     for key in ("Home", "ArrowRight", "ArrowRight", "Enter"):
@@ -182,8 +190,8 @@ def test_a_viewer_gets_no_action(published: Published, visitors: dict[str, Visit
     page.get_by_test_id("map-products").click(position={"x": 5, "y": 5})
     expect(page.get_by_test_id("shard-details")).to_contain_text("products-00001.xml.gz")
 
-    expect(page.get_by_text("You may look but not act")).to_be_visible()
-    for name in ("Run now", "Verify", "Rebuild", "Plan the next run", "Let one run pass", "Roll back"):
+    expect(page.get_by_text("Read-only: no permission to trigger runs.")).to_be_visible()
+    for name in ("Run now", "Verify", "Rebuild", "Plan the next run", "Override", "Roll back"):
         expect(page.get_by_role("button", name=re.compile(name))).to_have_count(0)
     for action in ("run", "verify", "rollback", "full", "plan"):
         wish = {"asset": asset, "action": action, "generation": 1 if action == "rollback" else None}
@@ -208,11 +216,129 @@ def test_times_are_in_the_zone_that_is_chosen_in_airflows_menu(published: Publis
     expect(page.get_by_text("Times are in CET.")).to_be_visible()
     page.evaluate("""() => localStorage.setItem('timezone', '"Asia/Tokyo"')""")
     try:
-        page = admin.sitemap(published.asset("shop"))
         expect(page.get_by_text("Times are in GMT+9.")).to_be_visible()
         expect(page.get_by_role("region", name="Generations", exact=True)).to_contain_text("GMT+9")
     finally:
         page.evaluate("() => localStorage.removeItem('timezone')")
+
+
+@pytest.mark.parametrize("theme", THEMES)
+@pytest.mark.parametrize("width", [1440, 1024, 390])
+def test_no_width_cuts_anything_off(published: Published, visitors: dict[str, Visitor], theme: str, width: int) -> None:
+    """U17, U25: no tile's text leaves its tile, no table has to be scrolled sideways, in the DAG's tab as well."""
+    visitor = visitors[theme]
+    size = visitor.page.viewport_size
+    visitor.page.set_viewport_size({"width": width, "height": 900})
+    try:
+        for path in (sitemaps_page(), sitemap_page(published.asset("shop")), dag_page("shop")):
+            page = visitor.visit(path)
+            expect(page.get_by_test_id("verdict").first).to_be_visible()
+            expect(page.get_by_test_id("loading")).to_have_count(0)
+            fits(page)
+            assert page.evaluate(SIDEWAYS) == [], f"{path} at {width}"
+            assert page.evaluate(OVERFLOWING) == [], f"{path} at {width}"
+    finally:
+        visitor.page.set_viewport_size(size or {"width": 1360, "height": 900})
+
+
+def test_a_sitemap_that_was_never_published(published: Published, admin: Visitor) -> None:
+    """U4: its page and its DAG's tab show the error, and link to the log of the task that failed."""
+    for path in (sitemap_page(published.asset("failing")), dag_page("failing")):
+        page = admin.visit(path)
+        problem = page.get_by_test_id("problem-failed")
+        expect(problem).to_contain_text("no such table: no_such_table")
+        expect(problem).to_contain_text("Nothing has been published yet.")
+        expect(page.get_by_test_id("run-row")).to_have_count(1)
+    problem.get_by_role("link", name="Log of sitemap.plan").click()
+    page.wait_for_url(re.compile("/dags/failing/runs/.*/tasks/sitemap.plan"))
+    expect(page.get_by_text("no such table: no_such_table").first).to_be_visible()
+
+
+def test_two_dags_on_one_address(published: Published, admin: Visitor) -> None:
+    """U5."""
+    page = admin.sitemap(published.asset("twin"))
+
+    expect(page.get_by_test_id("verdict").first).to_have_text("Failing")
+    expect(page.get_by_test_id("problem-several-publishers")).to_contain_text(
+        "2 DAGs publish this sitemap: twin_a, twin_b"
+    )
+    expect(page.get_by_test_id("problem-failed")).to_contain_text("Last run of twin_b failed")
+    expect(page.get_by_text("Objective: 36 h")).to_be_visible()
+
+
+def test_our_links_leave_the_hosts_tab_highlighted(published: Published, admin: Visitor) -> None:
+    """U18."""
+    page = admin.sitemap(published.asset("shop"))
+    page.get_by_role("link", name="Last run").click()
+    expect(page.get_by_test_id("run-head")).to_be_visible()
+    tab = page.get_by_role("link", name="Sitemap run", exact=True)
+    reached = tab.evaluate("node => getComputedStyle(node).backgroundColor + node.className + node.ariaCurrent")
+    tab.click()
+    expect(page.get_by_test_id("run-head")).to_be_visible()
+
+    assert tab.evaluate("node => getComputedStyle(node).backgroundColor + node.className + node.ariaCurrent") == reached
+
+
+def test_the_list_is_searched_sorted_and_kept_on_back(published: Published, admin: Visitor) -> None:
+    """U19, U20, U30: search, filter and sorting are in the address; Back comes to the same place; the title says where."""
+    page = admin.visit(sitemaps_page())
+    lines = page.get_by_test_id("sitemap-line")
+    expect(lines).to_have_count(SITEMAPS)
+    expect(page).to_have_title("Sitemaps - Airflow")
+    search = page.get_by_label("Search address or DAG")
+    search.press_sequentially("example", delay=150)
+    expect(search).to_be_focused()
+    expect(lines).to_have_count(4)  # three were never published: their addresses are not known yet
+    page.get_by_label("State", exact=True).select_option("failing")
+    expect(lines).to_have_count(2)
+    page.get_by_role("button", name="URLs").click()
+    page.get_by_role("button", name="URLs ▼").click()
+    expect(page.get_by_role("button", name="URLs ▲")).to_be_visible()
+    expect(lines.first).to_contain_text("twin.example")
+    expect(page).to_have_url(re.compile(r"(?=.*search=example)(?=.*state=failing)(?=.*sort=urls)"))
+    page.set_viewport_size({"width": 420, "height": 500})
+    page.get_by_test_id("sitemaps-page").evaluate("node => node.scrollTo(0, 300)")
+    page.wait_for_function("() => Object.values(sessionStorage).includes('300')")
+    lines.last.get_by_role("link").first.click()
+    expect(page).to_have_title("fading.example/sitemap.xml - Airflow")
+    page.go_back()
+    expect(lines).to_have_count(2)
+    page.wait_for_function("() => document.querySelector('[data-testid=sitemaps-page]').scrollTop >= 200")
+    page.set_viewport_size({"width": 1360, "height": 900})
+    page.get_by_label("Search address or DAG").fill("")
+    expect(lines).to_have_count(3)
+    page.get_by_label("Tag", exact=True).select_option("seo")
+    expect(lines).to_have_count(1)
+    csv = published.site.request("GET", "/sitemaps-ui/api/sitemaps.csv", params={"state": "failing"}).text
+    assert [row.split(",")[3] for row in csv.splitlines()[1:]] == ["failing"] * 3
+
+
+def test_shard_and_colour_are_in_the_address(published: Published, admin: Visitor) -> None:
+    """U20, U26: a reload keeps them, and the details are where they can be seen."""
+    page = admin.sitemap(published.asset("shop"))
+    page.get_by_role("button", name="Age", exact=True).click()
+    page.get_by_test_id("map-products").click(position={"x": 30, "y": 5})
+    details = page.get_by_test_id("shard-details")
+    expect(details).to_contain_text("products-00002.xml.gz")
+    expect(details).to_be_in_viewport()
+    page.reload()
+    expect(details).to_contain_text("products-00002.xml.gz")
+    expect(page.get_by_role("button", name="Age", exact=True)).to_have_attribute("aria-pressed", "true")
+
+
+def test_a_url_is_found(published: Published, admin: Visitor) -> None:
+    page = admin.sitemap(published.asset("shop"))
+    page.get_by_label("URL to find").fill("https://shop.example/products/product-77")
+    page.get_by_role("button", name="Find URL").click()
+    expect(page.get_by_test_id("url-match")).to_contain_text("products-00002.xml.gz")
+    expect(page.get_by_test_id("url-match")).to_contain_text("lastmod: 2026-")
+    page.get_by_label("URL to find").fill("https://shop.example/products/none")
+    page.get_by_role("button", name="Find URL").click()
+    expect(page.get_by_test_id("url-result")).to_contain_text("Not listed")
+    page = admin.visit(sitemaps_page())
+    page.get_by_label("URL to find").fill("https://shop.example/products/product-77")
+    page.get_by_role("button", name="Find URL").click()
+    expect(page.get_by_test_id("url-result")).to_contain_text("Listed in generation")
 
 
 def test_a_narrow_window(published: Published, admin: Visitor, pictures: Path) -> None:
@@ -225,7 +351,7 @@ def test_a_narrow_window(published: Published, admin: Visitor, pictures: Path) -
         admin.picture(pictures / "narrow-light.png")
         assert page.evaluate(SIDEWAYS) == []
         page = admin.visit(sitemaps_page())
-        expect(page.get_by_test_id("sitemap-line")).to_have_count(3)
+        expect(page.get_by_test_id("sitemap-line")).to_have_count(SITEMAPS)
         fits(page)
         assert page.evaluate(SIDEWAYS) == []
         admin.picture(pictures / "narrow-list-light.png")

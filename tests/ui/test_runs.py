@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from playwright.sync_api import expect
 
-from airflow_sitemaps.addresses import run_page
+from airflow_sitemaps.ui_routes import run_page
 from tests.ui.scale import add_planted
 
 if TYPE_CHECKING:
@@ -47,7 +46,7 @@ def seen_to_its_end(
     published: Published, page: Page, dag_id: str, conf: dict[str, Any], *, state: str = "success"
 ) -> Any:
     """The run that was just confirmed: with these params, by this user, and as the page itself tells it ended."""
-    said = {"success": "the run has ended well", "failed": "the run failed"}[state]
+    said = {"success": "succeeded", "failed": "failed"}[state]
     expect(page.get_by_test_id("started")).to_contain_text(said, timeout=LONG_MS)
     run = last_run(published, dag_id)
     expect(page.get_by_test_id("started")).to_contain_text(run["dag_run_id"])
@@ -97,17 +96,11 @@ def test_a_run_is_watched_from_its_start(published: Published, admin: Visitor, p
     page.get_by_role("link", name=re.compile("^Watch ")).click()
     progress = page.get_by_test_id("run-progress")
     expect(progress).to_be_visible(timeout=60_000)
-    seen, taken = set(), False
-    deadline = time.monotonic() + 90
-    while time.monotonic() < deadline and "4 of 4" not in (said := progress.inner_text()):
-        seen.add(said.split(" batches")[0])
-        if len(seen) == 2 and not taken:
-            admin.picture(pictures / "live-light.png")
-            taken = True
-        page.wait_for_timeout(300)
-    expect(page.get_by_text("What came of it")).to_be_visible(timeout=60_000)
-    seen.add(progress.inner_text().split(" batches")[0])
-    assert len(seen) >= 2, f"the progress was never seen to move: {seen}"
+    begun = progress.inner_text().split(" batches")[0]
+    expect(progress).not_to_contain_text(f"{begun} batches", timeout=LONG_MS)
+    admin.picture(pictures / "live-light.png")
+    expect(progress).to_contain_text("4 of 4 batches done", timeout=LONG_MS)
+    expect(page.get_by_role("heading", name="Result")).to_be_visible(timeout=LONG_MS)
     assert last_run(published, "shop")["conf"] == {"full": True, "sections": []}
 
 
@@ -121,16 +114,37 @@ def test_the_plan_of_the_next_run(published: Published, admin: Visitor) -> None:
     expect(page.get_by_role("region", name="Next run")).to_contain_text("40 rows to read in 1 batch", timeout=LONG_MS)
     seen_to_its_end(published, page, "shop", {"dry_run": True})
     assert generation(page) == before
+    assert "plan=shop" in page.url
+    page.reload()
+    expect(page.get_by_role("region", name="Next run")).to_contain_text("40 rows to read in 1 batch", timeout=LONG_MS)
+
+
+def test_a_dry_run_hides_no_refusal(published: Published, admin: Visitor) -> None:
+    """U1, U2: the verdict stands while the dry run is under way, and after it."""
+    page = admin.sitemap(published.asset("fading"))
+    verdict = page.get_by_test_id("verdict").first
+    expect(verdict).to_have_text("Failing")
+    page.get_by_role("button", name="Plan the next run").click()
+    confirmed(page, "Plan the next run")
+    expect(verdict).to_have_text("Failing")
+    expect(page.get_by_test_id("started")).to_contain_text(re.compile("succeeded|failed"), timeout=LONG_MS)
+    run = last_run(published, "fading")
+    assert run["conf"] == {"dry_run": True}
+    page.reload()
+    expect(verdict).to_have_text("Failing")
+    expect(page.get_by_test_id("problem-refused")).to_contain_text("Last run blocked by a safety check (shrink)")
+    rows = page.get_by_test_id("run-row")
+    expect(rows.filter(has_text="Blocked").first).to_contain_text("3,000")
 
 
 def test_a_refused_run_is_let_pass(published: Published, admin: Visitor) -> None:
     page = admin.sitemap(published.asset("fading"))
-    page.get_by_role("button", name="Let one run pass: shrink:offers").click()
-    confirmed(page, "Let one run pass")
+    page.get_by_role("button", name="Override “shrink:offers=0.8” for one run").click()
+    confirmed(page, "Override")
 
-    seen_to_its_end(published, page, "fading", {"allow": ["shrink:offers"]})
+    seen_to_its_end(published, page, "fading", {"allow": ["shrink:offers=0.8"]})
     expect(page.get_by_test_id("problem-refused")).to_have_count(0)
-    expect(page.get_by_text("Sound")).to_be_visible()
+    expect(page.get_by_test_id("verdict").first).to_have_text("Not verified")
 
 
 def test_rebuild_a_shard(published: Published, admin: Visitor) -> None:
@@ -164,18 +178,20 @@ def verify(published: Published, page: Page, state: str) -> Any:
 def test_verify_finds_a_spoilt_file_and_a_run_mends_it(published: Published, admin: Visitor, pictures: Path) -> None:
     page = admin.sitemap(published.asset("shop"))
     result = page.get_by_role("region", name="Verification", exact=True)
-    expect(result).to_contain_text("No run has verified this sitemap yet")
+    expect(page.get_by_test_id("verdict").first).to_have_text("Not verified")
     verify(published, page, "success")
-    expect(result).to_contain_text("URLs read back")
+    expect(result).to_contain_text("verified, no issues")
+    expect(page.get_by_test_id("verdict").first).to_have_text("Healthy")
+    expect(page.get_by_test_id("verdict-reason")).to_contain_text(re.compile("Last verified (just now|.*minutes? ago)"))
     expect(page.get_by_test_id("problem-invalid")).to_have_count(0)
 
     (published.site.home / "sites" / "shop" / "products-00002.xml.gz").write_bytes(b"spoilt")
     run = verify(published, page, "failed")
     problem = page.get_by_test_id("problem-invalid")
-    expect(problem).to_contain_text("in what is published")
+    expect(problem).to_contain_text("in the published files")
     expect(problem).to_contain_text("products-00002.xml.gz")
     expect(result).to_contain_text("products-00002.xml.gz")
-    expect(page.get_by_text("Trouble", exact=True)).to_be_visible()
+    expect(page.get_by_test_id("verdict").first).to_have_text("Failing")
     page.get_by_test_id("started").wait_for()
     admin.picture(pictures / "invalid-light.png")
     problem.get_by_role("link", name="Open the run").click()
@@ -210,6 +226,9 @@ def test_roll_back(published: Published, admin: Visitor) -> None:
     page = admin.sitemap(published.asset("shop"))
     before = generation(page)
     page.get_by_role("button", name="Roll back to 1", exact=True).click()
+    changes = page.get_by_test_id("changes")
+    expect(changes).to_contain_text(f"Changes from generation {before} to 1")
+    expect(changes).to_contain_text("URLs added")
     confirmed(page, "Roll back")
 
     seen_to_its_end(published, page, "shop_rollback", {"generation": 1})
@@ -228,6 +247,6 @@ def test_names_that_mean_harm_are_text(published: Published, admin: Visitor) -> 
     assert shown.locator("script, img, iframe").count() == 0
     assert page.locator("a[href^=javascript]").count() == 0
     assert "\u202e" not in shown.inner_text()
-    page.get_by_role("link", name="All sitemaps").click()
+    page.get_by_test_id("sitemaps-page").get_by_role("link", name="Sitemaps", exact=True).click()
     expect(page.get_by_text("planted.example").first).to_be_visible()
     assert "broken in" not in page.title()

@@ -1,7 +1,7 @@
-"""DAGs that the browser tests run: a sound sitemap, one that a guard refuses, one with hostile rows, a rollback.
+"""DAGs that the browser tests run: a healthy sitemap, one that a guard refuses, one with hostile rows, a rollback.
 
-``huge`` and ``planted`` are never run: their history and manifests are made up, to see how the pages bear 50,000 shards
-and names that mean harm.
+``failing`` never publishes; ``twin_a`` and ``twin_b`` publish to one address, and ``twin_b`` fails. ``huge`` and
+``planted`` are never run: their history and manifests are generated, to show 50,000 shards and hostile names.
 """
 
 from __future__ import annotations
@@ -69,3 +69,19 @@ planted = Sitemap(
 )
 with DAG("planted", schedule=None, max_active_runs=1) as planted_dag:
     SitemapTaskGroup("sitemap", planted)
+
+failing = Sitemap(
+    LocalStore(SITES / "failing", base_url="https://failing.example/"),
+    [section("missing", "no_such_table", "failing.example")],
+)
+with DAG("failing", schedule=None, max_active_runs=1, tags=["seo"]) as failing_dag:
+    SitemapTaskGroup("sitemap", failing)
+
+for dag_id, table in (("twin_a", "articles"), ("twin_b", "no_such_table")):
+    twin = Sitemap(
+        LocalStore(SITES / "twin", base_url="https://twin.example/"), [section("pages", table, "twin.example")],
+        guards=Guards(max_dropped=0.5), owner="twin",
+    )  # fmt: skip
+    with DAG(dag_id, schedule="@daily", catchup=False, max_active_runs=1) as twin_dag:
+        SitemapTaskGroup("sitemap", twin)
+    globals()[dag_id] = twin_dag

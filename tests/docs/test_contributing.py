@@ -1,0 +1,75 @@
+"""The pages for contributors name files, commands and targets that exist."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).parents[2]
+PAGES = ("CONTRIBUTING.md", "SECURITY.md", "docs/architecture.md", *(f"docs/decisions/{n}" for n in ("README.md",)))
+WALK = re.compile(r"^\| (add a dialect|add a rule|find [^|]+) \| ([^|]+) \|$", re.MULTILINE)
+PATH = re.compile(r"`([\w.-]+(?:/[\w.-]+)+/?|[A-Z]+\.md)`")
+
+
+def test_the_four_walks_name_three_files_at_most() -> None:
+    walks = dict(WALK.findall((ROOT / "CONTRIBUTING.md").read_text()))
+    assert set(walks) == {
+        "add a dialect",
+        "add a rule",
+        "find where a shard's name is allocated",
+        "find what happens when a PUT's answer is lost",
+    }
+    for walk, files in walks.items():
+        paths = re.findall(r"`([^`]+)`", files)
+        assert 1 <= len(paths) <= 3, walk
+        assert all((ROOT / path).is_file() for path in paths), walk
+
+
+def test_the_walks_lead_to_what_they_promise() -> None:
+    package = ROOT / "airflow_sitemaps"
+    assert "def _allocate" in (package / "shards/commit.py").read_text()
+    assert "def put_verified" in (package / "pipeline/state/conditional_put.py").read_text()
+    assert "DIALECTS" in (package / "sources/dialects/__init__.py").read_text()
+    assert "_rule(" in (package / "protocol/rules.py").read_text()
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_path_that_a_page_names_exists(page: str) -> None:
+    text = (ROOT / page).read_text()
+    paths = {path for path in PATH.findall(text) if "<" not in path and not path.startswith(("runs/", "dist/"))}
+    missing = [path for path in paths if not any((base / path).exists() for base in (ROOT, ROOT / "airflow_sitemaps"))]
+    assert not missing, f"{page} names {missing}"
+
+
+def test_every_target_that_a_page_names_is_in_the_makefile() -> None:
+    targets = set(re.findall(r"^([a-z][\w-]*):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    for page in PAGES:
+        for command in re.findall(r"`make ([\w -]+)`", (ROOT / page).read_text()):
+            assert set(command.split()) <= targets, f"{page}: make {command}"
+
+
+def test_every_decision_record_is_listed_and_complete() -> None:
+    folder = ROOT / "docs/decisions"
+    records = sorted(path.name for path in folder.glob("[0-9]*.md"))
+    listed = re.findall(r"\((\d{4}-[\w-]+\.md)\)", (folder / "README.md").read_text())
+    assert records == listed
+    for record in records:
+        text = (folder / record).read_text()
+        for heading in ("## Problem", "## Decision", "## Rejected alternatives", "## Figures"):
+            assert heading in text, f"{record} has no {heading!r}"
+
+
+def test_the_workflow_calls_the_ci_script() -> None:
+    workflow = yaml.safe_load((ROOT / ".github/workflows/ci.yml").read_text())
+    steps = [step for job in workflow["jobs"].values() for step in job["steps"]]
+    assert any(step.get("run") == ".ci/run" for step in steps)
+    assert (ROOT / ".ci/run").stat().st_mode & 0o111
+
+
+def test_pre_commit_runs_what_make_lint_runs() -> None:
+    hooks = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text())["repos"][0]["hooks"]
+    entries = " ".join(hook["entry"] for hook in hooks)
+    assert all(tool in entries for tool in ("ruff check", "ruff format", "mypy", "lint-imports"))

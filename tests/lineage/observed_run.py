@@ -1,0 +1,34 @@
+"""A DAG over a database, run in a process of its own that writes OpenLineage events to a file."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+from airflow.sdk import DAG
+
+from airflow_sitemaps import LocalStore, Section, Sitemap, SitemapTaskGroup, SqlSource
+from tests.support.airflow_db import run, states
+
+URL = "https://shop.example/"
+
+
+def dag_of(site: Path) -> DAG:
+    """Two sections over one database, by a table and by a query; some rows break a rule."""
+    products = SqlSource("shop", table="products", key="id", loc=f"{URL}p/{{slug}}", lastmod="updated_at")
+    pages = SqlSource("shop", query="SELECT id, url FROM pages WHERE listed = 1", key="id", loc="url")
+    sitemap = Sitemap(LocalStore(site, base_url=URL), [Section("products", products), Section("pages", pages)])
+    with DAG("lineage", schedule=None, max_active_runs=1) as dag:
+        SitemapTaskGroup("sitemap", sitemap)
+    return dag
+
+
+def main(site: str) -> None:
+    """Run the DAG once, and print the states of its tasks."""
+    result: Any = run(dag_of(Path(site)))
+    print(states(result), file=sys.stderr)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

@@ -1,0 +1,143 @@
+"""The OpenLineage events of a real run, as its file transport writes them."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import socket
+import sqlite3
+import subprocess
+import sys
+import uuid
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+
+pytest.importorskip("airflow.providers.openlineage", reason="Airflow's OpenLineage provider is not installed")
+
+SECRET = "s3cr3t-passw0rd"
+FACET_URL = re.compile(
+    r"https://(openlineage\.io/spec|raw\.githubusercontent\.com/apache)/.+#/(\$defs|definitions)/\w+|https://\S+"
+)
+
+
+def observed_run(folder: Path, transport: dict[str, Any]) -> str:
+    """Run the DAG in a process of its own, and return the states of its tasks."""
+    with sqlite3.connect(folder / "shop.db") as database:
+        database.execute("CREATE TABLE products (id INTEGER PRIMARY KEY, slug TEXT, updated_at TEXT)")
+        rows = [(n, f"thing-{n}", "2026-01-02T03:04:05Z") for n in range(30)]
+        database.executemany("INSERT INTO products VALUES (?, ?, ?)", [*rows, (99, None, None)])
+        database.execute("CREATE TABLE pages (id INTEGER PRIMARY KEY, url TEXT, listed INTEGER)")
+        database.execute("INSERT INTO pages VALUES (1, 'https://shop.example/about', 1)")
+    database.close()
+    connection = {
+        "conn_type": "generic",
+        "login": "reader",
+        "password": SECRET,
+        "extra": {"sqlalchemy_url": f"sqlite:///{folder / 'shop.db'}"},
+    }
+    environment = {
+        **os.environ,
+        "AIRFLOW_HOME": str(folder / "home"),
+        "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{folder / 'airflow.db'}",
+        "AIRFLOW_CONN_SHOP": json.dumps(connection),
+        "AIRFLOW__OPENLINEAGE__TRANSPORT": json.dumps(transport),
+        "AIRFLOW__OPENLINEAGE__NAMESPACE": "tests",
+        "AIRFLOW__OPENLINEAGE__EXECUTE_IN_THREAD": "True",
+    }
+    command = [sys.executable, "-m", "tests.lineage.observed_run", str(folder / "site")]
+    done = subprocess.run(
+        command, env=environment, cwd=Path(__file__).parents[2], capture_output=True, text=True, timeout=280
+    )
+    assert done.returncode == 0, done.stderr[-3_000:]
+    return done.stderr.splitlines()[-1]
+
+
+@pytest.fixture(scope="module")
+def events(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
+    """The events of one run; the run is shared by all tests."""
+    folder = tmp_path_factory.mktemp("lineage")
+    log = folder / "events.jsonl"
+    states = observed_run(folder, {"type": "file", "log_file_path": str(log), "append": True})
+    assert "failed" not in states
+    return [json.loads(line) for line in log.read_text().splitlines()]
+
+
+def test_a_lineage_server_that_is_down_does_not_fail_the_run(tmp_path: Path) -> None:
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{closed.getsockname()[1]}"
+    states = observed_run(tmp_path, {"type": "http", "url": url, "timeout": 1, "retry": {"total": 0}})
+
+    assert "'sitemap.publish': 'success'" in states
+    assert (tmp_path / "site" / "sitemap.xml").exists()
+
+
+def completed(events: list[dict[str, Any]], task: str) -> dict[str, Any]:
+    (event,) = (e for e in events if e["eventType"] == "COMPLETE" and e["job"]["name"] == f"lineage.{task}")
+    return event
+
+
+def by_name(datasets: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    return {dataset["name"]: dataset for dataset in datasets}
+
+
+def test_publishing_leads_from_the_tables_to_the_index_and_the_files(events: list[dict[str, Any]]) -> None:
+    event = completed(events, "sitemap.publish")
+    inputs, outputs = by_name(event["inputs"]), by_name(event["outputs"])
+
+    assert set(inputs) == {"products", "pages"}
+    assert all(dataset["namespace"].startswith("sqlite:/") for dataset in inputs.values())
+    products = inputs["products"]
+    assert [field["name"] for field in products["facets"]["schema"]["fields"]] == ["id", "slug", "updated_at"]
+    assert products["inputFacets"]["dataQualityMetrics"]["rowCount"] == 31
+    (assertion,) = products["inputFacets"]["dataQualityAssertions"]["assertions"]
+    assert (assertion["assertion"], assertion["success"], assertion["actual"]) == ("loc-missing", False, "1")
+    assert "dataQualityAssertions" not in inputs["pages"]["inputFacets"]
+
+    assert [name.rsplit("/", 1)[-1] for name in outputs] == ["sitemap.xml", "products", "pages"]
+    assert {dataset["namespace"] for dataset in outputs.values()} == {"file"}
+    counts = {name.rsplit("/", 1)[-1]: each["outputFacets"]["outputStatistics"] for name, each in outputs.items()}
+    assert {name: each["rowCount"] for name, each in counts.items()} == {"sitemap.xml": 31, "products": 30, "pages": 1}
+    assert all(each["size"] > 0 for each in counts.values())
+
+
+def test_planning_and_writing_name_what_they_read(events: list[dict[str, Any]]) -> None:
+    planned = by_name(completed(events, "sitemap.plan")["inputs"])
+    written = completed(events, "sitemap.write")
+
+    assert planned["products"]["inputFacets"]["inputStatistics"]["rowCount"] == 31
+    assert planned["pages"]["inputFacets"]["inputStatistics"]["rowCount"] == 1
+    assert set(by_name(written["inputs"])) == {"products", "pages"}
+    assert [name.rsplit("/", 1)[-1] for name in by_name(written["outputs"])] == ["products", "pages"]
+
+
+def test_no_event_holds_a_secret(events: list[dict[str, Any]]) -> None:
+    assert SECRET not in json.dumps(events)
+
+
+def test_every_event_has_what_the_specification_requires(events: list[dict[str, Any]]) -> None:
+    """The required members of OpenLineage 2-0-2 (RunEvent, Run, Job, Dataset, BaseFacet)."""
+    assert events
+    for event in events:
+        assert datetime.fromisoformat(event["eventTime"].replace("Z", "+00:00")).tzinfo is not None
+        assert urlsplit(event["producer"]).scheme == "https"
+        assert event["schemaURL"].endswith("#/$defs/RunEvent")
+        assert event["eventType"] in ("START", "RUNNING", "COMPLETE", "ABORT", "FAIL", "OTHER")
+        uuid.UUID(event["run"]["runId"])
+        assert event["job"]["namespace"] == "tests"
+        assert event["job"]["name"]
+        for dataset in (*event.get("inputs", ()), *event.get("outputs", ())):
+            assert dataset["namespace"]
+            assert dataset["name"]
+            for facet in (
+                *dataset.get("facets", {}).values(),
+                *dataset.get("inputFacets", {}).values(),
+                *dataset.get("outputFacets", {}).values(),
+            ):
+                assert urlsplit(facet["_producer"]).scheme == "https"
+                assert FACET_URL.fullmatch(facet["_schemaURL"])

@@ -1,0 +1,50 @@
+"""The freshness task over a web server on the loopback: its result, its failure and its metric."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+import pytest
+from airflow.sdk import DAG
+
+from airflow_sitemaps import LocalStore, Section, Sitemap, SitemapFreshnessOperator
+from airflow_sitemaps.errors import ConfigurationError
+from airflow_sitemaps.http.client import HttpClient
+from airflow_sitemaps.http.destinations import AccessRules
+from airflow_sitemaps.pipeline import build
+from airflow_sitemaps.testing.source import MemorySourceConfig
+from tests.support.airflow_db import run, states, xcom
+from tests.support.website import Page, serving
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.support.statsd_server import StatsdServer
+
+
+def test_the_task_fails_on_a_stale_index_and_measures_its_age(tmp_path: Path, statsd: StatsdServer) -> None:
+    with serving() as site:
+        rows = [{"id": 1, "loc": f"{site.base}/a"}]
+        folder = tmp_path / "site"
+        sitemap = Sitemap(LocalStore(folder, base_url=f"{site.base}/"), [Section("pages", MemorySourceConfig(rows))])
+        build(sitemap)
+        site.pages["/sitemap.xml"] = Page((folder / "sitemap.xml").read_bytes())
+        client = HttpClient(rules=AccessRules(allow_http=True, allow_private=True))
+        with DAG("freshness", schedule=None) as dag:
+            SitemapFreshnessOperator(task_id="fresh", sitemap=sitemap, max_age=timedelta(days=1), http=client)
+            SitemapFreshnessOperator(task_id="old", sitemap=sitemap, max_age=timedelta(microseconds=1), http=client)
+            SitemapFreshnessOperator(task_id="closed", sitemap=sitemap, max_age=timedelta(days=1))
+        ended = run(dag)
+
+        assert states(ended) == {"fresh": "success", "old": "failed", "closed": "failed"}
+        (index,) = xcom(ended, "fresh", "return_value")
+        assert (index["url"], index["current"]) == (f"{site.base}/sitemap.xml", True)
+        tag = f"{site.base.removeprefix('http://').replace(':', '_')}_sitemap.xml"
+        assert statsd.wait_for("airflow.sitemaps.served_index_age", sitemap=tag).value < 86_400
+
+
+def test_an_age_that_is_not_positive_is_refused(tmp_path: Path) -> None:
+    sitemap = Sitemap(LocalStore(tmp_path, base_url="https://a.example/"), [Section("a", MemorySourceConfig([]))])
+    with pytest.raises(ConfigurationError, match="give a positive timedelta"):
+        SitemapFreshnessOperator(task_id="x", sitemap=sitemap, max_age=timedelta(0))

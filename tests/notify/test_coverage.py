@@ -1,0 +1,91 @@
+"""Coverage by section: what is kept, for how long, and what cannot be read."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from airflow_sitemaps import MemoryStore, Section, Sitemap
+from airflow_sitemaps.notify import coverage
+from airflow_sitemaps.notify.coverage import COVERAGE, KEPT, history, observe
+from airflow_sitemaps.notify.searchconsole import SubmittedSitemap
+from airflow_sitemaps.pipeline import build
+from airflow_sitemaps.ports import Overwrite
+from airflow_sitemaps.testing.clock import FakeClock
+from airflow_sitemaps.testing.source import MemorySourceConfig
+
+if TYPE_CHECKING:
+    import pytest
+
+URL = "https://shop.example/"
+SITE = "sc-domain:shop.example"
+
+
+def published(**settings: Any) -> Sitemap:
+    rows = [{"id": n, "loc": f"{URL}p/{n}"} for n in range(10)]
+    sections = [Section(name, MemorySourceConfig(rows[:size])) for name, size in (("a", 3), ("big-a", 7))]
+    sitemap = Sitemap(MemoryStore(base_url=URL), sections, **settings)
+    build(sitemap)
+    return sitemap
+
+
+def submitted(name: str, **values: Any) -> SubmittedSitemap:
+    fields: dict[str, Any] = {
+        "last_submitted": None, "last_downloaded": None, "pending": False, "is_index": True, "errors": 0, "warnings": 0,
+        "urls": {},
+    }  # fmt: skip
+    return SubmittedSitemap(path=URL + name, **{**fields, **values})
+
+
+def test_each_section_has_its_own_history() -> None:
+    sitemap, clock = published(index="per_section"), FakeClock()
+    for errors in (5, 0):
+        states = [
+            submitted("sitemap-a.xml", errors=errors, urls={"web": 3}),
+            submitted("sitemap-big-a.xml", pending=True),
+        ]
+        observe(sitemap, SITE, states, clock.now())
+        clock.advance(timedelta(hours=1))
+
+    first, last = history(sitemap.store.open().state)
+
+    assert [(index.section, index.listed) for index in last.indexes] == [("a", 3), ("big-a", 7)]
+    assert (first.indexes[0].errors, last.indexes[0].errors) == (5, 0)
+    assert (last.indexes[0].discovered, last.indexes[1].pending) == ({"web": 3}, True)
+    assert (last.site, last.generation) == (SITE, 1)
+    assert first.at < last.at
+
+
+def test_one_index_of_all_sections_belongs_to_none() -> None:
+    sitemap = published()
+    observation = observe(sitemap, SITE, [submitted("sitemap.xml")], FakeClock().now())
+
+    assert observation is not None
+    assert [(index.section, index.listed) for index in observation.indexes] == [("", 10)]
+
+
+def test_old_observations_are_removed(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert KEPT == 200
+    monkeypatch.setattr(coverage, "KEPT", 3)
+    sitemap, clock = published(), FakeClock()
+    for _ in range(5):
+        observe(sitemap, SITE, [submitted("sitemap.xml")], clock.now())
+        clock.advance(timedelta(days=1))
+
+    assert len(list(sitemap.store.open().state.list(COVERAGE))) == 3
+
+
+def test_what_cannot_be_read_is_left_out() -> None:
+    sitemap = published()
+    objects = sitemap.store.open().state
+    for number, body in enumerate((b"", b"[]", b'{"format": 99}', b'{"format": 1, "indexes": [1]}')):
+        key = f"{COVERAGE}{number}.json"
+        objects.put(key, body, mode=Overwrite(), metadata={}, content_type="application/json")
+
+    assert history(objects) == []
+
+
+def test_nothing_published_is_not_observed() -> None:
+    sitemap = Sitemap(MemoryStore(base_url=URL), [Section("a", MemorySourceConfig([]))])
+
+    assert observe(sitemap, SITE, [], FakeClock().now()) is None

@@ -1,0 +1,88 @@
+"""Names in a run's params where a DAG holds several sitemaps: ``group/section``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from airflow.sdk import DAG
+
+from airflow_sitemaps.errors import ConfigurationError
+from airflow_sitemaps.operators.plan import SitemapPlanOperator, references
+from airflow_sitemaps.shards.plan import Batch
+from airflow_sitemaps.sitemap import Section, Sitemap
+from airflow_sitemaps.stores.local.config import LocalStore
+from airflow_sitemaps.task_group import SitemapTaskGroup
+from airflow_sitemaps.testing.source import MemorySourceConfig
+
+if TYPE_CHECKING:
+    from airflow_sitemaps.pipeline.stages import RunRequest
+
+
+def plans() -> tuple[SitemapPlanOperator, SitemapPlanOperator]:
+    """The planning tasks of two sitemaps in one DAG, which both have a section ``pages``."""
+    with DAG("names", schedule=None, max_active_runs=1) as dag:
+        for group, section in (("shop", "products"), ("blog", "posts")):
+            store = LocalStore(group, base_url=f"https://{group}.example/")
+            names = (section, "pages")
+            SitemapTaskGroup(group, Sitemap(store, [Section(name, MemorySourceConfig([])) for name in names]))
+    shop, blog = dag.get_task("shop.plan"), dag.get_task("blog.plan")
+    assert isinstance(shop, SitemapPlanOperator)
+    assert isinstance(blog, SitemapPlanOperator)
+    return shop, blog
+
+
+def requests(**params: Any) -> tuple[RunRequest | None, RunRequest | None]:
+    shop, blog = plans()
+    return shop.request(params), blog.request(params)
+
+
+def test_a_section_with_its_group_concerns_that_sitemap_only() -> None:
+    shop, blog = requests(sections=["shop/pages"])
+
+    assert shop is not None
+    assert shop.sections == ("pages",)
+    assert blog is None
+
+
+def test_a_section_without_a_group_concerns_every_sitemap_that_has_it() -> None:
+    shop, blog = requests(sections=["pages"])
+
+    assert shop is not None
+    assert blog is not None
+    assert shop.sections == blog.sections == ("pages",)
+
+
+def test_a_permit_with_its_group_lets_that_sitemap_pass_only() -> None:
+    shop, blog = requests(allow=["shrink:blog/pages", "empty:posts"])
+
+    assert shop is not None
+    assert blog is not None
+    assert shop.allow == ()
+    assert blog.allow == ("shrink:pages", "empty:posts")
+
+
+def test_a_shard_with_its_group_is_written_again_by_that_sitemap_only() -> None:
+    shop, blog = requests(rebuild=["shop/pages-00001", "de/posts-00001"])
+
+    assert shop is not None
+    assert blog is not None
+    assert shop.rebuild == ("pages-00001", "de/posts-00001")
+    assert blog.rebuild == ("de/posts-00001",)
+
+
+@pytest.mark.parametrize("params", [{"sections": ["shpo/pages"]}, {"allow": ["shrink:shpo/pages"]}])
+def test_an_unknown_group_is_refused_with_those_there_are(params: dict[str, Any]) -> None:
+    shop, _ = plans()
+
+    with pytest.raises(ConfigurationError, match=r"no group 'shpo'; its groups are: blog, shop"):
+        shop.request(params)
+
+
+def test_a_task_over_many_sections_has_a_short_label() -> None:
+    task = [Batch(number=n, section=f"section-{n}", targets=(0,), rows=1) for n in range(30)]
+
+    (reference,) = references([task], "plans/x")
+
+    assert reference["label"] == "section-0 1/1, section-1 1/1, section-2 1/1 and 27 more (30 shards)"
+    assert reference["batches"] == list(range(30))

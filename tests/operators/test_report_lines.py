@@ -1,0 +1,53 @@
+"""The lines of a report: each fault is a warning when it is new or grows, and part of one line while it stands."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+from airflow_sitemaps import Guards, MemoryStore, Section, Sitemap, report_text
+from airflow_sitemaps.operators.indexnow import text_of
+from airflow_sitemaps.pipeline import build
+from airflow_sitemaps.testing.source import MemorySourceConfig
+
+URL = "https://www.example.com/"
+
+
+def faulty(number: int) -> dict[str, Any]:
+    return {"id": number, "loc": f"https://elsewhere.example/{number}"}
+
+
+def test_a_fault_is_reported_when_it_is_new_or_grows_and_is_one_line_while_it_stands() -> None:
+    rows = [{"id": number, "loc": f"{URL}{number}"} for number in range(50)]
+    source = MemorySourceConfig(rows)
+    site = Sitemap(MemoryStore(base_url=URL), [Section("pages", source)], guards=Guards.disabled())
+    rows += [faulty(100), faulty(101)]
+
+    def lines() -> list[str]:
+        return [line for line in report_text.lines(build(site)) if "scope-host" in line]
+
+    (new,) = lines()
+    assert new.startswith("WARNING section pages: rows left out by rule scope-host: 2, for example ")
+    assert report_text.level(new) == logging.WARNING
+    rows.append({"id": 200, "loc": f"{URL}200"})
+    (standing,) = lines()
+    assert standing == "section pages: faults that are not new, by rule: scope-host 2"
+    assert report_text.level(standing) == logging.INFO
+    assert lines() == [standing], "an unchanged run says the same one line"
+    rows.append(faulty(102))
+    (grown,) = lines()
+    assert grown.startswith("WARNING section pages: rows left out by rule scope-host: 3, 2 in the generation before")
+
+
+def test_levels() -> None:
+    assert report_text.level("  refused: Section 'a' …") == logging.ERROR
+    assert report_text.level("REFUSED Section 'a' …") == logging.ERROR
+    assert report_text.level("  drift: a.xml is gone") == logging.WARNING
+    assert report_text.level("section a: 1 URLs") == logging.INFO
+
+
+def test_the_line_of_indexnow_is_for_people() -> None:
+    assert text_of({"generation": 7, "since": 6, "added": 2, "removed": 0, "too_many": False}) == (
+        "generation 7, since 6, added 2"
+    )
+    assert text_of({"urls": 0}) == "nothing to send"

@@ -1,0 +1,62 @@
+"""Which failures are retried: what a secrets backend or a metadata service that answers again may heal."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from botocore.exceptions import CredentialRetrievalError, NoCredentialsError
+
+from airflow_sitemaps import LocalStore, Section, Sitemap, SqlSource
+from airflow_sitemaps.errors import ConfigurationError, CredentialsError, SitemapError
+from airflow_sitemaps.operators import base
+from airflow_sitemaps.stores.s3.errors import explained
+from tests.semantics.shop import dag_of
+from tests.semantics.steps import Steps
+from tests.support.airflow_db import xcom_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+URL = "https://shop.example/"
+
+
+def test_a_connection_that_is_not_defined_is_retried(tmp_path: Path) -> None:
+    source = SqlSource("nowhere", table="products", key="id", loc="url")
+    sitemap = Sitemap(LocalStore(tmp_path / "site", base_url=URL), [Section("products", source)])
+    settings = {"plan_kwargs": {"retries": 1, "retry_delay": 0}}
+
+    run = Steps.start(dag_of(sitemap, "no_connection", **settings), "one").step()
+
+    assert run.tries == ["sitemap.plan", "sitemap.plan"]
+    assert run.state == "failed"
+    assert "'nowhere' is not defined" in xcom_of("no_connection", "one", "sitemap.plan", "sitemap_failed")["message"]
+
+
+@pytest.mark.parametrize(
+    "error", [NoCredentialsError(), CredentialRetrievalError(provider="metadata", error_msg="timed out")]
+)
+def test_missing_credentials_are_retried(error: Exception) -> None:
+    found = explained("GetObject", "s3://bucket/key", error)
+
+    assert isinstance(found, CredentialsError)
+    assert isinstance(found, ConfigurationError)
+    assert found.retryable
+
+
+def test_other_configuration_is_not(caplog: pytest.LogCaptureFixture) -> None:
+    pushed: dict[str, object] = {}
+
+    class Instance:
+        def xcom_push(self, key: str, value: object) -> None:
+            pushed[key] = value
+
+    context = {"ti": Instance()}
+    with pytest.raises(base.AirflowFailException), base.permanent_failures(context):  # type: ignore[arg-type]
+        raise ConfigurationError("no such section")
+    with pytest.raises(SitemapError, match="no credentials"), base.permanent_failures(context):  # type: ignore[arg-type]
+        raise CredentialsError("no credentials")
+
+    assert pushed["sitemap_failed"] == {"error": "CredentialsError", "message": "no credentials"}
+    assert [record.levelname for record in caplog.records] == ["ERROR", "ERROR"]
+    assert caplog.messages[0] == "A retry cannot fix this. no such section"

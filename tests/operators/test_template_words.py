@@ -1,0 +1,121 @@
+"""The words of templates: those of every run, those of a run with a logical date, and undefined ones."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import sqlite3
+from contextlib import closing
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING
+
+import pytest
+from airflow.models.renderedtifields import RenderedTaskInstanceFields
+from airflow.utils.session import create_session
+from airflow.utils.types import DagRunType
+from sqlalchemy import select
+
+from airflow_sitemaps.cli.template_renderer import _environment
+from airflow_sitemaps.errors import TemplateError
+from airflow_sitemaps.sitemap import Section, Sitemap
+from airflow_sitemaps.sources.sql import SqlSource
+from airflow_sitemaps.stores.local.config import LocalStore
+from airflow_sitemaps.template_words import LOGICAL_DATE, renderer, words_of_run
+from tests.semantics.shop import dag_of
+from tests.semantics.steps import Steps
+from tests.support.airflow_db import xcom_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+URL = "https://shop.example/"
+NOW = datetime(2026, 3, 4, 5, 6, 7, tzinfo=timezone.utc)
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    with closing(sqlite3.connect(tmp_path / "shop.db")) as connection, connection:
+        connection.execute("CREATE TABLE pages (id INTEGER PRIMARY KEY, slug TEXT)")
+        connection.execute("INSERT INTO pages VALUES (1, 'about'), (2, 'imprint')")
+    extra = {"sqlalchemy_url": f"sqlite:///{tmp_path / 'shop.db'}"}
+    monkeypatch.setenv("AIRFLOW_CONN_SHOP", json.dumps({"conn_type": "generic", "extra": extra}))
+    monkeypatch.setenv("AIRFLOW_VAR_PREFIX", "v")
+    return tmp_path
+
+
+def sitemap(folder: Path, query: str) -> Sitemap:
+    source = SqlSource("shop", query=query, key="id", loc=URL + "{url}")
+    return Sitemap(LocalStore(folder / "site", base_url=URL), [Section("pages", source)])
+
+
+EVERY = (
+    "SELECT id, slug || '{{ run_after | ds_nodash }}{{ params.suffix }}{{ var.value.prefix }}{{ conn.shop.conn_type }}' "
+    "AS url FROM pages"
+)
+
+
+@pytest.mark.parametrize("date", [None, NOW], ids=["without a logical date", "with a logical date"])
+def test_the_words_of_every_run(folder: Path, date: datetime | None) -> None:
+    dag = dag_of(sitemap(folder, EVERY), f"every_{date is None}", params={"suffix": "x"})
+
+    run = Steps.start(dag, "one", logical_date=date, without_date=date is None).step()
+
+    assert run.state == "success"
+    (body,) = (folder / "site").glob("pages-*")
+    assert "xvgeneric" in gzip.decompress(body.read_bytes()).decode()
+
+
+def test_an_undefined_word_fails_without_retries_and_says_what_to_write(
+    folder: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    dag = dag_of(sitemap(folder, "SELECT id, slug AS url FROM pages WHERE '{{ ts }}' > ''"), "undefined",
+                 plan_kwargs={"retries": 3})  # fmt: skip
+
+    run = Steps.start(dag, "one", run_type=DagRunType.ASSET_TRIGGERED, without_date=True).step()
+
+    assert run.state == "failed"
+    assert run.tries == ["sitemap.plan"]
+    said = xcom_of(dag.dag_id, "one", "sitemap.plan", "sitemap_failed")["message"]
+    assert said == (
+        "section 'pages': query=: the template word 'ts' is not defined: this run has no logical date, as when an asset "
+        "or a trigger without a date starts it. Write {{ run_after | ts }} instead, which works in every run"
+    )
+
+
+def test_the_sql_that_runs_is_shown_as_a_rendered_template(folder: Path) -> None:
+    dag = dag_of(sitemap(folder, EVERY), "shown", params={"suffix": "x"})
+    Steps.start(dag, "one", without_date=True).step("sitemap.plan")
+
+    with create_session() as session:
+        fields = session.scalars(
+            select(RenderedTaskInstanceFields.rendered_fields).where(RenderedTaskInstanceFields.dag_id == "shown")
+        ).one()
+    assert "xvgeneric' AS url FROM pages" in fields["sql"]["pages"]
+
+
+def test_a_date_that_is_none_is_not_a_word() -> None:
+    words = words_of_run({"logical_date": None, "data_interval_end": None, "ds": "2026-03-04", "params": None})
+
+    assert words == {"ds": "2026-03-04", "params": None}
+
+
+@pytest.mark.parametrize("word", sorted(LOGICAL_DATE))
+def test_each_word_of_a_logical_date_has_another_that_works_in_every_run(word: str, folder: Path) -> None:
+    words = {"run_after": NOW, "prev_start_date_success": NOW, "prev_end_date_success": NOW}
+
+    assert renderer(_environment(), words)(LOGICAL_DATE[word])
+    with pytest.raises(TemplateError, match=f"the template word '{word}' is not defined"):
+        renderer(_environment(), words)("{{ " + word + " }}")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("{{ nothing }}", "the template word 'nothing' is not defined in this run. These work in every run: run_after"),
+        ("{{ params.nothing }}", "The params are: full"),
+        ("{% if %}", "this is not a Jinja template"),
+    ],
+)
+def test_other_mistakes_are_named(text: str, said: str) -> None:
+    with pytest.raises(TemplateError, match=said):
+        renderer(_environment(), {"run_after": NOW, "params": {"full": False}})(text)

@@ -1,0 +1,156 @@
+"""Accidents that owners lose pages by: each is refused, or at least warned of."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pytest
+
+from airflow_sitemaps import Guards
+from airflow_sitemaps.errors import GuardError
+from airflow_sitemaps.pipeline.state.repository import StateRepository
+from airflow_sitemaps.shards import url_sample
+from tests.support.environment import BASE, World, row
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from airflow_sitemaps.shards.manifest import SectionManifest
+
+NUMBER = 6_000
+
+
+def shop(number: int = NUMBER, **settings: Any) -> World:
+    """Products, and one page in 50 is a category with a low id."""
+    world = World(guards=Guards(), max_urls=1_000, settings=settings)
+    for key in range(number):
+        folder = "c" if key < number // 50 else "p"
+        lastmod = (world.clock.now() - timedelta(minutes=key)).isoformat()
+        world.rows.append(row(key, loc=f"{BASE}{folder}/{key}-name", lastmod=lastmod))
+    world.build()
+    return world
+
+
+def section(world: World) -> SectionManifest:
+    root = StateRepository(world.store.state).root()
+    assert root is not None
+    return root.manifest.sections["pages"]
+
+
+def every(world: World, change: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
+    world.rows[:] = [{**r, **change(r)} for r in world.rows]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param(lambda r: {"loc": r["loc"] + "/"}, id="trailing slash"),
+        pytest.param(lambda r: {"loc": r["loc"] + "?sid=1"}, id="session id"),
+        pytest.param(lambda r: {"loc": r["loc"].replace("-name", "")}, id="slug lost"),
+        pytest.param(lambda r: {"loc": r["loc"].replace("/p/", "/staging/p/")}, id="another folder"),
+        pytest.param(lambda r: {"loc": f"{BASE}p/{r['id'] + 1_000_000}-name"}, id="ids of staging"),
+    ],
+)
+@pytest.mark.parametrize("number", [100, NUMBER])
+def test_urls_that_are_all_replaced_are_refused(
+    change: Callable[[dict[str, Any]], dict[str, Any]], number: int
+) -> None:
+    world = shop(number)
+    every(world, change)
+    with pytest.raises(GuardError, match=r"replaced by others \(the limit is max_churn=50%\)") as refused:
+        world.build()
+    assert any(r.permit in ("churn:pages=1", "churn:pages=0.99", "churn:pages=0.98") for r in refused.value.refusals)
+    assert world.build(allow=["churn:pages=1"]).result == "published"
+
+
+def test_ordinary_turnover_passes_and_is_estimated_well() -> None:
+    world = shop()
+    before = section(world)
+    for at in range(0, NUMBER, 5):
+        world.rows[at] = row(50_000 + at, loc=f"{BASE}p/{50_000 + at}-name", lastmod=world.rows[at]["lastmod"])
+    assert world.build().result == "published"
+    estimate = url_sample.gone(before, section(world))
+    assert estimate is not None
+    assert abs(estimate - 0.2) < 0.04
+
+
+def warnings_after(change: Callable[[dict[str, Any]], dict[str, Any]]) -> str:
+    world = shop()
+    every(world, change)
+    return "\n".join(world.build().warnings)
+
+
+def test_lastmods_that_are_all_gone_are_warned_of() -> None:
+    assert f"0 of {NUMBER:,} URLs have a lastmod" in warnings_after(lambda r: {"lastmod": None})
+    assert f"0 of {NUMBER:,} URLs have a lastmod" in warnings_after(lambda r: {"lastmod": "15/01/2026"})
+    assert f"0 of {NUMBER:,} URLs have a lastmod" in warnings_after(lambda r: {"lastmod": "2099-01-01T00:00:00Z"})
+
+
+def test_lastmods_of_one_moment_are_warned_of() -> None:
+    text = warnings_after(lambda r: {"lastmod": "2026-01-15T11:00:00Z"})
+    assert f"all {NUMBER:,} lastmods are 2026-01-15T11:00:00Z" in text
+
+
+def test_a_folder_that_is_gone_is_warned_of() -> None:
+    world = shop()
+    del world.rows[: NUMBER // 50]
+    text = "\n".join(world.build().warnings)
+    assert f"URLs were below {BASE}c/, and none is now" in text
+
+
+def test_a_folder_that_is_new_and_large_is_warned_of() -> None:
+    world = shop()
+    world.rows.extend(row(100_000 + key, loc=f"{BASE}account/{key}") for key in range(int(NUMBER * 0.8)))
+    text = "\n".join(world.build().warnings)
+    assert f"URLs are below {BASE}account/, and none was before" in text
+
+
+def test_rows_that_are_doubled_under_other_keys_are_warned_of() -> None:
+    world = shop()
+    world.rows.extend([{**r, "id": r["id"] + 100_000} for r in world.rows])
+    text = "\n".join(world.build().warnings)
+    assert f"about 50% of its {2 * NUMBER:,} URLs are listed more than once" in text
+
+
+def test_a_first_build_says_that_there_is_nothing_to_compare_with(caplog: pytest.LogCaptureFixture) -> None:
+    world = World([row(key) for key in range(30)])
+    assert world.build().warnings == ()
+    assert "section pages: first build with 30 URLs; there is nothing to compare it with" in caplog.messages
+
+
+def test_urls_that_must_be_listed_are_never_missing() -> None:
+    world = shop(3_000)
+    lost = world.rows.pop(7)
+    world.rows.append(row(9_000, loc=f"{BASE}p/new"))
+    world.settings["must_list"] = [f"{BASE}c/7-name"]
+    with pytest.raises(GuardError, match=r"must_list names 1 URL\(s\) that no section lists, such as .*/c/7-name"):
+        world.build()
+    world.rows.insert(7, lost)
+    assert world.build().result == "published"
+    world.rows.remove(lost)
+    with pytest.raises(GuardError, match="--allow must_list:pages"):
+        world.build()
+    assert world.build(allow=["must_list:pages"]).result == "published"
+
+
+def test_samples_stay_small_however_many_shards() -> None:
+    for rows in (1, 2_048, 2_049, 50_000, 2_500_000_000):
+        level = url_sample.level_of(rows)
+        assert rows / 2**level <= url_sample.URLS
+        assert level == 0 or rows / 2 ** (level - 1) > url_sample.URLS
+    world = shop()
+    prints = sum(len(shard.sample or "") for shard in section(world).shards)
+    assert prints < 2 * url_sample.URLS * 8
+
+
+@pytest.mark.parametrize("level", [1, 3, 5])
+def test_a_sample_of_a_low_level_holds_that_of_a_higher_one(level: int) -> None:
+    locs = pa.array([f"{BASE}p/{n}" for n in range(20_000)])
+    whole = url_sample.sample([locs], 0)
+    part = url_sample.sample([locs], level)
+    numbers = {n for n in url_sample._numbers(whole.prints) if n < 1 << (48 - level)}
+    assert set(url_sample._numbers(part.prints)) == numbers
+    assert abs(len(numbers) * 2**level / 20_000 - 1) < 0.15
+    assert sum(part.prefixes.values()) == len(numbers)

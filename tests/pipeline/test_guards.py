@@ -1,0 +1,137 @@
+"""Guards: permits have bounds, small sections are guarded, ordinary changes pass, and refusals name their cause."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from airflow_sitemaps import Guards, MemoryStore, Section, Sitemap
+from airflow_sitemaps.errors import ConfigurationError, GuardError
+from airflow_sitemaps.pipeline import build
+from airflow_sitemaps.testing.clock import FakeClock
+from airflow_sitemaps.testing.source import MemorySourceConfig
+from tests.support.environment import BASE, World, row
+
+
+def world_of(number: int, **settings: Any) -> World:
+    world = World([row(key) for key in range(number)], max_urls=1_000, guards=Guards(), **settings)
+    world.build()
+    return world
+
+
+def test_a_permit_does_not_let_more_pass_than_its_bound() -> None:
+    """Refused at -20 %; by the time of the permitted run the table is reloading, and 3 % of it are there."""
+    world = world_of(2_000)
+    del world.rows[1_600:]
+    with pytest.raises(GuardError, match=r"--allow shrink:pages=0\.2,"):
+        world.build()
+    del world.rows[60:]
+    for permit in ("shrink:pages=0.2", "shrink=0.2", "shrink:pages", "shrink"):
+        with pytest.raises(GuardError, match=r"shrink from 2,000 to 60 rows .*--allow shrink:pages=0\.97"):
+            world.build(allow=[permit])
+    assert world.build(allow=["shrink:pages=0.97"]).urls == 60
+    del world.rows[20:]
+    with pytest.raises(GuardError, match="max_shrink_small"):
+        world.build()
+
+
+@pytest.mark.parametrize("permit", ["shrnk:pages", "shrink:page", "shrink:pages=many", "shrink:pages=-1", "foo"])
+def test_a_permit_that_can_let_nothing_pass_is_refused(permit: str) -> None:
+    world = world_of(10)
+    with pytest.raises(ConfigurationError, match="allow="):
+        world.build(allow=[permit])
+
+
+def test_a_small_section_that_loses_most_of_its_pages_is_refused() -> None:
+    world = world_of(900)
+    del world.rows[1:]
+    with pytest.raises(GuardError, match="shrink from 900 to 1 rows"):
+        world.build()
+
+
+def test_a_small_section_with_half_its_rows_on_another_host_is_refused() -> None:
+    world = world_of(900)
+    for at in range(450):
+        world.rows[at] = {**world.rows[at], "loc": f"https://staging.example.com/p/{at}"}
+    with pytest.raises(GuardError, match=r"450 of 900 rows were dropped .*on staging\.example\.com"):
+        world.build()
+
+
+def test_a_month_end_passes_and_a_known_decline_passes_again() -> None:
+    world = world_of(20_000, policy=None)
+    del world.rows[17_700:]
+    assert world.build().result == "published"
+    for _ in range(8):
+        world.clock.advance(timedelta(days=1))
+        assert world.build().result == "unchanged"
+    world.rows.extend(row(50_000 + key) for key in range(2_300))
+    world.build()
+    world.clock.advance(timedelta(days=20))
+    world.build(full=True)
+    del world.rows[16_800:]  # -16 %: more than max_shrink, as much as last month and 5 points
+    assert world.build().result == "published"
+
+
+def test_a_slow_decline_teaches_nothing_within_the_week() -> None:
+    world = world_of(2_000)
+    for _ in range(3):
+        world.clock.advance(timedelta(hours=20))
+        del world.rows[-80:]
+        world.build()
+    del world.rows[-80:]
+    with pytest.raises(GuardError, match="shrink from 2,000 to 1,680"):
+        world.build()
+
+
+def test_growth_of_a_small_section_passes() -> None:
+    world = world_of(1_100)
+    world.rows.extend(row(5_000 + key) for key in range(1_150))
+    assert world.build().urls == 2_250
+
+
+def test_a_first_build_below_its_expected_rows_is_refused() -> None:
+    world = World([row(key) for key in range(30)], guards=Guards(first_rows=1_000))
+    with pytest.raises(GuardError, match=r"30 rows at its first build, and first_rows=1,000 are expected"):
+        world.build()
+    assert world.build(allow=["first_build:pages"]).urls == 30
+
+
+def test_a_renamed_section_over_a_loading_table_is_refused() -> None:
+    clock = FakeClock()
+    store = MemoryStore(base_url=BASE, now=clock.now)
+    rows = [row(key) for key in range(2_000)]
+
+    def sitemap(name: str, *retired: str) -> Sitemap:
+        return Sitemap(store, [Section(name, MemorySourceConfig(rows))], retired=retired)
+
+    build(sitemap("products"), clock=clock)
+    kept = list(rows)
+    del rows[200:]
+    with pytest.raises(GuardError, match="'shop' would replace 'products' and hold 200 URLs where 2,000 are published"):
+        build(sitemap("shop", "products"), clock=clock)
+    rows[:] = kept
+    assert build(sitemap("shop", "products"), clock=clock).urls == 2_000
+
+
+@pytest.mark.parametrize("published", [False, True])
+def test_the_commonest_first_mistake_is_named(published: bool) -> None:
+    """``base_url`` without ``www.``, rows with it: the refusal names the rule, a sample and the likely cause."""
+    rows = [row(key, loc=f"https://www.example.com/p/{key}") for key in range(1_200)]
+    source = MemorySourceConfig(rows)
+    store = MemoryStore(base_url="https://example.com/")
+    if published:
+        good = [row(key, loc=f"https://example.com/p/{key}") for key in range(1_200)]
+        build(Sitemap(store, [Section("pages", MemorySourceConfig(good))]))
+    with pytest.raises(GuardError) as refused:
+        build(Sitemap(store, [Section("pages", source)]))
+    text = str(refused.value)
+    assert "scope-host 1,200, such as 'https://www.example.com/p/0" in text
+    assert "all 1,200 URLs are on www.example.com; base_url is https://example.com/" in text
+
+
+def test_null_keys_are_named() -> None:
+    rows = [row(None, loc=f"{BASE}p/{key}") for key in range(60)] + [row(key) for key in range(40)]
+    with pytest.raises(GuardError, match=r"60 of 100 rows .*NULL key.*key-null"):
+        World(rows, guards=Guards()).build()

@@ -1,0 +1,122 @@
+"""News sections: articles past their two days are expired, which is no fault; large sections stay unchanged."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from airflow_sitemaps import Guards, MemoryStore, Section, Sitemap
+from airflow_sitemaps.errors import PartlyPublishedError
+from airflow_sitemaps.pipeline import build
+from airflow_sitemaps.pipeline.state.repository import StateRepository
+from airflow_sitemaps.report_text import lines
+from airflow_sitemaps.testing.clock import FakeClock
+from airflow_sitemaps.testing.crawler import crawl
+from airflow_sitemaps.testing.source import MemorySourceConfig
+from tests.support.environment import BASE, row
+
+if TYPE_CHECKING:
+    from airflow_sitemaps.shards.manifest import Manifest
+
+ARTICLES, FRESH = 1_100, 24
+
+
+class Paper:
+    """A news section beside a section of pages."""
+
+    def __init__(self, articles: list[dict[str, Any]], clock: FakeClock) -> None:
+        self.clock = clock
+        self.articles = articles
+        self.pages = [row(key) for key in range(10)]
+        self.store = MemoryStore(base_url=BASE, now=clock.now)
+
+    def sitemap(self) -> Sitemap:
+        news = MemorySourceConfig(self.articles, key="id", news="news", clock=self.clock.now)
+        return Sitemap(
+            self.store,
+            [Section("pages", MemorySourceConfig(self.pages, key="id")), Section("news", news, kind="news")],
+            guards=Guards(),
+        )
+
+    def manifest(self) -> Manifest:
+        root = StateRepository(self.store.open().state).root()
+        assert root is not None
+        return root.manifest
+
+
+def article(key: int, clock: FakeClock, age: timedelta) -> dict[str, Any]:
+    record = {"publication": {"name": "P", "language": "en"}, "title": f"N{key}"}
+    record["publication_date"] = (clock.now() - age).isoformat()
+    return row(10_000 + key, news=json.dumps(record))
+
+
+@pytest.fixture
+def clock() -> FakeClock:
+    return FakeClock()
+
+
+@pytest.fixture
+def paper(clock: FakeClock) -> Paper:
+    """1,100 articles of which 24 are of the last two days."""
+    old = [article(key, clock, timedelta(days=3 + key)) for key in range(ARTICLES - FRESH)]
+    new = [article(2_000 + key, clock, timedelta(hours=key)) for key in range(FRESH)]
+    return Paper(old + new, clock)
+
+
+def test_old_articles_are_expired_and_not_dropped(paper: Paper) -> None:
+    report = build(paper.sitemap(), clock=paper.clock)
+    news = report.sections["news"]
+    assert report.result == "published"
+    assert (news.urls, news.rows) == (FRESH, ARTICLES)
+    assert news.rows_expired == {"news-age": ARTICLES - FRESH}
+    assert report.rows_expired == {"news-age": ARTICLES - FRESH}
+    assert not news.rows_dropped
+    assert not news.fields_mended
+    assert f"section news: rows past their age, not listed: news-age {ARTICLES - FRESH:,}" in list(lines(report))
+    assert paper.manifest().sections["news"].expired_rows == ARTICLES - FRESH
+    assert len(crawl(paper.store.open()).locs()) == FRESH + len(paper.pages)
+
+
+def test_faulty_rows_beside_expired_ones_are_still_refused(paper: Paper) -> None:
+    """The share of faults is of the rows that are due, not of those that expired."""
+    for key in range(2_000):
+        paper.articles.append(article(5_000 + key, paper.clock, timedelta(hours=1)))
+    for at in range(ARTICLES, ARTICLES + 100):
+        paper.articles[at] = {**paper.articles[at], "loc": None}
+    with pytest.raises(PartlyPublishedError, match=r"100 of 2,024 rows were dropped"):
+        build(paper.sitemap(), clock=paper.clock)
+
+
+def test_manifests_that_count_old_articles_as_mended_are_understood(paper: Paper) -> None:
+    """Before ``expired`` existed, articles past their age counted as repaired."""
+    build(paper.sitemap(), clock=paper.clock)
+    section = paper.manifest().sections["news"]
+    earlier = [replace(shard, expired={}, mended=shard.expired) for shard in section.shards]
+    assert replace(section, shards=tuple(earlier)).expired_rows == ARTICLES - FRESH
+
+
+@pytest.mark.parametrize("number", [1_001, 2_300])
+def test_a_large_news_section_is_unchanged_when_nothing_changes(clock: FakeClock, number: int) -> None:
+    paper = Paper([article(key, clock, timedelta(hours=1)) for key in range(number)], clock)
+    first = build(paper.sitemap(), clock=clock)
+    files = dict(paper.store.public.objects)
+    for _ in range(3):
+        clock.advance(timedelta(minutes=5))
+        again = build(paper.sitemap(), clock=clock)
+        assert (again.result, again.generation, again.rows_read) == ("unchanged", first.generation, 0)
+    assert paper.store.public.objects == files
+
+
+def test_articles_that_expire_between_runs_do_not_shrink_the_section(clock: FakeClock) -> None:
+    paper = Paper([article(key, clock, timedelta(hours=key // 50)) for key in range(1_900)], clock)
+    build(paper.sitemap(), clock=clock)
+    for _ in range(6):
+        clock.advance(timedelta(hours=12))
+        report = build(paper.sitemap(), clock=clock)
+        section = report.sections["news"]
+        assert section.urls + sum(section.rows_expired.values()) == section.rows
+    assert report.sections["news"].urls == 0

@@ -1,0 +1,263 @@
+"""Whose public files are: stamps, two pipelines at one address, orphans, clocks of sweeps."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta, timezone
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from airflow_sitemaps import LocalStore, MemoryStore, Section, ShardPolicy, Sitemap
+from airflow_sitemaps.errors import OwnershipError
+from airflow_sitemaps.pipeline import build
+from airflow_sitemaps.pipeline.state.ownership import OWNER, STATE_ID
+from airflow_sitemaps.ports import Create
+from airflow_sitemaps.stores.memory import MemoryObjects
+from airflow_sitemaps.testing.clock import FakeClock
+from airflow_sitemaps.testing.crawler import crawl
+from airflow_sitemaps.testing.source import MemorySourceConfig
+from tests.support.environment import BASE, FREE, World, row
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from airflow_sitemaps.ports import StoreConfig
+
+WEEK = timedelta(days=7)
+
+
+def pipeline(store: StoreConfig, name: str, clock: FakeClock, rows: list[dict[str, Any]], **settings: Any) -> Sitemap:
+    source = MemorySourceConfig(rows, key="id", clock=clock.now, lastmod="lastmod")
+    return Sitemap(store, [Section(name, source)], shards=ShardPolicy(max_urls=5), guards=FREE, **settings)
+
+
+def two_pipelines(clock: FakeClock) -> tuple[MemoryStore, Sitemap, list[dict[str, Any]], Sitemap]:
+    """Two that share a public area and not their state; both have published, as after a wrong change of a path."""
+    first_store = MemoryStore(base_url=BASE, now=clock.now)
+    second_store = MemoryStore(base_url=BASE, now=clock.now)
+    rows = [row(n) for n in range(12)]
+    first = pipeline(first_store, "pages", clock, rows, owner="shop")
+    second = pipeline(second_store, "posts", clock, [row(n) for n in range(50, 55)], owner="blog")
+    build(first, clock=clock)
+    build(second, clock=clock)
+    second_store.public.objects.clear()
+    second_store.public = first_store.public
+    return first_store, first, rows, second
+
+
+def test_each_public_object_carries_owner_and_state_id() -> None:
+    clock = FakeClock()
+    store = MemoryStore(base_url=BASE, now=clock.now)
+    build(pipeline(store, "pages", clock, [row(1)], owner="Zoë's shop"), clock=clock)
+    stamps = {(o.info.metadata[OWNER], o.info.metadata[STATE_ID]) for o in store.public.objects.values()}
+    assert len(store.public.objects) == 2
+    assert len(stamps) == 1
+    owner, state_id = stamps.pop()
+    assert owner == "Zo%C3%AB%27s shop"
+    assert len(state_id) == 16
+    build(pipeline(store, "pages", clock, [row(1), row(2)], owner="Zoë's shop"), clock=clock)
+    assert {o.info.metadata[STATE_ID] for o in store.public.objects.values()} == {state_id}
+
+
+def test_the_second_pipeline_at_an_address_is_refused_and_the_first_keeps_its_index() -> None:
+    clock = FakeClock()
+    store, first, rows, second = two_pipelines(clock)
+    before = crawl(store.open())
+    with pytest.raises(OwnershipError, match=r"published by another pipeline \(owner 'shop'.*adopt=True"):
+        build(second, clock=clock)
+    assert crawl(store.open()) == before
+    rows.append(row(20))
+    assert build(first, clock=clock).result == "published"
+    assert crawl(store.open()).locs() == {r["loc"] for r in rows}
+
+
+def test_two_local_stores_of_one_public_folder_and_two_state_folders(tmp_path: Path) -> None:
+    """The stamp is an extended attribute of the file: the sidecars of one are not seen by the other."""
+    clock = FakeClock()
+    stores = [LocalStore(tmp_path / "maps", base_url=BASE, state_dir=tmp_path / name) for name in ("one", "two")]
+    rows = [row(n) for n in range(12)]
+    first = pipeline(stores[0], "pages", clock, rows, owner="shop")
+    build(first, clock=clock)
+    index = tmp_path / "maps" / "sitemap.xml"
+    if not os.listxattr(index):
+        pytest.skip("this file system has no extended attributes")
+    before = index.read_bytes()
+    second = pipeline(stores[1], "posts", clock, [row(50)], owner="blog")
+    with pytest.raises(OwnershipError, match="owner 'shop'"):
+        build(second, clock=clock)
+    assert index.read_bytes() == before
+    build(second, adopt=True, clock=clock)
+    with pytest.raises(OwnershipError, match="owner 'blog'"):
+        build(first, clock=clock)
+    index.write_bytes(b"<urlset/>")  # in place: the attribute stays and belongs to other content
+    assert build(first, clock=clock).result == "published"
+    assert crawl(stores[0].open()).locs() == {item["loc"] for item in rows}
+
+
+def test_a_first_publication_over_another_pipelines_index_says_whose_it_is() -> None:
+    clock = FakeClock()
+    store, first, _, _ = two_pipelines(clock)
+    third = MemoryStore(base_url=BASE, now=clock.now)
+    third.public = store.public
+    with pytest.raises(OwnershipError, match="owner 'shop'"):
+        build(pipeline(third, "posts", clock, [row(1)]), clock=clock)
+    assert build(first, clock=clock).result == "unchanged"
+
+
+@dataclass(slots=True)
+class IntrudedState(MemoryObjects):
+    """A state area: when its manifest is put, another pipeline puts its index into the public area."""
+
+    intrude: Callable[[], None] = field(default=lambda: None, kw_only=True)
+
+    def put(self, key: str, *arguments: Any, **settings: Any) -> str:
+        etag = MemoryObjects.put(self, key, *arguments, **settings)
+        if key == "manifest.json.gz":
+            self.intrude()
+        return etag
+
+
+def test_the_promotion_refuses_what_another_pipeline_put_since_the_commit() -> None:
+    """Neither the plan nor the commit could see it."""
+    clock = FakeClock()
+    store, first, _, second = two_pipelines(clock)
+    index = store.public.objects.pop("sitemap.xml")
+    assert isinstance(second.store, MemoryStore)
+    undisturbed = second.store.state
+    second.store.state = IntrudedState(
+        "state",
+        undisturbed.log,
+        undisturbed.lock,
+        undisturbed.now,
+        undisturbed.objects,
+        intrude=lambda: store.public.objects.update({"sitemap.xml": index}),
+    )
+    with pytest.raises(OwnershipError, match="owner 'shop'"):
+        build(second, clock=clock)
+    second.store.state = undisturbed
+    assert store.public.objects["sitemap.xml"] == index
+    assert build(first, clock=clock).result == "unchanged"
+    with pytest.raises(OwnershipError):
+        build(second, clock=clock)
+
+
+def test_a_pipeline_may_take_over_another_ones_files_when_told_so() -> None:
+    clock = FakeClock()
+    store, first, rows, second = two_pipelines(clock)
+    assert build(second, adopt=True, clock=clock).result == "published"
+    assert crawl(store.open()).locs() == {row(n)["loc"] for n in range(50, 55)}
+    rows.append(row(20))
+    with pytest.raises(OwnershipError, match="owner 'blog'"):
+        build(first, clock=clock)
+    assert build(first, adopt=True, clock=clock).result == "published"
+    assert crawl(store.open()).locs() == {r["loc"] for r in rows}
+
+
+def test_files_without_a_stamp_are_replaced_as_before() -> None:
+    world = World([row(n) for n in range(12)])
+    world.build()
+    for name, kept in list(world.config.public.objects.items()):
+        metadata = {k: v for k, v in kept.info.metadata.items() if k not in (OWNER, STATE_ID)}
+        world.config.public.delete(name)
+        world.config.public.put(name, kept.body + b" ", mode=Create(), metadata=metadata, content_type="x")
+    world.rows.append(row(20))
+    assert world.build().result == "published"
+    assert world.crawl().locs() == {r["loc"] for r in world.rows}
+
+
+def test_a_state_area_that_is_lost_can_be_replaced_with_adopt() -> None:
+    world = World([row(n) for n in range(12)])
+    world.build()
+    world.config.state.objects.clear()
+    with pytest.raises(OwnershipError, match="its state was lost"):
+        world.build()
+    assert world.build(adopt=True).result == "published"
+    assert world.crawl().locs() == {r["loc"] for r in world.rows}
+
+
+# ---------------------------------------------------------------- orphans
+
+
+def late_put(world: World) -> str:
+    """A put of a stopped promotion that lands after its file was swept."""
+    world.build()
+    (name,) = (n for n in world.config.public.objects if n.startswith("pages-00003"))
+    late = world.config.public.objects[name]
+    del world.rows[10:]
+    world.build()
+    world.clock.advance(WEEK)
+    world.build()
+    assert name not in world.config.public.objects
+    world.config.public.put(name, late.body, mode=Create(), metadata=late.info.metadata, content_type="x")
+    return name
+
+
+def test_a_file_that_a_late_put_brought_back_is_swept() -> None:
+    world = World([row(n) for n in range(12)])
+    name = late_put(world)
+    world.build()
+    assert name in world.config.public.objects, "it is younger than the grace"
+    world.clock.advance(WEEK)
+    assert world.build().swept
+    assert name not in world.config.public.objects
+    assert world.crawl().locs() == {r["loc"] for r in world.rows}
+
+
+def test_what_is_not_ours_is_no_orphan() -> None:
+    world = World([row(n) for n in range(12)])
+    name = late_put(world)
+    ours = world.config.public.objects[name].info.metadata
+    for key, metadata in (
+        ("theirs.xml", {}),
+        ("others.xml", {**ours, STATE_ID: "0" * 16}),
+        ("ours.pdf", ours),
+    ):
+        world.config.public.put(key, b"x", mode=Create(), metadata=metadata, content_type="x")
+    world.clock.advance(WEEK)
+    world.build()
+    assert set(world.public()) >= {"theirs.xml", "others.xml", "ours.pdf"}
+    assert name not in world.config.public.objects
+
+
+# ---------------------------------------------------------------- clocks
+
+
+@pytest.mark.parametrize("kind", ["memory", "local"])
+def test_a_worker_three_days_fast_sweeps_nothing_that_is_still_read(kind: str, tmp_path: Path) -> None:
+    """The store's clock is right: that of the file system, or of S3."""
+    right = FakeClock()
+    store: Any = MemoryStore(base_url=BASE, now=right.now)
+    if kind == "local":
+        store = LocalStore(tmp_path / "maps", base_url=BASE)
+        right = FakeClock(_file_time(tmp_path))
+    rows = [row(n) for n in range(12)]
+    sitemap = pipeline(store, "pages", right, rows)
+    build(sitemap, clock=right)
+    read = {info.key for info in store.open().public.list()}
+    del rows[10:]
+    build(sitemap, clock=right)
+    fast = FakeClock(right.now() + timedelta(days=3))
+    rows.append(row(3.5))
+    report = build(sitemap, clock=fast)
+    assert report.swept == 0
+    assert read <= {info.key for info in store.open().public.list()}
+
+
+def test_the_grace_begins_by_the_stores_clock_where_the_workers_is_slow() -> None:
+    world = World([row(n) for n in range(12)])
+    world.build()
+    del world.rows[10:]
+    slow = FakeClock(world.clock.now() - timedelta(days=3))
+    build(world.sitemap(), clock=slow)
+    world.clock.advance(timedelta(hours=1))
+    world.rows.append(row(3.5))
+    assert world.build().swept == 0
+    assert any(name.startswith("pages-00003") for name in world.config.public.objects)
+
+
+def _file_time(folder: Path) -> datetime:
+    (folder / "now").touch()
+    return datetime.fromtimestamp((folder / "now").stat().st_mtime, timezone.utc)

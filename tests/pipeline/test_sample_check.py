@@ -1,0 +1,104 @@
+"""A dry run says what a build would leave out or refuse: rule, count, sample, and the setting to change."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from airflow_sitemaps import Guards, MemoryStore, Section, Sitemap
+from airflow_sitemaps.errors import GuardError, RuleError
+from airflow_sitemaps.pipeline import build
+from airflow_sitemaps.pipeline.plan import sample_check
+from airflow_sitemaps.pipeline.request import RunRequest
+from airflow_sitemaps.pipeline.stages import plan
+from airflow_sitemaps.testing.source import MemorySourceConfig
+
+URL = "https://www.example.com/"
+
+
+def sitemap(rows: list[dict[str, Any]], *, loc: str = "loc", **settings: Any) -> Sitemap:
+    section = Section("products", MemorySourceConfig(rows, loc=loc))
+    return Sitemap(MemoryStore(base_url=URL), [section], guards=Guards(min_rows=10), **settings)
+
+
+def dry(site: Sitemap) -> Any:
+    return plan(site, RunRequest(dry_run=True)).plan
+
+
+def rows(number: int, loc: str = URL + "p/{}") -> list[dict[str, Any]]:
+    return [{"id": n, "loc": loc.format(n), "slug": f"a/{n}" if n % 2 else str(n)} for n in range(number)]
+
+
+def test_a_wrong_host_is_refused_by_plan_as_by_build_with_rule_count_sample_and_setting() -> None:
+    site = sitemap(rows(30, "https://example.com/p/{}"))
+
+    made = dry(site)
+
+    assert {refusal.guard for refusal in made.refusals} == {"dropped"}
+    (warning,) = [line for line in made.warnings if "scope-host" in line]
+    assert "of all rows, 30 are left out by rule scope-host, such as " in warning
+    assert "https://example.com/p/0" in warning
+    assert "The sitemap's base_url is https://www.example.com/: change base_url= or loc=" in warning
+    with pytest.raises(GuardError, match=r"scope-host.*https://example.com"):
+        build(site)
+
+
+def test_rows_without_a_key_are_refused_by_plan_with_a_sample() -> None:
+    site = sitemap([*rows(30), *({"id": None, "loc": f"{URL}x/{n}"} for n in range(20))])
+
+    (refusal,) = dry(site).refusals
+
+    assert refusal.permit.startswith("dropped:products")
+    assert "20 of 50 rows were dropped by rules" in refusal.message
+    assert f"They have a NULL key (rule key-null), such as {URL}x/0" in refusal.message
+    with pytest.raises(GuardError, match="key-null"):
+        build(site)
+
+
+def test_slashes_of_values_are_counted_and_sampled_in_plan_and_report() -> None:
+    site = sitemap(rows(30), loc=URL + "p/{slug}")
+
+    (warning,) = dry(site).warnings
+    report = build(site)
+
+    assert (
+        "15 are listed with a fix, or as they are by rule loc-slash, such as 'https://www.example.com/p/a%2F1"
+        in warning
+    )
+    assert "Write {column:path} in loc= where slashes part the path." in warning
+    assert report.fields_mended == {"loc-slash": 15}
+    assert report.sections["products"].samples["loc-slash"]
+
+
+def test_paths_keep_their_slashes_uncounted() -> None:
+    site = sitemap(rows(30), loc=URL + "p/{slug:path}")
+
+    assert dry(site).warnings == ()
+    assert build(site).fields_mended == {}
+
+
+def test_a_rule_set_to_fail_fails_a_dry_run_too() -> None:
+    with pytest.raises(RuleError, match="loc-slash"):
+        dry(sitemap(rows(30), loc=URL + "p/{slug}", rules={"loc-slash": "fail"}))
+
+
+def test_a_sample_of_a_large_section_warns_and_does_not_refuse(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sample_check, "SAMPLE_ROWS", 10)
+
+    made = dry(sitemap(rows(30, "https://example.com/p/{}")))
+
+    assert made.refusals == ()
+    assert any("of the first 10 of 30 rows, 10 are left out by rule scope-host" in line for line in made.warnings)
+    assert any("a build is refused (guard dropped)" in line for line in made.warnings)
+
+
+def test_an_unchanged_section_is_not_read() -> None:
+    operations: list[str] = []
+    source = MemorySourceConfig(rows(30), before=operations.append)
+    site = Sitemap(MemoryStore(base_url=URL), [Section("products", source)])
+    build(site)
+    operations.clear()
+
+    assert dry(site).warnings == ()
+    assert "read" not in operations

@@ -1,0 +1,194 @@
+"""Each section alone: one that fails or is refused stays as it was, and the others are published."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from airflow_sitemaps import Guards, MemoryStore, PartlyPublishedError, Section, ShardPolicy, Sitemap
+from airflow_sitemaps.errors import GuardError, RuleError, SourceError, SourceMovedError
+from airflow_sitemaps.pipeline import build, stages
+from airflow_sitemaps.pipeline.request import RunRequest
+from airflow_sitemaps.pipeline.state.repository import StateRepository
+from airflow_sitemaps.report_text import lines
+from airflow_sitemaps.testing.clock import FakeClock
+from airflow_sitemaps.testing.crawler import crawl
+from airflow_sitemaps.testing.source import MemorySourceConfig
+from tests.support.environment import BASE, row
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from airflow_sitemaps.pipeline.report import Report
+
+
+class Shop:
+    """Products and posts; the database of the products can fail."""
+
+    def __init__(self) -> None:
+        self.clock = FakeClock()
+        self.store = MemoryStore(base_url=BASE, now=self.clock.now)
+        self.products = [row(key) for key in range(40)]
+        self.posts = [row(1_000 + key) for key in range(10)]
+        self.before: Callable[[str], None] = lambda _operation: None
+        self.settings: dict[str, Any] = {}
+        self.product_settings: dict[str, Any] = {}
+
+    def sitemap(self) -> Sitemap:
+        products = MemorySourceConfig(self.products, before=lambda operation: self.before(operation))  # noqa: PLW0108 - replaced later
+        return Sitemap(
+            self.store,
+            [
+                Section("products", products, **self.product_settings),
+                Section("posts", MemorySourceConfig(self.posts)),
+            ],
+            shards=ShardPolicy(max_urls=15),
+            guards=Guards(min_rows=20),
+            **self.settings,
+        )
+
+    def build(self, **request: Any) -> Report:
+        return build(self.sitemap(), clock=self.clock, **request)
+
+    def locs(self) -> set[str]:
+        return set(crawl(self.store.open()).locs())
+
+    def fail(self, operation: str, error: Exception) -> None:
+        def before(name: str) -> None:
+            if name == operation:
+                raise error
+
+        self.before = before
+
+
+@pytest.fixture
+def shop() -> Shop:
+    made = Shop()
+    made.build()
+    made.posts.append(row(2_000))
+    return made
+
+
+def partly(shop: Shop, **request: Any) -> PartlyPublishedError:
+    with pytest.raises(PartlyPublishedError) as raised:
+        shop.build(**request)
+    return raised.value
+
+
+def assert_others_are_published(shop: Shop, error: PartlyPublishedError) -> None:
+    report: Any = error.report
+    assert report.result == "partly_published"
+    assert [failure.section for failure in report.failures] == ["products"]
+    assert row(2_000)["loc"] in shop.locs()
+    assert {row(key)["loc"] for key in range(40)} <= shop.locs()
+    state = StateRepository(shop.store.open().state)
+    root = state.root()
+    assert root is not None
+    assert root.manifest.history[-1].failed == ("products",)
+    stored = state.read_report(report.run)
+    assert stored is not None
+    assert stored["result"] == "partly_published"
+    assert stored["failures"][0]["section"] == "products"
+    assert any(line.startswith("NOT PUBLISHED section products") for line in lines(report))
+
+
+@pytest.mark.parametrize("operation", ["open", "survey", "read", "batch"])
+def test_a_section_whose_database_fails_stays_and_the_others_are_published(shop: Shop, operation: str) -> None:
+    shop.products[0]["priority"] = 0.5
+    shop.products.append(row(41))
+    shop.fail(operation, SourceError("the database is down"))
+    assert_others_are_published(shop, partly(shop))
+    shop.before = lambda _operation: None
+    assert shop.build().result == "published"
+    assert row(41)["loc"] in shop.locs()
+
+
+def test_a_database_that_fails_once_is_queried_again_in_the_same_run(shop: Shop) -> None:
+    failures = [SourceError("the connection was reset")]
+
+    def before(operation: str) -> None:
+        if operation == "survey" and failures:
+            raise failures.pop()
+
+    shop.products.append(row(41))
+    shop.before = before
+    assert shop.build().result == "published"
+    assert row(41)["loc"] in shop.locs()
+
+
+def test_a_refused_section_stays_and_the_others_are_published(shop: Shop) -> None:
+    del shop.products[10:]
+    error = partly(shop)
+    assert_others_are_published(shop, error)
+    assert "shrink from 40 to 10 rows" in str(error)
+    assert "--allow shrink:products=0.75" in str(error)
+    shop.posts.append(row(2_001))
+    assert shop.build(allow=["shrink:products=0.75"]).result == "published"
+    assert row(30)["loc"] not in shop.locs()
+
+
+def test_a_section_refused_after_rendering_stays_and_the_others_are_published(shop: Shop) -> None:
+    """The rows are there when the run is planned; what is rendered of them is not enough."""
+    for at in range(20, 40):
+        shop.products[at] = {**shop.products[at], "loc": "ftp://www.example.com/"}
+    error = partly(shop)
+    assert_others_are_published(shop, error)
+    assert "20 of 40 rows were dropped by rules" in str(error)
+
+
+def test_a_rule_set_to_fail_holds_only_its_section_back(shop: Shop) -> None:
+    shop.product_settings = {"rules": {"loc-scheme": "fail"}}
+    shop.products.append(row(41, loc="ftp://www.example.com/"))
+    error = partly(shop)
+    assert_others_are_published(shop, error)
+    assert error.failures[0].error == RuleError.__name__  # type: ignore[attr-defined]
+
+
+def test_with_fail_all_nothing_is_published(shop: Shop) -> None:
+    shop.settings = {"on_section_failure": "fail_all"}
+    shop.products.append(row(41))
+    before = dict(shop.store.public.objects)
+    for operation in ("open", "survey", "read"):
+        shop.fail(operation, SourceError("the database is down"))
+        with pytest.raises(SourceError, match="down"):
+            shop.build()
+    shop.before = lambda _operation: None
+    del shop.products[10:]
+    with pytest.raises(GuardError, match="shrink"):
+        shop.build()
+    assert shop.store.public.objects == before
+
+
+def test_the_error_itself_is_raised_where_no_other_section_changed(shop: Shop) -> None:
+    shop.posts.pop()
+    shop.fail("survey", SourceMovedError("the table moved"))
+    with pytest.raises(SourceMovedError, match="the table moved"):
+        shop.build()
+    shop.before = lambda _operation: None
+    del shop.products[10:]
+    with pytest.raises(GuardError, match="shrink") as refused:
+        shop.build()
+    assert [refusal.permit for refusal in refused.value.refusals] == ["shrink:products=0.75"]
+
+
+def test_a_repeated_publication_says_the_same(shop: Shop) -> None:
+    """A publishing task that is repeated after its commit still names the section that a guard refused then."""
+    for at in range(20, 40):
+        shop.products[at] = {**shop.products[at], "loc": "ftp://www.example.com/"}
+    sitemap = shop.sitemap()
+    planned = stages.plan(sitemap, RunRequest(), clock=shop.clock)
+    assert planned.key is not None
+    receipts = [
+        stages.write(sitemap, planned.key, batch.number, clock=shop.clock).receipt_key for batch in planned.plan.batches
+    ]
+    first = stages.publish(sitemap, planned.key, receipts, clock=shop.clock)
+    again = stages.publish(sitemap, planned.key, receipts, clock=shop.clock)
+    assert (first.result, again.result) == ("partly_published", "partly_published")
+    assert [f.section for f in again.failures] == [f.section for f in first.failures] == ["products"]
+
+
+def test_a_dry_run_names_what_would_fail(shop: Shop) -> None:
+    shop.fail("survey", SourceError("the database is down"))
+    planned = stages.plan(shop.sitemap(), RunRequest(dry_run=True), clock=shop.clock)
+    assert "not published: section products: SourceError: the database is down" in stages.explain(planned.plan)

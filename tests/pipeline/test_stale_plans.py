@@ -1,0 +1,89 @@
+"""A plan is refused when another run changed something that it decides."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from airflow_sitemaps import MemoryStore, Section, Sitemap
+from airflow_sitemaps.errors import ConfigurationError, ConflictError
+from airflow_sitemaps.pipeline import build, stages
+from airflow_sitemaps.pipeline.request import RunRequest
+from airflow_sitemaps.testing.clock import FakeClock
+from airflow_sitemaps.testing.crawler import crawl
+from airflow_sitemaps.testing.source import MemorySourceConfig
+from tests.support.environment import BASE, FREE, row
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+class Site:
+    """Two sections over one store, deployed in different versions."""
+
+    def __init__(self) -> None:
+        self.clock = FakeClock()
+        self.store = MemoryStore(base_url=BASE, now=self.clock.now)
+        self.rows = {"pages": [row(key) for key in range(5)], "news": [row(100 + key) for key in range(8)]}
+
+    def sitemap(self, *names: str, retired: Sequence[str] = (), **settings: Any) -> Sitemap:
+        sections = [Section(name, MemorySourceConfig(self.rows[name])) for name in names]
+        return Sitemap(self.store, sections, guards=FREE, retired=retired, **settings)
+
+    def plan(self, sitemap: Sitemap, **request: Any) -> tuple[str, list[str]]:
+        planned = stages.plan(sitemap, RunRequest(**request), clock=self.clock)
+        assert planned.key is not None
+        batches = planned.plan.batches
+        return planned.key, [
+            stages.write(sitemap, planned.key, b.number, clock=self.clock).receipt_key for b in batches
+        ]
+
+    def locs(self) -> set[str]:
+        return {e.loc for entries in crawl(self.store.open()).files.values() for e in entries}
+
+
+@pytest.mark.parametrize("how", ["retired", "vanished"])
+def test_a_stale_plan_does_not_take_out_a_section_that_came_back(how: str) -> None:
+    site = Site()
+    both = site.sitemap("pages", "news")
+    build(both, clock=site.clock)
+    without = site.sitemap("pages", retired=["news"] if how == "retired" else [])
+    late = site.plan(without, allow=() if how == "retired" else ("vanished:news",))
+    site.rows["news"].append(row(200))
+    build(both, clock=site.clock)
+    with pytest.raises(ConflictError, match=r"section 'news', which this run takes out, was changed by generation 2"):
+        stages.publish(without, *late, clock=site.clock)
+    assert {r["loc"] for r in site.rows["news"]} <= site.locs()
+
+
+def test_a_section_taken_out_meanwhile_is_no_conflict() -> None:
+    site = Site()
+    build(site.sitemap("pages", "news"), clock=site.clock)
+    without = site.sitemap("pages", retired=["news"])
+    late = site.plan(without)
+    build(without, clock=site.clock)
+    assert stages.publish(without, *late, clock=site.clock).result == "unchanged"
+
+
+def test_code_that_has_a_retired_section_again_does_not_publish_the_earlier_plan() -> None:
+    site = Site()
+    both = site.sitemap("pages", "news")
+    build(both, clock=site.clock)
+    key, receipts = site.plan(site.sitemap("pages", retired=["news"]))
+    with pytest.raises(ConfigurationError, match="takes out section 'news', and the code has it now"):
+        stages.publish(both, key, receipts, clock=site.clock)
+
+
+@pytest.mark.parametrize("settings", [{"index": "per_section"}, {"stylesheet": True}, {"feeds": ("atom",)}])
+def test_a_stale_plan_does_not_undo_a_new_layout_of_the_indexes(settings: dict[str, Any]) -> None:
+    site = Site()
+    before = site.sitemap("pages", "news")
+    build(before, clock=site.clock)
+    site.rows["pages"].append(row(300))
+    late = site.plan(before, sections=("pages",))
+    build(site.sitemap("pages", "news", **settings), sections=["news"], clock=site.clock)
+    public = set(site.store.public.objects)
+    with pytest.raises(ConflictError, match="the layout of the indexes was changed by generation 2"):
+        stages.publish(before, *late, clock=site.clock)
+    assert set(site.store.public.objects) == public

@@ -1,0 +1,141 @@
+"""What is read from serialized DAGs, and which of their tasks concern a sitemap."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from airflow.models.asset import AssetModel
+from airflow.models.dagrun import DagRun
+from airflow.models.xcom import XComModel
+from airflow.sdk import DAG
+from airflow.sdk.definitions.timetables.trigger import CronTriggerTimetable
+from airflow.serialization.serialized_objects import DagSerialization
+from sqlalchemy import insert, select
+
+from airflow_sitemaps.operators.indexnow import IndexNowOperator
+from airflow_sitemaps.operators.ping import SitemapPingOperator
+from airflow_sitemaps.operators.searchconsole import SearchConsoleSubmitOperator
+from airflow_sitemaps.operators.verify import SitemapVerifyOperator
+from airflow_sitemaps.plugin.announcements import RETURNED
+from airflow_sitemaps.plugin.asset_tasks import asset_tasks
+from airflow_sitemaps.plugin.dag_profiles import profile_of
+from airflow_sitemaps.plugin.events import asset_by_uri
+from airflow_sitemaps.sitemap import Section, Sitemap
+from airflow_sitemaps.stores.local.config import LocalStore
+from airflow_sitemaps.task_group import SitemapTaskGroup
+from airflow_sitemaps.testing.source import MemorySourceConfig
+from tests.support.airflow_db import sync
+from tests.support.plugin_factories import NOW, Ran, add_run, add_task
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from sqlalchemy.orm import Session
+
+    from tests.plugin.conftest import Client
+
+
+def sitemap_at(folder: Path, name: str, **settings: Any) -> Sitemap:
+    source = MemorySourceConfig([{"id": 1, "loc": f"https://{name}.example/1"}])
+    return Sitemap(
+        LocalStore(folder / name, base_url=f"https://{name}.example/"), [Section("pages", source)], **settings
+    )
+
+
+@pytest.mark.parametrize(
+    ("schedule", "hours"),
+    [
+        ("@daily", 24),
+        ("0 3 * * 1-5", 72),
+        ("*/20 * * * *", 1 / 3),
+        (timedelta(hours=3), 3),
+        (CronTriggerTimetable("0 3 * * *", timezone="Europe/Berlin"), 24),
+        (None, None),
+        ("@continuous", None),
+    ],
+)
+def test_the_longest_gap_of_a_schedule(schedule: Any, hours: float | None) -> None:
+    dag = DAG("scheduled", schedule=schedule, max_active_runs=1)
+
+    period = profile_of("scheduled", DagSerialization.to_dict(dag)).period_s
+
+    assert period == (None if hours is None else pytest.approx(hours * 3_600))
+
+
+@pytest.mark.parametrize("data", [{}, {"dag": None}, {"dag": {"tasks": [1, {}], "params": 7, "timetable": "x"}}])
+def test_other_forms_give_an_empty_profile(data: Any) -> None:
+    profile = profile_of("odd", data)
+
+    assert (profile.tasks, profile.period_s) == ((), None)
+
+
+def test_two_sitemaps_of_one_dag_keep_their_tasks_apart(session: Session, tmp_path: Path) -> None:
+    first, second = sitemap_at(tmp_path, "first"), sitemap_at(tmp_path, "second")
+    with DAG("pair", schedule=None, max_active_runs=1) as dag:
+        for name, sitemap in (("one", first), ("two", second)):
+            SitemapTaskGroup(name, sitemap)
+            SitemapVerifyOperator(task_id=f"verify_{name}", sitemap=sitemap, inlets=[sitemap.asset])
+    sync(dag)
+
+    assets = [asset_by_uri(session, str(sitemap.asset.uri)) for sitemap in (first, second)]
+    found = asset_tasks(session, [asset for asset in assets if asset], {"pair"})
+
+    assert [tasks.publish for tasks in found.values()] == [[("pair", "one.publish")], [("pair", "two.publish")]]
+    assert [tasks.verify for tasks in found.values()] == [[("pair", "verify_one")], [("pair", "verify_two")]]
+
+
+def test_freshness_travels_with_the_asset(admin: Client, session: Session, tmp_path: Path) -> None:
+    sitemap = sitemap_at(tmp_path, "fresh", freshness=timedelta(hours=6))
+    with DAG("fresh", schedule="@daily", max_active_runs=1) as dag:
+        SitemapTaskGroup("sitemap", sitemap)
+    sync(dag)
+
+    page = admin.get("api/sitemap", asset=str(sitemap.asset.uri)).json()
+
+    assert session.scalar(select(AssetModel.extra).where(AssetModel.uri == str(sitemap.asset.uri))) == {
+        "freshness_s": 21_600
+    }
+    assert (page["freshness"]["objective_s"], page["freshness"]["source"]) == (21_600, "sitemap")
+
+
+RESULTS: dict[str, Any] = {
+    "indexnow": {"generation": 4, "since": 3, "added": 2, "changed": 1, "removed": 0, "urls": 3, "requests": 1},
+    "console": [
+        {"path": "https://told.example/sitemap.xml", "last_submitted": None, "pending": False, "errors": 1,
+         "last_downloaded": "2026-11-19T08:00:00Z", "warnings": 2, "urls": {"web": 40, "image": 2}},
+    ],
+    "ping": {"https://told.example/sitemap.xml": 200, "https://told.example/b.xml": 503},
+}  # fmt: skip
+
+
+def test_what_was_announced_and_what_came_back(admin: Client, session: Session, tmp_path: Path) -> None:
+    sitemap = sitemap_at(tmp_path, "told")
+    with DAG("told", schedule=None, max_active_runs=1) as dag:
+        SitemapTaskGroup("sitemap", sitemap)
+        IndexNowOperator(task_id="indexnow", sitemap=sitemap)
+        SearchConsoleSubmitOperator(task_id="console", sitemap=sitemap, site="sc-domain:told.example")
+        SitemapPingOperator(task_id="ping", sitemap=sitemap, url="https://cdn.example/purge?u={sitemap}")
+    sync(dag)
+    add_run(session, "told", Ran(1), NOW)
+    run = session.scalar(select(DagRun.id).where(DagRun.dag_id == "told"))
+    operators = ("IndexNowOperator", "SearchConsoleSubmitOperator", "SitemapPingOperator")
+    for (task_id, value), operator in zip(RESULTS.items(), operators, strict=True):
+        add_task(session, "told", "run-1", task_id, operator, "success", NOW, NOW)
+        session.execute(
+            insert(XComModel).values(
+                dag_run_id=run, dag_id="told", run_id="run-1", task_id=task_id, map_index=-1, key=RETURNED, value=value,
+                timestamp=NOW,
+            )
+        )  # fmt: skip
+    session.commit()
+
+    rows = admin.get("api/sitemap/announcements", asset=str(sitemap.asset.uri)).json()["rows"]
+
+    assert {row["service"]: row["summary"] for row in rows} == {
+        "indexnow": "3 URLs submitted in 1 requests.",
+        "searchconsole": "42 URLs discovered, 1 errors, 2 warnings; last read by Google 2026-11-19.",
+        "ping": "1 of 2 requests accepted.",
+    }
+    assert admin.get("api/sitemap", asset=str(sitemap.asset.uri)).json()["announces"] is True

@@ -1,0 +1,152 @@
+"""How far a run is, from task instances and XComs."""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+
+from airflow_sitemaps.errors import SourceError
+from airflow_sitemaps.operators.facts import FAILED, PLAN_FACTS, REFUSED, WRITTEN, failure_facts
+from airflow_sitemaps.plugin.dag_runs import RunState, TaskState
+from airflow_sitemaps.plugin.run_progress import RETURNED, progress
+from tests.support.plugin_factories import NOW
+
+RUN = RunState(
+    dag_id="shop",
+    run_id="r",
+    state="running",
+    run_type="manual",
+    queued_at=None,
+    start=NOW,
+    end=None,
+    conf={"full": True},
+)
+
+
+def task(
+    kind: str, state: str, index: int = -1, *, start: float | None = None, end: float | None = None, label: str = ""
+) -> TaskState:
+    def at(seconds: float | None) -> datetime | None:
+        return None if seconds is None else NOW + timedelta(seconds=seconds)
+
+    return TaskState(
+        dag_id="shop", run_id="r", task_id=f"sitemap.{kind}", map_index=index, kind=kind, state=state, label=label,
+        tries=1, start=at(start), end=at(end),
+    )  # fmt: skip
+
+
+def written(rows: int) -> dict[str, Any]:
+    return {
+        "section": "products",
+        "shards": 1,
+        "rows": rows,
+        "urls": rows - 1,
+        "dropped": 1,
+        "bytes": 10,
+        "seconds": 1.0,
+    }
+
+
+PLAN: Any = (
+    "sitemap.plan",
+    -1,
+    PLAN_FACTS,
+    {"batches": [100, 100, 200], "rows_to_read": 400, "sections": {}, "changes": True},
+)
+TASKS = [
+    task("plan", "success", start=0, end=5),
+    task("publish", "scheduled"),
+    task("write", "success", 0, start=5, end=15, label="products 1/3 (2 shards)"),
+    task("write", "running", 1, start=15),
+    task("write", "scheduled", 2),
+]
+
+
+def group(tasks: list[TaskState], xcoms: list[Any], seconds: float) -> Any:
+    (found,) = progress(RUN, tasks, xcoms, NOW + timedelta(seconds=seconds))["groups"]
+    return found
+
+
+def test_speed_and_what_is_left() -> None:
+    found = group(TASKS, [PLAN, ("sitemap.write", 0, WRITTEN, written(100))], 25)
+
+    assert found["speed"] == {
+        "batches": 3, "done": 1, "failed": 0, "running": 1, "rows": 100, "rows_to_read": 400, "urls": 99,
+        "elapsed_s": 20.0, "urls_a_second": 5, "seconds_left": 60,
+    }  # fmt: skip
+    assert [step["kind"] for step in found["steps"]] == ["plan", "publish"]
+    assert [batch["rows_planned"] for batch in found["batches"]] == [100, 100, 200]
+
+
+def test_batches_have_names_before_they_run() -> None:
+    references = [{"plan": "p", "batch": n, "label": f"products {n + 1}/3 (2 shards)"} for n in range(3)]
+    found = group(TASKS, [PLAN, ("sitemap.plan", -1, RETURNED, references)], 25)
+
+    assert [batch["label"] for batch in found["batches"]] == [f"products {n}/3 (2 shards)" for n in (1, 2, 3)]
+
+
+def test_without_xcoms_there_are_still_batches() -> None:
+    found = group(TASKS, [], 25)
+
+    assert found["plan"] is None
+    assert [batch["label"] for batch in found["batches"]] == ["products 1/3 (2 shards)", "batch 2", "batch 3"]
+    assert found["speed"]["seconds_left"] == 40
+    assert found["speed"]["urls_a_second"] is None
+
+
+def test_a_run_of_as_many_batches_as_airflow_maps_stays_a_small_answer() -> None:
+    label = "a-section-with-a-long-name 1000/1024 (50 shards)"
+    tasks = [task("write", "success", n, start=n, end=n + 60, label=label) for n in range(1_024)]
+    plan = ("sitemap.plan", -1, PLAN_FACTS, {"batches": [2_500_000] * 1_024, "rows_to_read": 2_560_000_000})
+    xcoms = [plan, *[("sitemap.write", n, WRITTEN, written(2_500_000)) for n in range(1_024)]]
+
+    found = progress(RUN, [task("plan", "success", start=0, end=5), *tasks], xcoms, NOW + timedelta(hours=1))
+
+    assert found["groups"][0]["speed"]["done"] == 1_024
+    assert len(json.dumps(found)) < 384 * 1_024
+
+
+def test_nothing_is_left_when_all_has_ended() -> None:
+    done = [task("write", "success", n, start=5 + n, end=9 + n) for n in range(3)]
+    found = group(done, [PLAN, *[("sitemap.write", n, WRITTEN, written(100)) for n in range(3)]], 900)
+
+    assert found["speed"]["seconds_left"] is None
+    assert found["speed"]["elapsed_s"] == 6.0
+
+
+@pytest.mark.parametrize(
+    ("left", "said"),
+    [
+        ({"error": "SourceError", "message": "no such table: products"}, {"sitemap.plan": "no such table: products"}),
+        ({"error": "KeyError", "message": ""}, {"sitemap.plan": "It ended with KeyError"}),
+        ("rubbish", {}),
+    ],
+)
+def test_why_a_task_failed(left: Any, said: dict[str, str]) -> None:
+    found = group([task("plan", "failed", start=0, end=1)], [("sitemap.plan", -1, FAILED, left)], 5)
+
+    assert found["failed"] == said
+
+
+def test_only_our_own_errors_are_quoted() -> None:
+    ours, theirs = failure_facts(SourceError("no such table")), failure_facts(ValueError("password=secret"))
+
+    assert ours == {"error": "SourceError", "message": "no such table"}
+    assert theirs == {"error": "ValueError", "message": ""}
+
+
+def test_a_refusal_is_told_by_its_task() -> None:
+    refused = {"message": "no", "refusals": [{"guard": "shrink", "section": "a", "message": "m", "permit": "shrink:a"}]}
+    found = group([task("plan", "failed", start=0, end=5)], [("sitemap.plan", -1, REFUSED, refused)], 9)
+
+    assert found["refused"] == refused["refusals"]
+
+
+def test_hostile_xcoms_break_nothing() -> None:
+    for value in (None, "x", 7, [], {"batches": "x", "sections": [1]}, {"refusals": [None, "x"]}):
+        rows = [("sitemap.plan", -1, key, value) for key in (PLAN_FACTS, REFUSED, RETURNED)]
+        found = group(TASKS, [*rows, ("sitemap.write", 0, WRITTEN, value)], 25)
+        assert len(found["batches"]) == 3

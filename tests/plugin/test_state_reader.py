@@ -1,0 +1,158 @@
+"""Reading the store from the API server: cached, bounded in time, and never an error page."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from airflow_sitemaps.errors import StoreError
+from airflow_sitemaps.plugin.shard_map import ShardMap, read_map
+from airflow_sitemaps.plugin.state_reader import THREADS, StateFile, StateReader, StateUnavailableError, open_state
+from airflow_sitemaps.ports import Overwrite
+from airflow_sitemaps.shards.codec import encode_manifest
+from airflow_sitemaps.stores.memory import MemoryStore
+from tests.support.plugin_factories import manifest
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+FILE = StateFile("s3", "s3://shop/sitemaps-state/", "aws_default", "s3://shop/sitemaps/", "manifest.json.gz")
+
+
+@pytest.fixture
+def store() -> MemoryStore:
+    found = MemoryStore()
+    put(found, manifest(5))
+    return found
+
+
+def put(store: MemoryStore, made: Any) -> None:
+    store.state.put("manifest.json.gz", encode_manifest(made), mode=Overwrite(), metadata={}, content_type="x")
+
+
+def reader(store: Any, **settings: float) -> StateReader:
+    return StateReader(opened=lambda _: store.state, **settings)
+
+
+def test_a_file_is_read_once_while_it_does_not_change(store: MemoryStore) -> None:
+    states = reader(store, fresh_s=0)
+
+    first = asyncio.run(states.read(FILE, "map", read_map))
+    second = asyncio.run(states.read(FILE, "map", read_map))
+    put(store, manifest(6, generation=8))
+    third = asyncio.run(states.read(FILE, "map", read_map))
+
+    assert second[1] is first[1]
+    assert (third[1].generation, len(third[1].texts["products"])) == (8, 6)
+    assert [op.verb for op in store.log if op.verb != "put"] == ["get", "head", "head", "get"]
+
+
+def test_the_store_is_not_asked_again_within_seconds(store: MemoryStore) -> None:
+    states = reader(store, fresh_s=60)
+
+    for _ in range(5):
+        asyncio.run(states.read(FILE, "map", read_map))
+
+    assert [op.verb for op in store.log if op.verb != "put"] == ["get"]
+
+
+def test_the_store_is_asked_at_once_where_the_events_know_of_a_newer_generation(store: MemoryStore) -> None:
+    states = reader(store, fresh_s=60)
+    asyncio.run(states.read(FILE, "map", read_map))
+    put(store, manifest(6, generation=8))
+
+    def is_old(found: Any) -> bool:
+        return bool(found.generation < 8)
+
+    newer = [asyncio.run(states.read(FILE, "map", read_map, is_old=is_old))[1].generation for _ in range(2)]
+
+    assert newer == [8, 8]
+    assert [op.verb for op in store.log if op.verb != "put"] == ["get", "head", "get"]
+
+
+class Stuck:
+    """A store that does not answer until it is let go."""
+
+    def __init__(self, store: MemoryStore) -> None:
+        self.gate = threading.Event()
+        self.calls = 0
+        self.state = self
+        self.store = store
+
+    def get(self, key: str) -> Any:
+        self.calls += 1
+        self.gate.wait(20)
+        return self.store.state.get(key)
+
+
+def test_a_store_that_hangs_holds_up_nobody(store: MemoryStore) -> None:
+    stuck = Stuck(store)
+    states = reader(stuck, wait_s=0.1)
+
+    async def many() -> list[Any]:
+        started = time.monotonic()
+        answers = await asyncio.gather(*[states.read(FILE, "map", read_map) for _ in range(50)], return_exceptions=True)
+        assert time.monotonic() - started < 2
+        return answers
+
+    answers = asyncio.run(many())
+    assert all(isinstance(answer, StateUnavailableError) for answer in answers)
+    assert "did not arrive within 0.1 seconds" in str(answers[0])
+    assert stuck.calls == 1, "requests for one file share one read"
+    stuck.gate.set()
+    states_later = asyncio.run(_again(states))
+    assert isinstance(states_later, ShardMap), "what arrives late is kept for the next question"
+
+
+async def _again(states: StateReader) -> Any:
+    for _ in range(100):
+        try:
+            return (await states.read(FILE, "map", read_map))[1]
+        except StateUnavailableError:
+            await asyncio.sleep(0.05)
+    return None
+
+
+def test_many_stores_that_hang_are_answered_busy(store: MemoryStore) -> None:
+    stuck = Stuck(store)
+    states = reader(stuck, wait_s=0.05)
+
+    async def many() -> list[Any]:
+        files = [StateFile("s3", f"s3://shop-{n}/", None, "", "manifest.json.gz") for n in range(THREADS * 5)]
+        return await asyncio.gather(*[states.read(f, "map", read_map) for f in files], return_exceptions=True)
+
+    answers = asyncio.run(many())
+    assert "busy" in str(answers[-1])
+    assert stuck.calls <= THREADS
+    stuck.gate.set()
+
+
+def test_what_the_store_says_is_shown_with_the_connection(store: MemoryStore) -> None:
+    class Denied:
+        def get(self, key: str) -> Any:
+            raise StoreError("403 Access Denied\n  to everybody")
+
+    states = StateReader(opened=lambda _: Denied())  # type: ignore[arg-type, return-value]
+    with pytest.raises(StateUnavailableError) as e:
+        asyncio.run(states.read(FILE, "map", read_map))
+
+    assert "with the connection 'aws_default': 403 Access Denied to everybody." in str(e.value)
+    assert "give the API server read access" in str(e.value)
+
+
+def test_a_folder_that_is_not_here_is_not_made(tmp_path: Path) -> None:
+    gone = tmp_path / "gone"
+    with pytest.raises(StateUnavailableError, match="is not on the API server's machine"):
+        open_state(StateFile("local", str(gone), None, "", "manifest.json.gz"))
+
+    assert not gone.exists()
+
+
+@pytest.mark.parametrize("kind", ["memory", None, "ftp"])
+def test_a_store_that_only_workers_have_is_said(kind: str | None) -> None:
+    with pytest.raises(StateUnavailableError, match="only workers can reach"):
+        StateFile.of({"kind": kind, "state_url": "x://y"}, "manifest.json.gz")

@@ -1,0 +1,305 @@
+"""Which verdict the API gives after which runs: dry runs, running runs, two DAGs, DAGs that are gone or never published."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from airflow.models.asset import AssetModel, TaskOutletAssetReference
+from airflow.models.dag import DagModel
+from sqlalchemy import delete
+
+from airflow_sitemaps.operators.facts import FAILED, REFUSED
+from tests.support.plugin_factories import NOW, Ran, add_asset, add_dag, add_event, add_run, extra, report
+
+if TYPE_CHECKING:
+    from sqlalchemy.orm import Session
+
+    from tests.plugin.conftest import Client
+
+URI = "s3://shop/sitemaps/sitemap.xml"
+REFUSAL = {
+    "message": "refused",
+    "refusals": [
+        {"guard": "shrink", "section": "offers", "message": "offers shrank 3,000 → 600", "permit": "shrink:offers"}
+    ],
+}
+DRY = {"dry_run": True}
+GOOD = Ran(1)
+REFUSED_RUN = Ran(2, state="failed", plan="failed", publish="upstream_failed", pushed={REFUSED: REFUSAL})
+FAILED_RUN = Ran(2, state="failed", publish="failed", pushed={FAILED: {"message": "the store is down"}})
+
+
+def published(session: Session, *runs: Ran, uri: str = URI, dag_id: str = "shop") -> int:
+    """A sitemap whose first run published an hour ago, and further runs, ten minutes apart."""
+    asset = add_asset(session, uri, dag_id)
+    start = NOW - timedelta(hours=1)
+    add_event(session, asset, dag_id, extra(report(1, at=start)), start, run=GOOD.run_id)
+    for number, ran in enumerate((GOOD, *runs)):
+        add_run(session, dag_id, ran, start + timedelta(minutes=10 * number), minutes=2)
+    session.commit()
+    return asset
+
+
+def line(admin: Client) -> Any:
+    (found,) = admin.get("api/sitemaps").json()["sitemaps"]
+    return found
+
+
+def shown(admin: Client, uri: str = URI) -> Any:
+    return admin.get("api/sitemap", asset=uri).json()
+
+
+def kinds(page: Any) -> list[str]:
+    return [problem["kind"] for problem in page["problem_list"]]
+
+
+@pytest.mark.parametrize("failing", [REFUSED_RUN, FAILED_RUN], ids=["refused", "failed"])
+@pytest.mark.parametrize(
+    "dry",
+    [
+        [Ran(3, publish="skipped", conf=DRY)],
+        [Ran(3, state="failed", plan="failed", publish="upstream_failed", conf=DRY, pushed={REFUSED: REFUSAL})],
+        [Ran(n, publish="skipped", conf=DRY) for n in range(3, 15)],
+        [Ran(n, state="failed", plan="failed", publish="upstream_failed", conf=DRY) for n in range(3, 15)],
+    ],
+    ids=["planned", "would be refused", "twelve planned", "twelve that failed"],
+)
+def test_a_dry_run_hides_no_failure(admin: Client, session: Session, failing: Ran, dry: list[Ran]) -> None:
+    """U1."""
+    published(session, failing, *dry)
+
+    found = line(admin)
+
+    assert (found["state"], found["run_id"]) == ("failing", "run-2")
+    assert found["result"] == ("refused" if failing is REFUSED_RUN else "failed")
+
+
+def test_a_dry_run_that_fails_is_no_failure_of_the_sitemap(admin: Client, session: Session) -> None:
+    published(session, Ran(2, state="failed", plan="failed", publish="upstream_failed", conf=DRY))
+
+    assert line(admin)["state"] == "not_verified"
+
+
+@pytest.mark.parametrize(
+    ("active", "activity"),
+    [
+        (Ran(3, state="running", plan="running", publish=None), "running"),
+        (Ran(3, state="queued", plan=None, publish=None), "queued"),
+        (Ran(3, state="running", plan="running", publish=None, conf=DRY), "planning"),
+        (Ran(3, state="running", publish="success", verify="running"), ""),
+    ],
+    ids=["running", "queued", "planning", "published, still verifying"],
+)
+def test_a_run_that_is_under_way_changes_no_verdict(
+    admin: Client, session: Session, active: Ran, activity: str
+) -> None:
+    """U2."""
+    published(session, REFUSED_RUN, active)
+
+    found = line(admin)
+
+    assert found["activity"] == activity
+    assert found["state"] == ("failing" if active.publish is None else "not_verified")
+
+
+def test_totals_count_every_page(admin: Client, session: Session) -> None:
+    """U3."""
+    for number in range(7):
+        published(session, *([FAILED_RUN] if number < 3 else []), uri=f"s3://{number}/sitemap.xml", dag_id=f"d{number}")
+
+    pages = [admin.get("api/sitemaps", limit=3, offset=offset).json() for offset in (0, 3, 6)]
+
+    assert [page["totals"]["failing"] for page in pages] == [3, 3, 3]
+    assert {page["totals"]["sitemaps"] for page in pages} == {7}
+    assert {page["totals"]["urls"] for page in pages} == {7_000}
+    assert [len(page["sitemaps"]) for page in pages] == [3, 3, 1]
+
+
+@pytest.mark.parametrize(
+    ("runs", "state", "reason"),
+    [
+        ([], "unknown", "Never published"),
+        ([Ran(1, state="running", plan="running", publish=None)], "unknown", "Never published"),
+        ([Ran(1, state="failed", plan="failed", publish="upstream_failed")], "failing", "Last run failed"),
+    ],
+    ids=["no run", "first run running", "first run failed"],
+)
+def test_a_sitemap_that_was_never_published_is_in_the_list(
+    admin: Client, session: Session, runs: list[Ran], state: str, reason: str
+) -> None:
+    """U4."""
+    add_asset(session, URI, "shop")
+    for ran in runs:
+        add_run(session, "shop", ran, NOW - timedelta(minutes=10))
+    session.commit()
+
+    found = line(admin)
+
+    assert (found["state"], found["reason"], found["generation"], found["at"]) == (state, reason, 0, None)
+    page = shown(admin)
+    assert page["actions"][0]["action"] == "run"
+    if state == "failing":
+        (problem,) = page["problem_list"]
+        assert "Nothing has been published yet." in problem["detail"]
+        assert (problem["dag_id"], problem["run_id"]) == ("shop", "run-1")
+        assert problem["failed_tasks"] == [{"task_id": "sitemap.plan", "map_index": -1}]
+        of_dag = admin.get("api/dags/shop/sitemaps").json()["sitemaps"]
+        assert [one["state"] for one in of_dag] == ["failing"]
+
+
+def test_every_dag_that_publishes_counts(admin: Client, session: Session) -> None:
+    """U5: the newest event is of the DAG that succeeds, and the other one fails."""
+    asset = published(session)
+    add_dag(session, "second")
+    session.add(TaskOutletAssetReference(asset_id=asset, dag_id="second", task_id="sitemap.publish"))
+    add_run(session, "second", FAILED_RUN, NOW - timedelta(minutes=40))
+    session.commit()
+
+    found, page = line(admin), shown(admin)
+
+    assert (found["state"], found["dag_ids"]) == ("failing", ["second", "shop"])
+    assert kinds(page) == ["failed", "several-publishers"]
+    assert page["problem_list"][0]["title"] == "Last run of second failed"
+    assert page["problem_list"][1]["title"] == "2 DAGs publish this sitemap: second, shop"
+
+
+def test_two_dags_that_both_succeed_are_a_warning(admin: Client, session: Session) -> None:
+    asset = published(session)
+    add_dag(session, "second")
+    session.add(TaskOutletAssetReference(asset_id=asset, dag_id="second", task_id="sitemap.publish"))
+    add_run(session, "second", GOOD, NOW - timedelta(minutes=40))
+    session.commit()
+
+    found = line(admin)
+
+    assert (found["state"], found["reason"]) == ("warning", "Several DAGs publish it")
+
+
+def orphan(session: Session, how: str) -> None:
+    """Take the sitemap's DAG away: to another address, or altogether."""
+    if how == "moved":
+        session.execute(delete(TaskOutletAssetReference))
+        add_asset(session, "s3://elsewhere/sitemap.xml", "shop")
+    else:
+        session.get_one(DagModel, "shop").is_stale = True
+    session.commit()
+
+
+@pytest.mark.parametrize("how", ["moved", "removed"])
+def test_an_address_that_no_dag_publishes_is_orphaned(admin: Client, session: Session, how: str) -> None:
+    """U6, U15."""
+    published(session, REFUSED_RUN)
+    orphan(session, how)
+
+    page = shown(admin)
+
+    assert (page["state"], page["reason"]) == ("unknown", "Orphaned: no DAG publishes it")
+    assert kinds(page) == ["orphaned"]
+    assert page["problem_list"][0]["severity"] == "info"
+    assert not any(action["possible"] for action in page["actions"] if action["action"] != "verify")
+    assert admin.post("api/actions", {"asset": URI, "action": "run"}).status_code == 409
+
+
+def test_an_orphan_can_be_archived_and_shown_again(admin: Client, viewer: Client, session: Session) -> None:
+    """U15."""
+    published(session)
+    orphan(session, "removed")
+    body = {"asset": URI, "archived": True}
+
+    assert viewer.post("api/archive", body).status_code == 403
+    assert admin.post("api/archive", body).status_code == 200
+
+    listed = admin.get("api/sitemaps").json()
+    assert (listed["sitemaps"], listed["totals"]["sitemaps"], listed["totals"]["archived"]) == ([], 0, 1)
+    (archived,) = admin.get("api/sitemaps", archived=True).json()["sitemaps"]
+    assert archived["asset"] == URI
+    assert shown(admin)["archived_by"] == "admin"
+    assert admin.post("api/archive", {**body, "archived": False}).status_code == 200
+    assert len(admin.get("api/sitemaps").json()["sitemaps"]) == 1
+
+
+def test_a_sitemap_that_a_dag_publishes_cannot_be_archived(admin: Client, session: Session) -> None:
+    published(session)
+
+    assert admin.post("api/archive", {"asset": URI, "archived": True}).status_code == 409
+
+
+def test_a_dag_whose_file_is_broken_is_no_orphan(admin: Client, session: Session) -> None:
+    published(session)
+    dag = session.get_one(DagModel, "shop")
+    dag.has_import_errors = dag.is_stale = True
+    session.commit()
+
+    found = line(admin)
+
+    assert (found["state"], found["reason"]) == ("failing", "The DAG's file cannot be imported")
+
+
+def test_a_paused_dag_keeps_its_verdict_and_shows_no_next_run(admin: Client, session: Session) -> None:
+    """U16."""
+    published(session, REFUSED_RUN)
+    dag = session.get_one(DagModel, "shop")
+    dag.is_paused, dag.next_dagrun_create_after = True, NOW + timedelta(hours=1)
+    session.commit()
+
+    page = shown(admin)
+
+    assert (page["state"], page["paused"]) == ("failing", True)
+    assert page["dags"][0]["next_run"] is None
+    assert kinds(page) == ["refused", "paused"]
+
+
+@pytest.mark.parametrize(
+    ("objective_h", "paused", "state", "severity"),
+    [(2, False, "not_verified", None), (0.5, False, "failing", "error"), (0.5, True, "warning", "warning")],
+)
+def test_an_objective_set_on_the_sitemap(
+    admin: Client, session: Session, objective_h: float, paused: bool, state: str, severity: str | None
+) -> None:
+    asset = published(session)
+    session.get_one(AssetModel, asset).extra = {"freshness_s": objective_h * 3_600}
+    session.get_one(DagModel, "shop").is_paused = paused
+    session.commit()
+
+    page = shown(admin)
+
+    assert page["state"] == state
+    assert [p["severity"] for p in page["problem_list"] if p["kind"] == "late"] == ([severity] if severity else [])
+    assert page["freshness"]["source"] == "sitemap"
+
+
+def test_an_unchanged_run_is_fresh_also_without_an_event(admin: Client, session: Session) -> None:
+    asset = published(session, Ran(2))
+    session.get_one(AssetModel, asset).extra = {"freshness_s": 55 * 60}
+    session.commit()
+
+    page = shown(admin)
+
+    assert page["freshness"]["age_s"] == 50 * 60
+    assert page["state"] == "not_verified"
+
+
+def test_a_refusal_says_what_which_guard_and_where_the_log_is(admin: Client, session: Session) -> None:
+    published(session, REFUSED_RUN)
+
+    (problem,) = shown(admin)["problem_list"]
+
+    assert problem["title"] == "Last run blocked by a safety check (shrink)"
+    assert problem["detail"] == "offers shrank 3,000 → 600. Generation 1 is still live."
+    assert problem["permits"] == ["shrink:offers"]
+    assert problem["failed_tasks"] == [{"task_id": "sitemap.plan", "map_index": -1}]
+
+
+def test_a_store_that_is_down_is_named_once_with_one_full_stop(admin: Client, session: Session) -> None:
+    """U12."""
+    said = {"message": "S3 at http://127.0.0.1:9: could not connect to the endpoint."}
+    published(session, Ran(2, state="failed", publish="failed", pushed={FAILED: said}))
+
+    (problem,) = shown(admin)["problem_list"]
+
+    assert problem["detail"] == (
+        "The task sitemap.publish failed. S3 at http://127.0.0.1:9: could not connect to the endpoint. "
+        "Generation 1 is still live."
+    )

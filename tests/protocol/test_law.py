@@ -1,0 +1,387 @@
+"""The law of rows, for any value of any type in any column.
+
+One row never ends a run, never changes another row's fate, and never leaves the sitemap without being counted under a
+rule, with a sample that carries its key. What is written is valid.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+from datetime import date
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+from lxml import etree
+
+from airflow_sitemaps.errors import RefusedError
+from airflow_sitemaps.protocol.entry import CHANGEFREQS, EXTENSIONS
+from airflow_sitemaps.protocol.gzip import decompress
+from airflow_sitemaps.protocol.limits import CURRENT
+from airflow_sitemaps.protocol.rules import RULES, SAMPLE_LIMIT, SAMPLES_PER_RULE, Tally
+from airflow_sitemaps.protocol.urlset import NAMESPACE, NAMESPACES
+from airflow_sitemaps.protocol.validation.findings import Findings
+from airflow_sitemaps.protocol.validation.reader import read
+from airflow_sitemaps.protocol.validation.validator import ValidationContext, validate
+from airflow_sitemaps.shards.stream import ShardStream
+from tests.support.reference_renderer import NOW, row_context
+
+W = "https://example.com"
+EXAMPLES = int(os.environ.get("SITEMAPS_LAW_EXAMPLES", "100"))
+"""Set it higher to search longer; CI's time is for the rest."""
+
+XSD = Path(__file__).parents[2].parent / "shared" / "xsd" / "all.xsd"
+
+# ---------------------------------------------------------------- values
+
+HOSTILE = "\x00\x0b\x1f\x7f\x85\xa0\u200b\u2028\ufeff\ufffd\ufffe\uffff\ud800\udfffé中😀İſ\u212a&<>'\"%[]{}|\\^` \t\r\n;#?=/:@.-_~aZ09"
+WORDS = [
+    "&amp;",
+    "&amp;amp;",
+    "&#0;",
+    "&#xD800;",
+    "&lt;",
+    "%zz",
+    "%C3",
+    "%EF%BF%BD",
+    "]]>",
+    "<!--",
+    "NaN",
+    "1e400",
+    "null",
+]
+TEXTS = st.lists(st.one_of(st.sampled_from([*HOSTILE, *WORDS]), st.characters()), max_size=10).map("".join)
+REPEATED = st.builds(lambda text, times: text * times, TEXTS, st.integers(100, 600))
+LOCS = st.one_of(
+    st.builds(lambda n: f"{W}/{n}", st.integers(0, 30)),
+    st.builds(str.__add__, st.sampled_from([f"{W}/", "/", "https://", "http://www.example.com/", "ftp://x/"]), TEXTS),
+    TEXTS, REPEATED,
+)  # fmt: skip
+MOMENTS = [
+    "2026-02-28",
+    "2026-03-01T10:00:00Z",
+    "2020-01-01",
+    "2030-01-01",
+    "0001-01-01",
+    "infinity",
+    "soon",
+    "",
+    "2026-02-30",
+]
+NAMES = [
+    "loc", "title", "caption", "license", "href", "hreflang", "rel", "media", "group", "fault", "publication", "name",
+    "language", "publication_date", "thumbnail_loc", "description", "content_loc", "player_loc", "duration", "rating",
+    "tags", "restriction", "relationship", "countries", "platform", "platforms", "prices", "price", "currency", "type",
+    "uploader", "family_friendly", "id", "value", "tvshow", "genres", "stock_tickers", "category", "expiration_date",
+]  # fmt: skip
+LEAVES = st.one_of(
+    st.none(), st.booleans(), st.integers(), st.integers(-(10**400), 10**400), st.floats(), TEXTS, LOCS,
+    st.sampled_from(["de", "en-GB", "x-default", "İd", "allow", "GB", "UK", "web", "yes", "USD", "rent", *MOMENTS]),
+)  # fmt: skip
+RECORDS = st.recursive(
+    LEAVES,
+    lambda inner: st.one_of(st.lists(inner, max_size=4), st.dictionaries(st.one_of(st.sampled_from(NAMES), TEXTS), inner, max_size=6)),
+    max_leaves=12,
+)  # fmt: skip
+ARTICLE = {"publication": {"name": "P", "language": "en"}, "publication_date": "2026-02-28", "title": "T"}
+VIDEO = {"thumbnail_loc": f"{W}/t.jpg", "title": "T", "description": "D", "content_loc": f"{W}/v.mp4"}
+
+
+def changed(record: dict[str, Any], change: dict[str, Any]) -> dict[str, Any]:
+    return {**record, **change}
+
+
+CHANGES = st.dictionaries(st.sampled_from(NAMES), RECORDS, max_size=2)
+DEEP = st.builds(
+    lambda depth, before, after: before + "[" * depth + "]" * depth + after,
+    st.one_of(st.integers(1, 60), st.integers(950, 1_000), st.just(50_000)),
+    st.sampled_from(["", '{"loc":', '[{"title":', '{"group":[{"href":', "{"]),
+    st.sampled_from(["", "}", "}]", "}]}"]),
+)
+JSON = st.one_of(
+    RECORDS.map(json.dumps),
+    RECORDS.map(lambda value: json.dumps(value, ensure_ascii=False)),
+    st.builds(changed, st.sampled_from([ARTICLE, VIDEO, {"loc": f"{W}/i.png"}, {"hreflang": "de", "href": f"{W}/1"}]), CHANGES).map(json.dumps),
+    st.lists(st.builds(changed, st.just({"hreflang": "de", "href": f"{W}/1"}), CHANGES), max_size=3).map(lambda g: json.dumps({"group": g})),
+    DEEP, TEXTS,
+)  # fmt: skip
+SOURCES = {
+    "loc": LOCS,
+    "lastmod": st.one_of(st.sampled_from(MOMENTS), TEXTS),
+    "changefreq": st.one_of(st.sampled_from([*CHANGEFREQS, "Daily", "", "wee\u212aly"]), TEXTS),
+    "priority": st.one_of(st.sampled_from(["0.5", "1", "2", "", "1e-400", "NaN", "٠.٥"]), TEXTS),
+    **dict.fromkeys(EXTENSIONS, JSON),
+}
+
+# ---------------------------------------------------------------- columns
+
+INT64 = st.one_of(st.integers(-(2**63), 2**63 - 1), st.sampled_from([0, 1_772_300_000, 1_772_300_000_000_000]))
+UNITS = ["s", "ms", "us", "ns"]
+ZONES = [None, "UTC", "Europe/Berlin", "+05:30"]
+
+
+def as_ticks(kind: pa.DataType, width: pa.DataType, values: list[int | None]) -> pa.Array:
+    return pa.array(values, width).view(kind)
+
+
+def raw(kind: pa.DataType, values: list[Any]) -> pa.Array:
+    data = [value.encode("utf-8", "surrogatepass") if isinstance(value, str) else value for value in values]
+    column = pa.array(data, pa.binary())
+    if pa.types.is_dictionary(kind):
+        return (
+            column.dictionary_encode()
+            if kind.value_type == pa.binary()
+            else column.view(pa.string()).dictionary_encode()
+        )
+    return (
+        column.view(pa.string())
+        if kind == pa.string()
+        else column.view(pa.string()).cast(kind)
+        if kind == pa.large_string()
+        else column.cast(kind)
+    )
+
+
+@st.composite
+def columns(draw: st.DrawFn, name: str, length: int) -> pa.Array:
+    """A column for a field: mostly text, at times of any other type."""
+
+    def listed(values: st.SearchStrategy[Any]) -> list[Any]:
+        return draw(st.lists(st.one_of(values, values, st.none()), min_size=length, max_size=length))
+
+    shape = draw(st.sampled_from(["text"] * 8 + ["bytes", "time", "number", "nested", "other"]))
+    if name == "loc" and shape != "text" and draw(st.booleans()):
+        shape = "text"
+    if shape == "text":
+        kinds = [pa.string()] * 4 + [
+            pa.large_string(),
+            pa.binary(),
+            pa.large_binary(),
+            pa.dictionary(pa.int32(), pa.string()),
+        ]
+        return raw(draw(st.sampled_from(kinds)), listed(SOURCES[name]))
+    if shape == "bytes":
+        return raw(draw(st.sampled_from([pa.string(), pa.binary()])), listed(st.binary(max_size=12)))
+    if shape == "time":
+        kind = draw(
+            st.sampled_from(
+                [*(pa.timestamp(unit, zone) for unit in UNITS for zone in ZONES), pa.date64(), pa.duration("s")]
+            )
+        )
+        return as_ticks(kind, pa.int64(), listed(INT64))
+    if shape == "number":
+        kind, values = draw(
+            st.sampled_from(
+                [
+                    (pa.int64(), INT64), (pa.uint64(), st.integers(0, 2**64 - 1)), (pa.float64(), st.floats()),
+                    (pa.float32(), st.floats(width=32)), (pa.bool_(), st.booleans()),
+                    (pa.decimal128(38, 20), st.sampled_from([Decimal("0.5"), Decimal("1E-20"), Decimal("99999.5")])),
+                ]
+            )
+        )  # fmt: skip
+        return pa.array(listed(values), kind)
+    if shape == "nested":
+        return draw(
+            st.sampled_from(
+                [
+                    pa.array([["a"]] * length), pa.array([{"loc": f"{W}/i.png"}] * length), pa.array([[{"x": None}]] * length),
+                    pa.nulls(length), pa.array([[date(2026, 1, 1), None]] * length),
+                ]
+            )
+        )  # fmt: skip
+    return as_ticks(
+        draw(st.sampled_from([pa.date32(), pa.time32("s")])), pa.int32(), listed(st.integers(-(2**31), 2**31 - 1))
+    )
+
+
+@st.composite
+def batches(draw: st.DrawFn) -> pa.RecordBatch:
+    length = draw(st.integers(1, 6))
+    names = ["loc", *draw(st.lists(st.sampled_from([name for name in SOURCES if name != "loc"]), unique=True))]
+    keys = {
+        "range": pa.array([0] * length, pa.int32()),
+        "row_hash": pa.array(range(length), pa.uint64()),
+        "key": pa.array([f"[{number}]" for number in range(1, length + 1)]),
+    }
+    return pa.record_batch({**keys, **{name: draw(columns(name, length)) for name in names}})
+
+
+RULE_SETTINGS = st.one_of(
+    st.just({}), st.fixed_dictionaries({}, optional={name: st.sampled_from([v.value for v in rule.allowed]) for name, rule in RULES.items()})
+)  # fmt: skip
+CONTEXTS = st.builds(
+    lambda kind, zone, rules: row_context(kind=kind, timezone=zone, rules=rules),
+    st.sampled_from(["pages", "pages", "news"]), st.sampled_from(["UTC", "Europe/Berlin"]), RULE_SETTINGS,
+)  # fmt: skip
+
+# ---------------------------------------------------------------- the law
+
+
+def written(batch: pa.RecordBatch, context: Any) -> list[tuple[bytes, Tally, int]]:
+    """The files of a batch: their XML (empty where there is none), what was counted, and the rows read."""
+    stream = ShardStream(context, "fast")
+    files = [*stream.add(batch), *stream.finish()]
+    for file in files:
+        if file.body is None:
+            assert file.urls == 0
+    return [
+        (b"" if file.body is None else decompress(file.body, max_byte_size=CURRENT.max_byte_size), file.tally, file.digest.rows)
+        for file in files
+    ]  # fmt: skip
+
+
+PLAIN_URL = re.compile(r"https?://[A-Za-z0-9.\[\]:_-]+/(?:[A-Za-z0-9._~!$&'()*+,;=:@/?#-]|%[0-9A-Fa-f]{2})*")
+DATE = re.compile(r"\d{4}-\d\d-\d\d(?:T\d\d:\d\d:\d\dZ)?", re.ASCII)
+TAGS = {f"{{{NAMESPACE}}}{name}" for name in ("loc", "lastmod", "changefreq", "priority")} | {
+    f"{{{NAMESPACES['image']}}}image", f"{{{NAMESPACES['video']}}}video", f"{{{NAMESPACES['news']}}}news", f"{{{NAMESPACES['xhtml']}}}link",
+}  # fmt: skip
+
+
+def assert_valid(body: bytes) -> int:
+    """The number of URLs of a file that keeps the protocol's rules, read without any of the package's code."""
+    body.decode("utf-8")
+    root = etree.fromstring(body)
+    assert root.tag == f"{{{NAMESPACE}}}urlset"
+    for url in root:
+        assert url.tag == f"{{{NAMESPACE}}}url"
+        assert {child.tag for child in url} <= TAGS
+        loc = url.findtext(f"{{{NAMESPACE}}}loc")
+        assert PLAIN_URL.fullmatch(loc), loc
+        assert len(loc) < 2_048
+        changed_at = url.findtext(f"{{{NAMESPACE}}}lastmod")
+        assert changed_at is None or (DATE.fullmatch(changed_at) and date.fromisoformat(changed_at[:10]))
+        assert url.findtext(f"{{{NAMESPACE}}}changefreq") in (None, *CHANGEFREQS)
+        priority = url.findtext(f"{{{NAMESPACE}}}priority")
+        assert priority is None or (re.fullmatch(r"[01]\.\d+", priority) and float(priority) <= 1)
+        for link in url.iter(f"{{{NAMESPACES['xhtml']}}}link"):
+            assert (link.get("hreflang") or link.get("media") or "é").isascii()
+    return len(root)
+
+
+def assert_no_error(body: bytes) -> None:
+    """Our own verification finds no error either."""
+    file = read(body)
+    assert not file.problems
+    findings = Findings()
+    validate(file, ValidationContext(limits=CURRENT, now=NOW, address=f"{W}/s.xml"), findings)
+    assert {finding.check for finding in findings.listed()} <= {"alternate-self", "loc-duplicate", "scope-path"}
+
+
+def assert_counted(tally: Tally, rows: int, urls: int) -> None:
+    """Each row is listed, dropped or expired; each of the latter has a rule, and samples that carry keys."""
+    assert urls + sum(tally.dropped.values()) + sum(tally.expired.values()) == rows
+    for rule in {**tally.dropped, **tally.expired, **tally.mended}:
+        assert rule in RULES
+        samples = tally.samples[rule]
+        assert 1 <= len(samples) <= SAMPLES_PER_RULE
+        for sample in samples:
+            assert re.search(r"key \[\d+\]\)$", sample), sample
+            assert len(sample) <= SAMPLE_LIMIT
+            sample.encode("utf-8")
+
+
+@given(batch=batches(), context=CONTEXTS)
+@settings(
+    deadline=None,
+    max_examples=EXAMPLES,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much],
+)
+def test_any_value_in_any_column(batch: pa.RecordBatch, context: Any) -> None:
+    is_default = all(context.rulebook[name] is rule.default for name, rule in RULES.items())
+    try:
+        files = written(batch, context)
+    except RefusedError:
+        assert not is_default
+        return
+    assert sum(rows for *_, rows in files) == batch.num_rows
+    for body, tally, rows in files:
+        urls = assert_valid(body) if body else 0
+        assert_counted(tally, rows, urls)
+        if body and is_default:
+            assert_no_error(body)
+
+
+@given(batch=batches(), context=CONTEXTS)
+@settings(
+    deadline=None, max_examples=EXAMPLES // 2, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
+)
+def test_a_row_never_changes_another_rows_fate(batch: pa.RecordBatch, context: Any) -> None:
+    """Each row alone gives what it gives among the others, duplicates of a URL apart."""
+    try:
+        together = written(batch, context)
+        alone = [file for number in range(batch.num_rows) for file in written(batch.slice(number, 1), context)]
+    except RefusedError:
+        return
+    total, parts = Tally(), Tally()
+    for files, tally in ((together, total), (alone, parts)):
+        for _, counted, _ in files:
+            tally.add(counted)
+    duplicates = total.dropped.pop("loc-duplicate", 0)
+    assert total.dropped == parts.dropped
+    assert total.expired == parts.expired
+    total.mended.pop("loc-duplicate", None)
+    assert total.mended == parts.mended
+    elements = [{etree.tostring(url) for url in etree.fromstring(body)} for body, *_ in alone if body]
+    listed = [etree.tostring(url) for body, *_ in together if body for url in etree.fromstring(body)]
+    assert len(listed) + duplicates == len(elements)
+    normal = {re.sub(rb' xmlns(:\w+)?="[^"]*"', b"", url) for one in elements for url in one}
+    assert {re.sub(rb' xmlns(:\w+)?="[^"]*"', b"", url) for url in listed} <= normal
+
+
+@pytest.mark.skipif(not XSD.is_file(), reason="the schemas of sitemaps.org and Google are not beside this checkout")
+@given(batch=batches())
+@settings(
+    deadline=None, max_examples=EXAMPLES // 2, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
+)
+def test_what_is_written_passes_the_schemas(batch: pa.RecordBatch) -> None:
+    schema = etree.XMLSchema(etree.parse(str(XSD)))
+    for body, *_ in written(batch, row_context()):
+        assert not body or schema.validate(etree.fromstring(body)), schema.error_log
+
+
+# ---------------------------------------------------------------- work
+
+
+def steps(name: str, text: str) -> int:
+    """Function calls, Python's and C's, that one row with this text takes."""
+    row = {"loc": f"{W}/a", name: text}
+    batch = pa.record_batch(
+        {
+            "key": ["[1]"],
+            "range": pa.array([0], pa.int32()),
+            "row_hash": pa.array([1], pa.uint64()),
+            **{k: [v] for k, v in row.items()},
+        }
+    )
+    calls = 0
+
+    def count(_frame: Any, event: str, _argument: Any) -> None:
+        nonlocal calls
+        calls += event in ("call", "c_call")
+
+    written(batch, row_context())
+    sys.setprofile(count)
+    try:
+        written(batch, row_context())
+    finally:
+        sys.setprofile(None)
+    return calls
+
+
+@pytest.mark.parametrize("name", list(SOURCES))
+@given(unit=st.one_of(TEXTS.filter(len), st.sampled_from(["&amp;", "amp;", "[", '{"a":', "%", "/", "é", "://"])))
+@example(unit="&amp;")
+@example(unit="amp;")
+@settings(deadline=None, max_examples=15)
+def test_the_steps_grow_no_faster_than_the_bytes(name: str, unit: str) -> None:
+    unit = unit.encode("utf-8", "replace").decode()
+    lead = "&" if name == "loc" else ""
+    small, large = (steps(name, lead + unit * times) for times in (400, 800))
+    assert large <= 2.2 * small + 100

@@ -1,0 +1,129 @@
+"""The source sensor in real runs: by a dry plan, and by a probe that the triggerer polls."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sqlite3
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from airflow.sdk import DAG
+
+from airflow_sitemaps import LocalStore, Section, Sitemap, SitemapSourceSensor, SitemapTaskGroup, SqlSource
+from airflow_sitemaps.errors import ConfigurationError, SourceConfigurationError
+from airflow_sitemaps.sensors import probe
+from airflow_sitemaps.sensors.trigger import SitemapSourceTrigger
+from tests.support.airflow_db import run, states, xcom
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+URL = "https://shop.example/"
+MAX = "SELECT max(updated_at) FROM products"
+
+
+@pytest.fixture
+def execute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Runs a statement on a database that the connection ``shop`` reads."""
+
+    def statement(sql: str, *values: Any) -> None:
+        with sqlite3.connect(tmp_path / "shop.db") as database:
+            database.execute(sql, values)
+        database.close()
+
+    url = f"sqlite:///{tmp_path / 'shop.db'}"
+    monkeypatch.setenv("AIRFLOW_CONN_SHOP", json.dumps({"conn_type": "generic", "extra": {"sqlalchemy_url": url}}))
+    statement("CREATE TABLE products (id INTEGER PRIMARY KEY, slug TEXT, updated_at TEXT)")
+    statement("INSERT INTO products VALUES (1, 'a', '2026-01-02T03:04:05Z')")
+    return statement
+
+
+@pytest.fixture
+def sitemap(tmp_path: Path) -> Sitemap:
+    source = SqlSource("shop", table="products", key="id", loc=f"{URL}p/{{slug}}", lastmod="updated_at")
+    return Sitemap(LocalStore(tmp_path / "site", base_url=URL), [Section("products", source)])
+
+
+def event_of(trigger: SitemapSourceTrigger) -> dict[str, Any]:
+    async def first() -> dict[str, Any]:
+        async for event in trigger.run():
+            return dict(event.payload)
+        raise AssertionError("the trigger ended without an event")
+
+    return asyncio.run(first())
+
+
+def test_a_run_starts_when_a_build_would_change_something_or_the_probe_moves(
+    sitemap: Sitemap, execute: Callable[..., None]
+) -> None:
+    with DAG("sensed", schedule=None, max_active_runs=1) as dag:
+        by_plan = SitemapSourceSensor(
+            task_id="by_plan", sitemap=sitemap, poke_interval=0.1, timeout=0.1, soft_fail=True
+        )
+        by_probe = SitemapSourceSensor(task_id="by_probe", sitemap=sitemap, probe=MAX, poke_interval=0.1)
+        [by_plan, by_probe] >> SitemapTaskGroup("sitemap", sitemap)
+
+    first = run(dag)
+    assert set(states(first).values()) == {"success"}
+    assert xcom(first, "by_probe", "return_value") == "2026-01-02T03:04:05Z"
+
+    execute("INSERT INTO products VALUES (2, 'b', '2026-02-03T04:05:06Z')")
+    second = run(dag)
+    assert set(states(second).values()) == {"success"}
+    assert xcom(second, "by_probe", "return_value") == "2026-02-03T04:05:06Z"
+
+    mark = probe.last_mark(sitemap, "sensed.by_probe")
+    assert mark is not None
+    assert mark.value == "2026-02-03T04:05:06Z"
+    with DAG("sensed_again", schedule=None) as unchanged:
+        SitemapSourceSensor(task_id="by_plan", sitemap=sitemap, poke_interval=0.1, timeout=0.1, soft_fail=True)
+    assert states(run(unchanged)) == {"by_plan": "skipped"}
+
+
+def test_the_trigger_polls_until_the_value_differs(
+    execute: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    polls: list[float] = []
+
+    async def change_after_two_polls(seconds: float) -> None:
+        polls.append(seconds)
+        if len(polls) == 2:
+            execute("UPDATE products SET updated_at = '2026-03-04'")
+
+    monkeypatch.setattr(asyncio, "sleep", change_after_two_polls)
+    trigger = SitemapSourceTrigger(conn_id="shop", sql=MAX, known="2026-01-02T03:04:05Z", poll_interval=7.0)
+
+    assert event_of(trigger) == {"value": "2026-03-04"}
+    assert polls == [7.0, 7.0]
+    path, arguments = trigger.serialize()
+    assert path == "airflow_sitemaps.sensors.trigger.SitemapSourceTrigger"
+    assert json.loads(json.dumps(arguments)) == arguments
+
+
+@pytest.mark.usefixtures("execute")
+def test_a_table_that_does_not_exist_fails_with_the_databases_reason() -> None:
+    trigger = SitemapSourceTrigger(
+        conn_id="shop", sql="SELECT max(x) FROM no_such_table", known=None, poll_interval=1.0
+    )
+
+    assert event_of(trigger) == {
+        "error": "SourceConfigurationError: probe over connection 'shop': no such table: no_such_table"
+    }
+    with pytest.raises(SourceConfigurationError, match="no such table: no_such_table"):
+        probe.query_value("shop", "SELECT max(x) FROM no_such_table")
+
+
+def test_a_mark_without_a_successful_run_since_does_not_hold_the_next_run_back(
+    sitemap: Sitemap, execute: Callable[..., None]
+) -> None:
+    probe.record_mark(sitemap, "shop.wait", probe.ProbeMark(value="1", at="2026-01-01T00:00:00+00:00"))
+    assert probe.last_mark(sitemap, "shop.wait") is None
+    sitemap.store.open().state.delete("probes/shop.wait.json")
+    assert probe.last_mark(sitemap, "shop.wait") is None
+
+
+def test_an_unknown_section_is_refused_with_the_sections_there_are(sitemap: Sitemap) -> None:
+    with pytest.raises(ConfigurationError, match="no section pages; there are products"):
+        SitemapSourceSensor(task_id="x", sitemap=sitemap, sections=["pages"])

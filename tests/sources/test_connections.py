@@ -1,0 +1,162 @@
+"""Connections as users have them: each row of README's table makes an engine, from the providers that are installed."""
+
+from __future__ import annotations
+
+import json
+import re
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+
+from airflow_sitemaps.errors import SourceConfigurationError
+from airflow_sitemaps.shards.key import KeyRange
+from airflow_sitemaps.sources.connections import hook_engines
+from airflow_sitemaps.sources.connections.engines import engine_of
+from airflow_sitemaps.sources.dialects import dialect_of
+from airflow_sitemaps.sources.sql import SqlSource
+
+README = Path(__file__).parents[2] / "README.md"
+ROWS = dict(re.findall(r"^\| ([\w, ]+) \| .*?AIRFLOW_CONN_WAREHOUSE='(.+?)'` \|$", README.read_text(), re.MULTILINE))
+"""By warehouse, the connection that README shows."""
+DIALECTS = {
+    "PostgreSQL": ("postgresql", "airflow.providers.postgres"),
+    "DuckDB": ("duckdb", "duckdb_engine"),
+    "MySQL, MariaDB": ("mysql", "pymysql"),
+    "SQLite": ("sqlite", "sqlite3"),
+    "Snowflake": ("snowflake", "airflow.providers.snowflake"),
+    "BigQuery": ("bigquery", "sqlalchemy_bigquery"),
+    "Redshift": ("redshift", "redshift_connector"),
+    "Databricks": ("databricks", "databricks.sqlalchemy"),
+    "Trino": ("trino", "airflow.providers.trino"),
+    "ClickHouse": ("clickhouse", "clickhouse_connect"),
+}
+"""By warehouse, the name of its dialect here, and a module that its extra installs."""
+
+
+def is_installed(module: str) -> bool:
+    try:
+        return find_spec(module) is not None
+    except ModuleNotFoundError:
+        return False
+
+
+@pytest.fixture
+def engine_for(monkeypatch: pytest.MonkeyPatch) -> Any:
+    engines: list[sa.Engine] = []
+
+    def make(connection: str | dict[str, Any]) -> sa.Engine:
+        text = connection if isinstance(connection, str) else json.dumps(connection)
+        monkeypatch.setenv("AIRFLOW_CONN_WAREHOUSE", text)
+        engines.append(engine_of("warehouse", writing=True))
+        return engines[-1]
+
+    yield make
+    for engine in engines:
+        engine.dispose()
+
+
+def test_the_table_names_each_warehouse() -> None:
+    assert set(ROWS) == set(DIALECTS)
+
+
+@pytest.mark.parametrize("warehouse", DIALECTS)
+def test_each_row_of_the_table_makes_an_engine(
+    warehouse: str, engine_for: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name, module = DIALECTS[warehouse]
+    if not is_installed(module):
+        pytest.skip(f"{module} is not installed here: `make test-warehouses`")
+    if warehouse == "BigQuery":
+        from google.auth.credentials import AnonymousCredentials  # noqa: PLC0415
+
+        # No key file here: the credentials are the one part that is replaced.
+        hook = pytest.importorskip("airflow.providers.google.common.hooks.base_google").GoogleBaseHook
+        monkeypatch.setattr(hook, "get_credentials_and_project_id", lambda _self: (AnonymousCredentials(), "acme"))
+    engine = engine_for(ROWS[warehouse])
+    assert dialect_of(engine.dialect).name == name
+
+
+@pytest.mark.skipif(not is_installed("airflow.providers.trino"), reason="the Trino provider is not installed here")
+def test_trino_connects_as_its_hook_does(engine_for: Any) -> None:
+    extra = {
+        "auth": "jwt",
+        "jwt__token": "a.long.token",
+        "protocol": "https",
+        "session_properties": {"query_priority": "2"},
+    }
+    engine = engine_for({"conn_type": "trino", "host": "trino.acme.com", "port": 443, "login": "me", "extra": extra})
+    connection: Any = engine.raw_connection().driver_connection
+    assert connection.http_scheme == "https"
+    assert type(connection.auth).__name__ == "JWTAuthentication"
+    assert connection._client_session.properties == {"query_priority": "2"}
+
+
+FORMS = {
+    "sqlite URI": "sqlite:///{}",
+    "sqlite JSON": {"conn_type": "sqlite", "host": "{}"},
+    "sqlite JSON schema": {"conn_type": "sqlite", "schema": "{}"},
+    "duckdb URI": "duckdb:///{}",
+    "duckdb JSON": {"conn_type": "duckdb", "host": "{}"},
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_file_is_read_though_no_provider_is_installed(
+    form: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kind = form.split(maxsplit=1)[0]
+    if kind == "duckdb":
+        pytest.importorskip("duckdb_engine")
+    path = tmp_path / f"mart.{kind}"
+    engine = sa.create_engine(f"{kind}:///{path}")
+    with engine.begin() as connection:
+        connection.execute(sa.text("CREATE TABLE pages (id INTEGER, slug VARCHAR(9))"))
+        connection.execute(sa.text("INSERT INTO pages VALUES (1, 'a')"))
+    engine.dispose()
+    shape = FORMS[form]
+    text = shape if isinstance(shape, str) else json.dumps(shape)
+    monkeypatch.setenv("AIRFLOW_CONN_MART", text.replace("{}", str(path)))
+    with SqlSource("mart", table="pages", key="id", loc="slug").open(section="pages") as source:
+        assert source.survey([KeyRange()]).digests[0].rows == 1
+
+
+def test_servers_are_reached_though_no_provider_is_installed(engine_for: Any) -> None:
+    url = engine_for("mysql://me:p%40ss@host:3307/mart?charset=utf8mb4").url
+    assert (url.drivername.split("+")[0], url.username, url.password) == ("mysql", "me", "p@ss")
+    assert (url.host, url.port, url.database, dict(url.query)) == ("host", 3307, "mart", {"charset": "utf8mb4"})
+
+
+class _Connection:
+    conn_type = "clickhouse"
+    login, password, host, port, schema = "me", "secret", "host", 8443, "mart"
+
+    def __init__(self) -> None:
+        self.extra_dejson = {"secure": True, "nested": {}}
+
+
+def test_the_first_driver_that_is_installed_serves_a_type(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hook_engines, "_is_installed", lambda module: module == "clickhouse_sqlalchemy")
+    url = hook_engines.plain_url(_Connection())
+    assert url is not None
+    assert url.drivername == "clickhouse+native"
+    assert dict(url.query) == {"secure": "True"}
+    monkeypatch.setattr(hook_engines, "_is_installed", lambda _module: True)
+    url = hook_engines.plain_url(_Connection())
+    assert url is not None
+    assert url.drivername == "clickhousedb"
+    monkeypatch.setattr(hook_engines, "_is_installed", lambda _module: False)
+    assert hook_engines.plain_url(_Connection()) is None
+
+
+def test_the_cause_is_shown_without_secrets(engine_for: Any) -> None:
+    with pytest.raises(SourceConfigurationError, match=r'AirflowException: Unknown hook type "oddball"') as caught:
+        engine_for({"conn_type": "oddball", "password": "hunter2secret", "extra": {"token": "another-secret"}})
+    assert "hunter2" not in str(caught.value)
+    with pytest.raises(SourceConfigurationError, match=r"NoSuchModuleError: .*nonsense"):
+        engine_for({"conn_type": "generic", "extra": {"sqlalchemy_url": "nonsense://me:hunter2secret@host/db"}})
+    with pytest.raises(SourceConfigurationError, match=r"\(ArgumentError\)") as caught:
+        engine_for({"conn_type": "generic", "extra": {"sqlalchemy_url": "hunter2secret"}})
+    assert "hunter2" not in str(caught.value)

@@ -1,0 +1,120 @@
+"""Keys of odd types: each orders its rows by one order, finds every row once, or is refused with the cast that helps."""
+
+from __future__ import annotations
+
+import json
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from airflow_sitemaps import Guards, MemoryStore, Section, ShardPolicy, Sitemap, SqlSource
+from airflow_sitemaps.errors import SourceConfigurationError
+from airflow_sitemaps.pipeline import build
+from airflow_sitemaps.shards.key import KeyRange, cut
+from airflow_sitemaps.testing.crawler import crawl
+from tests.support.source_sessions import BACKENDS, create, live, read, session
+
+if TYPE_CHECKING:
+    from tests.support.databases import Database
+
+BASE = "https://www.example.com/"
+ROWS = 60
+
+KEYS = {
+    ("mariadb", "BINARY(16)"): [f"UNHEX(MD5('{n}'))" for n in range(ROWS)],
+    ("mariadb", "VARBINARY(20)"): [f"UNHEX(MD5('{n}'))" for n in range(ROWS)],
+    ("mariadb", "BIT(10)"): [f"{n * 7}" for n in range(ROWS)],
+    ("mariadb", "BIGINT UNSIGNED"): [f"{18446744073709551615 - n * 3}" for n in range(ROWS)],
+    ("mariadb", "ENUM('z','m','a','k')"): [f"'{'zmak'[n % 4]}'" for n in range(ROWS)],
+    ("mariadb", "TIME"): [f"'{'-' if n % 2 else ''}{n * 13}:10:{n % 60:02d}'" for n in range(ROWS)],
+    ("mariadb", "FLOAT"): [f"{n}.1" for n in range(ROWS)],
+    ("mariadb", "DOUBLE"): [f"{n * 1.1e-3!r}" for n in range(ROWS)] + ["1e300", "-1e300"],
+    ("mariadb", "YEAR"): [f"{1950 + n}" for n in range(ROWS)],
+    ("sqlite", "REAL"): [f"{1_700_000_000 + n / 1000!r}" for n in range(ROWS)] + ["9e999", "-9e999", "1e300", "0.1"],
+    ("postgresql", "double precision"): [f"{1_700_000_000 + n / 1000!r}" for n in range(ROWS)]
+    + ["'Infinity'", "1e-300"],
+    ("postgresql", "numeric"): [f"{n}.5" for n in range(ROWS)] + ["1e400", "1e-400", "'NaN'"],
+    ("postgresql", "interval"): [f"'{n} hours'" for n in range(ROWS)],
+    ("postgresql", "inet"): [f"'10.0.{n}.1'" for n in range(ROWS)],
+    ("postgresql", "time"): [f"'{n % 24}:{n:02d}'" for n in range(ROWS)],
+    ("clickhouse", "Float64"): [f"{1_700_000_000 + n / 1000!r}" for n in range(ROWS)] + ["1e300", "1e-300"],
+    ("clickhouse", "Int128"): [f"{n}00000000000000000000" for n in range(1, ROWS + 1)],
+    ("clickhouse", "UInt64"): [f"{18446744073709551615 - n}" for n in range(ROWS)],
+    ("clickhouse", "IPv4"): [f"'10.0.{n}.1'" for n in range(ROWS)],
+    ("clickhouse", "UUID"): [f"'{n:08d}-0000-4000-8000-00000000000{n % 10}'" for n in range(ROWS)],
+    ("clickhouse", "Enum8('z' = 1, 'm' = 2, 'a' = 3, 'k' = 4)"): [f"'{'zmak'[n % 4]}'" for n in range(ROWS)],
+    ("clickhouse", "LowCardinality(String)"): [f"'it''s {n}'" for n in range(ROWS)],
+    ("duckdb", "DOUBLE"): [f"{1_700_000_000 + n / 1000!r}" for n in range(ROWS)] + ["'Infinity'", "1e-300"],
+    ("duckdb", "HUGEINT"): [f"{n} * 100000000000000000000::HUGEINT" for n in range(ROWS)],
+    ("duckdb", "UBIGINT"): [f"{18446744073709551615 - n}" for n in range(ROWS)],
+    ("duckdb", "TIMESTAMP_NS"): [f"'2024-01-01 00:00:00.{n:09d}'" for n in range(ROWS)],
+    ("duckdb", "ENUM('z','m','a','k')"): [f"'{'zmak'[n % 4]}'" for n in range(ROWS)],
+    ("duckdb", "TIME"): [f"'{n % 24}:{n:02d}:00'" for n in range(ROWS)],
+}
+
+
+def fill(base: Database, kind: str, values: list[str]) -> None:
+    create(base, "odd_keys", {"k": f"={kind}", "slug": "text"})
+    rows = ", ".join(f"({value}, 'p{n}')" for n, value in enumerate(values))
+    base.run(f"INSERT INTO odd_keys VALUES {rows}")
+
+
+@pytest.mark.parametrize("indexed", [False, True])
+@pytest.mark.parametrize(("name", "kind"), KEYS)
+def test_every_row_is_found_once(name: str, kind: str, indexed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    base, values = live(name), KEYS[name, kind]
+    fill(base, kind, values)
+    if indexed and name != "clickhouse":
+        base.run("CREATE INDEX odd_keys_k ON odd_keys (k)")
+    for backend, (database, reader) in BACKENDS.items():
+        if database != name:
+            continue
+        with session(base, table="odd_keys", key="k", loc="slug", reader=reader) as source:
+            boundaries = source.boundaries(KeyRange(), 20)
+            assert len(boundaries) >= 2, backend
+            assert all(low < high for low, high in pairwise(source.rank(boundaries)))
+            ranges = cut(KeyRange(), boundaries)
+            digests = source.survey(ranges).digests
+            counts, sums, order = read(source, ranges)
+            assert sorted(loc for _place, _key, loc in order) == sorted(f"p{n}" for n in range(len(values)))
+            assert [(counts[n], sums[n]) for n in range(len(ranges))] == [(d.rows, d.checksum) for d in digests]
+            keys = [key for _place, key, _loc in order]
+            ranks = source.rank(keys)
+            assert ranks == sorted(ranks)
+    extra = {"sqlalchemy_url": base.url}
+    monkeypatch.setenv("AIRFLOW_CONN_ODD", json.dumps({"conn_type": "generic", "extra": extra}))
+    config = MemoryStore(base_url=BASE)
+    section = Section("pages", SqlSource("odd", table="odd_keys", key="k", loc=BASE + "{slug}"))
+    sitemap = Sitemap(config, [section], shards=ShardPolicy(max_urls=20), guards=Guards(min_rows=10**6))
+    assert build(sitemap).urls == len(values)
+    assert build(sitemap).result == "unchanged"
+    update = "ALTER TABLE odd_keys UPDATE slug" if name == "clickhouse" else "UPDATE odd_keys SET slug"
+    wait = " SETTINGS mutations_sync = 1" if name == "clickhouse" else ""
+    base.run(f"{update} = 'new' WHERE slug = 'p7'{wait}", "DELETE FROM odd_keys WHERE slug IN ('p1', 'p59')")
+    build(sitemap)
+    expected = {f"{BASE}p{n}" for n in range(len(values)) if n not in (1, 7, 59)} | {f"{BASE}new"}
+    assert crawl(config.open()).locs() == expected
+
+
+def test_a_key_of_numbers_and_texts_is_refused() -> None:
+    base = live("sqlite")
+    create(base, "mixed_keys", {"k": "=", "slug": "text"})
+    base.run("INSERT INTO mixed_keys VALUES (1, 'a'), ('1', 'b'), (2, 'c'), ('x', 'd')")
+    with (
+        pytest.raises(SourceConfigurationError, match=r"'k' holds values of several types \(integer, text\)"),
+        session(base, table="mixed_keys", key="k", loc="slug"),
+    ):
+        pass
+
+
+@pytest.mark.parametrize("name", ["sqlite", "postgresql", "duckdb", "mariadb"])
+def test_the_null_column_of_a_composite_key_is_named(name: str) -> None:
+    base = live(name)
+    create(base, "nullable", {"a": "integer", "b": "text", "slug": "text"})
+    rows: list[dict[str, Any]] = [{"a": 1, "b": None, "slug": "x"}, {"a": 2, "b": "y", "slug": "z"}]
+    base.insert("nullable", rows)
+    with session(base, table="nullable", key=("a", "b"), loc="slug") as source:
+        survey = source.survey([KeyRange()])
+    assert survey.null_keys == 1
+    assert survey.null_key_samples[0].startswith("x (b is NULL; give a value by COALESCE")

@@ -1,0 +1,52 @@
+"""Settings of stores that cannot work are refused when the store is made."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from airflow_sitemaps import LocalStore, MemoryStore, S3Store
+from airflow_sitemaps.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+BASE = "https://www.example.com/"
+STORES: dict[str, Callable[..., object]] = {
+    "memory": lambda **settings: MemoryStore(**{"base_url": BASE, **settings}),
+    "local": lambda **settings: LocalStore("maps", **{"base_url": BASE, **settings}),
+    "s3": lambda **settings: S3Store("s3://bucket/maps", **{"base_url": BASE, **settings}),
+}
+FOR_ALL: list[tuple[dict[str, Any], str]] = [
+    ({"base_url": "www.example.com"}, "must be absolute"),
+    ({"index_name": "sitemap.html"}, "plain file name"),
+    ({"single_writer": "yes"}, "single_writer='yes'; give True or False"),
+    ({"cache_control": ""}, "cache_control='' is not a value of an HTTP header"),
+    ({"cache_control": "max-age=1\r\nX: y"}, "not a value of an HTTP header"),
+    ({"cache_control": None}, "not a value of an HTTP header"),
+    ({"shard_cache_control": 300}, "not a value of an HTTP header"),
+    ({"purge": "https://purge.example"}, "give a function"),
+]
+FOR_S3: list[tuple[dict[str, Any], str]] = [
+    ({"conn_id": ""}, "conn_id=''; give a text"),
+    ({"conn_id": 5}, "conn_id=5; give a text"),
+    ({"sse_kms_key_id": ""}, "sse_kms_key_id=''"),
+    ({"content_encoding": "gzip"}, "content_encoding='gzip'; give True or False"),
+    ({"expected_bucket_owner": "12"}, "12 digits"),
+    ({"state_url": "s3://bucket/maps/state"}, "is inside the public prefix"),
+    ({"state_url": "s3://bucket"}, "public prefix is inside state_url"),
+]
+
+
+@pytest.mark.parametrize("kind", STORES)
+@pytest.mark.parametrize(("settings", "message"), FOR_ALL)
+def test_settings_of_every_store(kind: str, settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigurationError, match=message):
+        STORES[kind](**settings)
+
+
+@pytest.mark.parametrize(("settings", "message"), FOR_S3)
+def test_settings_of_s3(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigurationError, match=message):
+        STORES["s3"](**settings)

@@ -1,0 +1,1 @@
+"""Checks of the repository itself: layout, imports, names and wording."""

@@ -1,0 +1,185 @@
+"""The structure checks: each returns its offences by path or module name."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import defaultdict
+from itertools import combinations
+from typing import TYPE_CHECKING, TypeGuard
+
+from tests.structure.inventory import PACKAGE, ROOT, import_circles, matching, modules, texts
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+Offences = dict[str, list[str]]
+
+MAX_MODULES = {"pipeline": 12, "stores": 12, "protocol": 16, "sources": 16}
+# One file for each engine, however many there are.
+UNLIMITED_FOLDERS = {f"{PACKAGE}/sources/dialects"}
+
+# Names that end like a gerund or participle but are nouns. This list may only shrink.
+NOUNS = {"mapping", "ping", "testing"}
+PARTICIPLES = {"made", "told", "found", "known", "written", "seen", "left", "kept", "given", "taken"}
+
+# Packages whose modules a reader may confuse by name.
+CORE = ("protocol", "shards", "pipeline", "verification", "http", "sources", "stores")
+# Packages that share names on purpose: the same thing in columns, for another store, or a client of another service.
+MIRRORS = [
+    ("protocol", "protocol.columnar"),
+    ("protocol.columnar", "protocol.extensions"),
+    ("stores.s3", "stores.local"),
+    ("http", "stores.s3"),
+]
+
+# `import_module` hides an import from the layer check; the two packages also import each name for type checkers.
+DYNAMIC_IMPORTS = {"__init__.py", "verification/__init__.py", "sources/dialects/__init__.py", "sitemap.py"}
+
+VAGUE_LOCALS = {"found", "made", "told", "known"}
+
+# Words that a reader of technical English stumbles over, with what to write instead.
+UNPLAIN_WORDS = {
+    r"\bmend(s|ed|ing)?\b": "repair, fix",
+    r"\bdear(er|est|ly)?\b": "expensive",
+    r"\banew\b": "again",
+    r"\b(un)?told\b": "name who does what: informed, notified, recorded",
+    r"\bnobody\b": "no one, or say what is missing",
+    r"\bsomebody\b": "someone, another process, another program",
+    r"\bwhoever\b": "name the actor",
+    r"\botherwise than\b": "differently from",
+    r"\b(come|comes|came|coming) of\b": "result from",
+    r"\bwhat(ever)? became of\b": "the result of",
+    r"\bfor good\b": "permanently",
+    r"\bin vain\b": "without effect",
+    r"\bby (itself|himself|themselves)\b": "alone, separately, automatically",
+    r"\bthat is none\b": "that is not one",
+    r"\bas ever\b": "as usual",
+    r"\bhear[sd]?\b": "receive, learn",
+    r"\bstands? in\b": "is in",
+    r"\b(lies|lie|lay)\b": "is stored, is",
+    r"\basked\b": "queried, requested",
+}
+_UNPLAIN = {re.compile(pattern, re.IGNORECASE): better for pattern, better in UNPLAIN_WORDS.items()}
+
+
+def crowded_folders() -> Offences:
+    """Folders of `pipeline`, `stores`, `protocol` and `sources` with more modules than a reader takes in."""
+    counts: dict[str, int] = defaultdict(int)
+    for name in modules():
+        counts["/".join(name.split(".")[:-1])] += 1
+    offences: Offences = {}
+    for folder, count in counts.items():
+        limit = MAX_MODULES.get(folder.split("/")[1]) if "/" in folder else None
+        if limit is not None and folder not in UNLIMITED_FOLDERS and count > limit:
+            offences[folder] = [f"module {number} of at most {limit}" for number in range(limit + 1, count + 1)]
+    return offences
+
+
+def circular_imports() -> Offences:
+    """Modules that import each other, directly or through others, type-checking imports included."""
+    return {name: ["imports itself through " + ", ".join(circle)] for circle in import_circles() for name in circle}
+
+
+def names_that_are_no_nouns() -> Offences:
+    """Modules named by a gerund or participle."""
+    offences: Offences = {}
+    for name in modules():
+        word = name.rsplit(".", 1)[-1].rsplit("_", 1)[-1]
+        if word not in NOUNS and (word.endswith(("ing", "ed")) or word in PARTICIPLES):
+            offences[name] = ["name the module by its noun"]
+    return offences
+
+
+def repeated_basenames() -> Offences:
+    """Core modules of one basename, unless one package mirrors the other."""
+    homes: dict[str, list[str]] = defaultdict(list)
+    for name in modules():
+        parts = name.split(".")[1:]
+        if parts[0] in CORE and len(parts) > 1:
+            homes[parts[-1]].append(".".join(parts[:-1]))
+    return {
+        basename: [f"{first} and {second}" for first, second in pairs]
+        for basename, packages in homes.items()
+        if (pairs := [pair for pair in combinations(sorted(packages), 2) if not _mirrored(*pair)])
+    }
+
+
+def _mirrored(first: str, second: str) -> bool:
+    return (first, second) in MIRRORS or (second, first) in MIRRORS
+
+
+def hidden_imports() -> Offences:
+    """Modules of ours imported by `import_module`, where the layer check cannot see them."""
+    offences: Offences = {}
+    for path in matching(f"{PACKAGE}/*.py"):
+        if str(path.relative_to(PACKAGE)) in DYNAMIC_IMPORTS:
+            continue
+        lines = [
+            f"line {node.lineno}: import_module({ast.unparse(node.args[0])})"
+            for node in ast.walk(ast.parse((ROOT / path).read_text()))
+            if isinstance(node, ast.Call) and _called(node) == "import_module" and _ours(node.args[0])
+        ]
+        if lines:
+            offences[str(path)] = lines
+    return offences
+
+
+def _called(node: ast.Call) -> str:
+    return getattr(node.func, "id", getattr(node.func, "attr", ""))
+
+
+def _ours(argument: ast.expr) -> bool:
+    return not isinstance(argument, ast.Constant) or str(argument.value).startswith(PACKAGE)
+
+
+def vague_locals() -> Offences:
+    """Local variables named by a participle where a noun says more."""
+    offences: Offences = {}
+    for path in matching(f"{PACKAGE}/*.py"):
+        tree = ast.parse((ROOT / path).read_text())
+        functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
+        names = {(node.lineno, node.id) for function in functions for node in ast.walk(function) if _is_vague(node)}
+        if names:
+            lines = [f"{path}:{number}: {name}" for number, name in sorted(names)]
+            offences.setdefault(_area(path), []).extend(lines)
+    return offences
+
+
+def _is_vague(node: ast.AST) -> TypeGuard[ast.Name]:
+    return isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) and node.id in VAGUE_LOCALS
+
+
+def unplain_words() -> Offences:
+    """Words of `UNPLAIN_WORDS` in docstrings, comments, messages and documents."""
+    offences: Offences = defaultdict(list)
+    for path in matching(
+        "*.py", "*.md", "ui/src/*.ts", "ui/src/*.tsx", "Makefile", ".ci/run", "*.toml", "*.yml", "*.yaml"
+    ):
+        if path.parts[:2] == ("tests", "structure"):
+            continue
+        for number, text in texts(path, messages=path.parts[0] == PACKAGE):
+            for pattern, better in _UNPLAIN.items():
+                for match in pattern.finditer(text):
+                    offences[_area(path)].append(f"{path}:{number}: {match.group()!r} ({better}): {text.strip()[:100]}")
+    return dict(offences)
+
+
+def _area(path: Path) -> str:
+    """Return the package or test folder of a file, so that moving a file within it changes no count."""
+    return "/".join(path.parts[:2]) if len(path.parts) > 2 else path.as_posix()
+
+
+CHECKS: dict[str, Callable[[], Offences]] = {
+    check.__name__.replace("_", "-"): check
+    for check in (
+        crowded_folders,
+        circular_imports,
+        names_that_are_no_nouns,
+        repeated_basenames,
+        hidden_imports,
+        vague_locals,
+        unplain_words,
+    )
+}

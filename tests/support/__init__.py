@@ -1,0 +1,1 @@
+"""Servers, fakes and factories that several test folders share."""

@@ -1,0 +1,418 @@
+"""Safeguards, each taken out in turn: the simulator or a test must notice.
+
+Each mutant replaces a function of the pipeline while it is on. It runs in one process alone: never beside a real run.
+"""
+
+from __future__ import annotations
+
+import json
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Final
+from unittest.mock import patch
+
+from airflow_sitemaps.errors import IncompleteError
+from airflow_sitemaps.pipeline import stages
+from airflow_sitemaps.pipeline.plan import drift, planner, watermark
+from airflow_sitemaps.pipeline.publish import extra_files, promotion, publisher, rollback, sweep
+from airflow_sitemaps.pipeline.state import conditional_put, repository
+from airflow_sitemaps.pipeline.write import batch_writer
+from airflow_sitemaps.ports import Overwrite, PutOutcomeError
+from airflow_sitemaps.shards import commit, digest
+from airflow_sitemaps.shards.shard_names import shard_name
+from airflow_sitemaps.testing.simulation.history import simulate
+from airflow_sitemaps.testing.simulation.profile import Profile
+from airflow_sitemaps.testing.source import MemorySource
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+Change = tuple[object, str, Any]
+"""An object, the name of its attribute, and what stands there instead."""
+
+ROUGH: Final = Profile(faults=0.06, crashes=0.0, temper=0.2, foreign=False, wild_clock=False)
+STALLING: Final = Profile(
+    faults=0.02, crashes=0.0, stalls=0.04, foreign=False, wild_clock=False, restless=True, rivals=0.8, temper=0.1
+)
+RESTLESS: Final = Profile(
+    faults=0.0, crashes=0.0, stalls=0.05, foreign=False, wild_clock=False, restless=True, detection="digest",
+    skew=timedelta(0),
+)  # fmt: skip
+DEADLY: Final = Profile(faults=0.0, crashes=0.04, temper=0.2, foreign=False, wild_clock=False)
+MOVING: Final = Profile(faults=0.0, crashes=0.0, foreign=False, wild_clock=False)
+LONG: Final = Profile(faults=0.0, crashes=0.03, foreign=False, wild_clock=True)
+RIVALS: Final = Profile(faults=0.0, crashes=0.0, foreign=False, wild_clock=False, rivals=0.9, stalls=0.02)
+LATER: Final = Profile(faults=0.02, crashes=0.06, stalls=0.0, foreign=False, wild_clock=True, crawlers=4)
+RELOADED: Final = Profile(
+    faults=0.0, crashes=0.0, foreign=False, wild_clock=False, guarded=True, restless=True, detection="digest",
+    skew=timedelta(0),
+)  # fmt: skip
+JUDGED: Final = Profile(faults=0.0, crashes=0.0, foreign=False, wild_clock=False, guarded=True, deploys=4.0)
+DEPLOYED: Final = Profile(faults=0.0, crashes=0.01, foreign=False, wild_clock=False, deploys=6.0)
+SWEPT: Final = Profile(faults=0.08, crashes=0.03, stalls=0.02, foreign=False, wild_clock=True, temper=0.3)
+RETURNING: Final = Profile(
+    faults=0.0, crashes=0.0, stalls=0.05, foreign=False, wild_clock=True, deploys=5.0, rivals=0.8
+)  # fmt: skip
+MARKED: Final = Profile(faults=0.0, crashes=0.0, foreign=False, wild_clock=False, detection="watermark")
+PARTIAL: Final = Profile(
+    faults=0.0, crashes=0.0, foreign=False, wild_clock=False, sections=2, partial=0.6, rivals=0.8, deploys=3.0
+)
+MEDDLED: Final = Profile(faults=0.0, crashes=0.0, foreign=True, wild_clock=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mutant:
+    """A safeguard, its replacement, and the histories in which its lack should show."""
+
+    name: str
+    changes: Callable[[], Iterable[Change]]
+    profile: Profile = field(default_factory=Profile)
+
+    @contextmanager
+    def on(self) -> Iterator[None]:
+        """Take the safeguard out."""
+        with ExitStack() as changed:
+            for target, name, value in self.changes():
+                changed.enter_context(patch.object(target, name, value))
+            yield
+
+    def caught(self, seeds: Iterable[int]) -> tuple[int, int, str] | None:
+        """How many seeds it took, the one that noticed, and what it said; None where none did."""
+        with self.on():
+            for number, seed in enumerate(seeds, start=1):
+                try:
+                    simulate(seed, self.profile)
+                except AssertionError as broken:
+                    return number, seed, str(broken)
+        return None
+
+
+def _unconditional_promotion() -> Iterable[Change]:
+    def unconditional(real: Any) -> Any:
+        return lambda *args, **kwargs: real(*args, **{**kwargs, "mode": Overwrite()})
+
+    yield promotion, "put_verified", unconditional(conditional_put.put_verified)
+    yield promotion, "copy_verified", unconditional(conditional_put.copy_verified)
+
+
+def _unconditional_manifest() -> Iterable[Change]:
+    real = conditional_put.put_verified
+
+    def put(objects: Any, key: str, *args: Any, **kwargs: Any) -> str:
+        return real(objects, key, *args, **({**kwargs, "mode": Overwrite()} if key == repository.MANIFEST else kwargs))
+
+    yield repository, "put_verified", put
+
+
+def _no_read_back() -> Iterable[Change]:
+    def made_out(objects: Any, key: str, write_id: str, put: Callable[[], str]) -> str:
+        try:
+            return put()
+        except PutOutcomeError as error:
+            raise conditional_put.RefusedPutError(str(error)) from error
+
+    yield conditional_put, "_resolve_outcome", made_out
+
+
+def _no_roll_forward() -> Iterable[Change]:
+    def stay(sitemap: Any, store: Any, root: Any, **_: Any) -> Any:
+        return root
+
+    for module in (publisher, stages, rollback):
+        yield module, "roll_forward", stay
+
+
+def _no_roll_forward_nor_drift() -> Iterable[Change]:
+    yield from _no_roll_forward()
+    yield from _no_drift()
+
+
+def _commit_without_finishing() -> Iterable[Change]:
+    yield publisher, "roll_forward", lambda sitemap, store, root, **_: root
+
+
+def _index_first() -> Iterable[Change]:
+    real = promotion.promote
+
+    def promote(store: Any, root: Any, settings: Any, **kwargs: Any) -> Any:
+        if not root.manifest.promoted:
+            for index in root.manifest.indexes:
+                if index.etag is None:
+                    promotion._promote_index(store, repository.StateRepository(store.state), root, settings, index)
+        return real(store, root, settings, **kwargs)
+
+    yield publisher, "promote", promote
+
+
+def _promotion_before_commit() -> Iterable[Change]:
+    real = publisher.check_bodies
+
+    def check(store: Any, old: Any, new: Any) -> None:
+        real(store, old, new)
+        for file in new.files():
+            if file.etag is None:
+                body = promotion._body(repository.StateRepository(store.state), file)
+                conditional_put.put_verified(
+                    store.public, file.name, body, mode=Overwrite(), write_id=file.stamp, content_type="x"
+                )
+
+    yield publisher, "check_bodies", check
+
+
+def _sweep_at_once() -> Iterable[Change]:
+    real = sweep.sweep
+
+    def sweep_at_once(sitemap: Any, *args: Any, **kwargs: Any) -> Any:
+        return real(replace(sitemap, grace=timedelta(0)), *args, **kwargs)
+
+    yield publisher, "sweep", sweep_at_once
+    yield stages, "sweep", sweep_at_once
+
+
+def _sweep_kept() -> Iterable[Change]:
+    yield sweep, "_is_due", lambda item, manifest, now, grace: item.at + grace <= now
+
+
+def _no_fence() -> Iterable[Change]:
+    yield sweep, "_fence", lambda repository, root, left, clock: root
+    yield publisher, "_refuse_old", lambda sitemap, plan, clock: None
+
+
+def _no_deep_sweep() -> Iterable[Change]:
+    real = sweep.leftovers
+
+    def leftovers(repository: Any, manifest: Any, now: Any, grace: Any) -> Any:
+        return real(repository, replace(manifest, swept_at=now), now, grace)
+
+    yield sweep, "leftovers", leftovers
+
+
+def _unconditional_deletes() -> Iterable[Change]:
+    real = sweep._delete
+    yield sweep, "_delete", lambda store, due: real(store, [replace(item, etag=None) for item in due])
+    yield sweep, "put_back", lambda *_: None
+
+
+def _no_checksum() -> Iterable[Change]:
+    yield digest.Digest, "same_rows", lambda self, other: (self.rows, self.newest) == (other.rows, other.newest)
+
+
+def _planned_digest() -> Iterable[Change]:
+    real = commit._ShardBuilder._written
+
+    def written(self: Any, piece: Any, target: Any, *rest: Any) -> Any:
+        return real(self, replace(piece, digest=target.digest), target, *rest)
+
+    yield commit._ShardBuilder, "_written", written
+
+
+def _names_at_plan_time() -> Iterable[Change]:
+    real = batch_writer._BatchWriter._upload
+
+    def upload(self: Any, key: str, file: Any, uploads: Any) -> None:
+        real(self, key, file, uploads)
+        if self.targets[self._current].carries is None:
+            name = shard_name(self.section.path, self.section.name, self._current + 1, self.section.format)
+            conditional_put.put_verified(
+                self.store.public, name, file.body, mode=Overwrite(), write_id=key, content_type="x"
+            )
+
+    yield batch_writer._BatchWriter, "_upload", upload
+
+
+def _no_row_check() -> Iterable[Change]:
+    yield batch_writer, "SLACK_ROWS", 10**9
+
+
+def _no_variant() -> Iterable[Change]:
+    def succeed(before: Any, after: Any) -> Any:
+        return replace(after, past=before.past)
+
+    for module in (commit, extra_files, rollback):
+        yield module, "succeed", succeed
+
+
+def _no_still() -> Iterable[Change]:
+    yield promotion, "_still", lambda repository, root: None
+
+
+def _no_body_check() -> Iterable[Change]:
+    yield publisher, "check_bodies", lambda store, old, new: None
+    yield rollback, "check_bodies", lambda store, old, new: None
+
+
+def _grace_from_commit() -> Iterable[Change]:
+    real = repository.StateRepository.replace_root
+
+    def replace_root(self: Any, manifest: Any, over: Any) -> Any:
+        kept = {(i.area, i.key): i.at for i in over.manifest.departed} if over is not None else {}
+        departed = tuple(replace(i, at=kept.get((i.area, i.key), i.at)) for i in manifest.departed)
+        return real(self, replace(manifest, departed=departed), over)
+
+    yield repository.StateRepository, "replace_root", replace_root
+
+
+def _serials_forgotten() -> Iterable[Change]:
+    def first(manifest: Any, section: str) -> int:
+        found = manifest.sections.get(section) if manifest is not None else None
+        return 1 if found is None else int(found.next_serial)
+
+    yield commit, "first_serial", first
+    yield rollback, "first_serial", first
+
+
+def _no_touched() -> Iterable[Change]:
+    yield MemorySource, "touched", lambda self, ranges, since: ()
+
+
+def _no_slices() -> Iterable[Change]:
+    yield watermark.IncrementalSurvey, "_slice", lambda self, number: set()
+
+
+def _any_generation() -> Iterable[Change]:
+    real = watermark.remembered
+
+    def remembered(repository: Any, section: Any) -> Any:
+        found = repository.objects.get(repository.watermark_key(section.name))
+        told = int(json.loads(found.body)["changed_in"]) if found is not None else 0
+        return real(repository, replace(section, changed_in=told))
+
+    yield watermark, "remembered", remembered
+
+
+def _stale_plans() -> Iterable[Change]:
+    yield commit, "check_current", lambda old, plan, facts: None
+
+
+def _no_guard_at_commit() -> Iterable[Change]:
+    yield publisher, "guard", lambda *args, **kwargs: ()
+
+
+def _changed_code() -> Iterable[Change]:
+    for module in (batch_writer, publisher):
+        yield module, "check_unchanged", lambda *args, **kwargs: None
+
+
+def _no_drift() -> Iterable[Change]:
+    yield drift, "find", lambda *args, **kwargs: drift.Drift()
+
+
+def _unconditional_copies() -> Iterable[Change]:
+    real = conditional_put.copy_verified
+    yield promotion, "copy_verified", lambda *args, **kwargs: real(*args, **{**kwargs, "mode": Overwrite()})
+
+
+def _sweep_after_a_lost_fence() -> Iterable[Change]:
+    real = sweep._fence
+    yield sweep, "_fence", lambda state, root, left, clock: real(state, root, left, clock) or root
+
+
+def _half_the_grace() -> Iterable[Change]:
+    real = sweep.sweep
+
+    def sweep_early(sitemap: Any, *args: Any, **kwargs: Any) -> Any:
+        return real(replace(sitemap, grace=sitemap.grace / 2), *args, **kwargs)
+
+    yield publisher, "sweep", sweep_early
+    yield stages, "sweep", sweep_early
+
+
+def _rival_forgotten() -> Iterable[Change]:
+    real = publisher.next_manifest
+
+    def next_manifest(old: Any, plan: Any, receipts: Any, facts: Any) -> Any:
+        manifest = real(old, plan, receipts, facts)
+        kept = {
+            name: section
+            for name, section in manifest.sections.items()
+            if name in plan.sections or section.changed_in <= plan.base_generation
+        }
+        return replace(manifest, sections=kept)
+
+    yield publisher, "next_manifest", next_manifest
+
+
+def _half_the_checksum() -> Iterable[Change]:
+    def same_rows(self: Any, other: Any) -> bool:
+        return self.rows == other.rows and (self.checksum ^ other.checksum) % (1 << 32) == 0
+
+    yield digest.Digest, "same_rows", same_rows
+
+
+def _no_body_size() -> Iterable[Change]:
+    real = publisher._bodies
+
+    def check(store: Any, old: Any, new: Any) -> Any:
+        known = old.bodies() if old is not None else set()
+        files = [file for file in new.files() if file.body not in known]
+        bodies = real(store, [file.body for file in files])
+        if any(file.body not in bodies for file in files):
+            raise IncompleteError("a body is not there")
+        return bodies
+
+    yield publisher, "check_bodies", check
+
+
+def _generation_kept_late() -> Iterable[Change]:
+    keep = repository.StateRepository.keep_generation
+    put = repository.StateRepository.replace_root
+
+    def replace_root(self: Any, manifest: Any, over: Any) -> Any:
+        root = put(self, manifest, over)
+        if over is not None and over.manifest.generation < manifest.generation:
+            keep(self, over)
+        return root
+
+    yield repository.StateRepository, "keep_generation", lambda self, root: None
+    yield repository.StateRepository, "replace_root", replace_root
+
+
+def _partial_run_retires() -> Iterable[Change]:
+    real = planner._left_out
+    yield (
+        planner,
+        "_left_out",
+        lambda sitemap, manifest, request: real(sitemap, manifest, replace(request, sections=())),
+    )
+
+
+MUTANTS: Final = (
+    Mutant(name="unconditional copies within the store", changes=_unconditional_copies, profile=STALLING),
+    Mutant(name="sweep after a lost fence", changes=_sweep_after_a_lost_fence, profile=SWEPT),
+    Mutant(name="half the grace", changes=_half_the_grace, profile=LATER),
+    Mutant(name="rival's section forgotten in a rebase", changes=_rival_forgotten, profile=PARTIAL),
+    Mutant(name="checksum compared on 32 bits", changes=_half_the_checksum),
+    Mutant(name="body size unchecked at the commit", changes=_no_body_size, profile=LONG),
+    Mutant(name="earlier generation kept after the commit", changes=_generation_kept_late, profile=DEADLY),
+    Mutant(name="run of some sections retires others", changes=_partial_run_retires, profile=PARTIAL),
+    Mutant(name="unconditional promotion", changes=_unconditional_promotion, profile=STALLING),
+    Mutant(name="unconditional manifest", changes=_unconditional_manifest, profile=RIVALS),
+    Mutant(name="no read-back", changes=_no_read_back, profile=ROUGH),
+    Mutant(name="no roll-forward", changes=_no_roll_forward, profile=DEADLY),
+    Mutant(name="no roll-forward, no look for drift", changes=_no_roll_forward_nor_drift, profile=DEADLY),
+    Mutant(name="commit without finishing the earlier promotion", changes=_commit_without_finishing, profile=DEADLY),
+    Mutant(name="index before shards", changes=_index_first, profile=MOVING),
+    Mutant(name="promotion before commit", changes=_promotion_before_commit, profile=MOVING),
+    Mutant(name="sweep without grace", changes=_sweep_at_once, profile=MOVING),
+    Mutant(name="sweep of what a kept generation needs", changes=_sweep_kept, profile=LONG),
+    Mutant(name="sweep without a fence, old runs published", changes=_no_fence, profile=SWEPT),
+    Mutant(name="no look through the runs' folders", changes=_no_deep_sweep, profile=SWEPT),
+    Mutant(name="names that return deleted unconditionally", changes=_unconditional_deletes, profile=RETURNING),
+    Mutant(name="watermark that asks for no lastmod", changes=_no_touched, profile=MARKED),
+    Mutant(name="watermark without slices", changes=_no_slices, profile=MARKED),
+    Mutant(name="watermark of another generation", changes=_any_generation, profile=MARKED),
+    Mutant(name="digest without checksum", changes=_no_checksum, profile=MOVING),
+    Mutant(name="planned digest instead of the rows read", changes=_planned_digest, profile=RESTLESS),
+    Mutant(name="public names written before their commit", changes=_names_at_plan_time, profile=MOVING),
+    Mutant(name="no check of rows read against planned", changes=_no_row_check, profile=RELOADED),
+    Mutant(name="no variant for content that returns", changes=_no_variant, profile=STALLING),
+    Mutant(name="no look at the manifest before promotion puts", changes=_no_still, profile=STALLING),
+    Mutant(name="no check of bodies", changes=_no_body_check, profile=LONG),
+    Mutant(name="grace from the commit, not the promotion", changes=_grace_from_commit, profile=LATER),
+    Mutant(name="serials of retired sections forgotten", changes=_serials_forgotten, profile=DEPLOYED),
+    Mutant(name="stale plans published", changes=_stale_plans, profile=RIVALS),
+    Mutant(name="no guard at the commit", changes=_no_guard_at_commit, profile=JUDGED),
+    Mutant(name="code changed between tasks", changes=_changed_code, profile=DEPLOYED),
+    Mutant(name="no look for drift", changes=_no_drift, profile=MEDDLED),
+)

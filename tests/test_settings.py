@@ -1,0 +1,111 @@
+"""Invalid settings are refused when the object is made, with the setting's name and what it may be."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from airflow_sitemaps import Guards, MemoryStore, Section, Sitemap
+from airflow_sitemaps.errors import ConfigurationError
+from airflow_sitemaps.testing.source import MemorySourceConfig
+from tests.support.environment import BASE
+
+
+def sitemap(*sections: Section | str, index_name: str = "sitemap.xml", **settings: Any) -> Sitemap:
+    rows = MemorySourceConfig([])
+    named = [Section(section, rows) if isinstance(section, str) else section for section in sections or ("pages",)]
+    return Sitemap(MemoryStore(base_url=BASE, index_name=index_name), named, **settings)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"index": "per-section"}, r"index='per-section'; give one of 'one', 'per_section'"),
+        ({"compression": "smal"}, "compression='smal'; give one of 'fast', 'small'"),
+        ({"feeds": ("json",)}, "feeds='json'; give one of 'atom', 'rss', 'mrss'"),
+        ({"feeds": "atom"}, r"feeds='atom'; give a list of texts, like \['atom'\]"),
+        ({"change_detection": "Full"}, "change_detection='Full'; give one of"),
+        ({"change_detection": "watermrk"}, "change_detection='watermrk'; give one of 'digest', 'watermark', 'full'"),
+        ({"history": -3}, "history=-3; give a whole number of at least 1"),
+        ({"history": True}, "history=True; give a whole number"),
+        ({"limits": "orignal"}, "limits='orignal'; give one of 'current', 'original'"),
+        ({"grace": timedelta(days=-1)}, "grace=.*; give a timedelta of at least zero"),
+        ({"recent": timedelta(0)}, "recent=.*; give a timedelta above zero"),
+        ({"recent": 3}, "recent=3; give a timedelta above zero"),
+        ({"retired": "old"}, r"retired='old'; give a list of texts, like \['old'\]"),
+        ({"cross_submit": "https://a.example/"}, "cross_submit=.*; give a list of texts"),
+        ({"stylesheet": "yes"}, "stylesheet='yes'; give True or False"),
+        ({"guards": {"max_shrink": 0.2}}, "guards=.*; give a Guards"),
+    ],
+)
+def test_a_sitemap_refuses_invalid_settings(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigurationError, match=message):
+        sitemap(**settings)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"kind": "article"},
+        {"format": "json"},
+        {"kind": "news", "format": "text"},
+        {"limits": "orignal"},
+        {"change_detection": "watermrk"},
+        {"path": "/de"},
+        {"base_url": "www.example.com"},
+        {"guards": 0.1},
+        {"shards": 50_000},
+        {"rules": {"loc-hots": "fail"}},
+    ],
+)
+def test_a_section_refuses_invalid_settings(settings: dict[str, Any]) -> None:
+    with pytest.raises(ConfigurationError):
+        Section("pages", MemorySourceConfig([]), **settings)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"max_shrink": 10},
+        {"max_shrink": -0.1},
+        {"min_rows": -1},
+        {"min_rows": 0.5},
+        {"max_dropped": 2},
+        {"max_touched": "half"},
+        {"max_growth": -1},
+    ],
+)
+def test_guards_refuse_invalid_limits(settings: dict[str, Any]) -> None:
+    with pytest.raises(ConfigurationError, match=f"Guards: {next(iter(settings))}="):
+        Guards(**settings)
+
+
+@pytest.mark.parametrize(
+    ("sections", "settings"),
+    [
+        (("a", "a-2"), {"index": "per_section"}),
+        (("a", "a-10"), {"index": "per_section"}),
+        (("sitemap", "00001"), {"index": "per_section", "index_name": "sitemap.xml.gz"}),
+        (("recent", "a"), {"index": "per_section", "recent": timedelta(days=1)}),
+        (("recent-2", "a"), {"index": "per_section", "recent": timedelta(days=1)}),
+        (("a",), {"index_name": "recent.xml.gz", "recent": timedelta(days=1)}),
+        (("a",), {"index_name": "a-00001.xml.gz"}),
+    ],
+)
+def test_names_that_could_collide_are_refused(sections: tuple[str, ...], settings: dict[str, Any]) -> None:
+    with pytest.raises(ConfigurationError, match="rename a section, or give the store another index_name"):
+        sitemap(*sections, **settings)
+
+
+def test_names_that_cannot_collide_are_accepted() -> None:
+    sitemap("a", "a-2")
+    sitemap("a", "a-b", "a-1", index="per_section")
+    sitemap("recent", index="per_section")
+    sitemap("sitemap", "00001", index="per_section")
+    sitemap("sitemap", index_name="sitemap.xml.gz", feeds=("atom", "rss", "mrss"), stylesheet=True)
+
+
+def test_disabled_guards_refuse_only_emptiness() -> None:
+    assert Guards.disabled().max_shrink == 1.0

@@ -1,0 +1,105 @@
+"""The age of an index as served: current, behind a stale cache, of another program, and not there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+import pytest
+
+from airflow_sitemaps.errors import ConfigurationError
+from airflow_sitemaps.http.response import Fetched, FetchError
+from airflow_sitemaps.verification.freshness import ServedIndex, served_indexes
+from tests.support.environment import BASE, World, row
+
+INDEX = f"{BASE}sitemap.xml"
+
+
+@dataclass
+class Cache:
+    """A cache in front of the store: it serves what it last fetched until it is purged."""
+
+    world: World
+    kept: dict[str, bytes] = field(default_factory=dict)
+    error: Exception | None = None
+    status: int = 200
+
+    def get(self, url: str) -> Fetched:
+        if self.error is not None:
+            raise self.error
+        if url not in self.kept:
+            self.kept[url] = self.world.public()[url.removeprefix(BASE)][0]
+        return Fetched(status=self.status, body=self.kept[url])
+
+
+def served(world: World, cache: Cache) -> ServedIndex:
+    (index,) = served_indexes(world.sitemap(), cache, world.clock.now())
+    assert index.url == INDEX
+    return index
+
+
+def test_a_current_index_is_as_old_as_the_last_successful_run() -> None:
+    world = World([row(n) for n in range(12)])
+    world.build()
+    cache = Cache(world)
+    world.clock.advance(timedelta(days=3))
+    assert served(world, cache).age_s == pytest.approx(3 * 86_400, abs=60)
+
+    world.build()  # unchanged
+    world.clock.advance(timedelta(hours=1))
+
+    index = served(world, cache)
+    assert (index.current, index.age_s) == (True, pytest.approx(3_600, abs=60))
+
+
+def test_an_index_that_a_cache_kept_is_outdated_since_the_commit_that_replaced_it() -> None:
+    world = World([row(n) for n in range(12)])
+    world.build()
+    cache = Cache(world)
+    assert served(world, cache).current
+    world.clock.advance(timedelta(hours=5))
+    world.rows.append(row(50))
+    world.build()
+    world.clock.advance(timedelta(hours=2))
+    world.rows.append(row(51))
+    world.build()
+    world.clock.advance(timedelta(minutes=30))
+
+    index = served(world, cache)
+
+    assert index.current is False
+    assert index.age_s == pytest.approx(2.5 * 3_600, abs=60)
+    assert "generation 1, replaced at" in index.message
+    cache.kept.clear()
+    assert served(world, cache).current
+
+
+def test_the_index_of_another_program_is_as_old_as_its_newest_lastmod() -> None:
+    world = World([row(1)])
+    world.build()
+    ns = "http://www.sitemaps.org/schemas/sitemap/0.9"
+    old = (world.clock.now() - timedelta(days=9)).isoformat()
+    entry = f"<sitemap><loc>{BASE}a.xml</loc><lastmod>{old}</lastmod></sitemap>"
+    cache = Cache(world, {INDEX: f'<sitemapindex xmlns="{ns}">{entry}</sitemapindex>'.encode()})
+
+    index = served(world, cache)
+
+    assert index.age_s == pytest.approx(9 * 86_400, abs=60)
+    assert (index.current, index.message) == (False, "not an index of this sitemap's kept generations")
+
+
+def test_an_index_that_is_not_readable_has_no_age() -> None:
+    world = World([row(1)])
+    world.build()
+
+    assert served(world, Cache(world, status=503)).message == "the status is 503, not 200"
+    broken = served(world, Cache(world, error=FetchError("no complete response within 30 s")))
+    assert (broken.age_s, broken.message) == (None, "not readable: no complete response within 30 s")
+    assert served(world, Cache(world, {INDEX: b"<html>maintenance</html>"})).age_s is None
+
+
+def test_nothing_published_is_a_configuration_error() -> None:
+    world = World([row(1)])
+
+    with pytest.raises(ConfigurationError, match="nothing is published yet"):
+        served_indexes(world.sitemap(), Cache(world), world.clock.now())
