@@ -101,7 +101,7 @@ def text(result: Mapping[str, Any]) -> str:
 
 
 def section(result: Mapping[str, Any]) -> str:
-    """What stands in the README between the markers."""
+    """The text of the README between the markers."""
     met = sum(bool(verdict["passed"]) for verdict in result["targets"])
     return "\n\n".join(
         [

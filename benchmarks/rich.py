@@ -15,7 +15,7 @@ from statistics import median
 
 import pyarrow as pa
 
-from airflow_sitemaps.protocol.entry import Judge
+from airflow_sitemaps.protocol.entry import RowContext
 from airflow_sitemaps.protocol.limits import CURRENT
 from airflow_sitemaps.protocol.rules import Rulebook
 from airflow_sitemaps.shards.stream import ShardStream
@@ -47,7 +47,7 @@ def batch(rows: int, *, rich: bool) -> pa.RecordBatch:
     return pa.RecordBatch.from_pydict(columns)
 
 
-def cpu_s(rows: pa.RecordBatch, judge: Judge) -> float:
+def cpu_s(rows: pa.RecordBatch, judge: RowContext) -> float:
     """CPU seconds to render and compress the rows, cut into files where they do not fit into one."""
     begun = time.process_time()
     stream = ShardStream(judge, "fast")
@@ -60,7 +60,7 @@ def cpu_s(rows: pa.RecordBatch, judge: Judge) -> float:
 def main() -> None:
     """Measure and print."""
     rows = int(sys.argv[1]) if len(sys.argv) > 1 else 50_000
-    judge = Judge(
+    judge = RowContext(
         base_url="https://www.acme.example/",
         rulebook=Rulebook.of({}),
         limits=CURRENT,

@@ -1,6 +1,6 @@
 """One stage of this package in this process: ``python -m benchmarks.stages NAME JSON`` prints one JSON line.
 
-What is imported late by the product is imported before the clock starts; what that costs is told as ``import_s``.
+What is imported late by the product is imported before the clock starts; what that costs is reported as ``import_s``.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def load(database: str, store: str) -> float:
         from airflow.providers.amazon.aws.hooks.s3 import S3Hook  # noqa: F401
     airflow_mb = resident_mb() - before
     from airflow_sitemaps.pipeline import build  # noqa: F401
-    from airflow_sitemaps.protocol.tables import lastmod_texts  # noqa: F401
+    from airflow_sitemaps.protocol.columnar.lookup_tables import lastmod_texts  # noqa: F401
     from airflow_sitemaps.shards import stream  # noqa: F401
 
     if database == "postgresql":
@@ -55,7 +55,7 @@ def load(database: str, store: str) -> float:
     else:
         import duckdb_engine  # noqa: F401
     if store.startswith("s3"):
-        from airflow_sitemaps.stores.s3_client import connection_of
+        from airflow_sitemaps.stores.s3.client import connection_of
 
         connection_of("bench_s3")
     with _source(database).open(section="pages") as session:
@@ -127,9 +127,12 @@ def imports(**_: Any) -> dict[str, Any]:
 @stage
 def drain(*, database: str, shards: int, **_: Any) -> dict[str, Any]:
     """The same rows by the same select list and order, dropped: no code of the package but its SQL."""
+    from airflow_sitemaps.sources.queries.row_query import rows_statement
+
     load(database, "")
     with _source(database).open(section="pages") as session:
-        statement, _columns = session.rows_statement(_run(session, shards), session.selection.outputs(objects=False))
+        outputs = session.context.selection.outputs(objects=False)
+        statement, _columns = rows_statement(session.context, _span(session, shards), outputs)
         with metered() as found:
             rows = sum(batch.num_rows for batch in _bare(database, session, statement))
     return {**found, "rows": rows}
@@ -164,8 +167,8 @@ def parts(*, database: str, rows: int = 300_000, **_: Any) -> dict[str, Any]:
     import zlib
 
     from airflow_sitemaps.pipeline.clock import SYSTEM_CLOCK
-    from airflow_sitemaps.pipeline.writing import judge_of
-    from airflow_sitemaps.protocol.columns import PIECE_ROWS, clean, emit
+    from airflow_sitemaps.pipeline.write.batch_writer import judge_of
+    from airflow_sitemaps.protocol.columnar.batch import SLICE_ROWS, clean, emit
     from airflow_sitemaps.protocol.gzip import compress
     from airflow_sitemaps.protocol.rules import Tally
     from airflow_sitemaps.shards.key import KeyRange, cut
@@ -178,7 +181,7 @@ def parts(*, database: str, rows: int = 300_000, **_: Any) -> dict[str, Any]:
         ends = session.boundaries(KeyRange(), 50_000)[: rows // 50_000]
         ranges = cut(KeyRange(None, ends[-1]), ends[:-1])
         batches = list(session.read(ranges))
-    pieces = [b.slice(start, PIECE_ROWS) for b in batches for start in range(0, b.num_rows, PIECE_ROWS)]
+    pieces = [b.slice(start, SLICE_ROWS) for b in batches for start in range(0, b.num_rows, SLICE_ROWS)]
     million = sum(batch.num_rows for batch in batches) / 1e6
     bodies = []
 
@@ -257,11 +260,11 @@ def _one(run: Callable[[], Any], postmaster: int) -> dict[str, Any]:
 
 def _alone(sitemap: Sitemap, database: str, postmaster: int) -> dict[str, Any]:
     """The digest query of all ranges as they are, on a fresh connection; and what an unchanged run was beside it."""
-    from airflow_sitemaps.pipeline import stages as use_cases
+    from airflow_sitemaps.pipeline.state.repository import StateRepository
 
-    manifest = use_cases._manifest(use_cases.State(sitemap.store.open().state))
-    assert manifest is not None
-    ranges = [shard.range for shard in manifest.sections["pages"].shards]
+    root = StateRepository(sitemap.store.open().state).root()
+    assert root is not None
+    ranges = [shard.range for shard in root.manifest.sections["pages"].shards]
     times = []
     for _ in range(3):
         with _source(database).open(section="pages") as session:
@@ -288,12 +291,12 @@ def _touch(database: str, sign: str) -> None:
         )
 
 
-def _run(session: SqlSession, shards: int) -> Any:
+def _span(session: SqlSession, shards: int) -> Any:
     from airflow_sitemaps.shards.key import KeyRange, cut
-    from airflow_sitemaps.sources.intervals import runs
+    from airflow_sitemaps.sources.queries.key_spans import spans
 
-    (run,) = runs(cut(KeyRange(), session.boundaries(KeyRange(), shards)))
-    return run
+    (span,) = spans(cut(KeyRange(), session.boundaries(KeyRange(), shards)))
+    return span
 
 
 def _bare(database: str, session: SqlSession, statement: Any) -> Iterator[pa.RecordBatch]:
@@ -301,11 +304,11 @@ def _bare(database: str, session: SqlSession, statement: Any) -> Iterator[pa.Rec
         from adbc_driver_postgresql import dbapi
         from sqlalchemy.dialects import postgresql
 
-        from airflow_sitemaps.sources.adbc import BATCH_BYTES, BATCH_HINT
-        from airflow_sitemaps.sources.literals import literal
+        from airflow_sitemaps.sources.readers.adbc import BATCH_BYTES, BATCH_HINT
+        from airflow_sitemaps.sources.statements.literals import literal
 
         url = session.engine.url.set(drivername="postgresql").render_as_string(hide_password=False)
-        sql = literal(statement, postgresql.dialect(paramstyle="named"))
+        sql = literal(statement, postgresql.dialect(paramstyle="named"), session.context.dialect.text_literal)
         with dbapi.connect(url) as connection, connection.cursor() as cursor:
             cursor.adbc_statement.set_options(**{BATCH_HINT: str(BATCH_BYTES)})
             cursor.execute(sql)

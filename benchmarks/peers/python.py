@@ -93,7 +93,7 @@ def pandas(*, url: str, rows: int, endpoint: str, **_: Any) -> dict[str, Any]:
 
 
 def django(*, dsn: str, rows: int, folder: str, **_: Any) -> dict[str, Any]:
-    """``django.contrib.sitemaps``: the index and each page asked of its views, and kept as gzip."""
+    """``django.contrib.sitemaps``: the index and each page requested from its views and kept as gzip."""
     from urllib.parse import parse_qs, urlsplit
 
     import django as package
