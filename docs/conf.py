@@ -1,0 +1,132 @@
+"""Configuration of the documentation site: ``make docs`` builds it with every warning as an error.
+
+The pages are plain Markdown, so that they also read well in a repository browser. What only the site needs is added
+while a page is read: the table of contents to the index, and the API reference from the public names of the code.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from sphinx.application import Sphinx
+
+# Airflow reads these when it is first imported. The build must not touch the home of the person who runs it.
+os.environ["AIRFLOW_HOME"] = tempfile.mkdtemp(prefix="airflow-sitemaps-docs-")
+os.environ["AIRFLOW__CORE__LOAD_EXAMPLES"] = "False"
+
+import airflow_sitemaps
+from airflow_sitemaps import errors, pipeline
+
+project = "airflow-sitemaps"
+release = version = airflow_sitemaps.__version__
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
+exclude_patterns = ["**/.*"]
+
+html_theme = "furo"
+html_title = f"airflow-sitemaps {release}"
+html_copy_source = False
+
+myst_heading_anchors = 3
+myst_url_schemes = {"http": None, "https": None, "mailto": None}
+napoleon_google_docstring = True
+napoleon_numpy_docstring = False
+napoleon_use_ivar = True
+autodoc_typehints = "none"
+autodoc_member_order = "bysource"
+suppress_warnings = ["myst.strikethrough", "autodoc.mocked_object"]
+
+ROOT: Final = Path(__file__).parents[1]
+CONTENTS: Final = {
+    "Use": ["readme", "concepts", "choosing-a-key", "sections", "extensions", "databases", "migrating"],
+    "Operate": [
+        *("start", "operating", "airflow", "ui", "verify", "watch", "notify", "web-server", "caches", "security"),
+        *("performance", "scale", "guarantees"),
+    ],
+    "Reference": ["rules", "reference", "changelog"],
+    "Develop": ["contributing", "architecture", "decisions/README", "benchmarks"],
+}
+"""Captions of the side bar and their pages. A page in no list is added to the last one."""
+
+INCLUDED: Final = {
+    "readme": "README.md",
+    "changelog": "CHANGELOG.md",
+    "contributing": "CONTRIBUTING.md",
+    "benchmarks": "benchmarks/README.md",
+}
+"""Pages of the site whose text is that of a file outside this folder."""
+
+UNPUBLISHED: Final = re.compile(r"\[([^\]]+)\]\((?:dags/[\w.]+|LICENSE)\)")
+"""Links of those pages to files that the site does not hold; the text of the link stays."""
+
+ERRORS: Final = [name for name, value in vars(errors).items() if getattr(value, "__module__", "") == errors.__name__]
+"""Names of the error tree; those that the package also exports are documented once, with the tree."""
+
+PUBLIC: Final = {
+    "What a DAG file uses": ("airflow_sitemaps", sorted(set(airflow_sitemaps.__all__) - {"__version__", *ERRORS})),
+    "Use cases without a scheduler": ("airflow_sitemaps.pipeline", sorted(pipeline.__all__)),
+    "Errors": ("airflow_sitemaps.errors", ERRORS),
+}
+"""Headings of the API reference: the module and its public names."""
+
+
+def contents() -> str:
+    """Return the site's table of contents as hidden directives."""
+    listed = {page for pages in CONTENTS.values() for page in pages}
+    others = sorted(
+        path.relative_to(ROOT / "docs").with_suffix("").as_posix()
+        for path in (ROOT / "docs").rglob("*.md")
+        if path.name != "index.md"
+    )
+    chapters = {**CONTENTS, "Develop": [*CONTENTS["Develop"], *(page for page in others if page not in listed)]}
+    return "".join(
+        f"\n```{{toctree}}\n:hidden:\n:caption: {caption}\n\n" + "\n".join(pages) + "\n```\n"
+        for caption, pages in chapters.items()
+    )
+
+
+def reference() -> str:
+    """Return the directives that document every public name, from the code's own lists."""
+    text = ""
+    for heading, (module, names) in PUBLIC.items():
+        text += f"\n## {heading}\n\n```{{eval-rst}}\n"
+        for name in names:
+            kind = (
+                "autoclass" if isinstance(getattr(__import__(module, fromlist=[name]), name), type) else "autofunction"
+            )
+            members = "   :members:\n   :no-undoc-members:\n" if kind == "autoclass" else ""
+            text += f".. {kind}:: {module}.{name}\n{members}\n"
+        text += "```\n"
+    return text
+
+
+def on_source_read(app: Sphinx, page: str, source: list[str]) -> None:
+    """Add to a page what only the site needs.
+
+    Args:
+        app: The build.
+        page: The page's name, without its suffix.
+        source: One text, which is replaced in place.
+    """
+    if page == "index":
+        source[0] += contents()
+    elif page == "reference":
+        source[0] += reference()
+    elif page in INCLUDED:
+        text = (ROOT / INCLUDED[page]).read_text()
+        text = text.replace("](docs/", "](").replace("](../docs/", "](").replace("](SECURITY.md", "](security.md")
+        source[0] = UNPUBLISHED.sub(r"\1", text)
+        for name, file in INCLUDED.items():
+            source[0] = source[0].replace(f"]({file}", f"]({name}.md")
+    for name, file in INCLUDED.items():
+        source[0] = source[0].replace(f"](../{file}", f"]({'../' * page.count('/')}{name}.md")
+
+
+def setup(app: Sphinx) -> dict[str, bool]:
+    """Register the hook. Sphinx calls this."""
+    app.connect("source-read", on_source_read)
+    return {"parallel_read_safe": True}
