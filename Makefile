@@ -8,7 +8,7 @@ PYTEST_ARGS ?=
 PARALLEL ?= -n 2 --dist loadfile
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test system lint format bench bench-small lock databases clean
+.PHONY: help venv demo extras test system lint format bench bench-small lock databases release-check docs docs-links clean
 
 help:  ## This list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-11s %s\n", $$1, $$2}'
@@ -31,13 +31,26 @@ test: $(READY)  ## The whole suite
 system: $(READY)  ## Only the tests with a real Airflow scheduler
 	$(BIN)/python -m pytest -m system $(PYTEST_ARGS)
 
+AIRFLOW ?= 3.1
+.PHONY: test-airflow
+test-airflow:  ## README's first DAG on an older release: make test-airflow AIRFLOW=3.1 (or 3.2); its environment is in .test/
+	$(PYTHON) -m venv --clear .test/airflow-$(AIRFLOW)
+	.test/airflow-$(AIRFLOW)/bin/python -m pip install --quiet --disable-pip-version-check uv
+	.test/airflow-$(AIRFLOW)/bin/uv pip install --quiet --python .test/airflow-$(AIRFLOW)/bin/python \
+	  -r tests/compat/airflow-$(AIRFLOW).txt .
+	cd .test && airflow-$(AIRFLOW)/bin/python -W ignore ../tests/compat/first_dag.py
+
+extras: $(READY)  ## That a resolver finds versions for the wheel with every extra; asks the package index
+	$(BIN)/python -m pip install --quiet uv
+	$(BIN)/python -m pytest -m heavy tests/test_extras.py
+
 lint: $(READY)  ## ruff, mypy, the layers
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-format: $(READY)  ## Let ruff mend what it can
+format: $(READY)  ## Let ruff fix what it can
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
@@ -48,11 +61,11 @@ bench: $(READY)  ## Measure; see benchmarks/README.md
 bench-small: $(READY)  ## Measure on few rows; fails only where a ratio is far off
 	$(BIN)/python -W ignore -m benchmarks --small
 
-lock: $(READY)  ## Resolve requirements.lock anew from pyproject.toml
+lock: $(READY)  ## Resolve requirements.lock again from pyproject.toml
 	$(BIN)/python -m pip install --quiet uv
 	@echo '# Every package that running, testing and checking needs, for each Python and platform: made by `make lock`.' > requirements.lock.new
-	$(BIN)/python -m uv pip compile pyproject.toml --extra demo --extra postgres --extra duckdb --extra mysql \
-	  --group build --group test --group lint --universal --python-version 3.10 --upgrade --generate-hashes \
+	$(BIN)/python -m uv pip compile pyproject.toml --extra demo --extra postgres --extra duckdb --extra mysql --extra testing \
+	  --group build --group test --group lint --group docs --universal --python-version 3.10 --upgrade --generate-hashes \
 	  --no-emit-index-url --no-emit-find-links --no-header --no-annotate --quiet >> requirements.lock.new
 	mv requirements.lock.new requirements.lock
 
@@ -62,6 +75,19 @@ databases:  ## MariaDB from Debian's packages, where this may install them; else
 	  apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends mariadb-server >/dev/null \
 	  && echo "MariaDB is installed"; \
 	else echo "MariaDB is not here, and only root with apt-get can install it: its tests will skip"; fi
+
+release-check: $(READY)  ## Build the wheel and the source distribution into dist/ and check their metadata
+	rm -rf dist
+	$(BIN)/python -m hatchling build --directory dist
+	$(PYTHON) -m venv build/twine  # apart, so that the locked environment stays as it is
+	build/twine/bin/python -m pip install --quiet --disable-pip-version-check 'twine>=6'
+	build/twine/bin/python -m twine check --strict dist/*
+
+docs: $(READY)  ## The documentation site in build/docs; every warning is an error (13 s)
+	$(BIN)/python -m sphinx -W --keep-going -q -E -b html -d build/docs-cache docs build/docs
+
+docs-links: $(READY)  ## Check the site's links to other hosts; needs the network
+	$(BIN)/python -m sphinx -q -E -b linkcheck -d build/docs-cache docs build/links
 
 clean:  ## Remove everything that was made here
 	rm -rf $(VENV) .demo demo-site .test dist build .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
@@ -77,16 +103,24 @@ $(UI_READY): ui/package-lock.json ui/.npmrc
 ui: $(UI_READY)  ## Build the bundle of the UI from ui/ (Node 20 and npm)
 	cd ui && npm run --silent build
 
-ui-check: $(UI_READY)  ## Types and tests of the UI's sources, and that the committed bundle is what they build
+ui-check: $(UI_READY)  ## Types and tests of the UI's sources, and that the committed types and bundle are what they build
+	cp ui/src/api-types.ts ui/node_modules/.api-types.ts && cd ui && npm run --silent types
+	cmp ui/src/api-types.ts ui/node_modules/.api-types.ts \
+	  || { echo "The committed types are not those of ui/openapi.json: run 'make ui-types' and commit ui/src/api-types.ts" >&2; exit 1; }
 	cd ui && npm run --silent check && npm run --silent test && npx --no-install vite build --logLevel warn --outDir node_modules/.built
 	cmp ui/node_modules/.built/airflow-sitemaps.js airflow_sitemaps/plugin/static/airflow-sitemaps.js \
 	  || { echo "The committed bundle is not what ui/ builds: run 'make ui' and commit airflow_sitemaps/plugin/static/" >&2; exit 1; }
+
+.PHONY: ui-types
+ui-types: $(READY) $(UI_READY)  ## Make the pages' types from the API's description again
+	SITEMAPS_WRITE_OPENAPI=1 $(BIN)/python -m pytest -q tests/plugin/test_openapi.py
+	cd ui && npm run --silent types
 
 test-ui: $(READY)  ## The pages in headless Chromium over a real Airflow; about five minutes
 	@if command -v npm >/dev/null; then $(MAKE) --no-print-directory $(UI_READY); fi  # axe-core, which judges how accessible they are
 	$(BIN)/python -m pytest -m ui $(PYTEST_ARGS) tests/ui
 
-pictures: $(READY)  ## Take the documentation's pictures of the pages anew
+pictures: $(READY)  ## Take the documentation's pictures of the pages again
 	SITEMAPS_PICTURES=docs/pictures $(BIN)/python -m pytest -m ui $(PYTEST_ARGS) tests/ui
 
 # Crashes, lost answers, rivals and broken networks, at length: `make test` runs the same for seconds.
@@ -108,3 +142,14 @@ test-s3-deps: $(READY)  ## radosgw from Debian's packages and rclone, where this
 
 test-s3: test-s3-deps  ## The stores' tests over real S3 servers
 	$(BIN)/python -m pytest -m heavy $(PYTEST_ARGS) tests/stores
+
+# Warehouses whose packages need SQLAlchemy 2.0, while requirements.lock holds 2.1: an environment of their own.
+.PHONY: test-warehouses
+WAREHOUSES := .test/warehouses
+test-warehouses:  ## ClickHouse run live, and the connection of every warehouse by its provider; about six minutes
+	$(PYTHON) -m venv $(WAREHOUSES)
+	$(WAREHOUSES)/bin/python -m pip install --quiet --disable-pip-version-check uv
+	$(WAREHOUSES)/bin/uv pip install --quiet --python $(WAREHOUSES)/bin/python \
+	  --editable '.[bigquery,clickhouse,databricks,duckdb,mysql,redshift,snowflake,testing,trino]' --group warehouses
+	$(WAREHOUSES)/bin/python -m pytest $(PARALLEL) -o addopts=-ra -W default $(PYTEST_ARGS) \
+	  tests/sources/test_connections.py tests/sources/test_contract.py tests/sources/test_odd_keys.py -k 'clickhouse or connections'
