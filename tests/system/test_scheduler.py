@@ -79,6 +79,23 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
             yield Scene(airflow, bucket, warehouse)
 
 
+@pytest.fixture(scope="module")
+def loaded(scene: Scene) -> Scene:
+    """The scene after the data load, whose event starts ``cities_sitemap``."""
+    for dag_id in ("load_places", "cities_sitemap"):
+        scene.airflow.unpause(dag_id)
+    load = scene.airflow.trigger("load_places")
+    assert scene.airflow.wait_for_run("load_places", load)["state"] == "success"
+    return scene
+
+
+@pytest.fixture(scope="module")
+def nightly_run(loaded: Scene) -> dict[str, Any]:
+    """The first scheduled run of ``places_sitemap``, ended: the scheduler makes the run of the last interval."""
+    loaded.airflow.unpause("places_sitemap")
+    return loaded.airflow.wait_for_run("places_sitemap")
+
+
 def test_the_example_dags_are_found_without_a_complaint(scene: Scene) -> None:
     names = {"places_sitemap", "load_places", "cities_sitemap"}
     scene.airflow.wait("the DAGs", lambda: names <= {dag["dag_id"] for dag in scene.airflow.get("/dags")["dags"]})
@@ -88,14 +105,11 @@ def test_the_example_dags_are_found_without_a_complaint(scene: Scene) -> None:
     assert "airflow-sitemaps" in {p["package_name"] for p in scene.airflow.get("/providers?limit=100")["providers"]}
 
 
-def test_a_data_load_starts_the_sitemap_by_its_asset_event(scene: Scene) -> None:
-    for dag_id in ("load_places", "cities_sitemap"):
-        scene.airflow.unpause(dag_id)
+def test_a_data_load_starts_the_sitemap_by_its_asset_event(loaded: Scene) -> None:
+    scene = loaded
 
-    load = scene.airflow.trigger("load_places")
-
-    assert scene.airflow.wait_for_run("load_places", load)["state"] == "success"
     run = scene.airflow.wait_for_run("cities_sitemap")
+
     assert (run["state"], run["run_type"]) == ("success", "asset_triggered")
     expected = scene.ask("SELECT count(*) FROM places WHERE population >= 15000")[0][0]
     urls = [url for urls in scene.published("cities/").values() for url in urls]
@@ -106,10 +120,8 @@ def test_a_data_load_starts_the_sitemap_by_its_asset_event(scene: Scene) -> None
     assert event["extra"]["store"]["public_url"].startswith(f"s3://{BUCKET}/cities")
 
 
-def test_the_scheduled_dag_publishes_and_its_tasks_say_what_they_do(scene: Scene) -> None:
-    scene.airflow.unpause("places_sitemap")  # the scheduler itself makes the run of the last interval
-
-    run = scene.airflow.wait_for_run("places_sitemap")
+def test_the_scheduled_dag_publishes_and_its_tasks_say_what_they_do(scene: Scene, nightly_run: dict[str, Any]) -> None:
+    run = nightly_run
 
     assert (run["state"], run["run_type"]) == ("success", "scheduled")
     files = scene.published("site/")
@@ -118,7 +130,7 @@ def test_the_scheduled_dag_publishes_and_its_tasks_say_what_they_do(scene: Scene
     assert len([name for name in files if name.startswith("places-")]) == PLACES // 500
     tasks = scene.tasks("places_sitemap", run["dag_run_id"])
     names = {task["rendered_map_index"] for task in tasks if task["task_id"] == "sitemap.write"}
-    assert "places 1/1 (6 shards)" in names
+    assert names == {"places 1/1, native 1/1, countries 1/1 (13 shards)"}, "a batch fills up over the sections"
     path = f"/dags/places_sitemap/dagRuns/{quote(run['dag_run_id'])}/taskInstances/sitemap.publish/links"
     links = scene.airflow.get(path)["extra_links"]
     assert links["Sitemap index"] == f"{SITE}sitemap.xml"
@@ -126,6 +138,7 @@ def test_the_scheduled_dag_publishes_and_its_tasks_say_what_they_do(scene: Scene
     assert not links["S3 console"], "moto is not AWS"
 
 
+@pytest.mark.usefixtures("nightly_run")
 def test_a_change_rewrites_what_it_concerns(scene: Scene) -> None:
     before = scene.bucket.look("site/")
     scene.ask(
@@ -143,6 +156,7 @@ def test_a_change_rewrites_what_it_concerns(scene: Scene) -> None:
     assert any("/renamed-" in url for url in scene.published("site/")["places-00001.xml.gz"])
 
 
+@pytest.mark.usefixtures("nightly_run")
 def test_a_dry_run_is_explained_and_touches_nothing(scene: Scene) -> None:
     before = scene.bucket.look("")
 
