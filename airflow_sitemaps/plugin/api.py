@@ -27,16 +27,10 @@ from airflow_sitemaps.plugin.access import MayEditAssets, ReadableDags, may_read
 from airflow_sitemaps.plugin.api_dependencies import Now, ReadableDag, Sitemap, as_csv, now, validated
 from airflow_sitemaps.plugin.bundle import STATIC
 from airflow_sitemaps.plugin.run_progress import RETURNED, progress
-from airflow_sitemaps.plugin.schemas import (
-    Announcements,
-    DagSitemaps,
-    History,
-    HistoryColumns,
-    RunProgress,
-    RunTable,
-    SitemapList,
-    SitemapPage,
-)
+from airflow_sitemaps.plugin.schemas.announcements import Announcements
+from airflow_sitemaps.plugin.schemas.run_progress import RunProgress
+from airflow_sitemaps.plugin.schemas.runs import History, HistoryColumns, RunTable
+from airflow_sitemaps.plugin.schemas.sitemaps import DagSitemaps, SitemapList, SitemapPage
 
 __all__ = ["make_app", "now"]
 

@@ -13,7 +13,7 @@ from airflow_sitemaps.plugin.access import MayEditAssets, ReadableDags, may_read
 from airflow_sitemaps.plugin.api_dependencies import Now, sitemap_of
 from airflow_sitemaps.plugin.events import iso
 from airflow_sitemaps.plugin.overview import ARCHIVED_KEY
-from airflow_sitemaps.plugin.schemas import ActionBody, ArchiveBody, Started
+from airflow_sitemaps.plugin.schemas.actions import ActionBody, ArchiveBody, Started
 
 router = APIRouter(dependencies=[Depends(may_read_assets)])
 

@@ -13,14 +13,9 @@ from airflow_sitemaps.plugin import event_payload, generation_changes, overview,
 from airflow_sitemaps.plugin.access import ReadableDags, may_read_assets
 from airflow_sitemaps.plugin.api_dependencies import DetachedSitemap, Now, validated
 from airflow_sitemaps.plugin.overview import Overview
-from airflow_sitemaps.plugin.schemas import (
-    GenerationChanges,
-    Generations,
-    ShardColumns,
-    ShardPage,
-    Unavailable,
-    UrlSearches,
-)
+from airflow_sitemaps.plugin.schemas.generations import GenerationChanges, Generations
+from airflow_sitemaps.plugin.schemas.shards import ShardColumns, ShardPage, Unavailable
+from airflow_sitemaps.plugin.schemas.url_matches import UrlSearches
 from airflow_sitemaps.plugin.shard_map import MAX_PAGE, ShardMap, read_map
 from airflow_sitemaps.plugin.state_reader import StateFile, StateReader, StateUnavailableError, open_state
 

@@ -9,7 +9,7 @@ from airflow_sitemaps.errors import ConfigurationError
 from airflow_sitemaps.pipeline.find import find_in_store
 from airflow_sitemaps.pipeline.state.repository import MANIFEST
 from airflow_sitemaps.plugin import event_payload
-from airflow_sitemaps.plugin.schemas import UrlMatch, UrlSearch, UrlSearches
+from airflow_sitemaps.plugin.schemas.url_matches import UrlMatch, UrlSearch, UrlSearches
 from airflow_sitemaps.plugin.state_reader import StateFile, StateUnavailableError
 from airflow_sitemaps.shards.key import show
 

@@ -1,0 +1,55 @@
+"""Responses about a run's report."""
+
+from __future__ import annotations
+
+from airflow_sitemaps.plugin.schemas.strict_model import StrictModel
+
+
+class SectionReport(StrictModel):
+    """One section of a report. ``outcomes``: what happened to the rows that broke each rule."""
+
+    urls: int
+    rows: int
+    xml_bytes: int
+    file_bytes: int
+    rows_read: int
+    bytes_written: int
+    shards: dict[str, int]
+    rows_dropped: dict[str, int]
+    fields_fixed: dict[str, int]
+    outcomes: dict[str, str]
+    samples: dict[str, list[str]]
+    reasons: dict[str, int]
+    max_urls: int
+    newest_lastmod: str | None
+    drift: list[str]
+
+
+class Report(StrictModel):
+    """A run's report, as the asset event carries it."""
+
+    run: str
+    result: str
+    action: str
+    generation: int
+    previous_generation: int
+    started_at: str | None
+    finished_at: str | None
+    committed_at: str | None
+    index_urls: list[str]
+    robots_urls: list[str]
+    urls: int
+    rows: int
+    xml_bytes: int
+    file_bytes: int
+    rows_read: int
+    bytes_written: int
+    swept: int
+    shards: dict[str, int]
+    rows_dropped: dict[str, int]
+    fields_fixed: dict[str, int]
+    seconds: dict[str, float]
+    sections: dict[str, SectionReport]
+    drift: list[str]
+    warnings: list[str]
+    refusals: list[str]

@@ -1,0 +1,33 @@
+"""Responses about verifications."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from airflow_sitemaps.plugin.schemas.strict_model import StrictModel
+
+
+class VerificationFailure(StrictModel):
+    """One check that failed at one place, ``count`` times."""
+
+    severity: Literal["error", "warning"]
+    rule: str
+    where: str
+    message: str
+    count: int
+
+
+class Verification(StrictModel):
+    """One run of a verifying task; numbers are None where it pushed none, ``failures`` are the first ones."""
+
+    dag_id: str
+    run_id: str
+    task_id: str
+    state: str
+    start: str | None
+    end: str | None
+    files: int | None
+    urls: int | None
+    errors: int
+    warnings: int
+    failures: list[VerificationFailure]
