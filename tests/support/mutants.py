@@ -19,7 +19,7 @@ from airflow_sitemaps.pipeline.publish import extra_files, promotion, publisher,
 from airflow_sitemaps.pipeline.state import conditional_put, repository
 from airflow_sitemaps.pipeline.write import batch_writer
 from airflow_sitemaps.ports import Overwrite, PutOutcomeError
-from airflow_sitemaps.shards import commit, digest
+from airflow_sitemaps.shards import commit, digest, shard_builder
 from airflow_sitemaps.shards.shard_names import shard_name
 from airflow_sitemaps.testing.simulation.history import simulate
 from airflow_sitemaps.testing.simulation.profile import Profile
@@ -199,12 +199,12 @@ def _no_checksum() -> Iterable[Change]:
 
 
 def _planned_digest() -> Iterable[Change]:
-    real = commit._ShardBuilder._written
+    real = shard_builder.ShardBuilder._written
 
     def written(self: Any, piece: Any, target: Any, *rest: Any) -> Any:
         return real(self, replace(piece, digest=target.digest), target, *rest)
 
-    yield commit._ShardBuilder, "_written", written
+    yield shard_builder.ShardBuilder, "_written", written
 
 
 def _names_at_plan_time() -> Iterable[Change]:
@@ -229,7 +229,7 @@ def _no_variant() -> Iterable[Change]:
     def succeed(before: Any, after: Any) -> Any:
         return replace(after, past=before.past)
 
-    for module in (commit, extra_files, rollback):
+    for module in (shard_builder, extra_files, rollback):
         yield module, "succeed", succeed
 
 

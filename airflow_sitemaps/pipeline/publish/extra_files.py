@@ -16,7 +16,7 @@ from airflow_sitemaps.pipeline.state.conditional_put import put_verified
 from airflow_sitemaps.pipeline.state.repository import GZIP, run_directory
 from airflow_sitemaps.ports import Create
 from airflow_sitemaps.protocol import feeds, gzip, recent, stylesheet
-from airflow_sitemaps.shards.commit import succeed
+from airflow_sitemaps.shards.file_succession import succeed
 from airflow_sitemaps.shards.manifest import PublicFile
 from airflow_sitemaps.shards.shard_names import FEED_NAMES, RECENT
 

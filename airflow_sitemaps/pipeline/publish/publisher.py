@@ -18,7 +18,8 @@ from airflow_sitemaps.pipeline.state.conditional_put import RefusedPutError
 from airflow_sitemaps.pipeline.state.fingerprint import check_unchanged
 from airflow_sitemaps.pipeline.state.ownership import check_owner, check_stamp
 from airflow_sitemaps.pipeline.state.repository import ManifestVersion, StateRepository
-from airflow_sitemaps.shards.commit import CommitFacts, SectionFacts, complete, next_manifest
+from airflow_sitemaps.shards.commit import complete, next_manifest
+from airflow_sitemaps.shards.commit_facts import CommitFacts, SectionFacts
 from airflow_sitemaps.shards.plan import SectionFailure, failures_of
 
 if TYPE_CHECKING:

@@ -15,7 +15,8 @@ from airflow_sitemaps.pipeline.state.capability_probe import ensure_conditions
 from airflow_sitemaps.pipeline.state.conditional_put import RefusedPutError
 from airflow_sitemaps.pipeline.state.ownership import check_owner
 from airflow_sitemaps.pipeline.state.repository import StateRepository, new_run
-from airflow_sitemaps.shards.commit import complete, first_serial, succeed
+from airflow_sitemaps.shards.commit import complete, first_serial
+from airflow_sitemaps.shards.file_succession import succeed
 from airflow_sitemaps.shards.manifest import Manifest, PublicFile, SectionManifest, Shard
 from airflow_sitemaps.shards.shard_names import shard_name
 
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from airflow_sitemaps.pipeline.report import Report
     from airflow_sitemaps.pipeline.state.repository import ManifestVersion
     from airflow_sitemaps.ports import Clock, Progress
-    from airflow_sitemaps.shards.commit import CommitFacts
+    from airflow_sitemaps.shards.commit_facts import CommitFacts
     from airflow_sitemaps.shards.shard_names import Format
     from airflow_sitemaps.sitemap import Sitemap
 

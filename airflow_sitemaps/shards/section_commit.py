@@ -1,0 +1,141 @@
+"""The next state of one section, computed from its last state, its plan and its staged shards."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+from typing import TYPE_CHECKING, Final
+
+from airflow_sitemaps.errors import StoreContentError
+from airflow_sitemaps.shards.guards import SMALLEST, Permit
+from airflow_sitemaps.shards.key import is_partition
+from airflow_sitemaps.shards.manifest import PEAK_DAYS, SectionManifest
+from airflow_sitemaps.shards.shard_builder import ShardBuilder
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from datetime import datetime
+
+    from airflow_sitemaps.shards.commit_facts import CommitFacts
+    from airflow_sitemaps.shards.manifest import Shard
+    from airflow_sitemaps.shards.plan import Plan, SectionPlan
+    from airflow_sitemaps.shards.receipt import StagedShard
+
+SAMPLES: Final = 5
+"""Maximum number of faulty rows kept per rule."""
+
+LEAST_DECLINE: Final = 50
+"""Smallest decline that is recorded, in thousandths."""
+
+DECLINE_DAYS: Final = 400
+"""Days for which a decline is recorded: a little more than a year, to cover yearly events."""
+
+
+def next_section(
+    old: SectionManifest | None,
+    plan: SectionPlan,
+    staged: Mapping[int, tuple[StagedShard, ...]],
+    facts: CommitFacts,
+    generation: int,
+    serial: int,
+) -> SectionManifest:
+    """Compute the state of a section that results from publishing its plan.
+
+    Args:
+        old: The section in the last manifest, or None.
+        plan: The section's plan.
+        staged: The staged shards of each range that was written, by the range's position in the plan.
+        facts: Configuration, time and identifiers of the commit.
+        generation: Number of the new generation.
+        serial: Next serial of a file name.
+
+    Returns:
+        The new state, or ``old`` if nothing changed.
+
+    Raises:
+        IncompleteError: A range was to be written and has no staged shard.
+        StoreContentError: The planned ranges do not cover every key exactly once.
+    """
+    builder = ShardBuilder(old, plan, facts, generation, serial)
+    shards = tuple(
+        shard for position, target in enumerate(plan.targets) for shard in builder.shards(target, staged.get(position))
+    )
+    if not is_partition([shard.range for shard in shards]):
+        raise StoreContentError(f"section {plan.name!r}: the planned ranges do not cover every key once; plan again")
+    configured = facts.sections[plan.name]
+    state = SectionManifest(
+        name=plan.name,
+        fingerprint=plan.fingerprint,
+        digest_kind=plan.digest_kind,
+        changed_in=old.changed_in if old is not None else 0,
+        next_serial=builder.serial,
+        shards=shards,
+        base_url=configured.base_url,
+        path=configured.path,
+        key_kinds=plan.key_kinds,
+        null_keys=plan.null_keys,
+        samples=_samples(old, plan, staged, shards),
+        peaks=old.peaks if old is not None else {},
+        declines=old.declines if old is not None else {},
+    )
+    # Key kinds that were not recorded before do not count as a change; the next change records them.
+    if old is not None and replace(state, key_kinds=old.key_kinds) == old:
+        return old
+    return replace(state, changed_in=generation, peaks=_peaks(old, state.urls, facts.now))
+
+
+def _samples(
+    old: SectionManifest | None,
+    plan: SectionPlan,
+    staged: Mapping[int, tuple[StagedShard, ...]],
+    shards: Sequence[Shard],
+) -> dict[str, tuple[str, ...]]:
+    """Collect the new samples, and keep earlier ones of rules without a new sample that still have faulty rows."""
+    counted = {rule for shard in shards for rule in (*shard.dropped, *shard.mended, *shard.expired)}
+    samples: dict[str, tuple[str, ...]] = {}
+    for pieces in staged.values():
+        for piece in pieces:
+            for rule, texts in piece.samples.items():
+                samples[rule] = (*samples.get(rule, ()), *texts)[:SAMPLES]
+    for rule, texts in (old.samples if old is not None else {}).items():
+        if rule in counted:
+            samples.setdefault(rule, texts)
+    if plan.null_keys:
+        samples["key-null"] = plan.null_key_samples[:SAMPLES]
+    return samples
+
+
+def _peaks(old: SectionManifest | None, urls: int, now: datetime) -> dict[str, int]:
+    today = now.date()
+    first = (today - timedelta(days=PEAK_DAYS - 1)).isoformat()
+    peaks = {day: number for day, number in (old.peaks if old is not None else {}).items() if day >= first}
+    peaks[today.isoformat()] = max(urls, peaks.get(today.isoformat(), 0))
+    return peaks
+
+
+def with_decline(old: SectionManifest | None, new: SectionManifest, plan: Plan, facts: CommitFacts) -> SectionManifest:
+    """Return the section with its decline recorded.
+
+    After a permitted decline, the new number of URLs replaces the peaks: the greatest number of the week would refuse
+    every later run. A permitted decline is not recorded as normal, because a permit is for one run.
+
+    Args:
+        old: The section in the last manifest, or None.
+        new: The section's new state.
+        plan: The plan, which names the permits.
+        facts: Configuration, time and identifiers of the commit.
+    """
+    if old is None:
+        return new
+    today = facts.now.date()
+    highest = max(old.urls, old.peak(facts.now))
+    permits = [Permit.of(text) for text in plan.allow]
+    if any(permit.guard == "shrink" and permit.section in (None, new.name) for permit in permits):
+        return replace(new, peaks={today.isoformat(): new.urls}) if highest > new.urls else new
+    decline = (highest - new.urls) * 1_000 // highest if highest >= SMALLEST else 0
+    if new is old or decline < LEAST_DECLINE:
+        return new
+    first = (today - timedelta(days=DECLINE_DAYS)).isoformat()
+    declines = {day: number for day, number in new.declines.items() if day >= first}
+    declines[today.isoformat()] = max(decline, declines.get(today.isoformat(), 0))
+    return replace(new, declines=declines)
