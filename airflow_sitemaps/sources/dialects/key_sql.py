@@ -1,0 +1,161 @@
+"""SQL of keys: comparison, order and boundaries. The third part of a dialect."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+from airflow_sitemaps.errors import SourceConfigurationError
+from airflow_sitemaps.sources.columns import Kind
+from airflow_sitemaps.sources.dialects.value_sql import ValueSql
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import sqlalchemy as sa
+
+    from airflow_sitemaps.shards.key import Key, KeyPart
+    from airflow_sitemaps.sources.columns import Column
+    from airflow_sitemaps.sources.statements.binds import Binds
+
+
+class KeySql(ValueSql):
+    """SQL of keys: comparison, order and boundaries.
+
+    Each limit is the database's own or a stricter one. If there are more boundaries than ``max_case``, the survey
+    splits them into key intervals.
+    """
+
+    max_binds: ClassVar[int] = 1_000
+    """The largest number of binds of one statement."""
+    max_case: ClassVar[int] = 200
+    """The largest number of boundaries that one nested CASE distinguishes."""
+    row_values: ClassVar[bool] = False
+    """Whether the database supports ``(a, b) >= (x, y)`` and uses an index for it."""
+    prefers_hops: ClassVar[bool] = False
+    """Whether OFFSET from the last boundary is faster than one ``row_number()`` if an index leads with the key."""
+    sorted_union: ClassVar[bool] = False
+    """Whether the survey merges a long list of boundaries with the rows by one sort, not in key intervals."""
+    from_nothing: ClassVar[str] = ""
+    """The end of a SELECT without a table (Oracle: ``FROM DUAL``)."""
+
+    def check_key(self, connection: sa.Connection, from_item: str, binds: Binds, columns: Sequence[Column]) -> None:
+        """Refuse key columns whose values have no single order. The default accepts every key.
+
+        Args:
+            connection: A connection in a transaction.
+            from_item: The relation, called ``src``.
+            binds: The values that the relation needs.
+            columns: The key's columns.
+
+        Raises:
+            SourceConfigurationError: A key column cannot order the rows. The message names the cast that helps.
+        """
+
+    def key_value(self, column: Column) -> str:
+        """Return SQL for the canonical value of a key column: an integer, or a text that ``key_bind`` takes back."""
+        value = self.column(column)
+        return value if column.kind is Kind.INTEGER else self.as_text(value, column)
+
+    def key_bind(self, column: Column, placeholder: str) -> str:
+        """Return SQL that turns a bound canonical value into the column's type.
+
+        Args:
+            column: The key's column.
+            placeholder: The placeholder of the value, or another expression for it.
+        """
+        if column.kind in (Kind.TEXT, Kind.OTHER, Kind.INTEGER) and not column.type_name:
+            return placeholder
+        return f"CAST({placeholder} AS {column.type_name or self.cast_types.get(column.kind, self.text_type)})"
+
+    def key_order(self, column: Column) -> str:
+        """Return the ORDER BY expression of a key column."""
+        return self.column(column)
+
+    def compare(self, columns: Sequence[Column], operator: str, key: Key, binds: Binds) -> str:
+        """Return a condition that compares a row's key with a given key.
+
+        A composite key is compared as a row value if the database supports it. Otherwise the comparison is written out. The
+        bound of the leading column comes first, because an index can use it.
+
+        Args:
+            columns: The key's columns.
+            operator: ``>=``, ``<`` or ``>``.
+            key: The key to compare with.
+            binds: The statement's values, to which this method adds those of ``key``.
+        """
+        values = [self.key_bind(c, binds.add(part)) for c, part in zip(columns, _parts(columns, key), strict=True)]
+        names = [self.key_order(column) for column in columns]
+        if len(values) == 1:
+            return f"{names[0]} {operator} {values[0]}"
+        if self.row_values:
+            return f"({', '.join(names)}) {operator} ({', '.join(values)})"
+        strict = operator[0]
+        text = f"{names[-1]} {operator} {values[-1]}"
+        for name, value in zip(names[-2::-1], values[-2::-1], strict=True):
+            text = f"({name} {strict}= {value} AND ({name} {strict} {value} OR {text}))"
+        return text
+
+    def boundary_rows(self, columns: Sequence[Column], keys: Sequence[Key], binds: Binds) -> str:
+        """Return a query of the keys as ``k0``, ``k1``, … in the columns' own types, and of their positions as ``place``.
+
+        This implementation joins one SELECT per key by UNION ALL. The statements around it begin with a SELECT from the
+        source, which supplies the types.
+
+        Args:
+            columns: The key's columns.
+            keys: The keys. ``place`` counts them from 0.
+            binds: The statement's values, to which this method adds those of ``keys``.
+        """
+        selects = []
+        for place, key in enumerate(keys):
+            parts = [
+                f"{self.key_bind(column, binds.add(part))} AS k{number}"
+                for number, (column, part) in enumerate(zip(columns, _parts(columns, key), strict=True))
+            ]
+            selects.append(f"SELECT {', '.join(parts)}, {place} AS place{self.from_nothing}")
+        return " UNION ALL ".join(selects)
+
+    def buckets(self, columns: Sequence[Column], keys: Sequence[Key], binds: Binds) -> str | None:
+        """Return SQL for the number of keys at or below a row's key.
+
+        Args:
+            columns: The key's columns.
+            keys: The keys, in order.
+            binds: The statement's values, to which this method adds those of ``keys``.
+
+        Returns:
+            The expression, or None if the database has no efficient one.
+        """
+        return None
+
+    def bucket_rows(
+        self, columns: Sequence[Column], keys: Sequence[Key], from_item: str, where: str, measures: str, binds: Binds
+    ) -> str | None:
+        """Return a query of each row's ``bucket`` and measures that uses a join of the database's own.
+
+        Args:
+            columns: The key's columns.
+            keys: The boundaries of the buckets, in order.
+            from_item: The relation, called ``src``.
+            where: The condition for the rows.
+            measures: The select list of the measures: ``newest`` and ``row_hash``.
+            binds: The statement's values, to which this method adds those of ``keys``.
+
+        Returns:
+            The query, or None if the database has no efficient join.
+        """
+        return None
+
+    def rank_at_once(self, columns: Sequence[Column]) -> int | None:
+        """Return how many keys one statement can order, or None if there is no limit."""
+        return max(2, min(self.max_case, self.max_binds // len(columns) - 20))
+
+
+def _parts(columns: Sequence[Column], key: Key) -> Sequence[KeyPart]:
+    """Return a key's parts, after checking that there are as many as key columns."""
+    if len(key) != len(columns):
+        raise SourceConfigurationError(
+            f"a key has {len(key)} part(s) but the source's key has {len(columns)} column(s) "
+            f"({', '.join(column.name for column in columns)}): the key was changed; run with full=True"
+        )
+    return key
