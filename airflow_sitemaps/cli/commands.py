@@ -25,7 +25,6 @@ from airflow_sitemaps.pipeline import stages
 from airflow_sitemaps.pipeline.adoption import adopt as adopt_sitemap
 from airflow_sitemaps.pipeline.clock import SYSTEM_CLOCK
 from airflow_sitemaps.pipeline.request import chosen
-from airflow_sitemaps.pipeline.stages import find_duplicates
 from airflow_sitemaps.progress import LogProgress
 from airflow_sitemaps.protocol import robots as robots_txt
 from airflow_sitemaps.shards.guards import Permit
@@ -165,14 +164,19 @@ def _verified(arguments: argparse.Namespace) -> Verification:
 
 
 def duplicates(arguments: argparse.Namespace) -> Answer:
-    """List the URLs that several rows share, section by section. The exit status is 1 if there are any."""
+    """List the URLs that several rows share, section by section. The exit status is 1 if there are any.
+
+    Within a shard, a run keeps the first of equal URLs and counts the others (rule ``loc-duplicate``). In different
+    shards, it lists both.
+    """
     sitemap = _rendered(arguments)
-    sections = chosen(sitemap, stages.RunRequest(sections=arguments.sections))
-    found = find_duplicates(sections, arguments.most)
-    lines = [
-        f"section {name}: {shared.rows:,} rows have {shared.loc}" for name, all_of in found.items() for shared in all_of
-    ]
-    document = {name: [asdict(shared) for shared in all_of] for name, all_of in found.items()}
+    lines: list[str] = []
+    document: dict[str, object] = {}
+    for section in chosen(sitemap, stages.RunRequest(sections=arguments.sections)):
+        with section.source.open(section=section.name) as source:
+            shared = source.duplicates(arguments.most)
+        lines += [f"section {section.name}: {url.rows:,} rows have {url.loc}" for url in shared]
+        document[section.name] = [asdict(url) for url in shared]
     return Answer(document=document, lines=lines or ["no URL is shared by several rows"], well=not lines)
 
 

@@ -7,6 +7,8 @@ module imports the stages, so that the package's attributes are the functions, w
 from airflow_sitemaps.pipeline.adoption import adopt
 from airflow_sitemaps.pipeline.changes import changes
 from airflow_sitemaps.pipeline.find import find
-from airflow_sitemaps.pipeline.stages import build, plan, publish, recover, rollback, status, write
+from airflow_sitemaps.pipeline.publish.rollback import rollback
+from airflow_sitemaps.pipeline.stages import build, plan, publish, recover, write
+from airflow_sitemaps.pipeline.status import status
 
 __all__ = ["adopt", "build", "changes", "find", "plan", "publish", "recover", "rollback", "status", "write"]

@@ -1,4 +1,4 @@
-"""The stages of a run (recover, plan, write, publish), and the commands around it: status, rollback, robots.
+"""The stages of a run: recover, plan, write, publish. ``build`` calls them one after another.
 
 Any worker can run any stage. Each stage opens the store and the sources, and leaves no state on the worker.
 """
@@ -20,24 +20,24 @@ from airflow_sitemaps.pipeline.publish.publisher import commit, finish, refusal_
 from airflow_sitemaps.pipeline.publish.recovery import roll_forward
 from airflow_sitemaps.pipeline.publish.rollback import rollback
 from airflow_sitemaps.pipeline.publish.sweep import Swept, sweep
-from airflow_sitemaps.pipeline.report import Outcome, make_report, raise_failures
+from airflow_sitemaps.pipeline.report import raise_failures
+from airflow_sitemaps.pipeline.report_builder import make_report, outcome_of
 from airflow_sitemaps.pipeline.request import RunRequest
 from airflow_sitemaps.pipeline.state.capability_probe import ensure_conditions
 from airflow_sitemaps.pipeline.state.ownership import check_owner
 from airflow_sitemaps.pipeline.state.repository import StateRepository, new_run, receipts_directory
-from airflow_sitemaps.pipeline.status import Status, last_check, status_of
+from airflow_sitemaps.pipeline.status import robots, status
 from airflow_sitemaps.pipeline.write.batch_writer import Written, write_batch
-from airflow_sitemaps.shards.index_layout import robots_urls
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from airflow_sitemaps.pipeline.report import Report
-    from airflow_sitemaps.ports import Clock, Duplicate, Progress, Store
+    from airflow_sitemaps.ports import Clock, Progress, Store
     from airflow_sitemaps.shards.manifest import Manifest
     from airflow_sitemaps.shards.plan import Plan, SectionFailure
     from airflow_sitemaps.shards.receipt import Receipt
-    from airflow_sitemaps.sitemap import Section, Sitemap
+    from airflow_sitemaps.sitemap import Sitemap
 
 __all__ = [
     "Planned",
@@ -45,7 +45,6 @@ __all__ = [
     "Written",
     "build",
     "explain",
-    "find_duplicates",
     "plan",
     "publish",
     "recover",
@@ -281,7 +280,7 @@ def publish(
     try:
         committed = commit(sitemap, store, run_plan, receipts, clock=clock, progress=progress)
     except GuardError as refused:
-        _report_refusal(state, run_plan, _manifest(state), refused.refusals, clock, receipts)
+        _report_refusal(state, run_plan, state.manifest(), refused.refusals, clock, receipts)
         raise
     _discard(sitemap, run_plan)
     run_plan = replace(run_plan, failures=(*run_plan.failures, *committed.failures))
@@ -290,18 +289,14 @@ def publish(
     root, swept = finish(sitemap, store, committed, clock, progress)
     old = committed.old if not committed.repeated else state.generation(root.manifest.generation - 1)
     now = clock.now()
-    outcome = Outcome(
-        run=run_plan.run,
-        result="partly_published" if run_plan.failures else "published",
-        started=run_plan.created_at,
-        finished=now,
-        seconds={
-            "plan": run_plan.seconds,
-            "write": sum(receipt.seconds for receipt in receipts),
-            "publish": (now - started).total_seconds(),
-        },
+    outcome = outcome_of(
+        run_plan,
+        "partly_published" if run_plan.failures else "published",
+        now,
+        receipts=receipts,
+        seconds={"publish": (now - started).total_seconds()},
         swept=swept.public + swept.private,
-        warnings=(*run_plan.warnings, *committed.warnings),
+        warnings=committed.warnings,
         refusals=[failure.message for failure in run_plan.failures if failure.error == GuardError.__name__],
         failures=run_plan.failures,
     )
@@ -311,53 +306,9 @@ def publish(
     return report
 
 
-def status(sitemap: Sitemap) -> Status:
-    """Return the published state and the generations kept for rollback. Writes nothing."""
-    state = StateRepository(sitemap.store.open().state)
-    manifest = _manifest(state)
-    return status_of(manifest, sitemap.store.base_url, None if manifest is None else last_check(state))
-
-
-def robots(sitemap: Sitemap) -> tuple[str, ...]:
-    """Return the addresses that robots.txt should name: every index and the feeds. Writes nothing."""
-    manifest = _manifest(StateRepository(sitemap.store.open().state))
-    if manifest is None:
-        return ()
-    return robots_urls(manifest)
-
-
-def find_duplicates(sections: Sequence[Section], most: int = 20) -> dict[str, tuple[Duplicate, ...]]:
-    """Find the URLs that sections have more than once.
-
-    Within a shard, a run keeps the first of equal URLs and counts the others (rule ``loc-duplicate``). In different
-    shards, it lists both.
-
-    Args:
-        sections: The sections to search.
-        most: Maximum number of URLs per section. Default: 20.
-
-    Returns:
-        The repeated URLs by section, the most frequent first.
-
-    Raises:
-        SourceError: The database failed.
-        SourceConfigurationError: A connection, table or column is wrong.
-    """
-    found = {}
-    for section in sections:
-        with section.source.open(section=section.name) as source:
-            found[section.name] = tuple(source.duplicates(most))
-    return found
-
-
-def _manifest(state: StateRepository) -> Manifest | None:
-    root = state.root()
-    return None if root is None else root.manifest
-
-
 def _current(sitemap: Sitemap, state: StateRepository) -> Manifest | None:
     """Return the manifest to plan on, promoted or not, after a check that it belongs to this sitemap."""
-    manifest = _manifest(state)
+    manifest = state.manifest()
     if manifest is not None:
         check_owner(sitemap, manifest)
     return manifest
@@ -371,7 +322,11 @@ def _discard(sitemap: Sitemap, run_plan: Plan) -> None:
         try:
             section.source.discard(section=section.name)
         except SitemapError as error:
-            log.warning("section %s: what the run's tasks shared stays until it expires: %s", section.name, error)
+            log.warning(
+                "section %s: the data that the run's tasks shared was not removed and stays until it expires: %s",
+                section.name,
+                error,
+            )
 
 
 def _report_refusal(
@@ -383,15 +338,8 @@ def _report_refusal(
     receipts: Sequence[Receipt] = (),
 ) -> None:
     """Store a report of a run that guards refused."""
-    outcome = Outcome(
-        run=run_plan.run,
-        result="refused",
-        started=run_plan.created_at,
-        finished=clock.now(),
-        seconds={"plan": run_plan.seconds, "write": sum(receipt.seconds for receipt in receipts)},
-        warnings=run_plan.warnings,
-        refusals=[str(refusal) for refusal in refusals],
-    )
+    refused = [str(refusal) for refusal in refusals]
+    outcome = outcome_of(run_plan, "refused", clock.now(), receipts=receipts, refusals=refused)
     state.write_report(make_report(outcome, old=manifest, new=manifest, plan=run_plan, receipts=receipts))
 
 
@@ -403,7 +351,7 @@ def _own(run_plan: Plan, receipt_keys: Sequence[str]) -> list[str]:
     """
     own = [key for key in receipt_keys if key.startswith(receipts_directory(run_plan.run))]
     if len(own) < len(receipt_keys):
-        log.info("%d receipt(s) of earlier plans are passed over", len(receipt_keys) - len(own))
+        log.info("%d receipt(s) of earlier plans are ignored", len(receipt_keys) - len(own))
     return own
 
 
@@ -417,14 +365,12 @@ def _unchanged(
     if root is not None and root.manifest.promoted:
         root, swept = sweep(sitemap, store, root, clock=clock)
     manifest = root.manifest if root is not None else None
-    outcome = Outcome(
-        run=run_plan.run,
-        result="refused" if run_plan.failures else "unchanged",
-        started=run_plan.created_at,
-        finished=clock.now(),
-        seconds={"plan": run_plan.seconds, "write": sum(receipt.seconds for receipt in receipts)},
+    outcome = outcome_of(
+        run_plan,
+        "refused" if run_plan.failures else "unchanged",
+        clock.now(),
+        receipts=receipts,
         swept=swept.public + swept.private,
-        warnings=run_plan.warnings,
         failures=run_plan.failures,
     )
     report = make_report(outcome, old=manifest, new=manifest, plan=run_plan, receipts=receipts)

@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from airflow_sitemaps.pipeline.state.repository import REPORTS
+from airflow_sitemaps.pipeline.state.repository import REPORTS, StateRepository
+from airflow_sitemaps.shards.index_layout import robots_urls
 
 if TYPE_CHECKING:
-    from airflow_sitemaps.pipeline.state.repository import StateRepository
     from airflow_sitemaps.shards.manifest import GenerationNote, Manifest
+    from airflow_sitemaps.sitemap import Sitemap
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,6 +69,19 @@ class Status:
         value = asdict(self)
         value["history"] = [{**asdict(n), "committed_at": n.committed_at.isoformat()} for n in self.history]
         return value
+
+
+def status(sitemap: Sitemap) -> Status:
+    """Return the published state and the generations kept for rollback. Writes nothing."""
+    state = StateRepository(sitemap.store.open().state)
+    manifest = state.manifest()
+    return status_of(manifest, sitemap.store.base_url, None if manifest is None else last_check(state))
+
+
+def robots(sitemap: Sitemap) -> tuple[str, ...]:
+    """Return the addresses that robots.txt should name: every index and the feeds. Writes nothing."""
+    manifest = StateRepository(sitemap.store.open().state).manifest()
+    return () if manifest is None else robots_urls(manifest)
 
 
 def last_check(state: StateRepository) -> str | None:

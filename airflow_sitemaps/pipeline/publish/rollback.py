@@ -10,7 +10,7 @@ from airflow_sitemaps.pipeline.clock import QUIET, SYSTEM_CLOCK
 from airflow_sitemaps.pipeline.publish import extra_files
 from airflow_sitemaps.pipeline.publish.publisher import Committed, check_bodies, commit_facts, finish
 from airflow_sitemaps.pipeline.publish.recovery import roll_forward
-from airflow_sitemaps.pipeline.report import Outcome, make_report
+from airflow_sitemaps.pipeline.report_builder import Outcome, make_report
 from airflow_sitemaps.pipeline.state.capability_probe import ensure_conditions
 from airflow_sitemaps.pipeline.state.conditional_put import RefusedPutError
 from airflow_sitemaps.pipeline.state.ownership import check_owner

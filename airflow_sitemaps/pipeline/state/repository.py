@@ -101,6 +101,11 @@ class StateRepository:
         manifest = codec.decode_manifest(stored.body, self.objects.url(MANIFEST))
         return ManifestVersion(manifest=manifest, etag=stored.info.etag, body=stored.body)
 
+    def manifest(self) -> Manifest | None:
+        """Read the current manifest as ``root`` does, without its etag and bytes."""
+        root = self.root()
+        return None if root is None else root.manifest
+
     def replace_root(self, manifest: Manifest, over: ManifestVersion | None) -> ManifestVersion:
         """Replace the manifest.
 
