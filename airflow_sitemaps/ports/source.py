@@ -1,0 +1,172 @@
+"""The protocol of a source: the rows of one section in a database."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from contextlib import AbstractContextManager
+    from datetime import datetime
+
+    import pyarrow as pa
+
+    from airflow_sitemaps.shards.digest import Survey
+    from airflow_sitemaps.shards.key import Key, KeyRange
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Duplicate:
+    """A URL that several rows share.
+
+    Attributes:
+        loc: The URL as the source has it.
+        rows: Number of rows with this URL.
+    """
+
+    loc: str
+    rows: int
+
+
+class Source(Protocol):
+    """The rows of one section, in an open database session.
+
+    Only the database compares keys. Every method raises ``SourceError`` when the database fails, and
+    ``SourceConfigurationError`` when a connection, table or column is wrong. The message names the cause.
+
+    Attributes:
+        digest_kind: Name and version of the row-hash expression. Digests of different kinds are not compared.
+        key_kinds: One text per key column: its name, kind and collation, such as ``id integer`` or
+            ``slug text "de-x-icu"``. Boundaries are valid only for the kinds under which they were cut. If this
+            differs from the manifest, the section's ranges must be cut again. An empty source may not know the kind
+            of a column (``id unknown``).
+    """
+
+    digest_kind: str
+    key_kinds: Sequence[str]
+
+    def snapshot(self) -> AbstractContextManager[None]:
+        """Answer every query except ``read`` from one snapshot of the data until the context ends.
+
+        Some databases have no snapshot over several statements: Snowflake, BigQuery, Databricks, Trino, ClickHouse and
+        SQL Server. They answer each query from the data as it is at that moment.
+        """
+        ...
+
+    def boundaries(self, within: KeyRange, every: int) -> Sequence[Key]:
+        """Compute the keys at which to cut a range into pieces of limited size.
+
+        Rows that share a key are never separated, so a key with more than ``every`` rows gives one oversized piece.
+
+        Args:
+            within: The range to cut.
+            every: Maximum number of rows in a piece.
+
+        Returns:
+            Strictly increasing keys inside ``within``, none equal to its lower end. The last piece is not empty.
+        """
+        ...
+
+    def largest_key(self, within: KeyRange) -> tuple[Key, int] | None:
+        """Find the key that the most rows of a range share.
+
+        Returns:
+            The key and its number of rows, or None if the range has no rows.
+        """
+        ...
+
+    def survey(self, ranges: Sequence[KeyRange]) -> Survey:
+        """Compute the digest of each range in one consistent read.
+
+        Args:
+            ranges: Disjoint ranges in key order.
+        """
+        ...
+
+    def rank(self, keys: Sequence[Key]) -> Sequence[int]:
+        """Return the position of each key in the database's own order; 0 is the least, and equal keys share a rank."""
+        ...
+
+    def read(self, ranges: Sequence[KeyRange]) -> Iterator[pa.RecordBatch]:
+        """Read the rows of some ranges, ordered by range, then key, then all emitted columns in binary order.
+
+        Args:
+            ranges: Disjoint ranges in key order.
+
+        Yields:
+            Record batches of at most about 64 Ki rows, with these columns:
+
+            - ``range``: int32, the index into ``ranges``;
+            - ``row_hash``: uint64 or int64; the caller sums it modulo 2**64 to the checksum that ``survey`` gives;
+            - ``key``: string, a JSON array of the row's canonical key parts; int64 if the key is one integer;
+            - ``loc``: string, the URL as the source has it (a template is expanded, its values percent-encoded);
+            - ``lastmod``: ``timestamp[us, UTC]``, ``date32``, or the source's own string, which is parsed row by row;
+            - ``changefreq``: string;
+            - ``priority``: float64 or string;
+            - ``images``, ``videos``, ``news``, ``alternates``: string, JSON;
+            - ``title``, ``description``: string, for feeds.
+
+            The first four columns are always present. The others are present only if the section has them.
+        """
+        ...
+
+    def touched(self, ranges: Sequence[KeyRange], since: datetime) -> Sequence[int]:
+        """Find the ranges that hold recently modified rows.
+
+        Args:
+            ranges: Disjoint ranges in key order.
+            since: Earliest lastmod that counts as recent.
+
+        Returns:
+            Positions, in ascending order, of the ranges with a row whose lastmod is ``since`` or later.
+
+        Raises:
+            SourceConfigurationError: The source has no lastmod that can be compared.
+        """
+        ...
+
+    def duplicates(self, most: int) -> Sequence[Duplicate]:
+        """Find up to ``most`` URLs that more than one row has, whatever their keys; the most frequent come first."""
+        ...
+
+    def now(self) -> datetime:
+        """Return the time of the database's clock, in UTC."""
+        ...
+
+
+class SourceConfig(Protocol):
+    """Settings of a source: cheap to create, opened only where the rows are read.
+
+    Attributes:
+        timezone: IANA name of the time zone of date-times that carry none.
+    """
+
+    timezone: str
+
+    def open(self, *, section: str) -> AbstractContextManager[Source]:
+        """Connect to the database.
+
+        Args:
+            section: Name of the section, for messages and for names of temporary tables.
+        """
+        ...
+
+    def identity(self) -> Mapping[str, object]:
+        """Return, as JSON values, all settings that the rendered shards depend on.
+
+        They are part of the section's fingerprint.
+        """
+        ...
+
+    def describe(self) -> str:
+        """Describe the source in logs: connection id and table, never a secret."""
+        ...
+
+    def discard(self, *, section: str) -> None:
+        """Remove what the tasks of a run share, such as a materialised table, after the run is published."""
+        ...
+
+    def rendered(self, render: Callable[[str], str]) -> SourceConfig:
+        """Return a copy with its template fields rendered (by Jinja, in Airflow)."""
+        ...
