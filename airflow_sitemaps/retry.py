@@ -1,14 +1,25 @@
-"""Retries of calls to other machines: a limited number, with growing, random pauses."""
+"""Retries of calls to other machines: a limited number, with growing random pauses or the pauses they request."""
 
 from __future__ import annotations
 
 import logging
+import time
 from typing import TYPE_CHECKING
 
-from tenacity import Retrying, before_sleep_log, retry_if_exception_type, stop_after_attempt, wait_random_exponential
+from tenacity import (
+    Retrying,
+    before_sleep_log,
+    retry_if_exception,
+    retry_if_exception_type,
+    stop_after_attempt,
+    wait_random_exponential,
+)
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from logging import Logger
+
+    from tenacity import RetryCallState
 
 
 def repeated(
@@ -32,5 +43,46 @@ def repeated(
         wait=wait_random_exponential(multiplier=pause_s, max=longest_pause_s),
         retry=retry_if_exception_type(errors),
         before_sleep=before_sleep_log(log, logging.INFO),
+        reraise=True,
+    )
+
+
+def repeated_on_request(
+    requested_s: Callable[[BaseException], float | None],
+    *,
+    attempts: int,
+    longest_pause_s: float,
+    log: Logger,
+    sleep: Callable[[float], None] = time.sleep,
+) -> Retrying:
+    """Return a caller that repeats a function while the error that it raises requests a pause.
+
+    Args:
+        requested_s: Returns the pause in seconds that an error requests, or None if it requests none. An error without
+            a request is raised at once.
+        attempts: Number of calls, the first included.
+        longest_pause_s: Longest pause in seconds. An error that requests a longer one is raised at once.
+        log: Logger of each repetition, at level WARNING.
+        sleep: Waits for a number of seconds. Tests replace it. Default: ``time.sleep``.
+
+    Returns:
+        A callable: ``repeated_on_request(...)(function, argument)``. After the last attempt it raises what the function
+        raised.
+    """
+
+    def is_requested(error: BaseException) -> bool:
+        pause_s = requested_s(error)
+        return pause_s is not None and pause_s <= longest_pause_s
+
+    def pause(state: RetryCallState) -> float:
+        error = state.outcome.exception() if state.outcome is not None else None
+        return (requested_s(error) or 0.0) if error is not None else 0.0
+
+    return Retrying(
+        stop=stop_after_attempt(attempts),
+        wait=pause,
+        retry=retry_if_exception(is_requested),
+        before_sleep=before_sleep_log(log, logging.WARNING),
+        sleep=sleep,
         reraise=True,
     )

@@ -10,7 +10,7 @@ import re
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from airflow_sitemaps.pipeline.state.conditional_put import put_verified
+from airflow_sitemaps.pipeline.state.conditional_put import ObjectHeaders, put_verified
 from airflow_sitemaps.pipeline.state.repository import StateRepository
 from airflow_sitemaps.ports import Overwrite
 
@@ -101,7 +101,12 @@ def observe(sitemap: Sitemap, site: str, submitted: Sequence[SubmittedSitemap], 
     document = {"format": COVERAGE_FORMAT, **asdict(observation)}
     key = f"{COVERAGE}{now:%Y%m%dT%H%M%S%f}.json"
     put_verified(
-        objects, key, json.dumps(document).encode(), mode=Overwrite(), write_id=key, content_type="application/json"
+        objects,
+        key,
+        json.dumps(document).encode(),
+        mode=Overwrite(),
+        write_id=key,
+        headers=ObjectHeaders(content_type="application/json"),
     )
     keys = sorted(info.key for info in objects.list(COVERAGE))
     for old in keys[:-KEPT]:

@@ -17,6 +17,7 @@ from airflow_sitemaps.errors import ConfigurationError
 from airflow_sitemaps.http.client import HttpClient
 from airflow_sitemaps.http.destinations import AccessRules
 from airflow_sitemaps.notify.outcomes import NotAcceptedError, excerpt, retry_after
+from airflow_sitemaps.retry import repeated_on_request
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -157,21 +158,20 @@ class IndexNow:
 
     def _send(self, sender: Sender, host: str, urls: list[str]) -> int:
         """Send one request, and again after a requested pause. Return the status, 200 or 202."""
-        for tries_left in reversed(range(TRIES)):
-            answer = sender.send(
-                "POST",
-                self.endpoint,
-                body=json.dumps(self._document(host, urls)).encode(),
-                headers={"Content-Type": "application/json; charset=utf-8"},
-            )
-            if answer.status in (200, 202):
-                break
-            error = self._refusal(answer, host, len(urls))
-            wait_s = error.wait_s if isinstance(error, NotAcceptedError) else None
-            if wait_s is None or wait_s > LONGEST_WAIT_S or not tries_left:
-                raise error
-            log.warning("%s", error)
-            self.sleep(wait_s)
+        send = repeated_on_request(
+            _requested_s, attempts=TRIES, longest_pause_s=LONGEST_WAIT_S, log=log, sleep=self.sleep
+        )
+        return send(self._send_once, sender, host, urls)
+
+    def _send_once(self, sender: Sender, host: str, urls: list[str]) -> int:
+        answer = sender.send(
+            "POST",
+            self.endpoint,
+            body=json.dumps(self._document(host, urls)).encode(),
+            headers={"Content-Type": "application/json; charset=utf-8"},
+        )
+        if answer.status not in (200, 202):
+            raise self._refusal(answer, host, len(urls))
         return answer.status
 
     def _requests(self, urls: Iterable[str]) -> Iterator[tuple[str, list[str]]]:
@@ -206,6 +206,10 @@ class IndexNow:
         wait_s = retry_after(answer.headers.get("retry-after", ""))
         asked = "" if wait_s is None else f"; retry after {wait_s:.0f} s"
         return NotAcceptedError(f"{what}{words}{asked}. Try again later", wait_s=wait_s)
+
+
+def _requested_s(error: BaseException) -> float | None:
+    return error.wait_s if isinstance(error, NotAcceptedError) else None
 
 
 def _site(url: str) -> str:

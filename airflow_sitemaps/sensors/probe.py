@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from airflow_sitemaps.errors import SourceConfigurationError
-from airflow_sitemaps.pipeline.state.conditional_put import put_verified
+from airflow_sitemaps.pipeline.state.conditional_put import ObjectHeaders, put_verified
 from airflow_sitemaps.pipeline.state.repository import StateRepository
 from airflow_sitemaps.pipeline.status import last_check
 from airflow_sitemaps.ports import Overwrite
@@ -98,7 +98,14 @@ def record_mark(sitemap: Sitemap, name: str, mark: ProbeMark) -> None:
     body = json.dumps({"value": mark.value, "at": mark.at}).encode()
     key = _key(name)
     objects = sitemap.store.open().state
-    put_verified(objects, key, body, mode=Overwrite(), write_id=f"{key}#{mark.at}", content_type="application/json")
+    put_verified(
+        objects,
+        key,
+        body,
+        mode=Overwrite(),
+        write_id=f"{key}#{mark.at}",
+        headers=ObjectHeaders(content_type="application/json"),
+    )
 
 
 def _key(name: str) -> str:

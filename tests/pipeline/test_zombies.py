@@ -100,7 +100,7 @@ def test_a_publish_that_finds_no_answer_says_so_and_its_retry_finishes():
     faults = Faults().on("put", "manifest.json.gz", Fault.UNAVAILABLE, times=4)
     planned = stages.plan(world.sitemap(), clock=world.clock)
     receipt = stages.write(world.sitemap(), planned.key, 0, clock=world.clock).receipt_key
-    with pytest.raises(StoreError, match="no clear answer"):
+    with pytest.raises(StoreError, match="outcome unknown"):
         stages.publish(faulty(world, faults), planned.key, [receipt], clock=world.clock)
     assert world.public() == {}
     assert stages.publish(faulty(world, faults), planned.key, [receipt], clock=world.clock).urls == 10

@@ -154,7 +154,12 @@ def _promotion_before_commit() -> Iterable[Change]:
             if file.etag is None:
                 body = promotion._body(repository.StateRepository(store.state), file)
                 conditional_put.put_verified(
-                    store.public, file.name, body, mode=Overwrite(), write_id=file.stamp, content_type="x"
+                    store.public,
+                    file.name,
+                    body,
+                    mode=Overwrite(),
+                    write_id=file.stamp,
+                    headers=conditional_put.ObjectHeaders(content_type="x"),
                 )
 
     yield publisher, "check_bodies", check
@@ -215,7 +220,12 @@ def _names_at_plan_time() -> Iterable[Change]:
         if self.targets[self._current].carries is None:
             name = shard_name(self.section.path, self.section.name, self._current + 1, self.section.format)
             conditional_put.put_verified(
-                self.store.public, name, file.body, mode=Overwrite(), write_id=key, content_type="x"
+                self.store.public,
+                name,
+                file.body,
+                mode=Overwrite(),
+                write_id=key,
+                headers=conditional_put.ObjectHeaders(content_type="x"),
             )
 
     yield batch_writer._BatchWriter, "_upload", upload

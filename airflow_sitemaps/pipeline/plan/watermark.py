@@ -15,7 +15,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final
 from zoneinfo import ZoneInfo
 
-from airflow_sitemaps.pipeline.state.conditional_put import put_verified
+from airflow_sitemaps.pipeline.state.conditional_put import ObjectHeaders, put_verified
 from airflow_sitemaps.pipeline.state.repository import watermark_key
 from airflow_sitemaps.ports import Overwrite
 from airflow_sitemaps.shards.digest import Digest, Survey
@@ -105,7 +105,7 @@ def remember(state: StateRepository, section: str, mark: Watermark) -> None:
         body,
         mode=Overwrite(),
         write_id=f"{mark.changed_in}-{mark.slice}-{mark.moment.isoformat()}",
-        content_type="application/json",
+        headers=ObjectHeaders(content_type="application/json"),
     )
 
 

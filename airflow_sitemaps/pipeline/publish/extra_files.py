@@ -12,7 +12,7 @@ import logging
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from airflow_sitemaps.pipeline.state.conditional_put import put_verified
+from airflow_sitemaps.pipeline.state.conditional_put import ObjectHeaders, put_verified
 from airflow_sitemaps.pipeline.state.repository import GZIP, run_directory
 from airflow_sitemaps.ports import Create
 from airflow_sitemaps.protocol import feeds, gzip, recent, stylesheet
@@ -186,7 +186,7 @@ def _file(
         return before
     body = gzip.compress(made.content, sitemap.compression) if made.name.endswith(".gz") else made.content
     key = f"{run_directory(manifest.run)}bodies/{clock.token()}-{made.name}"
-    put_verified(state.objects, key, body, mode=Create(), write_id=key, content_type=GZIP)
+    put_verified(state.objects, key, body, mode=Create(), write_id=key, headers=ObjectHeaders(content_type=GZIP))
     fresh = PublicFile(
         name=made.name,
         body=key,

@@ -16,7 +16,13 @@ from airflow_sitemaps.errors import ConfigurationError, StoreContentError, Store
 from airflow_sitemaps.pipeline.concurrency import mapped
 from airflow_sitemaps.pipeline.publish.purge import purge_indexes, purge_shards
 from airflow_sitemaps.pipeline.state.capability_probe import copies
-from airflow_sitemaps.pipeline.state.conditional_put import WRITE_ID, RefusedPutError, copy_verified, put_verified
+from airflow_sitemaps.pipeline.state.conditional_put import (
+    WRITE_ID,
+    ObjectHeaders,
+    RefusedPutError,
+    copy_verified,
+    put_verified,
+)
 from airflow_sitemaps.pipeline.state.ownership import check_stamp, stamp
 from airflow_sitemaps.pipeline.state.repository import GZIP, ManifestVersion, StateRepository
 from airflow_sitemaps.ports import Create, Update
@@ -164,7 +170,7 @@ def _promote_file(
         body = _body(state, file)
         _still(state, root)
         if etag is not None and etag != file.replaces:
-            log.warning("%s is not as we left it; it is replaced", store.public.url(file.name))
+            log.warning("%s was changed by another program; overwriting it", store.public.url(file.name))
         try:
             return put_verified(
                 store.public,
@@ -172,9 +178,7 @@ def _promote_file(
                 body,
                 mode=mode,
                 write_id=file.stamp,
-                content_type=_content_type(file.name),
-                cache_control=_cache_control(store, file),
-                metadata=stamp(root.manifest),
+                headers=_headers(store, root, file),
             )
         except RefusedPutError as refused:
             log.info("%s; reading again", refused)
@@ -212,9 +216,7 @@ def _copied(
             found,
             mode=mode,
             write_id=file.stamp,
-            content_type=_content_type(file.name),
-            cache_control=_cache_control(store, file),
-            metadata=stamp(root.manifest),
+            headers=_headers(store, root, file),
         )
     except (RefusedPutError, StoreError, ConfigurationError) as e:
         log.info("%s; it is put from here", e)
@@ -241,9 +243,11 @@ def _promote_index(
                 gzip.compress(body, mtime=0) if zipped else body,
                 mode=Create() if there is None else Update(there.etag),
                 write_id=write_id,
-                content_type=GZIP if zipped else XML,
-                cache_control=store.cache_control,
-                metadata=stamp(root.manifest),
+                headers=ObjectHeaders(
+                    content_type=GZIP if zipped else XML,
+                    cache_control=store.cache_control,
+                    metadata=stamp(root.manifest),
+                ),
             )
         except RefusedPutError as refused:
             log.info("%s; reading again", refused)
@@ -267,6 +271,12 @@ def _body(state: StateRepository, file: PublicFile) -> bytes:
             f"{file.byte_size:,} and {file.xml_byte_size:,} were written: it is damaged and was not published"
         )
     return with_variant(found.body, file.variant) if zipped else found.body
+
+
+def _headers(store: Store, root: ManifestVersion, file: PublicFile) -> ObjectHeaders:
+    return ObjectHeaders(
+        content_type=_content_type(file.name), cache_control=_cache_control(store, file), metadata=stamp(root.manifest)
+    )
 
 
 def _cache_control(store: Store, file: PublicFile) -> str:

@@ -16,7 +16,7 @@ from airflow_sitemaps.pipeline.concurrency import mapped
 from airflow_sitemaps.pipeline.publish.index_settings import settings_of_commit
 from airflow_sitemaps.pipeline.publish.orphans import orphans
 from airflow_sitemaps.pipeline.publish.promotion import SupersededError, put_back
-from airflow_sitemaps.pipeline.state.conditional_put import RefusedPutError, put_verified
+from airflow_sitemaps.pipeline.state.conditional_put import ObjectHeaders, RefusedPutError, put_verified
 from airflow_sitemaps.pipeline.state.repository import (
     RUNS,
     WATERMARKS,
@@ -167,7 +167,14 @@ def _removable(
 
 def _store_time(state: StateRepository, now: datetime, clock: Clock) -> datetime:
     """Return the earlier of the worker's and the store's time, because a worker's clock may be days fast."""
-    put_verified(state.objects, TIME_MARK, b"{}", mode=Overwrite(), write_id=clock.token(), content_type=JSON)
+    put_verified(
+        state.objects,
+        TIME_MARK,
+        b"{}",
+        mode=Overwrite(),
+        write_id=clock.token(),
+        headers=ObjectHeaders(content_type=JSON),
+    )
     mark = state.objects.head(TIME_MARK)
     return now if mark is None or mark.modified_at is None else min(now, mark.modified_at)
 

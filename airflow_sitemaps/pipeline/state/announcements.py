@@ -6,7 +6,7 @@ import json
 import re
 from typing import TYPE_CHECKING, Final
 
-from airflow_sitemaps.pipeline.state.conditional_put import put_verified
+from airflow_sitemaps.pipeline.state.conditional_put import ObjectHeaders, put_verified
 from airflow_sitemaps.ports import Overwrite
 
 if TYPE_CHECKING:
@@ -51,7 +51,14 @@ def record_announced(objects: ObjectStore, who: str, generation: int) -> None:
     """
     body = json.dumps({"generation": generation}).encode()
     key = _key(who)
-    put_verified(objects, key, body, mode=Overwrite(), write_id=f"{key}#{generation}", content_type="application/json")
+    put_verified(
+        objects,
+        key,
+        body,
+        mode=Overwrite(),
+        write_id=f"{key}#{generation}",
+        headers=ObjectHeaders(content_type="application/json"),
+    )
 
 
 def _key(who: str) -> str:

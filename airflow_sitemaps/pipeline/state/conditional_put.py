@@ -7,10 +7,12 @@ would conflict with its own write after a lost answer, or after a refusal that t
 from __future__ import annotations
 
 import logging
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from airflow_sitemaps.errors import StoreError
 from airflow_sitemaps.ports import PutOutcomeError
+from airflow_sitemaps.retry import repeated
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -23,6 +25,22 @@ WRITE_ID: Final = "write-id"
 """Metadata key that identifies one write."""
 
 ATTEMPTS: Final = 4
+"""Maximum number of puts of one object, the first included."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ObjectHeaders:
+    """What is stored with an object's bytes.
+
+    Attributes:
+        content_type: Content-Type header.
+        cache_control: Cache-Control header. Default: none.
+        metadata: Metadata in addition to the write id. Default: none.
+    """
+
+    content_type: str
+    cache_control: str | None = None
+    metadata: Mapping[str, str] = field(default_factory=dict)
 
 
 class RefusedPutError(StoreError):
@@ -40,9 +58,7 @@ def put_verified(
     *,
     mode: PutMode,
     write_id: str,
-    content_type: str,
-    cache_control: str | None = None,
-    metadata: Mapping[str, str] | None = None,
+    headers: ObjectHeaders,
 ) -> str:
     """Put an object and verify the outcome. Trying again is safe: every try has the same condition, bytes and write id.
 
@@ -52,9 +68,7 @@ def put_verified(
         body: The bytes.
         mode: Condition of the write.
         write_id: Identifier of this write.
-        content_type: Content-Type header.
-        cache_control: Cache-Control header. Default: none.
-        metadata: Further metadata. Default: none.
+        headers: Headers and metadata of the object.
 
     Returns:
         The etag of the written object.
@@ -63,11 +77,15 @@ def put_verified(
         RefusedPutError: Another write's object has the key, or the object to replace is missing.
         StoreError: The answers stayed unclear.
     """
-    headers = {**(metadata or {}), WRITE_ID: write_id}
 
     def put() -> str:
         return objects.put(
-            key, body, mode=mode, metadata=headers, content_type=content_type, cache_control=cache_control
+            key,
+            body,
+            mode=mode,
+            metadata={**headers.metadata, WRITE_ID: write_id},
+            content_type=headers.content_type,
+            cache_control=headers.cache_control,
         )
 
     return _resolve_outcome(objects, key, write_id, put)
@@ -77,13 +95,11 @@ def copy_verified(
     objects: ObjectStore,
     key: str,
     source: ObjectStore,
-    found: ObjectInfo,
+    info: ObjectInfo,
     *,
     mode: PutMode,
     write_id: str,
-    content_type: str,
-    cache_control: str | None = None,
-    metadata: Mapping[str, str] | None = None,
+    headers: ObjectHeaders,
 ) -> str:
     """Copy an object within the store and verify the outcome.
 
@@ -91,12 +107,10 @@ def copy_verified(
         objects: The area of the copy.
         key: Where to write.
         source: The area of the object to copy.
-        found: The object to copy, as it was read.
+        info: The object to copy, as it was read.
         mode: Condition of the write.
         write_id: Identifier of this write.
-        content_type: Content-Type header of the copy.
-        cache_control: Cache-Control header of the copy. Default: none.
-        metadata: Further metadata of the copy. Default: none.
+        headers: Headers and metadata of the copy.
 
     Returns:
         The etag of the copy.
@@ -110,12 +124,12 @@ def copy_verified(
     def copy() -> str:
         return objects.copy(
             source,
-            found,
+            info,
             key,
             mode=mode,
-            metadata={**(metadata or {}), WRITE_ID: write_id},
-            content_type=content_type,
-            cache_control=cache_control,
+            metadata={**headers.metadata, WRITE_ID: write_id},
+            content_type=headers.content_type,
+            cache_control=headers.cache_control,
         )
 
     return _resolve_outcome(objects, key, write_id, copy)
@@ -123,19 +137,29 @@ def copy_verified(
 
 def _resolve_outcome(objects: ObjectStore, key: str, write_id: str, put: Callable[[], str]) -> str:
     """Put and return the etag; if the answer is unclear, read the object back to determine the outcome."""
-    problem: PutOutcomeError | None = None
-    for _ in range(ATTEMPTS):
+
+    def put_once() -> str:
         try:
             return put()
-        except PutOutcomeError as error:
-            problem = error
-        found = objects.head(key)
-        if found is not None and found.metadata.get(WRITE_ID) == write_id:
-            log.info("%s: the answer of a put was lost or unclear (%s); it had landed", objects.url(key), problem)
-            return found.etag
-        if problem.definite:
-            raise RefusedPutError(f"{objects.url(key)}: {problem}") from problem
-    raise StoreError(
-        f"{objects.url(key)}: {ATTEMPTS} puts had no clear answer, and reading back does not find them ({problem}). "
-        "Nothing is assumed; run this task again when the store answers."
-    ) from problem
+        except PutOutcomeError as problem:
+            present = objects.head(key)
+            if present is not None and present.metadata.get(WRITE_ID) == write_id:
+                log.info(
+                    "%s: the answer to a put was lost or unclear, but the object is written (%s)",
+                    objects.url(key),
+                    problem,
+                )
+                return present.etag
+            if problem.definite:
+                raise RefusedPutError(f"{objects.url(key)}: {problem}") from problem
+            raise
+
+    # No pause: the client of the store has paused between its own attempts.
+    put_repeatedly = repeated(PutOutcomeError, attempts=ATTEMPTS, pause_s=0, longest_pause_s=0, log=log)
+    try:
+        return put_repeatedly(put_once)
+    except PutOutcomeError as problem:
+        raise StoreError(
+            f"{objects.url(key)}: outcome unknown after {ATTEMPTS} puts, and the object read back is not from this "
+            f"write ({problem}). Run this task again when the store responds."
+        ) from problem

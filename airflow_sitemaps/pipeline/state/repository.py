@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from airflow_sitemaps.errors import IncompleteError, StoreContentError
-from airflow_sitemaps.pipeline.state.conditional_put import put_verified
+from airflow_sitemaps.pipeline.state.conditional_put import ObjectHeaders, put_verified
 from airflow_sitemaps.ports import Create, Overwrite, Update
 from airflow_sitemaps.shards import codec
 
@@ -118,7 +118,14 @@ class StateRepository:
         """
         body = codec.encode_manifest(manifest)
         mode = Create() if over is None else Update(over.etag)
-        etag = put_verified(self.objects, MANIFEST, body, mode=mode, write_id=manifest.write_id, content_type=GZIP)
+        etag = put_verified(
+            self.objects,
+            MANIFEST,
+            body,
+            mode=mode,
+            write_id=manifest.write_id,
+            headers=ObjectHeaders(content_type=GZIP),
+        )
         return ManifestVersion(manifest=manifest, etag=etag, body=body)
 
     def still(self, root: ManifestVersion) -> bool:
@@ -190,7 +197,11 @@ class StateRepository:
         return None if stored is None else json.loads(stored.body)
 
     def _create(self, key: str, body: bytes, write_id: str) -> None:
-        put_verified(self.objects, key, body, mode=Create(), write_id=write_id, content_type=GZIP)
+        put_verified(
+            self.objects, key, body, mode=Create(), write_id=write_id, headers=ObjectHeaders(content_type=GZIP)
+        )
 
     def _overwrite(self, key: str, body: bytes, content_type: str) -> None:
-        put_verified(self.objects, key, body, mode=Overwrite(), write_id=key, content_type=content_type)
+        put_verified(
+            self.objects, key, body, mode=Overwrite(), write_id=key, headers=ObjectHeaders(content_type=content_type)
+        )

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from airflow_sitemaps.errors import ConfigurationError, SourceMovedError, StoreContentError
 from airflow_sitemaps.pipeline.row_context import judge_of
-from airflow_sitemaps.pipeline.state.conditional_put import put_verified
+from airflow_sitemaps.pipeline.state.conditional_put import ObjectHeaders, put_verified
 from airflow_sitemaps.pipeline.state.fingerprint import check_unchanged
 from airflow_sitemaps.pipeline.state.repository import GZIP, StateRepository, run_directory
 from airflow_sitemaps.pipeline.write.prefetch import Prefetch
@@ -241,10 +241,10 @@ class _BatchWriter:
         body = file.body
         assert body is not None
         self._bytes_written += len(body)
-        headers = {"xml-sha256": file.xml_sha256}
+        headers = ObjectHeaders(content_type=GZIP, metadata={"xml-sha256": file.xml_sha256})
 
         def upload() -> None:
-            put_verified(self.store.state, key, body, mode=Create(), write_id=key, content_type=GZIP, metadata=headers)
+            put_verified(self.store.state, key, body, mode=Create(), write_id=key, headers=headers)
 
         uploads.submit(upload)
 
