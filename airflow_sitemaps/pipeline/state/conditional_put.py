@@ -27,6 +27,9 @@ WRITE_ID: Final = "write-id"
 ATTEMPTS: Final = 4
 """Maximum number of puts of one object, the first included."""
 
+# No pause: the client of the store has paused between its own attempts.
+_put_repeatedly: Final = repeated(PutOutcomeError, attempts=ATTEMPTS, pause_s=0, longest_pause_s=0, log=log)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObjectHeaders:
@@ -154,10 +157,8 @@ def _resolve_outcome(objects: ObjectStore, key: str, write_id: str, put: Callabl
                 raise RefusedPutError(f"{objects.url(key)}: {problem}") from problem
             raise
 
-    # No pause: the client of the store has paused between its own attempts.
-    put_repeatedly = repeated(PutOutcomeError, attempts=ATTEMPTS, pause_s=0, longest_pause_s=0, log=log)
     try:
-        return put_repeatedly(put_once)
+        return _put_repeatedly(put_once)
     except PutOutcomeError as problem:
         raise StoreError(
             f"{objects.url(key)}: outcome unknown after {ATTEMPTS} puts, and the object read back is not from this "
