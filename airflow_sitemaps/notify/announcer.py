@@ -15,6 +15,7 @@ from airflow_sitemaps.pipeline.state.repository import StateRepository
 
 if TYPE_CHECKING:
     from airflow_sitemaps.notify.indexnow import IndexNow, Sender
+    from airflow_sitemaps.shards.manifest import Manifest
     from airflow_sitemaps.sitemap import Sitemap
 
 log = logging.getLogger(__name__)
@@ -131,11 +132,11 @@ def announce(
 
 
 def _baseline(state: StateRepository, last: int | None, backfill: bool) -> int | None:
-    """Return the generation to compare the current one with; None for the one before it."""
-    root = state.root()
-    if root is None or last is None:
+    """Return the generation to compare the current one with, or None for the previous one."""
+    manifest = state.manifest()
+    if manifest is None or last is None:
         return 0 if backfill else None
-    current = root.manifest.generation
+    current = manifest.generation
     if last == current:
         return last
     if last > current or state.generation(last) is None:
@@ -146,16 +147,22 @@ def _baseline(state: StateRepository, last: int | None, backfill: bool) -> int |
     return last
 
 
+def _published(sitemap: Sitemap) -> tuple[StateRepository, Manifest | None]:
+    """Return the private area of a sitemap and its published manifest, or None if nothing is published."""
+    state = StateRepository(sitemap.store.open().state)
+    return state, state.manifest()
+
+
 def published_indexes(sitemap: Sitemap) -> tuple[str, ...]:
     """Return the addresses of the published index files.
 
     Raises:
         ConfigurationError: Nothing is published yet.
     """
-    root = StateRepository(sitemap.store.open().state).root()
-    if root is None:
+    _, manifest = _published(sitemap)
+    if manifest is None:
         raise ConfigurationError(f"{sitemap.store.describe()}: nothing is published yet. Build the sitemap first")
-    return tuple(root.manifest.base_url + index.name for index in root.manifest.indexes)
+    return tuple(manifest.base_url + index.name for index in manifest.indexes)
 
 
 def is_announced(sitemap: Sitemap, service: str) -> bool:
@@ -165,9 +172,8 @@ def is_announced(sitemap: Sitemap, service: str) -> bool:
         sitemap: The sitemap.
         service: Name of the service: lowercase letters, digits, dots and hyphens.
     """
-    state = StateRepository(sitemap.store.open().state)
-    root = state.root()
-    return root is not None and last_announced(state.objects, service) == root.manifest.generation
+    state, manifest = _published(sitemap)
+    return manifest is not None and last_announced(state.objects, service) == manifest.generation
 
 
 def mark_announced(sitemap: Sitemap, service: str) -> None:
@@ -177,7 +183,6 @@ def mark_announced(sitemap: Sitemap, service: str) -> None:
         sitemap: The sitemap.
         service: Name of the service: lowercase letters, digits, dots and hyphens.
     """
-    state = StateRepository(sitemap.store.open().state)
-    root = state.root()
-    if root is not None:
-        record_announced(state.objects, service, root.manifest.generation)
+    state, manifest = _published(sitemap)
+    if manifest is not None:
+        record_announced(state.objects, service, manifest.generation)

@@ -31,6 +31,7 @@ from airflow_sitemaps.plugin.schemas.announcements import Announcements
 from airflow_sitemaps.plugin.schemas.run_progress import RunProgress
 from airflow_sitemaps.plugin.schemas.runs import History, HistoryColumns, RunTable
 from airflow_sitemaps.plugin.schemas.sitemaps import DagSitemaps, SitemapList, SitemapPage
+from airflow_sitemaps.plugin.state_reader import StateUnavailableError
 
 __all__ = ["make_app", "now"]
 
@@ -199,6 +200,7 @@ def make_app() -> FastAPI:
     for part in (router, api_store.router, api_actions.router):
         app.include_router(part, prefix="/api")
     app.include_router(static_router)
+    app.add_exception_handler(StateUnavailableError, api_store.unavailable)
 
     @app.get("/api/openapi.json", include_in_schema=False)
     def openapi(user: GetUserDep) -> dict[str, Any]:

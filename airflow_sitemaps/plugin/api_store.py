@@ -1,4 +1,7 @@
-"""Routes that read the store's private area: shard map, generations, their differences, and the URL search."""
+"""Routes that read the store's private area: shard map, generations, their differences, and the URL search.
+
+If the store cannot be read, the application responds with the message of ``StateUnavailableError``.
+"""
 
 from __future__ import annotations
 
@@ -46,18 +49,15 @@ async def manifest_of(sitemap: Overview) -> tuple[str, ShardMap]:
     return await STATES.read(file, "map", read_map, is_old=lambda shard_map: shard_map.generation < announced)
 
 
-def unavailable(error: StateUnavailableError) -> JSONResponse:
-    """Return the message of an error as a response that no cache keeps."""
+def unavailable(_: Request, error: Exception) -> JSONResponse:
+    """Return the message of a ``StateUnavailableError`` as a response that no cache keeps."""
     return JSONResponse(Unavailable(unavailable=str(error)).model_dump(), headers={"Cache-Control": "no-store"})
 
 
 @router.get("/sitemap/shards", responses={200: {"model": ShardColumns | Unavailable}})
 async def shard_columns(request: Request, sitemap: DetachedSitemap) -> Response:
     """Return the numbers of every shard, one column for each number, from the store."""
-    try:
-        etag, shard_map = await manifest_of(sitemap)
-    except StateUnavailableError as e:
-        return unavailable(e)
+    etag, shard_map = await manifest_of(sitemap)
     return validated(request, etag, shard_map.columns)
 
 
@@ -70,10 +70,7 @@ async def shard_texts(
     count: Annotated[int, Query(ge=1, le=MAX_PAGE)] = MAX_PAGE,
 ) -> Response:
     """Return names, key ranges and newest lastmod for a range of a section's shards."""
-    try:
-        etag, shard_map = await manifest_of(sitemap)
-    except StateUnavailableError as e:
-        return unavailable(e)
+    etag, shard_map = await manifest_of(sitemap)
     shards = shard_map.page(section, start, count)
     page = {"generation": shard_map.generation, "section": section, "start": start, "shards": shards}
     return validated(request, etag, ShardPage.model_validate(page).model_dump_json())
@@ -82,10 +79,7 @@ async def shard_texts(
 @router.get("/sitemap/generations", responses={200: {"model": Generations | Unavailable}})
 async def generations(request: Request, sitemap: DetachedSitemap) -> Response:
     """Return the generations that are available for a rollback."""
-    try:
-        etag, shard_map = await manifest_of(sitemap)
-    except StateUnavailableError as e:
-        return unavailable(e)
+    etag, shard_map = await manifest_of(sitemap)
     body = Generations.model_validate({"generation": shard_map.generation, "kept": shard_map.kept})
     return validated(request, etag, body.model_dump_json())
 
@@ -98,13 +92,10 @@ async def changes(
 ) -> Response:
     """Return the differences of two kept generations: by section, and by URL if only a few files differ."""
     form = f"changes {from_generation} {to_generation}"
-    try:
-        answer = await STATES.run(
-            manifest_file(sitemap), form, lambda area: generation_changes.changes(area, from_generation, to_generation)
-        )
-    except StateUnavailableError as e:
-        return unavailable(e)
-    body = GenerationChanges.model_validate(answer).model_dump_json()
+    differences = await STATES.run(
+        manifest_file(sitemap), form, lambda area: generation_changes.changes(area, from_generation, to_generation)
+    )
+    body = GenerationChanges.model_validate(differences).model_dump_json()
     return Response(body, media_type="application/json", headers={"Cache-Control": "no-store"})
 
 

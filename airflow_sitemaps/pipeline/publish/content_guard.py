@@ -19,7 +19,7 @@ from airflow_sitemaps.shards.guards import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from airflow_sitemaps.shards.manifest import Manifest, SectionManifest
     from airflow_sitemaps.shards.plan import Plan
@@ -50,12 +50,20 @@ def guard(sitemap: Sitemap, plan: Plan, old: Manifest | None, new: Manifest) -> 
         new: The manifest to commit.
     """
     refusals: list[Refusal] = []
+    for section, before, after in _rendered(sitemap, plan, old, new):
+        refusals += _judge(sitemap, section, before, after, new)
+    refusals += check_missing(_missing(sitemap, plan, old, new))
+    return permitted(refusals, plan.allow)[0]
+
+
+def _rendered(
+    sitemap: Sitemap, plan: Plan, old: Manifest | None, new: Manifest
+) -> Iterator[tuple[Section, SectionManifest | None, SectionManifest]]:
+    """Yield each section that the plan renders, with its state before (None for a new section) and after."""
     for section in sitemap.sections:
         if section.name in plan.sections:
             before = old.sections.get(section.name) if old is not None else None
-            refusals += _judge(sitemap, section, before, new.sections[section.name], new)
-    refusals += check_missing(_missing(sitemap, plan, old, new))
-    return permitted(refusals, plan.allow)[0]
+            yield section, before, new.sections[section.name]
 
 
 def _missing(sitemap: Sitemap, plan: Plan, old: Manifest | None, new: Manifest) -> dict[str, list[str]]:
@@ -88,19 +96,16 @@ def content_warnings(sitemap: Sitemap, plan: Plan, old: Manifest | None, new: Ma
         new: The manifest to commit.
     """
     warnings: list[str] = []
-    for section in sitemap.sections:
-        if section.name in plan.sections and section.kind != "news":
-            before = old.sections.get(section.name) if old is not None else None
-            after = new.sections[section.name]
-            if before is None:
-                log.warning(
-                    "section %s: first build with %d URLs; there is nothing to compare it with",
-                    section.name,
-                    after.urls,
-                )
-            else:
-                warnings += _moved(before, after)
-            warnings += _lastmods(before, after)
+    for section, before, after in _rendered(sitemap, plan, old, new):
+        if section.kind == "news":
+            continue
+        if before is None:
+            log.warning(
+                "section %s: first build with %d URLs; there is nothing to compare it with", section.name, after.urls
+            )
+        else:
+            warnings += _moved(before, after)
+        warnings += _lastmods(before, after)
     return tuple(warnings)
 
 
