@@ -131,7 +131,7 @@ class SitemapNotifier(BaseNotifier):
             try:
                 yield resolve_name(arguments.pop("notifier"))(**arguments)
             except (ImportError, AttributeError, TypeError, ValueError) as error:
-                log.warning("The notifier %s cannot be made: %s", target["notifier"], error)
+                log.warning("The notifier %s cannot be created: %s", target["notifier"], error)
 
 
 def _report(context: Any) -> Mapping[str, Any] | None:

@@ -84,7 +84,7 @@ def google_token(conn_id: str) -> Callable[[], str]:
         except (exceptions.DefaultCredentialsError, exceptions.RefreshError) as error:
             kind = NotAcceptedError if getattr(error, "retryable", False) else ConfigurationError
             raise kind(
-                f"connection {conn_id!r} gives no Google token for {WEBMASTERS}: {type(error).__name__}: {error}"
+                f"no Google token for {WEBMASTERS} from connection {conn_id!r}: {type(error).__name__}: {error}"
             ) from error
         return str(credentials.token)
 

@@ -79,7 +79,7 @@ def permanent_failures(context: Context) -> Iterator[None]:
         log.error("Partly published. %s", error)
         raise AirflowFailException(str(error)) from error
     except ConflictError as error:
-        log.error("Another run was first; run the DAG again to plan from its result. %s", error)
+        log.error("Another run published first; run the DAG again to plan on its result. %s", error)
         raise AirflowFailException(str(error)) from error
     except (ConfigurationError, StoreContentError) as error:
         if getattr(error, "retryable", False):

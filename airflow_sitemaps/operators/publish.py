@@ -67,7 +67,9 @@ class SitemapPublishOperator(SitemapOperator):
         from airflow_sitemaps.progress import LogProgress
 
         if not self.plan:
-            raise AirflowSkipException("There is no plan to publish: a dry run, or sections of another sitemap")
+            raise AirflowSkipException(
+                "There is no plan to publish: this is a dry run, or the chosen sections are of another sitemap"
+            )
         with permanent_failures(context):
             receipts = receipt_keys(self.receipts[:])  # one call to the API server instead of one per task
             report = stages.publish(self.rendered(context), self.plan, receipts, progress=LogProgress(log))

@@ -68,7 +68,7 @@ def archive(
         raise HTTPException(status.HTTP_409_CONFLICT, "A DAG publishes this sitemap; only orphaned ones are archived.")
     asset = session.get(AssetModel, sitemap.asset.id)
     if asset is None:
-        raise HTTPException(status.HTTP_404_NOT_FOUND, "The asset is gone.")
+        raise HTTPException(status.HTTP_404_NOT_FOUND, "The asset no longer exists.")
     extra = {name: value for name, value in (asset.extra or {}).items() if name != ARCHIVED_KEY}
     if body.archived:
         extra[ARCHIVED_KEY] = {"at": iso(moment), "by": user.get_name()}

@@ -53,7 +53,7 @@ def _kept(state: StateRepository, number: int) -> Manifest:
     root = state.root()
     kept = root.manifest if root is not None and root.manifest.generation == number else state.generation(number)
     if kept is None:
-        raise StateUnavailableError(f"Generation {number:,} is not kept any more.")
+        raise StateUnavailableError(f"Generation {number:,} is no longer kept.")
     return kept
 
 

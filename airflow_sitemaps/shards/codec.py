@@ -227,8 +227,8 @@ def _decode(kind: type, data: bytes, what: str) -> Any:
         return _read(kind, value)
     except _UNREADABLE as error:
         raise ManifestError(
-            f"{what} cannot be read ({type(error).__name__}: {error}); it was damaged or written by something else. "
-            "Restore it from the state area's generations/, or publish to a fresh state_url with adopt."
+            f"{what} cannot be read ({type(error).__name__}: {error}); it is damaged, or another program wrote it. "
+            "Restore it from the state area's generations/, or publish with a new state_url and adopt."
         ) from error
 
 
@@ -268,7 +268,7 @@ def decode_plan(data: bytes, where: str = "the plan") -> Plan:
     """
     plan: Plan = _decode(Plan, data, where)
     if problem := misfit(plan):
-        raise ManifestError(f"{where} cannot be carried out: {problem}; it was damaged or planted. Plan again.")
+        raise ManifestError(f"{where} is not a valid plan: {problem}. It was damaged or forged. Plan again.")
     return plan
 
 

@@ -74,8 +74,8 @@ def complete(
     """
     if not any(file.listed for file in manifest.files()):
         raise RefusedError(
-            "no section would have a single URL, and an index without sitemaps is not valid (siteindex.xsd). Nothing "
-            "was published; the sitemap published before stays. Look at the sources, or take the sitemap down by hand."
+            "no section would have any URL, and an index without sitemaps is not valid (siteindex.xsd). Nothing "
+            "was published; the sitemap published before stays. Check the sources, or delete the sitemap yourself."
         )
     indexes = next_indexes(old.indexes if old is not None else (), manifest, facts.index, facts.index_etags)
     manifest = replace(manifest, indexes=indexes)

@@ -1,4 +1,4 @@
-"""Whether the URLs of a file are all different, told from a few bytes of each."""
+"""Check that the URLs of a file are all different, by a fingerprint of a few bytes of each."""
 
 from __future__ import annotations
 
@@ -19,33 +19,33 @@ if TYPE_CHECKING:
 
 _WORD: Final = 8
 _BACK: Final = (8, 16, 24, 32)
-"""Where the words that a print is made of begin, in bytes before a URL's end: there most URLs of a site differ."""
+"""Starts of the words that make up a fingerprint, in bytes before a URL's end, where most URLs of a site differ."""
 _MIX: Final = tuple(map(np.uint64, (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9, 0x27D4EB2F165667C5)))
 _SLOT_BITS: Final = 17
 
 
 def all_distinct(columns: Sequence[pa.StringArray]) -> bool:
-    """Whether no text stands twice in these columns, which have no nulls.
+    """Return whether all texts in these columns are different. The columns hold no nulls.
 
-    Texts with different prints are different; only where prints are equal, or a text is shorter than a word, all texts
-    are compared, at five times the cost.
+    Texts with different fingerprints are different. The texts themselves are compared only if two fingerprints are equal
+    or a text is shorter than a word. That takes five times as long.
     """
     prints = [_prints(column) for column in columns if len(column)]
-    known = [found for found in prints if found is not None]
-    if len(known) == len(prints) and (not known or _differ(np.concatenate(known))):
+    complete = [of_column for of_column in prints if of_column is not None]
+    if len(complete) == len(prints) and (not complete or _differ(np.concatenate(complete))):
         return True
     texts = pa.chunked_array(list(columns), pa.string())
     return len(pc.unique(texts)) == len(texts)
 
 
 def _prints(texts: pa.StringArray) -> Prints | None:
-    """64 bits of each text that depend on nothing but the text; None where one is shorter than a word."""
+    """Return a 64-bit fingerprint of each text, or None if a text is shorter than a word."""
     view = value_view(texts)
     offsets = np.frombuffer(offsets_of(texts), np.int32).astype(np.intp)
     starts, ends = offsets[:-1] - offsets[0], offsets[1:] - offsets[0]
     if (ends - starts).min() < _WORD:
         return None
-    # Every place of the texts seen as the beginning of a word.
+    # A view with one word for every byte of the texts, each word beginning at its byte.
     words: Prints = np.ndarray((len(view) - _WORD + 1,), np.uint64, view, 0, (1,))
     prints: Prints = np.zeros(len(texts), np.uint64)
     for back, mix in zip(_BACK, _MIX, strict=True):
@@ -54,7 +54,11 @@ def _prints(texts: pa.StringArray) -> Prints | None:
 
 
 def _differ(prints: Prints) -> bool:
-    """Whether no print stands twice. Each round, of all prints that fall into one slot of a table, one stays there."""
+    """Return whether all fingerprints are different.
+
+    In each round, every slot of a table keeps one of the fingerprints that fall into it. The others are compared with it,
+    and those that differ go into the next round.
+    """
     table = np.empty(1 << _SLOT_BITS, np.intp)
     while len(prints) > 1:
         slots = (prints >> np.uint64(64 - _SLOT_BITS)).astype(np.intp)

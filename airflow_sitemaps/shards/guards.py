@@ -13,13 +13,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
 SMALLEST: Final = 20
-"""Earlier URLs, or rows, below which parts say nothing: only emptiness is refused."""
+"""Number of earlier URLs or rows below which fractions mean nothing. Only an empty result is refused."""
 
 LEARNED_SLACK: Final = 0.05
-"""What is added to the greatest decline that a section is known for."""
+"""Fraction that is added to the greatest decline in the history of a section."""
 
 LEARNED_MOST: Final = 0.3
-"""The most that ``max_shrink`` is widened to by a section's history."""
+"""Greatest value to which a section's history can raise ``max_shrink``."""
 
 BARE_LIMITS: Final[Mapping[str, float]] = {
     "shrink": 0.5,
@@ -32,28 +32,33 @@ BARE_LIMITS: Final[Mapping[str, float]] = {
     "must_list": 0.0,
     "first_build": 0.0,
 }
-"""Guards, and how much a permit without a number lets pass: ``shrink:products`` at most a half. 0: it has no measure."""
+"""The guards, each with the change that a permit without a bound allows.
+
+``shrink:products``, for example, allows a decline by half. 0: the guard measures nothing.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Guards:
-    """Limits of one section's change, against the last generation and the greatest of the last seven days.
+    """Limits of one section's change, compared with the last generation and the maximum of the last seven days.
+
+    Every fraction is a number from 0 to 1.
 
     Attributes:
-        max_shrink: Part of the earlier URLs that may go, 0 to 1. Default: 0.15.
-        max_growth: Part of the earlier URLs that may be added, at least 0. Default: 1.0.
-        min_growth: Added URLs up to which growth is never refused. Default: 5,000.
-        min_rows: Earlier URLs below which the limits of a small section hold. Default: 1,000.
-        max_dropped: Part of the rows due that rules may drop, 0 to 1. Default: 0.01.
-        max_touched: Part of the shards that may change before the run warns, 0 to 1. It never refuses, because a bulk
-            load may change every row. Default: 0.5.
-        max_churn: Part of the earlier URLs that may be replaced by others, 0 to 1. Default: 0.5.
-        max_shrink_small: ``max_shrink`` of a section of 20 up to ``min_rows`` earlier URLs. Default: 0.5.
-        max_dropped_small: ``max_dropped`` of a section of 20 up to ``min_rows`` rows. Default: 0.25.
-        first_rows: URLs that the first build of a section must have at least. Default: 1.
-        learn: Whether a section that is known to decline more than ``max_shrink`` may do so again: its limit is its
-            greatest decline that no permit let pass, of the last 400 days but for the last seven, and 5 points, up to
-            0.3. Default: True.
+        max_shrink: Fraction of the earlier URLs that may disappear. Default: 0.15.
+        max_growth: Number of URLs that may be added, as a multiple of the earlier ones. At least 0. Default: 1.0.
+        min_growth: Number of added URLs up to which growth is never refused. Default: 5,000.
+        min_rows: Number of earlier URLs below which the limits of a small section apply. Default: 1,000.
+        max_dropped: Fraction of the rows that rules may drop, without expired rows. Default: 0.01.
+        max_touched: Fraction of the shards that may change without a warning. It never refuses, because a bulk load may
+            change every row. Default: 0.5.
+        max_churn: Fraction of the earlier URLs that may be replaced by others. Default: 0.5.
+        max_shrink_small: ``max_shrink`` of a section with 20 up to ``min_rows`` earlier URLs. Default: 0.5.
+        max_dropped_small: ``max_dropped`` of a section with 20 up to ``min_rows`` rows. Default: 0.25.
+        first_rows: Smallest number of URLs in the first build of a section. Default: 1.
+        learn: Whether the history of a section can raise ``max_shrink`` for it. The limit is then the greatest decline of
+            the last 400 days, plus 0.05, but at most 0.3. The last seven days and declines that needed a permit do not
+            count. Default: True.
 
     Raises:
         ConfigurationError: A limit is out of its range.
@@ -93,7 +98,12 @@ class Guards:
         )
 
     def shrink_limit(self, earlier: int, declines: Iterable[int] = ()) -> float:
-        """Part of ``earlier`` URLs that may go, by the section's size and its known declines (in thousandths)."""
+        """Return the fraction of the earlier URLs that may disappear.
+
+        Args:
+            earlier: Number of earlier URLs.
+            declines: Earlier declines of the section, in thousandths. Default: none.
+        """
         if earlier < self.min_rows:
             return 1.0 if earlier < SMALLEST else max(self.max_shrink, self.max_shrink_small)
         greatest = max(declines, default=0) / 1_000
@@ -101,7 +111,7 @@ class Guards:
         return max(self.max_shrink, learned)
 
     def dropped_limit(self, rows: int) -> float:
-        """Part of ``rows`` that rules may drop."""
+        """Return the fraction of ``rows`` that rules may drop."""
         if rows >= self.min_rows:
             return self.max_dropped
         return 1.0 if rows < SMALLEST else max(self.max_dropped, self.max_dropped_small)
@@ -109,13 +119,14 @@ class Guards:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refusal:
-    """A guard that refused.
+    """The refusal of a guard.
 
     Attributes:
         guard: The guard's name, such as ``shrink``.
         section: The section's name.
         message: What was measured, with the numbers and the limit.
-        value: What was measured, in the guard's unit (a part, for most); None where the guard has no measure.
+        value: The measured value in the guard's unit, which is a fraction for most guards. Default: None, if the guard
+            measures nothing.
     """
 
     guard: str
@@ -125,7 +136,7 @@ class Refusal:
 
     @property
     def permit(self) -> str:
-        """What ``--allow`` and the DAG param ``allow`` take to let one run pass, with its bound."""
+        """The permit, with its bound, that lets one run pass: the value of ``--allow`` and the DAG param ``allow``."""
         bound = "" if self.value is None else f"={_bound(self.value):g}"
         return f"{self.guard}:{self.section}{bound}"
 
@@ -135,12 +146,12 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Permit:
-    """What a run was allowed to change beyond a guard.
+    """A change beyond a guard's limit that one run is allowed.
 
     Attributes:
         guard: The guard's name.
-        section: The section's name; None: every section.
-        bound: How much may pass, in the guard's unit; None: as much as ``BARE_LIMITS`` says.
+        section: The section's name. Default: None, every section.
+        bound: The largest change, in the guard's unit. Default: None, the value in ``BARE_LIMITS``.
     """
 
     guard: str
@@ -149,10 +160,10 @@ class Permit:
 
     @classmethod
     def of(cls, text: str) -> Permit:
-        """Read a permit: ``shrink:products=0.15``, ``shrink:products`` or ``shrink``.
+        """Parse a permit: ``shrink:products=0.15``, ``shrink:products`` or ``shrink``.
 
         Raises:
-            ConfigurationError: The guard does not exist, or the bound is no number.
+            ConfigurationError: The guard does not exist, or the bound is not a number.
         """
         name, equals, bound = text.partition("=")
         guard, colon, section = name.partition(":")
@@ -163,11 +174,13 @@ class Permit:
         except ValueError:
             number = math.nan
         if number is not None and not 0 <= number < math.inf:
-            raise ConfigurationError(f"allow={text!r}: {bound!r} is no bound; give a part, like {name}=0.15")
+            raise ConfigurationError(
+                f"allow={text!r}: {bound!r} is not a valid bound; give a fraction, like {name}=0.15"
+            )
         return cls(guard=guard, section=section if colon else None, bound=number)
 
     def lets_pass(self, refusal: Refusal) -> bool:
-        """Whether a refusal is within this permit."""
+        """Return whether this permit covers a refusal."""
         if refusal.guard != self.guard or self.section not in (None, refusal.section):
             return False
         limit = BARE_LIMITS[self.guard] if self.bound is None else self.bound
@@ -175,10 +188,10 @@ class Permit:
 
 
 def check_permits(allow: Sequence[str], sections: Iterable[str]) -> None:
-    """Refuse permits that can let nothing pass.
+    """Check that every permit names a guard and a section that exist.
 
     Raises:
-        ConfigurationError: A guard or a section does not exist, or a bound is no number.
+        ConfigurationError: A guard or a section does not exist, or a bound is not a number.
     """
     names = set(sections)
     for text in allow:
@@ -199,20 +212,22 @@ def check_size(
     what: str,
     declines: Iterable[int] = (),
 ) -> tuple[Refusal, ...]:
-    """Refusals over the number of rows or URLs that a section would hold.
+    """Return refusals because of the number of rows or URLs that a section would have.
 
     Args:
         guards: The section's guards.
-        section: Its name.
-        now: The number it would hold.
-        before: The number as last committed; None where the section was never committed.
+        section: The section's name.
+        now: The number after the run.
+        before: The number as last committed. None if the section was never committed.
         peak: The greatest number of the last seven days.
-        what: What is counted, for the message: ``rows`` or ``URLs``.
-        declines: Earlier declines, in thousandths.
+        what: The unit in the message: ``rows`` or ``URLs``.
+        declines: Earlier declines, in thousandths. Default: none.
     """
     if now == 0:
-        published = "it was never published with any" if before is None else f"{before:,} are published"
-        message = f"Section {section!r} has no {what} now; {published}. An empty or unreachable table looks like this."
+        published = "none were ever published" if before is None else f"{before:,} are published"
+        message = (
+            f"Section {section!r} has no {what} now; {published}. Check whether its table is empty or unreachable."
+        )
         return (Refusal(guard="empty", section=section, message=message),) if before != 0 else ()
     if before is None:
         return _check_first(guards, section, now, what)
@@ -245,13 +260,20 @@ def _check_first(guards: Guards, section: str, now: int, what: str) -> tuple[Ref
         return ()
     message = (
         f"Section {section!r} has {now:,} {what} at its first build, and first_rows={guards.first_rows:,} are expected. "
-        "A table that is still loading looks like this."
+        "Check whether its table is still being loaded."
     )
     return (Refusal(guard="first_build", section=section, message=message),)
 
 
 def check_dropped(guards: Guards, section: str, *, rows: int, dropped: int) -> tuple[Refusal, ...]:
-    """A refusal when rules dropped too many of a section's rows; ``rows`` are those due, without expired ones."""
+    """Return a refusal if rules dropped too many rows of a section.
+
+    Args:
+        guards: The section's guards.
+        section: The section's name.
+        rows: Number of rows, without expired ones.
+        dropped: Number of dropped rows.
+    """
     limit = guards.dropped_limit(rows)
     if not rows or dropped <= rows * limit:
         return ()
@@ -263,18 +285,29 @@ def check_dropped(guards: Guards, section: str, *, rows: int, dropped: int) -> t
 
 
 def check_churn(guards: Guards, section: str, *, gone: float, earlier: int) -> tuple[Refusal, ...]:
-    """A refusal when too many of a section's earlier URLs are replaced by others; ``gone`` is their part."""
+    """Return a refusal if too many of a section's earlier URLs are replaced by others.
+
+    Args:
+        guards: The section's guards.
+        section: The section's name.
+        gone: Fraction of the earlier URLs that are no longer listed.
+        earlier: Number of earlier URLs.
+    """
     if earlier < SMALLEST or gone <= guards.max_churn:
         return ()
     message = (
         f"Section {section!r}: about {gone:.0%} of the {earlier:,} URLs published before are replaced by others (the "
-        f"limit is max_churn={guards.max_churn:.0%}). A change of the URL's form looks like this."
+        f"limit is max_churn={guards.max_churn:.0%}). Check whether the form of the URLs changed."
     )
     return (Refusal(guard="churn", section=section, message=message, value=gone),)
 
 
 def check_missing(missing: Mapping[str, Sequence[str]]) -> tuple[Refusal, ...]:
-    """Refusals of sections without a URL that the sitemap must list; ``missing``: those URLs by section."""
+    """Return refusals of sections without a URL that the sitemap must list.
+
+    Args:
+        missing: The missing URLs by section.
+    """
     return tuple(
         Refusal(
             guard="must_list",
@@ -286,12 +319,12 @@ def check_missing(missing: Mapping[str, Sequence[str]]) -> tuple[Refusal, ...]:
 
 
 def check_renamed(guards: Guards, retired: Mapping[str, int], created: Mapping[str, int]) -> tuple[Refusal, ...]:
-    """Refusals of sections that are built for the first time while others are retired, and hold far fewer URLs.
+    """Return refusals of new sections that replace retired ones with far fewer URLs.
 
     Args:
         guards: The sitemap's guards.
-        retired: URLs of the sections that this run takes out, by name.
-        created: URLs of the sections that it builds for the first time, by name.
+        retired: Number of URLs by the name of each section that this run removes.
+        created: Number of URLs by the name of each section that it builds for the first time.
     """
     before, now = sum(retired.values()), sum(created.values())
     limit = guards.shrink_limit(before)
@@ -300,7 +333,7 @@ def check_renamed(guards: Guards, retired: Mapping[str, int], created: Mapping[s
     part = (before - now) / before
     message = (
         f"{', '.join(map(repr, created))} would replace {', '.join(map(repr, retired))} and hold {now:,} URLs where "
-        f"{before:,} are published (-{part:.1%}; the limit is {limit:.1%}). A table that is still loading looks like this."
+        f"{before:,} are published (-{part:.1%}; the limit is {limit:.1%}). Check whether a table is still being loaded."
     )
     return tuple(Refusal(guard="renamed", section=name, message=message, value=part) for name in created)
 
@@ -310,7 +343,7 @@ def check_vanished(section: str) -> Refusal:
     return Refusal(
         guard="vanished",
         section=section,
-        message=f"Section {section!r} is published but no longer in the code; if that is meant, add it to retired=.",
+        message=f"Section {section!r} is published but no longer in the code; to remove it, add it to retired=.",
     )
 
 
@@ -322,5 +355,5 @@ def permitted(refusals: Sequence[Refusal], allow: Sequence[str]) -> tuple[tuple[
 
 
 def _bound(value: float) -> float:
-    """A measure rounded up to hundredths, as a permit states it."""
+    """Return a measured value rounded up to hundredths, as a permit states it."""
     return math.ceil(value * 100 - 1e-9) / 100

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from airflow_sitemaps.protocol.limits import Limits
 
 INDEX_ENTRY_BYTES = 2_400
-"""More bytes than one entry of an index can take: a loc of 2,047 characters, a lastmod, the tags."""
+"""Upper bound of the size of an index entry: a loc of 2,047 characters, a lastmod, and the tags."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +38,7 @@ class IndexSettings:
 
 
 def address(section: SectionManifest, name: str) -> str:
-    """The public address of a section's file."""
+    """Return the public address of a section's file."""
     return section.base_url + name[len(section.path) :]
 
 
@@ -71,17 +71,23 @@ def index_entries(manifest: Manifest, settings: IndexSettings) -> dict[str, tupl
 
 
 def robots_urls(manifest: Manifest) -> tuple[str, ...]:
-    """What robots.txt should name: every index, and files beside the shards that no index lists (feeds)."""
+    """Return the addresses for robots.txt: every index, and the extra files that no index lists (feeds)."""
     feeds = (f.name for f in manifest.extras if not f.listed and f.name != STYLESHEET)
     names = (*(index.name for index in manifest.indexes), *feeds)
     return tuple(manifest.base_url + name for name in names)
 
 
 def render(manifest: Manifest, settings: IndexSettings, name: str, changed_in: int) -> bytes:
-    """The bytes of one index file, uncompressed; it names the stylesheet where the manifest has one.
+    """Return the uncompressed bytes of one index file.
 
-    Its generation stands in a comment: two generations never have the same bytes, so that a late write of an older
-    one cannot pass for the expected one.
+    The bytes contain the generation as a comment, so two generations never have the same bytes. A late write of an older
+    generation can then not be mistaken for the expected one.
+
+    Args:
+        manifest: The manifest.
+        settings: Settings of the indexes.
+        name: Name of the index file.
+        changed_in: The generation that last changed the file.
     """
     entries = index_entries(manifest, settings)[name]
     return _bytes(entries, manifest, changed_in)
@@ -99,13 +105,13 @@ def next_indexes(
     settings: IndexSettings,
     drifted: Mapping[str, str | None],
 ) -> tuple[IndexFile, ...]:
-    """The index files of a new generation; those whose bytes stay are carried over.
+    """Return the index files of a new generation. Files whose bytes do not change are carried over.
 
     Args:
         old: The index files of the last generation.
         manifest: The new manifest.
         settings: Settings of the indexes.
-        drifted: Names that another program changed, with the etag of the present object (None: no object).
+        drifted: Etag of the present object by the name of each index that another program changed. None: no object.
     """
     known = {index.name: index for index in old}
     result = []

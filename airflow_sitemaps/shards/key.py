@@ -1,7 +1,7 @@
 """Keys and the half-open ranges between them.
 
-A key is compared by the database and by nobody else: its collation, its types. Here a key is a tuple of canonical
-values that can be stored as JSON, bound again, and tested for equality.
+Only the database compares keys, by its own collations and types. Here a key is a tuple of canonical values that can be
+stored as JSON, bound in a statement, and tested for equality.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
 KeyPart = int | str
-"""One column of a key: integers as they are, everything else (UUID, timestamp, decimal, text) as canonical text."""
+"""One column of a key: an integer unchanged, or the canonical text of any other value (UUID, timestamp, decimal, text)."""
 
 Key = tuple[KeyPart, ...]
 """One value per key column, in order."""
 
 UNKNOWN: Final = " unknown"
-"""How the kind of a key column ends that a source does not know."""
+"""Ending of the kind of a key column whose type the source does not know."""
 
 INTEGER: Final = " integer"
-"""How the kind of a key column ends whose values are integers of at most 64 bits."""
+"""Ending of the kind of a key column with integers of at most 64 bits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,20 +43,20 @@ class KeyRange:
 
 
 def show(key: Key | None) -> str:
-    """A key for people: ``42``, ``de/berlin``, or ``·`` for an open end."""
+    """Return a key for people: ``42``, ``de/berlin``, or ``·`` for an open end."""
     return "·" if key is None else "/".join(str(part) for part in key)
 
 
 def cut(within: KeyRange, boundaries: Sequence[Key]) -> tuple[KeyRange, ...]:
-    """Cut a range at boundaries that lie inside it, given in key order."""
+    """Cut a range at boundaries inside it. The boundaries are in key order."""
     edges: list[Key | None] = [within.lower, *boundaries, within.upper]
     return tuple(KeyRange(lower, upper) for lower, upper in itertools.pairwise(edges))
 
 
 def same_kinds(before: Sequence[str], now: Sequence[str]) -> bool:
-    """Whether boundaries that were cut under the key kinds ``before`` hold under ``now``.
+    """Return whether boundaries that were cut with the key kinds ``before`` are valid with ``now``.
 
-    The kind of a column that a source does not know (``id unknown``, an empty table) is taken as unchanged.
+    If a source does not know the kind of a column (``id unknown``, for an empty table), the kind counts as unchanged.
     """
     return len(before) == len(now) and all(map(_same_kind, before, now))
 
@@ -69,7 +69,10 @@ def _same_kind(before: str, now: str) -> bool:
 
 
 def fits_kinds(boundaries: Iterable[Key], kinds: Sequence[str]) -> bool:
-    """Whether boundaries whose kinds were not recorded can be keys of these kinds: as many columns, texts or integers."""
+    """Return whether boundaries can be keys of these kinds: the number of columns, and text or integer.
+
+    It is used if the kinds of the boundaries were not recorded.
+    """
     return all(len(key) == len(kinds) and all(map(_fits_kind, key, kinds)) for key in boundaries)
 
 
@@ -80,7 +83,7 @@ def _fits_kind(part: KeyPart, kind: str) -> bool:
 
 
 def is_partition(ranges: Sequence[KeyRange]) -> bool:
-    """Whether the ranges, in this order, cover every key exactly once (each upper end is the next lower end)."""
+    """Return whether the ranges, in this order, cover every key exactly once."""
     if not ranges or ranges[0].lower is not None or ranges[-1].upper is not None:
         return False
     pairs = itertools.pairwise(ranges)

@@ -1,4 +1,4 @@
-"""How large shards are, and when they split and merge."""
+"""The sizes of shards, and when shards are split or merged."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ class ShardPolicy:
                 f"ShardPolicy(max_urls={self.max_urls:,}): a sitemap holds 1 to {CURRENT.max_urls:,} URLs (sitemaps.org)"
             )
         if not 0 < self.fill <= 1:
-            raise ConfigurationError(f"ShardPolicy(fill={self.fill}): give a part above 0, up to 1")
+            raise ConfigurationError(f"ShardPolicy(fill={self.fill}): give a fraction above 0 and at most 1")
         if not 0 <= self.merge_below < 0.5:
             raise ConfigurationError(
-                f"ShardPolicy(merge_below={self.merge_below}): give a part from 0 up to 0.5, "
-                "or a split would make shards that merge again"
+                f"ShardPolicy(merge_below={self.merge_below}): give a fraction from 0 to below 0.5; "
+                "a larger one would merge the shards of a split again"
             )
 
     @property
     def target_urls(self) -> int:
-        """URLs that a newly cut shard is filled to, at least 1."""
+        """Number of URLs to which a newly cut shard is filled, at least 1."""
         return max(1, int(self.max_urls * self.fill))

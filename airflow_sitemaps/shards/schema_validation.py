@@ -1,7 +1,7 @@
-"""What a value that was read back must look like: of its type, within bounds, and naming nothing outside its area.
+"""Checks of decoded manifests, plans and receipts: types, bounds, and names that stay within their area.
 
-Whoever may write to the state area decides what is published; but a damaged or planted object must end in an error,
-not in a write somewhere else, an endless loop or a TypeError in the middle of a promotion.
+Everyone who can write to the state area decides what is published. But a damaged or forged object must cause an error,
+not a write to another place, an endless loop, or a TypeError in the middle of a promotion.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from airflow_sitemaps.shards.receipt import Receipt, StagedShard
 Check = Callable[[Any], bool]
 
 MOST: Final = 1 << 63
-"""No count, size or position is as great."""
+"""Upper bound, exclusive, of every count, size and position."""
 
 BODY: Final = re.compile(r"runs/[A-Za-z0-9_-]{1,100}/bodies/(?!\.)[A-Za-z0-9._-]{1,200}")
 RUN: Final = re.compile(r"[A-Za-z0-9_-]{1,100}")
@@ -74,12 +74,12 @@ def _texts(value: Any) -> bool:
 
 
 def _each(kind: type, check: Check) -> Check:
-    """A mapping with keys of one type whose values pass."""
+    """Return a check of a mapping: keys of one type, and values that pass ``check``."""
     return lambda value: isinstance(value, Mapping) and all(isinstance(n, kind) and check(v) for n, v in value.items())
 
 
 def relative_path(value: Any) -> bool:
-    """Whether a name stays below where it is put: relative, no ``..``, no control character."""
+    """Return whether a name is a relative path without ``..`` and control characters, so it stays in its folder."""
     return _text(value) and PATH.fullmatch(value) is not None and not {".", ".."} & set(value.split("/"))
 
 
@@ -109,7 +109,7 @@ BY_ANNOTATION: Final[Mapping[str, Check]] = {
     "Mapping[str, int]": _each(str, _count),
     "Mapping[str, tuple[str, ...]]": _each(str, _texts),
 }
-"""By the text of a field's annotation; what is not here is checked by being read."""
+"""Checks by the text of a field's annotation. Fields of other types are checked when they are decoded."""
 
 BY_FIELD: Final[Mapping[tuple[type, str], Check]] = {
     (PublicFile, "name"): relative_path,
@@ -131,11 +131,11 @@ BY_FIELD: Final[Mapping[tuple[type, str], Check]] = {
     (Receipt, "run"): _matches(RUN),
     (Receipt, "section"): _matches(SECTION),
 }
-"""Fields that name objects: stricter than their annotation."""
+"""Checks of fields that name objects. They are stricter than the check of the annotation."""
 
 
 def checks_of(kind: type) -> tuple[tuple[str, Check], ...]:
-    """The fields of a persisted dataclass, each with its check; a field that may be None passes as None."""
+    """Return the checks of a persisted dataclass, by field name. An optional field may be None."""
     found = []
     for field in fields(kind):
         annotation = str(field.type)
@@ -159,7 +159,7 @@ def _optional(check: Check) -> Check:
 
 
 def misfit(plan: Plan) -> str | None:
-    """What in a plan points nowhere; None where all fits."""
+    """Return what a plan refers to that does not exist, or None if every reference is valid."""
     for name, section in plan.sections.items():
         if name != section.name:
             return f"section {name!r} calls itself {section.name!r}"

@@ -1,4 +1,4 @@
-"""One shard's file while it is written, and what is known of it afterwards."""
+"""The file of a shard, while it is written and afterwards."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UrlSurvey:
-    """What is noted of a file's URLs beside their number.
+    """What is recorded about the URLs of a file, in addition to their number.
 
     Attributes:
-        level: One URL in ``2**level`` is sampled.
-        must_list: URLs that the sitemap must list; those found in the file are noted.
+        level: One URL in ``2**level`` is sampled. Default: 0, every URL.
+        must_list: URLs that the sitemap must list. Those in the file are recorded. Default: none.
     """
 
     level: int = 0
@@ -47,14 +47,28 @@ class UrlSurvey:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShardFile:
-    """One file of a key range, rendered.
+    """A rendered file that holds the entries of one key range, or of a part of it.
 
-    ``first_key`` is the lower end of its piece of the range (JSON text of its first row's key; None for the first
-    piece), ``last_key`` the key of the last row read (None: no row). ``digest`` is of all rows read, dropped ones
-    included. ``body`` is the gzip, None where no row was valid: then there is no file, ``urls`` and ``xml_byte_size``
-    are 0 and ``xml_sha256`` is empty. ``newest_lastmod`` is of the written entries. ``articles`` counts the
-    entries that hold news. At ``recheck_at`` the same rows
-    would give another file: a lastmod is no longer in the future, an article leaves its two days.
+    Attributes:
+        first_key: Lower end of the file's key range, as the JSON text of the first row's key. None for the first file.
+        last_key: Key of the last row read, as JSON text. None if no row was read.
+        digest: Digest of all rows read, including dropped ones.
+        urls: Number of entries.
+        articles: Number of entries with news.
+        body: The gzip file. None if no row was valid; then there is no file, ``urls`` and ``xml_byte_size`` are 0, and
+            ``xml_sha256`` is empty.
+        xml_sha256: SHA-256 of the uncompressed bytes, in hexadecimal.
+        xml_byte_size: Uncompressed size, in bytes.
+        newest_lastmod: Newest lastmod of the entries.
+        recheck_at: Time from which the same rows give another file, because a lastmod is no longer in the future or an
+            article is more than two days old. None: never.
+        tally: Rows that broke rules.
+        sample: Sample of the URLs. Default: None, if there is no file.
+        lastmods: Number of entries with a lastmod. Default: 0.
+        oldest_lastmod: Oldest lastmod of the entries. Default: None.
+        must: URLs of ``UrlSurvey.must_list`` that are in the file. Default: none.
+        settled: Whether equal rows with other keys would give the same entries. Default: True.
+        feed_texts: Titles and descriptions for the feeds. Default: none.
     """
 
     first_key: str | None
@@ -69,20 +83,18 @@ class ShardFile:
     recheck_at: datetime | None
     tally: Tally
     sample: UrlSample | None = None
-    """A sample of the URLs; None where there is no file."""
     lastmods: int = 0
-    """Entries with a lastmod."""
     oldest_lastmod: str | None = None
-    """The oldest lastmod of the entries."""
     must: tuple[str, ...] = ()
-    """URLs of ``UrlSurvey.must_list`` that are in the file."""
     settled: bool = True
-    """Whether equal rows under other keys would give the same entries."""
     feed_texts: tuple[FeedText, ...] = ()
 
 
 class _Body:
-    """The bytes of one file: counted, hashed and compressed as they come, or kept until the head is known."""
+    """The bytes of one file. They are counted, hashed and compressed as they are added.
+
+    Until the header is known, they are only kept.
+    """
 
     def __init__(self, judge: RowContext, preset: Preset) -> None:
         self._is_text = judge.format == "text"
@@ -94,15 +106,15 @@ class _Body:
         self._prefixes: frozenset[str] = frozenset()
 
     def render(self, cleaned: Cleaned) -> Rendered:
-        """The bytes of some entries."""
+        """Return the bytes of some entries."""
         return render_lines(cleaned) if self._is_text else render(cleaned)
 
     def fits(self, rendered: Rendered, prefixes: frozenset[str], max_byte_size: int) -> bool:
-        """Whether the whole file stays within its bytes with these entries, which use these prefixes."""
+        """Return whether the whole file stays within its size limit with these entries and their XML prefixes."""
         return rendered.fits(max_byte_size - self._byte_size - self._frame(prefixes))
 
     def write(self, rendered: Rendered, prefixes: frozenset[str], *, keep: bool) -> None:
-        """Add entries. With ``keep`` the head, and so everything, waits until all prefixes are known."""
+        """Add entries. With ``keep``, header and entries are not written until all prefixes are known."""
         self._prefixes |= prefixes
         if not keep:
             self._begin()
@@ -114,7 +126,7 @@ class _Body:
                 self._feed(chunk)
 
     def finish(self) -> tuple[bytes, str, int]:
-        """The gzip, the sha256 of the XML in hexadecimal, and the XML's bytes."""
+        """Return the gzip file, the SHA-256 of the XML in hexadecimal, and the size of the XML in bytes."""
         self._begin()
         for data in self._kept:
             self._feed(data)
@@ -124,7 +136,7 @@ class _Body:
         return self._compressor.finish(), self._sha256.hexdigest(), self._byte_size + self._frame(frozenset())
 
     def _frame(self, prefixes: frozenset[str]) -> int:
-        """Bytes of head and foot."""
+        """Return the size of header and footer, in bytes."""
         return 0 if self._is_text else len(header(self._prefixes | prefixes)) + len(FOOTER)
 
     def _begin(self) -> None:
@@ -138,7 +150,7 @@ class _Body:
 
 
 class FileWriter:
-    """Collects the entries of one file within its limits."""
+    """Writes the entries of one file, within its limits."""
 
     def __init__(
         self,
@@ -162,7 +174,7 @@ class FileWriter:
         self._tally = Tally()
         self._settled = True
         self.urls = 0
-        """Entries so far, duplicates included."""
+        """Number of entries, duplicates included."""
 
     @property
     def is_empty(self) -> bool:
@@ -170,11 +182,11 @@ class FileWriter:
         return self.urls == 0
 
     def has_room(self, cleaned: Cleaned) -> bool:
-        """Whether these entries still fit."""
+        """Return whether these entries still fit."""
         return self._fits(cleaned, self._body.render(cleaned))
 
     def append(self, rows: pa.RecordBatch, cleaned: Cleaned, tally: Tally) -> bool:
-        """Add the entries that ``rows`` became; False, and nothing done, where they do not fit."""
+        """Add the entries of ``rows``. If they do not fit, change nothing and return False."""
         if self.urls + len(cleaned) > self._judge.max_urls:
             return False
         rendered = self._body.render(cleaned)
@@ -194,7 +206,7 @@ class FileWriter:
         return True
 
     def finish(self) -> ShardFile:
-        """The file. Duplicate URLs are left out here, the first of each stays."""
+        """Return the file. Of entries with the same URL, only the first is kept."""
         pieces = self._without_duplicates()
         urls = sum(map(len, pieces))
         body, sha256, byte_size = self._body.finish() if urls else (None, "", 0)
@@ -221,7 +233,7 @@ class FileWriter:
         )
 
     def _must(self, pieces: list[Cleaned]) -> tuple[str, ...]:
-        """The URLs that must be listed and are in this file."""
+        """Return the URLs that must be listed and are in this file."""
         wanted = pa.array(self._survey.must_list, pa.string())
         if not len(wanted):
             return ()
@@ -238,7 +250,7 @@ class FileWriter:
         body.write(rendered, cleaned.prefixes(), keep=cleaned.extensions is not None)
 
     def _without_duplicates(self) -> list[Cleaned]:
-        """The pieces without repeated URLs; where there were any, the body is made anew."""
+        """Return the pieces without repeated URLs. If there are any, the body is rendered again."""
         if all_distinct([piece.loc for piece in self._pieces]):
             return self._pieces
         seen: set[str] = set()
@@ -267,9 +279,9 @@ class FileWriter:
         return pieces
 
     def _is_equal_by_url(self) -> bool:
-        """Whether rows of one URL would all be written alike.
+        """Return whether all rows of one URL give the same entry.
 
-        Where they would not, the file depends on which of them has the lowest key, and keys are not in the digest.
+        If they do not, the file depends on which of them has the lowest key, and the digest does not cover keys.
         """
         elements: dict[str, str] = {}
         return all(
@@ -280,7 +292,7 @@ class FileWriter:
 
 
 def _oldest(piece: Cleaned) -> str | None:
-    """The day of the oldest lastmod of a piece, with its time where it has one."""
+    """Return the oldest lastmod of a piece: its day, and its time if it has one."""
     if piece.lastmods is None:
         return None
     lastmods = piece.lastmods
@@ -292,13 +304,13 @@ def _oldest(piece: Cleaned) -> str | None:
 
 
 def key_text(rows: pa.RecordBatch, number: int) -> str:
-    """The key of a row as a JSON array: as it stands, or made of a single integer."""
+    """Return the key of a row as a JSON array."""
     key = rows.column("key")[number].as_py()
     return f"[{key}]" if isinstance(key, int) else str(key)
 
 
 def digest_of(rows: pa.RecordBatch) -> Digest:
-    """The digest of rows as they were read: their number, the sum of their hashes, the newest lastmod as it stands."""
+    """Return the digest of rows as they were read: their number, the sum of their hashes, and the newest lastmod."""
     hashes = rows.column("row_hash")
     unsigned = hashes if pa.types.is_uint64(hashes.type) else hashes.cast(pa.int64()).view(pa.uint64())
     checksum = (pc.sum(unsigned).as_py() or 0) % MODULUS

@@ -21,22 +21,22 @@ Format = Literal["xml", "text"]
 
 
 def shard_name(path: str, section: str, serial: int, form: Format) -> str:
-    """The public name of a shard: ``de/products-00042.xml.gz``."""
+    """Return the public name of a shard, such as ``de/products-00042.xml.gz``."""
     return f"{path}{section}-{serial:05d}{SUFFIX[form]}"
 
 
 def shard_names(path: str, section: str) -> re.Pattern[str]:
-    """Matches every name that a section's shards can have; group 1 is the serial."""
+    """Return a pattern that matches every name that a section's shards can have. Group 1 is the serial."""
     return re.compile(re.escape(path + section) + r"-(\d{5,})\.(?:xml|txt)\.gz")
 
 
 def fits(name: str, path: str, section: str, form: Format) -> bool:
-    """Whether a name is one that this section, at this path and in this format, would give."""
+    """Return whether a name is one that a section with this path, name and format allocates."""
     return name.endswith(SUFFIX[form]) and shard_names(path, section).fullmatch(name) is not None
 
 
 def with_part(name: str, part: str) -> str:
-    """Add a part to a file's name: ``sitemap.xml`` and ``2`` to ``sitemap-2.xml``."""
+    """Return a file name with a part added: ``sitemap.xml`` and ``2`` give ``sitemap-2.xml``."""
     path = PurePosixPath(name)
     stem, dot, suffix = path.name.partition(".")
     return str(path.with_name(f"{stem}-{part}{dot}{suffix}"))
@@ -50,13 +50,13 @@ def collision(
     extras: Collection[str],
     has_recent: bool,
 ) -> str:
-    """Which two files of a sitemap could get one name; empty where none can.
+    """Return a description of two files of a sitemap that could get the same name, or "" if there are none.
 
     Args:
         index_name: Name of the (first) index.
-        mode: One index, or one per section.
-        sections: Path and format by the name of the section.
-        extras: Names of files beside the shards.
+        mode: ``one`` index, or one ``per_section``.
+        sections: Path and format of each section, by its name.
+        extras: Names of the extra files.
         has_recent: Whether recent entries get an index of their own in the mode ``per_section``.
     """
     indexes = {"the index": index_name}
@@ -83,7 +83,7 @@ _ADVICE: Final = "rename a section, or give the store another index_name"
 
 
 def _numbered(index_name: str) -> re.Pattern[str]:
-    """Matches an index and the further files it gets when it is full: ``sitemap.xml``, ``sitemap-2.xml``."""
+    """Return a pattern of an index and the files that continue it, such as ``sitemap.xml`` and ``sitemap-2.xml``."""
     path = PurePosixPath(index_name)
     stem, dot, suffix = path.name.partition(".")
     first = re.escape(str(path.with_name(stem)))

@@ -1,7 +1,7 @@
-"""Rows of one key range, in order, into one file or, where they do not fit, several.
+"""Write the rows of one key range, in order, into one file, or into several if they do not fit.
 
-The rows' order is the source's; it is never compared here. Rows of one key are never parted: the trailing run of equal
-keys of what was added is held back until another key follows or the stream ends.
+The source determines the order of the rows; it is never compared here. Rows of one key stay in one file. For this, the
+last rows added, as far as they share a key, are held back until another key follows or the stream ends.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ __all__ = ["ShardFile", "ShardStream", "UrlSurvey"]
 
 
 class ShardStream:
-    """Takes the record batches of one key range, in order, and gives back the files they make.
+    """Converts the record batches of one key range, in order, to files.
 
-    Equal rows make equal files, however they are cut into batches. Duplicate URLs within a file are counted and left
-    out when it is done; they count towards ``judge.max_urls`` until then.
+    Equal rows give equal files, however they are divided into batches. When a file is finished, its duplicate URLs are
+    counted and omitted. Until then they count towards ``judge.max_urls``.
     """
 
     def __init__(self, judge: RowContext, preset: Preset = "fast", survey: UrlSurvey = UrlSurvey()) -> None:  # noqa: B008 - frozen
@@ -40,11 +40,11 @@ class ShardStream:
         self._file = FileWriter(judge, preset, first_key=None, survey=survey)
 
     def add(self, batch: pa.RecordBatch) -> list[ShardFile]:
-        """Add rows, with columns as ``ports.Source.read`` gives them; the files that became full.
+        """Add rows with the columns that ``ports.Source.read`` defines, and return the files that became full.
 
         Raises:
-            RefusedError: more rows share one key than fit into a file.
-            RuleError: a rule set to ``fail`` is broken.
+            RefusedError: More rows share one key than fit into a file.
+            RuleError: A rule set to ``fail`` is broken.
         """
         files: list[ShardFile] = []
         if not batch.num_rows:
@@ -64,7 +64,7 @@ class ShardStream:
         return files
 
     def finish(self) -> list[ShardFile]:
-        """The rest: at least one file, whose ``body`` is None where no row was valid."""
+        """Return the remaining files, at least one. Its ``body`` is None if no row was valid."""
         files: list[ShardFile] = []
         held, self._held, self._held_rows = self._held, [], 0
         if held:
@@ -73,7 +73,7 @@ class ShardStream:
         return files
 
     def _goes_on(self, batch: pa.RecordBatch) -> bool:
-        """Whether a batch begins with the key that is held back."""
+        """Return whether a batch begins with the key whose rows are held back."""
         return bool(self._held) and key_text(self._held[0], 0) == key_text(batch, 0)
 
     def _hold(self, rows: pa.RecordBatch) -> None:
@@ -85,14 +85,14 @@ class ShardStream:
     def _too_many(self, key: str, number: str, unit: str) -> RefusedError:
         return RefusedError(
             f"section {self._judge.section!r}: {number} {unit} share the key {key}, and a file holds "
-            f"{self._judge.max_urls:,} URLs, {MAX_NEWS:,} articles and {self._judge.limits.max_byte_size:,} bytes; rows "
-            "of one key cannot be parted: add a column to the section's key that tells them apart"
+            f"{self._judge.max_urls:,} URLs, {MAX_NEWS:,} articles and {self._judge.limits.max_byte_size:,} bytes. Rows "
+            "of one key stay in one file: add a column to the section's key that distinguishes them"
         )
 
     # ------------------------------------------------------------ placing complete keys
 
     def _place(self, rows: pa.RecordBatch, files: list[ShardFile]) -> None:
-        """Put rows of complete keys into the open file, and into new ones where it is full."""
+        """Write rows of complete keys to the open file, and to new files when it is full."""
         while rows.num_rows:
             tally = Tally()
             cleaned = clean(rows, self._judge, tally)
@@ -111,7 +111,7 @@ class ShardStream:
             self._file = FileWriter(self._judge, self._preset, first_key=key_text(rows, 0), survey=self._survey)
 
     def _fitting(self, rows: pa.RecordBatch, cleaned: Cleaned) -> int:
-        """How many leading rows, in complete keys, still fit into the open file."""
+        """Return how many leading rows still fit into the open file, without separating the rows of a key."""
         numbers = cleaned.numbers
         room = self._judge.max_urls - self._file.urls
         limit = (room if numbers is None else numbers[room].as_py()) if room < len(cleaned) else rows.num_rows - 1
@@ -126,7 +126,7 @@ class ShardStream:
 
 
 def _head(cleaned: Cleaned, end: int) -> pa.BooleanArray:
-    """The entries of the rows before ``end``."""
+    """Return a mask of the entries of the rows before ``end``."""
     if cleaned.numbers is not None:
         return pc.less(cleaned.numbers, end)
     return pa.array([True] * end + [False] * (len(cleaned) - end), pa.bool_())
@@ -138,7 +138,7 @@ def _joined(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
 
 
 def _trailing_run(keys: pa.Array) -> int:
-    """Length of the run of equal keys at the end."""
+    """Return the number of rows at the end that share one key."""
     last = keys[len(keys) - 1]
     if len(keys) == 1 or keys[len(keys) - 2] != last:
         return 1
@@ -146,7 +146,7 @@ def _trailing_run(keys: pa.Array) -> int:
 
 
 def _piece_end(keys: pa.Array, start: int, end: int) -> int:
-    """Where the piece that begins at ``start`` ends: about ``SLICE_ROWS`` rows on, where a key begins."""
+    """Return the end of the piece that begins at ``start``: about ``SLICE_ROWS`` rows later, where a key begins."""
     cut = start + SLICE_ROWS
     if cut >= end:
         return end
@@ -158,11 +158,11 @@ def _piece_end(keys: pa.Array, start: int, end: int) -> int:
 
 
 def _leading_run(keys: pa.Array) -> int:
-    """Length of the run of equal keys at the start."""
+    """Return the number of rows at the start that share one key."""
     return int(pc.equal(keys, keys[0]).true_count)
 
 
 def _key_starts(keys: pa.Array) -> list[int]:
-    """Row numbers at which a key begins."""
+    """Return the row numbers at which a key begins."""
     changes = pc.not_equal(keys.slice(1), keys.slice(0, len(keys) - 1))
     return [0, *pc.add(pc.indices_nonzero(changes), 1).to_pylist()]

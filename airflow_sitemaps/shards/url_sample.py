@@ -1,7 +1,8 @@
-"""Samples of a section's URLs, small enough for any number of shards: how many were replaced, and where they are.
+"""Samples of a section's URLs, from which the commit estimates how many URLs were replaced and which folders changed.
 
-A URL is in the sample when the first bits of its print are 0: of ``level`` bits, one URL in ``2**level``. A sample of a
-low level holds every sample of a higher one, so that samples of two generations can be compared at the higher level.
+A URL is in the sample if the first ``level`` bits of its fingerprint are 0, which is true for one URL in ``2**level``.
+The sample of a lower level contains that of a higher level, so samples of two generations are compared at the higher
+one. The size of a sample does not depend on the number of URLs.
 """
 
 from __future__ import annotations
@@ -26,18 +27,21 @@ if TYPE_CHECKING:
     Numbers = npt.NDArray[np.uint64]
 
 URLS: Final = 2_048
-"""URLs of a section that a sample holds, about, however many the section has."""
+"""Approximate number of a section's URLs in its sample."""
 
 PRINT_BYTES: Final = 6
-"""Bytes of a print that are kept."""
+"""Size of a stored fingerprint, in bytes."""
 
 PREFIXES: Final = 20
-"""Prefixes of a shard's sample that are counted; the rest are counted together."""
+"""Number of prefixes of a shard's sample that are counted separately. The others are counted together."""
 
 REST: Final = "…"
 
 _HASH_BITS: Final = 24
-"""Low bits of a print: of a hash of the whole URL. The bits above decide at which levels the URL is in the sample."""
+"""Number of low bits of a fingerprint that are a hash of the whole URL.
+
+The high bits determine at which levels the URL is in the sample.
+"""
 
 _WORD: Final = 8
 _AT_END: Final = (8, 16, 24)
@@ -50,9 +54,9 @@ class UrlSample:
     """The sample of one file.
 
     Attributes:
-        level: One URL in ``2**level`` is in the sample.
-        prints: The prints of the sampled URLs, as base64.
-        prefixes: Scheme, host and first folder of the sampled URLs → their number in the sample.
+        level: One URL in ``2**level`` is in the sample. Default: 0, every URL.
+        prints: Fingerprints of the sampled URLs, as base64. Default: none.
+        prefixes: Number of sampled URLs by scheme, host and first folder.
     """
 
     level: int = 0
@@ -61,12 +65,17 @@ class UrlSample:
 
 
 def level_of(rows: int) -> int:
-    """The level at which about ``URLS`` of so many rows are in a sample."""
+    """Return the level at which the sample of this many rows has about ``URLS`` URLs."""
     return max(0, (max(1, rows) - 1) // URLS).bit_length()
 
 
 def sample(columns: Sequence[pa.StringArray], level: int) -> UrlSample:
-    """The sample of a file's URLs, which have no nulls."""
+    """Return the sample of a file's URLs.
+
+    Args:
+        columns: The URLs, without nulls.
+        level: Level of the sample.
+    """
     import numpy as np  # noqa: PLC0415 - heavy; loaded where work is done
 
     kept: list[int] = []
@@ -88,14 +97,14 @@ def sample(columns: Sequence[pa.StringArray], level: int) -> UrlSample:
 
 
 def prefix_of(url: str) -> str:
-    """Scheme, host and first folder of a URL: ``https://www.example.com/de/``."""
+    """Return scheme, host and first folder of a URL, such as ``https://www.example.com/de/``."""
     parts = urlsplit(url)
     folder, slash, _ = parts.path.removeprefix("/").partition("/")
     return f"{parts.scheme}://{parts.netloc}/" + (f"{folder}/" if slash else "")
 
 
 def gone(before: SectionManifest, after: SectionManifest) -> float | None:
-    """The part of the URLs of ``before`` that ``after`` does not list; None where one of them has no sample."""
+    """Return the fraction of the URLs of ``before`` that ``after`` does not list, or None if either has no sample."""
     level = max(_level(before), _level(after))
     old, new = _sampled(before, level), _sampled(after, level)
     if not old or new is None:
@@ -104,7 +113,7 @@ def gone(before: SectionManifest, after: SectionManifest) -> float | None:
 
 
 def prefixes(section: SectionManifest) -> dict[str, int] | None:
-    """URLs of a section by prefix, estimated from its samples; None where a shard has none."""
+    """Estimate a section's URLs by prefix from its samples. Return None if a shard has no sample."""
     counts: Counter[str] = Counter()
     for shard in section.shards:
         if shard.urls and shard.sample is None:
@@ -115,7 +124,7 @@ def prefixes(section: SectionManifest) -> dict[str, int] | None:
 
 
 def repeated(section: SectionManifest) -> float | None:
-    """The part of a section's URLs that are listed more than once, estimated; None where a shard has no sample."""
+    """Estimate the fraction of a section's URLs that are repetitions. Return None if a shard has no sample."""
     level = _level(section)
     distinct = _sampled(section, level)
     if distinct is None:
@@ -130,7 +139,7 @@ def _level(section: SectionManifest) -> int:
 
 
 def _sampled(section: SectionManifest, level: int) -> set[int] | None:
-    """The prints of a section at a level; None where a shard has no sample."""
+    """Return a section's fingerprints at a level, or None if a shard has no sample."""
     limit = 1 << (8 * PRINT_BYTES - level)
     numbers: set[int] = set()
     for shard in section.shards:
@@ -146,13 +155,16 @@ def _numbers(text: str) -> Iterable[int]:
 
 
 def _print(spread: int, url: str) -> int:
-    """Return the print of a sampled URL: the first bits of its spread, then bits of its hash."""
+    """Return the fingerprint of a sampled URL: the first bits of its spread, then bits of its hash."""
     high_bits = 8 * PRINT_BYTES - _HASH_BITS
     return (spread >> (64 - high_bits)) << _HASH_BITS | xxhash.xxh3_64_intdigest(url.encode()) & ((1 << _HASH_BITS) - 1)
 
 
 def _spread(texts: pa.StringArray) -> Numbers:
-    """Return 64 bits of each text, from its length and a few of its words: cheap, and even enough to choose by."""
+    """Return 64 bits of each text, computed from its length and a few of its words.
+
+    This is fast, and uniform enough to choose a sample by.
+    """
     import numpy as np  # noqa: PLC0415 - heavy; loaded where work is done
 
     from airflow_sitemaps.protocol.columnar.arrow import offsets_of, value_view  # noqa: PLC0415

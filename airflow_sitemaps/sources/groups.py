@@ -183,7 +183,7 @@ def _read(text: str) -> list[list[str]]:
         members: list[list[str]] = json.loads(text)
     except ValueError as error:
         raise SourceError(
-            f"the members of a group cannot be read ({error}): the database cut them off after {len(text):,} "
+            f"the members of a group cannot be read ({error}): the database truncated them after {len(text):,} "
             "characters. A group holds the versions of one page; look at the column given as group="
         ) from error
     return members

@@ -1,4 +1,4 @@
-"""The bytes of an object to be copied by way of this process, where the store itself cannot copy."""
+"""Reads an object for a copy through this process, for stores that cannot copy between their areas."""
 
 from __future__ import annotations
 

@@ -109,9 +109,7 @@ def checked_metadata(metadata: Mapping[str, str]) -> dict[str, str]:
             )
     size = sum(len(name) + len(value) for name, value in lower.items())
     if size > MAX_METADATA_BYTES:
-        raise ConfigurationError(
-            f"metadata of {size:,} bytes (limit {MAX_METADATA_BYTES:,}, S3): keep less beside a body"
-        )
+        raise ConfigurationError(f"metadata of {size:,} bytes (limit {MAX_METADATA_BYTES:,}, S3): store less metadata")
     return lower
 
 

@@ -138,4 +138,4 @@ def test_a_target_without_a_class_is_refused_when_the_notifier_is_made() -> None
 def test_a_class_that_does_not_exist_costs_a_warning(caplog: pytest.LogCaptureFixture) -> None:
     SitemapNotifier(targets=[{"notifier": "airflow_sitemaps.nothing.Here"}])({"exception": "x"})
 
-    assert "The notifier airflow_sitemaps.nothing.Here cannot be made" in caplog.text
+    assert "The notifier airflow_sitemaps.nothing.Here cannot be created" in caplog.text

@@ -210,7 +210,7 @@ def test_credentials_that_give_no_token(google: SimpleNamespace, retryable: bool
         raise google.RefreshError("invalid_grant", retryable)
 
     google.credentials.refresh = refresh
-    with pytest.raises(error, match=r"connection 'search' gives no Google token .* invalid_grant"):
+    with pytest.raises(error, match=r"no Google token for .* from connection 'search'.* invalid_grant"):
         connections.google_token("search")()
 
 

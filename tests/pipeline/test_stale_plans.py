@@ -71,7 +71,7 @@ def test_code_that_has_a_retired_section_again_does_not_publish_the_earlier_plan
     both = site.sitemap("pages", "news")
     build(both, clock=site.clock)
     key, receipts = site.plan(site.sitemap("pages", retired=["news"]))
-    with pytest.raises(ConfigurationError, match="takes out section 'news', and the code has it now"):
+    with pytest.raises(ConfigurationError, match="removes section 'news', but the code has it now"):
         stages.publish(both, key, receipts, clock=site.clock)
 
 

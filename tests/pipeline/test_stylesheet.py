@@ -106,5 +106,5 @@ def test_every_index_names_it(world):
 
 def test_a_stylesheet_alone_is_no_sitemap(world):
     world.rows.clear()
-    with pytest.raises(RefusedError, match="no section would have a single URL"):
+    with pytest.raises(RefusedError, match="no section would have any URL"):
         world.build(allow=("empty:pages",))

@@ -60,7 +60,7 @@ def test_the_difference_between_two_generations_in_either_direction(admin: Clien
 def test_a_generation_that_is_not_kept_is_a_sentence(admin: Client, published: str) -> None:
     found = admin.get("api/sitemap/changes", asset=published, from_generation=2, to_generation=9).json()
 
-    assert found == {"unavailable": "Generation 9 is not kept any more."}
+    assert found == {"unavailable": "Generation 9 is no longer kept."}
 
 
 @pytest.mark.parametrize("asset", [URI, ""], ids=["on its page", "on the list"])

@@ -261,7 +261,7 @@ def test_groups_are_part_of_the_fingerprint() -> None:
 
 
 def test_members_that_were_cut_off_are_no_silent_loss() -> None:
-    with pytest.raises(SourceError, match="cut them off after 7 characters"):
+    with pytest.raises(SourceError, match="truncated them after 7 characters"):
         groups.alternates(pa.array(['[["de",']), pa.array(["x"]), LocMapping("url"))
     nothing = groups.alternates(pa.array([None], pa.string()), pa.array(["x"]), LocMapping("url"))
     assert nothing.to_pylist() == [None]

@@ -63,7 +63,7 @@ def test_the_state_folder_is_the_sibling_and_may_be_elsewhere(config: LocalStore
 def test_folders_within_each_other_are_refused(state: str, tmp_path: Path) -> None:
     (tmp_path / "maps" / "inner").mkdir(parents=True)
     (tmp_path / "link").symlink_to(tmp_path / "maps" / "inner")
-    with pytest.raises(ConfigurationError, match="contain each other"):
+    with pytest.raises(ConfigurationError, match="contains the other"):
         LocalStore(tmp_path / "maps", base_url=BASE, state_dir=tmp_path / state).open()
 
 
@@ -102,7 +102,7 @@ def test_the_books_are_no_objects(config: LocalStore) -> None:
     put(state, "manifest.json", b"{}")
     assert [info.key for info in state.list()] == ["manifest.json"]
     for key in (f"{BOOKS}/locks/x", BOOKS, f"{SCRATCH}x", f"a/{SCRATCH}x"):
-        with pytest.raises(ConfigurationError, match="keeps for itself"):
+        with pytest.raises(ConfigurationError, match="is reserved by the local store"):
             state.get(key)
 
 

@@ -392,7 +392,7 @@ def test_a_connection_that_cannot_be_used_is_named(monkeypatch: pytest.MonkeyPat
     secret = "a-secret-of-tests"
     value = {"conn_type": "aws", "login": "some-login", "password": secret, "extra": extra}
     monkeypatch.setenv("AIRFLOW_CONN_S3_BROKEN", json.dumps(value))
-    with pytest.raises(ConfigurationError, match="connection 's3_broken' gives no S3 client") as caught:
+    with pytest.raises(ConfigurationError, match="no S3 client can be created from connection 's3_broken'") as caught:
         config(conn_id="s3_broken").open()
     assert secret not in str(caught.value)
 

@@ -52,7 +52,7 @@ def adopted_names(store: Store, manifest: Manifest | None, *, adopt: bool) -> tu
     if not adopt:
         check_stamp(store.public.url(store.index_name), info, None)
         raise OwnershipError(
-            f"{store.public.url(store.index_name)} exists, and no manifest of ours knows it: another program wrote it. "
+            f"{store.public.url(store.index_name)} exists, but no manifest of this sitemap names it: another program wrote it. "
             "Nothing was changed. To take it over, look at the difference with `airflow-sitemaps adopt`, or give this "
             "sitemap an address of its own."
         )

@@ -309,7 +309,7 @@ def _rebuilt(request: RunRequest, manifest: Manifest | None) -> tuple[str, ...]:
     unknown = sorted(set(request.rebuild) - set(names))
     if unknown:
         raise ConfigurationError(
-            f"rebuild: {', '.join(unknown)} is no shard of this sitemap; names look like {sorted(file_names)[:2]}"
+            f"rebuild: {', '.join(unknown)} is not a shard of this sitemap; names look like {sorted(file_names)[:2]}"
         )
     return tuple(names[name] for name in request.rebuild)
 

@@ -216,7 +216,7 @@ class IncrementalSurvey:
         touched = set(self._source.touched(ranges, self._since))
         asked = touched | {len(ranges) - 1} | self._slice(len(ranges))
         log.info(
-            "section %s: lastmods moved in %d of %d ranges since %s; %d surveyed",
+            "section %s: %d of %d ranges have rows modified since %s; %d ranges are surveyed",
             self._section.name,
             len(touched),
             len(ranges),

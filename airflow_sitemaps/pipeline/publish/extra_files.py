@@ -120,9 +120,7 @@ def _recent(state: StateRepository, manifest: Manifest, since: datetime) -> Iter
                 continue
             found = state.objects.get(shard.file.body)
             if found is None:
-                log.warning(
-                    "%s is gone; its entries are left out of the recent ones", state.objects.url(shard.file.body)
-                )
+                log.warning("%s does not exist; the recent files omit its entries", state.objects.url(shard.file.body))
                 continue
             yield from recent.pick(gzip.decompress(found.body, max_byte_size=shard.file.xml_byte_size), since, name)
 

@@ -181,7 +181,7 @@ def _promote_file(
                 headers=_headers(store, root, file),
             )
         except RefusedPutError as refused:
-            log.info("%s; reading again", refused)
+            log.info("%s; checking the object again", refused)
     raise StoreError(f"{store.public.url(file.name)} changed {ATTEMPTS} times while it was being promoted; run again")
 
 
@@ -219,7 +219,7 @@ def _copied(
             headers=_headers(store, root, file),
         )
     except (RefusedPutError, StoreError, ConfigurationError) as e:
-        log.info("%s; it is put from here", e)
+        log.info("%s; uploading the bytes instead", e)
         return None
 
 
@@ -250,7 +250,7 @@ def _promote_index(
                 ),
             )
         except RefusedPutError as refused:
-            log.info("%s; reading again", refused)
+            log.info("%s; checking the object again", refused)
     raise StoreError(f"{store.public.url(index.name)} changed {ATTEMPTS} times while it was being promoted; run again")
 
 
@@ -259,18 +259,18 @@ def _body(state: StateRepository, file: PublicFile) -> bytes:
 
     Its length must be the length that was written, and so must the length in its gzip trailer (RFC 1952, ISIZE).
     """
-    found = state.objects.get(file.body)
+    stored = state.objects.get(file.body)
     url = state.objects.url(file.body)
-    if found is None:
+    if stored is None:
         raise StoreContentError(f"{url}, the body of {file.name}, is gone: run again with rebuild=[{file.name!r}]")
     zipped = file.name.endswith(".gz")
-    told = int.from_bytes(found.body[-4:], "little") if zipped else len(found.body)
-    if len(found.body) != file.byte_size or told != file.xml_byte_size % (1 << 32):
+    xml_byte_size = int.from_bytes(stored.body[-4:], "little") if zipped else len(stored.body)
+    if len(stored.body) != file.byte_size or xml_byte_size != file.xml_byte_size % (1 << 32):
         raise StoreContentError(
-            f"{url}, the body of {file.name}, has {len(found.body):,} bytes that hold {told:,}; "
-            f"{file.byte_size:,} and {file.xml_byte_size:,} were written: it is damaged and was not published"
+            f"{url}, the body of {file.name}, is damaged: it has {len(stored.body):,} bytes ({xml_byte_size:,} uncompressed), and "
+            f"{file.byte_size:,} ({file.xml_byte_size:,} uncompressed) were written. It was not published"
         )
-    return with_variant(found.body, file.variant) if zipped else found.body
+    return with_variant(stored.body, file.variant) if zipped else stored.body
 
 
 def _headers(store: Store, root: ManifestVersion, file: PublicFile) -> ObjectHeaders:
@@ -297,7 +297,7 @@ def _is(info: ObjectInfo, stamp: str) -> bool:
 
 def _still(state: StateRepository, root: ManifestVersion) -> None:
     if not state.still(root):
-        raise SupersededError(f"generation {root.manifest.generation} is no longer the one to promote")
+        raise SupersededError(f"generation {root.manifest.generation} is no longer the current one")
 
 
 def _record(

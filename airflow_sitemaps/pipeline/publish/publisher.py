@@ -152,7 +152,9 @@ def commit(
         return Committed(
             old=old, root=version, bodies=bodies, failures=failures_of(draft.refusals), warnings=draft.warnings
         )
-    raise ConflictError(f"{RACES} other commits came between; run again when fewer runs publish at once")
+    raise ConflictError(
+        f"other runs committed first, {RACES} times in a row; run again when fewer runs publish at once"
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -258,7 +260,7 @@ def check_bodies(store: Store, old: Manifest | None, new: Manifest) -> Mapping[s
             what = "is not there" if info is None else f"has {info.byte_size:,} bytes, not {file.byte_size:,}"
             raise IncompleteError(
                 f"{store.state.url(file.body)}, the body of {file.name}, {what}. Nothing was published; "
-                "run again, it will plan anew."
+                "run again to plan these files again."
             )
     return present
 
@@ -278,7 +280,7 @@ def _refuse_old(sitemap: Sitemap, plan: Plan, clock: Clock) -> None:
     if age >= most:
         raise IncompleteError(
             f"run {plan.run} was planned {age} ago, and after {most} what it wrote may be swept. Nothing of it was "
-            "published; run the DAG again. If runs take as long, set a longer grace: Sitemap(grace=…)."
+            "published; run the DAG again. If runs take that long, set a longer grace: Sitemap(grace=…)."
         )
 
 
@@ -286,7 +288,7 @@ def _refuse_repeated(old: Manifest | None, plan: Plan) -> None:
     if old is not None and any(note.run == plan.run for note in old.history):
         raise ConflictError(
             f"run {plan.run} was published before, and generation {old.generation} of run {old.run} has replaced it: "
-            "nothing is left to do for this task. To publish the source's state of now, run the DAG again.",
+            "nothing is left to do for this task. To publish the current rows, run the DAG again.",
             winner=old.run,
         )
 

@@ -44,7 +44,7 @@ def purge_shards(store: Store, manifest: Manifest, names: Collection[str]) -> No
             f"{text}. Shards may be cached (shard_cache_control={store.shard_cache_control!r}), so the index was not "
             "replaced: it still lists the earlier generation, whole. Check the purge hook, then run again"
         ) from problem
-    log.warning("%s; shards are revalidated by caches, so crawlers read the new ones all the same", text)
+    log.warning("%s; crawlers still read the new shards, because caches revalidate them", text)
 
 
 def purge_indexes(store: Store, names: Sequence[str]) -> None:

@@ -34,7 +34,7 @@ def roll_forward(
     """
     manifest = root.manifest
     log.warning(
-        "generation %d (run %s) was committed but not wholly promoted; finishing that first",
+        "generation %d (run %s) was committed but not completely promoted; finishing its promotion first",
         manifest.generation,
         manifest.run,
     )
@@ -43,7 +43,11 @@ def roll_forward(
     except (StoreContentError, OwnershipError) as error:
         # Do not raise, or every later run would fail here: the next commit reads the rows of lost bodies again,
         # and the next plan refuses objects of another pipeline.
-        log.warning("generation %d cannot be finished; the next one goes over it: %s", manifest.generation, error)
+        log.warning(
+            "the promotion of generation %d cannot be finished; the next run replaces the generation: %s",
+            manifest.generation,
+            error,
+        )
         return root
     except SupersededError:
         now = StateRepository(store.state).root()

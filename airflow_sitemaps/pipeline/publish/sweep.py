@@ -136,7 +136,9 @@ def sweep(sitemap: Sitemap, store: Store, root: ManifestVersion, *, clock: Clock
     if left != Leftovers() or due:
         store_time = _store_time(state, now, clock)
         if store_time < now - CLOCK_TOLERANCE:
-            log.warning("this worker's clock is %s ahead of the store's; the store's decides", now - store_time)
+            log.warning(
+                "this worker's clock is %s ahead of the store's clock; using the store's clock", now - store_time
+            )
             now = store_time
             left, due = _removable(state, root.manifest, now, sitemap.grace)
     if left.bodies or left.deep:

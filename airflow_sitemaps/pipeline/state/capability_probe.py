@@ -59,7 +59,10 @@ def ensure_conditions(store: Store, single_writer: bool) -> None:
     """
     place = store.state.url("")
     if single_writer:
-        log.info("%s: single_writer=True, so conditional writes are not relied upon; nothing else may publish", place)
+        log.info(
+            "%s: single_writer=True: safety does not depend on conditional writes; no other process may publish here",
+            place,
+        )
         return
     if not probe(store):
         raise ConfigurationError(
@@ -109,7 +112,7 @@ def _copies(store: Store) -> bool:
             try:
                 _known[place] = _copies_by_condition(store, key)
             except (StoreError, ConfigurationError, PutOutcomeError) as e:
-                log.info("%s; files are promoted by way of this process", e)
+                log.info("%s; this process reads and uploads each file to promote it", e)
                 _known[place] = False
             finally:
                 for area in (store.state, store.public):
@@ -170,8 +173,8 @@ def _ask(area: ObjectStore) -> bool:
         if verdict is not None:
             return verdict
     raise StoreError(
-        f"cannot find out whether {area.url('')} enforces conditional writes: {ATTEMPTS} attempts lost their answers. "
-        "Look at the network and the store's health, then run again"
+        f"cannot determine whether {area.url('')} enforces conditional writes: {ATTEMPTS} attempts got no answer. "
+        "Check the network and the store's health, then run again"
     )
 
 
@@ -188,7 +191,7 @@ def _questions(area: ObjectStore, key: str) -> bool | None:
     if outcome == "refused" and (now := area.head(key)) is not None and now.etag == etag:
         raise ConfigurationError(
             f"the store at {area.url('')} refuses a conditional write (If-Match) although its condition holds: "
-            "nothing could ever be replaced there. Use a store that implements conditional writes, or, if no other "
+            "no object could be replaced there. Use a store that implements conditional writes, or, if no other "
             "process will ever publish here, set single_writer=True"
         )
     return True if outcome == "done" else None

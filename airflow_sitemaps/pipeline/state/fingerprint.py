@@ -54,7 +54,7 @@ def check_unchanged(sitemap: Sitemap, plan: Plan, names: Iterable[str]) -> None:
     back = [name for name in plan.retired if name in sections]
     if back:
         raise ConfigurationError(
-            f"run {plan.run} takes out section {back[0]!r}, and the code has it now: the DAG was changed between two "
+            f"run {plan.run} removes section {back[0]!r}, but the code has it now: the DAG was changed between two "
             "tasks of this run. Nothing of this run was published and nothing is lost: run the DAG again."
         )
     for name in names:

@@ -218,7 +218,7 @@ class _BatchWriter:
             raise SourceMovedError(
                 f"section {self.section.name!r}, {target.range}: {read:,} rows were read and {target.digest.rows:,} "
                 f"were counted when this run was planned (more than {lost:.0%} are missing): "
-                "the table changed during the run, as while it is truncated and loaded again. Nothing was published; "
+                "the table changed during the run, for example because it is being reloaded. Nothing was published; "
                 "run again when it is loaded."
             )
 
@@ -307,7 +307,9 @@ def _runs(batch: pa.RecordBatch) -> Iterator[tuple[int, pa.RecordBatch]]:
         number, length = pair["values"], pair["counts"]
         rows = batch.slice(start, length)
         if rows.column("range")[0].as_py() != number:
-            raise StoreContentError("a source gave its rows out of order; this is a defect of the source's adapter")
+            raise StoreContentError(
+                "a source returned its rows out of order, which is a defect of its adapter; report it"
+            )
         yield number, rows
         start += length
 

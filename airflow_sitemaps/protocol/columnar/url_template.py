@@ -64,7 +64,7 @@ class Template:
                 literal += token[0][0]
             else:
                 raise ConfigurationError(
-                    f"template {text!r}: the {token[0]!r} at character {token.start() + 1} has no other half; "
+                    f"template {text!r}: the {token[0]!r} at character {token.start() + 1} has no matching brace; "
                     "write {{ or }} for a brace that belongs to the URL"
                 )
         literal += text[end:]

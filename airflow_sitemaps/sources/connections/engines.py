@@ -52,8 +52,8 @@ def engine_of(conn_id: str, *, writing: bool = False) -> sa.Engine:
         return _engine_of_connection(connection, BaseHook, AirflowException, writing=writing)
     except (AirflowException, ImportError, AttributeError, NotImplementedError, exc.ArgumentError, *NO_URL) as error:
         raise SourceConfigurationError(
-            f"connection {conn_id!r} (type {connection.conn_type!r}) gives no SQLAlchemy engine "
-            f"({_cause(error, connection)}). Install the provider or driver of that type, or name the engine in the "
+            f"no SQLAlchemy engine can be created from connection {conn_id!r} (type {connection.conn_type!r}): "
+            f"{_cause(error, connection)}. Install the provider or driver of that type, or name the engine in the "
             'connection\'s extra: {"sqlalchemy_url": "dialect+driver://…"}'
         ) from None
 

@@ -42,8 +42,8 @@ def dialect_of(dialect: sa.Dialect) -> Dialect:
     """
     if dialect.name not in DIALECTS:
         raise SourceConfigurationError(
-            f"the database {dialect.name!r} is not known to this package: it has no row hash for it. Known are "
-            f"{', '.join(DIALECTS)}; copy what is needed into one of them"
+            f"the database {dialect.name!r} is not known to this package: it has no row hash for it. Supported are "
+            f"{', '.join(DIALECTS)}; copy the rows into one of them"
         )
     module, _, name = DIALECTS[dialect.name].partition(":")
     dialect_type: type[Dialect] = getattr(import_module(f"{__name__}.{module}"), name)

@@ -117,8 +117,8 @@ class Dialect(KeySql):
             SourceConfigurationError: The database has no suitable aggregate.
         """
         raise SourceConfigurationError(
-            f"group= is not known for the database {self.name!r}: gather the versions in the query, and give the "
-            "column that holds them, as JSON, as alternates="
+            f"group= is not supported for the database {self.name!r}: collect the versions in the query as JSON, and "
+            "name that column in alternates="
         )
 
     def aggregated(self, members: str, group: Column, from_item: str, where: str, most: int) -> str:

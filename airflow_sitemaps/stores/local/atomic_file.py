@@ -85,7 +85,7 @@ def give_name(scratch: Path, path: Path, *, create: bool, claim: Path) -> None:
         claim: Path of the record that a name without content is claimed.
 
     Raises:
-        PutOutcomeError: The name is in use (definite), or may not outlast a crash (not definite).
+        PutOutcomeError: The name is in use (definite), or may not survive a crash (not definite).
         OSError: The file system failed.
     """
     if create and not is_claimed(path, claim):
@@ -96,7 +96,7 @@ def give_name(scratch: Path, path: Path, *, create: bool, claim: Path) -> None:
     try:
         sync_folder(path.parent)
     except OSError as e:
-        raise PutOutcomeError(f"write {path}: it may not outlast a crash ({e})", definite=False) from e
+        raise PutOutcomeError(f"write {path}: it may not survive a crash ({e})", definite=False) from e
 
 
 def is_claimed(path: Path, claim: Path) -> bool:

@@ -140,7 +140,7 @@ class LocalStore:
             state = self._state_folder().resolve()
         if state == public or public in state.parents or state in public.parents:
             raise ConfigurationError(
-                f"LocalStore({str(self.path)!r}): the folders {public} and {state} contain each other, so what "
+                f"LocalStore({str(self.path)!r}): one of the folders {public} and {state} contains the other, so what "
                 "is private would be served. Give state_dir= a folder outside the public one"
             )
         return public, state
@@ -162,7 +162,7 @@ class LocalStore:
         chosen = permissions.inherited(public, file_mode=self.file_mode, dir_mode=self.dir_mode, gid=gid)
         if not (chosen.file_mode or 0) & 0o044:
             log.warning(
-                "files in %s are readable by user id %d alone, as the folder is: a web server that runs as another "
+                "files in %s, like the folder, are readable only by user id %d: a web server that runs as another "
                 "user cannot serve them. Change the folder's mode, or set file_mode and dir_mode",
                 public,
                 os.getuid(),
@@ -202,8 +202,8 @@ class LocalStore:
             beside_path.symlink_to(beside_target)
         except OSError as e:
             log.warning(
-                "%s holds the state of %s, and %s cannot be linked to it (%s): when %s points elsewhere, the state is "
-                "lost. Move the state folder there, or set state_dir",
+                "%s holds the state of %s, but the link %s to it cannot be created (%s): if %s is linked to another folder "
+                "later, the state is lost. Move the state folder to the place of the link, or set state_dir",
                 beside_target,
                 self.path,
                 beside_path,

@@ -189,7 +189,7 @@ class LocalObjects:
         """Return the path of a key. Raises ConfigurationError if it is outside of the folder."""
         path = self.root / checked_key(key)
         if self.books in path.parents or path == self.books or path.name.startswith(SCRATCH):
-            raise ConfigurationError(f"the key {key!r} is a name that the local store keeps for itself; rename it")
+            raise ConfigurationError(f"the key {key!r} is reserved by the local store; rename it")
         with explained("inspect", path):
             leads_out = path.is_symlink() or not path.parent.resolve().is_relative_to(self.root)
         if leads_out:

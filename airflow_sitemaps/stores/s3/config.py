@@ -128,7 +128,7 @@ def _state_address(public: S3Address, state_url: str | None, where: str) -> S3Ad
     if state_url is None:
         if not public.prefix:
             raise ConfigurationError(
-                f"{where}: the whole bucket is public, so the manifest needs a place elsewhere: give state_url= "
+                f"{where}: the whole bucket is public, so the manifest needs another place: give state_url= "
                 "another bucket, or publish under a prefix of this one"
             )
         return S3Address(public.bucket, public.prefix.removesuffix("/") + "-state/")
