@@ -1,1 +1,1 @@
-"""Where files go: S3, a local folder, memory."""
+"""Stores of files: S3, a local folder, and memory."""

@@ -1,12 +1,12 @@
-"""How long caches may keep public files, so that no crawler is left with a new index and an old shard.
+"""Rules for the time that caches may keep public files, so that no crawler sees a new index with an old shard.
 
-A crawler reads a shard again when its ``lastmod`` in the index has moved. If a shared cache answers with a copy of the
-old shard then, the crawler records the new ``lastmod`` and never reads what changed. Both files with one lifetime do
-not prevent that: a cache may have fetched the shard after the index. Two things do:
+A crawler reads a shard again when its ``lastmod`` in the index changes. If a shared cache answers with a copy of the
+old shard at that time, the crawler records the new ``lastmod`` and never reads what changed. Equal lifetimes of both
+files do not prevent that, because a cache may have fetched the shard after the index. Two settings do:
 
-- shards are revalidated at each request (the default): a cache asks the origin with the shard's ETag, and an
-  unchanged shard costs one short answer;
-- or shards are kept, and a purge hook removes the changed ones before the new index is put.
+- Shards are revalidated at each request (the default). A cache asks the origin with the shard's ETag, and an
+  unchanged shard costs one short answer.
+- Shards are cached, and a purge hook removes the changed ones before the new index is put.
 """
 
 from __future__ import annotations
@@ -20,16 +20,19 @@ if TYPE_CHECKING:
     from airflow_sitemaps.ports import Purge
 
 INDEX_CACHE_CONTROL: Final = "public, max-age=300, must-revalidate"
-"""Indexes and feeds: a copy may be five minutes old."""
+"""Cache-Control header of indexes and feeds. A copy may be five minutes old."""
 SHARD_CACHE_CONTROL: Final = "public, no-cache, max-age=0, must-revalidate"
-"""Shards: kept, and revalidated at each request. ``max-age=0`` is for networks that ignore ``no-cache`` (Fastly)."""
+"""Cache-Control header of shards: cached, and revalidated at each request.
+
+``max-age=0`` is for networks that ignore ``no-cache`` (Fastly).
+"""
 
 _LIFETIME: Final = re.compile(r"(?:^|[,\s])(s-maxage|max-age|stale-while-revalidate|stale-if-error)=\"?(\d+)")
 _NEVER: Final = re.compile(r"(?:^|[,\s])(no-store|no-cache(?!=)|private)(?:$|[,\s])")
 
 
 def is_revalidated(cache_control: str) -> bool:
-    """Whether a shared cache asks the origin each time before it uses a copy."""
+    """Return whether a shared cache asks the origin each time before it uses a copy."""
     header = cache_control.lower()
     lifetimes = {name: int(seconds) for name, seconds in _LIFETIME.findall(header)}
     if any(seconds > 0 for seconds in lifetimes.values()):
@@ -38,11 +41,11 @@ def is_revalidated(cache_control: str) -> bool:
 
 
 def checked_shard_cache_control(cache_control: str, purge: Purge | None, *, where: str) -> str:
-    """Refuse a lifetime with which a crawler could be left with a new index and an old shard.
+    """Return the header of shards, after checking that no crawler can see a new index with an old shard.
 
     Args:
         cache_control: The header of shards.
-        purge: The purge hook, if there is one.
+        purge: The purge hook, or None.
         where: The store, for the message.
 
     Raises:

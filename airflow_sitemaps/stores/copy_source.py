@@ -15,10 +15,10 @@ def read_source(source: ObjectStore, info: ObjectInfo) -> bytes:
 
     Args:
         source: The area to read from.
-        info: The object as it was seen.
+        info: Info of the object, as it was read before.
 
     Raises:
-        PutOutcomeError: The object is gone or has another etag (definite).
+        PutOutcomeError: The object does not exist any longer, or has another etag (definite).
         StoreError: The store failed.
     """
     there = source.get(info.key)

@@ -1,4 +1,4 @@
-"""Rules for keys, base URLs, index names, metadata and settings; the same for every store."""
+"""Rules for keys, base URLs, index names, metadata and settings that are the same for every store."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 MAX_KEY_BYTES: Final = 1024
-"""Longest key of S3 in UTF-8 bytes, its prefix included."""
+"""Longest key of S3 in UTF-8 bytes, including its prefix."""
 MAX_METADATA_BYTES: Final = 2048
-"""User metadata of one S3 object: names and values together, in bytes."""
+"""Largest size of the user metadata of an S3 object, in bytes: names and values together."""
 
 INDEX_NAME: Final = re.compile(r"(?:[A-Za-z0-9_~-]+\.)+xml(?:\.gz)?")
 METADATA_NAME: Final = re.compile(r"[a-z0-9][a-z0-9-]*")
@@ -28,10 +28,10 @@ def checked_key(key: str, *, prefix: str = "") -> str:
 
     Args:
         key: The key, relative to the prefix.
-        prefix: What the store puts before it.
+        prefix: The prefix that the store adds.
 
     Raises:
-        ConfigurationError: It is empty, absolute, too long, or could leave the prefix.
+        ConfigurationError: The key is empty, absolute, too long, or could leave the prefix.
     """
     if not key or key.endswith("/"):
         raise ConfigurationError(f"the key {key!r} names no object: give a relative name like 'products-00001.xml.gz'")
@@ -45,7 +45,11 @@ def checked_key(key: str, *, prefix: str = "") -> str:
 
 
 def checked_prefix(prefix: str) -> str:
-    """Return a prefix of keys, which may be empty. Raises ConfigurationError."""
+    """Return a prefix of keys, which may be empty.
+
+    Raises:
+        ConfigurationError: The prefix could leave the area.
+    """
     if prefix:
         _check_path(prefix.removesuffix("/") or "/")
     return prefix
@@ -59,7 +63,7 @@ def checked_base_url(base_url: str, *, where: str) -> str:
         where: The store, for messages.
 
     Raises:
-        ConfigurationError: Not an absolute http or https URL, or one with a query, a fragment or a password.
+        ConfigurationError: The address is not an absolute http or https URL, or has a query, a fragment or a password.
     """
     try:
         parts = urlsplit(base_url)
@@ -83,7 +87,11 @@ def checked_base_url(base_url: str, *, where: str) -> str:
 
 
 def checked_index_name(index_name: str, *, where: str) -> str:
-    """Return a valid file name of an index. Raises ConfigurationError."""
+    """Return a valid file name of an index.
+
+    Raises:
+        ConfigurationError: The name is not a plain file name that ends in ``.xml`` or ``.xml.gz``.
+    """
     if not INDEX_NAME.fullmatch(index_name):
         raise ConfigurationError(
             f"{where}: index_name={index_name!r} must be a plain file name ending in '.xml' or '.xml.gz', "
@@ -93,12 +101,12 @@ def checked_index_name(index_name: str, *, where: str) -> str:
 
 
 def checked_metadata(metadata: Mapping[str, str]) -> dict[str, str]:
-    """Return user metadata as every store keeps it: lower-case names, printable ASCII values without outer spaces.
+    """Return user metadata in the form that every store keeps: lower-case names, and printable ASCII values without outer spaces.
 
-    Empty values are left out, since some proxies drop headers without a value.
+    Empty values are omitted, because some proxies drop headers without a value.
 
     Raises:
-        ConfigurationError: HTTP headers cannot carry it, or it has more than 2,048 bytes.
+        ConfigurationError: HTTP headers cannot carry the metadata, or it is larger than 2,048 bytes.
     """
     lower = {name.lower(): value for name, value in metadata.items() if value}
     for name, value in lower.items():
@@ -121,7 +129,7 @@ def check_settings(
     names: Mapping[str, object],
     purge: object,
 ) -> None:
-    """Refuse settings of a store that cannot work.
+    """Check the settings of a store.
 
     Args:
         where: The store, for messages.
@@ -131,7 +139,7 @@ def check_settings(
         purge: The purge hook: None or callable.
 
     Raises:
-        ConfigurationError: One of them is something else.
+        ConfigurationError: A setting has another value.
     """
     for name, value in flags.items():
         setting_checks.flag(where, name, value)
@@ -146,7 +154,7 @@ def check_settings(
 
 
 def _check_path(path: str) -> None:
-    """Refuse what could leave a folder, or has another meaning on another system."""
+    """Refuse a path that could leave its folder or has another meaning on another system."""
     if ".." in path:
         raise ConfigurationError(f"the key {path!r} contains '..': it could leave its folder; rename it")
     if path.startswith("/") or "\\" in path or CONTROL.search(path):

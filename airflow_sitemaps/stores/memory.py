@@ -38,10 +38,10 @@ class Operation:
 
     Attributes:
         area: Area of the store.
-        verb: What was called.
+        verb: Name of the method.
         key: Key, or prefix of a listing.
-        mode: Mode of a put; None: not a put.
-        refused: Whether the condition of a put or delete failed.
+        mode: Condition of a put. None: the call is not a put.
+        refused: Whether the condition of a put or delete did not hold.
     """
 
     area: Literal["public", "state"]
@@ -53,13 +53,13 @@ class Operation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryObject:
-    """An object in memory, with the headers that it would be served with.
+    """An object in memory, with the headers of its HTTP response.
 
     Attributes:
-        info: Key, etag, size, metadata, time.
-        body: Contents.
+        info: Key, etag, size, metadata and time.
+        body: The bytes.
         content_type: Content-Type header.
-        cache_control: Cache-Control header; None: not sent.
+        cache_control: Cache-Control header. None: not sent.
     """
 
     info: ObjectInfo
@@ -70,15 +70,15 @@ class MemoryObject:
 
 @dataclass(slots=True)
 class MemoryObjects:
-    """One area in memory; implements ``ports.ObjectStore``. Thread-safe: each call is one atomic step.
+    """One area in memory. It implements ``ports.ObjectStore``. Thread-safe: each call is one atomic step.
 
-    Etags are hashes of the bodies, as on S3: equal bytes have equal etags, so that tests meet A-B-A changes.
+    Etags are hashes of the bodies, as on S3. Equal bytes have equal etags, so tests cover A-B-A changes.
 
     Attributes:
-        area: Which area this is.
-        log: Every call to the store, in the order of effect; shared by both areas.
-        lock: Held during each call; shared by both areas.
-        now: Gives the objects' times.
+        area: Name of the area.
+        log: Every call to the store, in the order of effect. Both areas share it.
+        lock: Lock that each call holds. Both areas share it.
+        now: Returns the times of objects.
         objects: The objects by key.
     """
 
@@ -89,9 +89,11 @@ class MemoryObjects:
     objects: dict[str, MemoryObject] = field(default_factory=dict)
 
     def url(self, key: str) -> str:
+        """Return the address of an object, for messages."""
         return f"memory://{self.area}/{key}"
 
     def get(self, key: str) -> StoredObject | None:
+        """Read an object, or return None if it does not exist."""
         checked_key(key)
         with self.lock:
             self.log.append(Operation(area=self.area, verb="get", key=key))
@@ -99,6 +101,7 @@ class MemoryObjects:
         return None if there is None else StoredObject(info=there.info, body=there.body)
 
     def head(self, key: str) -> ObjectInfo | None:
+        """Read the info of an object, or return None if it does not exist."""
         checked_key(key)
         with self.lock:
             self.log.append(Operation(area=self.area, verb="head", key=key))
@@ -115,6 +118,7 @@ class MemoryObjects:
         content_type: str,
         cache_control: str | None = None,
     ) -> str:
+        """Write an object under a condition, and return its etag."""
         checked_key(key)
         kept, body = checked_metadata(metadata), bytes(body)
         etag = xxh3_128_hexdigest(body)
@@ -140,6 +144,7 @@ class MemoryObjects:
         content_type: str,
         cache_control: str | None = None,
     ) -> str:
+        """Copy an object under a condition, and return the etag of the copy."""
         with self.lock:
             body = read_source(source, found)
             return self.put(
@@ -147,6 +152,7 @@ class MemoryObjects:
             )
 
     def list(self, prefix: str = "") -> Iterator[ObjectInfo]:
+        """List the objects under a prefix, in key order."""
         checked_prefix(prefix)
         with self.lock:
             self.log.append(Operation(area=self.area, verb="list", key=prefix))
@@ -155,6 +161,7 @@ class MemoryObjects:
             yield ObjectInfo(key=info.key, etag=info.etag, byte_size=info.byte_size, modified_at=info.modified_at)
 
     def delete(self, key: str, *, etag: str | None = None) -> None:
+        """Delete an object, which need not exist."""
         checked_key(key)
         with self.lock:
             there = self.objects.get(key)
@@ -165,24 +172,24 @@ class MemoryObjects:
 
 
 class MemoryStore:
-    """A store in this process's memory. The same config object always opens onto the same objects.
+    """A store in the memory of this process. The same config object always opens the same objects.
 
     Attributes:
-        public: The area that would be served.
+        public: The public area.
         state: The private area.
         log: Every call, in the order of effect.
         base_url: Address of the public area, ending in ``/``.
         index_name: File name of the index.
         cache_control: Cache-Control header of indexes and feeds.
-        shard_cache_control: Header of files that an index lists; a lifetime needs a ``purge`` hook.
+        shard_cache_control: Header of files that an index lists. A lifetime needs a ``purge`` hook.
         purge: Called with the changed addresses after the shards are public and before the index is.
         single_writer: Promise that no other process publishes here.
         copies: Whether promotions copy within the store, as on AWS.
 
-    ``now`` gives the objects' times; tests pass a simulated clock.
+    ``now`` returns the times of objects. Tests pass a simulated clock.
 
     Raises:
-        ConfigurationError: An invalid base URL, index name or header.
+        ConfigurationError: A base URL, index name or header is invalid.
     """
 
     def __init__(
@@ -217,7 +224,7 @@ class MemoryStore:
         self.state = MemoryObjects("state", self.log, lock, clock)
 
     def open(self) -> OpenedStore:
-        """Return the areas; there is nothing to connect to."""
+        """Return the areas. No connection is needed."""
         return OpenedStore(
             public=self.public,
             state=self.state,
@@ -235,12 +242,12 @@ class MemoryStore:
         return f"memory for {self.base_url}"
 
     def __deepcopy__(self, memo: dict[int, Any]) -> MemoryStore:
-        """Return the store: schedulers copy operators that hold one, and a copy must see the same objects."""
+        """Return this store. Schedulers copy operators that have one, and a copy must see the same objects."""
         return self
 
 
 def _refusal(mode: PutMode, there: MemoryObject | None) -> str:
-    """Why a condition does not hold; empty when it does."""
+    """Return why a condition does not hold, or "" if it holds."""
     if isinstance(mode, Create) and there is not None:
         return f"an object is already there (etag {there.info.etag})"
     if isinstance(mode, Update) and there is None:

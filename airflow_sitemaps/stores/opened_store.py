@@ -13,18 +13,18 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True, kw_only=True)
 class OpenedStore:
-    """What ``open()`` of every store gives; implements ``ports.Store``.
+    """The store that ``open()`` of every store returns. It implements ``ports.Store``.
 
     Attributes:
-        public: The area that is served.
+        public: The public area.
         state: The private area.
         base_url: Address of the public area, ending in ``/``.
         index_name: File name of the index.
         cache_control: Cache-Control header of indexes and feeds.
         shard_cache_control: Cache-Control header of files that an index lists.
-        purge: Removes changed addresses from caches between shards and index.
-        enforces_conditions: Whether conditional puts are enforced; None: the probe has not run.
-        copies: Whether objects are copied within the store; None: the probe has not run.
+        purge: Removes changed addresses from caches after the shards and before the index.
+        enforces_conditions: Whether conditional puts are enforced. None: it must be probed.
+        copies: Whether objects are copied within the store. None: it must be probed.
     """
 
     public: ObjectStore

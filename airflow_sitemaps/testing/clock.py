@@ -13,31 +13,31 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class FakeClock:
-    """Stands still until it is moved; tokens are counted."""
+    """A clock that stands still until a test moves it. Its tokens are consecutive numbers."""
 
     moment: datetime = datetime(2026, 1, 15, 12, 0, 0, tzinfo=timezone.utc)
     _tokens: Iterator[int] = field(default_factory=lambda: count(1))
 
     def now(self) -> datetime:
-        """The moment it was set to."""
+        """Return the time that was set."""
         return self.moment
 
     def token(self) -> str:
-        """The next number, as 16 hexadecimal digits."""
+        """Return the next number as 16 hexadecimal digits."""
         return f"{next(self._tokens):016x}"
 
     def advance(self, step: timedelta) -> None:
-        """Move on (or back, as clocks do)."""
+        """Move the clock forward, or backward by a negative duration."""
         self.moment += step
 
 
 @dataclass(frozen=True, slots=True)
 class SkewedClock:
-    """Another clock as a worker has it that is fast or slow.
+    """The clock of a worker, which is ahead of or behind another clock.
 
     Attributes:
-        true: The clock that is right.
-        offset: How far this one is ahead; negative where it is slow.
+        true: The accurate clock.
+        offset: How far this clock is ahead of it; negative if it is behind.
     """
 
     true: FakeClock
@@ -48,5 +48,5 @@ class SkewedClock:
         return self.true.now() + self.offset
 
     def token(self) -> str:
-        """Return the next number of the true clock."""
+        """Return the next token of the accurate clock."""
         return self.true.token()

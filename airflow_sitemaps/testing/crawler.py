@@ -1,4 +1,4 @@
-"""A crawler over a store: what the public area says at this moment, read as strangers read it."""
+"""A crawler that reads the public area of a store as a search engine does."""
 
 from __future__ import annotations
 
@@ -12,18 +12,23 @@ if TYPE_CHECKING:
 
 
 class BrokenSitemapError(AssertionError):
-    """A crawler met a file that is missing, damaged, or listed twice."""
+    """The crawler found a file that is missing, damaged, or listed twice."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Crawl:
-    """What was read. ``files``: public name → its entries in order; ``lastmods``: public name → the index's lastmod."""
+    """The files that a crawler read.
+
+    Attributes:
+        files: The entries of each file, in order, by its public name.
+        lastmods: The lastmod that the index gives for each file, by its public name.
+    """
 
     files: dict[str, tuple[ReadEntry, ...]]
     lastmods: dict[str, str | None]
 
     def entries(self) -> dict[str, list[tuple[str | None, str | None, str | None, str]]]:
-        """Return loc → (lastmod, changefreq, priority, extensions) of each time it is listed."""
+        """Return the lastmod, changefreq, priority and extensions of every listed entry, by loc."""
         listed: dict[str, list[tuple[str | None, str | None, str | None, str]]] = {}
         for entries in self.files.values():
             for e in entries:
@@ -32,17 +37,20 @@ class Crawl:
         return listed
 
     def locs(self) -> set[str]:
-        """Every URL listed."""
+        """Every listed URL."""
         return {entry.loc for entries in self.files.values() for entry in entries}
 
 
 def crawl(store: Store, index: str | None = None, *, folders: dict[str, str] | None = None) -> Crawl:
     """Read the index and every file that it lists.
 
-    ``folders``: base URL → public folder, for sections that are served at addresses of their own.
+    Args:
+        store: The store.
+        index: Name of the index. Default: the name in the store.
+        folders: Public folders by their base URL, for sections with a base URL of their own. Default: none.
 
     Raises:
-        BrokenSitemapError: a listed file is missing or damaged, or is listed twice, or lists nothing.
+        BrokenSitemapError: A listed file is missing, damaged or empty, or is listed twice.
     """
     name = index or store.index_name
     files: dict[str, tuple[ReadEntry, ...]] = {}

@@ -1,6 +1,6 @@
-"""A store that misbehaves on demand: answers lost, puts that land late, crashes before or after.
+"""A store that fails on demand: lost answers, late puts, and crashes before or after a call.
 
-Wrap any store in ``FaultyStore`` and say by rules which calls go wrong::
+Wrap any store in ``FaultyStore``, and define by rules which calls fail::
 
     faults = Faults().on("put", "manifest*", Fault.LOST_ANSWER)
     sitemap = Sitemap(store=FaultyStore(MemoryStore(), faults), sections=[...])
@@ -31,22 +31,22 @@ Verb = Literal["get", "head", "put", "list", "delete"]
 
 
 class Fault(Enum):
-    """What goes wrong with one call, and whether it took effect."""
+    """The way in which a call fails, and whether it takes effect."""
 
     LOST_REQUEST = "lost request"
-    """Nothing happens, and no answer comes."""
+    """The call has no effect and gets no answer."""
     LOST_ANSWER = "lost answer"
-    """The call takes effect, and no answer comes."""
+    """The call takes effect and gets no answer."""
     LATE = "late"
-    """No answer comes; a put or delete takes effect later, when ``Faults.land`` is called, if its condition then holds."""
+    """The call gets no answer. A put or delete takes effect at ``Faults.land``, if its condition then holds."""
     REFUSED = "412"
-    """A put is refused although its condition may hold (a client's own retry of a put that landed looks like this)."""
+    """A put is refused although its condition may hold, as after the client's own retry of a put that took effect."""
     REFUSED_AFTER = "412 after"
-    """A put takes effect and is then refused: the client's own retry met what the first attempt had written."""
+    """A put takes effect and is then refused, because the client's own retry met the object of the first attempt."""
     CONFLICT = "409"
-    """A put is turned away because another one is under way; nothing happens."""
+    """A put is rejected because another one is in progress. It has no effect."""
     UNAVAILABLE = "503"
-    """The store is too busy; nothing happens."""
+    """The store is too busy. The call has no effect."""
     CRASH_BEFORE = "crash before"
     """The process dies before the call takes effect."""
     CRASH_AFTER = "crash after"
@@ -54,12 +54,20 @@ class Fault(Enum):
 
 
 class SimulatedCrash(BaseException):
-    """The process died here. Derived from ``BaseException`` so that no ``except Exception`` survives it."""
+    """The process died at this point. It is a ``BaseException``, so that no ``except Exception`` catches it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call:
-    """One call to a store. ``number`` counts from 1 over both areas; ``mode`` is that of a put."""
+    """A call to a store.
+
+    Attributes:
+        number: Number of the call, counted from 1 over both areas.
+        area: Area of the store.
+        verb: Name of the method.
+        key: Key of the object, or prefix of a listing.
+        mode: Condition of a put. None: the call is not a put.
+    """
 
     number: int
     area: Literal["public", "state"]
@@ -69,16 +77,18 @@ class Call:
 
 
 Chooser = Callable[[Call], Fault | None]
-"""Decides for each call whether it goes wrong."""
+"""Returns the fault of a call, or None if the call succeeds."""
 
 
 @dataclass(slots=True)
 class Faults:
-    """Which calls go wrong. Shared by both areas of a store and by all who open it; thread-safe.
+    """Rules that decide which calls fail. Both areas of a store and all who open it share them. Thread-safe.
 
-    ``before`` and ``after`` are called around every call with what it is: the seam at which a scheduler of
-    interleavings waits, a clock advances, or a rival run acts. ``calls`` is every call so far, ``struck`` those that
-    went wrong.
+    Attributes:
+        before: Called with each call before it. A scheduler waits here, a clock advances, or another run acts.
+        after: Called with each call after it.
+        calls: All calls so far.
+        struck: The calls that failed.
     """
 
     chooser: Chooser | None = None
@@ -93,12 +103,24 @@ class Faults:
     def on(
         self, verb: Verb | Literal["*"], pattern: str, fault: Fault, *, area: str = "*", after: int = 0, times: int = 1
     ) -> Faults:
-        """Let matching calls go wrong: ``times`` of them, once ``after`` of them went well. Returns itself."""
+        """Let matching calls fail.
+
+        Args:
+            verb: Name of the method, or ``*`` for all.
+            pattern: Pattern of the keys, as in ``fnmatch``.
+            fault: How the calls fail.
+            area: Area of the store. Default: ``*``, both.
+            after: Number of matching calls that succeed first. Default: 0.
+            times: Number of calls that fail. Default: 1.
+
+        Returns:
+            This object.
+        """
         self._rules.append(_Rule(verb, pattern, fault, area, after, times))
         return self
 
     def at(self, number: int, fault: Fault) -> Faults:
-        """Let the call of this number go wrong (1 is the first of all). Returns itself."""
+        """Let the call with this number fail; 1 is the first call. Return this object."""
         earlier = self.chooser
         self.chooser = lambda call: fault if call.number == number else earlier(call) if earlier else None
         return self
@@ -106,7 +128,7 @@ class Faults:
     def chosen(
         self, area: Literal["public", "state"], verb: Verb, key: str, mode: PutMode | None
     ) -> tuple[Call, Fault | None]:
-        """Count a call, and what is to go wrong with it."""
+        """Count a call and return its fault, or None."""
         with self._lock:
             call = Call(number=len(self.calls) + 1, area=area, verb=verb, key=key, mode=mode)
             self.calls.append(call)
@@ -118,17 +140,17 @@ class Faults:
             return call, fault
 
     def hold(self, call: Call, action: Callable[[], object]) -> None:
-        """Keep a call on its way until ``land``."""
+        """Delay a call until ``land``."""
         with self._lock:
             self._late.append((call, action))
 
     @property
     def on_the_way(self) -> int:
-        """How many late calls have not arrived."""
+        """Number of delayed calls that have not taken effect."""
         return len(self._late)
 
     def land(self, number: int | None = None) -> list[Call]:
-        """Let late calls arrive, oldest first (at most ``number``). Those whose condition held are returned."""
+        """Let delayed calls take effect, oldest first and at most ``number``. Return those whose condition held."""
         with self._lock:
             arriving = self._late[:number]
             del self._late[: len(arriving)]
@@ -143,7 +165,7 @@ class Faults:
 
 
 def seeded(random: Random, rate: float, faults: tuple[Fault, ...] = tuple(Fault)) -> Chooser:
-    """Let a share ``rate`` (0 to 1) of all calls go wrong, in ways drawn from ``faults``."""
+    """Let a fraction ``rate`` (0 to 1) of all calls fail, with faults drawn at random from ``faults``."""
     return lambda _: random.choice(faults) if random.random() < rate else None
 
 
@@ -157,7 +179,7 @@ class _Rule:
     times: int
 
     def strikes(self, call: Call) -> bool:
-        """Whether this call goes wrong; counts the calls that match."""
+        """Count a call if it matches, and return whether it fails."""
         if self.verb not in ("*", call.verb) or self.area not in ("*", call.area):
             return False
         if not fnmatchcase(call.key, self.pattern) or self.times <= 0:
@@ -171,7 +193,7 @@ class _Rule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FaultyObjects:
-    """One area whose calls go wrong as ``faults`` says; implements ``ports.ObjectStore``."""
+    """One area of a store whose calls fail as ``faults`` decides. It implements ``ports.ObjectStore``."""
 
     area: Literal["public", "state"]
     inner: ObjectStore
@@ -179,7 +201,7 @@ class FaultyObjects:
 
     @property
     def place(self) -> str:
-        """Where the probe of conditions remembers its answer: apart from the store within."""
+        """Key under which the capability probe caches its result, different from that of the wrapped store."""
         return f"faulty:{id(self.faults)}:{self.inner.url('')}"
 
     def url(self, key: str) -> str:
@@ -187,11 +209,11 @@ class FaultyObjects:
         return self.inner.url(key)
 
     def get(self, key: str) -> StoredObject | None:
-        """Return an object, or fail as the faults say."""
+        """Return an object, or fail as the faults decide."""
         return self._called("get", key, lambda: self.inner.get(key))
 
     def head(self, key: str) -> ObjectInfo | None:
-        """Return what is known of an object, or fail as the faults say."""
+        """Return the info of an object, or fail as the faults decide."""
         return self._called("head", key, lambda: self.inner.head(key))
 
     def put(
@@ -204,7 +226,7 @@ class FaultyObjects:
         content_type: str,
         cache_control: str | None = None,
     ) -> str:
-        """Store an object, or fail as the faults say; a late put takes effect at ``Faults.land``."""
+        """Store an object, or fail as the faults decide. A late put takes effect at ``Faults.land``."""
         held = dict(metadata)
 
         def write() -> str:
@@ -225,7 +247,7 @@ class FaultyObjects:
         content_type: str,
         cache_control: str | None = None,
     ) -> str:
-        """A put like any other, whose bytes come from beside it: one call, one step."""
+        """Copy an object as one call, or fail as the faults decide."""
         held = dict(metadata)
         inner = source.inner if isinstance(source, FaultyObjects) else source
 
@@ -237,15 +259,15 @@ class FaultyObjects:
         return self._called("put", key, write, mode)
 
     def list(self, prefix: str = "") -> Iterator[ObjectInfo]:
-        """Yield the objects under a prefix, or fail as the faults say."""
+        """Yield the objects under a prefix, or fail as the faults decide."""
         yield from self._called("list", prefix, lambda: tuple(self.inner.list(prefix)))
 
     def delete(self, key: str, *, etag: str | None = None) -> None:
-        """Remove an object, or fail as the faults say."""
+        """Delete an object, or fail as the faults decide."""
         self._called("delete", key, lambda: self.inner.delete(key, etag=etag))
 
     def _called(self, verb: Verb, key: str, action: Callable[[], _T], mode: PutMode | None = None) -> _T:
-        """Do the call, or what goes wrong instead."""
+        """Perform the call, or fail as its fault says."""
         call, fault = self.faults.chosen(self.area, verb, key, mode)
         if self.faults.before is not None:
             self.faults.before(call)
@@ -256,7 +278,7 @@ class FaultyObjects:
                 self.faults.after(call)
 
     def _struck(self, call: Call, fault: Fault, action: Callable[[], _T]) -> _T:
-        """What becomes of a call that goes wrong: an error, always."""
+        """Perform a call that fails. Every path raises an error."""
         text = f"{call.verb} {self.inner.url(call.key)}: injected: {fault.value}"
         if fault is Fault.LATE and call.verb in ("put", "delete"):
             self.faults.hold(call, action)
@@ -271,7 +293,7 @@ class FaultyObjects:
 
 
 class FaultyStore:
-    """A store whose two areas go wrong as ``faults`` says. Implements ``ports.StoreConfig`` over another one."""
+    """A store whose areas fail as ``faults`` decides. It implements ``ports.StoreConfig`` and wraps another store."""
 
     def __init__(self, inner: StoreConfig, faults: Faults) -> None:
         self.inner = inner
@@ -281,7 +303,7 @@ class FaultyStore:
         self.single_writer = inner.single_writer
 
     def open(self) -> OpenedStore:
-        """Open the store within."""
+        """Open the wrapped store."""
         store = self.inner.open()
         return OpenedStore(
             public=FaultyObjects(area="public", inner=store.public, faults=self.faults),

@@ -1,6 +1,6 @@
-"""A Hypothesis state machine over any source: whatever happens, incremental runs list what a full rebuild lists.
+"""A Hypothesis state machine over any source: after any events, incremental runs list what a full rebuild lists.
 
-Take ``IncrementalMachine`` as a base class and give it the table that it is to change and read::
+Derive from ``IncrementalMachine``, and set the table that it changes and reads::
 
     class Warehouse(IncrementalMachine):
         table = MyTable(...)
@@ -44,10 +44,10 @@ PRIORITIES: Final = st.sampled_from((0.1, 0.5, 0.9, 7.0, None))
 
 
 class MachineTable(Protocol):
-    """A table that the machine changes, in any database. Every change is committed when it returns.
+    """A table in any database that the machine changes. Every method commits its change before it returns.
 
-    Columns: ``rid`` (an integer, unique), ``id`` (the key: an integer or NULL, not unique), ``url``, ``lm`` (a date-time
-    without zone, in UTC, or NULL), ``prio`` (a number or NULL).
+    The columns are ``rid`` (a unique integer), ``id`` (the key: an integer or NULL, not unique), ``url``, ``lm`` (a date-time
+    in UTC without a zone, or NULL) and ``prio`` (a number or NULL).
     """
 
     def clear(self) -> None:
@@ -55,7 +55,7 @@ class MachineTable(Protocol):
         ...
 
     def insert(self, rows: Sequence[dict[str, Any]]) -> None:
-        """Insert rows, at least one."""
+        """Insert one or more rows."""
         ...
 
     def update(self, rid: int, **values: Any) -> None:
@@ -63,11 +63,11 @@ class MachineTable(Protocol):
         ...
 
     def delete(self, rids: Sequence[int]) -> None:
-        """Delete rows, at least one."""
+        """Delete one or more rows."""
         ...
 
     def source(self, *, priority: bool) -> SourceConfig:
-        """The table as a section's source: key ``id``, loc ``url``, lastmod ``lm``, and priority ``prio`` on request."""
+        """Return the table as a source: key ``id``, loc ``url``, lastmod ``lm``, and priority ``prio`` on request."""
         ...
 
 
@@ -94,7 +94,7 @@ class ListTable:
         self.rows[:] = [row for row in self.rows if row["rid"] not in rids]
 
     def source(self, *, priority: bool) -> SourceConfig:
-        """The list as a source."""
+        """Return the list as a source."""
         column = "prio" if priority else None
         return MemorySourceConfig(  # type: ignore[return-value]
             self.rows, key="id", loc="url", lastmod="lm", priority=column, clock=lambda: START
@@ -102,7 +102,11 @@ class ListTable:
 
 
 class IncrementalMachine(RuleBasedStateMachine):
-    """Rows come, change, move and go; runs succeed, crash, are retried, rolled back; small shards split and merge."""
+    """The state machine.
+
+    Rows are inserted, changed, moved and deleted. Runs succeed, crash, are retried and rolled back. The small shards split
+    and merge.
+    """
 
     table: MachineTable
     max_urls = 4
@@ -119,11 +123,11 @@ class IncrementalMachine(RuleBasedStateMachine):
         self.drop_faulty = False
         self.faults = Faults()
         self.current = False
-        """Whether what is published is of the rows as they are."""
+        """Whether the published entries match the current rows."""
         self._number = 0
 
     def teardown(self) -> None:
-        """Whatever came before, the next run repairs it."""
+        """Check that a run without faults repairs everything."""
         try:
             self._run()
             self._compare()
@@ -134,19 +138,19 @@ class IncrementalMachine(RuleBasedStateMachine):
 
     @initialize(keys=st.lists(KEYS, min_size=1, max_size=20, unique=True))
     def load(self, keys: list[int]) -> None:
-        """The first rows; number 0 is never touched, so that there is always something to publish."""
+        """Insert the first rows. Row 0 is never changed, so there is always something to publish."""
         self._put({"rid": 0, "id": 30, "url": f"{BASE}p/0", "lm": None, "prio": None})
         for key in keys:
             self._insert(key, -key, None)
 
     @rule(key=KEYS, hours=HOURS, priority=PRIORITIES)
     def insert(self, key: int, hours: int, priority: float | None) -> None:
-        """In the middle, at an end, back-dated or dated in the future."""
+        """Insert rows in the middle or at an end, with lastmods in the past or future."""
         self._insert(key, hours, priority)
 
     @rule(number=st.integers(min_value=1, max_value=9))
     def append(self, number: int) -> None:
-        """Rows after the last."""
+        """Insert rows after the last one."""
         top = max(row["id"] for row in self.rows.values() if row["id"] is not None)
         for place in range(number):
             self._insert(top + 1 + place, 0, None)
@@ -154,33 +158,33 @@ class IncrementalMachine(RuleBasedStateMachine):
     @precondition(lambda self: len(self.rows) > 1)
     @rule(data=st.data(), hours=HOURS)
     def update(self, data: st.DataObject, hours: int) -> None:
-        """A row with another lastmod, newer or older."""
+        """Change a row and set its lastmod, newer or older."""
         self._set(self._drawn(data), lm=_moment(hours))
 
     @precondition(lambda self: len(self.rows) > 1)
     @rule(data=st.data(), priority=PRIORITIES)
     def update_silently(self, data: st.DataObject, priority: float | None) -> None:
-        """A change that leaves lastmod alone."""
+        """Change a row without its lastmod."""
         self._set(self._drawn(data), prio=priority)
 
     @precondition(lambda self: len(self.rows) > 1)
     @rule(data=st.data(), key=st.one_of(st.none(), KEYS))
     def move(self, data: st.DataObject, key: int | None) -> None:
-        """A row gets another key, or none."""
+        """Change the key of a row, perhaps to NULL."""
         row = self._drawn(data)
         if key is None or self._has_room(key):
             self._set(row, id=key)
 
     @rule(low=KEYS, width=st.integers(min_value=0, max_value=60))
     def delete(self, low: int, width: int) -> None:
-        """One row, a range, a tail."""
+        """Delete one row, a range, or the end of the table."""
         self._delete(
             [n for n, row in self.rows.items() if n and row["id"] is not None and low <= row["id"] <= low + width]
         )
 
     @rule()
     def load_again(self) -> None:
-        """Truncate and reload, in another order."""
+        """Truncate the table and insert its rows in another order."""
         self.table.clear()
         self.table.insert(list(reversed(self.rows.values())))
 
@@ -188,13 +192,13 @@ class IncrementalMachine(RuleBasedStateMachine):
 
     @rule(hours=st.integers(min_value=1, max_value=80))
     def pass_time(self, hours: int) -> None:
-        """Future dates arrive, the grace ends."""
+        """Advance the clock, so that future lastmods pass and grace periods end."""
         self.clock.advance(timedelta(hours=hours))
         self.current = False
 
     @rule(what=st.sampled_from(("priority", "rule")))
     def change_mapping(self, what: str) -> None:
-        """The section is configured otherwise."""
+        """Change the configuration of the section."""
         if what == "priority":
             self.with_priority = not self.with_priority
         else:
@@ -205,12 +209,12 @@ class IncrementalMachine(RuleBasedStateMachine):
 
     @rule(full=st.booleans())
     def run(self, full: bool) -> None:
-        """A run that nothing disturbs."""
+        """Build without faults."""
         self._run(full=full)
 
     @rule(operation=st.integers(min_value=1, max_value=60), fault=st.sampled_from(tuple(Fault)), retry=st.booleans())
     def run_with_a_fault(self, operation: int, fault: Fault, retry: bool) -> None:
-        """The n-th operation of the store goes wrong; perhaps the run is tried again at once."""
+        """Build while the n-th operation of the store fails, and perhaps retry at once."""
         self.current = False
         self.faults = Faults().at(operation, fault)
         try:
@@ -223,7 +227,7 @@ class IncrementalMachine(RuleBasedStateMachine):
 
     @rule(key=KEYS)
     def write_twice_while_rows_change(self, key: int) -> None:
-        """A mapped task is repeated after the source moved; its last receipt is published."""
+        """Write a batch again after the rows changed, and publish the last receipt."""
         planned = stages.plan(self._sitemap(), clock=self.clock)
         assert planned.key is not None
         for batch in planned.plan.batches:
@@ -239,7 +243,7 @@ class IncrementalMachine(RuleBasedStateMachine):
     @precondition(lambda self: stages.status(self._sitemap()).generation > 1)
     @rule(data=st.data())
     def roll_back(self, data: st.DataObject) -> None:
-        """An earlier generation is published again; the next run leads back to the rows."""
+        """Publish an earlier generation again. The next run returns to the current rows."""
         kept = [note.generation for note in stages.status(self._sitemap()).history[:-1]]
         if kept:
             rollback(self._sitemap(), data.draw(st.sampled_from(kept)), clock=self.clock)
@@ -247,12 +251,12 @@ class IncrementalMachine(RuleBasedStateMachine):
 
     @rule()
     def land_late(self) -> None:
-        """Requests that were on their way arrive."""
+        """Let delayed requests take effect."""
         self.faults.land()
 
     @invariant()
     def what_is_published_is_what_a_rebuild_lists(self) -> None:
-        """The law."""
+        """Check that the published entries equal those of a rebuild."""
         if self.current:
             self._compare()
 
@@ -285,7 +289,7 @@ class IncrementalMachine(RuleBasedStateMachine):
             self._put({"rid": self._number, "id": key, "url": url, "lm": moment, "prio": priority})
 
     def _has_room(self, key: int) -> bool:
-        """Rows of one key are never parted: more than a shard holds are refused."""
+        """Return whether a shard can hold the rows of one key, which always stay together."""
         return [row["id"] for row in self.rows.values()].count(key) < self.max_urls
 
     def _put(self, row: dict[str, Any]) -> None:
@@ -310,5 +314,5 @@ class IncrementalMachine(RuleBasedStateMachine):
 
 
 def _moment(hours: int) -> datetime:
-    """So many hours from the start, without zone."""
+    """Return the time this many hours after the start, without a zone."""
     return (START + timedelta(hours=hours)).replace(tzinfo=None)

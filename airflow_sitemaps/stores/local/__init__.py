@@ -1,1 +1,1 @@
-"""A local folder that a web server serves."""
+"""A store in a local folder that a web server serves."""

@@ -1,9 +1,9 @@
-"""Files that appear under their name whole or not at all.
+"""Files that appear under their name only when they are complete.
 
-A file is written under a hidden name in its target's own folder, so that it takes that folder's group and file
-system, and then gets its name: by ``rename`` to replace, by ``link`` to create. Where the file system has no hard
+A file is written under a hidden name in the folder of its target, so that it takes the group and file system of that
+folder. Then it gets its name: by ``rename`` to replace a file, by ``link`` to create one. If the file system has no hard
 links (FUSE, some network mounts), a new name is first claimed with ``O_EXCL`` and then replaced. The claim is recorded
-before, so that an empty file which a crash leaves there is recognised and never taken for an object.
+before. An empty file that a crash leaves there is then recognised, and never taken for an object.
 """
 
 from __future__ import annotations
@@ -28,33 +28,33 @@ if TYPE_CHECKING:
 SCRATCH: Final = ".airflow-sitemaps-"
 """Prefix of the name of a file that is being written."""
 SCRATCH_AGE_S: Final = 86_400
-"""A scratch file of this age was left by a crash."""
+"""Age in seconds from which a scratch file counts as left by a crash."""
 NO_LINKS: Final = frozenset(
     {errno.EPERM, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EMLINK, errno.EXDEV, errno.EINVAL}
 )
-"""What ``link`` answers on file systems without hard links."""
+"""Errors of ``link`` on file systems without hard links."""
 RACES: Final = 10
-"""Attempts to write into a folder that another process removes because it is empty."""
+"""Number of attempts to write into a folder that another process removes because it is empty."""
 
 
 @contextmanager
 def scratch_file(
     path: Path, body: bytes, ledger: Path, permissions: Permissions, prepare: Callable[[int], None]
 ) -> Iterator[Path]:
-    """Write bytes to a scratch file beside ``path``, and remove it at the end if it is still there.
+    """Write bytes to a scratch file beside ``path``, and remove it at the end if it still exists.
 
     Args:
-        path: The name that the file will get.
+        path: The final name of the file.
         body: Its contents.
         ledger: Folder of the state area that records scratch files, for ``sweep_scratch``.
-        permissions: Modes and group of the file and of folders that are missing.
+        permissions: Modes and group of the file and of missing folders.
         prepare: Called with the descriptor of the new, empty file.
 
     Yields:
         The scratch file, durable, with its permissions.
 
     Raises:
-        OSError: It could not be written; nothing is left of it.
+        OSError: The file could not be written. Nothing of it remains.
     """
     token = uuid4().hex
     entry, scratch = ledger / token, path.parent / f"{SCRATCH}{token}"
@@ -76,11 +76,11 @@ def scratch_file(
 
 
 def give_name(scratch: Path, path: Path, *, create: bool, claim: Path) -> None:
-    """Move a scratch file to its name and make that last. The caller holds the key's lock.
+    """Give a scratch file its final name, durably. The caller holds the lock of the key.
 
     Args:
         scratch: The file, in the folder of ``path``.
-        path: Its name.
+        path: Its final name.
         create: Whether the name must be free.
         claim: Path of the record that a name without content is claimed.
 
@@ -100,7 +100,7 @@ def give_name(scratch: Path, path: Path, *, create: bool, claim: Path) -> None:
 
 
 def is_claimed(path: Path, claim: Path) -> bool:
-    """Whether a name is only claimed: an empty file whose content a process was about to put, or never will."""
+    """Return whether a file is only a claim of its name: empty, because its content was not written, or not yet."""
     try:
         status = path.lstat()
     except (FileNotFoundError, NotADirectoryError):
@@ -112,8 +112,8 @@ def sweep_scratch(ledger: Path, roots: Sequence[Path]) -> None:
     """Remove scratch files that a crash left more than a day ago.
 
     Args:
-        ledger: The folder in which scratch files are recorded; early builds kept the files there.
-        roots: The folders that may hold scratch files; nothing outside of them is removed.
+        ledger: The folder in which scratch files are recorded. Early builds stored the files there.
+        roots: The folders that may contain scratch files. Nothing outside of them is removed.
     """
     with suppress(OSError):
         for entry in ledger.iterdir():
@@ -136,7 +136,7 @@ def _write(scratch: Path, body: bytes, path: Path, permissions: Permissions, pre
 
 
 def _create(scratch: Path, path: Path, claim: Path) -> None:
-    """Name a file only if the name is free: the kernel decides, even against writers that know no locks."""
+    """Give a file its name only if the name is free. The kernel ensures this, even against writers without locks."""
     try:
         os.link(scratch, path, follow_symlinks=False)
     except FileExistsError as e:

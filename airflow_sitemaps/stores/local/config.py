@@ -1,4 +1,4 @@
-"""A folder of this machine as a store: for a web server's document root, for trials, for tests."""
+"""A store in a folder of this machine: a web server's document root, or a folder for trials and tests."""
 
 from __future__ import annotations
 
@@ -23,36 +23,37 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 BOOKS: Final = ".local-store"
-"""Folder within the state folder for what a file system cannot keep beside a file: metadata, locks, scratch records."""
+"""Folder within the state folder for metadata, locks and scratch records, which a file system cannot store with a file."""
 MANIFEST: Final = "manifest.json.gz"
-"""A folder that holds this file is a state folder in use."""
+"""Name of the file that marks a folder as a state folder in use."""
 
 
 class LocalStore:
     """A public folder that a web server serves, and a private one beside it for manifests and plans.
 
-    Conditional writes hold between all processes that share the folders, through file locks: on one machine, or over a
-    network file system whose locks work (see "A folder that a web server serves" in the documentation).
+    File locks enforce conditional writes between all processes that share the folders: on one machine, or over a network
+    file system whose locks work (see "A folder that a web server serves" in the documentation).
 
-    Modes do not depend on the process's umask: files and folders take over the public folder's permissions unless
-    ``file_mode`` and ``dir_mode`` say otherwise. A public folder that does not exist is made with mode 0o755.
+    Modes do not depend on the umask of the process. Files and folders get the permissions of the public folder unless
+    ``file_mode`` and ``dir_mode`` are set. A public folder that does not exist is created with mode 0o755.
 
     Attributes:
         path: The public folder.
         base_url: Address of the public folder, ending in ``/``.
-        state_dir: The private folder; None: the sibling ``<path>-state``.
+        state_dir: The private folder. None: the sibling ``<path>-state``.
         index_name: File name of the index.
         cache_control: The Cache-Control header that the web server sends with indexes and feeds.
-        shard_cache_control: The header that it sends with shards; a lifetime needs a ``purge`` hook.
+        shard_cache_control: The header that it sends with shards. A lifetime needs a ``purge`` hook.
         purge: Called with the changed addresses after the shards are public and before the index is.
-        single_writer: Promise that no other process publishes here; a file system without locks is then accepted.
-        file_mode: Mode of public files, like 0o644; None: readable by all who may enter the public folder.
-        dir_mode: Mode of public folders that are made; None: the public folder's own.
-        group: Name or id of the group of public files and folders; None: as the file system decides, so that a setgid
-            folder passes on its group.
+        single_writer: Promise that no other process publishes here. A file system without locks is then accepted.
+        file_mode: Mode of public files, such as 0o644. None: everyone who may enter the public folder may read them.
+        dir_mode: Mode of new public folders. None: the mode of the public folder.
+        group: Name or ID of the group of public files and folders. None: the file system decides, so a setgid folder
+            passes on its group.
 
     Raises:
-        ConfigurationError: An invalid base URL, index name, mode or group; on ``open``, one folder inside the other.
+        ConfigurationError: A base URL, index name, mode or group is invalid; or, in ``open``, one folder contains the
+            other.
     """
 
     def __init__(  # noqa: PLR0913 - settings of one thing, all but one by keyword
@@ -97,10 +98,10 @@ class LocalStore:
         self.group = group
 
     def open(self) -> OpenedStore:
-        """Make the folders where they are missing.
+        """Create missing folders, and return the store.
 
         Raises:
-            ConfigurationError: The folders contain each other, or may not be written.
+            ConfigurationError: One folder contains the other, or a folder may not be written.
             StoreError: The file system failed.
         """
         from airflow_sitemaps.stores.local.atomic_file import sweep_scratch  # noqa: PLC0415
@@ -131,7 +132,7 @@ class LocalStore:
         """Return the public and the state folder, absolute and without symlinks.
 
         Raises:
-            ConfigurationError: One is within the other, or may not be looked into.
+            ConfigurationError: One folder contains the other, or a folder may not be read.
         """
         from airflow_sitemaps.stores.local.os_errors import explained  # noqa: PLC0415
 
@@ -153,7 +154,7 @@ class LocalStore:
         return f"LocalStore({str(self.path)!r}, base_url={self.base_url!r})"
 
     def _permissions(self, public: Path) -> Permissions:
-        """The permissions of public files; the public folder is made if it is missing."""
+        """Return the permissions of public files. Create the public folder if it is missing."""
         from airflow_sitemaps.stores.local import permissions  # noqa: PLC0415
 
         gid = permissions.group_id(self.group, where=repr(self))
@@ -170,10 +171,10 @@ class LocalStore:
         return chosen
 
     def _state_folder(self) -> Path:
-        """The state folder: as set, else the sibling of the path as the user wrote it.
+        """Return the state folder: the one that is set, or the sibling of the path as the user wrote it.
 
-        When a deployment points ``current`` to another release, ``current-state`` stays. Early builds stored the
-        state beside the folder that the link points to; a state found there is used.
+        If a deployment links ``current`` to another release, ``current-state`` stays the same. Early builds stored the state
+        beside the target of the link. A state that is found there is used.
         """
         if self.state_dir is not None:
             return self.state_dir.expanduser()
@@ -183,7 +184,7 @@ class LocalStore:
         return beside_path
 
     def _siblings(self) -> tuple[Path, Path]:
-        """The default state folder, and where early builds had it."""
+        """Return the default state folder, and the one that early builds used."""
         named = self.path.expanduser().absolute()
         public = named.resolve()
         beside_target = public.with_name(public.name + "-state") if public.name else public
@@ -192,7 +193,7 @@ class LocalStore:
         return named.with_name(named.name + "-state"), beside_target
 
     def _anchor(self, state: Path) -> None:
-        """Link the default state folder to a state that an older version stored beside the target of a link."""
+        """Link the default state folder to a state that an early build stored beside the target of a link."""
         if self.state_dir is not None:
             return
         beside_path, beside_target = self._siblings()

@@ -1,8 +1,8 @@
-"""Metadata in an extended attribute of a public file, which another pipeline with another state folder can read.
+"""Metadata in an extended attribute of a public file, which a pipeline with another state folder can read.
 
-A sidecar is stored in the state folder of one pipeline. The attribute tells every other one whose the file is. It
-belongs to one content: a program that overwrites the file in place leaves an attribute that no longer counts. Where the
-file system has no extended attributes, other pipelines see a file without metadata.
+A sidecar is stored in the state folder of one pipeline. The attribute shows every other one who owns the file. It
+belongs to one content: if a program overwrites the file in place, the attribute is no longer valid. On file systems
+without extended attributes, other pipelines see a file without metadata.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 NAME: Final = "user.airflow-sitemaps"
-"""Name of the attribute; only ``user.`` attributes may be set without privileges."""
+"""Name of the attribute. Without privileges only attributes in ``user.`` can be set."""
 
 
 def write_attribute(handle: int, etag: str, metadata: Mapping[str, str]) -> None:
-    """Attach metadata to an open file, where the file system can.
+    """Attach metadata to an open file, if the file system supports it.
 
     Args:
         handle: Descriptor of the file.
         etag: Etag of the content that the metadata belongs to.
-        metadata: The object's metadata.
+        metadata: The metadata of the object.
     """
     if hasattr(os, "setxattr"):  # Linux
         with suppress(OSError):
@@ -40,7 +40,7 @@ def read_attribute(handle: int, etag: str) -> dict[str, str]:
         etag: Etag of its content.
 
     Returns:
-        The metadata; empty where there is none, or where it belongs to another content.
+        The metadata. It is empty if there is none, or if it belongs to another content.
     """
     if not hasattr(os, "getxattr"):
         return {}

@@ -1,4 +1,4 @@
-"""Objects as files of a folder: whole or not there, conditional, across processes."""
+"""Objects as files of a folder: complete or absent, with conditional writes across processes."""
 
 from __future__ import annotations
 
@@ -36,20 +36,20 @@ if TYPE_CHECKING:
     from airflow_sitemaps.ports import ObjectStore
 
 SITEMAP_SUFFIXES: Final = tuple(s + z for s in (".xml", ".txt", ".rss", ".atom", ".xsl") for z in ("", ".gz"))
-"""Endings of the names that this package or another sitemap generator gives to public files."""
+"""Suffixes of the names that this package or another sitemap generator gives to public files."""
 NO_LOCKS: Final = frozenset({errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EINVAL})
 REREADS: Final = 10
-"""Attempts to read a file that is being replaced meanwhile."""
+"""Number of attempts to read a file that other processes are replacing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LocalObjects:
-    """One area of a local store; implements ``ports.ObjectStore``. Safe between threads and processes.
+    """One area of a local store. It implements ``ports.ObjectStore``. Safe between threads and processes.
 
     Attributes:
-        area: Which area of the store this is.
-        root: The area's folder, absolute and without symlinks.
-        books: Folder for what a file system cannot keep beside a file: metadata, locks, records of scratch files.
+        area: Name of the area.
+        root: Folder of the area, absolute and without symlinks.
+        books: Folder for metadata, locks and scratch records, which a file system cannot store with a file.
         permissions: Modes and group of the files and folders that are written.
         needs_locks: Whether a file system without locks is refused.
     """
@@ -61,9 +61,11 @@ class LocalObjects:
     needs_locks: bool = True
 
     def url(self, key: str) -> str:
+        """Return the address of an object, for messages."""
         return str(self.root / key)
 
     def get(self, key: str) -> StoredObject | None:
+        """Read an object, or return None if it does not exist."""
         path = self._path(key)
         with explained("read", path):
             for _ in range(REREADS):
@@ -80,7 +82,7 @@ class LocalObjects:
         raise StoreError(f"read {path}: other processes keep replacing it; run again")
 
     def head(self, key: str) -> ObjectInfo | None:
-        """As the port says. The content is read only where no sidecar belongs to the file as it is now."""
+        """Read the info of an object. The content is read only if no sidecar belongs to the current file."""
         path = self._path(key)
         with explained("inspect", path):
             for _ in range(REREADS):
@@ -110,7 +112,7 @@ class LocalObjects:
         content_type: str,
         cache_control: str | None = None,
     ) -> str:
-        """As the port says; ``content_type`` and ``cache_control`` are the web server's settings, not the file's."""
+        """Write an object. The web server sets the headers ``content_type`` and ``cache_control``, not this store."""
         path, checked = self._path(key), checked_metadata(metadata)
         etag = xxh3_128_hexdigest(body)
 
@@ -140,14 +142,15 @@ class LocalObjects:
         content_type: str,
         cache_control: str | None = None,
     ) -> str:
+        """Copy an object under a condition, and return the etag of the copy."""
         body = read_source(source, found)
         return self.put(key, body, mode=mode, metadata=metadata, content_type=content_type, cache_control=cache_control)
 
     def list(self, prefix: str = "") -> Iterator[ObjectInfo]:
-        """As the port says, for regular files only.
+        """List the regular files.
 
-        In the public area only names that this store wrote or that a sitemap could have are listed. A file without a
-        sidecar is never read: its etag is made from its inode, time and size, and ``head`` gives that of its content.
+        In the public area, only names that this store wrote or that a sitemap could have are listed. A file without a sidecar
+        is not read: its etag is made from inode, time and size, while ``head`` returns that of its content.
         """
         checked_prefix(prefix)
         with explained("list", self.root):
@@ -159,6 +162,7 @@ class LocalObjects:
                 yield ObjectInfo(key=key, etag=info.etag, byte_size=info.byte_size, modified_at=info.modified_at)
 
     def delete(self, key: str, *, etag: str | None = None) -> None:
+        """Delete an object, which need not exist."""
         path = self._path(key)
         with explained("delete", path), self._lock(key):
             there = self.head(key) if etag is not None else None
@@ -178,7 +182,7 @@ class LocalObjects:
         return self.books / "claims" / f"{self.area}-{key_hash(key)}"
 
     def _is_claimed(self, key: str, path: Path, status: os.stat_result) -> bool:
-        """Whether a file is only a claim of its name; an empty object has a sidecar."""
+        """Return whether a file is only a claim of its name. An empty object has a sidecar."""
         return (
             status.st_size == 0
             and all(sidecar.stat != identity(status) for sidecar in self._sidecars.of(key))
@@ -229,14 +233,14 @@ class LocalObjects:
             raise PutOutcomeError(f"put {self.url(key)}: {state}, not {mode.etag}", definite=True)
 
     def _recorded(self, key: str, status: os.stat_result) -> ObjectInfo | None:
-        """The info of a file that is as its sidecar says."""
+        """Return the info of a file from its sidecar, if the file has not changed since."""
         for sidecar in self._sidecars.of(key):
             if sidecar.stat == identity(status):
                 return _object_info(key, sidecar.etag, status, sidecar.metadata)
         return None
 
     def _info(self, key: str, status: os.stat_result, etag: str, handle: int) -> ObjectInfo:
-        """The info of an open file whose content has been read."""
+        """Return the info of an open file whose content has been read."""
         metadata = next((s.metadata for s in self._sidecars.of(key) if s.etag == etag), None)
         if metadata is None:
             metadata = read_attribute(handle, etag) if self.area == "public" else {}
@@ -259,7 +263,7 @@ class LocalObjects:
         return _object_info(key, "unread-{}-{}-{}".format(*identity(status)), status, {})
 
     def _keys(self, prefix: str, recorded: frozenset[str]) -> Iterator[str]:
-        """Every name below the root that is a key, and in the public area could be a sitemap's."""
+        """Yield every name below the root that is a key and, in the public area, could be the name of a sitemap."""
         for folder, folders, files in os.walk(self.root / prefix.rpartition("/")[0], followlinks=False):
             if Path(folder) == self.books.parent and self.books.name in folders:
                 folders.remove(self.books.name)

@@ -1,4 +1,4 @@
-"""Translation of operating system errors into errors that say what the user can do."""
+"""Translation of operating system errors into this package's errors, with the next step."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ NOT_PERMITTED: Final = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
 
 @contextmanager
 def explained(verb: str, path: Path, byte_size: int | None = None) -> Iterator[None]:
-    """Translate an ``OSError`` of the block; errors of this package pass unchanged.
+    """Translate an ``OSError`` in the block. Errors of this package pass unchanged.
 
     Args:
-        verb: What was attempted, for the message: ``"write"``.
-        path: The file or folder concerned.
-        byte_size: Number of bytes to be written, for the message about a full disk.
+        verb: The attempted operation, for the message, such as ``"write"``.
+        path: The file or folder.
+        byte_size: Number of bytes to write, for the message about a full disk.
 
     Raises:
-        ConfigurationError: The name or the permissions cannot work; a retry fails alike.
-        StoreError: The file system failed or is full; a retry may succeed.
+        ConfigurationError: The name or the permissions cannot work. A retry fails in the same way.
+        StoreError: The file system failed or is full. A retry may succeed.
     """
     try:
         yield
@@ -41,7 +41,7 @@ def explained(verb: str, path: Path, byte_size: int | None = None) -> Iterator[N
 
 
 def explain(e: OSError, verb: str, path: Path, byte_size: int | None = None) -> NoReturn:
-    """Raise the error of this package that an ``OSError`` means; see ``explained`` for the arguments."""
+    """Raise the error for an ``OSError``. The arguments are those of ``explained``."""
     if e.errno in NO_ROOM:
         size = "" if byte_size is None else f" {byte_size:,} bytes"
         raise StoreError(

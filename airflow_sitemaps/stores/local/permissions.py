@@ -1,7 +1,7 @@
-"""Modes and groups of files and folders, independent of the process's umask.
+"""Modes and groups of files and folders, independent of the umask of the process.
 
-Airflow's daemons run with ``daemon_umask`` 077, under which every new file is readable by its owner alone. A public
-folder is served by another user, the web server's, so its modes come from settings or from the folder itself.
+Airflow's daemons run with ``daemon_umask`` 077, so only the owner can read a new file. But the web server, which runs as
+another user, must read the public folder. The modes therefore come from settings or from the folder itself.
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ if TYPE_CHECKING:
 NEW_FOLDER: Final = 0o755
 """Mode of a public folder that did not exist before."""
 OTHERS_WRITE: Final = stat.S_IWOTH
-"""Never granted: a published file that every user can change is not ours any more."""
+"""Permission bit that is never granted: everyone could change a published file."""
 NO_FOLDER_SYNC: Final = frozenset({errno.EINVAL, errno.ENOTSUP, errno.ENOSYS, errno.EBADF, errno.EACCES})
-"""What ``fsync`` of a folder answers on file systems that do not offer it."""
+"""Errors of ``fsync`` of a folder on file systems that do not support it."""
 MKDIR: Final = "import os, sys; os.mkdir(sys.argv[1], int(sys.argv[2], 8))"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Permissions:
-    """Modes and group of what a store makes.
+    """Modes and group of new files and folders.
 
     Attributes:
-        file_mode: Mode of a file. None: the process's umask decides.
-        dir_mode: Mode of a folder. None: the process's umask decides.
-        gid: Group id of both. None: the system decides (a setgid folder passes on its own group).
-        widen: Whether a file that is replaced passes on permission bits that were added by hand.
+        file_mode: Mode of a file. None: the umask of the process decides.
+        dir_mode: Mode of a folder. None: the umask of the process decides.
+        gid: Group ID of both. None: the system decides (a setgid folder passes on its own group).
+        widen: Whether a new file also gets the permission bits that a user added to the file that it replaces.
     """
 
     file_mode: int | None = None
@@ -48,11 +48,11 @@ class Permissions:
     widen: bool = False
 
     def apply(self, handle: int, replaced: Path) -> None:
-        """Give an open file its group and mode.
+        """Set the group and mode of an open file.
 
         Args:
             handle: Descriptor of the new file.
-            replaced: Path of the file that it is going to replace, whether or not that exists.
+            replaced: Path of the file that it is going to replace, which need not exist.
         """
         if self.gid is not None:
             os.fchown(handle, -1, self.gid)
@@ -61,17 +61,17 @@ class Permissions:
 
 
 UMASK: Final = Permissions()
-"""The process's umask decides: for what is private."""
+"""The permissions of private files, which the umask of the process decides."""
 
 
 def inherited(folder: Path, *, file_mode: int | None, dir_mode: int | None, gid: int | None) -> Permissions:
-    """Derive permissions for what is written below a public folder.
+    """Derive the permissions of files and folders below a public folder.
 
-    A user who may enter the folder may read the files in it; a group that may write to it may replace them.
+    A user who may enter the folder may read the files in it. A group that may write to it may replace them.
 
     Args:
         folder: The existing public folder.
-        file_mode: Mode that the user set for files. None: derived from the folders' mode.
+        file_mode: Mode that the user set for files. None: derived from the mode of the folders.
         dir_mode: Mode that the user set for folders. None: the mode of ``folder``.
         gid: Group that the user set.
 
@@ -90,11 +90,11 @@ def inherited(folder: Path, *, file_mode: int | None, dir_mode: int | None, gid:
 
 
 def make_folders(folder: Path, permissions: Permissions) -> Path:
-    """Make a folder and its missing ancestors so that they outlast a crash.
+    """Create a folder and its missing parents durably.
 
     Args:
-        folder: The folder that must exist afterwards.
-        permissions: Mode and group of each folder that is made; existing folders stay as they are.
+        folder: The folder.
+        permissions: Mode and group of each new folder. Existing folders do not change.
 
     Returns:
         The folder.
@@ -109,7 +109,11 @@ def make_folders(folder: Path, permissions: Permissions) -> Path:
 
 
 def add_folders(folder: Path, permissions: Permissions) -> None:
-    """Do what ``make_folders`` does. Raises OSError; FileNotFoundError where another process removes a folder."""
+    """Create folders as ``make_folders`` does.
+
+    Raises:
+        OSError: The file system failed. ``FileNotFoundError``: another process removed a folder.
+    """
     missing = []
     existing = folder
     while not existing.is_dir():
@@ -121,7 +125,11 @@ def add_folders(folder: Path, permissions: Permissions) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """Make the names in a folder outlast a crash, where the file system can. Raises OSError."""
+    """Make the names in a folder durable, if the file system supports it.
+
+    Raises:
+        OSError: The file system failed.
+    """
     handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(handle)
@@ -133,14 +141,14 @@ def sync_folder(folder: Path) -> None:
 
 
 def group_id(group: str | int | None, *, where: str) -> int | None:
-    """Look up a group on this machine.
+    """Return the ID of a group on this machine.
 
     Args:
-        group: Name or id of the group; None for no group.
+        group: Name or ID of the group. None: no group.
         where: The store, for the message.
 
     Raises:
-        ConfigurationError: This machine knows no group of that name.
+        ConfigurationError: This machine has no such group.
     """
     if group is None or isinstance(group, int):
         return group
@@ -151,16 +159,16 @@ def group_id(group: str | int | None, *, where: str) -> int | None:
 
 
 def checked_mode(name: str, mode: int | None, *, required: int, where: str) -> int | None:
-    """Refuse a mode with which publishing cannot work, or that lets every user write.
+    """Return a mode, after checking that the owner can publish with it and that it does not let every user write.
 
     Args:
         name: Name of the setting, for the message.
-        mode: The setting; None is accepted.
+        mode: The setting. None is accepted.
         required: Bits that the owner needs.
         where: The store, for the message.
 
     Raises:
-        ConfigurationError: The mode is no integer in octal range, lacks owner bits, or is world-writable.
+        ConfigurationError: The mode is not a valid file mode, lacks bits of the owner, or is world-writable.
     """
     if mode is None:
         return None
@@ -194,7 +202,7 @@ def _make(folder: Path, permissions: Permissions) -> None:
 
 
 def _make_in_child(folder: Path, mode: int) -> None:
-    """Make a folder under umask 0 in a child, since a umask belongs to a whole process and its threads."""
+    """Create a folder with umask 0 in a child process, because a umask applies to all threads of a process."""
     arguments = [sys.executable, "-I", "-S", "-c", MKDIR, str(folder), f"{mode:o}"]
     done = subprocess.run(arguments, umask=0, capture_output=True, check=False)  # noqa: S603 - no shell, own arguments
     if done.returncode and not folder.is_dir():

@@ -1,4 +1,4 @@
-"""Regular files: opened without waiting, identified, hashed. Anything else (FIFO, socket, folder, link) is no object."""
+"""Regular files: opened without blocking, identified, hashed. Anything else (FIFO, socket, folder, link) is not an object."""
 
 from __future__ import annotations
 
@@ -13,15 +13,19 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 NOT_A_FILE: Final = frozenset({errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ENXIO})
-"""What opening a name answers where there is no regular file: ``ENXIO`` is a socket's."""
+"""Errors when a name that is not a regular file is opened. ``ENXIO`` is that of a socket."""
 READ_ONLY: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
-"""Opening a FIFO without ``O_NONBLOCK`` waits for a writer."""
+"""Flags for opening a file. Without ``O_NONBLOCK``, opening a FIFO waits for a writer."""
 HASH_BYTES: Final = 1 << 20
-"""Bytes read at a time to compute an etag."""
+"""Number of bytes read at a time to compute an etag."""
 
 
 def open_regular(path: Path) -> int | None:
-    """Open a regular file; None where there is none. Raises OSError."""
+    """Open a regular file. Return None if there is none.
+
+    Raises:
+        OSError: The file cannot be opened.
+    """
     try:
         handle = os.open(path, READ_ONLY)
     except OSError as e:
@@ -35,7 +39,11 @@ def open_regular(path: Path) -> int | None:
 
 
 def regular_status(path: Path) -> os.stat_result | None:
-    """Return the status of a regular file, None where there is none. Raises OSError."""
+    """Return the status of a regular file, or None if there is none.
+
+    Raises:
+        OSError: The file system failed.
+    """
     try:
         status = path.lstat()
     except (FileNotFoundError, NotADirectoryError):
@@ -44,7 +52,7 @@ def regular_status(path: Path) -> os.stat_result | None:
 
 
 def content_etag(handle: int) -> str:
-    """Return the etag of an open file, read a block at a time."""
+    """Return the etag of an open file, which is read block by block."""
     digest = xxh3_128()
     while block := os.read(handle, HASH_BYTES):
         digest.update(block)
@@ -57,6 +65,7 @@ def identity(status: os.stat_result) -> tuple[int, int, int]:
 
 
 def is_same_file(path: Path, status: os.stat_result) -> bool:
+    """Return whether a path still refers to the file with this status."""
     try:
         return identity(path.lstat()) == identity(status)
     except FileNotFoundError:

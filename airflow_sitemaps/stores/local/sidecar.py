@@ -1,8 +1,8 @@
-"""Metadata of local files, kept in the state folder and never beside a public file.
+"""Metadata of local files, stored in the state folder and never beside a public file.
 
-A sidecar belongs to one content of one key, so that a crash between writing it and moving the file into place leaves
-the old file with its old metadata. It also records the file's inode, time and size: as long as these are the same, the
-etag need not be computed from the bytes again.
+A sidecar belongs to one content of one key. If a process crashes after it wrote the sidecar and before it moved the file
+into place, the old file keeps its old metadata. The sidecar also records inode, time and size of the file. While these
+are unchanged, the etag need not be computed from the bytes again.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 FORMAT = 1
-"""Version of the persisted form."""
+"""Version of the persisted format."""
 
 
 def key_hash(key: str) -> str:
@@ -29,11 +29,11 @@ def key_hash(key: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sidecar:
-    """What is recorded of one content of one key.
+    """The recorded facts about one content of one key.
 
     Attributes:
         etag: xxh3_128 of the content, in hexadecimal.
-        metadata: The object's user metadata.
+        metadata: The user metadata of the object.
         stat: Inode, time of the last change in nanoseconds, and size in bytes of the file.
     """
 
@@ -47,20 +47,20 @@ class Sidecars:
     """The sidecars of one area: one subfolder for each key, one file for each content.
 
     Attributes:
-        folder: Where they are stored.
+        folder: Folder of the sidecars.
     """
 
     folder: Path
 
     def hashes(self) -> frozenset[str]:
-        """Return the hashes of all keys that have a sidecar; one listing of a folder."""
+        """Return the hashes of all keys that have a sidecar, by listing one folder."""
         try:
             return frozenset(os.listdir(self.folder))  # noqa: PTH208 - names, not paths, of up to 50,000 entries
         except (FileNotFoundError, NotADirectoryError):
             return frozenset()
 
     def of(self, key: str) -> Iterator[Sidecar]:
-        """Yield every sidecar of a key: one, or two while it is being replaced."""
+        """Yield every sidecar of a key: one, or two while the file is being replaced."""
         try:
             files = sorted((self.folder / key_hash(key)).iterdir())
         except (FileNotFoundError, NotADirectoryError):
@@ -72,7 +72,11 @@ class Sidecars:
                 yield Sidecar(etag=fields["etag"], metadata=fields["metadata"], stat=(inode, changed_ns, size))
 
     def write(self, key: str, sidecar: Sidecar) -> None:
-        """Store a sidecar, whole or not at all. Raises OSError."""
+        """Store a sidecar, completely or not at all.
+
+        Raises:
+            OSError: The file system failed.
+        """
         folder = self.folder / key_hash(key)
         folder.mkdir(parents=True, exist_ok=True)
         text = json.dumps(
@@ -98,8 +102,8 @@ class Sidecars:
         """Remove the sidecars of a key.
 
         Args:
-            key: The object's key.
-            keep: Etag of the content whose sidecar stays; empty: none stays.
+            key: The key of the object.
+            keep: Etag of the content whose sidecar stays. Empty: all are removed.
         """
         folder = self.folder / key_hash(key)
         with suppress(FileNotFoundError, NotADirectoryError):

@@ -1,1 +1,1 @@
-"""S3, and stores that implement its protocol."""
+"""A store in S3, or in a store that implements its protocol."""

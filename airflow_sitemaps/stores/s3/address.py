@@ -1,4 +1,4 @@
-"""A bucket and a prefix in it, as an ``s3://`` URL."""
+"""An ``s3://`` URL: a bucket and a prefix in it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class S3Address:
 
         Args:
             url: The address.
-            where: The setting it is from, for the message.
+            where: The setting that contains it, for the message.
 
         Raises:
             ConfigurationError: It is not such an address.
@@ -53,5 +53,5 @@ class S3Address:
         return f"s3://{self.bucket}/{self.prefix}"
 
     def covers(self, other: S3Address) -> bool:
-        """Whether everything under ``other`` is also under this address."""
+        """Return whether everything under ``other`` is also under this address."""
         return self.bucket == other.bucket and other.prefix.startswith(self.prefix)

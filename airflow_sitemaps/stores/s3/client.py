@@ -1,4 +1,4 @@
-"""One S3 client per process and Airflow connection: thread-safe, pooled, with bounded waiting."""
+"""One S3 client per process and Airflow connection: thread-safe, pooled, with limited waiting."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from airflow_sitemaps.errors import ConfigurationError, CredentialsError
 from airflow_sitemaps.stores.s3.errors import NO_CREDENTIALS, redacted
 
 POOL: Final = 64
-"""Connections that stay open: more than the threads that promote at the same time."""
+"""Number of connections that stay open: more than the threads that promote at the same time."""
 CONNECT_TIMEOUT_S: Final = 10
 READ_TIMEOUT_S: Final = 60
 MAX_ATTEMPTS: Final = 5
-"""Attempts of one call, the first included, with botocore's exponential pauses."""
+"""Number of attempts of one call, the first included, with botocore's exponential pauses."""
 
 _connections: dict[tuple[int, str | None], S3Connection] = {}
 _lock = threading.Lock()
@@ -24,14 +24,13 @@ _lock = threading.Lock()
 
 @dataclass(slots=True)
 class S3Connection:
-    """A client, and what is known of the store behind it.
+    """A client, and known facts about its store.
 
     Attributes:
         client: The boto3 client.
         endpoint: URL of the store.
         etag_quotes: Whether ``If-Match`` is sent with quotes (AWS) or without (Ceph).
-        conditions: Whether conditional headers are sent; False after the store answered that it does not implement
-            them.
+        conditions: Whether conditional headers are sent. False after the store answered that it does not implement them.
     """
 
     client: Any
@@ -41,13 +40,13 @@ class S3Connection:
 
 
 def connection_of(conn_id: str | None) -> S3Connection:
-    """Return this process's client of an Airflow connection, made on first use and again after a fork.
+    """Return this process's client of an Airflow connection. It is created on first use, and again after a fork.
 
     Args:
-        conn_id: The connection; None: boto3's own chain of credentials.
+        conn_id: The connection. None: boto3's own chain of credentials.
 
     Raises:
-        ConfigurationError: The connection gives no client.
+        ConfigurationError: No client can be created from the connection.
     """
     with _lock:
         name = (os.getpid(), conn_id)
@@ -57,10 +56,10 @@ def connection_of(conn_id: str | None) -> S3Connection:
 
 
 def close_connections(*conn_ids: str | None) -> None:
-    """Close this process's clients, so that a changed connection is read again.
+    """Close clients of this process, so that a changed connection is read again.
 
     Args:
-        conn_ids: The connections; none given: all.
+        conn_ids: The connections. None given: all.
     """
     with _lock:
         for name in [name for name in _connections if not conn_ids or name[1] in conn_ids]:
@@ -96,15 +95,15 @@ def _connected(conn_id: str | None) -> S3Connection:
 
 
 def is_aws(endpoint: str) -> bool:
-    """Whether an endpoint is one of AWS; an empty one is."""
+    """Return whether an endpoint is one of AWS. An empty endpoint is."""
     host = urlsplit(endpoint).hostname or "amazonaws.com"
     return host.endswith((".amazonaws.com", ".amazonaws.com.cn")) or host == "amazonaws.com"
 
 
 def _for_other_stores() -> dict[str, Any]:
-    """Settings for stores other than AWS, few of which know checksum trailers or answer at ``bucket.host``.
+    """Return settings for stores other than AWS. Few of them support checksum trailers or ``bucket.host`` addresses.
 
-    The connection's ``config_kwargs`` take precedence.
+    The ``config_kwargs`` of the connection take precedence.
     """
     return {
         "request_checksum_calculation": "when_required",

@@ -1,4 +1,4 @@
-"""Publishing to S3, or to a store that implements its protocol. Cheap to import; no I/O until opened."""
+"""A store in S3, or in a store that implements its protocol. Its settings are cheap to import and do no I/O."""
 
 from __future__ import annotations
 
@@ -22,29 +22,29 @@ ACCOUNT: Final = re.compile(r"[0-9]{12}")
 
 
 class S3Store:
-    """A bucket's prefix that a CDN or web server serves, and a private one beside it for manifests and plans.
+    """A public prefix of a bucket that a CDN or web server serves, and a private one beside it for manifests and plans.
 
-    Stores other than AWS are addressed by path and receive no checksum trailers, unless the connection says so.
+    Stores other than AWS are addressed by path and receive no checksum trailers, unless the connection sets something else.
 
     Attributes:
         public: Address of the public area, from ``url``: ``s3://bucket/prefix``.
         base_url: Address at which crawlers read the public area, ending in ``/``.
-        conn_id: Airflow connection of type AWS; None: boto3's own chain of credentials. Its extra takes
-            ``endpoint_url``, ``region_name``, and in ``config_kwargs`` anything of botocore's ``Config``.
-        state: Address of the private area, from ``state_url``; the sibling ``<prefix>-state/`` unless given.
+        conn_id: Airflow connection of type AWS. None: boto3's own chain of credentials. Its extra takes
+            ``endpoint_url``, ``region_name``, and in ``config_kwargs`` all parameters of botocore's ``Config``.
+        state: Address of the private area, from ``state_url``. If that is not set, the sibling ``<prefix>-state/``.
         index_name: File name of the index.
         cache_control: Cache-Control header of indexes and feeds.
-        shard_cache_control: Header of files that an index lists; a lifetime needs a ``purge`` hook.
+        shard_cache_control: Header of files that an index lists. A lifetime needs a ``purge`` hook.
         purge: Called with the changed addresses after the shards are public and before the index is.
-        single_writer: Promise that no other process publishes here; a store that ignores conditional writes is then
+        single_writer: Promise that no other process publishes here. A store that ignores conditional writes is then
             accepted.
         content_encoding: Whether compressed files are served as XML with ``Content-Encoding: gzip`` instead of as
             ``application/gzip``.
-        expected_bucket_owner: AWS account of 12 digits that must own the buckets; None: any.
-        sse_kms_key_id: KMS key that encrypts new objects; None: as the bucket is set up.
+        expected_bucket_owner: AWS account of 12 digits that must own the buckets. None: any.
+        sse_kms_key_id: KMS key that encrypts new objects. None: the setting of the bucket.
 
     Raises:
-        ConfigurationError: An invalid address or setting.
+        ConfigurationError: An address or setting is invalid.
     """
 
     def __init__(  # noqa: PLR0913 - settings of one thing, all but one by keyword
@@ -87,7 +87,11 @@ class S3Store:
         self.sse_kms_key_id = sse_kms_key_id
 
     def open(self) -> OpenedStore:
-        """Connect, with one client for each process and connection. Raises ConfigurationError."""
+        """Connect, with one client for each process and connection.
+
+        Raises:
+            ConfigurationError: The connection or an address is wrong.
+        """
         from airflow_sitemaps.stores.s3.client import connection_of  # noqa: PLC0415
         from airflow_sitemaps.stores.s3.objects import S3Objects, S3Settings  # noqa: PLC0415
 
@@ -124,7 +128,7 @@ class S3Store:
 
 
 def _state_address(public: S3Address, state_url: str | None, where: str) -> S3Address:
-    """The address of the private area: as set, else the sibling of the public prefix."""
+    """Return the address of the private area: the one that is set, or the sibling of the public prefix."""
     if state_url is None:
         if not public.prefix:
             raise ConfigurationError(

@@ -1,4 +1,4 @@
-"""Translation of S3 errors: where it happened, what to do next, and whether a retry helps."""
+"""Translation of S3 errors: the operation, the next step, and whether a retry helps."""
 
 from __future__ import annotations
 
@@ -30,32 +30,32 @@ NEXT_STEPS: Final = {
     "501": _NOT_IMPLEMENTED,
     "400": "The store does not understand the request: check region_name and endpoint_url",
 }
-"""Next step by error code, then by HTTP status, where a retry fails alike."""
+"""Next step by error code, or else by HTTP status, for errors that a retry cannot fix."""
 DENIED: Final = frozenset({"AccessDenied", "AllAccessDisabled", "403", "Forbidden"})
 EXPIRED: Final = frozenset({"ExpiredToken", "ExpiredTokenException", "RequestExpired"})
 UNCLEAR: Final = frozenset({"RequestTimeout", "ConditionalRequestConflict", "OperationAborted", "SlowDown"})
-"""Codes that ask for another attempt, whatever their status; a put may have been done or not."""
+"""Error codes that request another attempt, with any status. A put may or may not have taken effect."""
 NO_CREDENTIALS: Final = frozenset(
     {"NoCredentialsError", "PartialCredentialsError", "CredentialRetrievalError", "AirflowNotFoundException"}
 )
-"""Names of errors whose cause may also be a metadata service or secrets backend that does not answer: a retry may help."""
+"""Errors that a metadata service or secrets backend without an answer can cause, so a retry may help."""
 NOT_OURS_TO_RETRY: Final = frozenset({"ParamValidationError", "ProfileNotFound", "InvalidRegionError"})
-"""Names of botocore's errors that are caused by configuration, not by the store."""
+"""Names of botocore errors that the configuration causes, not the store."""
 
 
 def redacted(text: str) -> str:
-    """Remove user names, passwords and the queries of URLs (presigned URLs hold signatures) from a text."""
+    """Remove user names, passwords and the queries of URLs (presigned URLs contain signatures) from a text."""
     text = re.sub(r"//[^/@\s\"']+@", "//…@", text)
     return re.sub(r"(https?://[^\s?\"']*)\?[^\s\"']*", r"\1?…", text)
 
 
 def safe_cause(error: Exception) -> Exception | None:
-    """Return an error as the cause of another one, unless its text holds a secret: tracebacks print causes."""
+    """Return an error as the cause of another one, or None if its text contains a secret: tracebacks print causes."""
     return error if redacted(str(error)) == str(error) else None
 
 
 def answer_of(error: Any) -> tuple[str, int, str]:
-    """Return code, HTTP status and request id of a ``ClientError``."""
+    """Return code, HTTP status and request ID of a ``ClientError``."""
     response = getattr(error, "response", None) or {}
     about = response.get("ResponseMetadata") or {}
     code = str((response.get("Error") or {}).get("Code") or "")
@@ -63,7 +63,7 @@ def answer_of(error: Any) -> tuple[str, int, str]:
 
 
 def described(operation: str, url: str, error: Any) -> str:
-    """Describe a failure by operation, address, code, status and request id, without secrets."""
+    """Describe a failure by operation, address, code, status and request ID, without secrets."""
     code, status, request_id = answer_of(error)
     if not code and not status:
         return f"{operation} {url}: {type(error).__name__}: {redacted(str(error))[:300]}"
@@ -78,11 +78,12 @@ def explained(operation: str, url: str, error: Any, *, reading: bool = False) ->
     Args:
         operation: Name of the S3 operation.
         url: Address of the object or prefix.
-        error: What botocore raised.
-        reading: Whether a missing object could be the reason of a 403.
+        error: The error of botocore.
+        reading: Whether a missing object could be the reason for a 403.
 
     Returns:
-        ConfigurationError where a retry fails alike, CredentialsError without credentials, else StoreError.
+        ConfigurationError if a retry fails in the same way, CredentialsError if there are no credentials, else
+        StoreError.
     """
     code, status, _ = answer_of(error)
     text = described(operation, url, error)

@@ -33,12 +33,12 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 READS: Final = 4
-"""Attempts to read a body that breaks off; botocore does not repeat what fails after the first byte."""
+"""Number of attempts to read a body that breaks off. botocore does not retry after the first byte."""
 READ_PAUSE_S: Final = 0.4
 """Upper bound of the first pause in seconds; it doubles with each attempt."""
 LONGEST_READ_PAUSE_S: Final = 10.0
 BROKEN_OFF: Final = (HTTPClientError, IncompleteReadError, FlexibleChecksumError, HTTPError)
-"""What reading a body can raise; botocore does not translate all errors of urllib3."""
+"""Errors when a body is read. botocore does not translate all errors of urllib3."""
 PLAIN_TYPES: Final = {
     ".xml.gz": "application/xml; charset=utf-8",
     ".txt.gz": "text/plain; charset=utf-8",
@@ -49,13 +49,13 @@ PLAIN_TYPES: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class S3Settings:
-    """How the objects of an area are stored.
+    """Settings of the objects of an area.
 
     Attributes:
-        expected_bucket_owner: AWS account of 12 digits that must own the bucket; None: any.
-        sse_kms_key_id: KMS key that encrypts new objects; None: as the bucket is set up.
+        expected_bucket_owner: AWS account of 12 digits that must own the bucket. None: any.
+        sse_kms_key_id: KMS key that encrypts new objects. None: the setting of the bucket.
         content_encoding: Whether compressed sitemaps are served as XML with ``Content-Encoding: gzip``.
-        look_first: Whether a conditional put reads the object before, for a store that may ignore the condition. This
+        look_first: Whether a conditional put reads the object first, for a store that may ignore the condition. This
             protects a single writer from itself, not two writers from each other.
     """
 
@@ -67,12 +67,12 @@ class S3Settings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class S3Objects:
-    """One area of an S3 store; implements ``ports.ObjectStore``. Thread-safe.
+    """One area of an S3 store. It implements ``ports.ObjectStore``. Thread-safe.
 
     Attributes:
-        connection: The client, shared by all areas of a connection.
+        connection: The client, which all areas of a connection share.
         address: Bucket and prefix.
-        settings: How objects are stored.
+        settings: Settings of the objects.
     """
 
     connection: S3Connection
@@ -85,9 +85,11 @@ class S3Objects:
         return f"{self.connection.endpoint}/{self.address.bucket}"
 
     def url(self, key: str) -> str:
+        """Return the address of an object, for messages."""
         return self.address.url + key
 
     def get(self, key: str) -> StoredObject | None:
+        """Read an object, or return None if it does not exist."""
         read = repeated(
             *BROKEN_OFF, attempts=READS, pause_s=READ_PAUSE_S, longest_pause_s=LONGEST_READ_PAUSE_S, log=log
         )
@@ -97,7 +99,7 @@ class S3Objects:
             raise explained("GetObject", self.url(key), e) from safe_cause(e)
 
     def _get(self, key: str) -> StoredObject | None:
-        """Read once; a body that breaks off raises the library's error."""
+        """Read an object once. If the body breaks off, the error of the library is raised."""
         try:
             answer = self.connection.client.get_object(**self._request(key))
         except ClientError as e:
@@ -110,6 +112,7 @@ class S3Objects:
         return StoredObject(info=_info(key, answer, len(body)), body=body)
 
     def head(self, key: str) -> ObjectInfo | None:
+        """Read the info of an object, or return None if it does not exist."""
         try:
             answer = self.connection.client.head_object(**self._request(key))
         except ClientError as e:
@@ -129,6 +132,7 @@ class S3Objects:
         content_type: str,
         cache_control: str | None = None,
     ) -> str:
+        """Write an object under a condition, and return its etag."""
         request = self._request(key) | self._headers(key, content_type, cache_control)
         request |= {"Body": bytes(body), "Metadata": checked_metadata(metadata)}
         if self.settings.look_first and not isinstance(mode, Overwrite):
@@ -153,7 +157,7 @@ class S3Objects:
         content_type: str,
         cache_control: str | None = None,
     ) -> str:
-        """As the port says. AWS compares the destination's etag as well as the source's; not every server does."""
+        """Copy an object. AWS checks the destination's etag and the source's; not every server does."""
         if not isinstance(source, S3Objects) or source.connection is not self.connection or self.settings.look_first:
             body = read_source(source, found)
             return self.put(
@@ -181,7 +185,7 @@ class S3Objects:
         )
 
     def list(self, prefix: str = "") -> Iterator[ObjectInfo]:
-        """As the port says; folder markers, whose names end in ``/``, are left out."""
+        """List objects. Folder markers, whose names end in ``/``, are omitted."""
         request = self._bucket() | {"Prefix": self.address.prefix + checked_prefix(prefix)}
         pages = self.connection.client.get_paginator("list_objects_v2").paginate(**request)
         try:
@@ -199,7 +203,7 @@ class S3Objects:
             raise explained("ListObjectsV2", self.url(prefix), e) from safe_cause(e)
 
     def delete(self, key: str, *, etag: str | None = None) -> None:
-        """As the port says. AWS compares the etag; servers that do not implement the condition ignore it."""
+        """Delete an object. AWS checks the etag; servers that do not implement the condition ignore it."""
         condition = {}
         if etag is not None and self.connection.conditions:
             condition = {"IfMatch": f'"{etag}"' if self.connection.etag_quotes else etag}
@@ -253,7 +257,7 @@ class S3Objects:
         return {}
 
     def _put_in_other_quotes(self, key: str, request: dict[str, Any], mode: PutMode) -> str:
-        """Repeat a put whose condition holds and was refused: AWS compares etags with quotes, Ceph without."""
+        """Repeat a put that was refused although its condition holds: AWS compares etags with quotes, Ceph without."""
         quotes = not self.connection.etag_quotes
         try:
             etag = self._put(request, mode, quotes=quotes)
@@ -263,7 +267,7 @@ class S3Objects:
         return etag
 
     def _unchanged(self, key: str, mode: Update) -> bool:
-        """Whether the object still has the etag of a condition that was refused."""
+        """Return whether the object still has the etag of a condition that was refused."""
         try:
             there = self.head(key)
         except SitemapError:
@@ -279,7 +283,7 @@ class S3Objects:
             raise PutOutcomeError(f"PutObject {self.url(key)}: {state}, not {mode.etag}", definite=True)
 
     def _raise_unless_missing(self, operation: str, key: str, e: ClientError) -> None:
-        """Return for an object that is not there; raise everything else."""
+        """Return if the object does not exist, and raise any other error."""
         code, status, _ = answer_of(e)
         if status != 404 or code == "NoSuchBucket":
             raise explained(operation, self.url(key), e, reading=operation != "DeleteObject") from safe_cause(e)
@@ -287,7 +291,7 @@ class S3Objects:
     def _raise_put(
         self, key: str, mode: PutMode, e: ClientError | BotoCoreError, *, operation: str = "PutObject"
     ) -> NoReturn:
-        """Raise what a failed put means: a clear refusal, a lost answer, or something the user must change."""
+        """Raise the error of a failed put: a clear refusal, a lost answer, or a wrong setting."""
         code, status, _ = answer_of(e)
         text = described(operation, self.url(key), e)
         gone = status == 404 and code != "NoSuchBucket" and (isinstance(mode, Update) or operation == "CopyObject")
@@ -300,7 +304,7 @@ class S3Objects:
 
 
 def _may_have_landed(status: int) -> bool:
-    """Whether the store may have kept what it did not acknowledge: there was no answer, or a server error."""
+    """Return whether the store may have stored an object without an acknowledgement: no answer, or a server error."""
     return status == 0 or status >= 500 or status in (408, 409, 429)
 
 
@@ -316,5 +320,5 @@ def _info(key: str, answer: Mapping[str, Any], byte_size: int) -> ObjectInfo:
 
 
 def _bare(etag: str) -> str:
-    """Strip an etag's quotes and the prefix of weak ones."""
+    """Remove an etag's quotes and the prefix of weak etags."""
     return etag.removeprefix("W/").strip('"')

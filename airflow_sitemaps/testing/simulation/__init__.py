@@ -1,7 +1,7 @@
-"""A simulator of publishing: the pipeline's own code, interleaved, crashed, and watched at every step.
+"""A simulator of publishing: it interleaves and crashes the real pipeline, and checks every step.
 
-``simulate(seed)`` plays one history of runs, rivals, faults and a moving source, decided by the seed alone, and raises
-``BrokenInvariantError`` where a crawler would have met something that must never be. A seed replays exactly::
+``simulate(seed)`` plays one history of runs, concurrent runs, faults and changing rows. The seed alone decides it. If a
+crawler could have seen a broken state, it raises ``BrokenInvariantError``. A seed replays the same history::
 
     python -m airflow_sitemaps.testing.simulation --seed 123 --trace
 """

@@ -1,4 +1,4 @@
-"""Play seeds from the shell: one with its trace, or many on all cores."""
+"""Command line of the simulator: play one seed with its trace, or many seeds on all cores."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ TELL_EVERY: Final = 1_000
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Returns 0 when every seed kept every invariant, else 1."""
+    """Play the seeds, and return 0 if all of them kept every invariant, else 1."""
     parser = argparse.ArgumentParser(prog="python -m airflow_sitemaps.testing.simulation", description=__doc__)
     parser.add_argument("--seed", type=int, default=0, help="the (first) seed")
     parser.add_argument("--seeds", type=int, default=1, help="how many seeds, from --seed on")
@@ -47,12 +47,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def played(seeds: Sequence[int], *, trace: bool = False) -> list[dict[str, Any]]:
-    """The results of some seeds, as plain values."""
+    """Play some seeds, and return their results as plain values."""
     return [_played(seed, trace) for seed in seeds]
 
 
 def _told(parts: Iterable[list[dict[str, Any]]], total: int) -> Iterator[list[dict[str, Any]]]:
-    """The parts as they come; how far they are is said about every thousand seeds, a broken one at once."""
+    """Print the results as they arrive: the progress about every thousand seeds, and a failure at once."""
     done = 0
     for part in parts:
         yield part

@@ -1,4 +1,4 @@
-"""When all is quiet: a run heals everything, the next has nothing to do, and the sitemap equals a rebuild (I5)."""
+"""The end of a history: one run repairs everything, the next changes nothing, and the sitemap equals a rebuild (I5)."""
 
 from __future__ import annotations
 
@@ -36,22 +36,30 @@ EVERYTHING: Final = (
     "vanished",
 )
 SLICES: Final = 3
-"""Runs within which a watermark surveys every range, in simulations; 24 else."""
+"""Number of runs in which a watermark surveys every range, in simulations. Elsewhere: 24."""
 
 PATIENCE: Final = 40
-"""Convergence runs after which a watermark must have found everything: its slices move when ranges are cut or joined."""
+"""Number of runs after which a watermark must have found every change. Slices move when ranges are cut or joined."""
 
 
 @dataclass(slots=True)
 class Convergence:
-    """The end of a history. ``watch`` is called where the store was changed between turns."""
+    """The end of a history.
+
+    Attributes:
+        watch: Called after the store was changed between turns.
+    """
 
     environment: Environment
     airflow: SimulatedAirflow
     watch: Callable[[], None]
 
     def settle(self) -> None:
-        """Raise BrokenInvariantError where the end is not as it must be."""
+        """Run until nothing changes, and check the result.
+
+        Raises:
+            BrokenInvariantError: The end is not as it must be.
+        """
         environment = self.environment
         environment.injector.calm = True
         self.airflow.skew = timedelta(0)
@@ -80,7 +88,7 @@ class Convergence:
             self.watch()
 
     def _found_by_watermark(self) -> None:
-        """What came with a lastmod is found by the next run, all else within some runs."""
+        """Check that the next run finds changes with a new lastmod, and that later runs find all others."""
         self._build(EVERYTHING)
         self.environment.checker.tampered = False
         locs = [self.environment.tables[name].arrive() for name in self.environment.dagfile.sections]
@@ -113,7 +121,7 @@ class Convergence:
             raise BrokenInvariantError("I5", f"nothing changed, and a run published generation {again.generation}")
 
     def _build(self, allow: tuple[str, ...]) -> Report:
-        """A run that nothing disturbs, and that must succeed."""
+        """Build without faults. The run must succeed."""
         environment = self.environment
         healer = environment.scheduler.add("healer", lambda: self.airflow.build(RunRequest(allow=allow)))
         environment.scheduler.play()
@@ -129,7 +137,7 @@ class Convergence:
             self.environment.checker.steady(before, after)
 
     def _equal(self) -> None:
-        """Equal to a rebuild from nothing, elsewhere."""
+        """Check that the sitemap equals a rebuild in another store."""
         other = MemoryStore(base_url=BASE)
         with inline():
             build(self.environment.sitemap(other), clock=FakeClock(self.environment.clock.now()), allow=EVERYTHING)
@@ -143,7 +151,7 @@ class Convergence:
             )
 
     def _swept(self) -> None:
-        """Nothing is left in the public area but what is listed, in the runs' folders but what is needed."""
+        """Check that both areas contain only files that the sitemap needs."""
         environment = self.environment
         manifest = environment.checker.manifest
         assert manifest is not None

@@ -1,4 +1,4 @@
-"""What the DAG file says at the moment, and what it may say next."""
+"""The current settings in the DAG file, and changes to them."""
 
 from __future__ import annotations
 
@@ -29,18 +29,18 @@ class DagFile:
     """The settings of a sitemap of one or two sections.
 
     Attributes:
-        max_urls: URLs of a shard.
+        max_urls: Maximum number of URLs in a shard.
         index: ``one`` or ``per_section``.
         guards: The guards of every section.
-        sections: Names of the sections that are published.
+        sections: Names of the published sections.
         changefreq: Whether ``changefreq`` is mapped.
-        drop_faulty: Whether a row with a faulty priority is dropped, rather than its priority.
-        recent: Whether a sitemap of recent entries is written.
+        drop_faulty: Whether a faulty priority drops the row. Otherwise only the priority is omitted.
+        recent: Whether a file of recent entries is written.
         feed: Whether an Atom feed is written.
         stylesheet: Whether a stylesheet is written.
-        folders: Whether each section is in a folder of its own.
-        detection: How changes are found: ``digest``, ``watermark`` or ``full``.
-        history: Generations that are kept.
+        folders: Whether each section has a folder of its own.
+        detection: The change detection: ``digest``, ``watermark`` or ``full``.
+        history: Number of generations kept.
         key: The key columns of every section.
     """
 
@@ -60,7 +60,7 @@ class DagFile:
 
     @classmethod
     def drawn(cls, random: Random) -> DagFile:
-        """The first one of a history."""
+        """Return the first settings of a history."""
         return cls(
             sections=NAMES[: random.choice((1, 1, 2))],
             guards=random.choice((FREE, FREE, STRICT)),
@@ -73,11 +73,11 @@ class DagFile:
 
     @property
     def is_guarded(self) -> bool:
-        """Whether guards may keep a section as it was."""
+        """Whether guards can keep a section unchanged."""
         return self.guards is STRICT
 
     def next(self, random: Random) -> DagFile:
-        """The same with one thing changed: of the mapping, the sections, their addresses, or the files beside them."""
+        """Return the settings with one change: of the mapping, the sections, their addresses, or the extra files."""
         if random.random() < 0.3:
             return random.choice(
                 (
@@ -99,7 +99,12 @@ class DagFile:
         )
 
     def sitemap(self, store: StoreConfig, source: Callable[[str], SourceConfig]) -> Sitemap:
-        """The sitemap that it makes; ``source`` gives that of a section."""
+        """Return the sitemap.
+
+        Args:
+            store: The store.
+            source: Returns the source of a section.
+        """
         sections = [
             Section(name, source(name), path=f"{name}/" if self.folders else "") for name in self.sections
         ]  # fmt: skip

@@ -1,4 +1,4 @@
-"""What happens around the runs: the source changes, time passes, late puts arrive, code is deployed, files are edited."""
+"""Events outside the runs: rows change, time passes, delayed puts take effect, code is deployed, files are edited."""
 
 from __future__ import annotations
 
@@ -31,24 +31,24 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True, kw_only=True)
 class Environment:
-    """Everything that is not a run of the DAG.
+    """Everything except the runs of the DAG.
 
     Attributes:
-        random: Decides by the seed.
-        scheduler: Gives everyone their turns.
-        clock: The true time.
-        store: The store, without faults.
-        injector: Decides which operations go wrong.
+        random: Random numbers of the seed.
+        scheduler: Schedules the actors.
+        clock: The accurate clock.
+        store: The store without faults.
+        injector: Decides which operations fail.
         faults: The faults of the store that runs see.
         checker: Checks the public area after every turn.
-        oracle: Knows what should be listed.
-        tables: The tables, by section.
-        dagfile: The code of the DAG file now.
-        profile: What is fixed beforehand.
-        foreign: Whether another program writes to the public area at times.
-        wild_clock: Whether days pass and hours return.
-        earlier: The code before the last deployment.
-        latest: The latest moment that the clock ever showed.
+        oracle: Knows which URLs must be listed.
+        tables: The tables by section.
+        dagfile: The current DAG file.
+        profile: The fixed part of the history.
+        foreign: Whether another program sometimes writes to the public area.
+        wild_clock: Whether the clock jumps by days, or back by hours.
+        earlier: The DAG file before the last deployment.
+        latest: The latest time that the clock has shown.
     """
 
     random: Random
@@ -71,7 +71,7 @@ class Environment:
         self.latest = self.clock.now()
 
     def sitemap(self, store: StoreConfig | None = None) -> Sitemap:
-        """The sitemap as the DAG file has it now, over the fault-injecting store or another one."""
+        """Return the sitemap of the current DAG file, over the store with faults or another one."""
         before = self.injector.source if store is None else (lambda _operation: None)
         changefreq = "changefreq" if self.dagfile.changefreq else None
 
@@ -84,7 +84,7 @@ class Environment:
         return self.dagfile.sitemap(store or FaultyStore(self.store, self.faults), source)
 
     def move(self) -> None:
-        """Some events, with pauses between them."""
+        """Let some events happen, with pauses between them."""
         for _ in range(self.random.randint(3, 25)):
             self.scheduler.wait([], None)
             for _ in range(self.random.choice((1, 1, 5, 40))):
@@ -92,14 +92,14 @@ class Environment:
             self._event()
 
     def ended(self, report: Report) -> None:
-        """Check a run that said that nothing had changed."""
+        """Check a run that reported no change."""
         manifest = self.checker.manifest
         settled = manifest is not None and manifest is self.checker.promoted
         if report.result == "unchanged" and settled and not self.checker.tampered:
             self.checker.unchanged(report.run)
 
     def land(self) -> None:
-        """Let the oldest delayed request arrive."""
+        """Let the oldest delayed request take effect."""
         if self.faults.on_the_way:
             landed = self.faults.land(1)
             self.scheduler.record(

@@ -1,4 +1,4 @@
-"""Which operations of store and source fail in a history, decided by its seed."""
+"""Faults of the operations of store and source, drawn from the seed."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ CRASHES: Final = ("before", "after", "late")
 
 @dataclass(slots=True)
 class FaultInjector:
-    """Decides for every operation of the store and of the source whether it fails.
+    """Decides for each operation of the store and of the source whether it fails.
 
     Attributes:
-        random: Decides by the seed.
-        scheduler: Gives everyone their turns.
-        faults: Share (0 to 1) of operations that fail.
-        crashes: Share of operations at which the process dies.
-        stalls: Share of operations at which the process stands still for a while.
+        random: Random numbers of the seed.
+        scheduler: Schedules the actors.
+        faults: Fraction (0 to 1) of operations that fail.
+        crashes: Fraction of operations at which the process dies.
+        stalls: Fraction of operations at which the process stops for a while.
         calm: Whether faults have ended.
         struck: Number of faults by kind.
         operations: Number of operations.
@@ -47,11 +47,11 @@ class FaultInjector:
     operations: int = 0
 
     def over(self) -> Faults:
-        """Return the faults of a store; every call takes a turn."""
+        """Return a store's faults. Every call takes a turn."""
         return Faults(chooser=self._choose, before=self._before, after=self._after)
 
     def source(self, operation: str) -> None:
-        """Called before each operation of a source."""
+        """Take a turn before an operation of a source, and perhaps fail."""
         self.scheduler.pause(f"source {operation}")
         actor = self.scheduler.current
         if self.calm or actor is None:

@@ -1,4 +1,4 @@
-"""One history, decided by a seed: environment, runs, crawlers and end state."""
+"""One history of a seed: environment, runs, crawlers and end."""
 
 from __future__ import annotations
 
@@ -33,12 +33,24 @@ if TYPE_CHECKING:
 
 
 SKEWS: Final = (timedelta(0), timedelta(0), MAX_SKEW)
-"""How far workers' clocks may differ from the true time, in a third of all histories."""
+"""Differences between workers' clocks and the accurate clock, used in a third of all histories."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What one history came to. ``urls``: comparisons of one listed URL with what was committed."""
+    """Numbers of a played history.
+
+    Attributes:
+        seed: The seed.
+        turns: Number of turns.
+        generations: Number of committed generations.
+        crawls: Number of times the public area was read.
+        urls: Number of listed URLs that were compared with the committed ones.
+        operations: Number of operations of stores and sources.
+        struck: Number of faults by kind.
+        runs: Number of runs by result.
+        lines: The trace. Default: empty.
+    """
 
     seed: int
     turns: int
@@ -53,7 +65,7 @@ class Outcome:
 
 @dataclass(slots=True)
 class History:
-    """One simulated history, drawn from a seed."""
+    """A simulated history, drawn from a seed."""
 
     seed: int
     profile: Profile = field(default_factory=Profile)
@@ -79,7 +91,7 @@ class History:
         self._fix()
 
     def play(self) -> None:
-        """Everything until it is quiet, then what must hold in the end."""
+        """Play all events, and then check the end."""
         environment = self.environment
         self.scheduler.add("scheduler", self._schedule)
         self.scheduler.add("environment", environment.move)
@@ -93,7 +105,7 @@ class History:
             self.scheduler.end()
 
     def outcome(self) -> Outcome:
-        """The figures."""
+        """Return the numbers of the history."""
         checker, injector = self.environment.checker, self.environment.injector
         generation = checker.manifest.generation if checker.manifest is not None else 0
         return Outcome(
@@ -123,7 +135,7 @@ class History:
         )  # fmt: skip
 
     def _fix(self) -> None:
-        """Put what the profile fixes in place of what was drawn."""
+        """Replace what was drawn by what the profile fixes."""
         profile, environment, injector = self.profile, self.environment, self.environment.injector
         injector.faults = injector.faults if profile.faults is None else profile.faults
         injector.stalls = injector.stalls if profile.stalls is None else profile.stalls
@@ -147,7 +159,7 @@ class History:
         self.airflow.raise_leaked()
 
     def _schedule(self) -> None:
-        """Start runs, some while others go on."""
+        """Start runs, some of them at the same time."""
         for number in range(self.random.randint(2, 5)):
             run = self.scheduler.add(f"run{number}", partial(self._run, number))
             if self.random.random() >= self.profile.rivals:
@@ -172,10 +184,14 @@ class History:
 
 
 def simulate(seed: int, profile: Profile | None = None) -> Outcome:
-    """Play the history of a seed; ``profile`` fixes some of what the seed decides else.
+    """Play the history of a seed.
+
+    Args:
+        seed: The seed.
+        profile: Settings that are fixed instead of drawn. Default: none.
 
     Raises:
-        BrokenInvariantError: something was seen that must never be; its ``lines`` are the trace.
+        BrokenInvariantError: An invariant is broken. Its ``lines`` are the trace.
     """
     history = History(seed, profile or Profile())
     with _silence(), patch.object(watermark, "SLICES", SLICES):
@@ -189,7 +205,7 @@ def simulate(seed: int, profile: Profile | None = None) -> Outcome:
 
 @contextmanager
 def _silence() -> Iterator[None]:
-    """The pipeline's log is not read here, and thousands of histories would write gigabytes of it."""
+    """Disable the log of the pipeline: thousands of histories would write gigabytes of it."""
     log = logging.getLogger("airflow_sitemaps")
     level = log.level
     log.setLevel(logging.CRITICAL + 1)

@@ -1,4 +1,4 @@
-"""What must hold at every moment, looked at from outside: the invariants of publishing."""
+"""Invariants of publishing, checked from outside after every operation."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class BrokenInvariantError(AssertionError):
 
     Attributes:
         invariant: Its name: I1 to I6, names, steady, sweep, progress or oracle.
-        lines: The trace that led there.
+        lines: The trace of the history.
     """
 
     def __init__(self, invariant: str, text: str) -> None:
@@ -44,7 +44,7 @@ class BrokenInvariantError(AssertionError):
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """A public file or a body, read: the sha256 of what is in it, and the locs that it lists."""
+    """The decoded content of a public file or body: its SHA-256, and the locs that it lists."""
 
     sha256: str
     kind: str
@@ -54,21 +54,21 @@ class Content:
 
 @dataclass(slots=True)
 class InvariantChecker:
-    """Follows a memory store call by call and checks what a crawler would see after each.
+    """Follows the calls to a memory store, and checks what a crawler would see after each.
 
     Attributes:
-        store: The store, without faults.
-        grace_s: Seconds for which files that left the index stay.
-        guards: The guards that every commit must keep; None where none are set.
+        store: The store without faults.
+        grace_s: Time in seconds for which files that left the index must stay.
+        guards: The guards that every commit must respect. None: no guards are set.
         moved: URLs of rows whose key changed. They may be missing while two files are promoted.
-        tampered: Whether another program changed public files, so that only the end of the history counts.
-        oracle: Knows what should be listed; None: not checked.
+        tampered: Whether another program changed public files, so that only the end of the history is checked.
+        oracle: Knows which URLs must be listed. None: this is not checked.
         turn: Returns the current turn.
-        manifest: The manifest that was committed last.
-        promoted: The manifest that was last promoted wholly.
+        manifest: The last committed manifest.
+        promoted: The last manifest whose promotion is complete.
         generations: Every manifest by its generation.
-        crawls: How often the public area was read.
-        checked: How many URLs were compared.
+        crawls: Number of times the public area was read.
+        checked: Number of compared URLs.
     """
 
     store: MemoryStore
@@ -92,11 +92,15 @@ class InvariantChecker:
     _locs: dict[int, Counter[str]] = field(default_factory=dict)
 
     def report(self, broken: BrokenInvariantError) -> None:
-        """Raise this at the next look: what an actor saw."""
+        """Record an error that an actor found. The next check raises it."""
         self._reported = self._reported or broken
 
     def check(self) -> None:
-        """Judge what has changed since the last look. Raises BrokenInvariantError."""
+        """Check everything that changed since the last check.
+
+        Raises:
+            BrokenInvariantError: An invariant does not hold.
+        """
         if self._reported is not None:
             raise self._reported
         changed = False
@@ -112,7 +116,7 @@ class InvariantChecker:
             self.crawl()
 
     def crawl(self) -> None:
-        """Read the index and all it lists, and compare with what was committed (I1, I2, I6)."""
+        """Read the index and every listed file, and compare them with the commit (I1, I2, I6)."""
         self.crawls += 1
         listed: Counter[str] = Counter()
         for name in self.listed():
@@ -127,7 +131,7 @@ class InvariantChecker:
         self._compare(listed)
 
     def unchanged(self, run: str) -> None:
-        """Check what a run that changed nothing leaves public, against the oracle; report it at the next look."""
+        """Compare the public area after a run without changes with the oracle. The next check raises a difference."""
         if self.oracle is None:
             return
         try:
@@ -136,7 +140,7 @@ class InvariantChecker:
             self.report(BrokenInvariantError("oracle", str(error)))
 
     def listed(self) -> list[str]:
-        """Public names that the indexes list (those that robots.txt names), in order."""
+        """Return the public names in the indexes that robots.txt names, in order."""
         names: list[str] = []
         current = self.promoted or self.manifest
         for index in current.indexes if current is not None else ():
@@ -149,12 +153,16 @@ class InvariantChecker:
         return names
 
     def locs(self) -> set[str]:
-        """Every URL in a listed file."""
+        """Return every URL in a listed file."""
         contents = [self.content(name) for name in self.listed()]
         return {loc for content in contents if content is not None for loc in content.locs}
 
     def content(self, name: str) -> Content | None:
-        """A public file, read; None where it is not there. Raises BrokenInvariantError where it is damaged."""
+        """Return the decoded content of a public file, or None if there is no such file.
+
+        Raises:
+            BrokenInvariantError: The file is damaged.
+        """
         stored = self.store.public.objects.get(name)
         return None if stored is None else self._read(name, stored.body)
 
@@ -238,7 +246,7 @@ class InvariantChecker:
             raise BrokenInvariantError("oracle", str(error)) from error
 
     def _guarded(self, old: Manifest | None, new: Manifest) -> None:
-        """What the guards promise of a commit, and that no fragment of a range was taken for the whole (I6)."""
+        """Check that a commit respects the guards, and that no part of a range replaced the whole range (I6)."""
         stored = self.store.state.objects.get(plan_key(new.run))
         if self.guards is None or stored is None:
             return
@@ -255,7 +263,7 @@ class InvariantChecker:
                     raise BrokenInvariantError("I6", f"{name}: {rows} rows were read where {planned} were planned")
 
     def _compare(self, found: Counter[str]) -> None:
-        """I2 and I6: found against the last promoted generation and the one on its way."""
+        """Compare the listed URLs with the last promoted generation and the one being promoted (I2, I6)."""
         current, settled = self.manifest, self.promoted
         if current is None:
             if not found:
@@ -287,10 +295,10 @@ class InvariantChecker:
             raise BrokenInvariantError("oracle", str(error)) from error
 
     def steady(self, old: Manifest, new: Manifest) -> None:
-        """A shard that holds the same entries keeps its name, bytes and lastmod.
+        """Check that a shard with the same entries keeps its name, bytes and lastmod.
 
-        Not where their keys moved: then another shard may come to hold just what one held before; and not where
-        their section got another address.
+        This does not hold if keys of its rows changed, because another shard may then get the same entries, or if the section
+        has a new address.
         """
         earlier = {file.xml_sha256: file for file in _shards(old)}
         stayed = [s for s in new.sections.values() if s.name in old.sections and _same_place(s, old.sections[s.name])]
@@ -346,7 +354,7 @@ def _shards(manifest: Manifest) -> Iterator[PublicFile]:
 
 
 def _rows_by_target(plan: SectionPlan, state: SectionManifest) -> Iterator[tuple[int, int]]:
-    """For each written target: rows surveyed, rows that were read for the shards of its range."""
+    """Return, for each written range, the number of surveyed rows and of rows read."""
     shards = iter(state.shards)
     for target in plan.targets:
         rows = 0

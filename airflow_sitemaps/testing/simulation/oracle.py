@@ -1,8 +1,8 @@
-"""What the sitemap should list, worked out from the code and the tables alone, never from the manifest.
+"""The URLs that the sitemap must list, computed from the code and the tables, never from the manifest.
 
-For each section the oracle remembers the run that last won, the code of its DAG file, and the time in which it read. A
-row that did not change in that time must be listed; a URL that no row had in that time must not. Only the order of
-commits is taken from the product: which run, and whether it is a rollback.
+For each section the oracle records the last run that published it, the DAG file of that run, and the time in which it
+read. A row that did not change in that time must be listed. A URL that no row had in that time must not be listed. The
+oracle takes only the order of commits from the pipeline: the run, and whether it is a rollback.
 """
 
 from __future__ import annotations
@@ -17,23 +17,23 @@ if TYPE_CHECKING:
     from airflow_sitemaps.testing.simulation.warehouse import Table
 
 FAULTY_PRIORITIES: Final = (7, 9)
-"""Priorities that the tables contain and no rule accepts (sitemaps.org: 0.0 to 1.0)."""
+"""Priorities in the tables that no rule accepts (sitemaps.org: 0.0 to 1.0)."""
 
 
 class WrongListingError(Exception):
-    """The public area lists something else than the last winning run should have published."""
+    """The listed URLs are not those that the last publishing run should have listed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Intention:
-    """What a run set out to do.
+    """What a run is going to do.
 
     Attributes:
         code: The DAG file at the time of its plan.
-        sections: The sections that it publishes. A section that failed at the plan stays as it was and is not among them.
-        started: The turn at which its plan began.
-        planned: The turn at which its plan ended. In between it read the manifest.
-        whole: Whether it publishes every section, so that it takes out those that the code retires.
+        sections: The sections that it publishes. A section that failed at the plan is not among them and stays unchanged.
+        started: Turn at which its plan began.
+        planned: Turn at which its plan ended. In between it read the manifest.
+        whole: Whether it publishes every section, and therefore removes retired ones.
     """
 
     code: DagFile
@@ -45,12 +45,13 @@ class Intention:
 
 @dataclass(frozen=True, slots=True)
 class Expectation:
-    """What one section must and may list.
+    """The URLs that one section must or may list.
 
     Attributes:
-        must: URLs of valid rows that did not change while the winning run read.
-        may: URLs of all rows that existed in that time. None: not checked (a watermark may miss a deletion for some runs).
-        won: The turn of the commit.
+        must: URLs of valid rows that did not change while the publishing run read.
+        may: URLs of all rows that existed in that time. None: not checked, because a watermark may miss a deletion for
+            some runs.
+        won: Turn of the commit.
     """
 
     must: frozenset[str]
@@ -63,12 +64,12 @@ class Oracle:
     """Follows the tables turn by turn, and the commits.
 
     Attributes:
-        tables: The tables, by section.
-        expected: What each published section must and may list now. There are alternatives where a guard may have kept
-            a section as it was.
-        intentions: What each run set out to do, by the name of the run.
+        tables: The tables by section.
+        expected: The expectations for each published section. There are alternatives if a guard may have kept the section
+            unchanged.
+        intentions: The intention of each run, by its name.
         snapshots: The expectations after each generation, for rollbacks.
-        commits: The turns at which generations were committed.
+        commits: Turns at which generations were committed.
     """
 
     tables: Mapping[str, Table]
@@ -81,7 +82,7 @@ class Oracle:
     _seen: dict[str, int] = field(default_factory=dict)
 
     def observe(self, turn: int) -> None:
-        """Note which rows came, changed and went since the last turn."""
+        """Record the rows that appeared, changed or disappeared since the last turn."""
         for name, table in self.tables.items():
             if self._seen.get(name) == table.changes:
                 continue
@@ -95,17 +96,17 @@ class Oracle:
                     self._since[loc] = (version, turn)
 
     def planned(self, run: str, intention: Intention) -> None:
-        """Note what a run set out to do."""
+        """Record the intention of a run."""
         self.intentions[run] = intention
 
     def committed(self, turn: int, generation: int, run: str, restored: int | None) -> None:
-        """Work out what should be listed once a generation is public.
+        """Compute the expectations after a generation is public.
 
         Args:
-            turn: The turn of the commit.
-            generation: The number of the new generation.
+            turn: Turn of the commit.
+            generation: Number of the new generation.
             run: The run that committed it.
-            restored: The generation that a rollback restores, None for any other run.
+            restored: The generation that a rollback restores. None: the run is not a rollback.
         """
         self.commits.append(turn)
         if restored is not None:
@@ -129,10 +130,10 @@ class Oracle:
             self.expected[name] = (self._expectation(name, intention, turn), *earlier)
 
     def unchanged(self, turn: int, run: str, listed: Collection[str]) -> None:
-        """Check a run that found nothing to do, unless another run committed since its plan.
+        """Check a run that found nothing to change, unless another run committed since its plan.
 
         Raises:
-            WrongListingError: There was something to do.
+            WrongListingError: There was something to change.
         """
         intention = self.intentions[run]
         if any(commit >= intention.started for commit in self.commits):
@@ -141,7 +142,7 @@ class Oracle:
             self._compare(name, self._expectation(name, intention, turn), listed, "a run that found nothing to do")
 
     def check(self, listed: Collection[str]) -> None:
-        """Compare what crawlers find with what is expected.
+        """Compare the listed URLs with the expectations.
 
         Raises:
             WrongListingError: A URL is missing, or is listed without a reason.
@@ -153,7 +154,11 @@ class Oracle:
                 raise WrongListingError(f"{name} is listed ({len(own)} URLs), and no run that published it is in force")
 
     def _matching(self, name: str, listed: Collection[str]) -> tuple[Expectation, ...]:
-        """The alternatives that the listing meets. Raises WrongListingError where it meets none."""
+        """Return the alternatives that the listed URLs meet.
+
+        Raises:
+            WrongListingError: They meet none.
+        """
         matching, problem = [], None
         for expectation in self.expected[name]:
             try:

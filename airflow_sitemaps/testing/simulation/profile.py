@@ -1,4 +1,4 @@
-"""The part of a history that is fixed beforehand, rather than drawn from its seed."""
+"""Settings of a history that are fixed instead of drawn from its seed."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Profile:
-    """What is fixed beforehand; None leaves it to the seed.
+    """Fixed settings of a history. None: drawn from the seed.
 
     Attributes:
-        faults: Share (0 to 1) of operations that fail.
-        crashes: Share of operations at which the process dies.
-        stalls: Share of operations at which the process stands still for a while.
-        temper: Share of tasks that become zombies, are cleared or marked failed.
-        wild_clock: Whether days pass and hours return.
+        faults: Fraction (0 to 1) of operations that fail.
+        crashes: Fraction of operations at which the process dies.
+        stalls: Fraction of operations at which the process stops for a while.
+        temper: Fraction of tasks that become zombies, are cleared, or are marked failed.
+        wild_clock: Whether the clock jumps by days, or back by hours.
         foreign: Whether another program changes public files.
         guarded: Whether guards are set.
-        detection: How changes are found: ``digest``, ``watermark`` or ``full``.
+        detection: The change detection: ``digest``, ``watermark`` or ``full``.
         sections: Number of sections at the start.
-        deploys: How often the code changes, in multiples of the usual rate.
-        restless: Whether values flip back and forth and tables are loaded again all the time.
-        rivals: Share of runs that do not wait for others.
-        partial: Share of runs for some sections only; None: the usual 0.15.
+        deploys: Frequency of code changes, as a multiple of the usual one.
+        restless: Whether values constantly change back and forth, and tables are reloaded.
+        rivals: Fraction of runs that do not wait for other runs.
+        partial: Fraction of runs for some sections only. None: 0.15.
         crawlers: Number of slow crawlers.
-        skew: Greatest difference of a worker's clock from the true time.
+        skew: Largest difference of a worker's clock from the accurate clock.
     """
 
     faults: float | None = None

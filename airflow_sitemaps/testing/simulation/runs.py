@@ -1,4 +1,4 @@
-"""Runs as Airflow runs them: tasks with retries, mapped writes, zombies, cleared tasks."""
+"""Simulated DAG runs: tasks with retries, mapped writes, zombies, cleared tasks."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ if TYPE_CHECKING:
 
 TRIES: Final = 3
 FINAL: Final = (ConfigurationError, RefusedError, ConflictError)
-"""What Airflow does not try again."""
+"""Errors after which Airflow does not retry a task."""
 
 
 class TaskFailedError(Exception):
-    """A task has no try left, and its run fails."""
+    """A task has no retry left, so its run fails."""
 
 
 class LeakedError(AssertionError):
-    """A stage raised an error that does not belong to this package."""
+    """A stage raised an error that is not in this package's error tree."""
 
 
 @dataclass(slots=True)
@@ -41,13 +41,13 @@ class SimulatedAirflow:
     """Starts runs.
 
     Attributes:
-        scheduler: Gives the tasks their turns.
-        random: Decides by the seed.
-        environment: The DAG file of the moment, and the oracle that notes what runs set out to do.
-        temper: Share (0 to 1) of tasks that become zombies, are cleared, or whose run is marked failed.
-        skew: Greatest difference of a worker's clock from the true time; zero: all agree.
-        leaked: Errors that are not of this package.
-        ended: Number of runs by their end.
+        scheduler: Schedules the tasks.
+        random: Random numbers of the seed.
+        environment: The current DAG file, and the oracle that records the intentions of runs.
+        temper: Fraction (0 to 1) of tasks that become zombies, are cleared, or whose run is marked failed.
+        skew: Largest difference of a worker's clock from the accurate clock. Zero: all clocks agree.
+        leaked: Errors that are not in this package's error tree.
+        ended: Number of runs by their result.
     """
 
     scheduler: Scheduler
@@ -59,7 +59,7 @@ class SimulatedAirflow:
     ended: dict[str, int] = field(default_factory=dict)
 
     def run(self, name: str, request: RunRequest) -> None:
-        """One run of the DAG."""
+        """Play one run of the DAG."""
         try:
             self._run(name, request)
             self._count("succeeded")
@@ -93,7 +93,7 @@ class SimulatedAirflow:
             self._publish(f"{name}.cleared", key, receipts)
 
     def _planned(self, request: RunRequest) -> stages.Planned:
-        """The plan operator: recover, then plan."""
+        """Play the plan operator: recover, then plan."""
         environment, started, clock = self.environment, self.scheduler.turn, self._clock()
         sitemap, code = environment.sitemap(), environment.dagfile
         stages.recover(sitemap, clock=clock)
@@ -114,7 +114,7 @@ class SimulatedAirflow:
         return report
 
     def build(self, request: RunRequest) -> Report:
-        """A whole run in one process, as the shell makes it."""
+        """Play a whole run in one process, as the command line does."""
         planned = self._planned(request)
         assert planned.key is not None
         key, clock = planned.key, self._clock()
@@ -125,13 +125,13 @@ class SimulatedAirflow:
         return self._published(key, tuple(receipts))
 
     def _clock(self) -> Clock:
-        """The clock of the worker that a task happens to run on."""
+        """Return the clock of the worker that runs a task."""
         if not self.skew:
             return self.environment.clock
         return SkewedClock(self.environment.clock, self.skew * self.random.choice((-1, 0, 1)))
 
     def rollback(self, name: str, generation: int) -> None:
-        """The rollback operator."""
+        """Play the rollback operator."""
         try:
             self.task(f"{name}.rollback", lambda: rollback(self.environment.sitemap(), generation, clock=self._clock()))
             self._count("rolled back")
@@ -139,7 +139,7 @@ class SimulatedAirflow:
             self._count("rollback failed")
 
     def task(self, name: str, work: Callable[[], Any]) -> Any:
-        """A task with its tries. A zombie goes on while its next try runs."""
+        """Play a task with its retries. A zombie continues while its next try runs."""
         last: Exception | None = None
         for attempt in range(1, TRIES + 1):
             actor = self.scheduler.add(f"{name}#{attempt}", lambda: self._judged(work))
@@ -174,6 +174,6 @@ class SimulatedAirflow:
         self.ended[how] = self.ended.get(how, 0) + 1
 
     def raise_leaked(self) -> None:
-        """Raise what no stage may raise."""
+        """Raise an error if a stage raised one outside the error tree."""
         if self.leaked:
             raise LeakedError(f"a stage raised {self.leaked[0]!r}") from self.leaked[0]

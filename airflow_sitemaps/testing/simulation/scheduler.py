@@ -1,4 +1,4 @@
-"""Actors that take turns: one runs until its next operation, then a seeded choice gives the turn to another."""
+"""Actors that take turns. One runs until its next operation; then a seeded choice gives the turn to another."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True, eq=False)
 class Actor:
-    """One process, or a crawler.
+    """A process or a crawler.
 
     Attributes:
         name: Its name in the trace.
         strand: The greenlet that runs it.
-        ready: Whether it may continue; None: always.
-        ended: Whether its work has ended, in whatever way.
+        ready: Returns whether it may continue. None: always.
+        ended: Whether it has ended, for any reason.
         doomed: Whether it dies at the end of its current operation.
         dead: Whether it has died.
-        result: What its work returned.
-        error: What its work raised.
-        waits_until: The turn at which it stops waiting in any case.
+        result: The value that it returned.
+        error: The error that it raised.
+        waits_until: Turn at which it stops waiting in any case.
     """
 
     name: str
@@ -44,12 +44,12 @@ class Actor:
 
 @dataclass(slots=True)
 class Scheduler:
-    """Gives actors their turns in an order that the seed decides.
+    """Gives turns to actors in an order that the seed decides.
 
     Attributes:
-        random: Decides by the seed.
-        watch: Called after every turn; an error that it raises ends the history.
-        turn: The number of the current turn.
+        random: Random numbers of the seed.
+        watch: Called after every turn. An error that it raises ends the history.
+        turn: Number of the current turn.
         lines: The trace.
         actors: Actors that have not ended.
     """
@@ -63,7 +63,7 @@ class Scheduler:
     _on: Actor | None = None
 
     def add(self, name: str, work: Callable[[], Any]) -> Actor:
-        """A new actor, which begins when its turn comes."""
+        """Add an actor. It begins at its first turn."""
         actor = Actor(name)
 
         def play() -> None:
@@ -85,15 +85,15 @@ class Scheduler:
 
     @property
     def current(self) -> Actor | None:
-        """The actor whose turn it is; None between turns."""
+        """The actor that has the turn; None between turns."""
         return self._on
 
     def record(self, line: str) -> None:
-        """A line of the trace."""
+        """Add a line to the trace."""
         self.lines.append(f"{self.turn:5} {self._on.name if self._on is not None else '—':24} {line}")
 
     def pause(self, about: str = "") -> None:
-        """Give the turn away; return when the current actor's turn comes again."""
+        """End the turn, and return when the current actor gets its next turn."""
         actor = self._on
         if actor is None or getcurrent() is self._hub:
             return
@@ -104,7 +104,7 @@ class Scheduler:
             self.record(about)
 
     def wait(self, others: list[Actor], turns: int | None = None) -> bool:
-        """Wait until all others have ended, or for a number of turns. Whether they have ended."""
+        """Wait until all other actors have ended, or for a number of turns. Return whether they have ended."""
         actor = self._on
         assert actor is not None
         actor.ready = lambda: all(other.ended for other in others)
@@ -146,7 +146,7 @@ class Scheduler:
             self.watch()
 
     def end(self) -> None:
-        """End every actor where it is."""
+        """End every actor at once."""
         for actor in self.actors:
             actor.strand.throw(GreenletExit)
         self.actors.clear()

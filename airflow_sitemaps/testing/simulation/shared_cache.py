@@ -1,7 +1,7 @@
-"""A shared cache between the public area and crawlers, and crawlers that read a file again when its lastmod moves.
+"""A shared cache in front of the public area, and crawlers that read a file again when its lastmod changes.
 
-The cache answers from a copy as long as RFC 9111 lets it. A crawler remembers the ``lastmod`` that an index gave for a
-file when it last read that file; if a cache answers with an older copy then, the crawler never learns of the newer one.
+The cache answers from a copy for as long as RFC 9111 allows. A crawler records the ``lastmod`` that the index gives for
+a file when it reads the file. If the cache then answers with an older copy, the crawler never learns of the newer one.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ if TYPE_CHECKING:
 
 BASE_URL: Final = "https://www.example.com/"
 LONGEST_LIFETIME: Final = timedelta(hours=1)
-"""Longer than any copy of the model stays fresh."""
+"""Upper bound of the time for which a copy in the model stays fresh."""
 SKEWS: Final = (timedelta(0), timedelta(0), timedelta(minutes=-5), timedelta(seconds=40), timedelta(minutes=5))
-"""What the clocks of workers differ from the true time."""
+"""Differences between workers' clocks and the accurate clock."""
 
 
 def lifetime(cache_control: str) -> timedelta:
-    """How long a shared cache may use a copy without asking the origin (RFC 9111, 4.2.1 and 5.2.2)."""
+    """Return how long a shared cache may use a copy without asking the origin (RFC 9111, 4.2.1 and 5.2.2)."""
     header = cache_control.lower()
     if re.search(r"\b(no-cache|no-store|private)\b", header):
         return timedelta(0)
@@ -49,8 +49,8 @@ class Copy:
     """A response in a cache.
 
     Attributes:
-        body: The file's bytes.
-        fresh_until: Until when it is used without asking the origin.
+        body: The bytes of the file.
+        fresh_until: Time until which the copy is used without asking the origin.
     """
 
     body: bytes
@@ -63,8 +63,8 @@ class SharedCache:
 
     Attributes:
         origin: The public area.
-        now: The true time.
-        copies: What is kept, by public name.
+        now: Returns the accurate time.
+        copies: The cached copies by public name.
     """
 
     origin: MemoryObjects
@@ -72,7 +72,7 @@ class SharedCache:
     copies: dict[str, Copy] = field(default_factory=dict)
 
     def get(self, name: str) -> bytes | None:
-        """Return a file: the copy while it is fresh, else what the origin has."""
+        """Return a file: the cached copy while it is fresh, otherwise the file of the origin."""
         copy = self.copies.get(name)
         if copy is not None and self.now() < copy.fresh_until:
             return copy.body
@@ -85,17 +85,17 @@ class SharedCache:
         return there.body
 
     def purge(self, addresses: Sequence[str]) -> None:
-        """Remove copies by address; a purge hook for a store."""
+        """Remove copies by their addresses. This is a purge hook for a store."""
         for address in addresses:
             self.copies.pop(address.removeprefix(BASE_URL), None)
 
 
 @dataclass(slots=True)
 class CachedCrawler:
-    """Reads the index, and each file whose ``lastmod`` is not the one it remembers.
+    """Reads the index, and each file whose ``lastmod`` differs from the recorded one.
 
     Attributes:
-        cache: What it reads through.
+        cache: The cache that it reads through.
         lastmods: The ``lastmod`` of each file when it was last read.
         urls: The URLs of each file when it was last read.
     """
@@ -123,7 +123,7 @@ class CachedCrawler:
 
 @dataclass(slots=True)
 class BusyPublicArea(MemoryObjects):
-    """A public area that is read while it is being written: after each put something else happens.
+    """A public area that is read while it is written.
 
     Attributes:
         after_put: Called after each put.
@@ -132,7 +132,7 @@ class BusyPublicArea(MemoryObjects):
     after_put: Callable[[], None] = field(default=lambda: None, kw_only=True)
 
     def put(self, key: str, body: bytes, **settings: Any) -> str:
-        """Put as in memory, then let others act."""
+        """Store the object in memory, then call ``after_put``."""
         etag = MemoryObjects.put(self, key, body, **settings)
         self.after_put()
         return etag
@@ -140,12 +140,12 @@ class BusyPublicArea(MemoryObjects):
 
 @dataclass(slots=True)
 class CacheHistory:
-    """A few runs over changing rows while two crawlers and other visitors read through one cache.
+    """Some runs over changing rows, while two crawlers and other visitors read through one cache.
 
     Attributes:
-        seed: Decides everything that happens.
-        cache_control: Header of indexes; None: the store's default.
-        shard_cache_control: Header of shards, unsafe ones included; None: the store's default.
+        seed: Decides all events.
+        cache_control: Header of indexes. None: the default of the store.
+        shard_cache_control: Header of shards, perhaps an unsafe one. None: the default of the store.
         purge: Whether the store has a purge hook.
     """
 
@@ -155,7 +155,7 @@ class CacheHistory:
     purge: bool = False
 
     def missed(self) -> set[str]:
-        """Run the history; return the published URLs that a crawler never learns of."""
+        """Play the history, and return the published URLs that a crawler never learns of."""
         with inline():  # every operation in one order, which the seed decides
             return self._missed()
 
@@ -200,7 +200,7 @@ class CacheHistory:
         return {url for crawler in crawlers for url in published - crawler.known()}
 
     def _configure(self, store: MemoryStore, cache: SharedCache) -> None:
-        """Set headers past the store's own checks: the model shows what the checks are for."""
+        """Set headers without the store's own checks, because the model shows why those checks are needed."""
         store.purge = cache.purge if self.purge else None
         store.cache_control = self.cache_control or store.cache_control
         store.shard_cache_control = self.shard_cache_control or store.shard_cache_control
@@ -211,7 +211,7 @@ def _row(number: int, version: int = 0) -> dict[str, Any]:
 
 
 def _change(rows: list[dict[str, Any]], random: Random) -> None:
-    """Add a row, or give some a new URL."""
+    """Insert a row, or give some rows new URLs."""
     if random.random() < 0.4:
         rows.append(_row(len(rows)))
     for _ in range(random.randint(1, 2)):

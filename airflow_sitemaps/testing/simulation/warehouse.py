@@ -1,4 +1,4 @@
-"""A source that moves: tables of rows that are inserted, changed, moved, truncated and loaded again."""
+"""A changing source: tables of rows that are inserted, changed, moved, truncated and reloaded."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ KEYS: Final = 400
 
 @dataclass(slots=True)
 class Table:
-    """Rows of one section; some lastmods are ``now``. ``moved`` collects the locs of rows whose key changed."""
+    """The rows of one section. Some lastmods are the current time.
+
+    ``moved`` collects the locs of rows whose key changed.
+    """
 
     name: str
     random: Random
@@ -28,17 +31,17 @@ class Table:
     _number: int = 0
 
     def owns(self, loc: str) -> bool:
-        """Whether a URL is, or once was, that of one of these rows."""
+        """Return whether a row has, or once had, this URL."""
         return loc.startswith(f"{BASE}{self.name}/")
 
     def fill(self, number: int) -> None:
-        """Insert rows at keys in steps, so that there is room between them."""
+        """Insert rows with gaps between their keys."""
         self.changes += 1
         for place in range(number):
             self.rows.append(self._row(20 + place * 10))
 
     def change(self) -> str:
-        """One random change; what it was."""
+        """Make one random change, and return its description."""
         if self.loading:
             return "is loading"
         self.changes += 1
@@ -55,7 +58,7 @@ class Table:
         return self.random.choices(kinds, (4, 3, 4, 2, 4, 1, 1, 2))[0]()
 
     def reload(self, pause: Callable[[str], None]) -> None:
-        """Truncate, and load again in steps."""
+        """Truncate the table, and insert its rows again in steps."""
         if self.loading:
             return
         self.loading = True
@@ -71,14 +74,14 @@ class Table:
         self.loading = False
 
     def make_publishable(self) -> None:
-        """Insert a row that every rule lets pass, where there is none."""
+        """Insert a row that every rule accepts, if there is none."""
         if not any(row["id"] is not None and row["priority"] not in (7, 9) for row in self.rows):
             self.fill(1)
             self.changes += 1
             self.rows[-1]["priority"] = None
 
     def arrive(self) -> str:
-        """Insert a valid row with a lastmod of now; its loc."""
+        """Insert a valid row whose lastmod is the current time, and return its loc."""
         row = {**self._row(self._key()), "lastmod": self._moment(), "priority": None}
         self.rows.append(row)
         self.changes += 1
@@ -152,7 +155,7 @@ class Table:
         return f"{self.name}: move {row['loc']} to key {row['id']}"
 
     def flip(self) -> str:
-        """A value goes back to what it was, as a content that returns."""
+        """Change a value back to an earlier one."""
         if not self.rows:
             return "is loading"
         self.changes += 1
