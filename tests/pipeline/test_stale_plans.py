@@ -52,7 +52,7 @@ def test_a_stale_plan_does_not_take_out_a_section_that_came_back(how: str) -> No
     late = site.plan(without, allow=() if how == "retired" else ("vanished:news",))
     site.rows["news"].append(row(200))
     build(both, clock=site.clock)
-    with pytest.raises(ConflictError, match=r"section 'news', which this run takes out, was changed by generation 2"):
+    with pytest.raises(ConflictError, match=r"section 'news', which this run removes, was changed by generation 2"):
         stages.publish(without, *late, clock=site.clock)
     assert {r["loc"] for r in site.rows["news"]} <= site.locs()
 

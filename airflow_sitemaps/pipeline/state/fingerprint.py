@@ -61,7 +61,7 @@ def check_unchanged(sitemap: Sitemap, plan: Plan, names: Iterable[str]) -> None:
         if name not in sections:
             what = "is no longer in the code"
         elif fingerprint(sitemap, sections[name]) != plan.sections[name].fingerprint:
-            what = "is configured otherwise than when this run was planned"
+            what = "has another configuration than when this run was planned"
         else:
             continue
         raise ConfigurationError(
