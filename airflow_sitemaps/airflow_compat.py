@@ -50,7 +50,7 @@ def stats_client() -> Any:
 
 
 def api_base_url() -> str:
-    """Return the address of Airflow's UI without a slash at its end; empty where it is not configured."""
+    """Return the address of Airflow's UI without a slash at its end; empty if it is not configured."""
     try:
         from airflow.sdk.configuration import conf  # noqa: PLC0415 - not needed to parse a DAG
     except ImportError:
@@ -66,7 +66,7 @@ def dags_defined(module_name: str) -> Iterator[list[DAG]]:
         module_name: The module's name in ``sys.modules``.
 
     Yields:
-        A list that is filled when the context ends; empty where Airflow has no such register any more.
+        A list that is filled when the context ends; empty if Airflow has no such register any more.
     """
     dags: list[DAG] = []
     try:

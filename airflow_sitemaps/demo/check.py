@@ -27,7 +27,7 @@ def read_site(folder: Path, base_url: str, index: str = "sitemap.xml") -> Checke
     """Follow the index in a folder.
 
     Raises:
-        FileNotFoundError: the index lists a file that is not there.
+        FileNotFoundError: The index lists a file that is not there.
         xml.etree.ElementTree.ParseError: a file is not XML.
     """
     from xml.etree import ElementTree as ET

@@ -71,7 +71,7 @@ class Home:
         """Run a DAG in a process of its own, its log in a file.
 
         Raises:
-            DemoError: the run did not succeed.
+            DemoError: The run did not succeed.
         """
         (self.work / "airflow").mkdir(parents=True, exist_ok=True)
         log, result = self.work / f"run-{number}.log", self.work / f"run-{number}.json"

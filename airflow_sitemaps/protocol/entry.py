@@ -1,4 +1,4 @@
-"""An entry of a urlset, and the settings by which rows are read."""
+"""An entry of a urlset, and the settings with which rows are read."""
 
 from __future__ import annotations
 
@@ -15,33 +15,33 @@ if TYPE_CHECKING:
     from airflow_sitemaps.protocol.rules import Rulebook
 
 CHANGEFREQS: Final = ("always", "hourly", "daily", "weekly", "monthly", "yearly", "never")
-"""The protocol's seven words (sitemaps.org/protocol.html, "changefreq")."""
+"""The seven values of the protocol (sitemaps.org/protocol.html, "changefreq")."""
 
 EXTENSIONS: Final = ("images", "videos", "news", "alternates")
-"""The columns that hold JSON, in the order in which their elements are written."""
+"""The JSON columns, in the order in which their elements are written."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowContext:
-    """The settings by which the rows of one section are read.
+    """The settings with which the rows of one section are read.
 
     Attributes:
-        base_url: the folder that the file is served from; it ends in ``/``.
-        rulebook: the verdict of every rule.
-        limits: the limits of one file.
-        max_urls: the most URLs of one file.
-        now: the moment by which future and age are decided, aware; kept in UTC.
-        cross_submit: further hosts (``www.example.com``: http and https on their default ports) or origins
+        base_url: Address of the folder that serves the file, ending in ``/``.
+        rulebook: Verdict of every rule.
+        limits: Limits of one file.
+        max_urls: Maximum number of URLs in one file.
+        now: Time that decides what is in the future and how old an article is. It has a zone and is converted to UTC.
+        cross_submit: Further hosts (``www.example.com``: http and https on their default ports) or origins
             (``https://example.com:8443``) whose URLs may be listed. Default: none.
-        format: ``xml``, or ``text`` for one URL on a line. Default: ``xml``.
-        kind: ``news`` lists articles of the last two days only. Default: ``pages``.
-        section: the section's name, for messages.
-        timezone: the IANA name of the zone in which date-times without one are read. Default: ``UTC``.
-        from_template: whether URLs are made of columns, so that ``%2F`` in one is a slash of a value. Default: False.
-        feeds_since: entries changed at or after this moment give their title and description to feeds; None: none do.
+        format: ``xml``, or ``text`` for one URL per line. Default: ``xml``.
+        kind: ``news`` lists only articles of the last two days. Default: ``pages``.
+        section: Name of the section, for messages.
+        timezone: IANA name of the zone of date-times without one. Default: ``UTC``.
+        from_template: Whether URLs are made from columns, so that ``%2F`` in a URL is a slash in a value. Default: False.
+        feeds_since: Entries changed at this time or later give their title and description to feeds. None: none do.
 
     Raises:
-        ConfigurationError: ``base_url`` does not end in ``/`` or ``now`` has no zone.
+        ConfigurationError: ``base_url`` does not end in ``/``, or ``now`` has no zone.
     """
 
     base_url: str
@@ -68,15 +68,15 @@ class RowContext:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """One ``<url>``, valid and normalised.
+    """One valid and normalised ``<url>``.
 
     Attributes:
-        loc: the URL.
-        lastmod: a date, or an aware date-time in UTC, to the second.
-        changefreq: one of ``CHANGEFREQS``.
-        priority: a number from 0 to 1 as text.
-        extensions: the XML of the child elements that follow.
-        prefixes: the namespace prefixes that they use.
+        loc: The URL.
+        lastmod: A date, or a date-time in UTC with a zone, to the second.
+        changefreq: One of ``CHANGEFREQS``.
+        priority: A number from 0 to 1, as text.
+        extensions: XML of the child elements that follow.
+        prefixes: Namespace prefixes that these elements use.
     """
 
     loc: str

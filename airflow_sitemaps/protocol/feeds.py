@@ -1,6 +1,6 @@
 """Feeds of recent changes: RSS 2.0, Media RSS and Atom 1.0. Crawlers read the link and the modification date.
 
-Equal entries give equal bytes: a feed's own date is that of its newest entry, never the time of writing.
+Equal entries give equal bytes: the date of a feed is that of its newest entry, never the time of writing.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ ATOM_NAMESPACE: Final = "http://www.w3.org/2005/Atom"
 """RFC 4287."""
 
 MEDIA_NAMESPACE: Final = "http://search.yahoo.com/mrss/"
-"""Media RSS 1.5.1; the slash at its end belongs to it."""
+"""Media RSS 1.5.1. The slash at the end is part of the namespace."""
 
 CONTENT_TYPES: Final = {"rss": "application/rss+xml", "mrss": "application/rss+xml", "atom": "application/atom+xml"}
-"""What a feed of each format is served as."""
+"""Content-Type header of each feed format."""
 
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=timezone.utc)
-"""``updated`` of an Atom entry whose lastmod is not known: RFC 4287 requires one, and a recent one would be invented."""
+"""``updated`` of an Atom entry without a known lastmod. RFC 4287 requires a value, and a recent one would be false."""
 
 FEED_ENTRIES: Final = 1_000
-"""Entries of a feed: readers fetch it whole and often; the sitemap beside it holds up to 50,000."""
+"""Maximum number of entries in a feed. Readers fetch it completely and often; the sitemap has up to 50,000."""
 
 MAX_TITLE: Final = 300
 MAX_DESCRIPTION: Final = 1_000
-"""Characters of texts from columns; what is longer ends in an ellipsis."""
+"""Maximum number of characters of a text from a column. A longer text ends in an ellipsis."""
 
 _DAYS: Final = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 _MONTHS: Final = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
@@ -43,13 +43,13 @@ _MONTHS: Final = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep",
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FeedText:
-    """What a source's columns say of an entry, for people who read a feed.
+    """Texts of an entry from the columns of a source, for people who read a feed.
 
     Attributes:
-        loc: the entry's URL in normal form.
-        moment: its lastmod as W3C Datetime, by which the newest are kept.
-        title: text without markup; empty where there is none.
-        description: text without markup; empty where there is none.
+        loc: URL of the entry in normal form.
+        moment: Its lastmod as W3C Datetime, by which the newest are selected.
+        title: Text without markup; empty if there is none.
+        description: Text without markup; empty if there is none.
     """
 
     loc: str
@@ -59,7 +59,7 @@ class FeedText:
 
 
 def feed_text(*, loc: str, lastmod: date | datetime, title: str | None, description: str | None) -> FeedText:
-    """Make the texts of an entry from its columns, cut to what a feed shows."""
+    """Return the texts of an entry from its columns, shortened for a feed."""
     return FeedText(
         loc=loc,
         moment=render_lastmod(lastmod),
@@ -69,16 +69,16 @@ def feed_text(*, loc: str, lastmod: date | datetime, title: str | None, descript
 
 
 def newest_texts(texts: Iterable[FeedText]) -> list[FeedText]:
-    """The newest ``FEED_ENTRIES`` texts, one of each URL; of two the first is kept."""
+    """Return the newest ``FEED_ENTRIES`` texts, one for each URL. The first of several is kept."""
     first = {text.loc: text for text in reversed(list(texts))}
     ordered = sorted(first.values(), key=lambda text: text.loc)
     return sorted(ordered, key=lambda text: text.moment, reverse=True)[:FEED_ENTRIES]
 
 
 def read_texts(feed: bytes) -> dict[str, FeedText]:
-    """Read titles and descriptions back from a feed that ``render`` wrote in any format, by URL.
+    """Return titles and descriptions by URL from a feed that ``render`` wrote in any format.
 
-    So texts of entries whose shards did not change need not be read from the source again.
+    Texts of entries whose shards did not change then need not be read from the source again.
     """
     from lxml import etree  # noqa: PLC0415
 
@@ -104,12 +104,12 @@ class FeedMedia:
 
     Attributes:
         medium: ``image`` or ``video``.
-        url: the address of the file; empty for a video that has only a player.
-        player: the address of a video's player; empty where there is none.
-        thumbnail: the address of a video's thumbnail; empty for an image.
-        title: empty where there is none.
-        description: empty where there is none.
-        duration: of a video, in seconds; empty where it is not known.
+        url: Address of the file; empty for a video that has only a player.
+        player: Address of the player of a video; empty if there is none.
+        thumbnail: Address of the thumbnail of a video; empty for an image.
+        title: Title; empty if there is none.
+        description: Description; empty if there is none.
+        duration: Duration of a video in seconds; empty if it is not known.
     """
 
     medium: Literal["image", "video"]
@@ -126,12 +126,12 @@ class FeedEntry:
     """A page that changed.
 
     Attributes:
-        loc: its URL in normal form.
-        lastmod: when it changed; a date is taken as its midnight in UTC.
-        title: the URL is the title where this is empty.
-        description: left out where this is empty.
-        images: addresses of images without a title, for Media RSS.
-        media: images and videos with their texts, for Media RSS.
+        loc: URL in normal form.
+        lastmod: Time of the change. A date stands for its midnight in UTC.
+        title: Title. If it is empty, the feed shows the URL.
+        description: Description. It is omitted if it is empty.
+        images: Addresses of images without a title, for Media RSS.
+        media: Images and videos with their texts, for Media RSS.
     """
 
     loc: str
@@ -144,14 +144,14 @@ class FeedEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Channel:
-    """A feed's own data.
+    """Data of the feed itself.
 
     Attributes:
-        address: where the feed is served.
-        site: the site whose changes it lists.
-        title: the feed's title.
-        description: the feed's description, for RSS.
-        author: the author, for Atom; the title where this is empty.
+        address: Address of the feed.
+        site: The site whose changes it lists.
+        title: Title of the feed.
+        description: Description of the feed, for RSS.
+        author: Author, for Atom. If it is empty, the title is used.
     """
 
     address: str
@@ -162,12 +162,12 @@ class Channel:
 
 
 def render(style: Format, channel: Channel, entries: Iterable[FeedEntry]) -> bytes:
-    """Write a whole feed in UTF-8, the newest entry first, equal dates by URL.
+    """Return a whole feed in UTF-8. The newest entry is first; entries of one date are ordered by URL.
 
     Args:
-        style: the format.
-        channel: the feed's own data.
-        entries: the pages; without any the feed is empty and valid.
+        style: The format.
+        channel: Data of the feed itself.
+        entries: The pages. A feed without entries is valid.
     """
     ordered = sorted(entries, key=lambda entry: entry.loc)
     ordered.sort(key=_moment, reverse=True)
@@ -206,7 +206,7 @@ def _item(entry: FeedEntry, *, media: bool) -> str:
 
 
 def _media(entry: FeedEntry) -> list[str]:
-    """The elements of Media RSS: those of the page, then one ``media:content`` for each image and video."""
+    """Return the elements of Media RSS: those of the page, then one ``media:content`` for each image and video."""
     media = (*(FeedMedia(medium="image", url=image) for image in entry.images), *entry.media)
     thumbnail = next((one.thumbnail or one.url for one in media if one.thumbnail or one.medium == "image"), "")
     parts = _media_texts(entry.title, entry.description, thumbnail)
@@ -260,14 +260,14 @@ def _moment(entry: FeedEntry) -> datetime:
 
 
 def _rfc_822(moment: datetime) -> str:
-    """``Sun, 01 Mar 2026 08:00:00 +0000``: English whatever the locale, four digits of the year (RSS 2.0)."""
+    """Return a date as ``Sun, 01 Mar 2026 08:00:00 +0000``: in English, with four digits of the year (RSS 2.0)."""
     utc = moment.astimezone(timezone.utc)
     day, month = _DAYS[utc.weekday()], _MONTHS[utc.month - 1]
     return f"{day}, {utc.day:02d} {month} {utc.year:04d} {utc.hour:02d}:{utc.minute:02d}:{utc.second:02d} +0000"
 
 
 def _clean(value: str) -> str:
-    """Escaped, what XML forbids replaced by U+FFFD: a feed's title is for people."""
+    """Return a text escaped, with characters that XML forbids replaced by U+FFFD."""
     return text(FORBIDDEN.sub("\ufffd", value))
 
 

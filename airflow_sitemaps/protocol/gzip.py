@@ -1,8 +1,8 @@
-"""Gzip whose bytes depend on the content alone, and a reader that a gzip bomb cannot harm.
+"""Gzip whose bytes depend on the content alone, and a reader that is safe against gzip bombs.
 
-The header holds no name, no operating system and no time: its four bytes of time are zero, or a small counter
-(``with_variant``) that makes a body differ from an earlier one with the same content. igzip's output depends on how its
-input is cut, so it always gets blocks of ``FEED_BYTE_SIZE``.
+The header contains no name, operating system or time. Its four bytes for the time are zero, or a small counter
+(``with_variant``) that makes a body differ from an earlier one with the same content. The output of igzip depends on
+how its input is divided, so it always gets blocks of ``FEED_BYTE_SIZE``.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ Preset = Literal["fast", "small"]
 """``fast``: igzip level 2, a fifth larger than zlib 6 at eleven times its speed. ``small``: see ``_SMALL_LEVEL``."""
 
 FEED_BYTE_SIZE: Final = 256 * 1024
-"""Bytes given to the compressor at a time."""
+"""Number of bytes that the compressor gets at a time."""
 
 _MAGIC: Final = b"\x1f\x8b\x08\x00"
 _NO_TIME: Final = b"\x00\x00\x00\x00"
 _NO_FLAGS_UNKNOWN_SYSTEM: Final = b"\x00\xff"
 _FAST_LEVEL: Final = 2
 _SMALL_LEVEL: Final = 6
-"""zlib-ng 6: no larger than zlib 6 on sitemaps, at about twice its speed, and it streams."""
+"""Level 6 of zlib-ng: files no larger than those of zlib 6, at about twice its speed, and it can stream."""
 _READ_BYTE_SIZE: Final = 1 << 20
 
 
 class _Deflater(Protocol):
-    """What compressors of the zlib family have in common."""
+    """The common interface of compressors of the zlib family."""
 
     def compress(self, data: memoryview, /) -> bytes: ...
 
@@ -37,9 +37,9 @@ class _Deflater(Protocol):
 
 
 class Compressor:
-    """A stream of bytes into one gzip member. Not for two threads at once.
+    """Compresses a stream of bytes into one gzip member. It is not thread-safe.
 
-    One buffer is filled again and again: large objects that come and go would page-fault each time.
+    It fills one buffer repeatedly, because large objects that are allocated and freed cause page faults each time.
     """
 
     def __init__(self, preset: Preset = "fast") -> None:
@@ -51,7 +51,7 @@ class Compressor:
         self._byte_size = 0
 
     def feed(self, data: bytes) -> None:
-        """Add bytes; how they are cut into calls makes no difference to the result."""
+        """Add bytes. Their division into calls does not affect the result."""
         start = 0
         with memoryview(data) as view:
             while start < len(view):
@@ -63,7 +63,7 @@ class Compressor:
                     self._compress()
 
     def finish(self) -> bytes:
-        """The whole member. Nothing can be fed afterwards."""
+        """Return the whole member. No bytes can be added afterwards."""
         if self._filled:
             self._compress()
         self._out.append(self._stream.flush())
@@ -81,7 +81,7 @@ class Compressor:
 
 
 def _deflater(preset: Preset) -> _Deflater:
-    """A raw deflate stream (no header of its own)."""
+    """Return a compressor of a raw deflate stream, which has no header."""
     if preset == "fast":
         from isal import isal_zlib  # noqa: PLC0415
 
@@ -92,38 +92,39 @@ def _deflater(preset: Preset) -> _Deflater:
 
 
 def compress(data: bytes, preset: Preset = "fast") -> bytes:
-    """One gzip member of ``data``."""
+    """Return ``data`` as one gzip member."""
     compressor = Compressor(preset)
     compressor.feed(data)
     return compressor.finish()
 
 
 def with_variant(gz: bytes, variant: int) -> bytes:
-    """The same gzip with ``variant`` (0 to 2**32 - 1; 0 is the plain form) in the header's time.
+    """Return the same gzip with ``variant`` (0 to 2**32 - 1; 0 is the plain form) in the time field of the header.
 
-    The content is untouched, the bytes and so the store's ETag differ.
+    The content stays the same. The bytes differ, and therefore the ETag in the store.
     """
     return gz if variant == variant_of(gz) else b"".join((gz[:4], struct.pack("<I", variant), memoryview(gz)[8:]))
 
 
 def variant_of(gz: bytes) -> int:
-    """The variant that ``with_variant`` wrote."""
+    """Return the variant that ``with_variant`` wrote."""
     return int(struct.unpack_from("<I", gz, 4)[0])
 
 
 def decompress(data: bytes, *, max_byte_size: int, limit: int | None = None) -> bytes:
-    """Decompress one or more gzip members; zero padding behind them is ignored.
+    """Decompress one or more gzip members. Zero padding after them is ignored.
 
     Args:
-        data: the file.
-        max_byte_size: the most bytes of content; not much more is ever held in memory.
-        limit: the protocol's limit, for the message; by default ``max_byte_size``.
+        data: The file.
+        max_byte_size: Maximum size of the content, in bytes. Not much more is ever in memory.
+        limit: Limit of the protocol, for the message. Default: ``max_byte_size``.
 
     Returns:
         The content.
 
     Raises:
-        InvalidSitemapError: no gzip, damaged, cut short, followed by other data, or larger than ``max_byte_size``.
+        InvalidSitemapError: The data is not gzip, is damaged or truncated, is followed by other data, or is larger than
+            ``max_byte_size``.
     """
     if not data.startswith(b"\x1f\x8b"):
         raise InvalidSitemapError(f"no gzip file: it begins with {data[:8]!r}; store it compressed or name it .xml")
@@ -142,7 +143,7 @@ def decompress(data: bytes, *, max_byte_size: int, limit: int | None = None) -> 
 
 
 def _member(data: bytes, room: int, max_byte_size: int, limit: int | None) -> tuple[bytes, bytes]:
-    """The content of the first member, of at most ``room`` bytes, and what follows it."""
+    """Return the content of the first member, at most ``room`` bytes, and the data after it."""
     stream = zlib.decompressobj(wbits=31)
     parts: list[bytes] = []
     pending = data

@@ -1,4 +1,4 @@
-"""``changefreq`` and ``priority``: the two hints of the protocol, one value at a time."""
+"""``changefreq`` and ``priority``: the two hints of the protocol, parsed value by value."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from typing import Final
 from airflow_sitemaps.protocol.entry import CHANGEFREQS
 
 PRIORITY_DIGITS: Final = 4
-"""Digits kept after the point of a priority; this hides the tails of single-precision numbers."""
+"""Number of digits after the point of a priority. It hides rounding errors of single-precision numbers."""
 
 _NUMBER: Final = re.compile(r"[+-]?(?:\d{1,40}(?:\.\d{0,400})?|\.\d{1,400})(?:[eE][+-]?\d{1,3})?", re.ASCII)
 _STEP: Final = Decimal(1).scaleb(-PRIORITY_DIGITS)
 
 
 def read_changefreq(text: str) -> str | None:
-    """One of the protocol's words, in any case, or None for an empty text.
+    """Return one of the values of the protocol, in any case, or None for an empty text.
 
     Raises:
-        ValueError: it is none of them.
+        ValueError: The text is another value.
     """
     word = text.strip().lower()
     if not word:
@@ -30,10 +30,10 @@ def read_changefreq(text: str) -> str | None:
 
 
 def read_priority(value: object) -> str | None:
-    """A priority with the fewest digits (``0.8``, ``1.0``), or None for an empty text.
+    """Return a priority with the fewest digits (``0.8``, ``1.0``), or None for an empty text.
 
     Raises:
-        ValueError: no number, or none from 0 to 1.
+        ValueError: The text is not a number from 0 to 1.
     """
     text = str(value).strip()
     if not text:

@@ -1,8 +1,8 @@
-"""``lastmod``: read from text, checked, written as W3C Datetime to the second.
+"""``lastmod``: parsed, checked, and written as W3C Datetime to the second.
 
-Written are dates (``2024-05-01``) and date-times in UTC (``2024-05-01T12:30:00Z``); fractions of a second are cut.
-``YYYY`` and ``YYYY-MM`` are legal for the W3C, but ``sitemap.xsd`` refuses them and a completed day would be made up:
-they break ``lastmod-format``. ``hh:mm`` without seconds is completed with ``:00``.
+The output is a date (``2024-05-01``) or a date-time in UTC (``2024-05-01T12:30:00Z``). Fractions of a second are removed.
+``YYYY`` and ``YYYY-MM`` are valid for the W3C, but ``sitemap.xsd`` refuses them, and adding a day would invent data: they
+break ``lastmod-format``. ``hh:mm`` without seconds gets ``:00``.
 """
 
 from __future__ import annotations
@@ -24,11 +24,14 @@ _OUT_OF_RANGE: Final = re.compile(r"0000-\d\d-\d\d.*|[+-]\d{4,}-\d\d-\d\d.*|\d{5
 
 FIRST_DAY: Final = date(1, 1, 1)
 LAST_DAY: Final = date(9999, 12, 31)
-"""Days that databases and drivers write for -infinity, infinity and years that they cannot hold: no lastmod of a page."""
+"""Days that databases and drivers use for -infinity, infinity, and years that they cannot represent.
+
+They are never the lastmod of a page.
+"""
 
 
 class LastmodError(ValueError):
-    """A lastmod that cannot be written. ``rule`` is ``lastmod-format`` or ``lastmod-range``."""
+    """A lastmod cannot be written. ``rule`` is ``lastmod-format`` or ``lastmod-range``."""
 
     def __init__(self, rule: str) -> None:
         super().__init__(rule)
@@ -37,10 +40,10 @@ class LastmodError(ValueError):
 
 @lru_cache(maxsize=64)
 def zone(name: str) -> ZoneInfo | timezone:
-    """A time zone by its IANA name.
+    """Return a time zone by its IANA name.
 
     Raises:
-        ConfigurationError: there is no such zone.
+        ConfigurationError: There is no such zone.
     """
     if name == "UTC":
         return UTC
@@ -51,12 +54,13 @@ def zone(name: str) -> ZoneInfo | timezone:
 
 
 def parse(text: str, timezone_name: str = "UTC") -> date | datetime | None:
-    """A date, a date-time in UTC to the second, or None for an empty text.
+    """Return a date, a date-time in UTC to the second, or None for an empty text.
 
-    A date-time without a zone is read in ``timezone_name``. Between date and time a space is read as ``T``.
+    A date-time without a zone is in ``timezone_name``. A space may separate date and time, instead of ``T``.
 
     Raises:
-        LastmodError: the text is no date (``lastmod-format``), or outside the years 1 to 9999 (``lastmod-range``).
+        LastmodError: The text is not a date (``lastmod-format``), or is outside the years 1 to 9999
+            (``lastmod-range``).
     """
     text = text.strip()
     if not text:
@@ -76,10 +80,10 @@ def parse(text: str, timezone_name: str = "UTC") -> date | datetime | None:
 
 
 def in_utc(moment: datetime) -> datetime:
-    """An aware date-time in UTC, its fraction of a second cut.
+    """Convert a date-time with a zone to UTC, without its fraction of a second.
 
     Raises:
-        LastmodError: in UTC it is outside the years 1 to 9999.
+        LastmodError: In UTC it is outside the years 1 to 9999.
     """
     try:
         return moment.astimezone(UTC).replace(microsecond=0)
@@ -88,7 +92,7 @@ def in_utc(moment: datetime) -> datetime:
 
 
 def is_in_range(value: date | datetime) -> bool:
-    """Whether a lastmod is between ``FIRST_DAY`` and ``LAST_DAY``, both exclusive."""
+    """Return whether a lastmod is between ``FIRST_DAY`` and ``LAST_DAY``, both exclusive."""
     day = value.date() if isinstance(value, datetime) else value
     return FIRST_DAY < day < LAST_DAY
 
@@ -105,7 +109,7 @@ def _offset(text: str) -> timezone:
 
 
 def begins(value: date | datetime, timezone_name: str = "UTC") -> datetime:
-    """The moment of a lastmod in UTC; a date begins at midnight in ``timezone_name``."""
+    """Return a lastmod as a time in UTC. A date begins at midnight in ``timezone_name``."""
     if isinstance(value, datetime):
         return value
     midnight = datetime.combine(value, time(), zone(timezone_name))
@@ -116,14 +120,14 @@ def begins(value: date | datetime, timezone_name: str = "UTC") -> datetime:
 
 
 def is_future(value: date | datetime, now: datetime, timezone_name: str = "UTC") -> bool:
-    """Whether a lastmod is after ``now``; a date is, while its day has not begun in ``timezone_name``."""
+    """Return whether a lastmod is after ``now``. A date is, until it begins in ``timezone_name``."""
     if isinstance(value, datetime):
         return value > now
     return value > now.astimezone(zone(timezone_name)).date()
 
 
 def render(value: date | datetime) -> str:
-    """W3C Datetime: ``2024-05-01``, or ``2024-05-01T12:30:00Z``."""
+    """Return W3C Datetime: ``2024-05-01``, or ``2024-05-01T12:30:00Z``."""
     day = f"{value.year:04d}-{value.month:02d}-{value.day:02d}"
     if not isinstance(value, datetime):
         return day

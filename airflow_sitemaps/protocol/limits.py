@@ -1,4 +1,4 @@
-"""The protocol's numbers, each once, with its source."""
+"""The numbers of the protocol, each with its source."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ MAX_LOC_CHARACTERS: Final = 2_047
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """Limits of one file, and of an index.
+    """Limits of one file and of an index.
 
     Attributes:
-        name: the profile's name.
-        max_urls: URLs of one sitemap.
-        max_byte_size: bytes of one uncompressed file, a sitemap or an index.
-        max_sitemaps: sitemaps of one index.
+        name: Name of the profile.
+        max_urls: Maximum number of URLs in one sitemap.
+        max_byte_size: Maximum size of one uncompressed file, sitemap or index, in bytes.
+        max_sitemaps: Maximum number of sitemaps in one index.
     """
 
     name: str
@@ -27,13 +27,15 @@ class Limits:
 
 
 CURRENT: Final = Limits(name="current", max_urls=50_000, max_byte_size=52_428_800, max_sitemaps=50_000)
-"""sitemaps.org/protocol.html, "Using Sitemap index files", as of today."""
+"""The current limits (sitemaps.org/protocol.html, "Using Sitemap index files")."""
 
 ORIGINAL: Final = Limits(name="original", max_urls=50_000, max_byte_size=10_485_760, max_sitemaps=1_000)
-"""The protocol's older text: 10,485,760 bytes a file, 1,000 sitemaps an index."""
+"""The limits of an earlier version of the protocol: 10,485,760 bytes per file, 1,000 sitemaps per index."""
 
 PROFILES: Final = {limits.name: limits for limits in (CURRENT, ORIGINAL)}
 
 MAX_INDEXES: Final = 500
-"""Index files that Google reads of one site (developers.google.com, large sitemaps: 500 for each Search Console
-property); the protocol itself sets no number."""
+"""Maximum number of index files that Google reads for one site.
+
+developers.google.com, large sitemaps: 500 per Search Console property. The protocol sets no limit.
+"""

@@ -1,6 +1,6 @@
-"""``loc``: one URL, read as people and content systems write it, written in the form of RFC 3986.
+"""``loc``: one URL, read as people and content systems write it, and written in the form of RFC 3986.
 
-docs/decisions/url-policy.md lists what is fixed, what is refused, and why. This is the path for one URL;
+docs/decisions/url-policy.md lists what is repaired, what is refused, and why. This module handles one URL at a time;
 ``columnar.loc`` recognises the clean rows of a column and sends only the others here.
 """
 
@@ -31,11 +31,14 @@ PLAIN: Final = UNRESERVED + "!$&'()*+,;=:@/?"
 """Characters that a path, query or fragment may hold unencoded (RFC 3986, 3.3 to 3.5)."""
 
 WHITE: Final = " \t\r\n\u0085\u00a0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u2028\u2029\u202f\u205f\u3000\ufeff\u180e\u200b\u200c\u200d\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2060\u2066\u2067\u2068\u2069"
-"""What is stripped from both ends: spaces, line ends, the byte-order mark, and the zero-width characters and marks of
-direction that are copied along with a URL; no other control character."""
+"""Characters that are removed at both ends.
+
+They are spaces, line ends, the byte-order mark, and the zero-width characters and direction marks that are copied along
+with a URL. No other control character is removed.
+"""
 
 _LONGEST_HOST: Final = 1_000
-"""Characters beyond which a host is not even looked at; in ASCII form it has at most 253 (RFC 1035)."""
+"""Number of characters above which a host is not parsed. In ASCII form it has at most 253 (RFC 1035)."""
 
 _DEFAULT_PORTS: Final = {"http": "80", "https": "443"}
 _ENTITY: Final = re.compile(r"&(?:#([0-9]{1,7})|#[xX]([0-9A-Fa-f]{1,6})|([A-Za-z][A-Za-z0-9]{1,31}));")
@@ -55,8 +58,8 @@ class Reading:
     """The result of reading one URL.
 
     Attributes:
-        loc: its normal form; None where it cannot be fixed.
-        faults: the rules that it breaks; where ``loc`` is None the last one says why.
+        loc: The normal form, or None if the URL cannot be repaired.
+        faults: The rules that it breaks. If ``loc`` is None, the last one is the reason.
     """
 
     loc: str | None
@@ -65,12 +68,12 @@ class Reading:
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """Which URLs a file may list.
+    """The URLs that a file may list.
 
     Attributes:
-        origin: scheme, host and port of its folder.
-        folder: the folder's address in normal form.
-        origins: all origins whose URLs may be listed, its own among them.
+        origin: Scheme, host and port of its folder.
+        folder: Address of the folder in normal form.
+        origins: All origins whose URLs may be listed, including its own.
     """
 
     origin: str
@@ -79,18 +82,18 @@ class Scope:
 
 
 class _RefusedError(Exception):
-    """Ends ``normalise`` early; its text is the rule that was broken."""
+    """Ends ``normalise`` early. Its text is the name of the broken rule."""
 
 
 def normalise(raw: str, *, origin: str, keep_entities: bool = False) -> Reading:
-    """Bring one URL into normal form. Applied to its own result this changes nothing.
+    """Return the normal form of one URL. The normal form of a normal form is the same.
 
-    Nothing that is percent-encoded is encoded again. Dot segments, double slashes and fragments are kept.
+    Percent-encoded characters are not encoded again. Dot segments, double slashes and fragments are kept.
 
     Args:
-        raw: the URL as the source has it.
-        origin: scheme, host and port that complete a root-relative URL (``https://host``).
-        keep_entities: whether HTML entities are counted and left as they are.
+        raw: The URL as the source has it.
+        origin: Scheme, host and port that complete a root-relative URL (``https://host``).
+        keep_entities: Whether HTML entities are counted and kept.
     """
     faults: list[str] = []
     try:
@@ -134,9 +137,9 @@ def _normalise(raw: str, origin: str, keep_entities: bool, faults: list[str]) ->
 def resolve_entities(text: str) -> str:
     """Resolve HTML entities, also those that resolve to parts of entities (``&amp;amp;``).
 
-    Only entities that end in a semicolon and have a name or number that exists: ``?a=1&copy=2`` is left alone. The
-    result holds no entity. The work grows linearly with the text: each semicolon looks back over the few characters
-    that an entity can have, in what is resolved already.
+    Only entities that end in a semicolon and have a known name or number are resolved, so ``?a=1&copy=2`` does not change.
+    The result contains no entity. The time grows linearly with the text: for each semicolon, only the few resolved
+    characters before it are searched.
     """
     if not _ENTITY.search(text):
         return text
@@ -149,7 +152,7 @@ def resolve_entities(text: str) -> str:
 
 
 def _close_entity(resolved: list[str]) -> None:
-    """Append a semicolon; where it ends an entity, replace the entity, which may end another one in turn."""
+    """Append a semicolon. If it ends an entity, replace the entity, which may end another one."""
     pending = ";"
     while pending:
         if pending[0] != ";":
@@ -169,7 +172,7 @@ def _close_entity(resolved: list[str]) -> None:
 
 
 def _resolve(match: re.Match[str]) -> str | None:
-    """The text that an entity stands for, None where there is no such entity."""
+    """Return the text of an entity, or None if there is no such entity."""
     decimal, hexadecimal, name = match.groups()
     if name is not None:
         return html5.get(name + ";")
@@ -178,7 +181,7 @@ def _resolve(match: re.Match[str]) -> str | None:
 
 
 def _encode(text: str) -> str:
-    """Path, query and fragment with everything percent-encoded that RFC 3986 does not allow there."""
+    """Return path, query and fragment, with all characters percent-encoded that RFC 3986 does not allow there."""
     path_and_query, mark, fragment = text.partition("#")
     return _TO_ENCODE.sub(_quote, path_and_query) + mark + _TO_ENCODE.sub(_quote, fragment)
 
@@ -188,7 +191,7 @@ def _quote(match: re.Match[str]) -> str:
 
 
 def _absolute(scheme: str, rest: str) -> tuple[str, bool]:
-    """An absolute URL from its lower-case scheme and what follows the colon, and whether anything was encoded."""
+    """Return an absolute URL from its lower-case scheme and the text after the colon, and whether anything was encoded."""
     if scheme not in _DEFAULT_PORTS:
         raise _RefusedError("loc-scheme")
     authority = _AUTHORITY.match(rest)
@@ -206,7 +209,10 @@ def _absolute(scheme: str, rest: str) -> tuple[str, bool]:
 
 
 def _split_authority(authority: str) -> tuple[str, str]:
-    """Host and port (digits without leading zeros, or empty). Credentials are refused: a sitemap is public."""
+    """Return host and port (digits without leading zeros, or empty).
+
+    Credentials are refused, because a sitemap is public.
+    """
     if "@" in authority:
         raise _RefusedError("loc-host")
     if authority.startswith("["):
@@ -226,7 +232,7 @@ def _split_authority(authority: str) -> tuple[str, str]:
 
 @lru_cache(maxsize=1_024)
 def normal_host(host: str) -> str:
-    """A host in its ASCII form: lower case, punycode (UTS 46), IPv4 and IPv6 addresses checked."""
+    """Return a host in ASCII form: lower case, punycode (UTS 46), with IPv4 and IPv6 addresses checked."""
     try:
         if host.startswith("["):
             return f"[{IPv6Address(host[1:-1])}]" if host.endswith("]") and "%" not in host else _no_host()
@@ -251,10 +257,10 @@ def _no_host() -> str:
 
 @lru_cache(maxsize=256)
 def scope_of(base_url: str, cross_submit: tuple[str, ...]) -> Scope:
-    """The scope of a folder and of further hosts or origins.
+    """Return the scope of a folder and of further hosts or origins.
 
     Raises:
-        ConfigurationError: one of them is not a host or an http(s) address.
+        ConfigurationError: One of them is not a host or an http(s) address.
     """
     base = normalise(base_url, origin="")
     if base.loc is None or "loc-relative" in base.faults:
@@ -277,12 +283,12 @@ def scope_of(base_url: str, cross_submit: tuple[str, ...]) -> Scope:
 
 
 def origin_of(loc: str) -> str:
-    """Scheme, host and port of a URL in normal form: ``https://example.com:8443``."""
+    """Return scheme, host and port of a URL in normal form, such as ``https://example.com:8443``."""
     return loc[: loc.index("/", loc.index("://") + 3)]
 
 
 def scope_fault(loc: str, scope: Scope) -> str | None:
-    """``scope-host`` or ``scope-path`` where a URL in normal form is outside the scope, else None."""
+    """Return ``scope-host`` or ``scope-path`` if a URL in normal form is outside the scope, else None."""
     origin = origin_of(loc)
     if origin not in scope.origins:
         return "scope-host"
@@ -293,7 +299,7 @@ def scope_fault(loc: str, scope: Scope) -> str | None:
 
 
 def read_loc(raw: str | None, context: RowContext) -> Reading:
-    """Normalise one URL and name every rule that it breaks, the scope rules included."""
+    """Normalise one URL, and name every rule that it breaks, including the scope rules."""
     if raw is None:
         return Reading(None, ("loc-missing",))
     scope = scope_of(context.base_url, context.cross_submit)
@@ -308,11 +314,11 @@ def read_loc(raw: str | None, context: RowContext) -> Reading:
 def settle(reading: Reading, rulebook: Rulebook) -> tuple[str | None, tuple[tuple[str, Verdict], ...]]:
     """Apply the verdicts of the rules that a URL breaks.
 
-    A URL that cannot be fixed is dropped, unless its rule is set to ``fail``. Of a dropped row only the rule that
+    A URL that cannot be repaired is dropped, unless its rule is set to ``fail``. For a dropped row, only the rule that
     dropped it is counted.
 
     Returns:
-        The URL to write, None where the row is dropped; and each rule to count, with its verdict.
+        The URL to write, or None if the row is dropped; and each rule to count, with its verdict.
     """
     if reading.loc is None:
         rule = reading.faults[-1]

@@ -1,4 +1,4 @@
-"""Text in XML: what XML 1.0 forbids, and how the rest is escaped."""
+"""Text in XML: the characters that XML 1.0 forbids, and escaping."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from typing import Final
 
 FORBIDDEN: Final = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-"""A character that no XML 1.0 document can hold, not even as a reference: controls, lone surrogates, U+FFFE, U+FFFF."""
+"""A character that no XML 1.0 document may contain, not even as a reference: controls, lone surrogates, U+FFFE, U+FFFF."""
 
 _TEXT: Final = {"&": "&amp;", "'": "&apos;", '"': "&quot;", "<": "&lt;", ">": "&gt;", "\r": "&#13;"}
 _ATTRIBUTE: Final = {**_TEXT, "\t": "&#9;", "\n": "&#10;"}
@@ -15,20 +15,20 @@ _IN_ATTRIBUTE: Final = re.compile("[&'\"<>\r\t\n]")
 
 
 def text(value: str) -> str:
-    """A value as the text of an element; a parser gives back exactly the value. It has no forbidden character."""
+    """Escape a value without forbidden characters as the text of an element."""
     return _IN_TEXT.sub(lambda match: _TEXT[match[0]], value) if _IN_TEXT.search(value) else value
 
 
 def attribute(value: str) -> str:
-    """A value for between double quotes; a parser gives back exactly the value. It has no forbidden character."""
+    """Escape a value without forbidden characters as an attribute in double quotes."""
     return _IN_ATTRIBUTE.sub(lambda match: _ATTRIBUTE[match[0]], value) if _IN_ATTRIBUTE.search(value) else value
 
 
 def element(name: str, value: str, attributes: str = "") -> str:
-    """``<name attributes>value</name>``; ``value`` and ``attributes`` are escaped already."""
+    """Return ``<name attributes>value</name>``. ``value`` and ``attributes`` must be escaped already."""
     return f"<{name}{attributes}>{value}</{name}>"
 
 
 def attributes(**values: str | None) -> str:
-    """Escaped attributes with a leading space each, in the order given; those that are None are left out."""
+    """Return escaped attributes in the given order, each after a space. Those that are None are omitted."""
     return "".join(f' {name}="{attribute(value)}"' for name, value in values.items() if value is not None)

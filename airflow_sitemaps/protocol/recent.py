@@ -1,4 +1,4 @@
-"""Entries that changed lately, picked out of urlsets that this package wrote. Pure bytes, no parsing of all of it."""
+"""Recently changed entries, extracted from urlsets that this package wrote without parsing them completely."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ _MIDNIGHT: Final = b"T00:00:00"
 
 @dataclass(frozen=True, slots=True)
 class RecentEntry:
-    """One ``<url>`` element as its shard holds it.
+    """One ``<url>`` element, as its shard contains it.
 
     Attributes:
-        moment: lastmod to the second without its zone, which is UTC; a date is taken as its midnight.
-        loc: the URL, still escaped.
-        element: the whole element and its line end.
-        section: the name of the section that lists it.
+        moment: Lastmod in UTC to the second, without its zone. A date stands for its midnight.
+        loc: The URL, still escaped.
+        element: The whole element and its line end.
+        section: Name of the section that lists it.
     """
 
     moment: bytes
@@ -44,9 +44,9 @@ def pick(urlset: bytes, since: datetime, section: str = "") -> Iterator[RecentEn
     """Find the entries of a urlset that changed lately.
 
     Args:
-        urlset: a file that this package wrote.
-        since: the earliest lastmod, aware.
-        section: the section that the file belongs to.
+        urlset: A file that this package wrote.
+        since: The earliest lastmod, aware.
+        section: The section that the file belongs to.
     """
     first = since.astimezone(timezone.utc).strftime("%Y-%m-%dT%H:%M:%S").encode()
     for match in _ENTRY.finditer(urlset):
@@ -81,12 +81,12 @@ def urlset(entries: Iterable[RecentEntry]) -> bytes:
 
 
 def feed_entry(entry: RecentEntry, texts: FeedText | None = None) -> FeedEntry:
-    """Turn a recent entry into an entry of a feed.
+    """Convert a recent entry to an entry of a feed.
 
     Args:
-        entry: the entry.
-        texts: title and description from the source's columns. Where they are empty, the title of the page's article
-            or first video, and the video's description, are taken; else the URL is the title.
+        entry: The entry.
+        texts: Title and description from the columns of the source. If they are empty, the title of the page's article or
+            first video and the description of the video are used, and otherwise the URL is the title.
     """
     written = html.unescape(entry.element[entry.element.index(b"<lastmod>") + 9 :].split(b"<", 1)[0].decode())
     records = _records(entry.element)
@@ -103,7 +103,7 @@ def feed_entry(entry: RecentEntry, texts: FeedText | None = None) -> FeedEntry:
 
 
 def _records(element: bytes) -> dict[str, list[dict[str, Any]]]:
-    """The images, videos and articles of one ``<url>`` element, as records."""
+    """Return the images, videos and articles of one ``<url>`` element as records."""
     from lxml import etree  # noqa: PLC0415
 
     if b"<image:" not in element and b"<video:" not in element and b"<news:" not in element:
@@ -135,7 +135,7 @@ def _video(record: Mapping[str, Any]) -> FeedMedia:
 
 
 def leaves_at(entries: Iterable[RecentEntry], window: timedelta) -> datetime | None:
-    """When the first of these entries is no longer recent; None where there is none."""
+    """Return the time at which the first of these entries is no longer recent, or None if there is none."""
     moments = [entry.moment for entry in entries]
     if not moments:
         return None

@@ -1,7 +1,7 @@
 """robots.txt: a block of ``Sitemap:`` lines in a file that other programs write too, and a reader (RFC 9309).
 
-The standard library's ``urllib.robotparser`` takes the first rule that matches and has no ``*`` or ``$``. RFC 9309
-takes the longest rule and has both, and crawlers follow it; hence this reader.
+``urllib.robotparser`` of the standard library takes the first rule that matches, and has no ``*`` and ``$``. RFC 9309
+takes the longest rule and has both, and crawlers follow it.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
 BEGIN: Final = "# BEGIN airflow-sitemaps"
 END: Final = "# END airflow-sitemaps"
-"""The lines around a sitemap's block, each followed by the address of its index; no other line is ever changed."""
+"""Lines around a sitemap's block, each followed by the address of its index. No other line is ever changed."""
 
 MAX_BYTE_SIZE: Final = 512_000
-"""Bytes that a crawler must read at least (RFC 9309, 2.5: 500 KiB); the rest may be ignored."""
+"""Size that a crawler must read at least, in bytes (RFC 9309, 2.5: 500 KiB). The rest may be ignored."""
 
 _PRODUCT: Final = re.compile(r"[A-Za-z_-]+")
 _LINE_ENDS: Final = re.compile(r"\r\n|\r|\n")
@@ -31,29 +31,29 @@ _ENCODED_MEANING: Final = re.compile("(%(?:2[Ff]|3[Ff]|2[Aa]|24|23))")
 
 
 def lines(sitemaps: Sequence[str]) -> str:
-    """The lines to put into a robots.txt by hand; one for each address, in the order given."""
+    """Return the lines for a robots.txt, one for each address, in the given order."""
     return "".join(f"Sitemap: {address}\n" for address in sitemaps)
 
 
 def merge(existing: AnyStr, sitemaps: Sequence[str], *, name: str = "") -> AnyStr:
-    """Put one sitemap's block into a robots.txt; merging again changes nothing.
+    """Insert the block of one sitemap into a robots.txt. A second merge changes nothing.
 
-    Works on bytes, so that every other line stays as it is, whatever its encoding and its line end. Only a last line
-    without a line end gets one. The block is replaced where it is; a new one goes to the end, so that no group of rules
-    is cut in two. An address that a line outside the block names already is not repeated.
+    The merge works on bytes, so that every other line keeps its encoding and its line end. Only a last line without a line
+    end gets one. An existing block is replaced; a new one is added at the end, so that no group of rules is divided. An
+    address that a line outside the block names already is not repeated.
 
     Args:
-        existing: the file's content. Text is taken as UTF-8.
-        sitemaps: the addresses to name, absolute, in this order; none removes the block.
-        name: tells this sitemap's block from those of other sitemaps: the address of its index. A block without a
-            name, as older versions wrote it, is replaced where it names one of the addresses.
+        existing: Content of the file. Text is taken as UTF-8.
+        sitemaps: Absolute addresses to name, in this order. None removes the block.
+        name: Address of the index, which distinguishes this block from those of other sitemaps. A block without a name, as
+            older versions wrote it, is replaced if it names one of the addresses.
 
     Returns:
-        The new content, of the type of ``existing``.
+        The new content, of the same type as ``existing``.
 
     Raises:
-        ValueError: an address or the name is empty where it must not be, or holds a line end.
-        ConfigurationError: the file is UTF-16 or UTF-32, in which no crawler reads it.
+        ValueError: An address or the name is empty, or contains a line end.
+        ConfigurationError: The file is UTF-16 or UTF-32, which no crawler reads.
     """
     if isinstance(existing, str):
         return _merge(existing.encode("utf-8", "surrogatepass"), sitemaps, name).decode("utf-8", "surrogatepass")
@@ -87,7 +87,7 @@ def _marker(marker: str, name: str) -> str:
 
 
 def _without_block(lines: list[bytes], name: str, sitemaps: set[str]) -> tuple[list[bytes], int]:
-    """The lines outside this sitemap's block, and where the block was (the end where there was none)."""
+    """Return the lines outside this sitemap's block, and the position of the block (the end if there was none)."""
     kept: list[bytes] = []
     position: int | None = None
     number = 0
@@ -103,9 +103,9 @@ def _without_block(lines: list[bytes], name: str, sitemaps: set[str]) -> tuple[l
 
 
 def _end_of_block(lines: list[bytes], start: int, name: str, sitemaps: set[str]) -> int | None:
-    """The line behind this sitemap's block that begins at ``start``; None where none begins there.
+    """Return the line after the block of this sitemap that begins at ``start``, or None if no block begins there.
 
-    A block that holds anything but Sitemap lines was edited and is left alone.
+    A block that contains other lines than Sitemap lines was edited, and is not changed.
     """
     begin = lines[start].strip()
     if begin != _marker(BEGIN, name).encode() and begin != BEGIN.encode():
@@ -124,7 +124,7 @@ def _end_of_block(lines: list[bytes], start: int, name: str, sitemaps: set[str])
 
 
 def _field(line: str) -> tuple[str, str]:
-    """The name, in small letters, and the value of a line; ``("", "")`` where it has none."""
+    """Return the name, in lower case, and the value of a line; ``("", "")`` if it has none."""
     name, colon, value = line.partition(":")
     return (name.strip(" \t").lower(), value.strip(" \t\r\n")) if colon else ("", "")
 
@@ -134,12 +134,12 @@ def _field(line: str) -> tuple[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class _Rule:
-    """One ``allow`` or ``disallow``; of those that match a path the longest wins.
+    """One ``allow`` or ``disallow``. The longest rule that matches a path applies.
 
     Attributes:
-        parts: the texts between the ``*`` of the pattern.
-        anchored: whether the pattern ends in ``$``.
-        allow: whether it is an ``allow``.
+        parts: Texts between the ``*`` of the pattern.
+        anchored: Whether the pattern ends in ``$``.
+        allow: Whether it is an ``allow``.
     """
 
     parts: tuple[str, ...]
@@ -148,11 +148,11 @@ class _Rule:
 
     @property
     def length(self) -> int:
-        """Octets of the pattern; a wildcard counts as one."""
+        """Length of the pattern in octets. A wildcard counts as one."""
         return sum(map(len, self.parts)) + len(self.parts) - 1 + self.anchored
 
     def matches(self, path: str) -> bool:
-        """Whether the pattern matches, in linear time, since the pattern may be hostile."""
+        """Return whether the pattern matches. The time is linear, because the pattern may be hostile."""
         first, *rest = self.parts
         if not path.startswith(first):
             return False
@@ -172,18 +172,18 @@ class _Rule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Robots:
-    """What a robots.txt says.
+    """The content of a robots.txt.
 
     Attributes:
-        sitemaps: the addresses of its Sitemap lines in their order, whatever group they are in.
-        groups: rules by product token, in small letters.
+        sitemaps: Addresses of its Sitemap lines in their order, in any group.
+        groups: Rules by product token, in lower case.
     """
 
     sitemaps: tuple[str, ...] = ()
     groups: dict[str, tuple[_Rule, ...]] = field(default_factory=dict)
 
     def allows(self, address: str, user_agent: str = "*") -> bool:
-        """Whether a crawler with this product token may fetch a URL (RFC 9309, 2.2); a text that is no URL is allowed."""
+        """Return whether a crawler with this product token may fetch a URL (RFC 9309, 2.2). A text that is not a URL is allowed."""
         try:
             parts = urlsplit(address)
         except ValueError:
@@ -197,7 +197,7 @@ class Robots:
 
 
 def read(text: str) -> Robots:
-    """Read the first 500 KiB of a robots.txt; unknown lines are skipped, groups of one product are joined."""
+    """Parse the first 500 KiB of a robots.txt. Unknown lines are skipped, and groups of one product are joined."""
     sitemaps: list[str] = []
     groups: dict[str, list[_Rule]] = {}
     agents: list[str] = []
@@ -220,13 +220,13 @@ def read(text: str) -> Robots:
 
 
 def _product(value: str) -> str:
-    """The product token of a user agent, in small letters; ``*`` for all."""
+    """Return the product token of a user agent, in lower case; ``*`` for all."""
     token = _PRODUCT.match(value)
     return token[0].lower() if token else value.strip().lower()
 
 
 def _sitemap(line: str) -> str:
-    """The address of a Sitemap line; a ``#`` without white space before it belongs to the address."""
+    """Return the address of a Sitemap line. A ``#`` without white space before it is part of the address."""
     value = line.partition(":")[2]
     return re.split(r"[ \t]#", value, maxsplit=1)[0].strip(" \t")
 
@@ -238,7 +238,7 @@ def _rule(value: str, *, allow: bool) -> _Rule:
 
 
 def _normal(path: str) -> str:
-    """Percent-encoding made comparable: what need not be encoded is not, what must be is (RFC 9309, 2.2.2)."""
+    """Normalise percent-encoding for comparison: encode only what must be encoded (RFC 9309, 2.2.2)."""
     return "".join(
         part.upper() if number % 2 else quote(unquote_to_bytes(part), safe="/?:@!$&'()*+,;=~-._")
         for number, part in enumerate(_ENCODED_MEANING.split(path))

@@ -13,24 +13,24 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 SAMPLES_PER_RULE: Final = 5
-"""Samples that are kept of each rule."""
+"""Number of samples kept for each rule."""
 
 SAMPLE_CHARACTERS: Final = 200
-"""Characters of a sample's value, of its URL and of its key."""
+"""Maximum number of characters of a sample's value, URL and key."""
 
 SAMPLE_LIMIT: Final = 3 * SAMPLE_CHARACTERS + 20
-"""Characters of a whole sample."""
+"""Maximum number of characters of a whole sample."""
 
 
 class Verdict(str, Enum):
     """What happens to a row that breaks a rule."""
 
     KEEP = "keep"
-    """The row is written as it is, and counted."""
+    """The row is written unchanged, and counted."""
     REPAIR = "repair"
     """The value is fixed, the row is written, and the fix is counted."""
     OMIT_FIELD = "omit_field"
-    """The faulty field is left out, the URL stays, and the fault is counted."""
+    """The faulty field is omitted, the URL stays, and the fault is counted."""
     DROP_ROW = "drop_row"
     """The row is not written, and is counted with samples."""
     FAIL = "fail"
@@ -38,14 +38,14 @@ class Verdict(str, Enum):
 
 
 class Effect(str, Enum):
-    """What a counted fault meant for its row, in the words that reports and pages show."""
+    """The effect of a counted fault on its row, in the words of reports and pages."""
 
     FIXED = "fixed"
     FIELD_REMOVED = "field removed"
     LEFT_OUT = "left out"
     LISTED_ANYWAY = "listed anyway"
     EXPIRED = "expired"
-    """The row is left out because of its age, which is no fault: a news article after its two days."""
+    """The row is omitted because of its age, which is not a fault: a news article after two days."""
 
 
 _EFFECTS: Final = {
@@ -62,13 +62,13 @@ class Rule:
     """One rule.
 
     Attributes:
-        name: stable name, used in settings, reports and manifests.
-        text: what the rule says.
-        source: the document that says so.
-        default: the verdict on a fault where the user sets none.
-        allowed: the verdicts that a user may set.
-        expires: whether the rule leaves a row out because of its age. Such rows are counted as expired, never as
-            dropped, and no guard refuses a run because of them.
+        name: Stable name, used in settings, reports and manifests.
+        text: What the rule requires.
+        source: The document that requires it.
+        default: Verdict on a fault, unless the user sets another one.
+        allowed: Verdicts that a user may set.
+        expires: Whether the rule omits a row because of its age. Such rows are counted as expired, never as dropped, and no
+            guard refuses a run because of them.
     """
 
     name: str
@@ -79,7 +79,7 @@ class Rule:
     expires: bool = False
 
     def effect(self, verdict: Verdict) -> Effect:
-        """What a fault under this verdict means for its row."""
+        """Return the effect of a fault on its row with this verdict."""
         return Effect.EXPIRED if self.expires and verdict is not Verdict.KEEP else _EFFECTS[verdict]
 
 
@@ -238,31 +238,28 @@ _ALL = (
 )
 
 RULES: Final[Mapping[str, Rule]] = MappingProxyType({rule.name: rule for rule in _ALL})
-"""Every rule by its name."""
+"""All rules by name."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rulebook:
-    """The verdict of every rule: the defaults, overridden by what the user set.
+    """The verdict of every rule: the default, or what the user set.
 
     Attributes:
-        verdicts: one verdict for each rule, by its name.
+        verdicts: One verdict for each rule, by its name.
     """
 
     verdicts: Mapping[str, Verdict]
 
     @classmethod
     def of(cls, settings: Mapping[str, str | Verdict] | None = None) -> Rulebook:
-        """Build a rulebook from the defaults and a user's settings.
+        """Return a rulebook with the defaults and a user's settings.
 
         Args:
-            settings: verdicts by rule name; they override the defaults.
-
-        Returns:
-            A rulebook with a verdict for every rule.
+            settings: Verdicts by rule name. They override the defaults.
 
         Raises:
-            ConfigurationError: a rule or verdict does not exist, or the rule does not allow the verdict.
+            ConfigurationError: A rule or verdict does not exist, or the rule does not allow the verdict.
         """
         verdicts = {rule.name: rule.default for rule in RULES.values()}
         for name, verdict in (settings or {}).items():
@@ -278,19 +275,19 @@ class Rulebook:
         return self.verdicts[rule]
 
     def effects(self) -> dict[str, Effect]:
-        """What a fault of each rule means for its row, by rule name; a URL that cannot be fixed is left out anyway."""
+        """Return the effect of a fault by rule name. A URL that cannot be repaired is always omitted."""
         return {name: RULES[name].effect(verdict) for name, verdict in self.verdicts.items()}
 
 
 @dataclass(slots=True)
 class Tally:
-    """Counts of the faults in some rows, by rule. Mutable; merge two with ``add``.
+    """Counts of the faults in some rows, by rule. Mutable; ``add`` merges another tally.
 
     Attributes:
-        dropped: rows left out because of a fault.
-        mended: rows listed with a fix, without a field, or as they are. The name is part of the manifest's format.
-        expired: rows left out because of their age, which is no fault.
-        samples: up to ``SAMPLES_PER_RULE`` texts by rule, made by ``sample_text``.
+        dropped: Rows omitted because of a fault.
+        mended: Rows listed with a repair, without a field, or unchanged. The name is part of the manifest's format.
+        expired: Rows omitted because of their age, which is not a fault.
+        samples: Up to ``SAMPLES_PER_RULE`` texts by rule, made by ``sample_text``.
     """
 
     dropped: dict[str, int] = field(default_factory=dict)
@@ -304,14 +301,14 @@ class Tally:
         """Count rows that break a rule.
 
         Args:
-            rule: the rule's name.
-            verdict: what happens to the rows.
-            samples: texts that show the first of the rows.
-            rows: the number of rows; by default one for each sample.
-            where: the section, for the error message.
+            rule: Name of the rule.
+            verdict: Verdict on the rows.
+            samples: Texts that show the first of the rows.
+            rows: Number of rows. Default: one for each sample.
+            where: The section, for the error message.
 
         Raises:
-            RuleError: the verdict is ``fail``.
+            RuleError: The verdict is ``fail``.
         """
         number = len(samples) if rows is None else rows
         if not number:
@@ -352,20 +349,20 @@ def _failure(rule: str, number: int, samples: Sequence[str], where: str) -> Rule
 
 
 def safe_text(value: str) -> str:
-    r"""A text that UTF-8 can hold: each lone surrogate is written as its escape, such as ``\ud800``."""
+    r"""Return a text that UTF-8 can encode. Each lone surrogate becomes its escape, such as ``\ud800``."""
     return value.encode("utf-8", "backslashreplace").decode() if not value.isascii() else value
 
 
 def sample_text(value: str, *, loc: str | None = None, key: str | None = None) -> str:
-    """Describe one faulty row for a tally: a value, the page's URL and the row's key.
+    """Describe one faulty row for a tally by a value, the URL of the page, and the key of the row.
 
     Args:
-        value: what to show of the row.
-        loc: the page's URL; None where the row has none.
-        key: the row's key as a JSON array; None where it is not known.
+        value: The value to show.
+        loc: URL of the page; None if the row has none.
+        key: Key of the row as a JSON array; None if it is not known.
 
     Returns:
-        Each part cut to ``SAMPLE_CHARACTERS`` characters. A URL or key that is shown already is not repeated.
+        The parts, each with at most ``SAMPLE_CHARACTERS`` characters. A URL or key that is shown already is not repeated.
     """
     parts = [_shortened(value)]
     if loc is not None and loc not in parts[0]:
@@ -376,7 +373,7 @@ def sample_text(value: str, *, loc: str | None = None, key: str | None = None) -
 
 
 def _shows(parts: Sequence[str], key: str) -> bool:
-    """Whether a key of one text is the URL or value itself."""
+    """Return whether a key of one text is the URL or value itself."""
     text = key[2:-2] if key.startswith('["') and key.endswith('"]') else ""
     return bool(text) and any(text in part for part in parts)
 

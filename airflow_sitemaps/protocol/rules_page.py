@@ -1,4 +1,4 @@
-"""The page of the documentation that lists every rule and check: ``python -m airflow_sitemaps.protocol.rules_page``."""
+"""The documentation page of all rules and checks: ``python -m airflow_sitemaps.protocol.rules_page``."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ sitemap invalid or unreadable in part; a warning names a loss or a risk.
 
 
 def render() -> str:
-    """The page, in Markdown."""
+    """Return the page in Markdown."""
     rules = [
         f"| `{rule.name}` | {rule.text} | {rule.source} | `{rule.default.value}` | "
         f"{', '.join(f'`{verdict.value}`' for verdict in rule.allowed)} |\n"

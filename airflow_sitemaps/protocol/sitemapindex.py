@@ -1,4 +1,4 @@
-"""A ``sitemapindex``: the list of all files, and the one address that crawlers need."""
+"""A ``sitemapindex``: the list of all files, whose address is the only one that crawlers need."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ class IndexEntry:
     """One ``<sitemap>``.
 
     Attributes:
-        loc: the file's address.
-        lastmod: when the file, not its pages, was last modified, aware; None: not written.
+        loc: Address of the file.
+        lastmod: Time at which the file, not its pages, was last modified, with a zone. None: not written.
     """
 
     loc: str
@@ -37,20 +37,17 @@ def render_index(
     stylesheet: str | None = None,
     limits: Limits = CURRENT,
 ) -> bytes:
-    """Render an index.
+    """Return the bytes of an index. Its ``lastmod`` values are in UTC, to the second.
 
     Args:
-        entries: the files, written in this order.
-        comment: written before the root element.
-        stylesheet: the address of an XSL.
-        limits: the limits of the index.
-
-    Returns:
-        The bytes; ``lastmod`` is in UTC to the second.
+        entries: The files, in the order in which they are written.
+        comment: Comment before the root element.
+        stylesheet: Address of an XSL stylesheet.
+        limits: Limits of the index.
 
     Raises:
-        RefusedError: more entries, or more bytes, than the limits allow.
-        ConfigurationError: a ``comment`` with ``--`` in it.
+        RefusedError: The index has more entries, or more bytes, than the limits allow.
+        ConfigurationError: ``comment`` contains ``--``.
     """
     if len(entries) > limits.max_sitemaps:
         raise RefusedError(

@@ -1,6 +1,6 @@
 """A stylesheet with which a browser shows a sitemap as a table. It is for people; no crawler reads it.
 
-Browsers are about to drop XSLT; where it is not applied, the browser shows the XML. The stylesheet loads nothing: no
+Browsers are about to remove XSLT. A browser that does not apply the stylesheet shows the XML. The stylesheet loads no
 script, font or image.
 """
 
@@ -50,7 +50,7 @@ _URLSET: Final = """<xsl:template match="s:urlset">
 
 
 def render() -> bytes:
-    """The stylesheet; always the same bytes."""
+    """Return the stylesheet, which always has the same bytes."""
     prefixes = "".join(f' xmlns:{prefix}="{uri}"' for prefix, uri in NAMESPACES.items())
     return (
         '<?xml version="1.0" encoding="UTF-8"?>\n'

@@ -1,4 +1,4 @@
-"""Text sitemaps: one absolute URL a line, in UTF-8, and nothing else (sitemaps.org/protocol.html, "Other formats")."""
+"""Text sitemaps: one absolute URL per line, in UTF-8, and nothing else (sitemaps.org/protocol.html, "Other formats")."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ if TYPE_CHECKING:
 
 
 def render(locs: Iterable[str]) -> bytes:
-    """The file of URLs in normal form, each with a line end, in the order given."""
+    """Return the file of URLs in normal form, each with a line end, in the given order."""
     return "".join(f"{loc}\n" for loc in locs).encode()
 
 
 def parse(body: bytes) -> list[str]:
-    """The lines of a text sitemap without white space around them, empty ones left out.
+    """Return the lines of a text sitemap without surrounding white space and without empty lines.
 
     Raises:
-        UnicodeDecodeError: the file is not UTF-8. A byte-order mark is passed over.
+        UnicodeDecodeError: The file is not UTF-8. A byte-order mark is ignored.
     """
     lines = body.decode("utf-8-sig").replace("\r\n", "\n").replace("\r", "\n").split("\n")
     return [stripped for line in lines if (stripped := line.strip(" \t"))]

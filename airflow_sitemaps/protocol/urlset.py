@@ -1,4 +1,4 @@
-"""A ``urlset``: its head and foot, and one entry at a time.
+"""A ``urlset``: its header and footer, and one entry at a time.
 
 ``render_entry`` is the reference: the columnar path in ``columnar.batch`` gives the same bytes.
 """
@@ -26,7 +26,7 @@ NAMESPACES: Final = MappingProxyType(
         "xhtml": "http://www.w3.org/1999/xhtml",
     }
 )
-"""Namespaces of the extensions by the prefix that this package writes."""
+"""Namespaces of the extensions by their prefix in written files."""
 
 FOOTER: Final = b"</urlset>\n"
 
@@ -34,19 +34,19 @@ _ESCAPES: Final = str.maketrans({"&": "&amp;", "'": "&apos;", '"': "&quot;", "<"
 
 
 def escape(text: str) -> str:
-    """Escape the five characters of the protocol for an element or attribute."""
+    """Escape the five characters of the protocol, for an element or attribute."""
     return text.translate(_ESCAPES)
 
 
 def header(prefixes: Iterable[str] = ()) -> bytes:
-    """The XML declaration and the opening tag, with the namespaces of these prefixes only."""
+    """Return the XML declaration and the opening tag, with the namespaces of these prefixes only."""
     used = set(prefixes)
     declared = "".join(f' xmlns:{prefix}="{uri}"' for prefix, uri in NAMESPACES.items() if prefix in used)
     return f'<?xml version="1.0" encoding="UTF-8"?>\n<urlset xmlns="{NAMESPACE}"{declared}>\n'.encode()
 
 
 def render_entry(entry: Entry) -> bytes:
-    """One ``<url>`` element and a line end."""
+    """Return one ``<url>`` element and a line end."""
     parts = ["<url><loc>", escape(entry.loc), "</loc>"]
     if entry.lastmod is not None:
         parts += ["<lastmod>", lastmod.render(entry.lastmod), "</lastmod>"]
@@ -59,7 +59,7 @@ def render_entry(entry: Entry) -> bytes:
 
 
 def render_urlset(entries: Iterable[Entry]) -> bytes:
-    """A whole urlset from at least one entry."""
+    """Return a whole urlset of one or more entries."""
     listed = list(entries)
     prefixes = {prefix for entry in listed for prefix in entry.prefixes}
     return header(prefixes) + b"".join(map(render_entry, listed)) + FOOTER

@@ -48,7 +48,7 @@ class UrlChanges(StrictModel):
 
 
 class GenerationChanges(StrictModel):
-    """What would differ. ``urls`` is None where too many files differ to compare them here; ``note`` says so."""
+    """What would differ. ``urls`` is None if too many files differ to compare them here; ``note`` says so."""
 
     from_generation: int
     to_generation: int

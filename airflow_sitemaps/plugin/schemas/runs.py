@@ -15,7 +15,7 @@ class FailedTask(StrictModel):
 
 
 class HistoryColumns(StrictModel):
-    """Runs that published, oldest first, a column each. ``seconds``: wall time of the DAG run, None where unknown."""
+    """Runs that published, oldest first, a column each. ``seconds``: wall time of the DAG run, None if unknown."""
 
     event: list[int]
     at: list[str]
@@ -48,7 +48,7 @@ class FailedRun(StrictModel):
 
 
 class History(StrictModel):
-    """Runs for the charts. ``before``: query with it for earlier ones; None where there are none."""
+    """Runs for the charts. ``before``: query with it for earlier ones; None if there are none."""
 
     columns: HistoryColumns
     failures: list[FailedRun]
@@ -78,7 +78,7 @@ class RunRow(StrictModel):
 
 
 class RunTable(StrictModel):
-    """Runs, newest first. ``before``: query with it for earlier ones; None where there are none."""
+    """Runs, newest first. ``before``: query with it for earlier ones; None if there are none."""
 
     runs: list[RunRow]
     before: int | None

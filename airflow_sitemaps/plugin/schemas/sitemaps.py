@@ -15,7 +15,7 @@ Activity = Literal["", "running", "planning", "queued"]
 
 
 class FreshnessState(StrictModel):
-    """Age of the newest published data and its objective, in seconds; None where there is none."""
+    """Age of the newest published data and its objective, in seconds; None if there is none."""
 
     data_at: str | None
     age_s: float | None

@@ -18,7 +18,7 @@ class VerificationFailure(StrictModel):
 
 
 class Verification(StrictModel):
-    """One run of a verifying task; numbers are None where it pushed none, ``failures`` are the first ones."""
+    """One run of a verifying task; numbers are None if it pushed none, ``failures`` are the first ones."""
 
     dag_id: str
     run_id: str

@@ -1,4 +1,4 @@
-"""Arrow arrays in the form that the columnar path uses: plain strings, their bytes, masks without nulls."""
+"""Arrow arrays in the form of the columnar path: plain strings, their bytes, masks without nulls."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def decoded(column: pa.Array) -> pa.Array:
-    """The column without its encoding: dictionaries looked up, every kind of text as ``string``."""
+    """Return a column without its encoding: dictionaries are looked up, and every type of text becomes ``string``."""
     kind = column.type
     if pa.types.is_dictionary(kind):
         return decoded(column.dictionary_decode())
@@ -30,10 +30,9 @@ def decoded(column: pa.Array) -> pa.Array:
 
 
 def as_texts(column: pa.Array) -> pa.StringArray:
-    """Any column as text: as Arrow casts it, or where it cannot, value by value as Python writes it.
+    """Return any column as text: as Arrow casts it, or else value by value as Python writes it.
 
-    Lists and structures become JSON. A value that neither can write, such as a time in a zone that does not exist,
-    becomes its number.
+    Lists and structures become JSON. A value that neither can write, such as a time in an unknown zone, becomes its number.
     """
     values = decoded(column)
     if pa.types.is_string(values.type):
@@ -55,7 +54,7 @@ def _written(scalar: pa.Scalar) -> str | None:
 
 
 def value_view(values: pa.StringArray) -> memoryview:
-    """All values of a string array, one after the other, without a copy."""
+    """Return all values of a string array, one after another, without a copy."""
     _, offsets, data = values.buffers()
     if data is None or offsets is None or not len(values):
         return memoryview(b"")
@@ -65,17 +64,17 @@ def value_view(values: pa.StringArray) -> memoryview:
 
 
 def offsets_of(values: pa.StringArray) -> memoryview:
-    """The offsets of a string array, int32, one more than rows; the first need not be 0."""
+    """Return the int32 offsets of a string array, one more than rows. The first need not be 0."""
     return memoryview(values.buffers()[1])[4 * values.offset : 4 * (values.offset + len(values) + 1)]
 
 
 def value_bytes(values: pa.StringArray) -> bytes:
-    """All values of a string array, one after the other."""
+    """Return all values of a string array, one after another."""
     return bytes(value_view(values))
 
 
 def rows_at(places: Iterable[int], values: pa.StringArray) -> pa.BooleanArray:
-    """A mask of the rows that hold these byte positions of ``value_view``."""
+    """Return a mask of the rows that contain these byte positions of ``value_view``."""
     offsets = offsets_of(values).cast("i")
     bits = bytearray((len(values) + 7) // 8)
     for place in places:
@@ -85,7 +84,7 @@ def rows_at(places: Iterable[int], values: pa.StringArray) -> pa.BooleanArray:
 
 
 def texts_of(values: pa.StringArray) -> list[str | None]:
-    """The values as Python texts. Of bytes that are not UTF-8 surrogate pairs are joined, and the rest is replaced by U+FFFD."""
+    """Return the values as Python texts. In invalid UTF-8, surrogate pairs are joined and the rest becomes U+FFFD."""
     try:
         return [*values.to_pylist()]
     except UnicodeDecodeError:
@@ -101,7 +100,7 @@ def _text(value: bytes) -> str:
 
 
 def row_mask(numbers: Iterable[int], length: int) -> pa.BooleanArray:
-    """A mask of so many rows that holds for these row numbers."""
+    """Return a mask with this number of rows, true for these row numbers."""
     marks = [False] * length
     for number in numbers:
         marks[number] = True
@@ -109,12 +108,12 @@ def row_mask(numbers: Iterable[int], length: int) -> pa.BooleanArray:
 
 
 def any_true(mask: pa.BooleanArray) -> bool:
-    """Whether a mask holds for at least one row."""
+    """Return whether a mask is true for a row."""
     return bool(mask.true_count)
 
 
 def or_masks(masks: Sequence[pa.BooleanArray]) -> pa.BooleanArray | None:
-    """The rows of any of the masks; None where no row is."""
+    """Return the union of masks, or None if it has no row."""
     if not masks:
         return None
     both = reduce(pc.or_, masks)

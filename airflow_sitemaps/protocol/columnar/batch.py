@@ -1,7 +1,7 @@
-"""Entries as columns: a record batch of rows, validated, and written as the bytes of its ``<url>`` elements.
+"""Entries as columns: a record batch of rows, validated and written as ``<url>`` elements.
 
 ``clean`` and ``emit`` give the same bytes as the path for one row: ``loc.read_loc``, ``lastmod.parse`` and so on, then
-``urlset.render_entry``. Batches of about ``SLICE_ROWS`` rows are the fastest.
+``urlset.render_entry``. They are fastest for batches of about ``SLICE_ROWS`` rows.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 _SLASH: Final = re.compile(b"%2F")
 
 SLICE_ROWS: Final = 16_384
-"""Rows processed at a time: larger slices allocate temporaries that page-fault, smaller ones cost more calls."""
+"""Number of rows processed at a time. Larger slices cause page faults, smaller ones need more calls."""
 
 _OPENING: Final = "<url><loc>"
 _CLOSING: Final = "</url>\n"
@@ -56,13 +56,13 @@ class Cleaned:
     """Valid, normalised entries as columns, in the order of their rows.
 
     Attributes:
-        loc: the URLs.
-        numbers: the entries' row numbers in the batch; None: every row became an entry.
-        lastmods: None where the section has none.
-        changefreq: None where the section has none.
-        priority: None where the section has none.
-        extensions: the XML of each entry's extensions; None where the section has none.
-        recheck_at: the earliest moment at which the same rows would give other entries; None: they never do.
+        loc: The URLs.
+        numbers: Row numbers of the entries in the batch. None: every row became an entry.
+        lastmods: None if the section has none.
+        changefreq: None if the section has none.
+        priority: None if the section has none.
+        extensions: XML of each entry's extensions. None if the section has none.
+        recheck_at: Earliest time at which the same rows would give other entries. None: never.
     """
 
     loc: pa.StringArray
@@ -89,13 +89,13 @@ class Cleaned:
         )
 
     def articles(self) -> int:
-        """How many entries have an article (``news:news``)."""
+        """Number of entries with an article (``news:news``)."""
         if self.extensions is None:
             return 0
         return int(pc.match_substring(self.extensions, ARTICLE).true_count)
 
     def prefixes(self) -> frozenset[str]:
-        """The namespace prefixes that the entries use."""
+        """Namespace prefixes that the entries use."""
         return frozenset() if self.extensions is None else prefixes_of(self.extensions, tuple(NAMESPACES))
 
 
@@ -103,18 +103,18 @@ class Cleaned:
 
 
 def clean(batch: pa.RecordBatch, context: RowContext, tally: Tally) -> Cleaned:
-    """Validate and normalise the rows of a batch. Each faulty row or field is handled as the rulebook says, and counted.
+    """Validate and normalise the rows of a batch. Each faulty row or field is counted and handled as the rulebook says.
 
     Args:
-        batch: rows with the columns that ``ports.Source.read`` promises.
-        context: the settings of the section.
-        tally: where faults are counted.
+        batch: Rows with the columns that ``ports.Source.read`` defines.
+        context: Settings of the section.
+        tally: Counts the faults.
 
     Returns:
-        The entries that the rows became.
+        The entries of the rows.
 
     Raises:
-        RuleError: a rule set to ``fail`` is broken.
+        RuleError: A rule set to ``fail`` is broken.
     """
     work = _Work(batch)
     locs = clean_locs(batch.column("loc"), context, tally, RowKeys(keys=work.keys))
@@ -132,7 +132,10 @@ def clean(batch: pa.RecordBatch, context: RowContext, tally: Tally) -> Cleaned:
 
 
 def _count_slashes(locs: pa.StringArray, context: RowContext, tally: Tally) -> None:
-    """Count URLs in which a slash of a value became ``%2F``; the search of the bytes spares most batches the kernels."""
+    """Count URLs in which a slash of a value became ``%2F``.
+
+    The bytes are searched first, because most batches contain no ``%2F``.
+    """
     if _SLASH.search(value_view(locs)) is None:
         return
     slashes = locs.filter(pc.fill_null(pc.match_substring(locs, "%2F"), False))
@@ -142,7 +145,7 @@ def _count_slashes(locs: pa.StringArray, context: RowContext, tally: Tally) -> N
 
 
 class _Work:
-    """The columns that are still to be cleaned and the entries so far; dropped rows leave both."""
+    """The columns that are not cleaned yet, and the entries so far. Dropped rows are removed from both."""
 
     def __init__(self, batch: pa.RecordBatch) -> None:
         wanted = ("lastmod", "changefreq", "priority", *EXTENSIONS)
@@ -151,7 +154,7 @@ class _Work:
         self.cleaned = _NOTHING
 
     def rows(self) -> RowKeys:
-        """Keys and URLs of the rows that are left."""
+        """Keys and URLs of the remaining rows."""
         return RowKeys(keys=self.keys, numbers=self.cleaned.numbers, locs=self.cleaned.loc)
 
     def drop(self, mask: pa.BooleanArray | None) -> None:
@@ -163,7 +166,7 @@ class _Work:
         self.cleaned = self.cleaned.filter(keep)
 
     def recheck(self, moment: datetime | None) -> None:
-        """Note that the entries change at a moment."""
+        """Record a time at which the entries change."""
         earliest = self.cleaned.recheck_at
         if moment is not None and (earliest is None or moment < earliest):
             self.cleaned = replace(self.cleaned, recheck_at=moment)
@@ -236,22 +239,22 @@ class Rendered:
     """The bytes of some entries, not copied yet.
 
     Attributes:
-        elements: one text for each entry.
-        is_raw: whether the URLs in them are still to be escaped.
+        elements: One text for each entry.
+        is_raw: Whether the URLs in them must still be escaped.
     """
 
     elements: pa.StringArray
     is_raw: bool
 
     def chunks(self) -> Iterator[bytes]:
-        """Yield the bytes in small chunks: large buffers that come and go cost more in page faults than in work."""
+        """Yield the bytes in small chunks, because large temporary buffers cost more page faults than work."""
         view = value_view(self.elements)
         for start in range(0, len(view), _CHUNK_BYTE_SIZE):
             chunk = bytes(view[start : start + _CHUNK_BYTE_SIZE])
             yield chunk.replace(b"&", b"&amp;").replace(b"'", b"&apos;") if self.is_raw else chunk
 
     def fits(self, byte_size: int) -> bool:
-        """Whether there are at most ``byte_size`` bytes."""
+        """Return whether there are at most ``byte_size`` bytes."""
         raw = len(value_view(self.elements))
         if not self.is_raw or raw > byte_size or raw * _LONGEST_ESCAPE <= byte_size:
             return raw <= byte_size
@@ -259,28 +262,31 @@ class Rendered:
 
 
 def render(cleaned: Cleaned) -> Rendered:
-    """The ``<url>`` elements of the entries, one a line."""
+    """Return the ``<url>`` elements of the entries, one per line."""
     is_raw = cleaned.extensions is None
     return Rendered(_elements(cleaned, escape_loc=not is_raw) if len(cleaned) else cleaned.loc, is_raw)
 
 
 def render_lines(cleaned: Cleaned) -> Rendered:
-    """The URLs of the entries, one a line: the body of a text sitemap."""
+    """Return the URLs of the entries, one per line: the body of a text sitemap."""
     return Rendered(pc.binary_join_element_wise(cleaned.loc, "\n", ""), is_raw=False)
 
 
 def emit(cleaned: Cleaned) -> bytes:
-    """The bytes of ``render``."""
+    """Return the bytes of ``render``."""
     return b"".join(render(cleaned).chunks())
 
 
 def emit_lines(cleaned: Cleaned) -> bytes:
-    """The bytes of ``render_lines``."""
+    """Return the bytes of ``render_lines``."""
     return b"".join(render_lines(cleaned).chunks())
 
 
 def _elements(cleaned: Cleaned, *, escape_loc: bool) -> pa.StringArray:
-    """One text for each entry. Only ``&`` and ``'`` need escaping in a normal URL; the caller may do it for all at once."""
+    """Return one text for each entry.
+
+    Only ``&`` and ``'`` need escaping in a normal URL. The caller may escape all URLs at once.
+    """
     loc = cleaned.loc
     if escape_loc:
         loc = pc.replace_substring(pc.replace_substring(loc, "&", "&amp;"), "'", "&apos;")
@@ -297,7 +303,7 @@ def _elements(cleaned: Cleaned, *, escape_loc: bool) -> pa.StringArray:
 
 
 def _hints(cleaned: Cleaned, closing: str) -> list[pa.StringArray | str]:
-    """``changefreq``, ``priority`` and ``closing`` of each entry."""
+    """Return ``changefreq``, ``priority`` and the closing tag of each entry."""
     changefreq, priority = cleaned.changefreq, cleaned.priority
     if changefreq is None:
         return [closing] if priority is None else [hint_table((None,), priority.texts, closing).take(priority.codes)]

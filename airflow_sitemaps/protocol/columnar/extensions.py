@@ -1,4 +1,4 @@
-"""Columns of JSON: ``images``, ``videos``, ``news``, ``alternates``, read row by row."""
+"""JSON columns, read row by row: ``images``, ``videos``, ``news``, ``alternates``."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from airflow_sitemaps.protocol.rules import Tally
 
 ARTICLE: Final = "<news:news>"
-"""Opens an article; text is escaped, so that it cannot occur in a title."""
+"""Start of an article. Text is escaped, so it cannot occur in a title."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,8 +33,8 @@ class Fragments:
     """The XML of each row's extensions.
 
     Attributes:
-        values: one text for each row; empty where it has none.
-        dropped: marks rows to drop; None: no row.
+        values: One text for each row; empty if it has none.
+        dropped: Mask of rows to drop. None: no row.
     """
 
     values: pa.StringArray
@@ -42,19 +42,19 @@ class Fragments:
 
 
 def clean_extensions(columns: Mapping[str, pa.Array], rows: RowKeys, context: RowContext, tally: Tally) -> Fragments:
-    """Render the columns of each row, one after the other in the order given, and count their faults.
+    """Render the columns of each row in the given order, and count their faults.
 
     Args:
         columns: JSON texts by kind.
-        rows: keys and URLs of the rows.
-        context: the settings of the section.
-        tally: where faults are counted.
+        rows: Keys and URLs of the rows.
+        context: Settings of the section.
+        tally: Counts the faults.
 
     Returns:
         The XML of each row.
 
     Raises:
-        RuleError: a rule set to ``fail`` is broken.
+        RuleError: A rule set to ``fail`` is broken.
     """
     assert rows.locs is not None
     texts = {kind: texts_of(as_texts(column)) for kind, column in columns.items()}
@@ -78,11 +78,11 @@ def clean_extensions(columns: Mapping[str, pa.Array], rows: RowKeys, context: Ro
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Freshness:
-    """Which articles of a news section are too old.
+    """The articles of a news section that are too old.
 
     Attributes:
-        dropped: marks rows to leave out; None: no row.
-        recheck_at: when the next article will be too old; None where none will be.
+        dropped: Mask of rows to omit. None: no row.
+        recheck_at: Time at which the next article will be too old. None: no article will be.
     """
 
     dropped: pa.BooleanArray | None
@@ -92,14 +92,14 @@ class Freshness:
 def check_freshness(
     news: pa.Array | None, lastmods: Lastmods | None, rows: RowKeys, context: RowContext, tally: Tally
 ) -> Freshness:
-    """Find articles older than two days, by their publication date, or their lastmod where they have none.
+    """Find articles older than two days, by their publication date or else their lastmod.
 
     Args:
-        news: the ``news`` column; None where the section has none.
-        lastmods: the lastmods of the rows; None where the section has none.
-        rows: keys and URLs of the rows, for samples.
-        context: the settings of the section.
-        tally: where old articles are counted, as expired.
+        news: The ``news`` column; None if the section has none.
+        lastmods: Lastmods of the rows; None if the section has none.
+        rows: Keys and URLs of the rows, for samples.
+        context: Settings of the section.
+        tally: Counts old articles, as expired.
     """
     assert rows.locs is not None
     length = len(rows.locs)
@@ -134,15 +134,15 @@ def rows_without_article(
     """Find entries of a news section that have no article and would never expire, and count them.
 
     Args:
-        news: the ``news`` column; None where the section has none, and lastmods alone date its entries.
-        cleaned_news: the XML of each row's extensions; None where the section has none.
-        lastmods: the lastmods of the rows; None where the section has none.
-        rows: keys and URLs of the rows, for samples.
-        context: the settings of the section.
-        tally: where the rows are counted.
+        news: The ``news`` column. None if the section has none; then only lastmods date its entries.
+        cleaned_news: XML of each row's extensions; None if the section has none.
+        lastmods: Lastmods of the rows; None if the section has none.
+        rows: Keys and URLs of the rows, for samples.
+        context: Settings of the section.
+        tally: Counts the rows.
 
     Returns:
-        A mask of the rows to leave out; None: no row.
+        A mask of the rows to omit. None: no row.
     """
     assert rows.locs is not None
     if news is not None and cleaned_news is not None:
@@ -167,7 +167,7 @@ def _moments(lastmods: Lastmods | None, length: int) -> list[date | datetime | N
 
 
 def _moment(news_json: str | None, changed: date | datetime | None, context: RowContext) -> datetime | None:
-    """When an article was published: its publication date, else its lastmod; None where it has neither."""
+    """Return the publication date of an article, else its lastmod, or None if it has neither."""
     given = publication_date(news_json) if news_json else None
     value = None
     try:
@@ -179,5 +179,5 @@ def _moment(news_json: str | None, changed: date | datetime | None, context: Row
 
 
 def prefixes_of(fragments: pa.StringArray, prefixes: tuple[str, ...]) -> frozenset[str]:
-    """Which of the namespace prefixes the fragments use. Text is escaped, so a prefix in it is none."""
+    """Return the namespace prefixes that the fragments use. Text is escaped, so it contains no prefix."""
     return frozenset(p for p in prefixes if pc.any(pc.match_substring(fragments, f"<{p}:")).as_py())

@@ -1,4 +1,4 @@
-"""Titles and descriptions of entries that changed lately, taken from their columns for the feeds."""
+"""Titles and descriptions of recently changed entries, read from columns for the feeds."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ if TYPE_CHECKING:
 
 
 def recent_texts(rows: pa.RecordBatch, cleaned: Cleaned, since: datetime) -> list[FeedText]:
-    """Read the titles and descriptions of the newest entries.
+    """Return the titles and descriptions of the newest entries.
 
     Args:
-        rows: the batch, with a column ``title`` or ``description`` or both.
-        cleaned: the entries that its rows became.
-        since: the first moment that feeds call recent, in UTC.
+        rows: The batch, with a column ``title`` or ``description`` or both.
+        cleaned: The entries of its rows.
+        since: Start of the recent time, in UTC.
 
     Returns:
-        At most ``FEED_ENTRIES``, in no order; entries without texts are among them, since a text may have been removed.
+        At most ``FEED_ENTRIES``, in any order. Entries without texts are included, because a text may have been removed.
     """
     names = [name for name in ("title", "description") if name in rows.schema.names]
     lastmods = cleaned.lastmods

@@ -1,4 +1,4 @@
-"""Columns of ``changefreq`` and ``priority``: few different values, so each value is read once."""
+"""Columns of ``changefreq`` and ``priority``. They have few different values, so each value is parsed once."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from airflow_sitemaps.protocol.rules import Tally
 
 Reader = Callable[[str], "str | None"]
-"""Returns the text to write for a value, None for no value; raises ValueError for a fault."""
+"""Returns the text to write for a value, or None for no value. It raises ValueError for a fault."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,9 +27,9 @@ class Hints:
     """One hint for each row.
 
     Attributes:
-        codes: int32 without nulls, positions in ``texts``.
-        texts: the different values; None: no hint.
-        dropped: marks rows to drop; None: no row.
+        codes: Positions in ``texts``: int32 without nulls.
+        texts: The different values. None: no hint.
+        dropped: Mask of rows to drop. None: no row.
     """
 
     codes: pa.Int32Array
@@ -42,18 +42,18 @@ class Hints:
 
 
 def clean_hints(rule: str, column: pa.Array, read: Reader, rows: RowKeys, context: RowContext, tally: Tally) -> Hints:
-    """Read a column of hints and count its faults.
+    """Parse a column of hints and count its faults.
 
     Args:
-        rule: the rule that a faulty value breaks.
-        column: the values, text or numbers.
-        read: reads one value.
-        rows: keys and URLs of the rows, for samples.
-        context: the settings of the section.
-        tally: where faults are counted.
+        rule: The rule that a faulty value breaks.
+        column: The values, text or numbers.
+        read: Parses one value.
+        rows: Keys and URLs of the rows, for samples.
+        context: Settings of the section.
+        tally: Counts the faults.
 
     Raises:
-        RuleError: the rule is set to ``fail`` and is broken.
+        RuleError: The rule is set to ``fail`` and is broken.
     """
     values = decoded(column)
     if not _is_number(values.type):
@@ -86,7 +86,7 @@ def _is_number(kind: pa.DataType) -> bool:
 
 
 def _values(values: pa.Array) -> list[object]:
-    """The values as Python objects, text as ``texts_of`` reads it."""
+    """Return the values as Python objects, and text as ``texts_of`` reads it."""
     return [*texts_of(values)] if pa.types.is_string(values.type) else values.to_pylist()
 
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 FIRST_DAY: Final = (lastmod.FIRST_DAY - date(1970, 1, 1)).days
 LAST_DAY: Final = (lastmod.LAST_DAY - date(1970, 1, 1)).days
-"""Days since 1970-01-01 that bound a lastmod, both exclusive."""
+"""Bounds of a lastmod in days since 1970-01-01, both exclusive."""
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
@@ -32,10 +32,10 @@ class Lastmods:
     """One lastmod for each row.
 
     Attributes:
-        day: int32, days since 1970-01-01 in UTC; null where there is no lastmod.
-        second: int32, seconds of the day; null where only a date is given, None where that is so for all rows.
-        recheck_at: the earliest moment at which a lastmod that was left out as future is in the past.
-        dropped: marks rows to drop; None: no row.
+        day: Days since 1970-01-01 in UTC, int32. Null: no lastmod.
+        second: Seconds of the day, int32. Null: only a date. None: all rows have only a date.
+        recheck_at: Earliest time at which a lastmod that was omitted as future is in the past.
+        dropped: Mask of rows to drop. None: no row.
     """
 
     day: pa.Int32Array
@@ -49,7 +49,7 @@ class Lastmods:
         return replace(self, day=self.day.filter(mask), second=second)
 
     def newest(self) -> str | None:
-        """The newest as W3C Datetime; of one day, a date-time is newer than the date alone."""
+        """Return the newest as W3C Datetime. On one day, a date-time is newer than a date."""
         day = pc.max(self.day).as_py()
         if day is None:
             return None
@@ -58,22 +58,22 @@ class Lastmods:
 
 
 def value_of(day: int, second: int | None) -> date | datetime:
-    """A lastmod as Python has it, from a day since 1970-01-01 and a second of that day (None: a date)."""
+    """Return a lastmod as a Python value, from a day since 1970-01-01 and a second of that day (None: a date)."""
     moment = _EPOCH + timedelta(days=day, seconds=second or 0)
     return moment.date() if second is None else moment
 
 
 def clean_lastmods(column: pa.Array, rows: RowKeys, context: RowContext, tally: Tally) -> Lastmods:
-    """Read a column of timestamps, dates or text and count its faults.
+    """Parse a column of timestamps, dates or text, and count its faults.
 
     Args:
-        column: the values; other types are read as their text.
-        rows: keys and URLs of the rows, for samples.
-        context: the settings of the section.
-        tally: where faults are counted.
+        column: The values. Other types are read as their text.
+        rows: Keys and URLs of the rows, for samples.
+        context: Settings of the section.
+        tally: Counts the faults.
 
     Raises:
-        RuleError: a rule set to ``fail`` is broken.
+        RuleError: A rule set to ``fail`` is broken.
     """
     values = decoded(column)
     kind = values.type
@@ -116,7 +116,7 @@ def _clipped(days: pa.Int64Array) -> pa.Int32Array:
 
 
 def _from_texts(texts: pa.StringArray, context: RowContext) -> Lastmods | None:
-    """Read all rows at once where they have one form: a date, or a date-time to the second, in UTC or without a zone."""
+    """Parse all rows at once if they have one form: a date, or a date-time to the second, in UTC or without a zone."""
     lengths = pc.min_max(pc.binary_length(texts)).as_py()
     length = lengths["min"]
     if length is None:
@@ -191,7 +191,7 @@ def _check_future(lastmods: Lastmods, values: pa.Array, rows: RowKeys, context: 
 
 
 def _earliest(future: Lastmods, context: RowContext) -> datetime:
-    """When the first of these lastmods is in the past."""
+    """Return the time at which the first of these lastmods is in the past."""
     dates = future.day if future.second is None else future.day.filter(pc.is_null(future.second))
     moments = [] if not len(dates) else [lastmod.begins(value_of(pc.min(dates).as_py(), None), context.timezone)]
     if future.second is not None:
@@ -210,7 +210,7 @@ def _apply(
     context: RowContext,
     tally: Tally,
 ) -> Lastmods:
-    """Count the bad rows and apply the rule's verdict to them. Rows that are dropped already are not counted."""
+    """Count the bad rows, and apply the rule's verdict to them. Rows that are already dropped are not counted."""
     verdict = context.rulebook[rule]
     bad = bad if lastmods.dropped is None else pc.and_not(bad, lastmods.dropped)
     count_rows(tally, rule, verdict, rows, bad, values, where=context.section)

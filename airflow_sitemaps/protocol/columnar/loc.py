@@ -1,7 +1,7 @@
-"""A column of ``loc``: clean rows are recognised in the whole slice, only the others are read one by one.
+"""A column of ``loc``: clean rows are recognised in the whole slice, and only the others are parsed one by one.
 
-A clean slice costs a few passes over its bytes. Rows whose only fault is text beyond ASCII are encoded together; all
-others go through ``loc.read_loc``. Either way the result equals that of ``read_loc``.
+A clean slice needs a few passes over its bytes. Rows whose only fault is text beyond ASCII are encoded together. All
+others go through ``loc.read_loc``. The result is always that of ``read_loc``.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ _REPLACEMENT_IN_ROW: Final = "%[Ee][Ff]%[Bb][Ff]%[Bb][Dd]"
 _ENTITY: Final = re.compile(rb"&(?:#|[A-Za-z])[0-9A-Za-z]*;")
 _ENTITY_IN_ROW: Final = r"&(?:#|[A-Za-z])[0-9A-Za-z]*;"
 _MANY_PLACES: Final = 1_000
-"""Unsafe characters in a slice above which one search of all rows is cheaper than a look at each position."""
+"""Number of unsafe characters in a slice above which one search of all rows is faster than checking each position."""
 
 _SHOWN_BYTES: Final = 1_000
-"""Bytes of a faulty URL that are decoded for a sample, which is cut further."""
+"""Number of bytes of a faulty URL that are decoded for a sample, which is then shortened."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +48,8 @@ class Locs:
     """Normalised URLs.
 
     Attributes:
-        values: one for each row; null where the row is dropped.
-        has_dropped: whether any row is dropped.
+        values: One URL for each row; null if the row is dropped.
+        has_dropped: Whether any row is dropped.
     """
 
     values: pa.StringArray
@@ -61,8 +61,8 @@ class _Dirt:
     """Masks of rows that are not clean.
 
     Attributes:
-        beyond_ascii: rows that may have no other fault than text beyond ASCII; None: no row.
-        other: rows with another fault.
+        beyond_ascii: Rows whose only fault may be text beyond ASCII. None: no row.
+        other: Rows with another fault.
     """
 
     beyond_ascii: pa.BooleanArray | None = None
@@ -73,13 +73,13 @@ def clean_locs(column: pa.Array, context: RowContext, tally: Tally, rows: RowKey
     """Normalise a column of URLs and count its faults.
 
     Args:
-        column: the URLs as the source has them.
-        context: the settings of the section.
-        tally: where faults are counted.
-        rows: keys of the rows, for samples.
+        column: The URLs as the source has them.
+        context: Settings of the section.
+        tally: Counts the faults.
+        rows: Keys of the rows, for samples.
 
     Raises:
-        RuleError: a rule set to ``fail`` is broken.
+        RuleError: A rule set to ``fail`` is broken.
     """
     raw = as_texts(column)
     scope = scope_of(context.base_url, context.cross_submit)
@@ -132,7 +132,7 @@ def _placed(
     encoded: pa.BooleanArray | None,
     waiting: pa.StringArray | None,
 ) -> pa.StringArray:
-    """Put the rows that were read one by one, and the encoded ones that still wait, in their places; the masks are disjoint."""
+    """Insert the rows that were parsed one by one, and the encoded rows, at their positions. The masks are disjoint."""
     if encoded is None or waiting is None:
         return pc.replace_with_mask(values, slow, mended)
     either = pc.or_(slow, encoded)
@@ -142,7 +142,7 @@ def _placed(
 
 
 def _only(mask: pa.BooleanArray | None, but_not: pa.BooleanArray | None) -> pa.BooleanArray | None:
-    """The rows of one mask that are not in the other; None where no row is."""
+    """Return the rows of one mask that are not in the other, or None if there are none."""
     if mask is None:
         return None
     rest = mask if but_not is None else pc.and_not(mask, but_not)
@@ -150,7 +150,7 @@ def _only(mask: pa.BooleanArray | None, but_not: pa.BooleanArray | None) -> pa.B
 
 
 def _relative(raw: pa.StringArray, context: RowContext) -> pa.BooleanArray | None:
-    """Rows to complete with the origin, where the rule says so; None where there are none."""
+    """Return the rows to complete with the origin, if the rule says so; None if there are none."""
     if context.rulebook["loc-relative"] is not Verdict.REPAIR:
         return None
     slash = _begins(raw, "/")
@@ -168,9 +168,9 @@ def _find_dirt(values: pa.StringArray, good: pa.BooleanArray, others: frozenset[
     """Find the rows that are not clean.
 
     Args:
-        values: the URLs.
-        good: rows that begin with the sitemap's own origin.
-        others: further origins whose URLs may be listed.
+        values: The URLs.
+        good: Rows that begin with the sitemap's own origin.
+        others: Further origins whose URLs may be listed.
     """
     dirt = _Dirt()
     if not _all(good):
@@ -217,7 +217,7 @@ def _all(mask: pa.BooleanArray) -> bool:
 
 
 def _outside(values: pa.StringArray, origin: str, folder: str) -> pa.BooleanArray | None:
-    """Rows of the folder's own origin that are not below the folder; None where all are."""
+    """Return the rows of the folder's own origin that are not below the folder, or None if all are."""
     if folder == origin + "/":
         return None
     inside = _begins(values, folder)
@@ -227,7 +227,7 @@ def _outside(values: pa.StringArray, origin: str, folder: str) -> pa.BooleanArra
 def _mended(
     raw: pa.StringArray, mask: pa.BooleanArray, context: RowContext, tally: Tally, rows: RowKeys
 ) -> pa.StringArray:
-    """The URLs of the mask's rows, read one by one: null where the row is dropped. Faults are counted."""
+    """Return the URLs of the rows in the mask, parsed one by one: null if the row is dropped. Faults are counted."""
     counts: Counter[tuple[str, Verdict]] = Counter()
     samples: dict[tuple[str, Verdict], list[str]] = {}
     results: list[str | None] = []
@@ -249,7 +249,7 @@ def _mended(
 
 
 def _text(raw: bytes) -> str | None:
-    """Decode UTF-8 as databases store it, in which surrogates may occur one by one; None where it is not even that."""
+    """Decode UTF-8 as databases store it, with single surrogates. Return None if it is not even that."""
     try:
         return raw.decode("utf-8", "surrogatepass")
     except UnicodeDecodeError:

@@ -1,6 +1,6 @@
 """Lookup tables of the columnar path: the text of every day, every second of a day, every pair of hints.
 
-The last one or two rows of a table stand for what is not there, so that no row is treated apart.
+The last one or two rows of a table stand for missing values, so that no row is a special case.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from airflow_sitemaps.protocol.columnar.lastmod import Lastmods, value_of
 from airflow_sitemaps.protocol.columnar.timezones import DAY_S
 
 _WIDEST_YEARS: Final = 60
-"""Years for which a table of all days is kept; beyond, only the days that occur are written out."""
+"""Number of years for which a table of all days is kept. For more years, only the days that occur are written."""
 
 _NO_DAY: Final = "</loc>"
 _NO_TIME: Final = DAY_S
@@ -29,7 +29,10 @@ _END: Final = "</lastmod>"
 
 @dataclass(frozen=True, slots=True)
 class _Days:
-    """All days of some years: ``first`` is counted from 1970-01-01; the last row of ``texts`` stands for no day."""
+    """All days of some years.
+
+    ``first`` is in days since 1970-01-01. The last row of ``texts`` stands for no day.
+    """
 
     first: int
     texts: pa.StringArray
@@ -44,7 +47,7 @@ def _days(first_year: int, last_year: int) -> _Days:
 
 
 def _days_around(day: pa.Int32Array) -> _Days | None:
-    """The decades that hold all these days; None where they are too far apart, or there are none."""
+    """Return the decades that include all these days, or None if they are too far apart or there are none."""
     extremes = pc.min_max(day).as_py()
     if extremes["min"] is None:
         return None
@@ -55,10 +58,10 @@ def _days_around(day: pa.Int32Array) -> _Days | None:
 
 
 def lastmod_texts(lastmods: Lastmods) -> list[pa.StringArray | str]:
-    """``</loc><lastmod>…</lastmod>`` of each row, or ``</loc>`` where there is none: in one part, or two to be joined.
+    """Return ``</loc><lastmod>…</lastmod>`` for each row, or ``</loc>`` without a lastmod: in one part, or in two to join.
 
-    Where every row has a date and a time all texts are equally long, and are written as one record a row: joining a
-    part less saves a third of the whole join.
+    If every row has a date and a time, all texts have the same length and are written as one record per row. One part less
+    saves a third of the whole join.
     """
     day, second = lastmods.day, lastmods.second
     days = _days_around(day)
@@ -91,7 +94,7 @@ def _record() -> np.dtype[np.void]:
 
 
 def _day_texts(day: pa.Int32Array, days: _Days | None) -> pa.StringArray:
-    """``</loc><lastmod>YYYY-MM-DD`` of each row, or ``</loc>`` where there is no lastmod."""
+    """Return ``</loc><lastmod>YYYY-MM-DD`` for each row, or ``</loc>`` without a lastmod."""
     if days is not None:
         return days.texts.take(pc.fill_null(pc.subtract(day, days.first), len(days.texts) - 1))
     encoded = day.dictionary_encode()
@@ -111,7 +114,7 @@ def _times() -> pa.StringArray:
 
 
 def _time_texts(lastmods: Lastmods) -> pa.StringArray | str:
-    """``Thh:mm:ssZ</lastmod>`` of each row, ``</lastmod>`` of a date, nothing where there is no lastmod."""
+    """Return ``Thh:mm:ssZ</lastmod>`` for each row, ``</lastmod>`` for a date, and nothing without a lastmod."""
     day, second = lastmods.day, lastmods.second
     if second is None:
         return _END if not day.null_count else pc.if_else(pc.is_valid(day), _END, "")
@@ -124,7 +127,10 @@ def _time_texts(lastmods: Lastmods) -> pa.StringArray | str:
 
 @lru_cache(maxsize=64)
 def hint_table(changefreqs: tuple[str | None, ...], priorities: tuple[str | None, ...], closing: str) -> pa.StringArray:
-    """The elements of every pair of hints and ``closing``; the pair (c, p) stands at ``c * len(priorities) + p``."""
+    """Return the elements of every pair of hints, followed by ``closing``.
+
+    The pair (c, p) is at ``c * len(priorities) + p``.
+    """
     texts = [
         ("" if changefreq is None else f"<changefreq>{changefreq}</changefreq>")
         + ("" if priority is None else f"<priority>{priority}</priority>")

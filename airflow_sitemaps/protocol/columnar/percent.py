@@ -1,4 +1,4 @@
-"""Percent-encoding of many URLs at once: bytes beyond ASCII as ``%XX``, the rest as it is."""
+"""Percent-encoding of many URLs at once: bytes beyond ASCII become ``%XX``, the others do not change."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Bytes = npt.NDArray[np.uint8]
 Places = npt.NDArray[np.intp]
 
 SUSPECT: Final = re.compile(f"[\x80-\x9f\ufffd-\uffff{WHITE[4:]}]")
-"""Beyond ASCII, what must not simply be encoded: controls, non-characters, U+FFFD, and what is stripped at the ends."""
+"""Characters beyond ASCII that must not be encoded: controls, non-characters, U+FFFD, and those removed at the ends."""
 
 _BEYOND: Final = [chr(code) for code in range(0x80, 0x10000) if not 0xD800 <= code < 0xE000]
 _UTF8: Final = [text.encode() for text in _BEYOND if SUSPECT.match(text)]
@@ -30,10 +30,10 @@ _LOW: Final = np.tile(_DIGITS, 16)
 
 
 def percent_encoded(rows: pa.StringArray) -> tuple[pa.StringArray, pa.BooleanArray | None]:
-    """The rows with their bytes beyond ASCII encoded, and a mask of those that have to be looked at one by one.
+    """Return the rows with bytes beyond ASCII encoded, and a mask of those that must be parsed one by one.
 
-    These hold a suspect character, are not UTF-8, or come out longer than a URL may be; None where no row does. The
-    rows begin with ASCII and have no null.
+    These contain a suspect character, are not UTF-8, or become longer than a URL may be. The mask is None if there are
+    none. The rows must begin with ASCII and have no null.
     """
     data = np.frombuffer(value_view(rows), np.uint8)
     offsets = np.frombuffer(offsets_of(rows), np.int32)
@@ -67,7 +67,7 @@ def _is_utf8(rows: pa.StringArray) -> bool:
 
 
 def _suspects(data: Bytes, places: Places, codes: Bytes) -> Places:
-    """Where suspect characters begin."""
+    """Return the positions at which suspect characters begin."""
     leads = _LEADS[codes]
     at: Places = places[leads]
     if not len(at):

@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowKeys:
-    """Keys and URLs of rows, looked up only where a sample is made.
+    """Keys and URLs of rows, which are looked up only for a sample.
 
     Attributes:
-        keys: the ``key`` column of the whole batch; None where the batch has none.
-        numbers: the rows' numbers in the batch; None where they are all its rows, in their order.
-        locs: the rows' URLs; None where they are not known yet.
+        keys: The ``key`` column of the whole batch; None if the batch has none.
+        numbers: Row numbers in the batch; None if they are all its rows, in their order.
+        locs: URLs of the rows; None if they are not known yet.
     """
 
     keys: pa.Array | None = None
@@ -33,39 +33,39 @@ class RowKeys:
         """Describe a row by a value, its URL and its key.
 
         Args:
-            value: what to show of the row.
-            row: the row's position among these rows, not in the batch.
+            value: The value to show.
+            row: Position among these rows, not in the batch.
         """
         loc = None if self.locs is None else self.locs[row].as_py()
         return sample_text(value, loc=loc, key=self.key(row))
 
     def key(self, row: int) -> str | None:
-        """The key of a row as a JSON array, None where it is not known."""
+        """Return the key of a row as a JSON array, or None if it is not known."""
         if self.keys is None:
             return None
         return key_text(self.keys, row if self.numbers is None else self.numbers[row].as_py())
 
 
 NO_KEYS: Final = RowKeys()
-"""Rows of which nothing but their values is known."""
+"""Rows of which only the values are known."""
 
 
 def count_rows(
     tally: Tally, rule: str, verdict: Verdict, rows: RowKeys, mask: pa.BooleanArray, values: pa.Array, *, where: str
 ) -> None:
-    """Count the rows of a mask under a rule, with samples of the first.
+    """Count the rows of a mask under a rule, with samples of the first ones.
 
     Args:
-        tally: where to count.
-        rule: the rule's name.
-        verdict: what happens to the rows.
-        rows: the rows' keys and URLs.
-        mask: the faulty rows, without nulls.
-        values: the column of which samples show the value: text, or what Arrow casts to text.
-        where: the section, for an error message.
+        tally: Counts the rows.
+        rule: Name of the rule.
+        verdict: Verdict on the rows.
+        rows: Keys and URLs of the rows.
+        mask: The faulty rows, without nulls.
+        values: The column whose values the samples show: text, or a type that Arrow casts to text.
+        where: The section, for an error message.
 
     Raises:
-        RuleError: the verdict is ``fail``.
+        RuleError: The verdict is ``fail``.
     """
     first = pc.indices_nonzero(mask).slice(0, SAMPLES_PER_RULE)
     shown = texts_of(as_texts(values.take(first)))
@@ -77,7 +77,7 @@ def count_rows(
 
 
 def key_text(keys: pa.Array, number: int) -> str:
-    """The key of a row as a JSON array: as it is stored, or made of a single integer."""
+    """Return the key of a row as a JSON array."""
     if pa.types.is_integer(keys.type):
         return f"[{keys[number].as_py()}]"
     return str(texts_of(decoded(keys.slice(number, 1)))[0])

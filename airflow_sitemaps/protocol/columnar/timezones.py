@@ -1,8 +1,8 @@
-"""Columns of local times to UTC, as ``zoneinfo`` reads them.
+"""Conversion of columns of local times to UTC, with the results of ``zoneinfo``.
 
 Arrow's own conversion uses only the clock changes that a time zone file lists one by one, and not the rule at the end of
-the file. With the usual files it is an hour off in the summers from 2038 on; with "slim" files, whose list ends at the
-last change of law, it is wrong today. So offsets come from ``zoneinfo`` here, one look-up for each day.
+the file. With the usual files it is an hour off in the summers from 2038 on. With "slim" files, whose list ends at the
+last change of law, it is wrong today. The offsets here come from ``zoneinfo``, with one look-up per day.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ _LAST_DAY: Final = (date(9999, 12, 31) - date(1970, 1, 1)).days
 
 
 def to_utc(values: pa.TimestampArray, zone: str) -> pa.TimestampArray:
-    """Local times without a zone as moments in UTC, of the same unit.
+    """Convert local times without a zone to UTC, in the same unit.
 
-    Of an hour that clocks show twice the first is taken; an hour that they skip is read with the offset before the
-    change, as ``datetime`` does with ``fold=0``. Times outside the years 1 to 9999 are taken as UTC.
+    Of an hour that clocks repeat, the first is used. An hour that they skip is read with the offset before the change, as
+    ``datetime`` does with ``fold=0``. Times outside the years 1 to 9999 count as UTC.
 
     Raises:
-        ConfigurationError: there is no such zone.
+        ConfigurationError: There is no such zone.
     """
     utc = pa.timestamp(values.type.unit, "UTC")
     info = lastmod.zone(zone)
@@ -50,7 +50,7 @@ def to_utc(values: pa.TimestampArray, zone: str) -> pa.TimestampArray:
 
 
 def floor_divide(values: pa.Int64Array, divisor: int) -> pa.Int64Array:
-    """Quotients rounded down, where Arrow's are rounded towards zero."""
+    """Divide and round down, while Arrow rounds towards zero."""
     if divisor == 1:
         return values
     quotient = pc.divide(values, divisor)
@@ -62,7 +62,10 @@ def floor_divide(values: pa.Int64Array, divisor: int) -> pa.Int64Array:
 
 @lru_cache(maxsize=100_000)
 def _offset_of_day(zone: str, day: int | None) -> int | None:
-    """How far clocks are ahead of UTC on a day since 1970-01-01, in seconds; None where it changes within the day."""
+    """Return how far clocks are ahead of UTC on a day since 1970-01-01, in seconds.
+
+    Return None if the offset changes within the day.
+    """
     if day is None:
         return None
     if not _FIRST_DAY <= day <= _LAST_DAY:

@@ -18,16 +18,16 @@ if TYPE_CHECKING:
 _TOKEN: Final = re.compile(r"\{\{|\}\}|\{([^{}]*)\}|[{}]")
 _COLUMN: Final = re.compile(r"([^\W\d][\w.$ -]*)(?::(\w+))?")
 _SAFE: Final = {"": "", "path": "/"}
-"""The characters that each conversion leaves unencoded, beside the unreserved ones of RFC 3986."""
+"""Characters that each conversion leaves unencoded, in addition to the unreserved ones of RFC 3986."""
 
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """A place for a column's value.
+    """A placeholder for the value of a column.
 
     Attributes:
-        column: the column's name.
-        conversion: ``path`` leaves slashes as they are; empty: they are encoded.
+        column: Name of the column.
+        conversion: ``path`` keeps slashes; empty: they are encoded.
     """
 
     column: str
@@ -36,11 +36,11 @@ class Field:
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    """A URL with places for columns.
+    """A URL with placeholders for columns.
 
     Attributes:
-        text: the template as its user wrote it.
-        parts: texts and fields, in order.
+        text: The template as the user wrote it.
+        parts: Texts and fields, in order.
     """
 
     text: str
@@ -48,10 +48,12 @@ class Template:
 
     @classmethod
     def parse(cls, text: str) -> Template:
-        """Read a template. ``{column}`` is a place, ``{column:path}`` one whose slashes stay, ``{{`` a brace.
+        """Parse a template.
+
+        ``{column}`` is a placeholder, ``{column:path}`` one that keeps slashes, and ``{{`` a brace.
 
         Raises:
-            ConfigurationError: an unmatched brace, a place without a column, an unknown conversion.
+            ConfigurationError: A brace has no matching brace, a placeholder has no column, or a conversion is unknown.
         """
         parts: list[str | Field] = []
         literal, end = "", 0
@@ -72,24 +74,24 @@ class Template:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The names of the columns, in the order of their first places in the template."""
+        """Names of the columns, in the order of their first placeholders."""
         return tuple(dict.fromkeys(part.column for part in self.parts if isinstance(part, Field)))
 
     def expand(self, columns: Mapping[str, pa.Array]) -> pa.StringArray:
-        """Expand the template for each row, values percent-encoded.
+        """Expand the template for each row, with percent-encoded values.
 
-        Numbers, decimals, UUIDs, dates and the like are written as Arrow writes them as text. An empty value of
-        ``{column}`` is taken as missing: ``/p/{slug}`` without a slug is another page. An empty ``{column:path}`` is
-        kept, since the home page has an empty path.
+        Numbers, decimals, UUIDs and dates are written as Arrow writes them as text. An empty value of ``{column}`` counts as
+        missing, because ``/p/{slug}`` without a slug is another page. An empty ``{column:path}`` is kept, because the home page
+        has an empty path.
 
         Args:
-            columns: columns of one length, by name.
+            columns: Columns of one length, by name.
 
         Returns:
-            One URL for each row; null where any value is missing.
+            One URL for each row; null if a value is missing.
 
         Raises:
-            ConfigurationError: a column is missing, or the template has none.
+            ConfigurationError: A column is missing, or the template has none.
         """
         import pyarrow as pa  # noqa: PLC0415
         import pyarrow.compute as pc  # noqa: PLC0415
@@ -126,7 +128,7 @@ def _field(inside: str, text: str) -> Field:
 
 
 def _value(texts: pa.StringArray, conversion: str) -> pa.StringArray:
-    """The values of a place, percent-encoded; null where one is missing."""
+    """Return the values of a placeholder, percent-encoded; null if a value is missing."""
     import pyarrow.compute as pc  # noqa: PLC0415
 
     encoded = _encoded(texts, _SAFE[conversion])
@@ -137,7 +139,7 @@ def _value(texts: pa.StringArray, conversion: str) -> pa.StringArray:
 
 
 def _texts(column: pa.Array) -> pa.StringArray:
-    """The values as text."""
+    """Return the values as text."""
     import pyarrow as pa  # noqa: PLC0415
 
     from airflow_sitemaps.protocol.columnar.arrow import decoded  # noqa: PLC0415
@@ -152,7 +154,7 @@ def _texts(column: pa.Array) -> pa.StringArray:
 
 
 def _encoded(values: pa.StringArray, safe: str) -> pa.StringArray:
-    """Percent-encode values; only the rows that need it are looked at one by one."""
+    """Percent-encode values. Only the rows that need it are processed one by one."""
     import pyarrow as pa  # noqa: PLC0415
     import pyarrow.compute as pc  # noqa: PLC0415
 
@@ -168,7 +170,7 @@ def _encoded(values: pa.StringArray, safe: str) -> pa.StringArray:
 
 
 def _quote(value: bytes, safe: str) -> bytes:
-    """Percent-encode UTF-8, surrogate pairs joined. Bytes that are not text stay: ``loc-characters`` drops the row."""
+    """Percent-encode UTF-8 with surrogate pairs joined. Bytes that are not text stay: ``loc-characters`` drops the row."""
     try:
         value.decode()
     except UnicodeDecodeError:

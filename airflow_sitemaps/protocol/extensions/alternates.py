@@ -1,4 +1,4 @@
-"""Versions of a page in other languages: ``xhtml:link rel="alternate"``, Google's localized versions."""
+"""Versions of a page in other languages: ``xhtml:link rel="alternate"`` (Google: localized versions)."""
 
 from __future__ import annotations
 
@@ -22,13 +22,16 @@ if TYPE_CHECKING:
 
 
 def render(records: Sequence[FieldReader], notes: FieldProblems) -> str:
-    """The links of all usable alternates, in the order given; of two with one language and medium the first stays."""
+    """Return the links of all usable alternates, in the given order.
+
+    Of two with the same language and medium, the first is kept.
+    """
     seen: set[tuple[str, str]] = set()
     return "".join(_link_or_nothing(record, seen) for record in records)
 
 
 def quick(given: Sequence[Any]) -> str | None:
-    """The result of ``render`` for plain and clean alternates, about ten times faster; None for all others."""
+    """Return the result of ``render`` for plain and clean alternates, about ten times faster, or None for all others."""
     links: dict[str, str] = {}
     matches = CLEAN.fullmatch
     for values in given:
@@ -46,16 +49,16 @@ def quick(given: Sequence[Any]) -> str | None:
 
 
 def from_group(rows: Iterable[tuple[str, str]], *, default: str | None = None) -> str:
-    """The alternates of every row of one group, as the JSON of the ``alternates`` column.
+    """Return the alternates of every row of one group, as the JSON of the ``alternates`` column.
 
     Args:
-        rows: the (loc, language) of all rows that share a group, in any order.
-        default: a language of the group whose row is also the version for all other readers (``x-default``).
+        rows: The (loc, language) of all rows that share a group, in any order.
+        default: A language of the group whose row is also the version for all other readers (``x-default``).
 
     Returns:
-        A JSON list for each of the rows alike: all of them, itself among them, since a pair that is not mutual is
-        ignored (developers.google.com, localized versions). Ordered by language, ``x-default`` last, so that equal
-        groups give equal bytes; of two rows with one language the first in the order of their URLs stays.
+        The same JSON list for each row. It contains all rows, including the row itself, because links that are not mutual
+        are ignored (developers.google.com, localized versions). It is ordered by language with ``x-default`` last, so equal
+        groups give equal bytes. Of two rows with one language, the first in the order of their URLs is kept.
     """
     chosen: dict[str, str] = {}
     for language, loc in sorted((language, loc) for loc, language in rows if loc and language):
@@ -67,7 +70,7 @@ def from_group(rows: Iterable[tuple[str, str]], *, default: str | None = None) -
 
 
 def is_dropped(loc: str, context: RowContext) -> bool:
-    """Whether the URL rules alone keep a page of the section out; the other fields of its row are not looked at."""
+    """Return whether the URL rules exclude a page of the section. The other fields of its row are not considered."""
     if is_clean(loc) and loc.startswith(context.base_url):
         return False
     reading = read_loc(loc, context)

@@ -1,4 +1,4 @@
-"""One JSON object of an extension column, read field by field; everything that is wrong with it is noted."""
+"""One JSON object of an extension column, read field by field. Every problem is recorded."""
 
 from __future__ import annotations
 
@@ -26,35 +26,35 @@ class FieldProblems:
     """The problems of one row's column. Mutable.
 
     Attributes:
-        faults: what is wrong, in words that name the field.
-        ignored: the fields that search engines ignore.
+        faults: Descriptions of faults, with the names of the fields.
+        ignored: Fields that search engines ignore.
     """
 
     faults: list[str] = field(default_factory=list)
     ignored: list[str] = field(default_factory=list)
 
     def fault(self, what: str) -> None:
-        """Note a fault, in words that name the field."""
+        """Record a fault in words that name the field."""
         self.faults.append(what)
 
 
 class Unusable(Exception):  # noqa: N818 - not an error: the part is left out, and its notes say why
-    """A required field is missing or faulty, so the whole image, video, news or alternate is left out."""
+    """A required field is missing or faulty, so the whole image, video, news or alternate is omitted."""
 
 
 @dataclass(slots=True)
 class FieldReader:
     """Reads the fields of one JSON object.
 
-    A getter returns escaped XML text, or None where a field is absent or faulty. An empty string, list or null is a
-    field that is not given.
+    A getter returns escaped XML text, or None if a field is absent or faulty. An empty string, list or null counts as
+    absent.
 
     Attributes:
-        name: what problems call the object (``image``, ``video 2``).
-        values: the object.
-        notes: where problems are noted.
-        addresses: reads the URLs and dates.
-        write_ignored: False where the user wants fields without effect left out.
+        name: Name of the object in messages (``image``, ``video 2``).
+        values: The object.
+        notes: The recorded problems.
+        addresses: Parses the URLs and dates.
+        write_ignored: Whether fields without effect are written.
     """
 
     name: str
@@ -65,17 +65,17 @@ class FieldReader:
     _read: set[str] = field(default_factory=set)
 
     def raw(self, name: str) -> Any:
-        """The JSON value, None where nothing is given."""
+        """Return the JSON value, or None if the field is absent."""
         self._read.add(name)
         value = self.values.get(name)
         return None if value in ("", [], {}) else value
 
     def fault(self, name: str, what: str) -> None:
-        """Note a fault of a field."""
+        """Record a fault of a field."""
         self.notes.fault(f"{self.name}: {name} {what}")
 
     def wanted(self, name: str, label: str) -> bool:
-        """Whether a field that engines ignore is given and to be written; notes it under its label."""
+        """Return whether a field that search engines ignore is present and to be written. Record its label."""
         if self.raw(name) is None:
             return False
         if label not in self.notes.ignored:
@@ -83,7 +83,7 @@ class FieldReader:
         return self.write_ignored
 
     def plain(self, name: str, *, limit: int | None = None) -> str | None:
-        """Unescaped text of at most ``limit`` characters; numbers are taken as text."""
+        """Return unescaped text of at most ``limit`` characters. Numbers count as text."""
         value = self.raw(name)
         if value is None:
             return None
@@ -103,12 +103,12 @@ class FieldReader:
         return value if value.strip() else None
 
     def text(self, name: str, *, limit: int | None = None) -> str | None:
-        """Text of at most ``limit`` characters."""
+        """Return text of at most ``limit`` characters."""
         value = self.plain(name, limit=limit)
         return None if value is None else text(value)
 
     def url(self, name: str) -> str | None:
-        """An absolute http(s) URL of any host, normalised as a ``loc`` is; not escaped yet."""
+        """Return an unescaped absolute http(s) URL of any host, normalised like a ``loc``."""
         value = self.raw(name)
         if value is None:
             return None
@@ -121,7 +121,7 @@ class FieldReader:
         return address
 
     def date(self, name: str) -> str | None:
-        """A W3C date, or date-time with a zone."""
+        """Return a W3C date, or a date-time with a zone."""
         value = self.raw(name)
         if value is None:
             return None
@@ -135,7 +135,7 @@ class FieldReader:
         return written
 
     def yes_no(self, name: str) -> str | None:
-        """``yes`` or ``no``, from a boolean or from one of the XSD's six spellings."""
+        """Return ``yes`` or ``no``, from a boolean or from one of the XSD's six spellings."""
         value = self.raw(name)
         if value is None:
             return None
@@ -147,7 +147,7 @@ class FieldReader:
         return None
 
     def choice(self, name: str, allowed: Sequence[str]) -> str | None:
-        """One of the words allowed."""
+        """Return one of the allowed words."""
         value = self.raw(name)
         if value is None or (isinstance(value, str) and value in allowed):
             return value
@@ -155,7 +155,7 @@ class FieldReader:
         return None
 
     def integer(self, name: str, *, least: int = 0, most: int | None = None) -> str | None:
-        """A whole number from ``least`` to ``most``, both inclusive."""
+        """Return a whole number from ``least`` to ``most``, both inclusive."""
         number = self._number(name)
         if number is None:
             return None
@@ -166,7 +166,7 @@ class FieldReader:
         return str(int(number))
 
     def decimal(self, name: str, *, least: int = 0, most: int | None = None) -> str | None:
-        """A decimal from ``least`` to ``most``, both inclusive, without an exponent."""
+        """Return a decimal from ``least`` to ``most``, both inclusive, without an exponent."""
         number = self._number(name)
         if number is None:
             return None
@@ -177,7 +177,7 @@ class FieldReader:
         return f"{number:f}"
 
     def parts(self, name: str) -> list[FieldReader]:
-        """A list of objects, or one object, each with a reader of its own."""
+        """Return readers for a list of objects, or for one object."""
         value = self.raw(name)
         members = value if isinstance(value, list) else [] if value is None else [value]
         parts: list[FieldReader] = []
@@ -188,13 +188,13 @@ class FieldReader:
         return parts
 
     def finish(self) -> None:
-        """Note the fields that were not read: unknown names and spelling mistakes."""
+        """Record the fields that were not read: unknown or misspelled names."""
         unknown = [name for name in self.values if name not in self._read]
         if unknown:
             self.notes.fault(f"{self.name}: unknown field(s) {', '.join(map(shown, unknown[:_SHOWN_FIELDS]))} left out")
 
     def unusable(self, what: str) -> Unusable:
-        """Note why this part is left out, and return the exception to raise."""
+        """Record why this part is omitted, and return the exception to raise."""
         self.notes.fault(f"{self.name} left out: {what}")
         return Unusable(what)
 

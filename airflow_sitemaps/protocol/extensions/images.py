@@ -15,13 +15,16 @@ if TYPE_CHECKING:
     from airflow_sitemaps.protocol.extensions.fields import FieldProblems, FieldReader
 
 MAX_IMAGES: Final = 1_000
-"""Images of one URL (developers.google.com, image sitemaps)."""
+"""Maximum number of images of one URL (developers.google.com, image sitemaps)."""
 
 _TEXTS: Final = ("caption", "geo_location", "title")
 
 
 def render(records: Sequence[FieldReader], notes: FieldProblems) -> str:
-    """The elements of all usable images, at most 1,000, in the order given; fields in the XSD's order."""
+    """Return the elements of all usable images, at most 1,000, in the given order.
+
+    The fields are in the order of the XSD.
+    """
     kept = records[:MAX_IMAGES]
     if len(records) > MAX_IMAGES:
         notes.fault(f"{len(records):,} images (limit {MAX_IMAGES:,}): the first {MAX_IMAGES:,} are kept")
@@ -29,7 +32,7 @@ def render(records: Sequence[FieldReader], notes: FieldProblems) -> str:
 
 
 def quick(given: Sequence[Any]) -> str | None:
-    """The result of ``render`` for plain and clean images, about ten times faster; None for all others."""
+    """Return the result of ``render`` for plain and clean images, about ten times faster, or None for all others."""
     if len(given) > MAX_IMAGES:
         return None
     addresses: list[str] = []

@@ -1,4 +1,4 @@
-"""The JSON of a column: parsed within bounds, and shown in messages without recursion."""
+"""The JSON of a column: parsed within limits, and shown in messages without recursion."""
 
 from __future__ import annotations
 
@@ -6,11 +6,13 @@ import json
 from typing import Any, Final
 
 MAX_DEPTH: Final = 32
-"""Levels of lists and objects. The deepest record that means anything has five; a fixed bound gives the same result
-whatever the depth of the caller's stack."""
+"""Maximum number of levels of lists and objects. A meaningful record has at most five.
+
+A fixed limit gives the same result for any depth of the caller's stack.
+"""
 
 SHOWN_CHARACTERS: Final = 60
-"""Characters of a value in a message."""
+"""Maximum number of characters of a value in a message."""
 
 _SHOWN_LEVELS: Final = 2
 _SHOWN_PARTS: Final = 5
@@ -19,7 +21,7 @@ _MAX_DIGITS: Final = 400
 
 
 def _integer(digits: str) -> int:
-    """Read a whole number; reading time would grow with the square of the digits, so their number is bounded."""
+    """Parse a whole number. The number of digits is limited, because the time would grow with its square."""
     if len(digits) > _MAX_DIGITS:
         raise ValueError(f"a number of {len(digits):,} digits (limit {_MAX_DIGITS})")
     return int(digits)
@@ -29,20 +31,20 @@ _decode: Final = json.JSONDecoder(parse_int=_integer).decode
 
 
 class JsonFault(ValueError):  # noqa: N818 - a value that breaks a rule, not a failure
-    """A text that is not usable JSON; its message says why."""
+    """A text is not usable JSON. The message says why."""
 
 
 def parse(text: str) -> Any:
     """Parse the JSON of a column.
 
     Args:
-        text: JSON. The constants NaN and Infinity are parsed; the fields that hold them are refused later.
+        text: JSON. The constants NaN and Infinity are parsed; the fields that contain them are refused later.
 
     Returns:
-        The value, at most ``MAX_DEPTH`` levels deep.
+        The value, with at most ``MAX_DEPTH`` levels.
 
     Raises:
-        JsonFault: the text is not JSON, or its values are nested too deeply.
+        JsonFault: The text is not JSON, or its values are nested too deeply.
     """
     try:
         value = _decode(text)
@@ -59,7 +61,7 @@ def check_depth(value: Any) -> None:
     """Refuse a value whose lists and objects are nested deeper than ``MAX_DEPTH``.
 
     Raises:
-        JsonFault: it is nested too deeply.
+        JsonFault: The value is nested too deeply.
     """
     level = [value] if isinstance(value, (dict, list)) else []
     for _ in range(MAX_DEPTH):
@@ -74,13 +76,13 @@ def check_depth(value: Any) -> None:
 
 
 def shown(value: Any) -> str:
-    """A value for a message: text as Python writes it, the rest as JSON; deep or long values are cut."""
+    """Return a value for a message: text as Python writes it, other values as JSON. Long values are shortened."""
     text = repr(value[: SHOWN_CHARACTERS + 1]) if isinstance(value, str) else json.dumps(_pruned(value, _SHOWN_LEVELS))
     return text if len(text) <= SHOWN_CHARACTERS else text[:SHOWN_CHARACTERS] + "…"
 
 
 def _pruned(value: Any, levels: int) -> Any:
-    """The outer levels of a value, a few parts of each."""
+    """Return the outer levels of a value, with a few parts of each."""
     if isinstance(value, str):
         return value[:SHOWN_CHARACTERS]
     if isinstance(value, int) and not isinstance(value, bool) and abs(value) >= _SHOWN_DIGITS:

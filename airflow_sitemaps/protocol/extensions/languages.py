@@ -1,4 +1,4 @@
-"""Language and country codes: which values of ``hreflang`` and ``news:language`` name a language."""
+"""Language and country codes: the valid values of ``hreflang`` and ``news:language``."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ SHORTER_EXISTS: Final = frozenset(
     wln wol xho yid yor zha zho zul
     """.split()  # noqa: SIM905
 )
-"""ISO 639-2 codes of languages that ISO 639-1 has too: BCP 47 asks for the two-letter code then."""
+"""ISO 639-2 codes of languages that also have a two-letter code, which BCP 47 then requires."""
 
 COUNTRIES: Final = frozenset(
     """
@@ -53,10 +53,10 @@ _NEWS: Final = re.compile(r"zh-cn|zh-tw|[a-z]{2,3}")
 
 @lru_cache(maxsize=1024)
 def hreflang_fault(code: str) -> str | None:
-    """What is wrong with an ``hreflang``, or None: language[-Script][-REGION] or ``x-default``, in any case.
+    """Return why an ``hreflang`` is wrong, or None.
 
-    A language has two letters (ISO 639-1), or three where it has no shorter code (BCP 47); a region is of ISO 3166-1
-    or three digits (developers.google.com, localized versions).
+    It is language[-Script][-REGION] or ``x-default``, in any case. A language has two letters (ISO 639-1), or three if it
+    has no shorter code (BCP 47). A region is from ISO 3166-1, or three digits (developers.google.com, localized versions).
     """
     if code.lower() == X_DEFAULT:
         return None
@@ -75,15 +75,15 @@ def hreflang_fault(code: str) -> str | None:
 
 @lru_cache(maxsize=1024)
 def plain_hreflang(code: str) -> str | None:
-    """The code in small letters where it is valid as given, else None."""
+    """Return the code in lower case if it is valid as given, else None."""
     return None if hreflang_fault(code) is not None else code.lower()
 
 
 @lru_cache(maxsize=1024)
 def news_language_fault(code: str) -> str | None:
-    """What is wrong with a ``news:language``, or None: ISO 639 in two or three letters, or zh-cn, zh-tw.
+    """Return why a ``news:language`` is wrong, or None.
 
-    Source: developers.google.com, news sitemaps; sitemap-news.xsd.
+    It is an ISO 639 code of two or three letters, or zh-cn, zh-tw (developers.google.com, news sitemaps; sitemap-news.xsd).
     """
     if not _NEWS.fullmatch(code):
         return "is not an ISO 639 code of two or three small letters, zh-cn or zh-tw"

@@ -1,4 +1,4 @@
-"""Articles of the last days: ``news:news``, Google's news sitemaps 0.9."""
+"""News articles: ``news:news``, Google's news sitemaps 0.9."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from airflow_sitemaps.protocol.extensions.fields import FieldProblems, FieldReader
 
 MAX_NEWS: Final = 1_000
-"""``news:news`` elements of one file (developers.google.com, news sitemaps)."""
+"""Maximum number of ``news:news`` elements in one file (developers.google.com, news sitemaps)."""
 
 WINDOW: Final = timedelta(days=2)
-"""Articles are listed for two days after their publication_date (developers.google.com, news sitemaps)."""
+"""Time after their publication_date for which articles are listed (developers.google.com, news sitemaps)."""
 
 GENRES: Final = ("PressRelease", "Satire", "Blog", "OpEd", "Opinion", "UserGenerated")
 """sitemap-news.xsd, ``genres``."""
@@ -33,7 +33,7 @@ _TICKER: Final = re.compile(r"\w+:\w+")
 
 
 def render(records: Sequence[FieldReader], notes: FieldProblems) -> str:
-    """The element of the one article of a page; fields in the XSD's order."""
+    """Return the element of the one article of a page. The fields are in the order of the XSD."""
     if len(records) > 1:
         notes.fault(f"{len(records)} news objects: a URL is one article, the first is kept")
     try:
@@ -43,9 +43,9 @@ def render(records: Sequence[FieldReader], notes: FieldProblems) -> str:
 
 
 def publication_date(record_json: str) -> str | None:
-    """The ``publication_date`` of the JSON of a ``news`` column, as it stands there; None where there is none.
+    """Return the ``publication_date`` in the JSON of a ``news`` column unchanged, or None if there is none.
 
-    For the two-day window: parse it as a lastmod is parsed.
+    For the two-day window, parse it as a lastmod.
     """
     try:
         value = parse(record_json)
@@ -124,7 +124,7 @@ def _tickers(record: FieldReader) -> str | None:
 
 
 def _listed(record: FieldReader, name: str) -> str | None:
-    """A comma-separated text, given so or as a list of texts; not escaped."""
+    """Return an unescaped comma-separated text, from such a text or from a list of texts."""
     value: Any = record.raw(name)
     if isinstance(value, list) and all(isinstance(part, str) for part in value):
         record.values = {**record.values, name: ", ".join(value)}

@@ -1,4 +1,4 @@
-"""Extensions of an entry: from the JSON of a column to the XML elements that follow an entry's own."""
+"""Extensions of an entry: from the JSON of a column to the XML elements after those of the entry itself."""
 
 from __future__ import annotations
 
@@ -26,34 +26,34 @@ _USES: Final = {kind: frozenset((prefix,)) for kind, prefix in _PREFIX.items()}
 
 
 Sampler = Callable[[str], str]
-"""Describes the row in a sample, given what is wrong with it."""
+"""Returns the sample of a row, given the description of a fault."""
 
 
 class DropRow(Exception):  # noqa: N818 - not an error: the row is counted, and the caller leaves it out
-    """A rule with the verdict ``drop_row`` met a fault in an extension; the row is counted under it."""
+    """A rule with the verdict ``drop_row`` met a fault in an extension. The row is already counted."""
 
 
 def fragment(
     kind: str, record_json: str, *, context: RowContext, tally: Tally, where: str, sample: Sampler | None = None
 ) -> tuple[str, frozenset[str]]:
-    """The XML of one row's column, and the namespace prefixes it uses.
+    """Return the XML of one row's column, and the namespace prefixes that it uses.
 
     Args:
         kind: ``images``, ``videos``, ``news`` or ``alternates``.
-        record_json: a list of objects, one object, or a bare URL for an image, as JSON; ``""`` and ``null`` are none.
-            Alternates as ``{"group": [...]}`` are pages of the section themselves: the rules of its URLs hold for them.
+        record_json: A list of objects, one object, or a bare URL for an image, as JSON. ``""`` and ``null`` are empty.
+            Alternates as ``{"group": [...]}`` are pages of the section, to whose URLs the URL rules apply.
             ``{"group": [], "fault": "..."}`` says why a row of a group has no alternates.
-        context: the settings of the section; its rulebook decides what happens to a faulty part.
-        tally: where faults are counted: once a row and rule, with a sample that names the fields.
-        where: the URL of the page, normalised; for samples, and a video's own URLs must differ from it.
-        sample: describes the row in a sample, given what is wrong; by default with the URL of the page.
+        context: Settings of the section. Its rulebook decides about faulty parts.
+        tally: Counts the faults, once per row and rule, with a sample that names the fields.
+        where: Normalised URL of the page, for samples. The URLs of a video must differ from it.
+        sample: Returns the sample of a row, given the description of a fault. Default: a sample with the page's URL.
 
     Returns:
-        The elements in the XSD's order, and the prefixes; ``""`` and none where nothing usable is given.
+        The elements in the order of the XSD, and the prefixes. Both are empty if nothing is usable.
 
     Raises:
-        DropRow: the verdict of a rule that was broken is ``drop_row``; counted already.
-        RuleError: the verdict of a rule that was broken is ``fail``.
+        DropRow: The verdict of a broken rule is ``drop_row``. The row is already counted.
+        RuleError: The verdict of a broken rule is ``fail``.
     """
     settle = partial(_settle, context=context, tally=tally, sample=sample or partial(sample_text, loc=where))
     try:
@@ -86,12 +86,13 @@ def faults(kind: str, given: list[dict[str, Any]], *, context: RowContext, page:
 
     Args:
         kind: ``images``, ``videos``, ``news`` or ``alternates``.
-        given: the records, in the form of the JSON columns.
-        context: the settings of the check.
-        page: the URL of the page.
+        given: The records, in the form of the JSON columns.
+        context: Settings of the check.
+        page: URL of the page.
 
     Returns:
-        What is wrong, in words that name the field; and the ``loc-…`` rules that URLs break in ways that a build fixes.
+        Descriptions of the faults, with the names of the fields; and the ``loc-…`` rules that URLs break in ways that a
+        build repairs.
     """
     if kind in _QUICK and _QUICK[kind](given):
         return [], []
@@ -101,7 +102,7 @@ def faults(kind: str, given: list[dict[str, Any]], *, context: RowContext, page:
 
 
 def _members(value: dict[str, Any], context: RowContext, settle: Callable[[str, list[str]], None]) -> list[Any]:
-    """The versions of a group whose URLs are not dropped from the section; none where the page would be alone."""
+    """Return the versions of a group whose URLs are not dropped, or none if the page would be alone."""
     group: list[Any] = value["group"]
     fault = value.get("fault")
     if isinstance(fault, str):
@@ -148,11 +149,11 @@ def _records(kind: str, given: list[Any], notes: FieldProblems, addresses: Addre
 
 
 def _settle(rule: str, faults: list[str], *, context: RowContext, tally: Tally, sample: Sampler) -> None:
-    """Count a row's faults under a rule.
+    """Count the faults of a row under a rule.
 
     Raises:
-        DropRow: the rule's verdict is ``drop_row``.
-        RuleError: the rule's verdict is ``fail``.
+        DropRow: The verdict of the rule is ``drop_row``.
+        RuleError: The verdict of the rule is ``fail``.
     """
     verdict = context.rulebook[rule]
     tally.count(rule, verdict, [sample("; ".join(faults[:5]))], where=context.section)

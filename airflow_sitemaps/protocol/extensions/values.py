@@ -1,4 +1,4 @@
-"""URLs and dates inside an extension, read as ``loc`` and ``lastmod`` are; their host may be any."""
+"""URLs and dates in an extension, parsed like ``loc`` and ``lastmod``. URLs may be of any host."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ CLEAN: Final = re.compile(
     r"https?://(?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.){1,5}[a-z]{2,24}/"
     r"(?:[A-Za-z0-9._~!$&'()*+,=:@/?-]|%[0-9A-Fa-f]{2})*"
 )
-"""A URL that normalising would not change, its length apart. Of the characters that XML escapes it holds only ``&`` and ``'``."""
+"""A URL that normalising would not change, except for its length. Of the characters that XML escapes, it contains only ``&`` and ``'``."""
 
 
 def is_clean(raw: str) -> bool:
-    """Whether a URL is surely in normal form; False where only ``normalise`` can decide."""
+    """Return whether a URL is certainly in normal form. If not, only ``normalise`` can decide."""
     return CLEAN.fullmatch(raw) is not None and len(raw) <= MAX_LOC_CHARACTERS
 
 
@@ -31,18 +31,18 @@ class Addresses:
     """The URLs and dates of one row's column.
 
     Attributes:
-        context: the settings of the section.
-        fixed: the ``loc-…`` rules under which a URL was fixed.
+        context: Settings of the section.
+        fixed: The ``loc-…`` rules under which a URL was repaired.
     """
 
     context: RowContext
     fixed: list[str] = field(default_factory=list)
 
     def normalise(self, raw: str) -> tuple[str | None, str | None]:
-        """Normalise a URL: the URL to write, or None and what is wrong with it.
+        """Return the normal form of a URL, or None and the description of its fault.
 
-        A URL is fixed where its rule says so (``repair``, ``keep``), else it is refused. A bare ``https://host`` stays
-        without a slash, since readers compare it as it was given.
+        A URL is repaired if its rule says so (``repair``, ``keep``), and otherwise refused. A bare ``https://host`` gets no
+        slash, because readers compare it as given.
         """
         if is_clean(raw):
             return raw, None
@@ -59,7 +59,7 @@ class Addresses:
         return (bare if reading.loc == bare + "/" else reading.loc), None
 
     def date(self, raw: str) -> str | None:
-        """The date or date-time to write, or None where it cannot be read; without a zone the zone is the section's."""
+        """Return the date or date-time to write, or None if it is not valid. Without a zone, the section's zone applies."""
         try:
             read = lastmod.parse(raw, self.context.timezone)
         except lastmod.LastmodError:

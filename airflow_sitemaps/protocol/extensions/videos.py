@@ -16,15 +16,15 @@ if TYPE_CHECKING:
     from airflow_sitemaps.protocol.extensions.fields import FieldProblems, FieldReader
 
 MAX_TITLE: Final = 100
-"""Characters (sitemap-video.xsd; Google's page names no limit any more: rule ``video-title``)."""
+"""Maximum number of characters (sitemap-video.xsd; the page of Google has no limit any longer: rule ``video-title``)."""
 MAX_DESCRIPTION: Final = 2_048
-"""Characters (developers.google.com, video sitemaps; sitemap-video.xsd)."""
+"""Maximum number of characters (developers.google.com, video sitemaps; sitemap-video.xsd)."""
 MAX_CATEGORY: Final = 256
-"""Characters (sitemap-video.xsd)."""
+"""Maximum number of characters (sitemap-video.xsd)."""
 MAX_UPLOADER: Final = 255
-"""Characters (developers.google.com, video sitemaps; the XSD names no limit)."""
+"""Maximum number of characters (developers.google.com, video sitemaps; the XSD has no limit)."""
 MAX_DURATION_S: Final = 28_800
-"""Seconds; the least is 1 (developers.google.com, video sitemaps)."""
+"""Maximum duration in seconds; the minimum is 1 (developers.google.com, video sitemaps)."""
 MAX_RATING: Final = 5
 """developers.google.com, video sitemaps."""
 MAX_TAGS: Final = 32
@@ -43,9 +43,9 @@ _CURRENCY: Final = re.compile(r"[A-Z]{3}")
 def render(
     records: Sequence[FieldReader], notes: FieldProblems, *, page: str = "", max_title: int | None = MAX_TITLE
 ) -> str:
-    """The elements of all usable videos, in the order given; fields in the XSD's order.
+    """Return the elements of all usable videos, in the given order. The fields are in the order of the XSD.
 
-    ``page`` is the URL of the page, which a video's own URLs must differ from. ``max_title`` is in characters.
+    ``page`` is the URL of the page, from which the URLs of a video must differ. ``max_title`` is in characters.
     """
     return "".join(_video(record, page, max_title) for record in records)
 
@@ -140,7 +140,10 @@ def _audience(record: FieldReader) -> Iterator[str]:
 
 
 def _relation(record: FieldReader, name: str, members: str, pattern: re.Pattern[str]) -> Iterator[str]:
-    """``restriction`` and ``platform``. A faulty one leaves the video out: it must not be shown more widely."""
+    """Return ``restriction`` or ``platform``.
+
+    If it is faulty, the video is omitted, because it must not be shown more widely than intended.
+    """
     for part in record.parts(name)[:1]:
         relationship = part.raw("relationship")
         listed = part.raw(members)
@@ -158,7 +161,7 @@ def _relation(record: FieldReader, name: str, members: str, pattern: re.Pattern[
 
 
 def _joined(listed: Any) -> str | None:
-    """The words of a text or of a list of texts, one space between; None for anything else."""
+    """Return the words of a text or of a list of texts, separated by single spaces; None for any other value."""
     words = (listed or "").split() if isinstance(listed or "", str) else listed
     if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
         return None
@@ -166,7 +169,7 @@ def _joined(listed: Any) -> str | None:
 
 
 def _is_known(value: str, pattern: re.Pattern[str], name: str) -> bool:
-    """Whether a relation's members have the XSD's form; countries are of ISO 3166-1 (``GB``, not ``UK``)."""
+    """Return whether the members of a relation have the form of the XSD. Countries are from ISO 3166-1 (``GB``, not ``UK``)."""
     return pattern.fullmatch(value) is not None and (name != "restriction" or COUNTRIES.issuperset(value.split()))
 
 

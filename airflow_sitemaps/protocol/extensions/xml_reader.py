@@ -1,4 +1,4 @@
-"""Extension elements back to records, the form of the JSON columns: so one set of rules judges both ways."""
+"""Conversion of extension elements to records in the form of the JSON columns, so one set of rules checks both."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _RELATIONS: Final = {"restriction": "countries", "platform": "platforms"}
 
 
 def read_extension(element: Any) -> dict[str, Any]:
-    """The record of one ``image:image``, ``video:video``, ``news:news`` or ``xhtml:link`` element."""
+    """Return the record of one ``image:image``, ``video:video``, ``news:news`` or ``xhtml:link`` element."""
     return _READERS[element.tag](element)
 
 
@@ -62,7 +62,7 @@ def _video(element: Any) -> dict[str, Any]:
 
 
 def order_fault(element: Any) -> str | None:
-    """The first child that is before its place in the XSD's sequence, or None. Google's own sample has one."""
+    """Return the first child that is before its place in the XSD's sequence, or None. Google's own sample has one."""
     order = _ORDERS.get(element.tag)
     if order is None:
         return None
@@ -88,7 +88,7 @@ _READERS: Final[dict[str, Callable[[Any], dict[str, Any]]]] = {
     f"{{{NAMESPACES['xhtml']}}}link": _link,
 }
 EXTENSIONS: Final = dict(zip(_READERS, ("images", "videos", "news", "alternates"), strict=True))
-"""The kind of extension of each element that a ``<url>`` may hold."""
+"""Kind of extension by the name of each element that a ``<url>`` may contain."""
 
 _ORDERS: Final = {
     f"{{{NAMESPACES['image']}}}image": ("loc", "caption", "geo_location", "title", "license"),

@@ -17,10 +17,10 @@ class Check:
     """One check.
 
     Attributes:
-        name: stable name, used in reports.
-        text: what the check requires.
-        source: the document that says so.
-        severity: an ``error`` makes a sitemap invalid or unreadable in part; a ``warning`` names a loss or a risk.
+        name: Stable name, used in reports.
+        text: What the check requires.
+        source: The document that requires it.
+        severity: ``error`` if the sitemap is invalid or partly unreadable, ``warning`` for a loss or a risk.
     """
 
     name: str
@@ -102,4 +102,4 @@ _ALL: Final[tuple[tuple[str, str, str, Severity], ...]] = (
 CHECKS: Final[Mapping[str, Check]] = MappingProxyType(
     {name: Check(name=name, text=text, source=source, severity=severity) for name, text, source, severity in _ALL}
 )
-"""Every check by its name."""
+"""All checks by name."""

@@ -1,4 +1,4 @@
-"""URLs that more than one file lists, with twelve bytes of memory for each URL."""
+"""URLs that more than one file lists, found with twelve bytes of memory per URL."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ _BUCKETS = 256
 
 
 class Duplicates:
-    """64-bit hashes of all URLs, with the number of their file; sorted bucket by bucket when they are compared.
+    """64-bit hashes of all URLs, with the numbers of their files. They are sorted in buckets when they are compared.
 
-    Of ten million different URLs two share a hash with a probability of about 3 in a million.
+    Among ten million different URLs, two have the same hash with a probability of about 3 in a million.
     """
 
     def __init__(self) -> None:
@@ -22,7 +22,7 @@ class Duplicates:
         self._files = [array("L") for _ in range(_BUCKETS)]
 
     def add(self, file: int, locs: Iterable[str]) -> None:
-        """Add the different URLs of one file; ``file`` is its number."""
+        """Add the different URLs of one file. ``file`` is its number."""
         for loc in set(locs):
             value = hash_of(loc)
             bucket = value >> 56
@@ -30,7 +30,7 @@ class Duplicates:
             self._files[bucket].append(file)
 
     def found(self) -> Iterator[tuple[int, tuple[int, ...]]]:
-        """Each hash that several files share, with their numbers in order."""
+        """Yield each hash that several files share, with their numbers in order."""
         for hashes, files in zip(self._hashes, self._files, strict=True):
             order = sorted(range(len(hashes)), key=hashes.__getitem__)
             start = 0
@@ -42,7 +42,7 @@ class Duplicates:
                 start = position
 
     def known(self, locs: Iterable[str]) -> set[str]:
-        """Those of the URLs that any file lists."""
+        """Return those of the URLs that any file lists."""
         wanted = {hash_of(loc): loc for loc in locs}
         if not wanted:
             return set()
@@ -50,7 +50,7 @@ class Duplicates:
 
 
 def hash_of(loc: str) -> int:
-    """The 64-bit hash of a URL."""
+    """Return the 64-bit hash of a URL."""
     import xxhash  # noqa: PLC0415
 
     return xxhash.xxh3_64_intdigest(loc.encode("utf-8", "surrogatepass"))

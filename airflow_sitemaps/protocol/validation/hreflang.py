@@ -1,4 +1,4 @@
-"""Alternates that are not mutual: a page names another, and the other does not name it back."""
+"""Alternates that are not mutual: a page links to another, which does not link back."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 MAX_OPEN: Final = 500_000
-"""Links kept while they wait for the link back; with more, the check is incomplete."""
+"""Maximum number of links that wait for the link back. If there are more, the check is incomplete."""
 
 
 class Reciprocity:
-    """Links between pages in the order of the files; a link whose answer was read is removed."""
+    """Links between pages in the order of the files. A link is removed when the link back is read."""
 
     def __init__(self) -> None:
         self._open: dict[tuple[str, str], None] = {}
@@ -20,11 +20,11 @@ class Reciprocity:
 
     @property
     def complete(self) -> bool:
-        """Whether every link was looked at; False when more were open at once than are remembered."""
+        """Whether every link was checked. False if more links than ``MAX_OPEN`` waited at the same time."""
         return self._listed_only
 
     def add(self, page: str, others: Iterable[str]) -> None:
-        """Add one page's alternates; the page itself is not a link."""
+        """Add one page's alternates. A link to the page itself does not count."""
         for other in others:
             if other == page:
                 continue
@@ -36,5 +36,5 @@ class Reciprocity:
                 self._listed_only = False
 
     def one_way(self) -> list[tuple[str, str]]:
-        """The links without a link back, as (page, the page it names), in their order."""
+        """Return the links without a link back, as (page, linked page), in their order."""
         return list(self._open) if self._listed_only else []

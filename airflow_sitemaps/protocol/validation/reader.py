@@ -1,7 +1,7 @@
-"""Reading a published file back: urlset, sitemapindex, text, RSS or Atom, from bytes that may be hostile.
+"""Parser of published files: urlset, sitemapindex, text, RSS or Atom, from bytes that may be hostile.
 
-Nothing is fetched, no entity is expanded, a DOCTYPE is refused, and depth and text size are bounded by libxml2's own
-limits (``huge_tree`` stays off). A part that cannot be read is a finding; what was read before it is kept.
+Nothing is fetched, no entity is expanded, a DOCTYPE is refused, and libxml2's own limits bound depth and text size
+(``huge_tree`` stays off). A part that cannot be read is a finding; what was read before it is kept.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ Kind = Literal["urlset", "sitemapindex", "text", "rss", "atom", "unknown"]
 GZIP_MAGIC: Final = b"\x1f\x8b"
 BOM: Final = b"\xef\xbb\xbf"
 READ_FACTOR: Final = 2
-"""A file is read up to this many times its byte limit, so that one that is a little too large is still checked."""
+"""A file is read up to this multiple of its byte limit, so that one that is slightly too large is still checked."""
 
 MAX_BARREN_PIECES: Final = 4
-"""Blocks of 1 MiB without the end of an entry after which reading stops: no entry is that large."""
+"""Number of 1 MiB blocks without the end of an entry after which reading stops. No entry is as large."""
 
 _PIECE_BYTE_SIZE: Final = 1 << 20
 _CORE: Final = {f"{{{NAMESPACE}}}{name}": n for n, name in enumerate(("loc", "lastmod", "changefreq", "priority"))}
@@ -47,21 +47,21 @@ _HTML: Final = re.compile(r"\s*(?:<!--.*?-->\s*)*<(?:!doctype\s+html|html)\b", r
 _ENTITY: Final = re.compile(rb"&([A-Za-z][A-Za-z0-9]{0,30});")
 _OWN_ENTITIES: Final = frozenset({b"amp", b"lt", b"gt", b"apos", b"quot"})
 _INSTANCE: Final = "{http://www.w3.org/2001/XMLSchema-instance}"
-"""Attributes of this namespace (``schemaLocation``) are allowed on every element."""
+"""Namespace whose attributes (``schemaLocation``) every element may have."""
 _NOTHING: Final[Mapping[str, list[dict[str, Any]]]] = {}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadEntry:
-    """One ``<url>``, ``<sitemap>``, line, item or entry as the file has it, without white space around values.
+    """One ``<url>``, ``<sitemap>``, line, item or entry of a file, without white space around values.
 
     Attributes:
-        loc: the URL; empty where there is none.
-        line: its line in the file.
-        lastmod: None where there is none.
-        changefreq: None where there is none.
-        priority: None where there is none.
-        extensions: records in the form of the JSON columns, by kind.
+        loc: The URL; empty if there is none.
+        line: Its line in the file.
+        lastmod: None if there is none.
+        changefreq: None if there is none.
+        priority: None if there is none.
+        extensions: Records in the form of the JSON columns, by kind.
     """
 
     loc: str
@@ -74,13 +74,13 @@ class ReadEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadUrlset:
-    """A file that was read.
+    """A parsed file.
 
     Attributes:
-        kind: the kind of file.
-        entries: its entries in their order.
-        byte_size: its uncompressed size.
-        problems: what was wrong with the file; what is wrong with its entries is found by ``validate``.
+        kind: Kind of the file.
+        entries: Its entries in their order.
+        byte_size: Its uncompressed size, in bytes.
+        problems: Faults of the file. ``validate`` finds the faults of its entries.
     """
 
     kind: Kind
@@ -90,9 +90,9 @@ class ReadUrlset:
 
 
 def unpack(body: bytes, findings: Findings, limits: Limits = CURRENT) -> bytes:
-    """The content of a file, unzipped where it is gzip; one that was zipped twice is unzipped and noted.
+    """Return the uncompressed content of a file. A file that was compressed twice is decompressed twice and recorded.
 
-    What is damaged or too large is noted, and ``b""`` comes back.
+    If it is damaged or too large, that is recorded, and the result is ``b""``.
     """
     for time in range(2):
         if not body.startswith(GZIP_MAGIC):
@@ -110,7 +110,7 @@ def unpack(body: bytes, findings: Findings, limits: Limits = CURRENT) -> bytes:
 
 
 def read(body: bytes, *, limits: Limits = CURRENT) -> ReadUrlset:
-    """Read a file of any kind, compressed or not. Never raises for what is in it: see ``problems``."""
+    """Parse a file of any kind, compressed or not. It raises no error for any content; see ``problems``."""
     findings = Findings()
     content = unpack(body, findings, limits)
     kind, entries = _read_content(content, findings) if content or not findings else ("unknown", [])
@@ -159,7 +159,7 @@ def _read_text(text: str, findings: Findings) -> tuple[Kind, list[ReadEntry]]:
 
 
 def _has_doctype(text: str) -> bool:
-    """Whether the file has a DOCTYPE, which can only be before the root element."""
+    """Return whether the file has a DOCTYPE, which can only be before the root element."""
     position = 0
     while True:
         position += len(text[position : position + 4096]) - len(text[position : position + 4096].lstrip())
@@ -204,7 +204,7 @@ def _read_xml(content: bytes, findings: Findings) -> tuple[Kind, list[ReadEntry]
 
 
 def _reason(content: bytes, message: str) -> str:
-    """The parser's message; it has none where an entity is not defined."""
+    """Return the parser's message. There is none for an undefined entity."""
     if message != "no element found":
         return message
     unknown = next((match for match in _ENTITY.finditer(content) if match[1] not in _OWN_ENTITIES), None)
@@ -216,7 +216,7 @@ def _reason(content: bytes, message: str) -> str:
 
 
 class _Walk:
-    """Takes entries as they end, and forgets them: a large file is never held in memory as a tree."""
+    """Reads entries when they end, and removes them, so a large file is never in memory as a tree."""
 
     def __init__(self, findings: Findings) -> None:
         self.kind: Kind = "unknown"
@@ -226,7 +226,7 @@ class _Walk:
         self._barren = 0
 
     def take(self, events: Iterable[tuple[str, Any]]) -> bool:
-        """Read the entries that ended; False where so long a stretch held none that reading must stop."""
+        """Read the entries that ended. Return False if so many bytes had no entry that reading must stop."""
         self._barren += 1
         for _, entry in events:
             if self._parent is None:
@@ -245,7 +245,7 @@ class _Walk:
         return False
 
     def finish(self, root: Any) -> None:
-        """Check the root element, and what follows the last entry."""
+        """Check the root element, and the content after the last entry."""
         expected = _ENTRY_TAGS.get(str(root.tag))
         if expected is None:
             self._findings.note(*_wrong_root(root))
@@ -271,13 +271,13 @@ class _Walk:
 
 
 def _check_text(text: str | None, element: Any, findings: Findings) -> None:
-    """Note text between elements; ``element`` is what it is in or behind."""
+    """Record text between elements. ``element`` contains or precedes it."""
     if text and text.strip():
         findings.note("structure", f"line {element.sourceline}: text between elements: {text.strip()[:60]!r}")
 
 
 def _check_attributes(element: Any, findings: Findings) -> None:
-    """Note attributes that the schema does not have, all of an element as one fault."""
+    """Record attributes that the schema does not have, all of one element as one fault."""
     unknown = [name for name in element.attrib if not name.startswith(_INSTANCE)]
     if unknown:
         more = f" and {len(unknown) - 1:,} more" if len(unknown) > 1 else ""
@@ -287,7 +287,7 @@ def _check_attributes(element: Any, findings: Findings) -> None:
 
 
 def _kind_of(entry: Any) -> tuple[Kind, Any]:
-    """The kind of file that an entry's place tells, and the element that holds the entries."""
+    """Return the kind of file that contains an entry at this place, and the element that contains the entries."""
     root = entry.getroottree().getroot()
     kind, tag = _ENTRY_TAGS.get(str(root.tag), ("unknown", ""))
     if kind == "unknown" or entry.tag != tag:

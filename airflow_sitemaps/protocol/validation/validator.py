@@ -30,11 +30,11 @@ class ValidationContext:
     """The settings by which a file is checked.
 
     Attributes:
-        limits: the limits of a file.
-        now: the moment by which future and age are decided.
-        address: the file's public URL; None where it is not known: then scope is not checked.
-        cross_submit: further hosts or origins whose URLs may be listed.
-        path_scope: False where robots.txt names the sitemap, which lifts the rule on folders.
+        limits: The limits of a file.
+        now: The moment by which future and age are decided.
+        address: The file's public URL; None if it is not known: then scope is not checked.
+        cross_submit: Further hosts or origins whose URLs may be listed.
+        path_scope: False if robots.txt names the sitemap, which lifts the rule on folders.
     """
 
     limits: Limits
@@ -45,12 +45,12 @@ class ValidationContext:
 
     @property
     def folder(self) -> str | None:
-        """The file's folder in normal form, ending in ``/``; None where the address is unknown or not absolute."""
+        """The file's folder in normal form, ending in ``/``; None if the address is unknown or not absolute."""
         return None if self.address is None else folder_of(self.address)
 
 
 def folder_of(address: str) -> str | None:
-    """The folder of a file's address in normal form, ending in ``/``; None where the address is not absolute."""
+    """The folder of a file's address in normal form, ending in ``/``; None if the address is not absolute."""
     reading = normalise(address, origin="https://unknown.invalid")
     if reading.loc is None or "loc-relative" in reading.faults:
         return None
@@ -82,7 +82,7 @@ def validate(file: ReadUrlset, context: ValidationContext, findings: Findings) -
 
 
 def check_loc(entry: ReadEntry, findings: Findings) -> str | None:
-    """Note what is wrong with a URL; its normal form, or None where it has none."""
+    """Note what is wrong with a URL; its normal form, or None if it has none."""
     if is_clean(entry.loc):
         return entry.loc
     reading = normalise(entry.loc, origin="https://unknown.invalid")
@@ -115,7 +115,7 @@ def validate_index(
 
 
 def moment(entry: ReadEntry) -> datetime | None:
-    """An entry's lastmod as a moment in UTC, None where it has none that can be read."""
+    """An entry's lastmod as a moment in UTC, None if it has none that can be read."""
     if not entry.lastmod:
         return None
     try:

@@ -32,7 +32,7 @@ class Sidecar:
     """The recorded facts about one content of one key.
 
     Attributes:
-        etag: xxh3_128 of the content, in hexadecimal.
+        etag: Xxh3_128 of the content, in hexadecimal.
         metadata: The user metadata of the object.
         stat: Inode, time of the last change in nanoseconds, and size in bytes of the file.
     """
