@@ -153,3 +153,29 @@ test-warehouses:  ## ClickHouse run live, and the connection of every warehouse 
 	  --editable '.[bigquery,clickhouse,databricks,duckdb,mysql,redshift,snowflake,testing,trino]' --group warehouses
 	$(WAREHOUSES)/bin/python -m pytest $(PARALLEL) -o addopts=-ra -W default $(PYTEST_ARGS) \
 	  tests/sources/test_connections.py tests/sources/test_contract.py tests/sources/test_odd_keys.py -k 'clickhouse or connections'
+
+# Two Celery workers over Redis and PostgreSQL, in an environment of their own: requirements.lock holds no Celery.
+.PHONY: redis test-celery
+redis:  ## Redis from Debian's packages, where this may install it; else the tests that need it skip
+	@if command -v redis-server >/dev/null; then echo "Redis is here"; \
+	elif [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+	  apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends redis-server >/dev/null \
+	  && echo "Redis is installed"; \
+	else echo "Redis is not here, and only root with apt-get can install it: its tests will skip"; fi
+
+CELERY := .test/celery
+test-celery: redis  ## A sitemap on two Celery workers, one of them killed, a task delivered twice; about five minutes
+	$(PYTHON) -m venv $(CELERY)
+	$(CELERY)/bin/python -m pip install --quiet --disable-pip-version-check uv
+	$(CELERY)/bin/uv pip install --quiet --python $(CELERY)/bin/python -c requirements.lock \
+	  --editable '.[demo,postgres,testing]' --group celery
+	$(CELERY)/bin/python -m pytest -o addopts=-ra $(PYTEST_ARGS) tests/chaos/test_celery.py
+
+# docker-compose.yml, really started. COMPOSE_IMAGES=FOLDER first makes stand-ins for its images from Debian's packages, for
+# a machine that reaches no registry: root, debootstrap and a Docker engine are needed, and about 8 GB in FOLDER.
+.PHONY: test-compose
+COMPOSE_FILES := docker-compose.yml$(if $(COMPOSE_IMAGES),:tests/compose/override.yml)
+test-compose: $(READY)  ## The compose file started: both workers, a killed worker, the page; needs a Docker engine
+	$(if $(COMPOSE_IMAGES),tests/compose/images.sh $(COMPOSE_IMAGES))
+	docker build --quiet --tag airflow-sitemaps-compose:0.1.0 .
+	SITEMAPS_COMPOSE=$(COMPOSE_FILES) $(BIN)/python -m pytest -m heavy $(PYTEST_ARGS) tests/compose

@@ -35,12 +35,18 @@ class Airflow:
     processes: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
     token: str = ""
 
-    def start(self, component: str) -> None:
-        """Start a component in a process group of its own."""
+    def start(self, component: str, *command: str, settings: Mapping[str, str] | None = None) -> None:
+        """Start a component in a process group of its own.
+
+        Args:
+            component: Name of the process and of its log.
+            command: Words after ``airflow``. Default: the component's name.
+            settings: Environment variables of this process only. Default: none.
+        """
         with (self.folder / f"{component}.log").open("ab") as log:
             self.processes[component] = subprocess.Popen(
-                [sys.executable, "-m", "airflow", component],
-                env=self.environment,
+                [sys.executable, "-m", "airflow", *(command or (component,))],
+                env={**self.environment, **(settings or {})},
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
@@ -96,7 +102,7 @@ class Airflow:
         """Look twice a second until there is something."""
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline:
-            for name, process in self.processes.items():
+            for name, process in list(self.processes.items()):
                 assert process.poll() is None, f"{name} ended with {process.returncode}\n{self.tail(name)}"
             try:
                 if found := look():
@@ -106,10 +112,13 @@ class Airflow:
             time.sleep(0.5)
         raise AssertionError(f"waited {seconds} s for {what}\n" + "\n".join(map(self.tail, self.processes)))
 
+    def log(self, component: str) -> str:
+        """The log of a component."""
+        return (self.folder / f"{component}.log").read_text(errors="replace")
+
     def tail(self, component: str) -> str:
         """The end of a component's log."""
-        text = (self.folder / f"{component}.log").read_text(errors="replace")
-        return f"--- {component}\n{text[-3_000:]}"
+        return f"--- {component}\n{self.log(component)[-3_000:]}"
 
 
 def free_port() -> int:
