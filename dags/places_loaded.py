@@ -1,6 +1,7 @@
 """Triggered by data: one DAG loads the places, and its asset event starts the other, which publishes the cities.
 
-The same connections as ``places_sitemap``.
+The same connections as ``places_sitemap``. ``PLACES_MAX_URLS`` and ``PLACES_BATCH_SIZE`` make more and smaller tasks of
+few rows, for trying out several workers.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from typing import Any
 
 from airflow.sdk import Asset, dag, task
 
-from airflow_sitemaps import S3Store, Section, Sitemap, SitemapTaskGroup, SqlSource
+from airflow_sitemaps import S3Store, Section, ShardPolicy, Sitemap, SitemapTaskGroup, SqlSource
 
 SITE = "https://places.example"
 START = datetime(2026, 1, 1, tzinfo=timezone.utc)
@@ -32,6 +33,7 @@ sitemap = Sitemap(
             ),
         ),
     ],
+    shards=ShardPolicy(max_urls=int(os.environ.get("PLACES_MAX_URLS", "50000"))),
 )
 
 
@@ -55,7 +57,7 @@ def load_places() -> None:
     tags=["sitemap"],
 )
 def cities_sitemap() -> None:
-    SitemapTaskGroup("sitemap", sitemap)
+    SitemapTaskGroup("sitemap", sitemap, batch_size=int(os.environ.get("PLACES_BATCH_SIZE", "0")) or None)
 
 
 load_places()
