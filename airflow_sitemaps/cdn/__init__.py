@@ -1,7 +1,7 @@
-"""Purge hooks: remove changed addresses from a content delivery network between new shards and a new index.
+"""Purge hooks: remove changed addresses from a content delivery network, after the shards and before the index.
 
-A hook is a callable that takes the changed addresses and raises if it cannot remove them. Pass one as ``purge=`` to a
-store: one of this package's, or a function of your own.
+A hook is a callable that takes the changed addresses and raises an error if it cannot remove them. Pass one as
+``purge=`` to a store: a hook of this package, or your own function.
 """
 
 from __future__ import annotations

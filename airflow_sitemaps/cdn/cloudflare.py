@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 HOST: Final = "api.cloudflare.com"
 ADDRESSES: Final = 30
-"""Addresses in one request; the limit of all plans."""
+"""Maximum number of addresses in one request, for all plans."""
 ZONE: Final = re.compile(r"[0-9a-f]{32}")
 
 
@@ -24,12 +24,13 @@ class CloudflarePurge:
     """A purge hook for a zone of Cloudflare.
 
     Attributes:
-        zone_id: The zone's id, 32 hexadecimal digits.
-        conn_id: Airflow connection whose password is an API token with the permission "Cache Purge".
-        client: What sends requests; tests replace it.
+        zone_id: ID of the zone, 32 hexadecimal digits.
+        conn_id: Airflow connection whose password is an API token with the permission "Cache Purge". Default:
+            ``cloudflare_default``.
+        client: Sends the requests. Tests replace it. Default: a client that reaches only Cloudflare's API.
 
     Raises:
-        ConfigurationError: The zone id is not valid.
+        ConfigurationError: The zone ID is not valid.
     """
 
     zone_id: str
@@ -41,7 +42,12 @@ class CloudflarePurge:
             raise ConfigurationError(f"CloudflarePurge(zone_id={self.zone_id!r}): give 32 hexadecimal digits")
 
     def __call__(self, addresses: Sequence[str]) -> None:
-        """Remove addresses from the cache. Raises ConfigurationError, StoreError."""
+        """Remove addresses from the cache.
+
+        Raises:
+            ConfigurationError: The connection is missing, or Cloudflare refused the request.
+            StoreError: Cloudflare is busy or did not confirm the purge. A retry may succeed.
+        """
         token = token_of(self.conn_id, "Cloudflare")
         url = f"https://{HOST}/client/v4/zones/{self.zone_id}/purge_cache"
         headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}

@@ -1,4 +1,4 @@
-"""Invalidate addresses in CloudFront, and wait until that is done."""
+"""Invalidate addresses in CloudFront, and wait until the invalidation is complete."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 MAX_PATHS: Final = 100
-"""More paths become one wildcard: AWS charges for each path after the first thousand of a month."""
+"""Number of paths above which one wildcard replaces them. AWS charges for each path after the first 1,000 of a month."""
 PAUSE_S: Final = 5.0
-"""Pause between two looks at an invalidation."""
+"""Seconds between two checks of an invalidation."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,13 +25,14 @@ class CloudFrontPurge:
     """A purge hook for a distribution of CloudFront.
 
     Attributes:
-        distribution_id: The distribution's id.
-        conn_id: Airflow connection of type AWS; it needs cloudfront:CreateInvalidation and GetInvalidation.
-        wait_s: Longest wait in seconds until the invalidation is complete; 0: do not wait.
-        sleep: Waits between two looks; tests replace it.
+        distribution_id: ID of the distribution.
+        conn_id: Airflow connection of type AWS. It needs cloudfront:CreateInvalidation and GetInvalidation. Default:
+            ``aws_default``.
+        wait_s: Longest wait in seconds until the invalidation is complete; 0: do not wait. Default: 600.
+        sleep: Waits between two checks. Tests replace it. Default: ``time.sleep``.
 
     Raises:
-        ConfigurationError: The id is empty or the wait is negative.
+        ConfigurationError: The ID is empty or the wait is negative.
     """
 
     distribution_id: str
@@ -44,7 +45,12 @@ class CloudFrontPurge:
             raise ConfigurationError(f"{self!r}: give the id of a distribution, and a wait of 0 seconds or more")
 
     def __call__(self, addresses: Sequence[str]) -> None:
-        """Remove addresses from the caches of all edges. Raises ConfigurationError, StoreError."""
+        """Remove addresses from the caches of all edge locations.
+
+        Raises:
+            ConfigurationError: The distribution or the permissions of the connection are wrong.
+            StoreError: CloudFront is busy, or the invalidation is not complete in time. A retry may succeed.
+        """
         from botocore.exceptions import BotoCoreError, ClientError  # noqa: PLC0415 - only workers need the SDK
 
         paths = _paths(addresses)
@@ -80,7 +86,7 @@ class CloudFrontPurge:
 
 
 def _paths(addresses: Sequence[str]) -> list[str]:
-    """The paths to invalidate: each one, or their common folder as a wildcard."""
+    """Return the paths to invalidate: each one, or a wildcard for their common folder."""
     paths = sorted({quote(urlsplit(address).path or "/", safe="/%:@!$&'()*+,;=~-._") for address in addresses})
     if len(paths) <= MAX_PATHS:
         return paths

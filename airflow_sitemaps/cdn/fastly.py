@@ -18,18 +18,24 @@ THREADS: Final = 8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FastlyPurge:
-    """A purge hook for Fastly: each address is purged alone, within about 150 ms.
+    """A purge hook for Fastly. Each address is purged separately, within about 150 ms.
 
     Attributes:
-        conn_id: Airflow connection whose password is an API token with the scope ``purge_select``.
-        client: What sends requests; tests replace it.
+        conn_id: Airflow connection whose password is an API token with the scope ``purge_select``. Default:
+            ``fastly_default``.
+        client: Sends the requests. Tests replace it. Default: a client that reaches only Fastly's API.
     """
 
     conn_id: str = "fastly_default"
     client: Sender = field(default_factory=lambda: client_for(HOST), repr=False, compare=False)
 
     def __call__(self, addresses: Sequence[str]) -> None:
-        """Remove addresses from the cache. Raises ConfigurationError, StoreError."""
+        """Remove addresses from the cache.
+
+        Raises:
+            ConfigurationError: The connection is missing, or Fastly refused a request.
+            StoreError: Fastly is busy or unreachable. A retry may succeed.
+        """
         headers = {"Fastly-Key": token_of(self.conn_id, "Fastly"), "Accept": "application/json"}
 
         def purge(address: str) -> None:

@@ -1,4 +1,4 @@
-"""API tokens from Airflow connections, and requests that are repeated while the service is busy."""
+"""API tokens from Airflow connections, and requests that are retried while the service is busy."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PAUSE_S: Final = 0.5
 LONGEST_PAUSE_S: Final = 20.0
 BUSY: Final = frozenset({408, 425, 429})
 EXCERPT: Final = 300
-"""Characters of a response that an error quotes."""
+"""Number of characters of a response that an error quotes."""
 
 
 class Sender(Protocol):
@@ -32,12 +32,16 @@ class Sender(Protocol):
     def send(
         self, method: str, url: str, *, body: bytes | None = None, headers: Mapping[str, str] | None = None
     ) -> Fetched:
-        """Return the response. Raises FetchError."""
+        """Return the response.
+
+        Raises:
+            FetchError: There is no response.
+        """
         ...
 
 
 class _BusyError(Exception):
-    """The service did not answer, or requests another attempt later."""
+    """The service did not answer, or requests a retry."""
 
 
 def client_for(host: str) -> HttpClient:
@@ -72,22 +76,22 @@ def token_of(conn_id: str, service: str) -> str:
 def call(
     client: Sender, method: str, url: str, *, service: str, headers: Mapping[str, str], body: bytes | None = None
 ) -> Fetched:
-    """Send a request; repeat it while the service is busy or does not answer.
+    """Send a request. Retry while the service is busy or does not answer.
 
     Args:
-        client: What sends.
+        client: Sends the request.
         method: HTTP method.
         url: Address of the API.
         service: Name of the service, for messages.
-        headers: Request headers; they are never logged.
-        body: Request body.
+        headers: Request headers. They are never logged.
+        body: Request body. Default: none.
 
     Returns:
         A response with a status below 300.
 
     Raises:
-        ConfigurationError: The service refused the request; a retry fails alike.
-        StoreError: The service stayed busy or unreachable.
+        ConfigurationError: The service refused the request. A retry fails in the same way.
+        StoreError: The service is still busy or unreachable after the last attempt.
     """
     retrying = repeated(_BusyError, attempts=ATTEMPTS, pause_s=PAUSE_S, longest_pause_s=LONGEST_PAUSE_S, log=log)
     try:

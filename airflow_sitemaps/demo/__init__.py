@@ -1,1 +1,1 @@
-"""A demonstration that needs nothing but this package: real places, an embedded warehouse, S3 in-process, Airflow."""
+"""A demonstration that needs only this package: real places, an embedded warehouse, S3 in this process, Airflow."""

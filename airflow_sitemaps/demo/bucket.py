@@ -1,4 +1,4 @@
-"""An S3 server inside this process, and the content of its bucket."""
+"""An S3 server in this process, and the content of its bucket."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PASSWORD: Final = "demo-password"  # noqa: S105 - the in-process server takes an
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """One object as listed: etag, time of its last change, bytes."""
+    """A listed object: its etag, the time of its last change, and its size in bytes."""
 
     etag: str
     modified: str
@@ -28,7 +28,7 @@ class Seen:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """Files of a folder between two looks; bytes of the new and changed ones."""
+    """The files of a folder that changed between two listings, and the size in bytes of the new and changed ones."""
 
     untouched: int
     changed: int
@@ -45,7 +45,7 @@ class Bucket:
     client: Any
 
     def look(self, prefix: str) -> dict[str, Seen]:
-        """Every object under a prefix, by its name below it."""
+        """Return all objects under a prefix, by their name below it."""
         pages = self.client.get_paginator("list_objects_v2").paginate(Bucket=BUCKET, Prefix=prefix)
         return {
             entry["Key"][len(prefix) :]: Seen(entry["ETag"], entry["LastModified"].isoformat(), entry["Size"])
@@ -54,7 +54,7 @@ class Bucket:
         }
 
     def download(self, prefix: str, folder: Path) -> int:
-        """Copy every object under a prefix to a folder; returns their bytes."""
+        """Copy all objects under a prefix to a folder, and return their size in bytes."""
         total = 0
         for name in self.look(prefix):
             body = self.client.get_object(Bucket=BUCKET, Key=prefix + name)["Body"].read()
@@ -66,7 +66,7 @@ class Bucket:
 
 
 def difference(before: Mapping[str, Seen], after: Mapping[str, Seen]) -> Difference:
-    """What happened to files between two looks, by etag and time."""
+    """Compare two listings by etag and time."""
     both = before.keys() & after.keys()
     changed = {name for name in both if before[name] != after[name]}
     new = after.keys() - before.keys()
@@ -81,7 +81,7 @@ def difference(before: Mapping[str, Seen], after: Mapping[str, Seen]) -> Differe
 
 @contextmanager
 def serve() -> Iterator[Bucket]:
-    """Start moto's server on a free port, make the bucket, and stop it at the end."""
+    """Start moto's server on a free port, create the bucket, and stop the server at the end."""
     import boto3
     from botocore.config import Config
     from moto.server import ThreadedMotoServer

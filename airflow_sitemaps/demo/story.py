@@ -1,4 +1,4 @@
-"""The demonstration, printed as it runs: build, change the data, build again, build once more. Every figure is measured."""
+"""The steps of the demonstration, printed as they run: build, change the data, build twice more. All numbers are measured."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from airflow_sitemaps.demo.check import Checked
 
 MAX_URLS: Final = 5_000
-"""URLs a shard, so that there are dozens to look at; the protocol's limit, and the default, is 50,000."""
+"""Maximum number of URLs per shard, so that there are dozens of shards. The default, and the limit of the protocol, is 50,000."""
 
 PREFIX: Final = "site/"
 BASE_URL: Final = "https://places.example/"
@@ -31,7 +31,7 @@ BASE_URL: Final = "https://places.example/"
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """One run for the table: its title, the DAG run, and what the bucket shows of it."""
+    """One run in the table: its title, the DAG run, and the changes in the bucket."""
 
     title: str
     run: DagRun
@@ -39,7 +39,7 @@ class Told:
 
 
 def run(*, site: str, work: str, places: int | None = None) -> bool:
-    """Tell the whole story; True when everything came out as it should."""
+    """Run all steps. Return whether every result is as expected."""
     from rich.console import Console
     from sqlalchemy import create_engine
 
@@ -122,7 +122,7 @@ def _change(console: Console, engine: Engine) -> None:
 
 
 def _expected(engine: Engine) -> int:
-    """URLs that there must be: the rows of the three sections."""
+    """Return the expected number of URLs: the rows of the three sections."""
     from sqlalchemy import text
 
     with engine.connect() as connection:
@@ -172,7 +172,7 @@ _ROWS: Final = (
 
 
 def _figures(one: Told) -> tuple[str, ...]:
-    """One run's figures: the first six from its report, the files from the bucket's listings, the last by a clock."""
+    """Return the numbers of one run, from its report, the bucket's listings and a clock."""
     report: dict[str, Any] = one.run.extra["report"]
     shards, files = report["shards"], one.files
     return (

@@ -1,4 +1,4 @@
-"""The demonstration's warehouse: filled, and changed as a day's work changes a table."""
+"""The warehouse of the demonstration: filled, and changed like a table in daily use."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection, Engine
 
 CHUNK: Final = 5_000
-"""Rows an INSERT statement is executed with at once."""
+"""Number of rows in one INSERT statement."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Changes:
-    """Rows that were changed, by kind."""
+    """Number of changed rows by kind."""
 
     inserted_in_the_middle: int
     inserted_at_the_end: int
@@ -27,7 +27,7 @@ class Changes:
 
 
 def load_connection(conn_id: str, *, limit: int | None = None) -> dict[str, Any]:
-    """Make and fill the tables behind an Airflow connection; returns the numbers of rows."""
+    """Create and fill the tables behind an Airflow connection, and return their numbers of rows."""
     from airflow_sitemaps.sources.connections.engines import engine_of
 
     engine = engine_of(conn_id)
@@ -38,7 +38,7 @@ def load_connection(conn_id: str, *, limit: int | None = None) -> dict[str, Any]
 
 
 def load(engine: Engine, *, limit: int | None = None) -> dict[str, Any]:
-    """Create the tables ``places`` and ``countries`` again and fill them; return the numbers of rows."""
+    """Create and fill the tables ``places`` and ``countries``, and return their numbers of rows."""
     rows = {"places": world.places(limit), "countries": world.countries()}
     with engine.begin() as connection:
         for table in rows:
@@ -49,9 +49,9 @@ def load(engine: Engine, *, limit: int | None = None) -> dict[str, Any]:
 
 
 def change(engine: Engine, *, now: datetime) -> Changes:
-    """A day's work on the places: some inserted between others, some at the end, some changed, some gone.
+    """Change the places: insert rows in the middle and at the end, change some, and delete some.
 
-    ``now``: what changed rows have as their time.
+    ``now`` is the new time of changed rows.
     """
     from sqlalchemy import DateTime, bindparam, text
 
@@ -129,7 +129,7 @@ def _arrow(rows: list[dict[str, Any]]) -> pa.Table:
 
 
 def _naive(moment: datetime) -> datetime:
-    """UTC without its zone: what the tables' ``updated_at`` holds."""
+    """Return a time in UTC without its zone, as in the tables' ``updated_at``."""
     return moment.astimezone(timezone.utc).replace(tzinfo=None, microsecond=0)
 
 

@@ -1,7 +1,7 @@
 /** The API's requests and responses, made from openapi.json by `npm run types`. Do not edit. */
 
 /**
- * What to do. ``shards``: names for ``rebuild``; ``permits``: for ``allow``, like ``shrink:products``.
+ * The action to perform. ``shards`` are names for ``rebuild``, ``permits`` are for ``allow``, such as ``shrink:products``.
  */
 export interface ActionBody {
   asset: string;
@@ -21,7 +21,7 @@ export interface ActionBody {
   generation: number | null;
 }
 /**
- * An action: whether the DAG can do it (else why not), and whether the user may trigger it.
+ * An action: whether the DAG can perform it (else why not), and whether the user may trigger it.
  */
 export interface ActionState {
   action: "run" | "plan" | "full" | "rebuild" | "allow" | "verify" | "rollback";
@@ -32,7 +32,7 @@ export interface ActionState {
   allowed: boolean;
 }
 /**
- * One announcement to a search engine or another service. ``numbers``: what it returned.
+ * One announcement to a search engine or another service. ``numbers`` is its response.
  */
 export interface AnnouncementRow {
   service: "indexnow" | "searchconsole" | "ping";
@@ -57,14 +57,14 @@ export interface Announcements {
   rows: AnnouncementRow[];
 }
 /**
- * Whether an orphaned sitemap is to be archived, or shown again.
+ * Whether to archive an orphaned sitemap, or to show it again.
  */
 export interface ArchiveBody {
   asset: string;
   archived: boolean;
 }
 /**
- * One batch of the writing task; numbers are None until it is written.
+ * One batch of the write task. Its numbers are None until it is written.
  */
 export interface Batch {
   task_id: string;
@@ -87,7 +87,9 @@ export interface DagSitemaps {
   sitemaps: SitemapLine[];
 }
 /**
- * One sitemap in the list. Sizes in bytes, times ISO 8601 in UTC. ``history``: URLs after the last runs.
+ * One sitemap in the list. Sizes are in bytes, times ISO 8601 in UTC.
+ *
+ * ``history`` is the number of URLs after each of the last runs.
  */
 export interface SitemapLine {
   asset: string;
@@ -120,7 +122,7 @@ export interface SitemapLine {
   history: number[];
 }
 /**
- * Age of the newest published data and its objective, in seconds; None where there is none.
+ * Age of the newest published data and its objective, in seconds. None if there is none.
  */
 export interface FreshnessState {
   data_at: string | null;
@@ -130,7 +132,7 @@ export interface FreshnessState {
   state: "no_objective" | "fresh" | "behind_schedule" | "missed";
 }
 /**
- * A run that published nothing: refused or failed.
+ * A run that published nothing, because it was refused or failed.
  */
 export interface FailedRun {
   at: string;
@@ -140,7 +142,7 @@ export interface FailedRun {
   seconds: number | null;
 }
 /**
- * A task that failed; ``map_index`` is -1 for a task that is not mapped.
+ * A failed task. ``map_index`` is -1 for a task that is not mapped.
  */
 export interface FailedTask {
   task_id: string;
@@ -160,7 +162,9 @@ export interface Gauge {
   limit_note: string;
 }
 /**
- * What would differ. ``urls`` is None where too many files differ to compare them here; ``note`` says so.
+ * The differences between two generations.
+ *
+ * ``urls`` is None if too many files differ to compare their URLs here; ``note`` then says so.
  */
 export interface GenerationChanges {
   from_generation: number;
@@ -170,7 +174,7 @@ export interface GenerationChanges {
   note: string;
 }
 /**
- * How a section differs between two generations, from their manifests.
+ * The differences of a section between two generations, from their manifests.
  */
 export interface SectionChanges {
   section: string;
@@ -181,7 +185,7 @@ export interface SectionChanges {
   files_removed: number;
 }
 /**
- * URLs that differ between two generations: counts and the first of each kind.
+ * The URLs that differ between two generations: counts, and the first of each kind.
  */
 export interface UrlChanges {
   added: number;
@@ -199,7 +203,7 @@ export interface Generations {
   kept: KeptGeneration[];
 }
 /**
- * A generation that can be rolled back to.
+ * A generation that is available for a rollback.
  */
 export interface KeptGeneration {
   generation: number;
@@ -212,7 +216,7 @@ export interface KeptGeneration {
   dropped: number | null;
 }
 /**
- * Runs for the charts. ``before``: query with it for earlier ones; None where there are none.
+ * Runs for the charts. Pass ``before`` to get earlier runs; None: there are none.
  */
 export interface History {
   columns: HistoryColumns;
@@ -220,7 +224,9 @@ export interface History {
   before: number | null;
 }
 /**
- * Runs that published, oldest first, a column each. ``seconds``: wall time of the DAG run, None where unknown.
+ * Runs that published, oldest first, one column for each number.
+ *
+ * ``seconds`` is the wall time of the DAG run, or None if it is not known.
  */
 export interface HistoryColumns {
   event: number[];
@@ -243,7 +249,7 @@ export interface HistoryColumns {
   seconds: (number | null)[];
 }
 /**
- * Counts over every sitemap that the user may see, archived ones excluded.
+ * Counts over all sitemaps that the user may see, except archived ones.
  */
 export interface ListTotals {
   sitemaps: number;
@@ -257,7 +263,7 @@ export interface ListTotals {
   archived: number;
 }
 /**
- * The protocol's limits.
+ * The limits of the protocol.
  */
 export interface MapLimits {
   urls: number;
@@ -265,7 +271,7 @@ export interface MapLimits {
   files: number;
 }
 /**
- * A section's shards in key order, a column each. Sizes in bytes, times in seconds since 1970.
+ * A section's shards in key order, one column for each number. Sizes are in bytes, times in seconds since 1970.
  */
 export interface MapSection {
   name: string;
@@ -280,7 +286,7 @@ export interface MapSection {
   state: number[];
 }
 /**
- * A plan in numbers; ``lines`` explain it.
+ * The numbers of a plan. ``lines`` explain it.
  */
 export interface PlanNumbers {
   key: string | null;
@@ -296,7 +302,7 @@ export interface PlanNumbers {
   more_lines: number;
 }
 /**
- * A section of a plan. ``actions`` and ``reasons``: shards by action and by reason.
+ * A section of a plan. ``actions`` and ``reasons`` are numbers of shards.
  */
 export interface PlanSection {
   actions: {
@@ -310,7 +316,7 @@ export interface PlanSection {
   gone: number;
 }
 /**
- * One thing to look at, and what to do next.
+ * A condition that needs attention, and the next step.
  */
 export interface Problem {
   severity: "error" | "warning" | "info";
@@ -334,7 +340,7 @@ export interface PublishingDag {
   next_run: string | null;
 }
 /**
- * A guard that refused the run; ``permit``: what lets one run pass.
+ * A guard that refused the run. ``permit`` lets one run pass.
  */
 export interface Refusal {
   guard: string;
@@ -343,7 +349,7 @@ export interface Refusal {
   permit: string;
 }
 /**
- * A run's report, as the asset event carries it.
+ * The report of a run, from the asset event.
  */
 export interface Report {
   run: string;
@@ -383,7 +389,7 @@ export interface Report {
   refusals: string[];
 }
 /**
- * One section of a report. ``outcomes``: what happened to the rows that broke each rule.
+ * One section of a report. ``outcomes`` is the effect of each broken rule on its rows.
  */
 export interface SectionReport {
   urls: number;
@@ -415,7 +421,7 @@ export interface SectionReport {
   drift: string[];
 }
 /**
- * One sitemap's tasks in a run. ``failed``: why, by task.
+ * One sitemap's tasks in a run. ``failed`` is the reason by task.
  */
 export interface RunGroup {
   group_id: string;
@@ -430,7 +436,7 @@ export interface RunGroup {
   speed: Speed;
 }
 /**
- * A sitemap task of a run that is not mapped.
+ * A sitemap task of a run, unless it is mapped.
  */
 export interface Step {
   task_id: string;
@@ -441,7 +447,9 @@ export interface Step {
   end: string | null;
 }
 /**
- * One run of a verifying task; numbers are None where it pushed none, ``failures`` are the first ones.
+ * One run of a verification task.
+ *
+ * Numbers are None if the task pushed none. ``failures`` are the first ones.
  */
 export interface Verification {
   dag_id: string;
@@ -457,7 +465,7 @@ export interface Verification {
   failures: VerificationFailure[];
 }
 /**
- * One check that failed at one place, ``count`` times.
+ * A check that failed ``count`` times in one place.
  */
 export interface VerificationFailure {
   severity: "error" | "warning";
@@ -467,7 +475,7 @@ export interface VerificationFailure {
   count: number;
 }
 /**
- * Batches and rows done and left. ``rows_to_read`` is None without a plan.
+ * Completed and remaining batches and rows. ``rows_to_read`` is None without a plan.
  */
 export interface Speed {
   batches: number;
@@ -482,7 +490,7 @@ export interface Speed {
   seconds_left: number | null;
 }
 /**
- * A run: its steps, batches, speed, what is left, and the reports of what it published.
+ * A run: its steps, batches, speed, remaining work, and the reports of what it published.
  */
 export interface RunProgress {
   dag_id: string;
@@ -500,7 +508,7 @@ export interface RunProgress {
   as_of: string;
 }
 /**
- * What a run published for one sitemap.
+ * The report of a run for one sitemap.
  */
 export interface RunReport {
   group_id: string;
@@ -511,7 +519,9 @@ export interface RunReport {
   };
 }
 /**
- * One run in the table of runs. ``urls_delta``: against the run before; ``reason``: why it was refused or failed.
+ * One run in the table of runs.
+ *
+ * ``urls_delta`` is the difference from the run before; ``reason`` is why the run was refused or failed.
  */
 export interface RunRow {
   number: number;
@@ -533,14 +543,14 @@ export interface RunRow {
   failed_tasks: FailedTask[];
 }
 /**
- * Runs, newest first. ``before``: query with it for earlier ones; None where there are none.
+ * Runs, newest first. Pass ``before`` to get earlier runs; None: there are none.
  */
 export interface RunTable {
   runs: RunRow[];
   before: number | null;
 }
 /**
- * Every shard's numbers.
+ * The numbers of every shard.
  */
 export interface ShardColumns {
   generation: number;
@@ -552,7 +562,7 @@ export interface ShardColumns {
   sections: MapSection[];
 }
 /**
- * Shards of a section from a position on, of one generation.
+ * Part of a section's shards, of one generation. ``start`` is the position of the first one.
  */
 export interface ShardPage {
   generation: number;
@@ -561,7 +571,9 @@ export interface ShardPage {
   shards: ShardTexts[];
 }
 /**
- * One shard's texts: file name and URL (None: no file), key range ``[lower, upper)`` (None: open), newest lastmod.
+ * The texts of one shard.
+ *
+ * ``name`` and ``url`` are None if it has no file. The key range is ``[lower, upper)``; None: open.
  */
 export interface ShardTexts {
   name: string | null;
@@ -578,7 +590,9 @@ export interface ShardTexts {
   settled: boolean;
 }
 /**
- * A page of the list. ``total``: sitemaps that match the filter; ``totals``: over all sitemaps.
+ * One page of the list.
+ *
+ * ``total`` is the number of sitemaps that match the filter; ``totals`` are over all sitemaps.
  */
 export interface SitemapList {
   sitemaps: SitemapLine[];
@@ -589,7 +603,7 @@ export interface SitemapList {
   as_of: string;
 }
 /**
- * One sitemap: the last report, what is wrong, usage of limits, and what can be done.
+ * One sitemap: its last report, its problems, its usage of limits, and the available actions.
  */
 export interface SitemapPage {
   asset: string;
@@ -648,7 +662,7 @@ export interface Started {
   run_id: string;
 }
 /**
- * The store could not be read; the page shows the sentence instead.
+ * The store cannot be read. The page shows this sentence instead.
  */
 export interface Unavailable {
   unavailable: string;
@@ -668,7 +682,7 @@ export interface UrlMatch {
   };
 }
 /**
- * Whether a sitemap lists a URL. ``complete``: whether every shard that could hold it was read.
+ * Whether a sitemap lists a URL. ``complete``: whether every shard that could contain it was read.
  */
 export interface UrlSearch {
   url: string;
@@ -682,7 +696,7 @@ export interface UrlSearch {
   note: string;
 }
 /**
- * Answers of every sitemap that serves the URL's host.
+ * The results for every sitemap that serves the URL's host.
  */
 export interface UrlSearches {
   results: UrlSearch[];

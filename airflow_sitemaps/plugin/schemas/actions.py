@@ -13,7 +13,7 @@ ActionName = Literal["run", "plan", "full", "rebuild", "allow", "verify", "rollb
 
 
 class ActionState(StrictModel):
-    """An action: whether the DAG can do it (else why not), and whether the user may trigger it."""
+    """An action: whether the DAG can perform it (else why not), and whether the user may trigger it."""
 
     action: ActionName
     dag_id: str
@@ -24,7 +24,7 @@ class ActionState(StrictModel):
 
 
 class ActionBody(StrictModel):
-    """What to do. ``shards``: names for ``rebuild``; ``permits``: for ``allow``, like ``shrink:products``."""
+    """The action to perform. ``shards`` are names for ``rebuild``, ``permits`` are for ``allow``, such as ``shrink:products``."""
 
     asset: Annotated[str, Field(max_length=1_500)]
     action: ActionName
@@ -42,7 +42,7 @@ class Started(StrictModel):
 
 
 class ArchiveBody(StrictModel):
-    """Whether an orphaned sitemap is to be archived, or shown again."""
+    """Whether to archive an orphaned sitemap, or to show it again."""
 
     asset: Annotated[str, Field(max_length=1_500)]
     archived: bool

@@ -8,7 +8,7 @@ from airflow_sitemaps.plugin.schemas.strict_model import StrictModel
 
 
 class AnnouncementRow(StrictModel):
-    """One announcement to a search engine or another service. ``numbers``: what it returned."""
+    """One announcement to a search engine or another service. ``numbers`` is its response."""
 
     service: Literal["indexnow", "searchconsole", "ping"]
     dag_id: str

@@ -6,7 +6,7 @@ from airflow_sitemaps.plugin.schemas.strict_model import StrictModel
 
 
 class KeptGeneration(StrictModel):
-    """A generation that can be rolled back to."""
+    """A generation that is available for a rollback."""
 
     generation: int
     committed_at: str | None
@@ -26,7 +26,7 @@ class Generations(StrictModel):
 
 
 class SectionChanges(StrictModel):
-    """How a section differs between two generations, from their manifests."""
+    """The differences of a section between two generations, from their manifests."""
 
     section: str
     urls_before: int
@@ -37,7 +37,7 @@ class SectionChanges(StrictModel):
 
 
 class UrlChanges(StrictModel):
-    """URLs that differ between two generations: counts and the first of each kind."""
+    """The URLs that differ between two generations: counts, and the first of each kind."""
 
     added: int
     changed: int
@@ -48,7 +48,10 @@ class UrlChanges(StrictModel):
 
 
 class GenerationChanges(StrictModel):
-    """What would differ. ``urls`` is None if too many files differ to compare them here; ``note`` says so."""
+    """The differences between two generations.
+
+    ``urls`` is None if too many files differ to compare their URLs here; ``note`` then says so.
+    """
 
     from_generation: int
     to_generation: int

@@ -6,7 +6,7 @@ from airflow_sitemaps.plugin.schemas.strict_model import StrictModel
 
 
 class SectionReport(StrictModel):
-    """One section of a report. ``outcomes``: what happened to the rows that broke each rule."""
+    """One section of a report. ``outcomes`` is the effect of each broken rule on its rows."""
 
     urls: int
     rows: int
@@ -26,7 +26,7 @@ class SectionReport(StrictModel):
 
 
 class Report(StrictModel):
-    """A run's report, as the asset event carries it."""
+    """The report of a run, from the asset event."""
 
     run: str
     result: str

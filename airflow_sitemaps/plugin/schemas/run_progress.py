@@ -10,7 +10,7 @@ from airflow_sitemaps.plugin.schemas.verifications import Verification
 
 
 class PlanSection(StrictModel):
-    """A section of a plan. ``actions`` and ``reasons``: shards by action and by reason."""
+    """A section of a plan. ``actions`` and ``reasons`` are numbers of shards."""
 
     actions: dict[str, int]
     reasons: dict[str, int]
@@ -20,7 +20,7 @@ class PlanSection(StrictModel):
 
 
 class PlanNumbers(StrictModel):
-    """A plan in numbers; ``lines`` explain it."""
+    """The numbers of a plan. ``lines`` explain it."""
 
     key: str | None
     base_generation: int
@@ -34,7 +34,7 @@ class PlanNumbers(StrictModel):
 
 
 class Step(StrictModel):
-    """A sitemap task of a run that is not mapped."""
+    """A sitemap task of a run, unless it is mapped."""
 
     task_id: str
     kind: str
@@ -45,7 +45,7 @@ class Step(StrictModel):
 
 
 class Batch(StrictModel):
-    """One batch of the writing task; numbers are None until it is written."""
+    """One batch of the write task. Its numbers are None until it is written."""
 
     task_id: str
     number: int
@@ -62,7 +62,7 @@ class Batch(StrictModel):
 
 
 class Speed(StrictModel):
-    """Batches and rows done and left. ``rows_to_read`` is None without a plan."""
+    """Completed and remaining batches and rows. ``rows_to_read`` is None without a plan."""
 
     batches: int
     done: int
@@ -77,7 +77,7 @@ class Speed(StrictModel):
 
 
 class Refusal(StrictModel):
-    """A guard that refused the run; ``permit``: what lets one run pass."""
+    """A guard that refused the run. ``permit`` lets one run pass."""
 
     guard: str
     section: str
@@ -86,7 +86,7 @@ class Refusal(StrictModel):
 
 
 class RunGroup(StrictModel):
-    """One sitemap's tasks in a run. ``failed``: why, by task."""
+    """One sitemap's tasks in a run. ``failed`` is the reason by task."""
 
     group_id: str
     steps: list[Step]
@@ -99,7 +99,7 @@ class RunGroup(StrictModel):
 
 
 class RunReport(StrictModel):
-    """What a run published for one sitemap."""
+    """The report of a run for one sitemap."""
 
     group_id: str
     at: str
@@ -108,7 +108,7 @@ class RunReport(StrictModel):
 
 
 class RunProgress(StrictModel):
-    """A run: its steps, batches, speed, what is left, and the reports of what it published."""
+    """A run: its steps, batches, speed, remaining work, and the reports of what it published."""
 
     dag_id: str
     run_id: str

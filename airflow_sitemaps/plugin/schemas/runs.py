@@ -8,14 +8,17 @@ from airflow_sitemaps.plugin.schemas.strict_model import StrictModel
 
 
 class FailedTask(StrictModel):
-    """A task that failed; ``map_index`` is -1 for a task that is not mapped."""
+    """A failed task. ``map_index`` is -1 for a task that is not mapped."""
 
     task_id: str
     map_index: int
 
 
 class HistoryColumns(StrictModel):
-    """Runs that published, oldest first, a column each. ``seconds``: wall time of the DAG run, None if unknown."""
+    """Runs that published, oldest first, one column for each number.
+
+    ``seconds`` is the wall time of the DAG run, or None if it is not known.
+    """
 
     event: list[int]
     at: list[str]
@@ -38,7 +41,7 @@ class HistoryColumns(StrictModel):
 
 
 class FailedRun(StrictModel):
-    """A run that published nothing: refused or failed."""
+    """A run that published nothing, because it was refused or failed."""
 
     at: str
     dag_id: str
@@ -48,7 +51,7 @@ class FailedRun(StrictModel):
 
 
 class History(StrictModel):
-    """Runs for the charts. ``before``: query with it for earlier ones; None if there are none."""
+    """Runs for the charts. Pass ``before`` to get earlier runs; None: there are none."""
 
     columns: HistoryColumns
     failures: list[FailedRun]
@@ -56,7 +59,10 @@ class History(StrictModel):
 
 
 class RunRow(StrictModel):
-    """One run in the table of runs. ``urls_delta``: against the run before; ``reason``: why it was refused or failed."""
+    """One run in the table of runs.
+
+    ``urls_delta`` is the difference from the run before; ``reason`` is why the run was refused or failed.
+    """
 
     number: int
     dag_id: str
@@ -78,7 +84,7 @@ class RunRow(StrictModel):
 
 
 class RunTable(StrictModel):
-    """Runs, newest first. ``before``: query with it for earlier ones; None if there are none."""
+    """Runs, newest first. Pass ``before`` to get earlier runs; None: there are none."""
 
     runs: list[RunRow]
     before: int | None

@@ -6,13 +6,13 @@ from airflow_sitemaps.plugin.schemas.strict_model import StrictModel
 
 
 class Unavailable(StrictModel):
-    """The store could not be read; the page shows the sentence instead."""
+    """The store cannot be read. The page shows this sentence instead."""
 
     unavailable: str
 
 
 class MapSection(StrictModel):
-    """A section's shards in key order, a column each. Sizes in bytes, times in seconds since 1970."""
+    """A section's shards in key order, one column for each number. Sizes are in bytes, times in seconds since 1970."""
 
     name: str
     null_keys: int
@@ -27,7 +27,7 @@ class MapSection(StrictModel):
 
 
 class MapLimits(StrictModel):
-    """The protocol's limits."""
+    """The limits of the protocol."""
 
     urls: int
     xml_bytes: int
@@ -35,7 +35,7 @@ class MapLimits(StrictModel):
 
 
 class ShardColumns(StrictModel):
-    """Every shard's numbers."""
+    """The numbers of every shard."""
 
     generation: int
     committed_at: str
@@ -47,7 +47,10 @@ class ShardColumns(StrictModel):
 
 
 class ShardTexts(StrictModel):
-    """One shard's texts: file name and URL (None: no file), key range ``[lower, upper)`` (None: open), newest lastmod."""
+    """The texts of one shard.
+
+    ``name`` and ``url`` are None if it has no file. The key range is ``[lower, upper)``; None: open.
+    """
 
     name: str | None
     url: str | None
@@ -60,7 +63,7 @@ class ShardTexts(StrictModel):
 
 
 class ShardPage(StrictModel):
-    """Shards of a section from a position on, of one generation."""
+    """Part of a section's shards, of one generation. ``start`` is the position of the first one."""
 
     generation: int
     section: str

@@ -15,7 +15,7 @@ Activity = Literal["", "running", "planning", "queued"]
 
 
 class FreshnessState(StrictModel):
-    """Age of the newest published data and its objective, in seconds; None if there is none."""
+    """Age of the newest published data and its objective, in seconds. None if there is none."""
 
     data_at: str | None
     age_s: float | None
@@ -25,7 +25,10 @@ class FreshnessState(StrictModel):
 
 
 class SitemapLine(StrictModel):
-    """One sitemap in the list. Sizes in bytes, times ISO 8601 in UTC. ``history``: URLs after the last runs."""
+    """One sitemap in the list. Sizes are in bytes, times ISO 8601 in UTC.
+
+    ``history`` is the number of URLs after each of the last runs.
+    """
 
     asset: str
     name: str
@@ -58,7 +61,7 @@ class SitemapLine(StrictModel):
 
 
 class ListTotals(StrictModel):
-    """Counts over every sitemap that the user may see, archived ones excluded."""
+    """Counts over all sitemaps that the user may see, except archived ones."""
 
     sitemaps: int
     urls: int
@@ -72,7 +75,10 @@ class ListTotals(StrictModel):
 
 
 class SitemapList(StrictModel):
-    """A page of the list. ``total``: sitemaps that match the filter; ``totals``: over all sitemaps."""
+    """One page of the list.
+
+    ``total`` is the number of sitemaps that match the filter; ``totals`` are over all sitemaps.
+    """
 
     sitemaps: list[SitemapLine]
     total: int
@@ -89,7 +95,7 @@ class DagSitemaps(StrictModel):
 
 
 class Problem(StrictModel):
-    """One thing to look at, and what to do next."""
+    """A condition that needs attention, and the next step."""
 
     severity: Literal["error", "warning", "info"]
     kind: str
@@ -126,7 +132,7 @@ class PublishingDag(StrictModel):
 
 
 class SitemapPage(SitemapLine):
-    """One sitemap: the last report, what is wrong, usage of limits, and what can be done."""
+    """One sitemap: its last report, its problems, its usage of limits, and the available actions."""
 
     report: Report
     event_at: str | None

@@ -18,7 +18,7 @@ class UrlMatch(StrictModel):
 
 
 class UrlSearch(StrictModel):
-    """Whether a sitemap lists a URL. ``complete``: whether every shard that could hold it was read."""
+    """Whether a sitemap lists a URL. ``complete``: whether every shard that could contain it was read."""
 
     url: str
     asset: str
@@ -32,7 +32,7 @@ class UrlSearch(StrictModel):
 
 
 class UrlSearches(StrictModel):
-    """Answers of every sitemap that serves the URL's host."""
+    """The results for every sitemap that serves the URL's host."""
 
     results: list[UrlSearch]
     note: str

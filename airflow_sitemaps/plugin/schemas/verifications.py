@@ -8,7 +8,7 @@ from airflow_sitemaps.plugin.schemas.strict_model import StrictModel
 
 
 class VerificationFailure(StrictModel):
-    """One check that failed at one place, ``count`` times."""
+    """A check that failed ``count`` times in one place."""
 
     severity: Literal["error", "warning"]
     rule: str
@@ -18,7 +18,10 @@ class VerificationFailure(StrictModel):
 
 
 class Verification(StrictModel):
-    """One run of a verifying task; numbers are None if it pushed none, ``failures`` are the first ones."""
+    """One run of a verification task.
+
+    Numbers are None if the task pushed none. ``failures`` are the first ones.
+    """
 
     dag_id: str
     run_id: str

@@ -1,4 +1,4 @@
-"""Checks of one file that was read back. Pure; checks that span files are in ``verification``."""
+"""Checks of one published file. Pure. Checks across files are in ``verification``."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ _PRIORITY: Final = re.compile(r"\+?(?:0*1(?:\.0*)?|0*(?:\.[0-9]+)?|0+\.)", re.AS
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ValidationContext:
-    """The settings by which a file is checked.
+    """The settings with which a file is checked.
 
     Attributes:
-        limits: The limits of a file.
-        now: The moment by which future and age are decided.
-        address: The file's public URL; None if it is not known: then scope is not checked.
+        limits: Limits of a file.
+        now: Time that decides what is in the future and how old an article is.
+        address: Public URL of the file. None: not known, so the scope is not checked.
         cross_submit: Further hosts or origins whose URLs may be listed.
-        path_scope: False if robots.txt names the sitemap, which lifts the rule on folders.
+        path_scope: Whether URLs must be below the file's folder. False if robots.txt names the sitemap.
     """
 
     limits: Limits
@@ -50,7 +50,7 @@ class ValidationContext:
 
 
 def folder_of(address: str) -> str | None:
-    """The folder of a file's address in normal form, ending in ``/``; None if the address is not absolute."""
+    """Return the folder of a file's address in normal form, ending in ``/``, or None if the address is not absolute."""
     reading = normalise(address, origin="https://unknown.invalid")
     if reading.loc is None or "loc-relative" in reading.faults:
         return None
@@ -58,7 +58,7 @@ def folder_of(address: str) -> str | None:
 
 
 def validate(file: ReadUrlset, context: ValidationContext, findings: Findings) -> None:
-    """Note everything that is wrong with a file's size and entries. What reading found is not repeated."""
+    """Record all faults in the size and the entries of a file. Findings of the reader are not repeated."""
     _check_size(file, context.limits, findings)
     folder = context.folder
     scope = scope_of(folder, context.cross_submit) if folder is not None else None
@@ -82,7 +82,7 @@ def validate(file: ReadUrlset, context: ValidationContext, findings: Findings) -
 
 
 def check_loc(entry: ReadEntry, findings: Findings) -> str | None:
-    """Note what is wrong with a URL; its normal form, or None if it has none."""
+    """Record the faults of a URL. Return its normal form, or None if it has none."""
     if is_clean(entry.loc):
         return entry.loc
     reading = normalise(entry.loc, origin="https://unknown.invalid")
@@ -94,9 +94,16 @@ def check_loc(entry: ReadEntry, findings: Findings) -> str | None:
 def validate_index(
     index: ReadUrlset, address: str | None, findings: Findings, cross_submit: tuple[str, ...] = ()
 ) -> frozenset[str]:
-    """Note files that an index must not list: of another site, or of a folder above or beside its own.
+    """Record files that an index must not list: those of another site, or of a folder above or beside its own.
 
-    Those of another site come back, by their URLs; ``address`` None: nothing is known of sites.
+    Args:
+        index: The index.
+        address: Public URL of the index. None: not known, so nothing is checked.
+        findings: The recorded faults.
+        cross_submit: Further hosts or origins whose files may be listed. Default: none.
+
+    Returns:
+        The listed URLs of other sites.
     """
     folder = None if address is None else folder_of(address)
     if folder is None:
@@ -115,7 +122,7 @@ def validate_index(
 
 
 def moment(entry: ReadEntry) -> datetime | None:
-    """An entry's lastmod as a moment in UTC, None if it has none that can be read."""
+    """Return an entry's lastmod as a time in UTC, or None if it has no valid one."""
     if not entry.lastmod:
         return None
     try:
