@@ -103,7 +103,7 @@ def changes(
         sitemap: The sitemap.
         generation: Number of the generation. Default: the current one.
         since: Number of the generation to compare with. Default: the one before.
-        backfill: Whether all URLs of the first generation count as added. By default it has no changes.
+        backfill: Whether generation 1 counts all its URLs as added. Default: False, so it has no changes.
         most: Maximum number of URLs that may differ. Default: 1,000,000.
 
     Raises:

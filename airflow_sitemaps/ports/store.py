@@ -13,33 +13,56 @@ Purge = Callable[[Sequence[str]], None]
 
 
 class Store(Protocol):
-    """Destination of a sitemap: a public area that is served, and a private area for manifests, plans and bodies.
+    """Destination of a sitemap: a public area that is served, and a private area for manifests, plans and bodies."""
 
-    Attributes:
-        public: Objects of the public area.
-        state: Objects of the private area.
-        base_url: Address of the public area, ending in ``/``.
-        index_name: File name of the index.
-        cache_control: Cache-Control header of indexes and feeds.
-        shard_cache_control: Cache-Control header of files that an index lists.
-        purge: Removes changed URLs from caches after the shards are public and before the index is. None: no cache.
-        enforces_conditions: Whether the store enforces conditional puts. None: it must be probed.
-        copies: Whether objects are copied within the store under conditions that it enforces. None: it must be probed.
-    """
+    @property
+    def public(self) -> ObjectStore:
+        """Objects of the public area."""
+        ...
 
-    public: ObjectStore
-    state: ObjectStore
-    base_url: str
-    index_name: str
-    cache_control: str
-    shard_cache_control: str
-    purge: Purge | None
-    enforces_conditions: bool | None
-    copies: bool | None
+    @property
+    def state(self) -> ObjectStore:
+        """Objects of the private area."""
+        ...
+
+    @property
+    def base_url(self) -> str:
+        """Address of the public area, ending in ``/``."""
+        ...
+
+    @property
+    def index_name(self) -> str:
+        """File name of the index."""
+        ...
+
+    @property
+    def cache_control(self) -> str:
+        """Cache-Control header of indexes and feeds."""
+        ...
+
+    @property
+    def shard_cache_control(self) -> str:
+        """Cache-Control header of files that an index lists."""
+        ...
+
+    @property
+    def purge(self) -> Purge | None:
+        """Function that removes changed URLs from caches, after the shards and before the index; None: no cache."""
+        ...
+
+    @property
+    def enforces_conditions(self) -> bool | None:
+        """Whether the store enforces conditional puts; None: it must be probed."""
+        ...
+
+    @property
+    def copies(self) -> bool | None:
+        """Whether objects are copied within the store under conditions that it enforces; None: it must be probed."""
+        ...
 
     @property
     def needs_purge(self) -> bool:
-        """Whether caches may answer with an old shard unless it is purged; a failed purge then stops the promotion."""
+        """Whether caches may answer with an old shard unless it is purged. A failed purge then stops the promotion."""
         ...
 
 
@@ -49,7 +72,8 @@ class StoreConfig(Protocol):
     Attributes:
         base_url: Address of the public area.
         index_name: File name of the index.
-        single_writer: Whether only one run at a time writes to the store.
+        single_writer: Whether the user promises that no other process publishes to the store. A store that does not
+            enforce conditional writes is accepted only then.
     """
 
     base_url: str

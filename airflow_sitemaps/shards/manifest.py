@@ -35,8 +35,8 @@ class PublicFile:
         xml_byte_size: Size of the uncompressed content, in bytes.
         byte_size: Size of the file, in bytes.
         modified_at: Time of the last change of its bytes; the index's lastmod.
-        etag: The store's token of the public object. None (default) while the file waits for its promotion.
-        replaces: The token that the promotion is expected to replace. Default: None.
+        etag: Etag of the public object. Default: None, while the file is not promoted yet.
+        replaces: Etag of the object that the promotion replaces. Default: None, if no object has the name.
         variant: Number in the gzip header that distinguishes a returning content from its first appearance.
             Default: 0.
         past: Earlier contents under this name. Default: none.
@@ -195,8 +195,8 @@ class IndexFile:
         changed_in: Generation that last changed its bytes; a comment in the file names it.
         xml_sha256: SHA-256 of its content.
         byte_size: Size in bytes.
-        etag: The store's token of the public object. None (default) while the file waits for its promotion.
-        replaces: The token that the promotion is expected to replace. Default: None.
+        etag: Etag of the public object. Default: None, while the file is not promoted yet.
+        replaces: Etag of the object that the promotion replaces. Default: None, if no object has the name.
     """
 
     name: str
@@ -238,7 +238,7 @@ class GenerationNote:
         shards: Number of files of the sections.
         byte_size: Size of all files except the indexes, in bytes.
         action: What the run did, such as ``build`` (default).
-        touched: Number of files, except indexes, that the promotion had to write. Default: 0.
+        touched: Number of files that the promotion wrote, without the indexes. Default: 0.
         dropped: Number of dropped rows. Default: 0.
         failed: Sections that the run could not publish. Default: none.
     """

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from airflow_sitemaps.ports import ObjectStore, Purge
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class OpenedStore:
     """The store that ``open()`` of every store returns. It implements ``ports.Store``.
 

@@ -17,6 +17,8 @@ from airflow_sitemaps.errors import ConfigurationError, StoreError
 from airflow_sitemaps.ports import Create, PutMode, PutOutcomeError, Update
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from airflow_sitemaps.ports import ObjectInfo, ObjectStore, Store
 
 log = logging.getLogger(__name__)
@@ -27,23 +29,43 @@ ATTEMPTS: Final = 3
 WORTH_ASKING: Final = 8
 """Minimum number of files to copy for which the probe of copies costs less than it saves."""
 
-_known: dict[str, bool] = {}
-_lock = threading.Lock()
+
+class _ResultCache:
+    """Results of probes by place. A lock ensures that concurrent threads probe a place once."""
+
+    def __init__(self) -> None:
+        self._results: dict[str, bool] = {}
+        self._lock = threading.Lock()
+
+    def result(self, place: str, ask: Callable[[], bool]) -> bool:
+        """Return the result for a place, and probe it first if it is not known."""
+        with self._lock:
+            if place not in self._results:
+                self._results[place] = ask()
+            return self._results[place]
+
+    def clear(self) -> None:
+        """Remove all results."""
+        with self._lock:
+            self._results.clear()
+
+
+_cache: Final = _ResultCache()
 
 
 def probe(store: Store) -> bool:
     """Return whether a store enforces conditional puts in its two areas.
 
     The probe runs only if ``store.enforces_conditions`` is None and if no result is cached in this process. Results are
-    cached by endpoint (an area's ``place``, or else its address) and set in ``store.enforces_conditions``.
+    cached by endpoint: an area's ``place``, or else its address.
 
     Raises:
         StoreError: The probe failed.
         ConfigurationError: The store rejects the credentials, has no such bucket, or refuses conditions that hold.
     """
-    if store.enforces_conditions is None:
-        store.enforces_conditions = _enforced(store.state) and _enforced(store.public)
-    return store.enforces_conditions
+    if store.enforces_conditions is not None:
+        return store.enforces_conditions
+    return _enforced(store.state) and _enforced(store.public)
 
 
 def ensure_conditions(store: Store, single_writer: bool) -> None:
@@ -83,42 +105,38 @@ def copies(store: Store, files: int) -> bool:
         store: The opened store.
         files: Number of files to promote.
     """
-    if store.copies is None and files >= WORTH_ASKING:
-        store.copies = _copies(store)
-    return bool(store.copies)
+    if store.copies is None:
+        return files >= WORTH_ASKING and _copies(store)
+    return store.copies
 
 
 def forget() -> None:
     """Clear the cached results, so that the next probe runs again. For tests."""
-    with _lock:
-        _known.clear()
+    _cache.clear()
 
 
 def _enforced(area: ObjectStore) -> bool:
-    """Return the result for one area, cached by its endpoint. A lock ensures that concurrent threads probe once."""
-    place = _place(area)
-    with _lock:
-        if place not in _known:
-            _known[place] = _ask(area)
-        return _known[place]
+    """Return whether one area enforces conditional puts, cached by its endpoint."""
+    return _cache.result(_place(area), lambda: _ask(area))
 
 
 def _copies(store: Store) -> bool:
-    """Return the result for both areas, cached by their endpoints."""
-    place = f"{_place(store.state)} copied to {_place(store.public)}"
-    with _lock:
-        if place not in _known:
-            key = f"probe-{uuid4().hex}"
-            try:
-                _known[place] = _copies_by_condition(store, key)
-            except (StoreError, ConfigurationError, PutOutcomeError) as e:
-                log.info("%s; this process reads and uploads each file to promote it", e)
-                _known[place] = False
-            finally:
-                for area in (store.state, store.public):
-                    with suppress(StoreError, ConfigurationError):
-                        area.delete(key)
-        return _known[place]
+    """Return whether the store copies from its private to its public area, cached by their endpoints."""
+    return _cache.result(f"{_place(store.state)} copied to {_place(store.public)}", lambda: _ask_copies(store))
+
+
+def _ask_copies(store: Store) -> bool:
+    """Probe copies on a new key. A store that refuses them or fails does not support them."""
+    key = f"probe-{uuid4().hex}"
+    try:
+        return _copies_by_condition(store, key)
+    except (StoreError, ConfigurationError, PutOutcomeError) as e:
+        log.info("%s; this process reads and uploads each file to promote it", e)
+        return False
+    finally:
+        for area in (store.state, store.public):
+            with suppress(StoreError, ConfigurationError):
+                area.delete(key)
 
 
 def _copies_by_condition(store: Store, key: str) -> bool:
