@@ -13,6 +13,7 @@ try:
         AirflowNotFoundException,
         AirflowRuntimeError,
         AirflowSkipException,
+        XComNotFound,
     )
 except ImportError:  # 3.1 keeps them where Airflow 2 did
     from airflow.exceptions import (  # type: ignore[no-redef,attr-defined,unused-ignore]
@@ -20,6 +21,7 @@ except ImportError:  # 3.1 keeps them where Airflow 2 did
         AirflowFailException,
         AirflowNotFoundException,
         AirflowSkipException,
+        XComNotFound,
     )
     from airflow.sdk.exceptions import AirflowRuntimeError
 
@@ -34,6 +36,7 @@ __all__ = [
     "AirflowNotFoundException",
     "AirflowRuntimeError",
     "AirflowSkipException",
+    "XComNotFound",
     "api_base_url",
     "dags_defined",
     "stats_client",

@@ -6,14 +6,15 @@ import logging
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from airflow_sitemaps.pipeline.report import Report, SectionReport
     from airflow_sitemaps.pipeline.stages import Written
+    from airflow_sitemaps.shards.url_sample import PrefixCount
 
 _STEP: Final = 1_024
 _WARNINGS: Final = ("WARNING", "warning:", "drift:")
-_REFUSALS: Final = ("REFUSED", "refused:", "ERROR")
+_REFUSALS: Final = ("REFUSED", "refused:", "ERROR", "NOT PUBLISHED")
 
 
 def level(line: str) -> int:
@@ -48,6 +49,7 @@ def lines(report: Report) -> Iterator[str]:
     yield headline(report)
     for name, section in report.sections.items():
         yield from _section_lines(name, section)
+    yield from prefix_lines(report.prefixes)
     if report.swept:
         yield f"swept {report.swept:,} files that nothing refers to any more"
     yield from (f"WARNING {warning}" for warning in report.warnings)
@@ -55,6 +57,13 @@ def lines(report: Report) -> Iterator[str]:
     yield from (f"NOT PUBLISHED {failure}" for failure in report.failures)
     yield "stages: " + (", ".join(f"{stage} {s:.2f} s" for stage, s in report.seconds.items()) or "none ran")
     yield from (f"index: {url}" for url in report.index_urls)
+
+
+def prefix_lines(counts_by_prefix: Iterable[PrefixCount]) -> Iterator[str]:
+    """Write a line for each of the most frequent prefixes of URLs, with the number before where it differs."""
+    for count in counts_by_prefix:
+        before = "" if count.urls == count.urls_before else f" (before: {count.urls_before:,})"
+        yield f"URLs below {count.prefix}: about {count.urls:,}{before}"
 
 
 def headline(report: Report) -> str:

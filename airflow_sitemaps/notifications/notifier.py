@@ -14,6 +14,7 @@ from airflow.sdk.bases.notifier import BaseNotifier
 from airflow_sitemaps.airflow_compat import api_base_url
 from airflow_sitemaps.errors import ConfigurationError
 from airflow_sitemaps.notifications import message
+from airflow_sitemaps.operators.publish import NoPlanError
 from airflow_sitemaps.ui_routes import run_page
 
 if TYPE_CHECKING:
@@ -93,6 +94,8 @@ class SitemapNotifier(BaseNotifier):
 
     def message(self, context: Any) -> SitemapMessage | None:
         """Return the message about the run of a context, and log it; None if there is nothing to report."""
+        if isinstance(context.get("exception"), NoPlanError):
+            return None  # the planning task's own message says why
         text = self._message(context)
         if text.result == "unchanged" and not self.unchanged:
             return None

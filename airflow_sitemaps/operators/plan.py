@@ -164,13 +164,13 @@ def _log_plan(context: Context, planned: Planned, tasks: Sequence[Sequence[Batch
         log.log(report_text.level(line), "%s", line)
     ti = context["ti"]
     ti.xcom_push(key=PLAN_FACTS, value=plan_facts(planned.plan, planned.key, lines, tasks))
-    ti.xcom_push(key=PLAN_KEY, value=planned.key or "")
     if planned.plan.refusals and planned.key is None:  # dry run: a build would publish nothing or only a part
         from airflow_sitemaps.errors import GuardError
 
         error = GuardError(refusal_text(planned.plan.refusals), planned.plan.refusals)
         ti.xcom_push(key=REFUSED, value=refusal_facts(error))
         raise AirflowFailException(f"A build would be refused; this dry run changed nothing. {error}")
+    ti.xcom_push(key=PLAN_KEY, value=planned.key or "")
 
 
 def listed(value: Any) -> tuple[str, ...]:

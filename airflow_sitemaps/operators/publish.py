@@ -5,26 +5,34 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Any
 
-from airflow_sitemaps.airflow_compat import AirflowSkipException
+from airflow_sitemaps.airflow_compat import AirflowFailException, AirflowSkipException, XComNotFound
 from airflow_sitemaps.links import SitemapConsoleLink, SitemapIndexLink, SitemapPageLink
 from airflow_sitemaps.operators.base import SitemapOperator, emit_event, log_report, permanent_failures
 from airflow_sitemaps.operators.observation import measure_run
+from airflow_sitemaps.operators.write import batch_numbers
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    import jinja2
     from airflow.sdk import Context, XComArg
 
     from airflow_sitemaps.sitemap import Sitemap
 
 log = logging.getLogger(__name__)
 
+MAX_REASONS = 100
+"""Largest number of batches whose reason is read; for further ones the message names the log."""
+
 
 class SitemapPublishOperator(SitemapOperator):
     """Commit what was written and make it public, the index last. Then emit the sitemap's asset event.
 
-    An empty plan is published as well: files may have been removed, and the event records that nothing changed.
-    Therefore the default trigger rule is ``none_failed``. A dry run, whose plan has no address, is skipped.
+    An empty plan is published as well: files may have been removed, and the event records that nothing changed. The
+    task begins when all writing tasks have ended and used up their retries. The sections of those that failed stay as
+    published; the others are published, and this task then fails. With ``Sitemap(on_section_failure="fail_all")`` it
+    does not run where a writing task failed. It fails where the planning task failed, and is skipped where that was
+    skipped or made no plan (a dry run).
 
     Args:
         sitemap: The sitemap.
@@ -49,10 +57,32 @@ class SitemapPublishOperator(SitemapOperator):
         **kwargs: Any,
     ) -> None:
         kwargs["outlets"] = [*kwargs.get("outlets", ()), sitemap.asset]
-        super().__init__(sitemap=sitemap, **{"trigger_rule": "none_failed", **kwargs})
+        rule = "all_done" if sitemap.on_section_failure == "publish_others" else "none_failed"
+        super().__init__(sitemap=sitemap, **{"trigger_rule": rule, **kwargs})
         self.plan: Any = plan
         self.receipts: Any = receipts
+        self.planner_id = task_id_of(plan)
+        self.writer_id = task_id_of(receipts)
         self.skip_unchanged = skip_unchanged
+
+    def render_template_fields(self, context: Context, jinja_env: jinja2.Environment | None = None) -> None:
+        """Render the template fields, unless there is no plan.
+
+        Raises:
+            AirflowSkipException: The planning task was skipped.
+            NoPlanError: The planning task did not succeed.
+        """
+        try:
+            super().render_template_fields(context, jinja_env)
+        except XComNotFound as error:
+            ti = context["ti"]
+            states = ti.get_task_states(dag_id=ti.dag_id, task_ids=[self.planner_id], run_ids=[ti.run_id])
+            if states.get(ti.run_id, {}).get(self.planner_id) == "skipped":
+                raise AirflowSkipException("The planning task was skipped: there is nothing to publish") from error
+            raise NoPlanError(
+                "The planning task did not succeed, so there is nothing to publish. The published sitemap is unchanged; "
+                "see the planning task for the cause"
+            ) from error
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Publish, and return a reference to the report.
@@ -72,7 +102,10 @@ class SitemapPublishOperator(SitemapOperator):
             )
         with permanent_failures(context):
             receipts = receipt_keys(self.receipts[:])  # one call to the API server instead of one per task
-            report = stages.publish(self.rendered(context), self.plan, receipts, progress=LogProgress(log))
+            unwritten = reasons_of(context["ti"], self.planner_id, self.writer_id, receipts)
+            report = stages.publish(
+                self.rendered(context), self.plan, receipts, unwritten=unwritten, progress=LogProgress(log)
+            )
         log_report(report)
         measure_run(self.sitemap, report)
         if self.skip_unchanged and report.result == "unchanged":
@@ -88,6 +121,44 @@ class SitemapPublishOperator(SitemapOperator):
 
         extra = ti.get_template_context()["outlet_events"][self.sitemap.asset].extra
         return facets.of_publish(self.sitemap, extra.get("report", {}))
+
+
+class NoPlanError(AirflowFailException):
+    """The planning task failed, and said why; this task has nothing to add."""
+
+
+def task_id_of(argument: Any) -> str:
+    """Return the task whose XCom an argument is; empty if it is none."""
+    return str(getattr(getattr(argument, "operator", None), "task_id", ""))
+
+
+def reasons_of(ti: Any, planner_id: str, writer_id: str, receipts: Sequence[str]) -> dict[int, str] | None:
+    """Return why batches were not written, by number; only known reasons are included.
+
+    Args:
+        ti: The task instance.
+        planner_id: The planning task.
+        writer_id: The mapped writing task.
+        receipts: Addresses of the receipts of the batches that were written.
+
+    Returns:
+        The reasons, or None if no mapped task wrote the receipts.
+    """
+    from airflow_sitemaps.operators.facts import FAILED, REFUSED
+    from airflow_sitemaps.pipeline.state.repository import batch_of
+
+    if not planner_id or not writer_id:
+        return None
+    written = {batch_of(key) for key in receipts}
+    reasons: dict[int, str] = {}
+    for index, reference in enumerate(ti.xcom_pull(task_ids=planner_id) or ()):
+        missing = [number for number in batch_numbers(reference) if number not in written]
+        if not missing or len(reasons) >= MAX_REASONS:
+            continue
+        pulled = (ti.xcom_pull(task_ids=writer_id, key=key, map_indexes=index) for key in (FAILED, REFUSED))
+        message = next((str(facts["message"]) for facts in pulled if facts and facts.get("message")), "")
+        reasons.update(dict.fromkeys(missing, message))
+    return reasons
 
 
 def receipt_keys(returned: Iterable[str | Sequence[str]]) -> list[str]:

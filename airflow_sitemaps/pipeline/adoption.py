@@ -5,15 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from airflow_sitemaps.errors import ConfigurationError, StoreContentError
+from airflow_sitemaps.errors import ConfigurationError
 from airflow_sitemaps.pipeline.clock import QUIET, SYSTEM_CLOCK
-from airflow_sitemaps.pipeline.plan.foreign_index import MAX_FILE_BYTES, listed
+from airflow_sitemaps.pipeline.plan.foreign_index import listed
+from airflow_sitemaps.pipeline.publish.foreign_content import foreign_content
 from airflow_sitemaps.pipeline.request import RunRequest
 from airflow_sitemaps.pipeline.stages import plan, publish, write
 from airflow_sitemaps.pipeline.state.repository import StateRepository
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from airflow_sitemaps.pipeline.report import Report
     from airflow_sitemaps.ports import Clock, Progress, Store
@@ -72,6 +73,7 @@ def adopt(
 
     Raises:
         ConfigurationError: There is nothing to adopt.
+        GuardError: Too many URLs of the other sitemap would be listed no more; see the guard ``adopt``.
     """
     store = sitemap.store.open()
     if StateRepository(store.state).root() is not None or store.public.head(store.index_name) is None:
@@ -98,51 +100,14 @@ def compare(store: Store, state: StateRepository, receipt_keys: Sequence[str]) -
         state: The private area.
         receipt_keys: Keys of the receipts.
     """
-    theirs: set[str] = set()
-    unread: list[str] = []
-    for name in (store.index_name, *listed(store)):
-        locs = _locs(store, name)
-        if locs is None:
-            unread.append(name)
-        else:
-            theirs |= locs
-    ours = {loc for key in receipt_keys for loc in _staged(state, key)}
-    left, new = sorted(theirs - ours), sorted(ours - theirs)
+    content = foreign_content(store, state, (store.index_name, *listed(store)), receipt_keys)
+    left, new = sorted(content.theirs - content.ours), sorted(content.ours - content.theirs)
     return Adoption(
-        theirs=len(theirs),
-        ours=len(ours),
+        theirs=len(content.theirs),
+        ours=len(content.ours),
         only_theirs=len(left),
         only_ours=len(new),
         only_theirs_samples=tuple(left[:SAMPLES]),
         only_ours_samples=tuple(new[:SAMPLES]),
-        unread=tuple(unread),
+        unread=content.unread,
     )
-
-
-def _locs(store: Store, name: str) -> set[str] | None:
-    """Return the page URLs of a public file, or None if it cannot be read. An index lists none."""
-    from airflow_sitemaps.protocol.validation.reader import read  # noqa: PLC0415
-
-    info = store.public.head(name)
-    if info is None or info.byte_size > MAX_FILE_BYTES:
-        return None
-    content = store.public.get(name)
-    if content is None:
-        return None
-    urlset = read(content.body)
-    if urlset.kind == "unknown":
-        return None
-    return set() if urlset.kind == "sitemapindex" else {entry.loc for entry in urlset.entries}
-
-
-def _staged(state: StateRepository, receipt_key: str) -> Iterator[str]:
-    from airflow_sitemaps.protocol.validation.reader import read  # noqa: PLC0415
-
-    for pieces in state.read_receipt(receipt_key).pieces.values():
-        for piece in pieces:
-            if piece.body is None:
-                continue
-            content = state.objects.get(piece.body)
-            if content is None:
-                raise StoreContentError(f"{state.objects.url(piece.body)} is gone; run adopt again")
-            yield from (entry.loc for entry in read(content.body).entries)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from airflow_sitemaps.pipeline.report import Report, SectionReport, ShardCounts, totals
 from airflow_sitemaps.shards.index_layout import robots_urls
+from airflow_sitemaps.shards.url_sample import top_prefixes
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -129,6 +130,9 @@ def make_report(
         refusals=tuple(outcome.refusals),
         failures=tuple(outcome.failures),
         action=outcome.action,
+        prefixes=top_prefixes(
+            old.sections.values() if old is not None else (), new.sections.values() if new is not None else ()
+        ),
         **sums,
     )
 

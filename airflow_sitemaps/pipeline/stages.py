@@ -9,13 +9,15 @@ import logging
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from airflow_sitemaps.errors import GuardError, SitemapError
+from airflow_sitemaps.errors import GuardError, OwnershipError, SitemapError
 from airflow_sitemaps.pipeline.clock import QUIET, SYSTEM_CLOCK
 from airflow_sitemaps.pipeline.concurrency import mapped
 from airflow_sitemaps.pipeline.plan import watermark
 from airflow_sitemaps.pipeline.plan.explainer import explain
 from airflow_sitemaps.pipeline.plan.foreign_index import adopted_names
 from airflow_sitemaps.pipeline.plan.planner import OF_ONE_SECTION, failure_of, make_plan
+from airflow_sitemaps.pipeline.publish.foreign_content import judge_adoption
+from airflow_sitemaps.pipeline.publish.index_settings import index_names
 from airflow_sitemaps.pipeline.publish.publisher import commit, finish, refusal_text
 from airflow_sitemaps.pipeline.publish.recovery import roll_forward
 from airflow_sitemaps.pipeline.publish.rollback import rollback
@@ -27,10 +29,10 @@ from airflow_sitemaps.pipeline.state.capability_probe import ensure_conditions
 from airflow_sitemaps.pipeline.state.ownership import check_owner
 from airflow_sitemaps.pipeline.state.repository import StateRepository, new_run, receipts_directory
 from airflow_sitemaps.pipeline.status import robots, status
-from airflow_sitemaps.pipeline.write.batch_writer import Written, write_batch
+from airflow_sitemaps.pipeline.write.batch_writer import Written, unwritten_sections, write_batch
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from airflow_sitemaps.pipeline.report import Report
     from airflow_sitemaps.ports import Clock, Progress, Store
@@ -198,10 +200,13 @@ def plan(
     if not request.dry_run:
         ensure_conditions(store, sitemap.store.single_writer)
     manifest = _current(sitemap, state)
-    if manifest is None and store.public.head(store.index_name) is not None:
+    names = {"indexes": index_names(sitemap), "extras": sorted(sitemap.extra_names)}
+    try:
+        adopted = adopted_names(store, manifest, **names, adopt=request.adopt)
+    except OwnershipError:
         # The index may belong to this sitemap: the first run of another process may have published it meanwhile.
-        manifest = _current(sitemap, state)
-    adopted = adopted_names(store, manifest, adopt=request.adopt)
+        manifest = manifest or _current(sitemap, state)
+        adopted = adopted_names(store, manifest, **names, adopt=request.adopt)
     run = new_run(clock)
     run_plan = make_plan(sitemap, store, manifest, request, run=run, adopted=adopted, clock=clock, progress=progress)
     if request.dry_run:
@@ -243,6 +248,7 @@ def publish(
     receipt_keys: Sequence[str],
     *,
     failures: Sequence[SectionFailure] = (),
+    unwritten: Mapping[int, str] | None = None,
     clock: Clock = SYSTEM_CLOCK,
     progress: Progress = QUIET,
 ) -> Report:
@@ -253,6 +259,9 @@ def publish(
         plan_key: Key of the stored plan.
         receipt_keys: Keys of the receipts of all batches.
         failures: Sections whose batches could not be written; they stay as published. Default: none.
+        unwritten: Why batches have no receipt, by batch number. If it is given, and ``on_section_failure`` is
+            ``publish_others``, the section of each batch without a receipt stays as published, whether or not a
+            reason is known. Default: None, every batch must have a receipt.
         clock: Source of time and of tokens.
         progress: Receiver of the progress of the promotion.
 
@@ -270,9 +279,14 @@ def publish(
     state = StateRepository(store.state)
     run_plan = state.read_plan(plan_key)
     receipts = list(mapped(state.read_receipt, _own(run_plan, receipt_keys), "sitemap-receipts"))
+    if unwritten is not None and sitemap.on_section_failure == "publish_others":
+        failures = (*failures, *unwritten_sections(run_plan, receipts, unwritten))
     left_out = {failure.section for failure in failures}
     run_plan = replace(run_plan.without(left_out), failures=(*run_plan.failures, *failures))
     receipts = [receipt for receipt in receipts if receipt.section not in left_out]
+    if losses := judge_adoption(sitemap.guards, store, state, run_plan, receipt_keys):
+        _report_refusal(state, run_plan, None, losses, clock, receipts)
+        raise GuardError(refusal_text(losses), losses)
     if not run_plan.changes:
         report = _unchanged(sitemap, store, run_plan, clock)
         _discard(sitemap, run_plan)
@@ -283,7 +297,7 @@ def publish(
         _report_refusal(state, run_plan, state.manifest(), refused.refusals, clock, receipts)
         raise
     _discard(sitemap, run_plan)
-    run_plan = replace(run_plan, failures=(*run_plan.failures, *committed.failures))
+    run_plan = replace(committed.plan or run_plan, failures=(*run_plan.failures, *committed.failures))
     if committed.unchanged:
         return _unchanged(sitemap, store, run_plan, clock, receipts)
     root, swept = finish(sitemap, store, committed, clock, progress)
@@ -302,7 +316,8 @@ def publish(
     )
     report = make_report(outcome, old=old, new=root.manifest, plan=run_plan, receipts=receipts)
     state.write_report(report)
-    watermark.remember_all(state, run_plan, root.manifest)
+    if not (committed.repeated and run_plan.rebases):  # the first try may have kept what other runs wrote
+        watermark.remember_all(state, run_plan, root.manifest)
     return report
 
 

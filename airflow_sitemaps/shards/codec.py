@@ -32,6 +32,7 @@ from airflow_sitemaps.shards.manifest import (
 from airflow_sitemaps.shards.plan import Action, Batch, Plan, RangeAction, SectionFailure, SectionPlan
 from airflow_sitemaps.shards.receipt import Receipt, StagedShard
 from airflow_sitemaps.shards.schema_validation import checks_of, misfit
+from airflow_sitemaps.shards.url_sample import PrefixCount
 
 ROOM: Final = 64 << 20
 """Unpacked size that is allowed for any object, in bytes."""
@@ -143,7 +144,10 @@ _READERS: Final[Mapping[type, Mapping[str, Reader]]] = {
         "failures": _many(SectionFailure),
         "warnings": _listed,
         "allow": _listed,
+        "prefixes": _many(PrefixCount),
+        "notes": _listed,
     },
+    PrefixCount: {},
     StagedShard: {
         "range": _range,
         "digest": _digest,

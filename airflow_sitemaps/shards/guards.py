@@ -31,11 +31,16 @@ BARE_LIMITS: Final[Mapping[str, float]] = {
     "vanished": 0.0,
     "must_list": 0.0,
     "first_build": 0.0,
+    "total": 0.5,
+    "adopt": 0.5,
 }
 """The guards, each with the change that a permit without a bound allows.
 
 ``shrink:products``, for example, allows a decline by half. 0: the guard measures nothing.
 """
+
+WHOLE: Final = ("total", "adopt")
+"""Guards of the whole sitemap; their permits name no section."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,6 +61,9 @@ class Guards:
         max_shrink_small: ``max_shrink`` of a section with 20 up to ``min_rows`` earlier URLs. Default: 0.5.
         max_dropped_small: ``max_dropped`` of a section with 20 up to ``min_rows`` rows. Default: 0.25.
         first_rows: Smallest number of URLs in the first build of a section. Default: 1.
+        max_shrink_total: Fraction of the earlier URLs of all sections together that may disappear, if there are at least
+            ``min_rows``. Sections of news, with guards of their own or with a permit do not count. Only the sitemap's
+            setting is used. Default: 0.3.
         learn: Whether the history of a section can raise ``max_shrink`` for it. The limit is then the greatest decline of
             the last 400 days, plus 0.05, but at most 0.3. The last seven days and declines that needed a permit do not
             count. Default: True.
@@ -74,11 +82,13 @@ class Guards:
     max_shrink_small: float = 0.5
     max_dropped_small: float = 0.25
     first_rows: int = 1
+    max_shrink_total: float = 0.3
     learn: bool = True
 
     def __post_init__(self) -> None:
         for name in ("max_shrink", "max_dropped", "max_touched", "max_churn", "max_shrink_small", "max_dropped_small"):
             setting_checks.number("Guards", name, getattr(self, name), 0, 1)
+        setting_checks.number("Guards", "max_shrink_total", self.max_shrink_total, 0, 1)
         setting_checks.number("Guards", "max_growth", self.max_growth, 0)
         for name in ("min_growth", "min_rows", "first_rows"):
             setting_checks.whole_number("Guards", name, getattr(self, name), 0)
@@ -95,6 +105,7 @@ class Guards:
             max_churn=1.0,
             max_shrink_small=1.0,
             max_dropped_small=1.0,
+            max_shrink_total=1.0,
         )
 
     def shrink_limit(self, earlier: int, declines: Iterable[int] = ()) -> float:
@@ -138,7 +149,7 @@ class Refusal:
     def permit(self) -> str:
         """The permit, with its bound, that lets one run pass: the value of ``--allow`` and the DAG param ``allow``."""
         bound = "" if self.value is None else f"={_bound(self.value):g}"
-        return f"{self.guard}:{self.section}{bound}"
+        return f"{self.guard}{bound}" if self.guard in WHOLE else f"{self.guard}:{self.section}{bound}"
 
     def __str__(self) -> str:
         return f"{self.message} To let one run pass: --allow {self.permit}, or the DAG param allow=[{self.permit!r}]."
@@ -336,6 +347,26 @@ def check_renamed(guards: Guards, retired: Mapping[str, int], created: Mapping[s
         f"{before:,} are published (-{part:.1%}; the limit is {limit:.1%}). Check whether a table is still being loaded."
     )
     return tuple(Refusal(guard="renamed", section=name, message=message, value=part) for name in created)
+
+
+def check_adoption(guards: Guards, *, theirs: int, only_theirs: int) -> tuple[Refusal, ...]:
+    """A refusal if a sitemap that another program wrote lists too many URLs that this one would not list.
+
+    Args:
+        guards: The sitemap's guards.
+        theirs: Number of URLs in the other program's sitemap.
+        only_theirs: Number of them that this sitemap does not list.
+    """
+    limit = guards.shrink_limit(theirs)
+    if not theirs or only_theirs <= theirs * limit:
+        return ()
+    part = only_theirs / theirs
+    message = (
+        f"The sitemap to adopt lists {theirs:,} URLs, and {only_theirs:,} of them would be listed no more (-{part:.1%}; "
+        f"the limit is {limit:.1%}, {_limit_name(guards, theirs)}). `airflow-sitemaps adopt` shows which. A table that is "
+        "still loading looks like this."
+    )
+    return (Refusal(guard="adopt", section="", message=message, value=part),)
 
 
 def check_vanished(section: str) -> Refusal:

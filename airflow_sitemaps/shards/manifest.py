@@ -176,8 +176,12 @@ class SectionManifest:
 
     def peak(self, now: datetime) -> int:
         """Return the greatest number of URLs of the last ``PEAK_DAYS`` days, or 0 if none is recorded."""
+        return max(self.recent_peaks(now).values(), default=0)
+
+    def recent_peaks(self, now: datetime) -> dict[str, int]:
+        """Return the recorded peaks of the last ``PEAK_DAYS`` days, by day (ISO date)."""
         first = (now.date() - timedelta(days=PEAK_DAYS - 1)).isoformat()
-        return max((number for day, number in self.peaks.items() if day >= first), default=0)
+        return {day: number for day, number in self.peaks.items() if day >= first}
 
     def files(self) -> Iterator[PublicFile]:
         """Iterate over the shards' files in key order."""

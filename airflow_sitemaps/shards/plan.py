@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from airflow_sitemaps.shards.guards import Refusal
     from airflow_sitemaps.shards.key import KeyRange
+    from airflow_sitemaps.shards.url_sample import PrefixCount
 
 
 class Action(str, Enum):
@@ -195,6 +196,10 @@ class Plan:
         allow: Permits given to the run. Default: none.
         seconds: Duration of planning, in seconds. Default: 0.
         failures: Sections that could not be planned or that a guard refused; the others are published. Default: none.
+        rebases: Whether the run may keep what others publish meanwhile, because it reads more than what
+            changed (``full`` or ``rebuild``). Default: False.
+        prefixes: Estimated numbers of published URLs by scheme, host and first folder, the greatest first. Default: none.
+        notes: Further sentences for people, such as where the first rows of a dry run lead. Default: none.
     """
 
     run: str
@@ -211,6 +216,9 @@ class Plan:
     allow: tuple[str, ...] = ()
     seconds: float = 0.0
     failures: tuple[SectionFailure, ...] = ()
+    rebases: bool = False
+    prefixes: tuple[PrefixCount, ...] = ()
+    notes: tuple[str, ...] = ()
 
     def without(self, names: Collection[str]) -> Plan:
         """Return the plan without some sections, which stay as published. Batches keep their numbers."""

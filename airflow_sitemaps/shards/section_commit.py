@@ -130,7 +130,7 @@ def with_decline(old: SectionManifest | None, new: SectionManifest, plan: Plan, 
     today = facts.now.date()
     highest = max(old.urls, old.peak(facts.now))
     permits = [Permit.of(text) for text in plan.allow]
-    if any(permit.guard == "shrink" and permit.section in (None, new.name) for permit in permits):
+    if any(permit.guard in ("shrink", "total") and permit.section in (None, new.name) for permit in permits):
         return replace(new, peaks={today.isoformat(): new.urls}) if highest > new.urls else new
     decline = (highest - new.urls) * 1_000 // highest if highest >= SMALLEST else 0
     if new is old or decline < LEAST_DECLINE:

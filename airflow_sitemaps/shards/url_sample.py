@@ -35,6 +35,9 @@ PRINT_BYTES: Final = 6
 PREFIXES: Final = 20
 """Number of prefixes of a shard's sample that are counted separately. The others are counted together."""
 
+TOP: Final = 10
+"""Prefixes of a whole sitemap that a report shows."""
+
 REST: Final = "…"
 
 _HASH_BITS: Final = 24
@@ -121,6 +124,43 @@ def prefixes(section: SectionManifest) -> dict[str, int] | None:
         for prefix, number in shard.prefixes.items():
             counts[prefix] += number << shard.sample_level
     return dict(counts)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PrefixCount:
+    """Estimated numbers of URLs below one prefix.
+
+    Attributes:
+        prefix: Scheme, host and first folder, like ``https://www.example.com/de/``.
+        urls: Number after the run.
+        urls_before: Number before the run.
+    """
+
+    prefix: str
+    urls: int
+    urls_before: int
+
+
+def top_prefixes(
+    before: Iterable[SectionManifest], after: Iterable[SectionManifest], most: int = TOP
+) -> tuple[PrefixCount, ...]:
+    """Return the prefixes with the most URLs, before or after a run, estimated from samples.
+
+    Args:
+        before: The sections before the run.
+        after: The sections after the run.
+        most: Maximum number of prefixes. Default: ``TOP``.
+    """
+    old, new = _prefix_counts(before), _prefix_counts(after)
+    names = sorted({*old, *new} - {REST}, key=lambda name: (-max(old[name], new[name]), name))
+    return tuple(PrefixCount(prefix=name, urls=new[name], urls_before=old[name]) for name in names[:most])
+
+
+def _prefix_counts(sections: Iterable[SectionManifest]) -> Counter[str]:
+    counts: Counter[str] = Counter()
+    for section in sections:
+        counts.update(prefixes(section) or {})
+    return counts
 
 
 def repeated(section: SectionManifest) -> float | None:

@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import Enum
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, Literal, TypeVar
+from typing import TYPE_CHECKING, Final, Literal, TypeVar
 
 from airflow_sitemaps.errors import StoreError
 from airflow_sitemaps.ports import ObjectInfo, PutMode, PutOutcomeError, StoredObject
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 _T = TypeVar("_T")
 Verb = Literal["get", "head", "put", "list", "delete"]
+READS: Final = ("get", "head", "list")
 
 
 class Fault(Enum):
@@ -47,6 +48,8 @@ class Fault(Enum):
     """A put is rejected because another one is in progress. It has no effect."""
     UNAVAILABLE = "503"
     """The store is too busy. The call has no effect."""
+    STALE = "stale"
+    """A read returns what the last read of the same key or prefix returned, like a replica that is behind."""
     CRASH_BEFORE = "crash before"
     """The process dies before the call takes effect."""
     CRASH_AFTER = "crash after"
@@ -89,6 +92,7 @@ class Faults:
         after: Called with each call after it.
         calls: All calls so far.
         struck: The calls that failed.
+        answers: The last answer to each read.
     """
 
     chooser: Chooser | None = None
@@ -96,6 +100,7 @@ class Faults:
     after: Callable[[Call], None] | None = None
     calls: list[Call] = field(default_factory=list)
     struck: list[tuple[Call, Fault]] = field(default_factory=list)
+    answers: dict[tuple[str, str, str], object] = field(default_factory=dict)
     _rules: list[_Rule] = field(default_factory=list)
     _late: list[tuple[Call, Callable[[], object]]] = field(default_factory=list)
     _lock: threading.RLock = field(default_factory=threading.RLock)
@@ -272,10 +277,19 @@ class FaultyObjects:
         if self.faults.before is not None:
             self.faults.before(call)
         try:
-            return action() if fault is None else self._struck(call, fault, action)
+            if fault is not None and not (fault is Fault.STALE and verb in READS):
+                return self._struck(call, fault, action)
+            return action() if verb not in READS else self._read(call, action, stale=fault is Fault.STALE)
         finally:
             if self.faults.after is not None:
                 self.faults.after(call)
+
+    def _read(self, call: Call, action: Callable[[], _T], *, stale: bool) -> _T:
+        """Answer a read, with the answer of the last one if it is stale."""
+        key = (call.area, call.verb, call.key)
+        if not stale or key not in self.faults.answers:
+            self.faults.answers[key] = action()
+        return self.faults.answers[key]  # type: ignore[return-value]
 
     def _struck(self, call: Call, fault: Fault, action: Callable[[], _T]) -> _T:
         """Perform a call that fails. Every path raises an error."""

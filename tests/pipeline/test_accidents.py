@@ -10,7 +10,9 @@ import pytest
 
 from airflow_sitemaps import Guards
 from airflow_sitemaps.errors import GuardError
+from airflow_sitemaps.pipeline import stages
 from airflow_sitemaps.pipeline.state.repository import StateRepository
+from airflow_sitemaps.report_text import lines
 from airflow_sitemaps.shards import url_sample
 from tests.support.environment import BASE, World, row
 
@@ -93,9 +95,11 @@ def test_lastmods_of_one_moment_are_warned_of() -> None:
     assert f"all {NUMBER:,} lastmods are 2026-01-15T11:00:00Z" in text
 
 
-def test_a_folder_that_is_gone_is_warned_of() -> None:
+@pytest.mark.parametrize("part", [0.02, 0.09])
+def test_a_folder_that_is_gone_is_warned_of(part: float) -> None:
+    """The rows with the lowest ids are deleted: the categories, and at 9 % the oldest products too."""
     world = shop()
-    del world.rows[: NUMBER // 50]
+    del world.rows[: int(NUMBER * part)]
     text = "\n".join(world.build().warnings)
     assert f"URLs were below {BASE}c/, and none is now" in text
 
@@ -112,6 +116,31 @@ def test_rows_that_are_doubled_under_other_keys_are_warned_of() -> None:
     world.rows.extend([{**r, "id": r["id"] + 100_000} for r in world.rows])
     text = "\n".join(world.build().warnings)
     assert f"about 50% of its {2 * NUMBER:,} URLs are listed more than once" in text
+
+
+def test_a_report_and_a_plan_show_where_the_urls_are() -> None:
+    world = shop()
+    world.rows.extend(row(100_000 + key, loc=f"{BASE}account/{key}") for key in range(NUMBER // 2))
+    report = world.build()
+    table = {count.prefix: (count.urls, count.urls_before) for count in report.prefixes}
+    assert list(table) == [f"{BASE}p/", f"{BASE}account/", f"{BASE}c/"]
+    assert abs(table[f"{BASE}p/"][0] / (NUMBER * 0.98) - 1) < 0.1
+    assert abs(table[f"{BASE}account/"][0] / (NUMBER * 0.5) - 1) < 0.15
+    assert table[f"{BASE}account/"][1] == 0
+    text = list(lines(report))
+    assert f"URLs below {BASE}account/: about {table[f'{BASE}account/'][0]:,} (before: 0)" in text
+    stored = StateRepository(world.store.state).read_report(report.run)
+    assert stored is not None
+    assert stored["prefixes"][0] == {
+        "prefix": f"{BASE}p/",
+        "urls": table[f"{BASE}p/"][0],
+        "urls_before": table[f"{BASE}p/"][1],
+    }
+    world.rows[-1] = {**world.rows[-1], "loc": f"{BASE}other/1"}
+    planned = stages.plan(world.sitemap(), stages.RunRequest(dry_run=True), clock=world.clock)
+    explained = stages.explain(planned.plan)
+    assert f"published URLs below {BASE}p/: about {table[f'{BASE}p/'][0]:,}" in explained
+    assert any(line.endswith(f"1 have a URL below {BASE}other/") for line in explained)
 
 
 def test_a_first_build_says_that_there_is_nothing_to_compare_with(caplog: pytest.LogCaptureFixture) -> None:

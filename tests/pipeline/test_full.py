@@ -1,8 +1,21 @@
-"""Everything is read at every run (change_detection="full"): what did not change is still not published again."""
+"""Runs that read more than what changed: they publish no equal content again, and do not lose to shorter runs."""
 
 from __future__ import annotations
 
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from airflow_sitemaps.errors import ConflictError
+from airflow_sitemaps.pipeline import stages
+from airflow_sitemaps.pipeline.request import RunRequest
+from airflow_sitemaps.shards.policy import ShardPolicy
+from airflow_sitemaps.testing.faults import Fault, Faults, FaultyStore, SimulatedCrash
 from tests.support.environment import World, row
+
+if TYPE_CHECKING:
+    from airflow_sitemaps.pipeline.report import Report
 
 
 def test_a_shard_without_a_valid_row_makes_no_new_generation():
@@ -12,3 +25,160 @@ def test_a_shard_without_a_valid_row_makes_no_new_generation():
     assert len(world.shards()) == 1
     again = world.build()
     assert (again.result, again.generation) == ("unchanged", 1)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {},
+        {"index": "per_section", "feeds": ("atom",), "stylesheet": True},
+        {"change_detection": "watermark", "recent": timedelta(days=3)},
+        {"rules": {"priority": "drop_row"}},
+    ],
+)
+@pytest.mark.parametrize("request_of_run", [{"full": True}, {"rebuild": ["pages-00001", "pages-00002"]}])
+def test_a_full_run_or_a_rebuild_that_changes_no_byte_publishes_no_generation(
+    settings: dict[str, Any], request_of_run: dict[str, Any]
+) -> None:
+    rows = [row(10 * n, lastmod="2026-01-14", priority=7 if n < 8 else 0.5) for n in range(1, 31)]
+    rows.append(row(11, loc=rows[0]["loc"]))  # unsettled: two rows of one URL
+    world = World(rows, settings=settings)
+    world.build()
+    world.clock.advance(timedelta(hours=1))
+    before = (world.public(), dict(world.config.state.objects)["manifest.json.gz"].body)
+
+    report = world.build(**request_of_run)
+
+    assert (report.result, report.generation) == ("unchanged", 1)
+    assert report.rows_read >= 5
+    assert (world.public(), world.config.state.objects["manifest.json.gz"].body) == before
+
+
+def started(world: World, **request: Any) -> tuple[str, list[str]]:
+    """A run that has written everything and has not committed yet."""
+    planned = stages.plan(world.sitemap(), RunRequest(**request), clock=world.clock)
+    assert planned.key is not None
+    receipts = [
+        stages.write(world.sitemap(), planned.key, batch.number, clock=world.clock).receipt_key
+        for batch in planned.plan.batches
+    ]
+    return planned.key, receipts
+
+
+def committed(world: World, run: tuple[str, list[str]]) -> Report:
+    return stages.publish(world.sitemap(), *run, clock=world.clock)
+
+
+def world_of(number: int = 30, **settings: Any) -> World:
+    world = World([row(10 * n) for n in range(1, number + 1)], policy=ShardPolicy(max_urls=5), settings=settings)
+    world.build()
+    return world
+
+
+def test_a_full_run_does_not_lose_to_the_runs_that_publish_meanwhile() -> None:
+    """Five shorter runs commit while it reads. It undoes nothing of them, and nothing is left for the next run."""
+    world = world_of()
+    slow = started(world, full=True)
+    for at in range(5):
+        world.rows[at * 5]["priority"] = 0.7
+        assert world.build().result == "published"
+    before = (world.crawl().entries(), world.shards())
+
+    report = committed(world, slow)
+
+    assert (report.result, report.generation) == ("unchanged", 6)
+    assert (world.crawl().entries(), world.shards()) == before
+    assert world.build().result == "unchanged"
+
+
+def test_what_a_full_run_alone_found_is_published_though_others_published_meanwhile() -> None:
+    """A watermark does not see the silent change of the first row, and a later run changes other rows."""
+    rows = [row(10 * n, lastmod="2026-01-01T00:00:00Z") for n in range(1, 61)]
+    world = World(rows, max_urls=2, settings={"change_detection": "watermark"})
+    world.build()
+    world.clock.advance(timedelta(hours=1))
+    world.rows[20]["priority"] = 0.9
+    slow = started(world, full=True)
+    for at in (40, 50):
+        world.rows[at]["lastmod"] = world.clock.now().isoformat()
+        assert world.build().result == "published"
+        world.clock.advance(timedelta(hours=1))
+
+    report = committed(world, slow)
+
+    assert report.result == "published"
+    assert [w for w in report.warnings if "published meanwhile; 2 of 30 ranges stay as other runs wrote them" in w]
+    assert world.crawl().entries() == world.rebuilt().entries()
+    assert world.build().result == "unchanged"
+
+
+def test_a_rebuild_is_published_though_others_published_meanwhile() -> None:
+    """A rebuild for a silent change that a watermark has not found yet."""
+    rows = [row(10 * n, lastmod="2026-01-01T00:00:00Z") for n in range(1, 61)]
+    world = World(rows, max_urls=2, settings={"change_detection": "watermark"})
+    world.build()
+    world.clock.advance(timedelta(hours=1))
+    world.rows[24]["priority"] = 0.9
+    slow = started(world, rebuild=["pages-00013"])
+    world.rows[40]["lastmod"] = world.clock.now().isoformat()
+    assert world.build().result == "published"
+
+    assert committed(world, slow).result == "published"
+
+    assert world.crawl().entries() == world.rebuilt().entries()
+
+
+def test_a_full_run_over_other_code_than_that_of_the_winner_is_refused() -> None:
+    world = world_of()
+    slow = started(world, full=True)
+    world.rows[0]["priority"] = 0.9
+    world.source_settings = {"priority": None}
+    world.build()
+    world.rows[0]["lastmod"] = "2026-01-14"
+    world.build()
+    world.source_settings = {}
+    with pytest.raises(ConflictError, match="was changed by generation"):
+        committed(world, slow)
+
+
+def test_an_incremental_run_still_loses_to_the_one_that_commits_first() -> None:
+    world = world_of()
+    world.rows[0]["priority"] = 0.9
+    slow = started(world)
+    world.rows[29]["priority"] = 0.9
+    world.build()
+    with pytest.raises(ConflictError, match="was changed by generation 2"):
+        committed(world, slow)
+
+
+def test_a_layout_that_changes_meanwhile_stays_a_partition() -> None:
+    """Ranges that were cut or joined since the plan stay as the other run made them."""
+    world = world_of()
+    slow = started(world, full=True)
+    world.rows.extend(row(10 * n + 3) for n in range(1, 9))
+    del world.rows[14:24]
+    assert world.build().result == "published"
+
+    committed(world, slow)
+
+    assert world.crawl().entries() == world.rebuilt().entries()
+    assert world.build().result == "unchanged"
+
+
+def test_a_full_run_that_dies_after_its_commit_is_finished_by_its_retry() -> None:
+    rows = [row(10 * n, lastmod="2026-01-01T00:00:00Z") for n in range(1, 31)]
+    world = World(rows, settings={"change_detection": "watermark"})
+    world.build()
+    world.clock.advance(timedelta(hours=1))
+    world.rows[20]["priority"] = 0.9
+    key, receipts = started(world, full=True)
+    world.rows[2]["lastmod"] = world.clock.now().isoformat()
+    assert world.build().result == "published"
+    faults = Faults().on("put", "manifest.json.gz", Fault.CRASH_AFTER, area="state")
+    with pytest.raises(SimulatedCrash):
+        stages.publish(world.sitemap(FaultyStore(world.config, faults)), key, receipts, clock=world.clock)
+
+    assert stages.publish(world.sitemap(), key, receipts, clock=world.clock).result == "published"
+
+    assert world.crawl().entries() == world.rebuilt().entries()
+    assert world.build().result == "unchanged"

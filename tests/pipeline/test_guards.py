@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from airflow_sitemaps import Guards, MemoryStore, Section, Sitemap
-from airflow_sitemaps.errors import ConfigurationError, GuardError
+from airflow_sitemaps.errors import ConfigurationError, GuardError, PartlyPublishedError
 from airflow_sitemaps.pipeline import build
 from airflow_sitemaps.testing.clock import FakeClock
 from airflow_sitemaps.testing.source import MemorySourceConfig
@@ -83,6 +83,66 @@ def test_a_slow_decline_teaches_nothing_within_the_week() -> None:
     del world.rows[-80:]
     with pytest.raises(GuardError, match="shrink from 2,000 to 1,680"):
         world.build()
+
+
+class Mall:
+    """Many small sections; the guards of each let half of it go."""
+
+    def __init__(self, **settings: Any) -> None:
+        self.clock = FakeClock()
+        self.store = MemoryStore(base_url=BASE, now=self.clock.now)
+        self.rows = {f"s{n}": [row(1_000 * n + key) for key in range(300)] for n in range(5)}
+        self.settings = settings
+
+    def build(self, **request: Any) -> Any:
+        sections = [Section(name, MemorySourceConfig(rows)) for name, rows in self.rows.items()]
+        return build(Sitemap(self.store, sections, guards=Guards(), **self.settings), clock=self.clock, **request)
+
+    def halve(self) -> None:
+        for rows in self.rows.values():
+            del rows[160:]
+
+
+@pytest.mark.parametrize("faulty", [False, True])
+def test_sections_that_lose_too_much_together_are_refused(faulty: bool) -> None:
+    """Each loses less than ``max_shrink_small``, by rows that are gone or by rows that rules drop."""
+    mall = Mall(rules={"loc-scheme": "drop_row"})
+    mall.build()
+    if faulty:
+        for rows in mall.rows.values():
+            rows[205:] = [{**r, "loc": r["loc"].replace("https", "ftp")} for r in rows[205:270]]
+    else:
+        mall.halve()
+    limit = "All sections together would shrink from 1,500 to"
+    with pytest.raises(
+        GuardError, match=rf"{limit} .*the limit is max_shrink_total=30\.0%.*--allow total=0\."
+    ) as refused:
+        mall.build()
+    assert {refusal.section for refusal in refused.value.refusals} >= set(mall.rows)
+    permit = next(r.permit for r in refused.value.refusals if r.guard == "total")
+    mall.build(allow=[permit])
+    mall.clock.advance(timedelta(days=1))
+    mall.rows["s0"].append(row(90_000))
+    assert mall.build().result == "published", "the permitted decline is the new measure"
+
+
+def test_what_does_not_shrink_is_published_though_the_total_is_refused() -> None:
+    mall = Mall()
+    mall.build()
+    mall.halve()
+    mall.rows["s9"] = [row(9_000 + key) for key in range(30)]
+    with pytest.raises(PartlyPublishedError) as partly:
+        mall.build()
+    assert [failure.section for failure in partly.value.failures] == ["s0", "s1", "s2", "s3", "s4"]  # type: ignore[attr-defined]
+
+
+def test_a_bound_of_the_total_is_kept_and_a_section_with_a_permit_is_judged_apart() -> None:
+    mall = Mall()
+    mall.build()
+    mall.halve()
+    with pytest.raises(GuardError, match="total"):
+        mall.build(allow=["total=0.4"])
+    assert mall.build(allow=["shrink"]).urls == 800
 
 
 def test_growth_of_a_small_section_passes() -> None:

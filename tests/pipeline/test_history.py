@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
-from airflow_sitemaps.errors import ConfigurationError
+from airflow_sitemaps import Guards
+from airflow_sitemaps.errors import ConfigurationError, GuardError
 from airflow_sitemaps.pipeline import stages
 from airflow_sitemaps.pipeline.adoption import adopt
 from airflow_sitemaps.ports import Overwrite
@@ -105,6 +107,41 @@ def test_adoption_tells_the_difference_first_and_keeps_old_children_through_the_
     world.clock.advance(timedelta(days=3))
     world.build()
     assert "old-1.xml" not in world.public()
+
+
+def put_foreign_urls(world: World, number: int) -> None:
+    put_foreign(world)
+    ns = 'xmlns="http://www.sitemaps.org/schemas/sitemap/0.9"'
+    urls = "".join(f"<url><loc>{BASE}p/{10 * n}</loc></url>" for n in range(1, number + 1))
+    body = f"<urlset {ns}>{urls}</urlset>".encode()
+    world.store.public.put("old-1.xml", body, mode=Overwrite(), metadata={}, content_type="text/xml")
+
+
+@pytest.mark.parametrize("by_build", [True, False])
+def test_an_adoption_over_a_table_that_is_still_loading_is_refused(by_build):
+    """Three quarters of the rows are there: what the other program lists would shrink by a quarter."""
+    world = World([row(10 * n) for n in range(1, 1_501)], max_urls=1_000, guards=Guards())
+    put_foreign_urls(world, 2_000)
+    before = world.public()
+
+    def publish(*allow: str) -> Any:
+        if by_build:
+            return world.build(adopt=True, allow=allow)
+        return adopt(world.sitemap(), yes=True, allow=allow, clock=world.clock).report
+
+    with pytest.raises(GuardError, match=r"lists 2,000 URLs, and 500 of them .*--allow adopt=0\.25"):
+        publish()
+    assert world.public() == before
+    with pytest.raises(GuardError, match="adopt"):
+        publish("adopt=0.2")
+    assert publish("adopt=0.25").urls == 1_500
+    assert world.crawl().locs() == {r["loc"] for r in world.rows}
+
+
+def test_an_adoption_that_loses_few_urls_passes():
+    world = World([row(10 * n) for n in range(1, 1_801)], max_urls=1_000, guards=Guards())
+    put_foreign_urls(world, 2_000)
+    assert world.build(adopt=True).urls == 1_800
 
 
 def test_there_must_be_something_to_adopt(world):

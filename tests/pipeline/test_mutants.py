@@ -40,6 +40,7 @@ QUICK = {
     "watermark without slices": 5,
     "rival's section forgotten in a rebase": 5,
     "run of some sections retires others": 31,
+    "objects of another pipeline replaced": 7,
 }
 RARE = {
     "unconditional promotion": 117,
@@ -69,6 +70,9 @@ DIRECTED = {
     "body size unchecked at the commit": "test_safeguards.py::test_a_body_that_was_cut_short_stops_the_commit",
     "earlier generation kept after the commit": (
         "test_safeguards.py::test_a_crash_right_after_the_commit_leaves_the_earlier_generation_to_roll_back_to"
+    ),
+    "full run undoes what others published": (
+        "test_full.py::test_a_full_run_does_not_lose_to_the_runs_that_publish_meanwhile"
     ),
     "watermark of another generation": "test_watermark.py::test_after_a_rollback_everything_is_surveyed",
 }

@@ -178,6 +178,31 @@ def test_a_state_area_that_is_lost_can_be_replaced_with_adopt() -> None:
     assert world.crawl().locs() == {r["loc"] for r in world.rows}
 
 
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"index": "per_section"},
+        {"recent": timedelta(days=3), "feeds": ("atom",), "stylesheet": True},
+        {"index": "per_section", "recent": timedelta(days=3)},
+    ],
+)
+def test_after_the_loss_of_the_state_indexes_and_feeds_are_guarded_and_adopted_too(settings: dict[str, Any]) -> None:
+    world = World([row(n, lastmod="2026-01-15") for n in range(12)], settings=settings)
+    world.build()
+    world.config.state.objects.clear()
+    before = world.public()
+    with pytest.raises(OwnershipError, match="its state was lost"):
+        world.build()
+    assert world.public() == before
+    assert world.build(adopt=True).result == "published"
+    assert world.build().result == "unchanged"
+    world.clock.advance(WEEK)
+    assert world.build().result in ("unchanged", "published")
+    indexes = [name for name in world.public() if name.startswith("sitemap") and name.endswith(".xml")]
+    listed = {loc for name in indexes for loc in crawl(world.store, name).locs()}
+    assert listed == {r["loc"] for r in world.rows}
+
+
 # ---------------------------------------------------------------- orphans
 
 

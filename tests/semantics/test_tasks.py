@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import json
+from typing import TYPE_CHECKING, Any
 
-from airflow_sitemaps import Guards
+import pytest
+from airflow.providers.standard.operators.python import ShortCircuitOperator
+from airflow.sdk import DAG
+
+from airflow_sitemaps import Guards, SitemapTaskGroup
 from airflow_sitemaps.pipeline.state.conditional_put import ATTEMPTS
 from airflow_sitemaps.testing.faults import Fault
 from tests.semantics.shop import URL, dag_of
 from tests.semantics.steps import Steps
-from tests.support.airflow_db import events
+from tests.support.airflow_db import events, xcom_of
 
 if TYPE_CHECKING:
-    import pytest
-
     from tests.semantics.shop import Shop
 
 WRITES = [f"sitemap.write[{number}]" for number in range(4)]
@@ -71,11 +74,13 @@ def test_a_cleared_write_task_changes_nothing_public(shop: Shop) -> None:
     shop.heal()
 
 
-def test_a_cleared_write_task_that_had_failed_lets_the_run_go_on(shop: Shop) -> None:
+@pytest.mark.parametrize("policy", ["publish_others", "fail_all"])
+def test_a_cleared_write_task_that_had_failed_lets_the_run_go_on(shop: Shop, policy: str) -> None:
+    """Its section is published by the same run, whether the others are public already or not."""
     shop.faults.on("put", "runs/*/bodies/products-00001*", Fault.UNAVAILABLE, area="state", times=20)
-    run = Steps.start(dag_of(shop.sitemap(), "failed_write"), "one").step()
+    run = Steps.start(dag_of(shop.sitemap(on_section_failure=policy), f"failed_write_{policy}"), "one").step()
     assert run.state == "failed"
-    assert shop.urls() == []
+    assert len(shop.urls()) == (9 if policy == "publish_others" else 0)
     shop.faults._rules.clear()
 
     run.clear("sitemap.write[1]", "sitemap.publish").step()
@@ -113,19 +118,95 @@ def test_with_fail_all_a_refused_section_fails_the_plan(shop: Shop) -> None:
     assert shop.urls() == old
 
 
-def test_a_write_task_that_fails_stops_the_run_before_its_commit(shop: Shop) -> None:
-    dag = dag_of(shop.sitemap(), "failed_section")
+def with_a_failing_section(shop: Shop, dag_id: str, policy: str, **settings: Any) -> tuple[Steps, list[str]]:
+    """A second run, whose batch of pages cannot be stored; and the URLs that were published before it."""
+    dag = dag_of(shop.sitemap(on_section_failure=policy), dag_id, **settings)
     Steps.start(dag, "one").step()
     old = shop.urls()
     shop.add("products", 26)
     shop.add("pages", 30)
     shop.faults.on("put", "runs/*/bodies/pages-*", Fault.UNAVAILABLE, area="state", times=20)
+    return Steps.start(dag, "two").step(), old
 
-    run = Steps.start(dag, "two").step()
+
+def test_the_sections_of_other_write_tasks_are_published_where_one_fails(
+    shop: Shop, caplog: pytest.LogCaptureFixture
+) -> None:
+    """``publish`` waits until the retries are used up, publishes the others, and fails without retries."""
+    retrying = {"write_kwargs": {"retries": 2, "retry_delay": 0}, "publish_kwargs": {"retries": 3}}
+    run, old = with_a_failing_section(shop, "failed_section", "publish_others", **retrying)
+
+    publish, write = sorted(name for name, state in run.states.items() if state == "failed")
+    assert (publish, run.tries[0], run.tries[-1]) == ("sitemap.publish", "sitemap.plan", "sitemap.publish")
+    assert (run.tries.count(write), run.tries.count(publish)) == (3, 1)
+    assert run.state == "failed"
+    assert shop.urls() == sorted([*old, f"{URL}products-26"])
+    assert shop.generation() == 2
+    assert len(events("failed_section")) == 1, "Airflow emits no event of a failed task"
+    assert "Partly published. 1 section(s) stay as they were published before" in caplog.text
+    said = xcom_of("failed_section", "two", "sitemap.publish", "sitemap_failed")
+    assert said["error"] == "PartlyPublishedError"
+    assert "section pages: IncompleteError: 1 of 1 batches could not be written" in said["message"]
+    assert "puts had no clear answer" in said["message"]
+    report = last_report(shop)
+    assert report["result"] == "partly_published"
+    assert [failure["section"] for failure in report["failures"]] == ["pages"]
+    shop.faults._rules.clear()
+    last = Steps.start(run.dag, "three").step()
+    assert last.state == "success"
+    assert shop.urls() == shop.expected()
+    assert len(events("failed_section")) == 2
+
+
+def last_report(shop: Shop) -> dict[str, Any]:
+    """The newest report in the state area."""
+    reports = sorted((shop.folder / "site-state" / "reports").iterdir())
+    found: dict[str, Any] = json.loads(reports[-1].read_text())
+    return found
+
+
+def test_with_fail_all_a_write_task_that_fails_stops_the_run_before_its_commit(shop: Shop) -> None:
+    run, old = with_a_failing_section(shop, "wholly_written", "fail_all")
 
     assert run.states["sitemap.publish"] == "upstream_failed"
     assert shop.urls() == old
     assert shop.generation() == 1
+
+
+def test_where_every_write_task_fails_publish_fails_and_nothing_changes(shop: Shop) -> None:
+    dag = dag_of(shop.sitemap(), "nothing_written", publish_kwargs={"retries": 3})
+    Steps.start(dag, "one").step()
+    old = shop.published()
+    shop.add("products", 26)
+    shop.faults.on("put", "runs/*/bodies/*", Fault.UNAVAILABLE, area="state", times=40)
+
+    run = Steps.start(dag, "two").step()
+
+    assert run.states["sitemap.publish"] == run.state == "failed"
+    assert run.tries.count("sitemap.publish") == 1
+    assert shop.published() == old
+    assert last_report(shop)["result"] == "refused"
+
+
+def test_publish_fails_with_a_failed_plan_and_is_skipped_with_a_skipped_one(shop: Shop) -> None:
+    shop.faults.on("put", "plans/*", Fault.UNAVAILABLE, area="state", times=40)
+    failed = Steps.start(dag_of(shop.sitemap(), "no_plan", publish_kwargs={"retries": 3}), "one").step()
+
+    assert failed.states["sitemap.plan"] == failed.states["sitemap.publish"] == failed.state == "failed"
+    assert failed.tries.count("sitemap.publish") == 1
+    assert shop.published() == {}
+    shop.faults._rules.clear()
+    with DAG("skipped_plan", schedule=None, max_active_runs=1) as dag:
+        gate = ShortCircuitOperator(
+            task_id="gate", python_callable=lambda: False, ignore_downstream_trigger_rules=False
+        )
+        gate >> SitemapTaskGroup("sitemap", shop.sitemap())
+
+    skipped = Steps.start(dag, "one").step()
+
+    assert skipped.states["sitemap.publish"] == "skipped"
+    assert skipped.state == "success"
+    assert shop.published() == {}
 
 
 def test_a_cleared_publish_task_publishes_nothing_twice(shop: Shop) -> None:

@@ -14,12 +14,12 @@ from unittest.mock import patch
 
 from airflow_sitemaps.errors import IncompleteError
 from airflow_sitemaps.pipeline import stages
-from airflow_sitemaps.pipeline.plan import drift, planner, watermark
+from airflow_sitemaps.pipeline.plan import drift, foreign_index, planner, watermark
 from airflow_sitemaps.pipeline.publish import extra_files, promotion, publisher, rollback, sweep
 from airflow_sitemaps.pipeline.state import conditional_put, repository
 from airflow_sitemaps.pipeline.write import batch_writer
 from airflow_sitemaps.ports import Overwrite, PutOutcomeError
-from airflow_sitemaps.shards import commit, digest, shard_builder
+from airflow_sitemaps.shards import commit, digest, rebase, shard_builder
 from airflow_sitemaps.shards.shard_names import shard_name
 from airflow_sitemaps.testing.simulation.history import simulate
 from airflow_sitemaps.testing.simulation.profile import Profile
@@ -58,6 +58,7 @@ MARKED: Final = Profile(faults=0.0, crashes=0.0, foreign=False, wild_clock=False
 PARTIAL: Final = Profile(
     faults=0.0, crashes=0.0, foreign=False, wild_clock=False, sections=2, partial=0.6, rivals=0.8, deploys=3.0
 )
+SHARED: Final = Profile(faults=0.0, crashes=0.0, foreign=False, wild_clock=False, features=True)
 MEDDLED: Final = Profile(faults=0.0, crashes=0.0, foreign=True, wild_clock=False)
 
 
@@ -387,7 +388,19 @@ def _partial_run_retires() -> Iterable[Change]:
     )
 
 
+def _no_stamps() -> Iterable[Change]:
+    for module in (foreign_index, promotion, publisher):
+        yield module, "check_stamp", lambda *args: None
+    yield foreign_index, "_refuse", lambda *args: None
+
+
+def _rivals_overwritten() -> Iterable[Change]:
+    yield rebase, "_unchanged_target", lambda plan, planned, before, earlier, shard: planned.get(shard.range)
+
+
 MUTANTS: Final = (
+    Mutant(name="objects of another pipeline replaced", changes=_no_stamps, profile=SHARED),
+    Mutant(name="full run undoes what others published", changes=_rivals_overwritten, profile=RIVALS),
     Mutant(name="unconditional copies within the store", changes=_unconditional_copies, profile=STALLING),
     Mutant(name="sweep after a lost fence", changes=_sweep_after_a_lost_fence, profile=SWEPT),
     Mutant(name="half the grace", changes=_half_the_grace, profile=LATER),

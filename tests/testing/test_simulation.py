@@ -6,11 +6,13 @@ import os
 import subprocess
 import sys
 from collections import Counter
+from dataclasses import fields
 
 import pytest
 
 from airflow_sitemaps.testing.simulation import BrokenInvariantError, simulate
 from airflow_sitemaps.testing.simulation.__main__ import main
+from airflow_sitemaps.testing.simulation.features import Features
 from tests.support.mutants import MUTANTS, STALLING
 from tests.support.repetition import scaled
 
@@ -37,6 +39,30 @@ def test_histories_are_rich():
     assert {"put: late", "put: lost answer", "crash before put", "stall"} <= struck.keys()
     assert any("rolled back" in outcome.runs for outcome in outcomes)
     assert any("failed: ConflictError" in outcome.runs for outcome in outcomes)
+
+
+@pytest.mark.parametrize("name", [each.name for each in fields(Features)])
+def test_every_feature_is_in_the_histories_that_are_played_each_time(name):
+    seeds = [seed for seed in range(250) if getattr(Features.drawn(seed), name)]
+    assert seeds, f"no history of the quick suite has {name}"
+    outcome = simulate(seeds[0])
+    assert outcome.generations >= 1
+    if name == "stale":
+        assert any(simulate(seed).struck["list: stale"] for seed in seeds)
+
+
+def test_a_second_pipeline_is_refused_and_adoptions_are_needed():
+    """What the features are for is seen in their traces."""
+    drawn = {seed: Features.drawn(seed) for seed in range(250)}
+    traces = {
+        name: "\n".join(
+            line for seed in [s for s, f in drawn.items() if getattr(f, name)][:6] for line in simulate(seed).lines
+        )
+        for name in ("stranger", "loses_state", "partly")
+    }
+    assert "refused: OwnershipError" in traces["stranger"]
+    assert "the state area is lost" in traces["loses_state"]
+    assert "TaskFailedError" in traces["partly"]
 
 
 def test_a_seed_replays_exactly_in_another_process():

@@ -21,6 +21,8 @@ def explain(plan: Plan) -> list[str]:
         lines.extend(_section(section))
     lines.extend(f"section {name}: retired, its files leave the index" for name in plan.retired)
     lines.extend(f"drift: the index {name} is not as we left it; it is written again" for name in plan.index_drift)
+    lines.extend(f"published URLs below {count.prefix}: about {count.urls:,}" for count in plan.prefixes)
+    lines.extend(plan.notes)
     lines.extend(f"warning: {warning}" for warning in plan.warnings)
     lines.extend(f"refused: {refusal}" for refusal in plan.refusals)
     lines.extend(f"not published: {failure}" for failure in plan.failures if failure.error != "GuardError")

@@ -6,11 +6,12 @@ from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from airflow_sitemaps.errors import OwnershipError
+from airflow_sitemaps.pipeline.publish.foreign_content import MAX_FILE_BYTES
 from airflow_sitemaps.pipeline.state.ownership import check_stamp, is_of_another
 from airflow_sitemaps.shards.schema_validation import relative_path
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from airflow_sitemaps.ports import ObjectInfo, Store
     from airflow_sitemaps.shards.manifest import IndexFile, Manifest, PublicFile
@@ -26,16 +27,17 @@ CHILD_SUFFIXES: Final = (".xml", ".xml.gz", ".txt", ".txt.gz", ".rss", ".atom")
 MAX_NAME_BYTES: Final = 800
 """Maximum length of a child's name, in bytes, so that with its prefix it is a valid key in any store."""
 
-MAX_FILE_BYTES: Final = 64 << 20
-"""Maximum size of a foreign file that is read, in bytes: a sitemap has at most 50 MiB (sitemaps.org)."""
 
-
-def adopted_names(store: Store, manifest: Manifest | None, *, adopt: bool) -> tuple[str, ...]:
+def adopted_names(
+    store: Store, manifest: Manifest | None, *, indexes: Sequence[str], extras: Sequence[str], adopt: bool
+) -> tuple[str, ...]:
     """Return the names of public files that this run may take over.
 
     Args:
         store: The opened store.
         manifest: This pipeline's manifest, or None before its first commit.
+        indexes: Names of the indexes that this sitemap may have.
+        extras: Names of its recent entries, feeds and stylesheet.
         adopt: Whether the run was started to take over the files of another program or pipeline.
 
     Returns:
@@ -46,17 +48,26 @@ def adopted_names(store: Store, manifest: Manifest | None, *, adopt: bool) -> tu
     """
     if manifest is not None:
         return tuple(_of_others(store, manifest)) if adopt else ()
-    info = store.public.head(store.index_name)
-    if info is None:
-        return ()
+    infos = {name: store.public.head(name) for name in dict.fromkeys((store.index_name, *indexes, *extras))}
+    present = {name: info for name, info in infos.items() if info is not None}
     if not adopt:
-        check_stamp(store.public.url(store.index_name), info, None)
-        raise OwnershipError(
-            f"{store.public.url(store.index_name)} exists, but no manifest of this sitemap names it: another program wrote it. "
-            "Nothing was changed. To take it over, look at the difference with `airflow-sitemaps adopt`, or give this "
-            "sitemap an address of its own."
-        )
-    return (store.index_name, *(name for name in children(store) if name != store.index_name))
+        _refuse(store, present, extras)
+        return ()
+    names = [child for name in present if name not in extras for child in children(store, name)]
+    return tuple(dict.fromkeys((*present, *names)))
+
+
+def _refuse(store: Store, present: Mapping[str, ObjectInfo], extras: Sequence[str]) -> None:
+    """Refuse to publish over objects of another pipeline, and over an index of an unknown program."""
+    for name, info in present.items():
+        check_stamp(store.public.url(name), info, None)
+    for name in present:
+        if name not in extras:
+            raise OwnershipError(
+                f"{store.public.url(name)} exists, but no manifest of this sitemap names it: another program wrote it. "
+                "Nothing was changed. To take it over, look at the difference with `airflow-sitemaps adopt`, or give "
+                "this sitemap an address of its own."
+            )
 
 
 def check_stamps(store: Store, manifest: Manifest, listing: Mapping[str, ObjectInfo]) -> None:
@@ -98,23 +109,34 @@ def _changed(manifest: Manifest, listing: Mapping[str, ObjectInfo]) -> Iterator[
             yield beside.name
 
 
-def children(store: Store) -> tuple[str, ...]:
-    """Return the names of the files in the public area that the index at this sitemap's address lists."""
-    return tuple(name for name in listed(store) if store.public.head(name) is not None)
+def children(store: Store, index: str | None = None) -> tuple[str, ...]:
+    """Return the names of the files in the public area that an index lists.
+
+    Args:
+        store: The opened store.
+        index: Name of the index. Default: the sitemap's own.
+    """
+    return tuple(name for name in listed(store, index) if store.public.head(name) is not None)
 
 
-def listed(store: Store) -> tuple[str, ...]:
-    """Return the names of an index's children at or below its own address."""
+def listed(store: Store, index: str | None = None) -> tuple[str, ...]:
+    """Return the names of an index's children at or below its own address.
+
+    Args:
+        store: The opened store.
+        index: Name of the index. Default: the sitemap's own.
+    """
     from airflow_sitemaps.protocol.validation.reader import read  # noqa: PLC0415 - lxml is loaded where it is needed
 
-    info = store.public.head(store.index_name)
-    content = store.public.get(store.index_name) if info is not None and info.byte_size <= MAX_FILE_BYTES else None
+    name = index or store.index_name
+    info = store.public.head(name)
+    content = store.public.get(name) if info is not None and info.byte_size <= MAX_FILE_BYTES else None
     if content is None:
         return ()
-    index = read(content.body)
-    if index.kind != "sitemapindex":
+    document = read(content.body)
+    if document.kind != "sitemapindex":
         return ()
-    names = (e.loc.removeprefix(store.base_url) for e in index.entries if e.loc.startswith(store.base_url))
+    names = (e.loc.removeprefix(store.base_url) for e in document.entries if e.loc.startswith(store.base_url))
     return tuple(dict.fromkeys(name for name in names if _is_child(name)))
 
 

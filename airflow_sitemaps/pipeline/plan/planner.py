@@ -19,6 +19,7 @@ from airflow_sitemaps.pipeline.plan.foreign_index import check_stamps
 from airflow_sitemaps.pipeline.plan.sample_check import Judgment, judge_sample
 from airflow_sitemaps.pipeline.plan.section_planner import SectionContext, plan_section
 from airflow_sitemaps.pipeline.publish import extra_files, index_settings
+from airflow_sitemaps.pipeline.publish.content_guard import counted_in_total
 from airflow_sitemaps.pipeline.request import chosen
 from airflow_sitemaps.shards.batches import make_batches
 from airflow_sitemaps.shards.guards import (
@@ -31,6 +32,8 @@ from airflow_sitemaps.shards.guards import (
     permitted,
 )
 from airflow_sitemaps.shards.plan import Plan, SectionFailure, SectionPlan, failures_of
+from airflow_sitemaps.shards.total_guard import SectionSize, check_total
+from airflow_sitemaps.shards.url_sample import top_prefixes
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -56,12 +59,14 @@ class _Surveyed:
         plans: Plans by section.
         refusals: What the guards refuse.
         warnings: Sentences for people.
+        notes: Further sentences for people.
         errors: Errors of the sections that could not be planned, by section.
     """
 
     plans: dict[str, SectionPlan] = field(default_factory=dict)
     refusals: list[Refusal] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
     errors: dict[str, SitemapError] = field(default_factory=dict)
 
 
@@ -108,8 +113,10 @@ def make_plan(
     retired, vanished = _left_out(sitemap, manifest, request)
     renamed = check_renamed(sitemap.guards, *_renamed(manifest, plans, retired))
     stand, passed = permitted((*surveyed.refusals, *vanished, *renamed), request.allow)
+    total, passed_total = permitted(_judge_total(sitemap, manifest, plans, stand, request, clock.now()), request.allow)
+    stand, passed = (*stand, *total), (*passed, *passed_total)
     retired += tuple(r.section for r in passed if r.guard == "vanished")
-    for shrunk in (r.section for r in passed if r.guard == "shrink"):
+    for shrunk in (r.section for r in passed if r.guard in ("shrink", "total")):
         plans[shrunk] = replace(plans[shrunk], refresh=True)  # the commit records the new number of URLs
     whole = Plan(
         run=run,
@@ -129,6 +136,9 @@ def make_plan(
         ),
         allow=request.allow,
         failures=tuple(failure_of(name, error) for name, error in surveyed.errors.items()),
+        rebases=request.full or bool(request.rebuild),
+        prefixes=() if manifest is None else top_prefixes(manifest.sections.values(), manifest.sections.values()),
+        notes=tuple(surveyed.notes),
     )
     plan = _with_batches(_publishable(sitemap, whole, request), request)
     if surveyed.errors and not stand and not plan.changes:
@@ -177,6 +187,7 @@ def _survey(
                 surveyed.plans[section.name] = plan
                 surveyed.refusals.extend(judgment.refusals)
                 surveyed.warnings.extend(judgment.warnings)
+                surveyed.notes.extend(judgment.notes)
             progress.advance(1)
         waiting = again
     progress.finish()
@@ -211,7 +222,7 @@ def _planned(
         sample = judge_sample(sitemap, section, plan, source, clock) if request.dry_run else Judgment()
     refusals = _judge(sitemap, section, plan, context.before, clock.now())
     more = tuple(refusal for refusal in sample.refusals if refusal.guard not in {each.guard for each in refusals})
-    return plan, Judgment(refusals=(*refusals, *more), warnings=sample.warnings)
+    return plan, Judgment(refusals=(*refusals, *more), warnings=sample.warnings, notes=sample.notes)
 
 
 def _publishable(sitemap: Sitemap, plan: Plan, request: RunRequest) -> Plan:
@@ -265,6 +276,23 @@ def _judge(
         declines=before.known_declines(now) if before is not None else (),
     )
     return (*size, *(replace(refusal, message=refusal.message + cause) for refusal in null_keys))
+
+
+def _judge_total(
+    sitemap: Sitemap,
+    manifest: Manifest | None,
+    plans: Mapping[str, SectionPlan],
+    refused: Sequence[Refusal],
+    request: RunRequest,
+    now: datetime,
+) -> tuple[Refusal, ...]:
+    """Judge the rows of all sections together. Sections that this run does not plan stay as published."""
+    sizes = {}
+    for name, before in counted_in_total(sitemap, manifest, refused, request.allow).items():
+        planned = plans.get(name)
+        rows = planned.rows if planned is not None else before.urls + before.expired_rows
+        sizes[name] = SectionSize(before=before, now=rows)
+    return check_total(sitemap.guards, sizes, now=now, what="rows")
 
 
 def _names(sitemap: Sitemap, manifest: Manifest | None) -> set[str]:

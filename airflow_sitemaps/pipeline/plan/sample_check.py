@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 from airflow_sitemaps.pipeline.row_context import judge_of
 from airflow_sitemaps.protocol.rules import Tally
 from airflow_sitemaps.shards.guards import Refusal, check_dropped
+from airflow_sitemaps.shards.url_sample import TOP, prefix_of
 
 if TYPE_CHECKING:
     from airflow_sitemaps.ports import Clock, Source
@@ -29,10 +30,12 @@ class Judgment:
     Attributes:
         refusals: What a build would refuse, if the checked rows are all rows of the section. Default: none.
         warnings: Rules that drop or repair rows, with counts and samples. Default: none.
+        notes: The most frequent prefixes of the URLs. Default: none.
     """
 
     refusals: tuple[Refusal, ...] = ()
     warnings: tuple[str, ...] = field(default=())
+    notes: tuple[str, ...] = field(default=())
 
 
 def judge_sample(sitemap: Sitemap, section: Section, plan: SectionPlan, source: Source, clock: Clock) -> Judgment:
@@ -55,11 +58,12 @@ def judge_sample(sitemap: Sitemap, section: Section, plan: SectionPlan, source: 
     if not ranges:
         return Judgment()
     tally, rows = Tally(), 0
+    prefixes: Counter[str] = Counter()
     context = judge_of(sitemap, section, clock)
     with closing(source.read(ranges)) as batches:  # type: ignore[type-var]
         for batch in batches:
             part = batch.slice(0, SAMPLE_ROWS - rows)
-            clean(part, context, tally)
+            prefixes.update(map(prefix_of, clean(part, context, tally).loc.to_pylist()))
             rows += part.num_rows
             if rows >= SAMPLE_ROWS:
                 break
@@ -72,7 +76,8 @@ def judge_sample(sitemap: Sitemap, section: Section, plan: SectionPlan, source: 
     warnings = [f"{text} {line}" for line in _lines(tally, context.base_url)]
     if not whole and due and dropped > due * sitemap.guards_of(section).dropped_limit(plan.rows):
         warnings.append(f"{text} {dropped:,} are left out: if the others are alike, a build is refused (guard dropped)")
-    return Judgment(refusals=refusals, warnings=tuple(warnings))
+    notes = [f"{text} {number:,} have a URL below {name}" for name, number in prefixes.most_common(TOP)]
+    return Judgment(refusals=refusals, warnings=tuple(warnings), notes=tuple(notes))
 
 
 def _lines(tally: Tally, base_url: str) -> list[str]:

@@ -17,6 +17,7 @@ from airflow_sitemaps.shards.guards import (
     check_size,
     permitted,
 )
+from airflow_sitemaps.shards.total_guard import SectionSize, check_total, judged_apart
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -53,7 +54,32 @@ def guard(sitemap: Sitemap, plan: Plan, old: Manifest | None, new: Manifest) -> 
     for section, before, after in _rendered(sitemap, plan, old, new):
         refusals += _judge(sitemap, section, before, after, new)
     refusals += check_missing(_missing(sitemap, plan, old, new))
-    return permitted(refusals, plan.allow)[0]
+    stand = permitted(refusals, plan.allow)[0]
+    sizes = {
+        name: SectionSize(before=before, now=new.sections[name].urls + new.sections[name].expired_rows)
+        for name, before in counted_in_total(sitemap, old, stand, plan.allow).items()
+        if name in new.sections
+    }
+    total = check_total(sitemap.guards, sizes, now=new.committed_at, what="URLs")
+    return (*stand, *permitted(total, plan.allow)[0])
+
+
+def counted_in_total(
+    sitemap: Sitemap, published: Manifest | None, refused: Sequence[Refusal], allow: Sequence[str]
+) -> dict[str, SectionManifest]:
+    """Return the published sections that the guard over all sections together judges.
+
+    Sections of news, with guards of their own, refused by them, or with a permit are judged apart.
+
+    Args:
+        sitemap: The sitemap.
+        published: The last manifest, or None before the first commit.
+        refused: What the sections' own guards refuse.
+        allow: Permits of the run.
+    """
+    names = [s.name for s in sitemap.sections if s.kind != "news" and s.guards is None]
+    sections = published.sections if published is not None else {}
+    return {name: sections[name] for name in names if name in sections and not judged_apart(name, refused, allow)}
 
 
 def _rendered(

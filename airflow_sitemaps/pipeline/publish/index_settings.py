@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from airflow_sitemaps.protocol.limits import MAX_INDEXES, PROFILES
 from airflow_sitemaps.shards.index_layout import IndexSettings, index_entries
+from airflow_sitemaps.shards.shard_names import with_part
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -26,6 +27,14 @@ def index_settings(sitemap: Sitemap) -> IndexSettings:
         mode=sitemap.index,
         limits=sitemap.index_limits,
     )
+
+
+def index_names(sitemap: Sitemap) -> tuple[str, ...]:
+    """Return the names that the first index of each section, or of all sections, may have."""
+    name = sitemap.store.index_name
+    if sitemap.index == "one":
+        return (name,)
+    return tuple(with_part(name, part) for part in ("recent", *(section.name for section in sitemap.sections)))
 
 
 def settings_of_commit(sitemap: Sitemap, manifest: Manifest) -> IndexSettings:

@@ -6,11 +6,11 @@ import logging
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
-from airflow_sitemaps.errors import ConflictError, GuardError, IncompleteError
+from airflow_sitemaps.errors import ConflictError, GuardError, IncompleteError, OwnershipError
 from airflow_sitemaps.pipeline.concurrency import mapped
 from airflow_sitemaps.pipeline.publish import extra_files
 from airflow_sitemaps.pipeline.publish.content_guard import content_warnings, guard
-from airflow_sitemaps.pipeline.publish.index_settings import index_settings, settings_of_commit
+from airflow_sitemaps.pipeline.publish.index_settings import index_names, index_settings, settings_of_commit
 from airflow_sitemaps.pipeline.publish.promotion import SupersededError, promote
 from airflow_sitemaps.pipeline.publish.recovery import roll_forward
 from airflow_sitemaps.pipeline.publish.sweep import Swept, lifetime, sweep
@@ -21,13 +21,13 @@ from airflow_sitemaps.pipeline.state.repository import ManifestVersion, StateRep
 from airflow_sitemaps.shards.commit import complete, next_manifest
 from airflow_sitemaps.shards.commit_facts import CommitFacts, SectionFacts
 from airflow_sitemaps.shards.plan import SectionFailure, failures_of
+from airflow_sitemaps.shards.rebase import Rebased, rebase, stale_sections
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from airflow_sitemaps.ports import Clock, ObjectInfo, Progress, Store
     from airflow_sitemaps.shards.guards import Refusal
-    from airflow_sitemaps.shards.index_layout import IndexSettings
     from airflow_sitemaps.shards.manifest import Manifest
     from airflow_sitemaps.shards.plan import Plan
     from airflow_sitemaps.shards.receipt import Receipt
@@ -53,6 +53,7 @@ class Committed:
         unchanged: Whether all rows read gave the published content, so that nothing was put. Default: False.
         failures: Sections that a guard refused at the commit. Default: none.
         warnings: Other warnings about the new content. Default: none.
+        plan: The plan as committed, if it was fitted to the commits of other runs. Default: None, as given.
         bodies: Info of the new bodies by key, read just before the commit. Default: none.
     """
 
@@ -62,6 +63,7 @@ class Committed:
     unchanged: bool = False
     failures: tuple[SectionFailure, ...] = ()
     warnings: tuple[str, ...] = ()
+    plan: Plan | None = None
     bodies: Mapping[str, ObjectInfo] = field(default_factory=dict)
 
 
@@ -92,7 +94,9 @@ def commit_facts(
         history=sitemap.history,
         now=clock.now(),
         write_id=clock.token(),
-        index_etags=_index_etags(store, old, settings, plan_adopted),
+        index_etags=_index_etags(
+            store, old, (settings.name, *index_names(sitemap), *sitemap.extra_names), plan_adopted
+        ),
         extras=tuple(sorted(sitemap.extra_names)),
         adopted=tuple(plan_adopted),
         state_id=(old.state_id if old is not None else None) or clock.token(),
@@ -128,14 +132,23 @@ def commit(
         if root is not None:
             check_owner(sitemap, root.manifest)
         if root is not None and root.manifest.run == plan.run:
-            return Committed(old=None, root=root, repeated=True, failures=_failed_before(plan, root.manifest))
+            missing = _missing_from_first_try(plan, root.manifest)
+            if not missing.sections:
+                return Committed(old=None, root=root, repeated=True, failures=_failed_before(plan, root.manifest))
+            return _commit_missing(sitemap, store, plan, missing, receipts, root, clock=clock, progress=progress)
         _refuse_old(sitemap, plan, clock)
         check_unchanged(sitemap, plan, plan.sections)
         if root is not None and not root.manifest.promoted:
             root = roll_forward(sitemap, store, root, clock=clock, progress=progress)
         old = root.manifest if root is not None else None
         _refuse_repeated(old, plan)
-        draft = _draft(sitemap, store, old, plan, receipts, clock)
+        fitted = _fitted(state, old, plan, receipts)
+        try:
+            draft = _draft(sitemap, store, old, fitted.plan, fitted.receipts, clock)
+        except OwnershipError:
+            if old is None and state.root() is not None:
+                continue  # the index is that of another first run of this pipeline
+            raise
         manifest = draft.manifest
         if root is not None and says_the_same(root.manifest, manifest):
             if draft.refusals:
@@ -150,11 +163,82 @@ def commit(
             log.info("another run committed first (%s); rebasing", refused)
             continue
         return Committed(
-            old=old, root=version, bodies=bodies, failures=failures_of(draft.refusals), warnings=draft.warnings
+            old=old,
+            root=version,
+            bodies=bodies,
+            failures=failures_of(draft.refusals),
+            warnings=(*fitted.warnings, *draft.warnings),
+            plan=fitted.plan,
         )
     raise ConflictError(
         f"other runs committed first, {RACES} times in a row; run again when fewer runs publish at once"
     )
+
+
+def _missing_from_first_try(plan: Plan, manifest: Manifest) -> Plan:
+    """Return the sections that an earlier try of this run left out and that the plan holds now.
+
+    A person may clear a writing task that had failed, together with the publishing task.
+    """
+    failed = manifest.history[-1].failed if manifest.history else ()
+    missing = plan.without([name for name in plan.sections if name not in failed])
+    return replace(missing, retired=(), adopted=(), index_drift=(), extras_due=False, rebases=False)
+
+
+def _commit_missing(
+    sitemap: Sitemap,
+    store: Store,
+    plan: Plan,
+    missing: Plan,
+    receipts: Sequence[Receipt],
+    root: ManifestVersion,
+    *,
+    clock: Clock,
+    progress: Progress,
+) -> Committed:
+    """Commit the sections that the first try of a run left out. What guards still refuse stays left out.
+
+    Raises:
+        ConflictError: Another run committed meanwhile.
+    """
+    _refuse_old(sitemap, plan, clock)
+    check_unchanged(sitemap, missing, missing.sections)
+    if not root.manifest.promoted:
+        root = roll_forward(sitemap, store, root, clock=clock, progress=progress)
+    repeated = Committed(old=None, root=root, repeated=True, failures=_failed_before(plan, root.manifest))
+    own = [receipt for receipt in receipts if receipt.section in missing.sections]
+    try:
+        draft = _draft(sitemap, store, root.manifest, missing, own, clock)
+    except GuardError:
+        return repeated
+    if says_the_same(root.manifest, draft.manifest):
+        return repeated
+    bodies = check_bodies(store, root.manifest, draft.manifest)
+    StateRepository(store.state).keep_generation(root)
+    try:
+        version = StateRepository(store.state).replace_root(draft.manifest, root)
+    except RefusedPutError as refused:
+        raise ConflictError(f"another run committed meanwhile ({refused}); run the DAG again.") from refused
+    return Committed(
+        old=root.manifest,
+        root=version,
+        bodies=bodies,
+        failures=failures_of(draft.refusals),
+        warnings=draft.warnings,
+        plan=missing,
+    )
+
+
+def _fitted(state: StateRepository, old: Manifest | None, plan: Plan, receipts: Sequence[Receipt]) -> Rebased:
+    """Fit the plan of a full run or a rebuild to what other runs committed since it was made."""
+    as_planned = Rebased(plan=plan, receipts=tuple(receipts))
+    if old is None or not plan.rebases or not stale_sections(plan, old):
+        return as_planned
+    since = [note.action for note in old.history if note.generation > plan.base_generation]
+    if since != ["build"] * (old.generation - plan.base_generation):
+        return as_planned  # a rollback is not to be undone by half
+    base = state.generation(plan.base_generation)
+    return as_planned if base is None else rebase(plan, receipts, base, old)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -294,7 +378,7 @@ def _refuse_repeated(old: Manifest | None, plan: Plan) -> None:
 
 
 def _index_etags(
-    store: Store, old: Manifest | None, settings: IndexSettings, adopted: Sequence[str]
+    store: Store, old: Manifest | None, wanted: Sequence[str], adopted: Sequence[str]
 ) -> dict[str, str | None]:
     """Find the indexes and extra files whose object changed since the last generation, and return their etags.
 
@@ -306,7 +390,7 @@ def _index_etags(
         names = {index.name: index.etag for index in old.indexes}
         names.update({file.name: file.etag for file in old.extras})
     drifted: dict[str, str | None] = {}
-    for name in dict.fromkeys((settings.name, *names)):
+    for name in dict.fromkeys((*names, *(wanted if old is None else wanted[:1]))):
         info = store.public.head(name)
         etag = None if info is None else info.etag
         if (name in names and etag != names[name]) or (name not in names and etag is not None):

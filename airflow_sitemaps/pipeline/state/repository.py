@@ -55,6 +55,11 @@ def receipts_directory(run: str) -> str:
     return f"{run_directory(run)}receipts/"
 
 
+def batch_of(receipt_key: str) -> int:
+    """Return the number of the batch whose receipt has a key."""
+    return int(receipt_key.rpartition("/")[2].partition("-")[0])
+
+
 def plan_key(run: str) -> str:
     """Return the key of a run's plan."""
     return f"plans/{run}.json.gz"

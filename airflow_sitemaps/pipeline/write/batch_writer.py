@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from airflow_sitemaps.errors import ConfigurationError, SourceMovedError, StoreContentError
+from airflow_sitemaps.errors import ConfigurationError, IncompleteError, SourceMovedError, StoreContentError
 from airflow_sitemaps.pipeline.row_context import judge_of
 from airflow_sitemaps.pipeline.state.conditional_put import ObjectHeaders, put_verified
 from airflow_sitemaps.pipeline.state.fingerprint import check_unchanged
@@ -23,12 +23,13 @@ from airflow_sitemaps.ports import Create
 from airflow_sitemaps.protocol.feeds import FeedText, newest_texts
 from airflow_sitemaps.shards.digest import total
 from airflow_sitemaps.shards.key import KeyRange
+from airflow_sitemaps.shards.plan import SectionFailure
 from airflow_sitemaps.shards.receipt import Receipt, StagedShard
 from airflow_sitemaps.shards.shard_names import SUFFIX
 from airflow_sitemaps.shards.url_sample import level_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     import pyarrow as pa
 
@@ -330,3 +331,27 @@ def system_allocator() -> Iterator[None]:
         yield
     finally:
         pa.set_memory_pool(before)
+
+
+def unwritten_sections(
+    plan: Plan, receipts: Sequence[Receipt], reasons: Mapping[int, str]
+) -> tuple[SectionFailure, ...]:
+    """Return one failure for each section of which a batch has no receipt.
+
+    Args:
+        plan: The plan.
+        receipts: The receipts of the batches that were written.
+        reasons: Why batches were not written, by number, where this is known.
+    """
+    written = {receipt.batch for receipt in receipts}
+    missing: dict[str, list[int]] = {}
+    for batch in plan.batches:
+        if batch.number not in written:
+            missing.setdefault(batch.section, []).append(batch.number)
+    failures = []
+    for section, numbers in missing.items():
+        total = sum(batch.section == section for batch in plan.batches)
+        why = next((reasons[number] for number in numbers if reasons.get(number)), "see the log of its writing task")
+        message = f"{len(numbers)} of {total} batches could not be written (batch {numbers[0]} first): {why}"
+        failures.append(SectionFailure(section=section, error=IncompleteError.__name__, message=message))
+    return tuple(failures)

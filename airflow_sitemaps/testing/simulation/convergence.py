@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
+from airflow_sitemaps.errors import OwnershipError
 from airflow_sitemaps.pipeline import build
 from airflow_sitemaps.pipeline.concurrency import inline
 from airflow_sitemaps.pipeline.request import RunRequest
@@ -82,6 +83,27 @@ class Convergence:
                 self._land()
             self._swept()
 
+    def lose_state(self) -> None:
+        """The state area is lost: a run refuses to publish over what is public, until one adopts it."""
+        environment = self.environment
+        if environment.checker.tampered or environment.foreign:
+            return
+        self._land()
+        environment.checker.state_lost()
+        for key in list(environment.store.state.objects):
+            environment.store.state.delete(key)
+        environment.scheduler.record("the state area is lost")
+        before = dict(environment.store.public.objects)
+        refused = environment.scheduler.add("healer", lambda: self.airflow.build(RunRequest(allow=EVERYTHING)))
+        environment.scheduler.play()
+        if not isinstance(refused.error, OwnershipError) or environment.store.public.objects != before:
+            raise BrokenInvariantError("ownership", f"without its state a run ended with {refused.error!r}")
+        self._build(EVERYTHING, adopt=True)
+        environment.checker.crawl()
+        self._equal()
+        if self._build(()).result != "unchanged":
+            raise BrokenInvariantError("I5", "the run after an adoption published something")
+
     def _land(self) -> None:
         while self.environment.faults.on_the_way:
             self.environment.land()
@@ -120,10 +142,11 @@ class Convergence:
         if again.result != "unchanged":
             raise BrokenInvariantError("I5", f"nothing changed, and a run published generation {again.generation}")
 
-    def _build(self, allow: tuple[str, ...]) -> Report:
+    def _build(self, allow: tuple[str, ...], *, adopt: bool = False) -> Report:
         """Build without faults. The run must succeed."""
         environment = self.environment
-        healer = environment.scheduler.add("healer", lambda: self.airflow.build(RunRequest(allow=allow)))
+        request = RunRequest(allow=allow, adopt=adopt or environment.must_adopt)
+        healer = environment.scheduler.add("healer", lambda: self.airflow.build(request))
         environment.scheduler.play()
         if healer.error is not None:
             raise BrokenInvariantError(
@@ -169,7 +192,7 @@ class Convergence:
             raise BrokenInvariantError("sweep", f"{left[:3]} are in the state area, and nothing names them")
 
 
-def _entries(store: MemoryStore) -> dict[str, Any]:
+def _entries(store: Any) -> dict[str, Any]:
     manifest = codec.decode_manifest(store.state.objects[MANIFEST].body)
     entries: dict[str, Any] = {}
     for index in manifest.indexes:

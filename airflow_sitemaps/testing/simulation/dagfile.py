@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal
 
 from airflow_sitemaps.shards.guards import Guards
 from airflow_sitemaps.shards.policy import ShardPolicy
@@ -42,6 +42,7 @@ class DagFile:
         detection: The change detection: ``digest``, ``watermark`` or ``full``.
         history: Number of generations kept.
         key: The key columns of every section.
+        news: Whether the second section is of news.
     """
 
     max_urls: int
@@ -57,6 +58,7 @@ class DagFile:
     detection: str = "digest"
     history: int = 20
     key: str | tuple[str, ...] = "id"
+    news: bool = False
 
     @classmethod
     def drawn(cls, random: Random) -> DagFile:
@@ -75,6 +77,10 @@ class DagFile:
     def is_guarded(self) -> bool:
         """Whether guards can keep a section unchanged."""
         return self.guards is STRICT
+
+    def kind_of(self, section: str) -> Literal["pages", "news"]:
+        """Return the kind of a section."""
+        return "news" if self.news and section == NAMES[1] else "pages"
 
     def next(self, random: Random) -> DagFile:
         """Return the settings with one change: of the mapping, the sections, their addresses, or the extra files."""
@@ -106,8 +112,9 @@ class DagFile:
             source: Returns the source of a section.
         """
         sections = [
-            Section(name, source(name), path=f"{name}/" if self.folders else "") for name in self.sections
-        ]  # fmt: skip
+            Section(name, source(name), path=f"{name}/" if self.folders else "", kind=self.kind_of(name))
+            for name in self.sections
+        ]
         return Sitemap(
             store, sections, shards=ShardPolicy(max_urls=self.max_urls), guards=self.guards,
             index=self.index, retired=tuple(name for name in NAMES if name not in self.sections),  # type: ignore[arg-type]

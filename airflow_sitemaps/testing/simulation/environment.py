@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from airflow_sitemaps.ports import Overwrite
 from airflow_sitemaps.testing.faults import FaultyStore
+from airflow_sitemaps.testing.simulation.features import Features
 from airflow_sitemaps.testing.source import MemorySourceConfig
 
 if TYPE_CHECKING:
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
     from airflow_sitemaps.pipeline.report import Report
     from airflow_sitemaps.ports import SourceConfig, StoreConfig
     from airflow_sitemaps.sitemap import Sitemap
-    from airflow_sitemaps.stores.memory import MemoryStore
     from airflow_sitemaps.testing.clock import FakeClock
     from airflow_sitemaps.testing.faults import Faults
     from airflow_sitemaps.testing.simulation.dagfile import DagFile
@@ -37,7 +37,7 @@ class Environment:
         random: Random numbers of the seed.
         scheduler: Schedules the actors.
         clock: The accurate clock.
-        store: The store without faults.
+        store: The store without faults: in memory, or a folder and its copy in memory.
         injector: Decides which operations fail.
         faults: The faults of the store that runs see.
         checker: Checks the public area after every turn.
@@ -47,6 +47,7 @@ class Environment:
         profile: The fixed part of the history.
         foreign: Whether another program sometimes writes to the public area.
         wild_clock: Whether the clock jumps by days, or back by hours.
+        features: The rare features of the history.
         earlier: The DAG file before the last deployment.
         latest: The latest time that the clock has shown.
     """
@@ -54,7 +55,7 @@ class Environment:
     random: Random
     scheduler: Scheduler
     clock: FakeClock
-    store: MemoryStore
+    store: Any
     injector: FaultInjector
     faults: Faults
     checker: InvariantChecker
@@ -64,6 +65,7 @@ class Environment:
     profile: Profile
     foreign: bool = False
     wild_clock: bool = False
+    features: Features = field(default_factory=Features)
     earlier: DagFile | None = None
     latest: datetime = field(init=False)
 
@@ -79,9 +81,15 @@ class Environment:
             return MemorySourceConfig(  # type: ignore[return-value]
                 self.tables[name].rows, key=self.dagfile.key, lastmod="lastmod", priority="priority", clock=self.clock.now,
                 changefreq=changefreq, before=before,
+                news="news" if self.dagfile.kind_of(name) == "news" else None,
             )  # fmt: skip
 
         return self.dagfile.sitemap(store or FaultyStore(self.store, self.faults), source)
+
+    @property
+    def must_adopt(self) -> bool:
+        """Whether another program's sitemap is at the address, so that only a run that adopts it may publish."""
+        return self.features.adopts and self.checker.manifest is None
 
     def move(self) -> None:
         """Let some events happen, with pauses between them."""
@@ -144,6 +152,8 @@ class Environment:
             return
         self.earlier = before
         self.dagfile = before.next(self.random)
+        if self.features.stranger:  # one index, which a second pipeline would replace
+            self.dagfile = replace(self.dagfile, index="one")
         self.scheduler.record(f"deployed: {self.dagfile}")
 
     def _meddle(self) -> None:

@@ -33,6 +33,8 @@ class FaultInjector:
         crashes: Fraction of operations at which the process dies.
         stalls: Fraction of operations at which the process stops for a while.
         calm: Whether faults have ended.
+        stale: Share of listings that answer as an earlier one did.
+        rare: Decides which listings are stale; None: none is.
         struck: Number of faults by kind.
         operations: Number of operations.
     """
@@ -43,6 +45,8 @@ class FaultInjector:
     crashes: float = 0.0
     stalls: float = 0.0
     calm: bool = False
+    stale: float = 0.0
+    rare: Random | None = None
     struck: Counter[str] = field(default_factory=Counter)
     operations: int = 0
 
@@ -80,6 +84,9 @@ class FaultInjector:
                 return Fault.CRASH_AFTER
             actor.doomed = True
             return Fault.LATE
+        if call.verb == "list" and self.rare is not None and self.rare.random() < self.stale:
+            self.struck["list: stale"] += 1
+            return Fault.STALE
         if self.random.random() >= self.faults:
             return None
         kinds = {"put": PUT_FAULTS, "delete": DELETE_FAULTS}.get(call.verb, (Fault.UNAVAILABLE,))

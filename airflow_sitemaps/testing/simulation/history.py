@@ -7,30 +7,39 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from functools import partial
+from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING, Final
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any, Final
 from unittest.mock import patch
 
 from airflow_sitemaps.pipeline import stages
 from airflow_sitemaps.pipeline.plan import watermark
 from airflow_sitemaps.stores.memory import MemoryStore
 from airflow_sitemaps.testing.clock import FakeClock
+from airflow_sitemaps.testing.simulation import foreign_sitemap
 from airflow_sitemaps.testing.simulation.convergence import EVERYTHING, SLICES, Convergence
 from airflow_sitemaps.testing.simulation.dagfile import FREE, GRACE, MAX_SKEW, NAMES, STRICT, DagFile
 from airflow_sitemaps.testing.simulation.environment import Environment
 from airflow_sitemaps.testing.simulation.fault_injector import FaultInjector
+from airflow_sitemaps.testing.simulation.features import Features
 from airflow_sitemaps.testing.simulation.invariants import InvariantChecker
+from airflow_sitemaps.testing.simulation.mirrored_store import MirroredStore
 from airflow_sitemaps.testing.simulation.oracle import Oracle
 from airflow_sitemaps.testing.simulation.profile import Profile
 from airflow_sitemaps.testing.simulation.runs import SimulatedAirflow
 from airflow_sitemaps.testing.simulation.scheduler import Scheduler
-from airflow_sitemaps.testing.simulation.slow_crawler import SlowCrawler
+from airflow_sitemaps.testing.simulation.slow_crawler import LaggingCrawler, SlowCrawler
+from airflow_sitemaps.testing.simulation.stranger import Stranger
 from airflow_sitemaps.testing.simulation.warehouse import BASE, Table
 
 if TYPE_CHECKING:
     from collections import Counter
     from collections.abc import Iterator
 
+
+IN_MEMORY: Final = "/dev/shm" if Path("/dev/shm").is_dir() else None  # noqa: S108 - a new folder is made in it
+"""Where folders of histories are fast."""
 
 SKEWS: Final = (timedelta(0), timedelta(0), MAX_SKEW)
 """Differences between workers' clocks and the accurate clock, used in a third of all histories."""
@@ -69,7 +78,9 @@ class History:
 
     seed: int
     profile: Profile = field(default_factory=Profile)
+    folder: str = ""
     random: Random = field(init=False)
+    rare: Random = field(init=False)
     scheduler: Scheduler = field(init=False)
     environment: Environment = field(init=False)
     airflow: SimulatedAirflow = field(init=False)
@@ -77,6 +88,7 @@ class History:
 
     def __post_init__(self) -> None:
         random = self.random = Random(self.seed)  # noqa: S311 - a history that replays
+        self.rare = Random(f"rare {self.seed}")  # noqa: S311 - apart, for what only some histories have
         self.scheduler = Scheduler(random)
         self.environment = self._drawn_environment()
         self.airflow = SimulatedAirflow(
@@ -98,9 +110,19 @@ class History:
         for number in range(self.crawlers):
             crawler = SlowCrawler(self.random, self.scheduler, environment.clock, environment.checker)
             self.scheduler.add(f"crawler{number}", crawler.crawl)
+        if environment.features.stranger:
+            self.scheduler.add("stranger", Stranger(self.rare, environment).meddle)
+        lagging = LaggingCrawler(self.rare, self.scheduler, environment.clock, environment.checker)
+        if environment.features.cached:
+            self.scheduler.add("lagging crawler", lagging.crawl)
         try:
             self.scheduler.play()
-            Convergence(environment, self.airflow, self._watch).settle()
+            end = Convergence(environment, self.airflow, self._watch)
+            end.settle()
+            if environment.features.cached:
+                lagging.check()
+            if environment.features.loses_state:
+                end.lose_state()
         finally:
             self.scheduler.end()
 
@@ -115,24 +137,39 @@ class History:
 
     def _drawn_environment(self) -> Environment:
         random, clock = self.random, FakeClock()
-        store = MemoryStore(base_url=BASE, now=clock.now, copies=self.seed % 2 == 1)
+        features = Features.drawn(self.seed) if self.profile.features else Features()
+        store = self._store(features, clock)
         injector = FaultInjector(
             random, self.scheduler, faults=random.choice((0.0, 0.0, 0.02, 0.06)),
             crashes=random.choice((0.0, 0.005, 0.02, 0.04)), stalls=random.choice((0.0, 0.01, 0.03)),
+            stale=features.stale, rare=self.rare,
         )  # fmt: skip
-        dagfile = DagFile.drawn(random)
+        dagfile = replace(DagFile.drawn(random), news=features.news)
+        if features.stranger:
+            dagfile = replace(dagfile, index="one")
         moved: set[str] = set()
         tables = {name: Table(name, random, clock.now, moved=moved) for name in NAMES}
         for table in tables.values():
             table.fill(random.randint(3, 16))
         guards = STRICT if dagfile.guards is STRICT else None
-        oracle = Oracle(tables)
+        oracle = Oracle(tables, clock.now)
         checker = InvariantChecker(store, GRACE.total_seconds(), guards=guards, moved=moved, oracle=oracle)
         checker.turn = lambda: self.scheduler.turn
         return Environment(
             random=random, scheduler=self.scheduler, clock=clock, store=store, injector=injector, faults=injector.over(),
             checker=checker, oracle=oracle, tables=tables, dagfile=dagfile, profile=self.profile, foreign=random.random() < 0.1, wild_clock=random.random() < 0.2,
+            features=features,
         )  # fmt: skip
+
+    def _store(self, features: Features, clock: FakeClock) -> Any:
+        """Make the store: in memory, or a folder; with what another program left there."""
+        store: Any = MemoryStore(base_url=BASE, now=clock.now, copies=self.seed % 2 == 1)
+        if features.local and self.folder:
+            store = MirroredStore(self.folder, base_url=BASE, now=clock.now)
+        if features.adopts:
+            foreign_sitemap.leave(store, self.rare)
+            store.log.clear()
+        return store
 
     def _fix(self) -> None:
         """Replace what was drawn by what the profile fixes."""
@@ -179,8 +216,18 @@ class History:
             full=self.random.random() < 0.1,
             sections=(self.random.choice(sections),) if self.random.random() < share else (),
             allow=EVERYTHING if self.random.random() < 0.1 else (),
+            rebuild=self._rebuilt(),
+            adopt=self.environment.must_adopt,
         )
         self.airflow.run(f"run{number}", request)
+
+    def _rebuilt(self) -> tuple[str, ...]:
+        """Return shards to write again, in some runs."""
+        manifest = self.environment.checker.manifest
+        if manifest is None or self.rare.random() >= self.environment.features.rebuilds:
+            return ()
+        names = [file.name for section in manifest.sections.values() for file in section.files()]
+        return tuple(self.rare.sample(names, min(2, len(names))))
 
 
 def simulate(seed: int, profile: Profile | None = None) -> Outcome:
@@ -193,8 +240,8 @@ def simulate(seed: int, profile: Profile | None = None) -> Outcome:
     Raises:
         BrokenInvariantError: An invariant is broken. Its ``lines`` are the trace.
     """
-    history = History(seed, profile or Profile())
-    with _silence(), patch.object(watermark, "SLICES", SLICES):
+    with _silence(), patch.object(watermark, "SLICES", SLICES), TemporaryDirectory(dir=IN_MEMORY) as folder:
+        history = History(seed, profile or Profile(features=True), folder)
         try:
             history.play()
         except AssertionError as broken:

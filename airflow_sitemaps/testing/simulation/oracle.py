@@ -7,14 +7,20 @@ oracle takes only the order of commits from the pipeline: the run, and whether i
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any, Final
 
+from airflow_sitemaps.protocol.extensions.news import WINDOW
+
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
     from airflow_sitemaps.testing.simulation.dagfile import DagFile
     from airflow_sitemaps.testing.simulation.warehouse import Table
+
+MARGIN: Final = timedelta(hours=6)
+"""Longer than clocks differ or are set back: so near to its end an article may be listed or not."""
 
 FAULTY_PRIORITIES: Final = (7, 9)
 """Priorities in the tables that no rule accepts (sitemaps.org: 0.0 to 1.0)."""
@@ -34,6 +40,8 @@ class Intention:
         started: Turn at which its plan began.
         planned: Turn at which its plan ended. In between it read the manifest.
         whole: Whether it publishes every section, and therefore removes retired ones.
+        rebases: Whether it keeps the files that other runs publish meanwhile.
+        moment: The accurate time at which its plan began.
     """
 
     code: DagFile
@@ -41,6 +49,8 @@ class Intention:
     started: int
     planned: int
     whole: bool
+    rebases: bool = False
+    moment: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,18 +75,22 @@ class Oracle:
 
     Attributes:
         tables: The tables by section.
+        now: Returns the accurate time.
         expected: The expectations for each published section. There are alternatives if a guard may have kept the section
             unchanged.
         intentions: The intention of each run, by its name.
+        whole: The first intention of each run that could not write every batch, by its name.
         snapshots: The expectations after each generation, for rollbacks.
-        commits: Turns at which generations were committed.
+        commits: Turns at which generations were committed, with the intentions of their runs (None: a rollback).
     """
 
     tables: Mapping[str, Table]
+    now: Callable[[], datetime] = lambda: datetime.now(timezone.utc)
     expected: dict[str, tuple[Expectation, ...]] = field(default_factory=dict)
     intentions: dict[str, Intention] = field(default_factory=dict)
+    whole: dict[str, Intention] = field(default_factory=dict)
     snapshots: dict[int, dict[str, tuple[Expectation, ...]]] = field(default_factory=dict)
-    commits: list[int] = field(default_factory=list)
+    commits: list[tuple[int, Intention | None]] = field(default_factory=list)
     _since: dict[str, tuple[tuple[Any, ...], int]] = field(default_factory=dict)
     _ended: dict[str, int] = field(default_factory=dict)
     _seen: dict[str, int] = field(default_factory=dict)
@@ -99,6 +113,12 @@ class Oracle:
         """Record the intention of a run."""
         self.intentions[run] = intention
 
+    def left_out(self, run: str, sections: Collection[str]) -> None:
+        """Note sections of which a run could not write every batch, and so stay as they were."""
+        intention = self.whole.setdefault(run, self.intentions[run])
+        kept = tuple(name for name in intention.sections if name not in sections)
+        self.intentions[run] = replace(intention, sections=kept)
+
     def committed(self, turn: int, generation: int, run: str, restored: int | None) -> None:
         """Compute the expectations after a generation is public.
 
@@ -108,11 +128,11 @@ class Oracle:
             run: The run that committed it.
             restored: The generation that a rollback restores. None: the run is not a rollback.
         """
-        self.commits.append(turn)
         if restored is not None:
             self.expected = dict(self.snapshots[restored])
         else:
             self._won(turn, self.intentions[run])
+        self.commits.append((turn, None if restored is not None else self.intentions[run]))
         self.snapshots[generation] = dict(self.expected)
 
     def _won(self, turn: int, intention: Intention) -> None:
@@ -127,7 +147,14 @@ class Oracle:
                     del self.expected[name]
         for name in intention.sections:
             earlier = self.expected.get(name, ()) if intention.code.is_guarded else ()
-            self.expected[name] = (self._expectation(name, intention, turn), *earlier)
+            self.expected[name] = (self._expectation(name, self._with_rivals(name, intention), turn), *earlier)
+
+    def _with_rivals(self, name: str, intention: Intention) -> Intention:
+        """Let a run that keeps what others published meanwhile begin with the first of them: their reads count too."""
+        rivals = [won for turn, won in self.commits if turn >= intention.started and won and name in won.sections]
+        if not intention.rebases or not rivals:
+            return intention
+        return replace(intention, started=min(intention.started, *(rival.started for rival in rivals)))
 
     def unchanged(self, turn: int, run: str, listed: Collection[str]) -> None:
         """Check a run that found nothing to change, unless another run committed since its plan.
@@ -136,7 +163,7 @@ class Oracle:
             WrongListingError: There was something to change.
         """
         intention = self.intentions[run]
-        if any(commit >= intention.started for commit in self.commits):
+        if any(commit >= intention.started for commit, _ in self.commits):
             return
         for name in intention.sections:
             self._compare(name, self._expectation(name, intention, turn), listed, "a run that found nothing to do")
@@ -186,10 +213,14 @@ class Oracle:
         table, code = self.tables[name], intention.code
         if code.detection == "watermark":
             return Expectation(frozenset(), None, turn)
+        is_news, moments = code.kind_of(name) == "news", (intention.moment or self.now(), self.now())
         stable = frozenset(
             loc
             for loc, (version, since) in self._since.items()
-            if table.owns(loc) and since <= intention.started and _is_valid(version, code)
+            if table.owns(loc)
+            and since <= intention.started
+            and _is_valid(version, code)
+            and (not is_news or _is_fresh(version, moments))
         )
         return Expectation(stable, frozenset(self._existed(table, intention.started)), turn)
 
@@ -199,9 +230,15 @@ class Oracle:
 
 
 def _version(row: Mapping[str, Any]) -> tuple[Any, ...]:
-    return (row["id"], row["priority"])
+    return (row["id"], row["priority"], row["published"])
 
 
 def _is_valid(version: tuple[Any, ...], code: DagFile) -> bool:
-    key, priority = version
+    key, priority, _ = version
     return key is not None and not (code.drop_faulty and priority in FAULTY_PRIORITIES)
+
+
+def _is_fresh(version: tuple[Any, ...], moments: Sequence[datetime]) -> bool:
+    """Return whether an article is of the last two days at each of these moments, whatever the clock of a worker."""
+    published: datetime = version[2]
+    return published + MARGIN <= min(moments) and max(moments) + MARGIN <= published + WINDOW

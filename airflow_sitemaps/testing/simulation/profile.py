@@ -29,6 +29,7 @@ class Profile:
         partial: Fraction of runs for some sections only. None: 0.15.
         crawlers: Number of slow crawlers.
         skew: Largest difference of a worker's clock from the accurate clock.
+        features: Whether rare features are drawn: a local folder, news, a second pipeline, and so on.
     """
 
     faults: float | None = None
@@ -46,3 +47,4 @@ class Profile:
     partial: float | None = None
     crawlers: int | None = None
     skew: timedelta | None = None
+    features: bool = False

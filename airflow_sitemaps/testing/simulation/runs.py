@@ -82,34 +82,44 @@ class SimulatedAirflow:
         if mapped:
             self.scheduler.wait(mapped)
         self._marked_failed()
-        if any(task.error is not None for task in mapped):
+        if not self.environment.features.partly and any(task.error is not None for task in mapped):
             raise TaskFailedError("upstream failed") from next(task.error for task in mapped if task.error).__cause__
-        receipts = [task.result for task in mapped]
-        self._publish(name, key, receipts)
+        receipts = [task.result if task.error is None else "" for task in mapped]
+        self._publish(name, planned, receipts)
         while self._so():
             if batches and self._so(0.5):
                 again = self.random.choice(range(len(batches)))
                 receipts[again] = write(batches[again])
-            self._publish(f"{name}.cleared", key, receipts)
+            self._publish(f"{name}.cleared", planned, receipts)
 
     def _planned(self, request: RunRequest) -> stages.Planned:
         """Play the plan operator: recover, then plan."""
         environment, started, clock = self.environment, self.scheduler.turn, self._clock()
+        moment = environment.clock.now()
         sitemap, code = environment.sitemap(), environment.dagfile
         stages.recover(sitemap, clock=clock)
         planned = stages.plan(sitemap, request, clock=clock)
         failed, ended = {failure.section for failure in planned.plan.failures}, self.scheduler.turn
         sections = tuple(name for name in request.sections or code.sections if name not in failed)
-        intention = Intention(code, sections, started, planned=ended, whole=not request.sections)
+        rebases = planned.plan.rebases
+        intention = Intention(
+            code, sections, started, planned=ended, whole=not request.sections, rebases=rebases, moment=moment
+        )
         environment.oracle.planned(planned.plan.run, intention)
         return planned
 
-    def _publish(self, name: str, key: str, receipts: list[str]) -> None:
-        given = tuple(receipts)
-        self.task(f"{name}.publish", lambda: self._published(key, given))
+    def _publish(self, name: str, planned: stages.Planned, receipts: list[str]) -> None:
+        """The publish operator. Receipts that are empty are of batches that could not be written."""
+        given = tuple(receipt for receipt in receipts if receipt)
+        key, batches = planned.key, planned.plan.batches
+        assert key is not None
+        missing = [batch for batch, receipt in zip(batches, receipts, strict=True) if not receipt]
+        self.environment.oracle.left_out(planned.plan.run, {batch.section for batch in missing})
+        self.task(f"{name}.publish", lambda: self._published(key, given, partly=bool(missing)))
 
-    def _published(self, key: str, receipts: tuple[str, ...]) -> Report:
-        report = stages.publish(self.environment.sitemap(), key, receipts, clock=self._clock())
+    def _published(self, key: str, receipts: tuple[str, ...], *, partly: bool = False) -> Report:
+        unwritten: dict[int, str] | None = {} if partly else None
+        report = stages.publish(self.environment.sitemap(), key, receipts, unwritten=unwritten, clock=self._clock())
         self.environment.ended(report)
         return report
 

@@ -1,12 +1,14 @@
-"""A slow crawler: the index now, its children over a long while (I4)."""
+"""Crawlers that take their time (I4), or that read through a cache and only what the index says has changed."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from airflow_sitemaps.testing.simulation.dagfile import GRACE, MAX_SKEW
 from airflow_sitemaps.testing.simulation.invariants import BrokenInvariantError
+from airflow_sitemaps.testing.simulation.shared_cache import CachedCrawler, SharedCache
 
 if TYPE_CHECKING:
     from random import Random
@@ -14,6 +16,9 @@ if TYPE_CHECKING:
     from airflow_sitemaps.testing.clock import FakeClock
     from airflow_sitemaps.testing.simulation.invariants import InvariantChecker
     from airflow_sitemaps.testing.simulation.scheduler import Scheduler
+
+LONGEST = timedelta(days=1)
+"""Longer than a copy stays fresh, also where the clock was set back meanwhile."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,3 +50,56 @@ class SlowCrawler:
     def _pause(self, most: int) -> None:
         for _ in range(self.random.randint(1, most)):
             self.scheduler.pause()
+
+
+@dataclass(slots=True)
+class LaggingCrawler:
+    """A crawler behind a shared cache that reads a file again only when its ``lastmod`` in the index moves.
+
+    Attributes:
+        random: Decides by the seed.
+        scheduler: Gives everyone their turns.
+        clock: The true time.
+        checker: Knows the public area.
+    """
+
+    random: Random
+    scheduler: Scheduler
+    clock: FakeClock
+    checker: InvariantChecker
+    _crawler: CachedCrawler = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._crawler = CachedCrawler(SharedCache(self.checker.store.public, self.clock.now))
+
+    def crawl(self) -> None:
+        """Visit a few times while runs publish."""
+        for _ in range(self.random.randint(3, 12)):
+            for _ in range(self.random.randint(1, 60)):
+                self.scheduler.pause()
+            if self.checker.promoted is not None:
+                self._crawler.visit()
+
+    def _indexes(self) -> set[str]:
+        """Return the names of the indexes that are public now. The crawler knows only ``sitemap.xml``."""
+        promoted = self.checker.promoted
+        return {index.name for index in promoted.indexes} if promoted is not None else set()
+
+    def check(self) -> None:
+        """Visit once more when every copy in the cache has expired; then nothing of the listed files may be old.
+
+        Raises:
+            BrokenInvariantError: The crawler does not know what a file lists now.
+        """
+        for _ in range(2):
+            self.clock.advance(LONGEST)
+            self._crawler.visit()
+        if self.checker.tampered:
+            return
+        index = self.checker.content("sitemap.xml")
+        for loc in index.locs if index is not None and "sitemap.xml" in self._indexes() else ():
+            name = loc.removeprefix(self.checker.store.base_url)
+            content = self.checker.content(name)
+            read_before = self._crawler.urls.get(name)
+            if read_before is not None and content is not None and read_before != frozenset(content.locs):
+                raise BrokenInvariantError("caches", f"a crawler behind a cache does not know what {name} lists")

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field
+from datetime import timedelta
+from random import Random
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from datetime import datetime
-    from random import Random
 
 BASE: Final = "https://www.example.com/"
 KEYS: Final = 400
+AGES: Final = tuple(timedelta(hours=hours) for hours in (0, 7, 20, 35, 47, 60))
+"""Ages of articles."""
 
 
 @dataclass(slots=True)
@@ -28,7 +32,11 @@ class Table:
     moved: set[str] = field(default_factory=set)
     loading: bool = False
     changes: int = 0
+    rare: Random = field(init=False)
     _number: int = 0
+
+    def __post_init__(self) -> None:
+        self.rare = Random(self.name)  # noqa: S311 - apart, so that histories without news stay as they are
 
     def owns(self, loc: str) -> bool:
         """Return whether a row has, or once had, this URL."""
@@ -83,6 +91,7 @@ class Table:
     def arrive(self) -> str:
         """Insert a valid row whose lastmod is the current time, and return its loc."""
         row = {**self._row(self._key()), "lastmod": self._moment(), "priority": None}
+        row |= _article(self.now(), self._number)
         self.rows.append(row)
         self.changes += 1
         return str(row["loc"])
@@ -95,6 +104,7 @@ class Table:
             "lastmod": self._lastmod(),
             "changefreq": self.random.choice(("daily", None)),
             "priority": self.random.choice((0.5, 0.8, 7, None)),
+            **_article(self.now() - self.rare.choice(AGES), self._number),
         }
 
     def _lastmod(self) -> str | None:
@@ -167,6 +177,13 @@ class Table:
         for row in self.rows:
             row["changefreq"] = "weekly"
         return f"{self.name}: all rows are stamped"
+
+
+def _article(published: datetime, number: int) -> dict[str, Any]:
+    """Return the columns of a news article."""
+    record = {"publication": {"name": "Paper", "language": "en"}, "title": f"Article {number}"}
+    record["publication_date"] = f"{published:%Y-%m-%dT%H:%M:%SZ}"
+    return {"published": published.replace(microsecond=0), "news": json.dumps(record)}
 
 
 def _keys(number: int | None) -> dict[str, Any]:

@@ -1,0 +1,130 @@
+"""Carry a run that reads everything over the commits of other runs, so that it does not lose to them each time.
+
+A full run, or a rebuild of some shards, may last for hours, and shorter runs commit meanwhile. Each shard that another
+run changed since the plan stays as that run wrote it; the others are published as this run read them. The next run
+compares the digests of all shards with the database, so a row that the earlier of the two reads missed is found then.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from airflow_sitemaps.shards.key import same_kinds
+from airflow_sitemaps.shards.plan import Action, RangeAction
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from airflow_sitemaps.shards.key import KeyRange
+    from airflow_sitemaps.shards.manifest import Manifest, SectionManifest, Shard
+    from airflow_sitemaps.shards.plan import Plan, SectionPlan
+    from airflow_sitemaps.shards.receipt import Receipt
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rebased:
+    """A plan and its receipts, fitted to a later manifest.
+
+    Attributes:
+        plan: The plan.
+        receipts: The receipts; the positions of their targets are those of the plan.
+        warnings: A sentence for each section of which another run changed shards. Default: none.
+    """
+
+    plan: Plan
+    receipts: tuple[Receipt, ...]
+    warnings: tuple[str, ...] = ()
+
+
+def stale_sections(plan: Plan, current: Manifest) -> tuple[str, ...]:
+    """Return the names of the planned sections that another run changed after the plan was made."""
+    return tuple(
+        name
+        for name, section in plan.sections.items()
+        if name in current.sections and current.sections[name].changed_in != section.base
+    )
+
+
+def rebase(plan: Plan, receipts: Sequence[Receipt], base: Manifest, current: Manifest) -> Rebased:
+    """Fit a plan to a later manifest. Sections for which this is not possible stay as planned.
+
+    Args:
+        plan: The plan, of a run that may be rebased.
+        receipts: The receipts of its batches.
+        base: The generation that it was made on.
+        current: The current manifest.
+    """
+    sections, warnings = dict(plan.sections), []
+    moved: dict[str, dict[int, int]] = {}
+    for name in stale_sections(plan, current):
+        before, now = base.sections.get(name), current.sections[name]
+        if before is None or not _is_comparable(plan.sections[name], before, now):
+            continue
+        sections[name], moved[name] = _section(plan.sections[name], before, now)
+        warnings.append(
+            f"section {name!r}: run {current.run} published meanwhile; {len(now.shards) - len(moved[name]):,} of "
+            f"{len(now.shards):,} ranges stay as other runs wrote them, the others are as this run read them"
+        )
+    return Rebased(
+        plan=replace(plan, sections=sections),
+        receipts=tuple(_receipt(receipt, moved.get(receipt.section)) for receipt in receipts),
+        warnings=tuple(warnings),
+    )
+
+
+def _is_comparable(plan: SectionPlan, before: SectionManifest, now: SectionManifest) -> bool:
+    """Return whether the plan's files and those of the current section are of one configuration."""
+    return (
+        before.changed_in == plan.base
+        and (now.fingerprint, now.digest_kind) == (plan.fingerprint, plan.digest_kind)
+        and now.path == before.path
+        and same_kinds(now.key_kinds, plan.key_kinds)
+    )
+
+
+def _section(plan: SectionPlan, before: SectionManifest, now: SectionManifest) -> tuple[SectionPlan, dict[int, int]]:
+    """Return the plan of a section on its current shards, and the new position of each target that stays."""
+    planned = {target.range: position for position, target in enumerate(plan.targets)}
+    earlier = {shard.range: position for position, shard in enumerate(before.shards)}
+    targets: list[RangeAction] = []
+    moved: dict[int, int] = {}
+    for position, shard in enumerate(now.shards):
+        at = _unchanged_target(plan, planned, before, earlier, shard)
+        if at is None:
+            targets.append(RangeAction(range=shard.range, action=Action.KEEP, digest=shard.digest, carries=position))
+            continue
+        target = plan.targets[at]
+        targets.append(replace(target, carries=None if target.carries is None else position))
+        moved[at] = position
+    rebased = replace(
+        plan, base=now.changed_in, targets=tuple(targets), gone=(), watermark=None, slice=0, ages=(), refresh=True
+    )
+    return rebased, moved
+
+
+def _unchanged_target(
+    plan: SectionPlan,
+    planned: Mapping[KeyRange, int],
+    before: SectionManifest,
+    earlier: Mapping[KeyRange, int],
+    shard: Shard,
+) -> int | None:
+    """Return the position of the target that continues a shard, or None if another run changed the shard."""
+    at, place = planned.get(shard.range), earlier.get(shard.range)
+    if at is None or place is None or plan.targets[at].carries not in (None, place):
+        return None
+    return at if _content(before.shards[place]) == _content(shard) else None
+
+
+def _content(shard: Shard) -> Shard:
+    """Return a shard without the marks of its promotion."""
+    if shard.file is None:
+        return shard
+    return replace(shard, file=replace(shard.file, etag=None, replaces=None))
+
+
+def _receipt(receipt: Receipt, moved: Mapping[int, int] | None) -> Receipt:
+    if moved is None:
+        return receipt
+    return replace(receipt, pieces={moved[at]: pieces for at, pieces in receipt.pieces.items() if at in moved})

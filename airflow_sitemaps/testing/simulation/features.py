@@ -1,0 +1,60 @@
+"""What only some histories have: another store, another program's sitemap, a second pipeline, news, and so on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from random import Random
+from typing import Final
+
+LOCAL: Final = 0.02
+ADOPTED: Final = 0.08
+LOST: Final = 0.08
+STRANGER: Final = 0.08
+NEWS: Final = 0.15
+STALE: Final = 0.1
+CACHED: Final = 0.15
+REBUILT: Final = 0.1
+PARTLY: Final = 0.5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Features:
+    """The features of a history. They are drawn apart, so that the other histories stay as they are.
+
+    Attributes:
+        local: Whether the store is a folder of this machine.
+        adopts: Whether another program's sitemap is at the address before the first run.
+        loses_state: Whether the state area is lost at the end, and the published sitemap adopted.
+        stranger: Whether a second pipeline with a state area of its own tries to publish to the same address.
+        news: Whether the second section is of news.
+        stale: Share (0 to 1) of listings that answer as an earlier one did.
+        cached: Whether a crawler reads through a shared cache.
+        rebuilds: Share of runs that write some shards again.
+        partly: Whether runs publish the other sections where a writing task fails (``publish_others``).
+    """
+
+    local: bool = False
+    adopts: bool = False
+    loses_state: bool = False
+    stranger: bool = False
+    news: bool = False
+    stale: float = 0.0
+    cached: bool = False
+    rebuilds: float = 0.0
+    partly: bool = False
+
+    @classmethod
+    def drawn(cls, seed: int) -> Features:
+        """Draw the features of a history."""
+        random = Random(f"features of {seed}")  # noqa: S311 - a history that replays
+        return cls(
+            local=random.random() < LOCAL,
+            adopts=random.random() < ADOPTED,
+            loses_state=random.random() < LOST,
+            stranger=random.random() < STRANGER,
+            news=random.random() < NEWS,
+            stale=0.2 if random.random() < STALE else 0.0,
+            cached=random.random() < CACHED,
+            rebuilds=0.3 if random.random() < REBUILT else 0.0,
+            partly=random.random() < PARTLY,
+        )
