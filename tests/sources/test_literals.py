@@ -35,7 +35,7 @@ def test_mysql_has_them_doubled() -> None:
     assert literal((sa.text(":value"), {"value": "\\"}), mysql.dialect(paramstyle="named"), escaped_text) == "'\\\\'"
 
 
-@pytest.mark.parametrize("name", ["clickhouse", "bigquery", "databricks", "snowflake", "mysql"])
+@pytest.mark.parametrize("name", ["clickhouse", "bigquery", "databricks", "snowflake", "mysql", "redshift"])
 def test_no_value_ends_its_literal_where_a_backslash_escapes(name: str) -> None:
     """Percent signs stay single, too: BigQuery's dialect of SQLAlchemy doubles them."""
     dialect = DefaultDialect(paramstyle="named")

@@ -17,7 +17,7 @@ import time
 from contextlib import closing
 from dataclasses import dataclass
 from datetime import date
-from functools import cache
+from functools import cache, partial
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -25,9 +25,21 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from tests.support import transpiled
+
 HAS_CLICKHOUSE = all(find_spec(module) is not None for module in ("chdb", "clickhouse_connect"))
 """ClickHouse in this process, by its own client: in the environment of `make test-warehouses`."""
-NAMES = ("sqlite", "postgresql", "duckdb", "mariadb", *(("clickhouse",) if HAS_CLICKHOUSE else ()))
+HAS_SNOWFLAKE = all(find_spec(module) is not None for module in ("fakesnow", "snowflake"))
+"""Snowflake's own SQLAlchemy dialect and connector over fakesnow, in the same environment."""
+NAMES = (
+    "sqlite",
+    "postgresql",
+    "duckdb",
+    "mariadb",
+    *(("clickhouse",) if HAS_CLICKHOUSE else ()),
+    *(("snowflake",) if HAS_SNOWFLAKE else ()),
+    *transpiled.NAMES,
+)
 START_S = 90
 
 
@@ -49,6 +61,9 @@ class Database:
 
     def run(self, *statements: str) -> None:
         """Run SQL as it stands, and commit."""
+        if self.name in transpiled.WAREHOUSES:
+            transpiled.run(self.name, *statements)
+            return
         engine = self.engine()
         with engine.begin() as connection:
             for statement in statements:
@@ -57,6 +72,8 @@ class Database:
 
     def rows(self, query: str) -> list[tuple[Any, ...]]:
         """The rows of a query as it stands."""
+        if self.name in transpiled.WAREHOUSES:
+            return transpiled.run(self.name, query)
         engine = self.engine()
         with engine.connect() as connection:
             found = [tuple(row) for row in connection.execute(sa.text(query.replace(":", "\\:")))]
@@ -76,7 +93,7 @@ class Database:
             self.name == "sqlite"
         ):  # whose driver deprecates its own writing of times since Python 3.12; this is the same
             rows = [{name: _as_text(value) for name, value in row.items()} for row in rows]
-        if self.name == "clickhouse":
+        if self.name in LITERALS:
             self._insert_literals(table, rows)
             return
         columns = [sa.column(sa.sql.quoted_name(name, quote=True)) for name in rows[0]]
@@ -93,7 +110,8 @@ class Database:
 
     def _insert_literals(self, table: str, rows: list[dict[str, Any]]) -> None:
         names = ", ".join(map(self.quote, rows[0]))
-        values = ", ".join("(" + ", ".join(map(_literal, row.values())) + ")" for row in rows)
+        write = _literal if self.name in ("clickhouse", "snowflake") else _standard_literal
+        values = ", ".join("(" + ", ".join(map(write, row.values())) + ")" for row in rows)
         self.run(f"INSERT INTO {self.quote(table)} ({names}) VALUES {values}")
 
 
@@ -103,6 +121,18 @@ def _literal(value: Any) -> str:
     if isinstance(value, (int, float)):
         return repr(value)
     return "'" + str(value).replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
+def _standard_literal(value: Any) -> str:
+    return (
+        _literal(value)
+        if value is None or isinstance(value, (int, float))
+        else "'" + str(value).replace("'", "''") + "'"
+    )
+
+
+LITERALS = frozenset({"clickhouse", "snowflake", *transpiled.WAREHOUSES})
+"""The databases into which rows are inserted as one statement of literals."""
 
 
 def _as_text(value: Any) -> Any:
@@ -130,6 +160,10 @@ def _started(name: str) -> Database | Exception:
         "duckdb": _duckdb,
         "mariadb": _mariadb,
         "clickhouse": _clickhouse,
+        "snowflake": _snowflake,
+        "bigquery": partial(_transpiled, "bigquery"),
+        "trino": partial(_transpiled, "trino"),
+        "redshift": partial(_transpiled, "redshift"),
     }[name]
     try:
         return start()
@@ -170,6 +204,39 @@ def _clickhouse() -> Database:
         url=f"clickhousedb://localhost/default?interface=chdb&path={_folder('clickhouse')}",
         types={kind: f"Nullable({name})" for kind, name in names.items()},
     )
+
+
+def _snowflake() -> Database:
+    if not HAS_SNOWFLAKE:
+        raise NotAvailable("fakesnow is not installed: make test-warehouses")
+    patched = import_module("fakesnow").patch(nop_regexes=["^ALTER SESSION SET"])
+    patched.__enter__()
+    atexit.register(patched.__exit__, None, None, None)
+    transpiled.teach_asof_joins()
+    connection = import_module("snowflake.connector").connect(database="MART", schema="PUBLIC")
+    for macro in transpiled.SNOWFLAKE_STAND_INS:
+        connection._duck_conn.execute(f"CREATE MACRO MART.PUBLIC.{macro}")
+    connection.close()
+    return Database(
+        name="snowflake",
+        url="snowflake://user:password@account/mart/public?warehouse=small",
+        types={
+            "integer": "NUMBER(38, 0)", "text": "VARCHAR", "timestamp": "TIMESTAMP_NTZ", "zoned": "TIMESTAMP_TZ",
+            "date": "DATE", "decimal": "NUMBER(6, 3)", "float": "FLOAT", "json": "VARCHAR", "boolean": "BOOLEAN",
+            "uuid": "VARCHAR",
+        },
+    )  # fmt: skip
+
+
+def _transpiled(name: str) -> Database:
+    if name not in transpiled.NAMES:
+        raise NotAvailable(f"{transpiled.MODULES[name]} and sqlglot are not installed: make test-warehouses")
+    kinds = {
+        "integer": "BIGINT", "text": "VARCHAR", "uuid": "UUID", "timestamp": "TIMESTAMP", "zoned": "TIMESTAMPTZ",
+        "date": "DATE", "decimal": "DECIMAL(6, 3)", "float": "DOUBLE", "json": "JSON", "boolean": "BOOLEAN",
+    }  # fmt: skip
+    kinds |= {} if name == "trino" else {"uuid": "VARCHAR"}
+    return Database(name=name, url=transpiled.url(name), types=kinds)
 
 
 def _duckdb() -> Database:

@@ -16,7 +16,8 @@ from airflow_sitemaps.sources.keytext import load
 from airflow_sitemaps.sources.session_factory import session_of
 from airflow_sitemaps.sources.sql import SqlSource
 from airflow_sitemaps.testing.source import MemorySourceConfig
-from tests.support.databases import HAS_CLICKHOUSE, Database, NotAvailable, database
+from tests.support import transpiled
+from tests.support.databases import NAMES, Database, NotAvailable, database
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -32,7 +33,7 @@ BACKENDS = {
     "duckdb-arrow": ("duckdb", "auto"),
     "duckdb-cursor": ("duckdb", "cursor"),
     "mariadb": ("mariadb", "auto"),
-    **({"clickhouse": ("clickhouse", "auto")} if HAS_CLICKHOUSE else {}),
+    **{name: (name, "auto") for name in NAMES if name not in ("sqlite", "postgresql", "duckdb", "mariadb")},
 }
 """Names of ways to read to database and ``reader``."""
 SQL_BACKENDS = [name for name in BACKENDS if name != "memory"]
@@ -88,12 +89,18 @@ KEYS = {
 MEMORY_KEYS = ("integer", "text", "composite", "composite, not unique", "not unique")
 CURSOR_KEYS = ("integer", "text of any case", "composite")
 """For the second reader of a database: its surveys are those of the first."""
-CASES = [
-    (backend, key)
-    for backend in BACKENDS
-    for key in KEYS
-    if key in {"memory": MEMORY_KEYS, "postgresql-cursor": CURSOR_KEYS, "duckdb-cursor": CURSOR_KEYS}.get(backend, KEYS)
-]
+EXECUTED_KEYS = ("integer", "text", "timestamp", "date", "decimal", "composite", "not unique")
+"""For warehouses that DuckDB stands for."""
+SNOWFLAKE_KEYS = ("integer", "text", "timestamp", "composite, not unique")
+"""fakesnow takes half a second for a statement."""
+SOME_KEYS = {
+    "memory": MEMORY_KEYS,
+    "postgresql-cursor": CURSOR_KEYS,
+    "duckdb-cursor": CURSOR_KEYS,
+    "snowflake": SNOWFLAKE_KEYS,
+    **dict.fromkeys(transpiled.NAMES, EXECUTED_KEYS),
+}
+CASES = [(backend, key) for backend in BACKENDS for key in KEYS if key in SOME_KEYS.get(backend, KEYS)]
 
 
 @dataclass
@@ -158,7 +165,7 @@ def table_of(name: str, key_name: str, number: int = ROWS) -> str:
     table = "rows_" + "".join(c if c.isalnum() else "_" for c in key_name) + f"_{number}"
     create(base, table, TYPES | dict(key.columns))
     base.insert(table, rows_of(number))
-    if key.indexed and base.name != "clickhouse":
+    if key.indexed and base.name in ("sqlite", "postgresql", "duckdb", "mariadb"):
         columns = ", ".join(base.quote(column) for column in key.names)
         base.run(f"CREATE {'UNIQUE ' if key.unique else ''}INDEX {table}_key ON {base.quote(table)} ({columns})")
     return table

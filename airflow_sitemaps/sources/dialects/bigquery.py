@@ -1,4 +1,4 @@
-"""BigQuery: FARM_FINGERPRINT. The tests only compile its statements."""
+"""BigQuery: FARM_FINGERPRINT. The tests run its statements transpiled, not on BigQuery itself."""
 
 from __future__ import annotations
 

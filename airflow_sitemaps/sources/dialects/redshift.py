@@ -1,4 +1,4 @@
-"""Redshift: FARMFINGERPRINT64. The tests only compile its statements."""
+"""Redshift: FARMFINGERPRINT64. The tests run its statements transpiled, not on Redshift itself."""
 
 from __future__ import annotations
 
@@ -35,6 +35,7 @@ class Redshift(Dialect):
     name: ClassVar[str] = "redshift"
     hash_version: ClassVar[str] = "farmfingerprint64/1"
     enforces_keys: ClassVar[bool] = False
+    escapes_backslash: ClassVar[bool] = True
 
     max_binds: ClassVar[int] = 10_000
     max_statement_bytes: ClassVar[int] = 1_000_000

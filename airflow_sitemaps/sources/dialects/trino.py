@@ -1,4 +1,4 @@
-"""Trino: xxhash64. The tests only compile its statements."""
+"""Trino: xxhash64. The tests run its statements transpiled, not on Trino itself."""
 
 from __future__ import annotations
 

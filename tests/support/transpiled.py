@@ -1,0 +1,284 @@
+"""Warehouses without a server: their own SQLAlchemy dialects, over statements that sqlglot transpiles and DuckDB runs.
+
+What runs is the shape of each statement, its NULLs, its arithmetic and its types. The row hashes are stand-ins, and
+no limit, cost or collation of the warehouse is tried.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
+from functools import cache
+from importlib.util import find_spec
+from typing import Any, Final
+
+import sqlalchemy as sa
+
+MODULES: Final = {
+    "bigquery": "sqlalchemy_bigquery",
+    "trino": "trino",
+    "redshift": "redshift_connector",
+}
+"""The module of each warehouse's driver or dialect, which ``make test-warehouses`` installs."""
+NAMES: Final = tuple(name for name, module in MODULES.items() if find_spec(module) and find_spec("sqlglot"))
+
+STAND_INS: Final = (
+    "CREATE MACRO farm_fingerprint(x) AS CAST(hash(x) % 9223372036854775807 AS BIGINT)",
+    "CREATE MACRO xxhash64(x) AS hash(x)",
+    "CREATE MACRO from_big_endian_64(x) AS CAST(x % 9223372036854775807 AS BIGINT)",
+    "CREATE MACRO getdate() AS CAST(now() AT TIME ZONE 'UTC' AS TIMESTAMP)",
+    "CREATE MACRO range_bucket(x, ends) AS CASE WHEN x IS NOT NULL THEN len(list_filter(ends, lambda e: e <= x)) END",
+    "CREATE MACRO bins_bucket(x, ends) AS len(list_filter(ends, lambda e: e <= CAST(x AS DOUBLE)))",
+)
+"""Functions that DuckDB lacks. Those of hashes have another value than the warehouse's; the others have its meaning."""
+RENAMED: Final = {
+    "trino": (re.compile(r"\bWIDTH_BUCKET\("), "BINS_BUCKET("),
+    "redshift": (re.compile(r"\bOCTET_LENGTH\("), "STRLEN("),
+    # A BIGNUMERIC that is whole has no decimals in its text; DuckDB's stand-in has five.
+    "bigquery": (re.compile(r"CAST\(row_hash AS DECIMAL\(38, 5\)\)"), "CAST(row_hash AS HUGEINT)"),
+}
+"""What means something else in DuckDB, or is lacking for the type."""
+
+SNOWFLAKE_STAND_INS: Final = (
+    "octet_length(x) AS strlen(x)",
+    # As sqlglot writes MD5_NUMBER_LOWER64, which it does not know.
+    "m_d5_number_lower64(x) AS CAST(CAST('0x' || substr(md5(x), 17) AS UBIGINT) AS DECIMAL(20, 0))",
+)
+"""Functions that fakesnow lacks, with Snowflake's meaning."""
+
+
+def teach_asof_joins() -> None:
+    """Let sqlglot write Snowflake's ASOF JOIN for DuckDB, which keeps rows without a match only by LEFT."""
+    from sqlglot import exp  # noqa: PLC0415 - only where the warehouses' packages are
+    from sqlglot.dialects import DuckDB  # noqa: PLC0415
+
+    def join(generator: Any, expression: Any) -> str:
+        matched = expression.args.get("match_condition")
+        if matched is not None:
+            expression = expression.copy()
+            expression.set("match_condition", None)
+            expression.set("on", matched.copy())
+            expression.set("side", "LEFT")
+        return str(generator.join_sql(expression))
+
+    DuckDB.Generator.TRANSFORMS[exp.Join] = join
+
+
+@dataclass(frozen=True)
+class Warehouse:
+    """How one warehouse's driver writes placeholders and describes columns."""
+
+    paramstyle: str
+    placeholder: re.Pattern[str]
+    codes: Mapping[str, Any]
+
+
+def _duck_types(names: Sequence[Any]) -> dict[str, Any]:
+    kinds = ("BIGINT", "VARCHAR", "TIMESTAMP", "TIMESTAMP WITH TIME ZONE", "DATE", "DECIMAL", "DOUBLE", "BOOLEAN", "JSON", "UUID")  # fmt: skip
+    return dict(zip(kinds, names, strict=True))
+
+
+WAREHOUSES: Final = {
+    "bigquery": Warehouse(
+        paramstyle="pyformat",
+        placeholder=re.compile(r"%\((\w+)(?::[^)]*)?\)s"),
+        codes=_duck_types(
+            ("INTEGER", "STRING", "DATETIME", "TIMESTAMP", "DATE", "NUMERIC", "FLOAT", "BOOLEAN", "JSON", "STRING")
+        ),  # fmt: skip
+    ),
+    "trino": Warehouse(
+        paramstyle="qmark",
+        placeholder=re.compile(r"\?"),
+        codes=_duck_types(
+            (
+                "bigint",
+                "varchar",
+                "timestamp(6)",
+                "timestamp(6) with time zone",
+                "date",
+                "decimal(6, 3)",
+                "double",
+                "boolean",
+                "json",
+                "uuid",
+            )
+        ),  # fmt: skip
+    ),
+    "redshift": Warehouse(
+        paramstyle="format",
+        placeholder=re.compile(r"%s"),
+        codes=_duck_types((20, 1043, 1114, 1184, 1082, 1700, 701, 16, 4000, 1043)),
+    ),
+}
+
+
+class Error(Exception):
+    """The drivers' errors, as PEP 249 names them."""
+
+
+class Cursor:
+    """A cursor that writes values into the statement, as literals of the warehouse, and has DuckDB run it."""
+
+    arraysize = 1
+
+    def __init__(self, name: str, connection: Any, log: list[str]) -> None:
+        self._name, self._warehouse, self._connection, self._log = name, WAREHOUSES[name], connection, log
+        self.description: list[tuple[Any, ...]] | None = None
+        self.rowcount = -1
+
+    def execute(self, operation: str, parameters: Any = None) -> None:
+        import sqlglot  # noqa: PLC0415 - only where the warehouses' packages are
+
+        text = self._filled(operation, parameters)
+        self._log.append(text)
+        if re.match(r"\s*(/\*.*?\*/|--[^\n]*\n)?\s*SET\s", text, re.IGNORECASE | re.DOTALL):
+            self.description = None
+            return
+        translated = sqlglot.transpile(text, read=self._name, write="duckdb")[0]
+        pattern, other = RENAMED.get(self._name, (None, ""))
+        self._connection.execute(pattern.sub(other, translated) if pattern else translated)
+        self.description = [
+            (entry[0], self._code(str(entry[1])), None, None, None, None, True)
+            for entry in self._connection.description or ()
+        ]
+
+    def _filled(self, operation: str, parameters: Any) -> str:
+        values = iter(parameters) if not isinstance(parameters, Mapping) and parameters else None
+
+        def literal(match: re.Match[str]) -> str:
+            return _literal(next(values) if values is not None else parameters[match[1]], self._name)
+
+        text = self._warehouse.placeholder.sub(literal, operation) if parameters else operation
+        return text.replace("%%", "%") if self._warehouse.paramstyle != "qmark" else text
+
+    def _code(self, kind: str) -> Any:
+        bare = kind.partition("(")[0]
+        codes = self._warehouse.codes
+        return codes.get(bare, codes["BIGINT" if bare in ("INTEGER", "HUGEINT") else "VARCHAR"])
+
+    def fetchone(self) -> Any:
+        return self._connection.fetchone()
+
+    def fetchmany(self, size: int | None = None) -> Any:
+        return self._connection.fetchmany(size or self.arraysize)
+
+    def fetchall(self) -> Any:
+        return self._connection.fetchall()
+
+    def close(self) -> None:
+        self._connection.close()
+
+
+def _literal(value: Any, name: str) -> str:
+    if value is None:
+        return "NULL"
+    if isinstance(value, (bool, int, float)):
+        return repr(value)
+    text = str(value.isoformat(" ") if isinstance(value, date) else value)
+    if name in ("bigquery", "redshift"):
+        return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
+    return "'" + text.replace("'", "''") + "'"
+
+
+class Connection:
+    """A driver's connection."""
+
+    catalog, schema = "memory", None
+
+    def __init__(self, name: str, base: Any, log: list[str]) -> None:
+        self._name, self._base, self._log = name, base, log
+
+    def cursor(self, *_arguments: Any, **_options: Any) -> Cursor:
+        return Cursor(self._name, self._base.cursor(), self._log)
+
+    def commit(self) -> None:
+        """Every statement commits itself."""
+
+    def rollback(self) -> None:
+        """Nothing is open."""
+
+    def close(self) -> None:
+        """The database stays for the other connections."""
+
+
+class Driver:
+    """What SQLAlchemy asks of a driver's module."""
+
+    apilevel, threadsafety = "2.0", 1
+    Error = DatabaseError = OperationalError = InterfaceError = ProgrammingError = Error
+
+    def __init__(self, name: str) -> None:
+        self.name, self.paramstyle = name, WAREHOUSES[name].paramstyle
+
+    def connect(self) -> Connection:
+        return Connection(self.name, _base_of(self.name), STATEMENTS[self.name])
+
+
+@cache
+def _base_of(name: str) -> Any:
+    """One database in memory for each warehouse of the process, in UTC."""
+    import duckdb  # noqa: PLC0415 - only where the warehouses' packages are
+
+    base = duckdb.connect(":memory:")
+    base.execute("SET GLOBAL TimeZone = 'UTC'")
+    for sql in STAND_INS:
+        base.execute(sql)
+    return base
+
+
+STATEMENTS: Final[dict[str, list[str]]] = {name: [] for name in WAREHOUSES}
+"""The statements that each warehouse received, in its own SQL, values filled in."""
+
+
+def _dialect_of(name: str) -> Callable[[], sa.Dialect]:
+    if name == "bigquery":
+        from sqlalchemy_bigquery import BigQueryDialect as Real  # noqa: PLC0415
+    elif name == "trino":
+        from trino.sqlalchemy.dialect import TrinoDialect as Real  # noqa: PLC0415
+    else:
+        from airflow_sitemaps.sources.connections.redshift_dialect import (  # noqa: PLC0415
+            RedshiftConnectorDialect as Real,
+        )
+
+    class Transpiled(Real):  # type: ignore[misc, valid-type]
+        """The real dialect; it asks no server for its settings."""
+
+        supports_statement_cache = True
+
+        @classmethod
+        def import_dbapi(cls) -> Any:
+            return Driver(name)
+
+        def create_connect_args(self, _url: sa.URL) -> tuple[list[Any], dict[str, Any]]:
+            return [], {}
+
+        def initialize(self, connection: Any) -> None:
+            """There is no server to ask."""
+
+        def get_isolation_level(self, _connection: Any) -> str:
+            return "AUTOCOMMIT"
+
+        def do_rollback(self, _connection: Any) -> None:
+            """Nothing is open."""
+
+    return Transpiled
+
+
+def url(name: str) -> str:
+    """The URL that makes an engine of the warehouse's own dialect."""
+    registered = f"transpiled_{name}"
+    sa.dialects.registry.impls[registered] = lambda: _dialect_of(name)
+    return f"{registered}://localhost/memory"
+
+
+def run(name: str, *statements: str) -> list[tuple[Any, ...]]:
+    """Run SQL of DuckDB itself, past the warehouse's dialect; the rows of the last statement."""
+    cursor = _base_of(name).cursor()
+    try:
+        for statement in statements:
+            cursor.execute(statement)
+        return [tuple(row) for row in cursor.fetchall()]
+    finally:
+        cursor.close()
