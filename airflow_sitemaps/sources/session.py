@@ -12,7 +12,7 @@ from airflow_sitemaps.errors import SourceError
 from airflow_sitemaps.sources.connections.driver_errors import translated
 from airflow_sitemaps.sources.connections.transaction import read_transaction
 from airflow_sitemaps.sources.queries import boundaries, changed_ranges, duplicate_query, survey
-from airflow_sitemaps.sources.queries.key_spans import spans
+from airflow_sitemaps.sources.queries.key_spans import spans, spans_with_gaps
 from airflow_sitemaps.sources.queries.row_query import rows_statement
 from airflow_sitemaps.sources.readers import adbc, duckdb_arrow
 from airflow_sitemaps.sources.readers.cursor import from_cursor
@@ -117,9 +117,12 @@ class SqlSession:
 
     def read(self, ranges: Sequence[KeyRange]) -> Iterator[pa.RecordBatch]:
         """Yield the rows of ranges, as ``ports.Source`` defines them."""
+        join = spans_with_gaps if self.context.dialect.joins_ranges else spans
         with self._reader() as rows_of:
-            for span in spans(ranges):
+            for span in join(ranges):
                 for part in span.split(self.context.dialect):
+                    if not part.wanted():
+                        continue
                     places = pa.array(part.places, pa.int32())
                     # Close explicitly: a reader that stops early must not wait for the garbage collector.
                     with closing(rows_of(part)) as batches:

@@ -7,7 +7,7 @@ no limit, cost or collation of the warehouse is tried.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import date
 from functools import cache
@@ -28,6 +28,7 @@ STAND_INS: Final = (
     "CREATE MACRO farm_fingerprint(x) AS CAST(hash(x) % 9223372036854775807 AS BIGINT)",
     "CREATE MACRO xxhash64(x) AS hash(x)",
     "CREATE MACRO from_big_endian_64(x) AS CAST(x % 9223372036854775807 AS BIGINT)",
+    "CREATE MACRO json_serialize(x) AS CAST(x AS VARCHAR)",
     "CREATE MACRO getdate() AS CAST(now() AT TIME ZONE 'UTC' AS TIMESTAMP)",
     "CREATE MACRO range_bucket(x, ends) AS CASE WHEN x IS NOT NULL THEN len(list_filter(ends, lambda e: e <= x)) END",
     "CREATE MACRO bins_bucket(x, ends) AS len(list_filter(ends, lambda e: e <= CAST(x AS DOUBLE)))",
@@ -75,42 +76,32 @@ class Warehouse:
     codes: Mapping[str, Any]
 
 
-def _duck_types(names: Sequence[Any]) -> dict[str, Any]:
-    kinds = ("BIGINT", "VARCHAR", "TIMESTAMP", "TIMESTAMP WITH TIME ZONE", "DATE", "DECIMAL", "DOUBLE", "BOOLEAN", "JSON", "UUID")  # fmt: skip
-    return dict(zip(kinds, names, strict=True))
+CODES: Final = {
+    # DuckDB: BigQuery, Trino, and the number of Redshift's type in the wire protocol
+    "BIGINT": ("INTEGER", "bigint", 20),
+    "VARCHAR": ("STRING", "varchar", 1043),
+    "TIMESTAMP": ("DATETIME", "timestamp(6)", 1114),
+    "TIMESTAMP WITH TIME ZONE": ("TIMESTAMP", "timestamp(6) with time zone", 1184),
+    "DATE": ("DATE", "date", 1082),
+    "DECIMAL": ("NUMERIC", "decimal(6, 3)", 1700),
+    "DOUBLE": ("FLOAT", "double", 701),
+    "BOOLEAN": ("BOOLEAN", "boolean", 16),
+    "JSON": ("JSON", "json", 4000),
+    "UUID": ("STRING", "uuid", 1043),
+    "BLOB": ("BYTES", "varbinary", 6551),
+}
+"""By DuckDB's name of a type, what each driver calls it in a result's description."""
+
+
+def _warehouse(place: int, paramstyle: str, placeholder: str) -> Warehouse:
+    codes = {kind: names[place] for kind, names in CODES.items()}
+    return Warehouse(paramstyle=paramstyle, placeholder=re.compile(placeholder), codes=codes)
 
 
 WAREHOUSES: Final = {
-    "bigquery": Warehouse(
-        paramstyle="pyformat",
-        placeholder=re.compile(r"%\((\w+)(?::[^)]*)?\)s"),
-        codes=_duck_types(
-            ("INTEGER", "STRING", "DATETIME", "TIMESTAMP", "DATE", "NUMERIC", "FLOAT", "BOOLEAN", "JSON", "STRING")
-        ),  # fmt: skip
-    ),
-    "trino": Warehouse(
-        paramstyle="qmark",
-        placeholder=re.compile(r"\?"),
-        codes=_duck_types(
-            (
-                "bigint",
-                "varchar",
-                "timestamp(6)",
-                "timestamp(6) with time zone",
-                "date",
-                "decimal(6, 3)",
-                "double",
-                "boolean",
-                "json",
-                "uuid",
-            )
-        ),  # fmt: skip
-    ),
-    "redshift": Warehouse(
-        paramstyle="format",
-        placeholder=re.compile(r"%s"),
-        codes=_duck_types((20, 1043, 1114, 1184, 1082, 1700, 701, 16, 4000, 1043)),
-    ),
+    "bigquery": _warehouse(0, "pyformat", r"%\((\w+)(?::[^)]*)?\)s"),
+    "trino": _warehouse(1, "qmark", r"\?"),
+    "redshift": _warehouse(2, "format", r"%s"),
 }
 
 

@@ -10,6 +10,9 @@ from airflow_sitemaps.sources.dialects.base import Dialect
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from airflow_sitemaps.shards.key import Key
+    from airflow_sitemaps.sources.statements.binds import Binds
+
 
 class BigQuery(Dialect):
     """BigQuery, with sqlalchemy-bigquery."""
@@ -17,6 +20,9 @@ class BigQuery(Dialect):
     name: ClassVar[str] = "bigquery"
     hash_version: ClassVar[str] = "farm_fingerprint/1"
     enforces_keys: ClassVar[bool] = False
+    lists_keys: ClassVar[bool] = True
+    joins_ranges: ClassVar[bool] = True
+    sorts_in_parts: ClassVar[bool] = True
     escapes_backslash: ClassVar[bool] = True
 
     # A query may have 10,000 parameters and 1 MB of unresolved SQL.
@@ -63,6 +69,25 @@ class BigQuery(Dialect):
         if column.kind is Kind.ZONED:
             return f"STRING({expression}, 'UTC')"
         return f"CAST({expression} AS STRING)"
+
+    def boundary_rows(self, columns: Sequence[Column], keys: Sequence[Key], binds: Binds) -> str:
+        """Return a query of all keys in one JSON bind, each with its position as the last of its texts."""
+        place = Column(name="place", kind=Kind.INTEGER)
+        given = self.key_list((*columns, place), [(*key, number) for number, key in enumerate(keys)], binds)
+        texts = [f"JSON_VALUE(part, '$[{number}]')" for number in range(len(columns) + 1)]
+        parts = [f"{self.listed_key(c, text)} AS k{n}" for n, (c, text) in enumerate(zip(columns, texts, strict=False))]
+        return f"SELECT {', '.join(parts)}, CAST({texts[-1]} AS INT64) AS place FROM UNNEST(JSON_QUERY_ARRAY({given})) AS part"
+
+    def buckets(self, columns: Sequence[Column], keys: Sequence[Key], binds: Binds) -> str | None:
+        """Return a binary search in an array of the boundaries, for a key of one column."""
+        if len(columns) != 1:
+            return None
+        ends = f"ARRAY(SELECT k0 FROM ({self.boundary_rows(columns, keys, binds)}) given ORDER BY place)"
+        return f"RANGE_BUCKET({self.key_order(columns[0])}, {ends})"
+
+    def key_bind(self, column: Column, placeholder: str) -> str:
+        """Return SQL that turns a canonical value into the column's type, bytes from hexadecimal digits."""
+        return f"FROM_HEX({placeholder})" if column.kind is Kind.BINARY else super().key_bind(column, placeholder)
 
     def byte_length(self, text: str) -> str:
         """Return SQL for the number of bytes."""

@@ -15,8 +15,12 @@ if TYPE_CHECKING:
 
     import sqlalchemy as sa
 
+    from airflow_sitemaps.shards.key import Key
+    from airflow_sitemaps.sources.statements.binds import Binds
     from airflow_sitemaps.sources.statements.relation import Relation
 
+ASOF_KINDS = frozenset({Kind.INTEGER, Kind.NUMBER, Kind.DATE, Kind.ZONED})
+"""The kinds that an ASOF join compares."""
 WRAPPERS = ("nullable(", "lowcardinality(")
 
 
@@ -34,6 +38,9 @@ class ClickHouse(Dialect):
     name: ClassVar[str] = "clickhouse"
     hash_version: ClassVar[str] = "cityhash64/1"
     enforces_keys: ClassVar[bool] = False
+    lists_keys: ClassVar[bool] = True
+    joins_ranges: ClassVar[bool] = True
+    sorts_in_parts: ClassVar[bool] = True
     escapes_backslash: ClassVar[bool] = True
 
     # The default of max_query_size is 262,144 bytes.
@@ -97,6 +104,30 @@ class ClickHouse(Dialect):
         if column.kind is Kind.ZONED:
             return f"toString(toTimeZone({expression}, 'UTC'))"
         return f"toString({expression})"
+
+    def boundary_rows(self, columns: Sequence[Column], keys: Sequence[Key], binds: Binds) -> str:
+        """Return a query of all keys in one JSON bind."""
+        given = self.key_list(columns, keys, binds)
+        parts = ", ".join(f"{self.listed_key(c, f'given.1[{n + 1}]')} AS k{n}" for n, c in enumerate(columns))
+        listed = f"SELECT JSONExtract({given}, 'Array(Array(String))') AS listed"
+        rows = f"SELECT arrayJoin(arrayZip(listed, arrayEnumerate(listed))) AS given FROM ({listed})"
+        return f"SELECT {parts}, given.2 - 1 AS place FROM ({rows})"
+
+    def bucket_rows(
+        self, columns: Sequence[Column], keys: Sequence[Key], from_item: str, where: str, measures: str, binds: Binds
+    ) -> str | None:
+        """Return an ASOF join, which takes one number or time, and an equality besides."""
+        if len(columns) != 1 or columns[0].kind not in ASOF_KINDS:
+            return None
+        key = self.key_order(columns[0])
+        ends = (
+            f"SELECT k0, place + 1 AS number, 1 AS joined FROM ({self.boundary_rows(columns, keys, binds)}) given_keys"
+        )
+        return (
+            f"SELECT COALESCE(ends.number, 0) AS bucket, measured.newest AS newest, measured.row_hash AS row_hash FROM"
+            f" (SELECT assumeNotNull({key}) AS row_key, 1 AS joined, {measures} FROM {from_item} WHERE {where}) measured"
+            f" ASOF LEFT JOIN ({ends}) ends ON measured.joined = ends.joined AND measured.row_key >= ends.k0"
+        )
 
     def byte_length(self, text: str) -> str:
         """Return SQL for the number of bytes."""

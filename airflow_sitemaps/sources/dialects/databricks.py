@@ -10,6 +10,9 @@ from airflow_sitemaps.sources.dialects.base import Dialect
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from airflow_sitemaps.shards.key import Key
+    from airflow_sitemaps.sources.statements.binds import Binds
+
 
 class Databricks(Dialect):
     """Databricks SQL and Spark 3.4 and later, with databricks-sqlalchemy."""
@@ -17,12 +20,16 @@ class Databricks(Dialect):
     name: ClassVar[str] = "databricks"
     hash_version: ClassVar[str] = "xxhash64/1"
     enforces_keys: ClassVar[bool] = False
+    lists_keys: ClassVar[bool] = True
+    joins_ranges: ClassVar[bool] = True
+    sorts_in_parts: ClassVar[bool] = True
+    writes_integers: ClassVar[bool] = True
     escapes_backslash: ClassVar[bool] = True
 
     # A statement has at most 256 named parameters.
     max_binds: ClassVar[int] = 250
     max_statement_bytes: ClassVar[int] = 500_000
-    max_case: ClassVar[int] = 200
+    max_case: ClassVar[int] = 1_000
 
     session_sql: ClassVar[tuple[str, ...]] = ("SET TIME ZONE 'UTC'",)
     now_sql: ClassVar[str] = "SELECT current_timestamp()"
@@ -67,6 +74,17 @@ class Databricks(Dialect):
         if column.kind is Kind.BINARY:
             return f"HEX({expression})"
         return f"CAST({expression} AS STRING)"
+
+    def boundary_rows(self, columns: Sequence[Column], keys: Sequence[Key], binds: Binds) -> str:
+        """Return a query of all keys in one JSON bind."""
+        given = self.key_list(columns, keys, binds)
+        parts = ", ".join(f"{self.listed_key(c, f'part[{n}]')} AS k{n}" for n, c in enumerate(columns))
+        rows = f"SELECT POSEXPLODE(FROM_JSON({given}, 'array<array<string>>')) AS (place, part)"
+        return f"SELECT {parts}, place FROM ({rows}) given"
+
+    def key_bind(self, column: Column, placeholder: str) -> str:
+        """Return SQL that turns a canonical value into the column's type, bytes from hexadecimal digits."""
+        return f"UNHEX({placeholder})" if column.kind is Kind.BINARY else super().key_bind(column, placeholder)
 
     def byte_length(self, text: str) -> str:
         """Return SQL for the number of bytes."""

@@ -37,6 +37,7 @@ class DuckDB(Dialect):
     max_statement_bytes: ClassVar[int] = 4_000_000
     max_case: ClassVar[int] = 500
     sorted_union: ClassVar[bool] = True
+    joins_ranges: ClassVar[bool] = True
 
     # The time zone is a setting of the connection. DuckDB has read-only files but no read-only transactions.
     begin_sql: ClassVar[tuple[str, ...]] = ("SET TimeZone = 'UTC'",)

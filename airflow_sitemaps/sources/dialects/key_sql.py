@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, ClassVar
 
 from airflow_sitemaps.errors import SourceConfigurationError
@@ -35,6 +36,14 @@ class KeySql(ValueSql):
     """Whether OFFSET from the last boundary is faster than one ``row_number()`` if an index leads with the key."""
     sorted_union: ClassVar[bool] = False
     """Whether the survey merges a long list of boundaries with the rows by one sort, not in key intervals."""
+    lists_keys: ClassVar[bool] = False
+    """Whether ``boundary_rows`` takes any number of keys as one list."""
+    joins_ranges: ClassVar[bool] = False
+    """Whether one statement reads ranges that do not adjoin. It does where each statement costs a start or a scan."""
+    sorts_in_parts: ClassVar[bool] = False
+    """Whether a window without PARTITION BY is sorted by one process, so that large tables are numbered in parts."""
+    writes_integers: ClassVar[bool] = False
+    """Whether integers of keys are written into the statement, because it takes few binds."""
     from_nothing: ClassVar[str] = ""
     """The end of a SELECT without a table (Oracle: ``FROM DUAL``)."""
 
@@ -83,7 +92,7 @@ class KeySql(ValueSql):
             key: The key to compare with.
             binds: The statement's values, to which this method adds those of ``key``.
         """
-        values = [self.key_bind(c, binds.add(part)) for c, part in zip(columns, _parts(columns, key), strict=True)]
+        values = [self._key_value(c, part, binds) for c, part in zip(columns, _parts(columns, key), strict=True)]
         names = [self.key_order(column) for column in columns]
         if len(values) == 1:
             return f"{names[0]} {operator} {values[0]}"
@@ -94,6 +103,27 @@ class KeySql(ValueSql):
         for name, value in zip(names[-2::-1], values[-2::-1], strict=True):
             text = f"({name} {strict}= {value} AND ({name} {strict} {value} OR {text}))"
         return text
+
+    def _key_value(self, column: Column, part: KeyPart, binds: Binds) -> str:
+        is_written = self.writes_integers and isinstance(part, int)
+        return self.key_bind(column, str(part) if is_written else binds.add(part))
+
+    def key_list(self, columns: Sequence[Column], keys: Sequence[Key], binds: Binds) -> str:
+        """Bind all keys as one JSON array of arrays of texts, and return its placeholder.
+
+        Args:
+            columns: The key's columns.
+            keys: The keys.
+            binds: The statement's values, to which this method adds the array.
+        """
+        texts = [[str(part) for part in _parts(columns, key)] for key in keys]
+        return binds.add(json.dumps(texts, separators=(",", ":"), ensure_ascii=False))
+
+    def listed_key(self, column: Column, text: str) -> str:
+        """Return SQL that turns a text of ``key_list`` into the column's type."""
+        if column.kind is Kind.INTEGER and not column.type_name:
+            return f"CAST({text} AS {self.cast_types[Kind.INTEGER]})"
+        return self.key_bind(column, text)
 
     def boundary_rows(self, columns: Sequence[Column], keys: Sequence[Key], binds: Binds) -> str:
         """Return a query of the keys as ``k0``, ``k1``, … in the columns' own types, and of their positions as ``place``.
@@ -147,8 +177,8 @@ class KeySql(ValueSql):
         return None
 
     def rank_at_once(self, columns: Sequence[Column]) -> int | None:
-        """Return how many keys one statement can order, or None if there is no limit."""
-        return max(2, min(self.max_case, self.max_binds // len(columns) - 20))
+        """Return how many keys one statement can order, or None if only the statement's size limits them."""
+        return None if self.lists_keys else max(2, min(self.max_case, self.max_binds // len(columns) - 20))
 
 
 def _parts(columns: Sequence[Column], key: Key) -> Sequence[KeyPart]:

@@ -36,6 +36,8 @@ class Redshift(Dialect):
     hash_version: ClassVar[str] = "farmfingerprint64/1"
     enforces_keys: ClassVar[bool] = False
     escapes_backslash: ClassVar[bool] = True
+    joins_ranges: ClassVar[bool] = True
+    sorts_in_parts: ClassVar[bool] = True
 
     max_binds: ClassVar[int] = 10_000
     max_statement_bytes: ClassVar[int] = 1_000_000

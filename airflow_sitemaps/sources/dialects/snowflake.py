@@ -12,6 +12,9 @@ from airflow_sitemaps.sources.dialects.base import Dialect
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from airflow_sitemaps.shards.key import Key
+    from airflow_sitemaps.sources.statements.binds import Binds
+
 TYPE_CODES = {
     1: Kind.NUMBER,  # REAL
     2: Kind.TEXT,
@@ -28,6 +31,9 @@ TYPE_CODES = {
 }
 """The kind of each type, by the connector's number of it. Number 0 is FIXED, which is whole if its scale is 0."""
 
+ASOF_KINDS = frozenset({Kind.INTEGER, Kind.NUMBER, Kind.DATE, Kind.TIMESTAMP, Kind.ZONED})
+"""The kinds that an ASOF join compares."""
+
 
 class Snowflake(Dialect):
     """Snowflake, with snowflake-sqlalchemy."""
@@ -35,6 +41,9 @@ class Snowflake(Dialect):
     name: ClassVar[str] = "snowflake"
     hash_version: ClassVar[str] = "md5-lower64/1"
     enforces_keys: ClassVar[bool] = False
+    lists_keys: ClassVar[bool] = True
+    joins_ranges: ClassVar[bool] = True
+    sorts_in_parts: ClassVar[bool] = True
     escapes_backslash: ClassVar[bool] = True
 
     folds_names: ClassVar[bool] = True
@@ -77,6 +86,28 @@ class Snowflake(Dialect):
         if column.kind is Kind.ZONED:
             return f"TO_VARCHAR(CONVERT_TIMEZONE('UTC', {expression}))"
         return f"TO_VARCHAR({expression})"
+
+    def boundary_rows(self, columns: Sequence[Column], keys: Sequence[Key], binds: Binds) -> str:
+        """Return a query of all keys in one JSON bind."""
+        given = self.key_list(columns, keys, binds)
+        parts = ", ".join(
+            f"{self.listed_key(c, f'CAST(given.value[{n}] AS VARCHAR)')} AS k{n}" for n, c in enumerate(columns)
+        )
+        return f"SELECT {parts}, given.index AS place FROM TABLE(FLATTEN(INPUT => PARSE_JSON({given}))) given"
+
+    def bucket_rows(
+        self, columns: Sequence[Column], keys: Sequence[Key], from_item: str, where: str, measures: str, binds: Binds
+    ) -> str | None:
+        """Return an ASOF join, which takes one number or time. Rows below the first boundary have no match."""
+        if len(columns) != 1 or columns[0].kind not in ASOF_KINDS:
+            return None
+        key = self.key_order(columns[0])
+        return (
+            f"SELECT COALESCE(given_keys.place + 1, 0) AS bucket, measured.newest, measured.row_hash FROM"
+            f" (SELECT {key} AS row_key, {measures} FROM {from_item} WHERE {where}) measured"
+            f" ASOF JOIN ({self.boundary_rows(columns, keys, binds)}) given_keys"
+            " MATCH_CONDITION (measured.row_key >= given_keys.k0)"
+        )
 
     def byte_length(self, text: str) -> str:
         """Return SQL for the number of bytes."""

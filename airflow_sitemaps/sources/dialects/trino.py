@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+import json
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from airflow_sitemaps.sources.columns import Column, Kind
 from airflow_sitemaps.sources.dialects.base import Dialect
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+
+    from airflow_sitemaps.shards.key import Key
+    from airflow_sitemaps.sources.statements.binds import Binds
+
+EXACT_DOUBLES: Final = 1 << 53
+"""The integers below this, and above its negative, are doubles."""
 
 
 class Trino(Dialect):
@@ -17,6 +24,9 @@ class Trino(Dialect):
     name: ClassVar[str] = "trino"
     hash_version: ClassVar[str] = "xxhash64/1"
     enforces_keys: ClassVar[bool] = False
+    lists_keys: ClassVar[bool] = True
+    joins_ranges: ClassVar[bool] = True
+    sorts_in_parts: ClassVar[bool] = True
 
     # query.max-length is 1,000,000 characters, and the statement contains the values.
     max_binds: ClassVar[int] = 5_000
@@ -63,6 +73,28 @@ class Trino(Dialect):
         if column.kind is Kind.ZONED:
             return f"CAST({expression} AT TIME ZONE 'UTC' AS VARCHAR)"
         return f"CAST({expression} AS VARCHAR)"
+
+    def boundary_rows(self, columns: Sequence[Column], keys: Sequence[Key], binds: Binds) -> str:
+        """Return a query of all keys in one JSON bind."""
+        given = self.key_list(columns, keys, binds)
+        parts = ", ".join(f"{self.listed_key(c, f'part[{n + 1}]')} AS k{n}" for n, c in enumerate(columns))
+        rows = f"UNNEST(CAST(JSON_PARSE({given}) AS ARRAY(ARRAY(VARCHAR)))) WITH ORDINALITY AS given(part, ordinal)"
+        return f"SELECT {parts}, ordinal - 1 AS place FROM {rows}"
+
+    def buckets(self, columns: Sequence[Column], keys: Sequence[Key], binds: Binds) -> str | None:
+        """Return a binary search for an integer key whose boundaries a double holds exactly: WIDTH_BUCKET takes doubles.
+
+        The double of a row's key may be rounded. Rounding keeps the order, so the key stays on its side of such a boundary.
+        """
+        exact = all(isinstance(part, int) and abs(part) < EXACT_DOUBLES for key in keys for part in key)
+        if len(columns) != 1 or not exact:
+            return None
+        ends = binds.add(json.dumps([key[0] for key in keys]))
+        return f"WIDTH_BUCKET(CAST({self.key_order(columns[0])} AS DOUBLE), CAST(JSON_PARSE({ends}) AS ARRAY(DOUBLE)))"
+
+    def key_bind(self, column: Column, placeholder: str) -> str:
+        """Return SQL that turns a canonical value into the column's type, bytes from hexadecimal digits."""
+        return f"FROM_HEX({placeholder})" if column.kind is Kind.BINARY else super().key_bind(column, placeholder)
 
     def limit(self, rows: int, offset: int = 0, *, ordered: bool = True) -> str:
         """Return the limit with OFFSET first, as Trino requires."""

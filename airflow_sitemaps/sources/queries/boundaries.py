@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 from airflow_sitemaps.errors import SourceConfigurationError
 from airflow_sitemaps.shards.key import Key, KeyRange
 from airflow_sitemaps.sources.columns import Kind
-from airflow_sitemaps.sources.queries.key_spans import condition
+from airflow_sitemaps.sources.queries import sort_parts
+from airflow_sitemaps.sources.queries.key_spans import LISTED_BYTES, condition, nested_case
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -71,7 +72,7 @@ def rank(context: QueryContext, connection: sa.Connection, keys: Sequence[Key]) 
     """
     dialect, key = context.dialect, context.mapping.key
     ranks: list[int] = []
-    for part in _overlapping(keys, dialect.rank_at_once(key)):
+    for part in _overlapping(keys, dialect.rank_at_once(key) or _listed_at_once(context, keys)):
         binds = context.relation.binds()
         names = [f"k{number}" for number in range(len(key))]
         rows = dialect.boundary_rows(key, part, binds)
@@ -87,6 +88,14 @@ def rank(context: QueryContext, connection: sa.Connection, keys: Sequence[Key]) 
         shift = ranks.pop() - places[0] if ranks else -1
         ranks += [place + shift for place in places]
     return ranks
+
+
+def _listed_at_once(context: QueryContext, keys: Sequence[Key]) -> int | None:
+    """Return how many keys fit into one JSON array, by the size of the largest. None if all do."""
+    if not context.dialect.lists_keys:
+        return None
+    largest = max(sum(len(str(part).encode()) + LISTED_BYTES for part in key) for key in keys)
+    return max(2, context.dialect.max_statement_bytes // largest)
 
 
 def _overlapping(keys: Sequence[Key], at_once: int | None) -> list[Sequence[Key]]:
@@ -183,15 +192,25 @@ def _lines(
 ) -> list[tuple[Key, int, int]]:
     """Return each row on the grid except the first: its key, its number, and the number of its key's first row, from 1."""
     dialect, key = context.dialect, context.mapping.key
+    cuts, before = sort_parts.find(context, connection, within)
     binds = context.relation.binds()
     where = condition(dialect, key, within, binds)
     names = [f"k{number}" for number in range(len(key))]
     values = ", ".join(f"{dialect.key_value(column)} AS {name}" for column, name in zip(key, names, strict=True))
-    order = ", ".join(dialect.key_order(column) for column in key)
-    first = "0" if context.unique else f"RANK() OVER (ORDER BY {order})"
+    order = f"ORDER BY {', '.join(dialect.key_order(column) for column in key)}"
+    part, shift = "0", "0"
+    if cuts:
+        part = nested_case(dialect, key[:1], cuts, binds)
+        order = f"PARTITION BY {part} {order}"
+        shift = f"CASE part_no {' '.join(f'WHEN {number} THEN {rows}' for number, rows in enumerate(before))} END"
+    first = "0" if context.unique else f"RANK() OVER ({order})"
+    rows_of_part = (
+        f"SELECT {values}, {part} AS part_no, ROW_NUMBER() OVER ({order}) AS part_row, {first} AS part_first"
+        f" FROM {context.from_item} WHERE {where}"
+    )
     sql = (
-        f"SELECT {', '.join(names)}, row_no, first_no FROM (SELECT {values},"
-        f" ROW_NUMBER() OVER (ORDER BY {order}) AS row_no, {first} AS first_no FROM {context.from_item} WHERE {where})"
+        f"SELECT {', '.join(names)}, row_no, first_no FROM (SELECT {', '.join(names)}, part_row + {shift} AS row_no,"
+        f" part_first + {shift} AS first_no FROM ({rows_of_part}) parted)"
         f" numbered WHERE row_no > 1 AND {dialect.modulo('row_no - 1', every)} = 0 ORDER BY row_no"
     )
     rows = connection.execute(*binds.statement(sql)).all()

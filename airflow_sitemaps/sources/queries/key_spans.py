@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 from airflow_sitemaps.shards.key import Key, KeyRange
@@ -32,20 +33,38 @@ class KeySpan:
     cuts: tuple[Key, ...]
     places: tuple[int, ...]
 
-    def split(self, dialect: Dialect) -> Iterator[KeySpan]:
-        """Yield spans that each fit into one statement of a database: its binds, its bytes, its nested CASE."""
+    def split(self, dialect: Dialect, *, listed: bool = False) -> Iterator[KeySpan]:
+        """Yield spans that each fit into one statement of a database: its binds, its bytes, its nested CASE.
+
+        Args:
+            dialect: The database's SQL.
+            listed: Whether the statement has the cuts as one list. Only its bytes are then limited. Default: False.
+        """
         start = 0
         size = 0
         for number, key in enumerate(self.cuts):
-            size += sum(len(str(part).encode()) + STATEMENT_BYTES for part in key)
-            many = (
-                number - start >= dialect.max_case
-                or (number - start + 4) * 2 * len(key) + USERS_BINDS > dialect.max_binds
+            size += sum(len(str(part).encode()) + (LISTED_BYTES if listed else STATEMENT_BYTES) for part in key)
+            bound = 0 if dialect.writes_integers and all(isinstance(part, int) for part in key) else len(key)
+            many = not listed and (
+                number - start >= dialect.max_case or (number - start + 4) * 2 * bound + USERS_BINDS > dialect.max_binds
             )
             if many or size > dialect.max_statement_bytes:
                 yield self._part(start, number)
                 start, size = number + 1, 0
         yield self._part(start, len(self.cuts))
+
+    def wanted(self) -> tuple[KeyRange, ...]:
+        """Return the contiguous parts of the span that were requested: those between its gaps."""
+        ends = (self.within.lower, *self.cuts, self.within.upper)
+        found: list[KeyRange] = []
+        for number, place in enumerate(self.places):
+            if place == GAP:
+                continue
+            if number and self.places[number - 1] != GAP:
+                found[-1] = KeyRange(found[-1].lower, ends[number + 1])
+            else:
+                found.append(KeyRange(ends[number], ends[number + 1]))
+        return tuple(found)
 
     def _part(self, start: int, end: int) -> KeySpan:
         """Return the span of the buckets ``start`` to ``end``, both included."""
@@ -60,6 +79,12 @@ USERS_BINDS: Final = 20
 STATEMENT_BYTES: Final = 60
 """The approximate number of bytes that comparing with a boundary adds per key column, besides the value."""
 
+LISTED_BYTES: Final = 8
+"""The approximate number of bytes that a boundary in a list adds per key column, besides the value."""
+
+RANGES_AT_ONCE: Final = 50
+"""The largest number of ranges that do not adjoin in the condition of one statement."""
+
 
 def spans(ranges: Sequence[KeyRange], *, at_most: int | None = None) -> list[KeySpan]:
     """Join adjoining ranges into spans.
@@ -69,35 +94,47 @@ def spans(ranges: Sequence[KeyRange], *, at_most: int | None = None) -> list[Key
         at_most: The largest number of spans. If there are more, all ranges become one span with gaps. Default: None,
             for no limit.
     """
+    groups = _adjoining(ranges)
+    if at_most is not None and len(groups) > at_most:
+        return [_span(ranges, range(len(ranges)))]
+    return [_span(ranges, places) for places in groups]
+
+
+def spans_with_gaps(ranges: Sequence[KeyRange]) -> list[KeySpan]:
+    """Join ranges, adjoining or not, into spans of which ``span_condition`` leaves the gaps out.
+
+    Args:
+        ranges: The ranges, disjoint and in key order.
+    """
+    groups = _adjoining(ranges)
+    starts = range(0, len(groups), RANGES_AT_ONCE)
+    return [_span(ranges, [place for group in groups[at : at + RANGES_AT_ONCE] for place in group]) for at in starts]
+
+
+def _adjoining(ranges: Sequence[KeyRange]) -> list[list[int]]:
+    """Return the positions of the ranges, those that adjoin in one list."""
     groups: list[list[int]] = []
     for place, within in enumerate(ranges):
         if place and within.lower is not None and within.lower == ranges[place - 1].upper:
             groups[-1].append(place)
         else:
             groups.append([place])
-    if at_most is not None and len(groups) > at_most:
-        return [_bridged(ranges)]
-    return [
-        KeySpan(
-            within=KeyRange(ranges[places[0]].lower, ranges[places[-1]].upper),
-            cuts=tuple(_lower(ranges[place]) for place in places[1:]),
-            places=tuple(places),
-        )
-        for places in groups
-    ]
+    return groups
 
 
-def _bridged(ranges: Sequence[KeyRange]) -> KeySpan:
+def _span(ranges: Sequence[KeyRange], wanted: Sequence[int]) -> KeySpan:
+    """Return the span of the ranges at some positions, with gaps between those that do not adjoin."""
     cuts: list[Key] = []
-    places = [0]
-    for place in range(1, len(ranges)):
-        upper, lower = ranges[place - 1].upper, _lower(ranges[place])
+    places = [wanted[0]]
+    for before, place in pairwise(wanted):
+        upper, lower = ranges[before].upper, _lower(ranges[place])
         if upper is not None and upper != lower:
             cuts.append(upper)
             places.append(GAP)
         cuts.append(lower)
         places.append(place)
-    return KeySpan(within=KeyRange(ranges[0].lower, ranges[-1].upper), cuts=tuple(cuts), places=tuple(places))
+    within = KeyRange(ranges[wanted[0]].lower, ranges[wanted[-1]].upper)
+    return KeySpan(within=within, cuts=tuple(cuts), places=tuple(places))
 
 
 def _lower(within: KeyRange) -> Key:
@@ -121,6 +158,21 @@ def condition(dialect: Dialect, key: Sequence[Column], within: KeyRange, binds: 
     if within.upper is not None:
         terms.append(dialect.compare(key, "<", within.upper, binds))
     return " AND ".join(terms)
+
+
+def span_condition(dialect: Dialect, key: Sequence[Column], span: KeySpan, binds: Binds) -> str:
+    """Return a condition for the rows of a span, without those of its gaps if the condition can name its ranges.
+
+    Args:
+        dialect: The database's SQL.
+        key: The key's columns.
+        span: The keys. With more than ``RANGES_AT_ONCE`` ranges, the condition is that of the whole span.
+        binds: The statement's values, to which this function adds those of the ranges.
+    """
+    wanted = span.wanted()
+    if len(wanted) < 2 or len(wanted) > RANGES_AT_ONCE:
+        return condition(dialect, key, wanted[0] if len(wanted) == 1 else span.within, binds)
+    return "(" + " OR ".join(f"({condition(dialect, key, within, binds)})" for within in wanted) + ")"
 
 
 def nested_case(dialect: Dialect, key: Sequence[Column], cuts: Sequence[Key], binds: Binds) -> str:

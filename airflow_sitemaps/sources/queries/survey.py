@@ -10,11 +10,11 @@ import pyarrow as pa
 from airflow_sitemaps.shards.digest import EMPTY, MODULUS, Digest, Survey
 from airflow_sitemaps.sources.columns import TIMES, Kind, Output
 from airflow_sitemaps.sources.epochs import newest_text
-from airflow_sitemaps.sources.queries.key_spans import GAP, KeySpan, condition, nested_case, spans
+from airflow_sitemaps.sources.queries.key_spans import GAP, KeySpan, nested_case, span_condition, spans
 from airflow_sitemaps.sources.readers.cursor import from_cursor
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     import sqlalchemy as sa
 
@@ -39,7 +39,8 @@ def take(context: QueryContext, connection: sa.Connection, ranges: Sequence[KeyR
         ranges: The ranges, disjoint and in key order.
     """
     digests = [EMPTY] * len(ranges)
-    for run in spans(ranges, at_most=RUNS_AT_MOST) if ranges else ():
+    at_most = 1 if context.dialect.joins_ranges else RUNS_AT_MOST
+    for run in spans(ranges, at_most=at_most) if ranges else ():
         digests_of_buckets = (
             _hashed_here(context, connection, run) if context.dialect.hashes_here else _by_sql(context, connection, run)
         )
@@ -56,20 +57,28 @@ def take(context: QueryContext, connection: sa.Connection, ranges: Sequence[KeyR
 
 def _by_sql(context: QueryContext, connection: sa.Connection, run: KeySpan) -> Iterator[tuple[int, Digest]]:
     """Yield the number and digest of each bucket that has rows."""
-    binds = context.relation.binds()
-    quick = _quick_rows(context, run, binds)
-    if quick is not None:
-        yield from _grouped(context, connection, quick, binds)
-        return
     before = 0
-    for part in run.split(context.dialect):
-        binds = context.relation.binds()
-        bucket = nested_case(context.dialect, context.mapping.key, part.cuts, binds)
-        where = condition(context.dialect, context.mapping.key, part.within, binds)
-        rows = f"SELECT {bucket} AS bucket, {_measures(context)} FROM {context.from_item} WHERE {where}"
-        for number, digest in _grouped(context, connection, rows, binds):
-            yield before + number, digest
+    for part in _statement_spans(context, run):
+        if part.wanted():
+            binds = context.relation.binds()
+            rows = _quick_rows(context, part, binds) or _case_rows(context, part, binds)
+            for number, digest in _grouped(context, connection, rows, binds):
+                yield before + number, digest
         before += len(part.cuts) + 1
+
+
+def _statement_spans(context: QueryContext, run: KeySpan) -> Iterable[KeySpan]:
+    """Return spans of one statement each: with a list of cuts if the database searches one, else with a nested CASE."""
+    listed = list(run.split(context.dialect, listed=True))
+    is_quick = _quick_rows(context, listed[0], context.relation.binds()) is not None
+    return listed if is_quick else run.split(context.dialect)
+
+
+def _case_rows(context: QueryContext, part: KeySpan, binds: Binds) -> str:
+    """Return a query of rows by a nested CASE."""
+    bucket = nested_case(context.dialect, context.mapping.key, part.cuts, binds)
+    where = span_condition(context.dialect, context.mapping.key, part, binds)
+    return f"SELECT {bucket} AS bucket, {_measures(context)} FROM {context.from_item} WHERE {where}"
 
 
 def _quick_rows(context: QueryContext, run: KeySpan, binds: Binds) -> str | None:
@@ -78,10 +87,9 @@ def _quick_rows(context: QueryContext, run: KeySpan, binds: Binds) -> str | None
     if not run.cuts:
         return None
     bucket = dialect.buckets(key, run.cuts, binds)
+    where = span_condition(dialect, key, run, binds)
     if bucket is not None:
-        where = condition(dialect, key, run.within, binds)
         return f"SELECT {bucket} AS bucket, {_measures(context)} FROM {context.from_item} WHERE {where}"
-    where = condition(dialect, key, run.within, binds)
     joined = dialect.bucket_rows(key, run.cuts, context.from_item, where, _measures(context), binds)
     if joined is not None:
         return joined
@@ -191,7 +199,7 @@ def _marked_rows(context: QueryContext, run: KeySpan, outputs: Sequence[Output])
     select = ", ".join(f"{column.sql} AS {column.name}" for column in columns)
     names = [f"k{number}" for number in range(len(key))]
     values = ", ".join(f"{dialect.key_order(column)} AS {name}" for column, name in zip(key, names, strict=True))
-    where = condition(dialect, key, run.within, binds)
+    where = span_condition(dialect, key, run, binds)
     sql = f"SELECT {select}, {values} FROM {context.from_item} WHERE {where}"
     if run.cuts:
         nothing = ", ".join("NULL" for _ in outputs)
