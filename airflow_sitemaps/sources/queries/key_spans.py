@@ -56,15 +56,15 @@ class KeySpan:
     def wanted(self) -> tuple[KeyRange, ...]:
         """Return the contiguous parts of the span that were requested: those between its gaps."""
         ends = (self.within.lower, *self.cuts, self.within.upper)
-        found: list[KeyRange] = []
+        parts: list[KeyRange] = []
         for number, place in enumerate(self.places):
             if place == GAP:
                 continue
             if number and self.places[number - 1] != GAP:
-                found[-1] = KeyRange(found[-1].lower, ends[number + 1])
+                parts[-1] = KeyRange(parts[-1].lower, ends[number + 1])
             else:
-                found.append(KeyRange(ends[number], ends[number + 1]))
-        return tuple(found)
+                parts.append(KeyRange(ends[number], ends[number + 1]))
+        return tuple(parts)
 
     def _part(self, start: int, end: int) -> KeySpan:
         """Return the span of the buckets ``start`` to ``end``, both included."""
