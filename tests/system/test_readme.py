@@ -1,10 +1,18 @@
-"""README's first DAG, taken from it verbatim, in a real scheduler, started in each way that a run can be started."""
+"""README's first DAG, taken from it verbatim, in a real scheduler, started in each way that a run can be started.
+
+``make test-airflow AIRFLOW=3.1`` installs the wheel as README says into a fresh environment of that release and runs this
+module with ``SITEMAPS_AIRFLOW_PYTHON`` set to its interpreter: scheduler, workers and API server are that release's then.
+Only the table, the bucket and the questions to the API are of the tests' environment.
+"""
 
 from __future__ import annotations
 
 import gzip
 import json
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, urlsplit
@@ -23,8 +31,16 @@ from tests.support.socket_forwarder import forwarded
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-pytestmark = [pytest.mark.system, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.system, pytest.mark.timeout(1200)]
 
+PYTHON = os.environ.get("SITEMAPS_AIRFLOW_PYTHON", sys.executable)
+"""The interpreter whose Airflow runs."""
+RELEASE = os.environ.get("SITEMAPS_AIRFLOW_RELEASE", "")
+"""The release that it must have, such as ``3.1``; empty for any."""
+INSTALLED = """
+import airflow_sitemaps, importlib.metadata as m, json, sys
+print(json.dumps([m.version("apache-airflow"), airflow_sitemaps.__file__, sys.prefix]))
+"""
 README = (Path(__file__).parents[2] / "README.md").read_text()
 BUCKET = "acme-web"
 PREFIX = "public/"
@@ -123,7 +139,7 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
                     {"conn_type": "aws", "login": USER, "password": PASSWORD, "extra": aws}
                 ),
             }
-            with running(folder, settings) as airflow:
+            with running(folder, settings, PYTHON) as airflow:
                 scene = Scene(airflow, warehouse.get_uri(), client)
                 scene.insert(1)
                 yield scene
@@ -133,6 +149,17 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
 
 def test_the_first_dag_has_at_most_ten_lines() -> None:
     assert len([line for line in first_dag().splitlines() if line]) <= 10
+
+
+@pytest.mark.skipif(not RELEASE, reason="make test-airflow names a release")
+def test_the_wheel_runs_on_the_release(tmp_path: Path) -> None:
+    """What runs is the installed wheel, not this checkout."""
+    asked = subprocess.run([PYTHON, "-c", INSTALLED], cwd=tmp_path, capture_output=True, text=True, check=True)
+    version, package, prefix = json.loads(asked.stdout.splitlines()[-1])
+
+    assert version.startswith(f"{RELEASE}.")
+    assert package.startswith(prefix)
+    assert "site-packages" in package
 
 
 def test_by_cron(scene: Scene) -> None:
