@@ -5,6 +5,8 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Final
 
+from airflow_sitemaps.quantities import counted
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
@@ -51,7 +53,7 @@ def lines(report: Report) -> Iterator[str]:
         yield from _section_lines(name, section)
     yield from prefix_lines(report.prefixes)
     if report.swept:
-        yield f"swept {report.swept:,} files that nothing refers to any more"
+        yield f"swept {counted(report.swept, 'file')} not referred to any more"
     yield from (f"WARNING {warning}" for warning in report.warnings)
     yield from (f"REFUSED {refusal}" for refusal in report.refusals)
     yield from (f"NOT PUBLISHED {failure}" for failure in report.failures)
@@ -71,12 +73,12 @@ def headline(report: Report) -> str:
     shards = report.shards
     if report.result == "unchanged":
         return (
-            f"unchanged: generation {report.generation} stands, {report.urls:,} URLs in {shards.total:,} shards; "
+            f"unchanged: generation {report.generation} stands, {counted(report.urls, 'URL')} in {counted(shards.total, 'shard')}; "
             "nothing public was touched"
         )
     return (
-        f"{report.result}: generation {report.generation} (before: {report.previous_generation}), {report.urls:,} URLs "
-        f"in {shards.total:,} shards: {shards.kept:,} kept, {shards.rewritten:,} rewritten, {shards.created:,} created, "
+        f"{report.result}: generation {report.generation} (before: {report.previous_generation}), {counted(report.urls, 'URL')} "
+        f"in {counted(shards.total, 'shard')}: {shards.kept:,} kept, {shards.rewritten:,} rewritten, {shards.created:,} created, "
         f"{shards.dropped:,} dropped, {shards.repaired:,} repaired; {size(report.bytes_written)} written"
     )
 
@@ -85,17 +87,17 @@ def written_line(written: Written) -> str:
     """Write one line with the result of a batch."""
     took = written.seconds
     return (
-        f"{written.shards:,} shards with {written.urls:,} URLs from {written.rows:,} rows in {took:.1f} s "
+        f"{counted(written.shards, 'shard')} with {counted(written.urls, 'URL')} from {counted(written.rows, 'row')} in {took:.1f} s "
         f"({rate(written.rows, took, 'rows')}, {rate(written.urls, took, 'URLs')}); "
-        f"{size(written.bytes_written)} staged, {written.dropped:,} rows dropped"
+        f"{size(written.bytes_written)} staged, {counted(written.dropped, 'row')} dropped"
         f"{f', {written.expired:,} past their age' if written.expired else ''}; receipt {written.receipt_key}"
     )
 
 
 def _section_lines(name: str, section: SectionReport) -> Iterator[str]:
     yield (
-        f"section {name}: {section.urls:,} URLs of {section.rows:,} rows in {section.shards.total:,} shards, "
-        f"{size(section.file_bytes)}; {section.rows_read:,} rows read, {size(section.bytes_written)} written"
+        f"section {name}: {counted(section.urls, 'URL')} of {counted(section.rows, 'row')} in {counted(section.shards.total, 'shard')}, "
+        f"{size(section.file_bytes)}; {counted(section.rows_read, 'row')} read, {size(section.bytes_written)} written"
     )
     if section.reasons and section.bytes_written:
         yield f"section {name}: written because: {counts(section.reasons)}"

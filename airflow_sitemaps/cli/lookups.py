@@ -84,7 +84,7 @@ def _search_lines(search: UrlSearch) -> Iterator[str]:
     yield f"{'listed' if search.listed else 'NOT listed'} in generation {search.generation}: {search.url}"
     for match in search.matches:
         yield (
-            f"section {match.section}: shard {match.shard}, keys {match.range}, "
+            f"section {match.section}: shard {match.shard}, {match.range}, "
             f"file last changed in generation {match.written_in}"
         )
         yield "fields: " + (", ".join(f"{name} {value}" for name, value in match.fields.items()) or "none")

@@ -15,6 +15,7 @@ from airflow_sitemaps.errors import (
     StoreContentError,
     StoreError,
 )
+from airflow_sitemaps.quantities import counted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -93,7 +94,7 @@ def of_report(report: Mapping[str, Any], link: str = "") -> SitemapMessage:
         link: Address of the run's page. Default: empty.
     """
     name = _name(report)
-    urls = f"{report.get('urls', 0):,} URLs"
+    urls = counted(int(report.get("urls", 0)), "URL")
     lines: list[str] = []
     if report.get("result") == "unchanged":
         title = f"Sitemap unchanged: {name}, {urls}"
@@ -102,7 +103,8 @@ def of_report(report: Mapping[str, Any], link: str = "") -> SitemapMessage:
         lines.append(_generation(report))
     dropped = report.get("rows_dropped") or {}
     if dropped:
-        lines.append(f"{sum(dropped.values()):,} rows are not listed: {_counts(dropped)}")
+        number = sum(dropped.values())
+        lines.append(f"{counted(number, 'row')} {'is' if number == 1 else 'are'} not listed: {_counts(dropped)}")
     lines += _first([f"Warning: {warning}" for warning in report.get("warnings", ())], "warnings")
     return SitemapMessage(
         result=str(report.get("result")), title=_line(title), lines=tuple(map(_line, lines)), link=link
@@ -234,7 +236,7 @@ def _generation(report: Mapping[str, Any]) -> str:
     if not shards:
         return generation
     counts = [f"{shards[key]:,} {key}" for key in ("created", "rewritten", "dropped", "repaired") if shards.get(key)]
-    return f"{generation}: {', '.join(counts) or 'none'} of {shards.get('total', 0):,} shards"
+    return f"{generation}: {', '.join(counts) or 'none'} of {counted(int(shards.get('total', 0)), 'shard')}"
 
 
 def _name(report: Mapping[str, Any]) -> str:

@@ -10,6 +10,7 @@ from airflow_sitemaps.plugin import dag_runs
 from airflow_sitemaps.plugin.event_payload import integer, items, mapping, text
 from airflow_sitemaps.plugin.events import iso
 from airflow_sitemaps.plugin.outcomes import why
+from airflow_sitemaps.quantities import counted
 
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session
@@ -92,7 +93,7 @@ def _indexnow_summary(numbers: Mapping[str, int], files: Sequence[Mapping[str, A
         return "No changed URLs to submit."
     outside = numbers.get("outside", 0)
     left_out = f"; {outside:,} on other hosts were left out" if outside else ""
-    return f"{urls:,} URLs submitted in {numbers.get('requests', 0):,} requests{left_out}."
+    return f"{counted(urls, 'URL')} submitted in {counted(numbers.get('requests', 0), 'request')}{left_out}."
 
 
 def _searchconsole(value: Any) -> Read:
@@ -116,7 +117,7 @@ def _submitted(item: Mapping[str, Any]) -> dict[str, Any]:
 def _searchconsole_summary(numbers: Mapping[str, int], files: Sequence[Mapping[str, Any]]) -> str:
     read = max((str(file["last_read"]) for file in files if file["last_read"]), default="")
     when = f"last read by Google {read[:10]}" if read else "not read by Google yet"
-    return f"{numbers['discovered']:,} URLs discovered, {numbers['errors']:,} errors, {numbers['warnings']:,} warnings; {when}."
+    return f"{counted(numbers['discovered'], 'URL')} discovered, {counted(numbers['errors'], 'error')}, {counted(numbers['warnings'], 'warning')}; {when}."
 
 
 def _ping(value: Any) -> Read:

@@ -39,12 +39,16 @@ class KeyRange:
     upper: Key | None = None
 
     def __str__(self) -> str:
-        return f"[{show(self.lower)} … {show(self.upper)})"
+        """Return the range for people: ``all keys``, ``keys before 42``, ``keys from 42``, ``keys from 10 to before 42``."""
+        if self.lower is None:
+            return "all keys" if self.upper is None else f"keys before {show(self.upper)}"
+        end = "" if self.upper is None else f" to before {show(self.upper)}"
+        return f"keys from {show(self.lower)}{end}"
 
 
-def show(key: Key | None) -> str:
-    """Return a key for people: ``42``, ``de/berlin``, or ``·`` for an open end."""
-    return "·" if key is None else "/".join(str(part) for part in key)
+def show(key: Key) -> str:
+    """Return a key for people: ``42``, or ``de/berlin``."""
+    return "/".join(str(part) for part in key)
 
 
 def cut(within: KeyRange, boundaries: Sequence[Key]) -> tuple[KeyRange, ...]:

@@ -9,6 +9,7 @@ from urllib.parse import quote
 from xml.sax.saxutils import quoteattr
 
 from airflow_sitemaps.protocol.validation.checks import CHECKS
+from airflow_sitemaps.quantities import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -41,8 +42,8 @@ def text_lines(result: Verification) -> Iterator[str]:
             yield f"{name} by rule: {', '.join(counts)}"
     sampled = f", {result.sampled:,} pages fetched" if result.sampled else ""
     yield (
-        f"{'valid' if result.valid else 'NOT valid'}: {result.files:,} files, {result.urls:,} URLs{sampled}; "
-        f"{len(result.errors):,} errors, {len(result.warnings):,} warnings"
+        f"{'valid' if result.valid else 'NOT valid'}: {counted(result.files, 'file')}, {counted(result.urls, 'URL')}{sampled}; "
+        f"{counted(len(result.errors), 'error')}, {counted(len(result.warnings), 'warning')}"
     )
 
 

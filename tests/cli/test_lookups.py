@@ -38,7 +38,7 @@ def test_a_listed_url_is_status_0_with_its_shard(shop: Shop) -> None:
         0,
         [
             f"listed in generation 1: {PAGE}24",
-            f"section products: shard {match['shard']}, keys [{match['lower']} … ·), file last changed in generation 1",
+            f"section products: shard {match['shard']}, keys from {match['lower']}, file last changed in generation 1",
             "fields: none",
             f"file: {match['file_url']}",
             "files read: 1 of 4",

@@ -37,7 +37,7 @@ def test_an_unchanged_run_is_one_line() -> None:
 
     assert (text.result, text.text) == (
         "unchanged",
-        "Sitemap unchanged: https://www.example.com/sitemap.xml, 1 URLs",
+        "Sitemap unchanged: https://www.example.com/sitemap.xml, 1 URL",
     )
 
 

@@ -134,8 +134,8 @@ def test_what_was_announced_and_what_came_back(admin: Client, session: Session, 
     rows = admin.get("api/sitemap/announcements", asset=str(sitemap.asset.uri)).json()["rows"]
 
     assert {row["service"]: row["summary"] for row in rows} == {
-        "indexnow": "3 URLs submitted in 1 requests.",
-        "searchconsole": "42 URLs discovered, 1 errors, 2 warnings; last read by Google 2026-11-19.",
+        "indexnow": "3 URLs submitted in 1 request.",
+        "searchconsole": "42 URLs discovered, 1 error, 2 warnings; last read by Google 2026-11-19.",
         "ping": "1 of 2 requests accepted.",
     }
     assert admin.get("api/sitemap", asset=str(sitemap.asset.uri)).json()["announces"] is True

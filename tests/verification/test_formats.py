@@ -126,7 +126,7 @@ def test_text_counts_errors_and_warnings_by_rule() -> None:
     assert lines[-3:] == [
         "errors by rule: loc-host 3, gzip 1",
         "warnings by rule: loc-encoding 9",
-        "NOT valid: 2 files, 1,234 URLs; 2 errors, 1 warnings",
+        "NOT valid: 2 files, 1,234 URLs; 2 errors, 1 warning",
     ]
     assert formats.to_json(verification(failure("gzip")))["rules"] == {"gzip": 1}
     assert formats.to_json(verification())["format"] == 1

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
+from airflow_sitemaps.quantities import counted
 from airflow_sitemaps.shards.plan import Action
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ def explain(plan: Plan) -> list[str]:
     lines.extend(f"not published: {failure}" for failure in plan.failures if failure.error != "GuardError")
     if plan.changes:
         rows = sum(batch.rows for batch in plan.batches)
-        lines.append(f"{len(plan.batches):,} batch(es) read {rows:,} rows")
+        lines.append(f"{counted(len(plan.batches), 'batch')} to read {counted(rows, 'row')}")
     else:
         lines.append("nothing changed: nothing will be written")
     return lines
@@ -36,15 +37,17 @@ def explain(plan: Plan) -> list[str]:
 
 def _section(section: SectionPlan) -> list[str]:
     counts = ", ".join(f"{number:,} {action}" for action, number in sorted(section.count().items()))
-    lines = [f"section {section.name}: {section.rows:,} rows in {len(section.targets):,} ranges: {counts}"]
+    lines = [
+        f"section {section.name}: {counted(section.rows, 'row')} in {counted(len(section.targets), 'range')}: {counts}"
+    ]
     if section.null_keys:
         samples = "; ".join(section.null_key_samples)
         lines.append(
-            f"  {section.null_keys:,} rows have a NULL key and are left out (rule key-null), such as {samples}"
+            f"  rows with a NULL key, which are left out (rule key-null): {section.null_keys:,}, such as {samples}"
         )
     lines.extend(f"  drift: {sentence}" for sentence in section.drift)
     busy = [t for t in section.targets if t.action not in (Action.KEEP, Action.EMPTY)]
-    lines.extend(f"  {t.action.value} {t.range}: {t.digest.rows:,} rows; {t.reason}" for t in busy[:SHOWN])
+    lines.extend(f"  {t.action.value} {t.range}: {counted(t.digest.rows, 'row')}; {t.reason}" for t in busy[:SHOWN])
     if len(busy) > SHOWN:
         rest = Counter(target.reason for target in busy[SHOWN:])
         lines.extend(f"  and {number:,} more: {reason}" for reason, number in rest.most_common())
