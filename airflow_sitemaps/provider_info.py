@@ -1,4 +1,8 @@
-"""The description of this package that Airflow reads from a provider."""
+"""The description of this package that Airflow reads from a provider.
+
+It names no connection types: Airflow ties each connection form to a hook, and this package has no hook of its own. Its
+connections are those of other providers, whose forms Airflow shows, or of the type ``generic``.
+"""
 
 from __future__ import annotations
 

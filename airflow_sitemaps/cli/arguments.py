@@ -49,11 +49,13 @@ def parser() -> argparse.ArgumentParser:
 
     _verify(commands)
     _lookups(commands)
+    _indexnow_key(commands)
 
     rollback = _command(commands, "rollback", "publish an earlier generation again, as a new one")
     rollback.add_argument("generation", type=int, metavar="GENERATION", help="its number; status lists them")
     _yes(rollback)
     adopt = _command(commands, "adopt", "take over an address where another program publishes a sitemap")
+    adopt.add_argument("--difference", metavar="FILE", help="write every URL that would leave or be new into this file")
     _yes(adopt)
     _allow(adopt)
     _params(adopt)
@@ -81,10 +83,7 @@ def _verify(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
     verify.add_argument(
         "--conn", default="aws_default", metavar="ID", help="Airflow connection that reads s3:// (%(default)s)"
     )
-    verify.add_argument("--allow-http", action="store_true", help="also request addresses without TLS (staging sites)")
-    verify.add_argument(
-        "--allow-private", action="store_true", help="also connect to addresses that are not on the public Internet"
-    )
+    _access(verify)
     verify.add_argument("--format", choices=FORMATS, default=None, help="output format (text; json with --json)")
     _common_options(verify)
 
@@ -95,6 +94,23 @@ def _lookups(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
     diff = _command(commands, "diff", "the URLs that differ between two kept generations")
     diff.add_argument("before", type=int, metavar="A", help="the generation to compare with; status lists them")
     diff.add_argument("after", type=int, metavar="B", help="the generation that is compared")
+
+
+def _indexnow_key(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    command = _command(
+        commands, "indexnow-key", "whether the site serves the key file of IndexNow; exit status 1 when it does not"
+    )
+    command.add_argument(
+        "--conn", default="indexnow_default", metavar="ID", help="Airflow connection that holds the key (%(default)s)"
+    )
+    _access(command)
+
+
+def _access(command: argparse.ArgumentParser) -> None:
+    command.add_argument("--allow-http", action="store_true", help="also request addresses without TLS (staging sites)")
+    command.add_argument(
+        "--allow-private", action="store_true", help="also connect to addresses that are not on the public Internet"
+    )
 
 
 def _estimate(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:

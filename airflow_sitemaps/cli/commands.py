@@ -14,6 +14,7 @@ from airflow_sitemaps import estimate as cost_estimate
 from airflow_sitemaps import report_text
 from airflow_sitemaps.cli.answer import Answer
 from airflow_sitemaps.cli.dag_target import load_target
+from airflow_sitemaps.cli.key_files import indexnow_key
 from airflow_sitemaps.cli.lookups import diff, find
 from airflow_sitemaps.cli.target import TargetError
 from airflow_sitemaps.cli.template_renderer import rendered
@@ -27,6 +28,7 @@ from airflow_sitemaps.pipeline.clock import SYSTEM_CLOCK
 from airflow_sitemaps.pipeline.request import chosen
 from airflow_sitemaps.progress import LogProgress
 from airflow_sitemaps.protocol import robots as robots_txt
+from airflow_sitemaps.quantities import counted
 from airflow_sitemaps.shards.guards import Permit
 from airflow_sitemaps.verification import formats, subject
 
@@ -97,16 +99,22 @@ def status(arguments: argparse.Namespace) -> Answer:
 
 def adopt(arguments: argparse.Namespace) -> Answer:
     """Take over an address that holds another program's sitemap. Without ``--yes``, only explain what would be done."""
+    if arguments.difference and not Path(arguments.difference).absolute().parent.is_dir():
+        raise TargetError(f"--difference {arguments.difference}: there is no folder for this file in {Path.cwd()}")
     with _progress(arguments) as progress:
         found = adopt_sitemap(_rendered(arguments), yes=arguments.yes, allow=_allowed(arguments), progress=progress)
     lines = [
-        f"their sitemap lists {found.theirs:,} URLs, ours {found.ours:,}",
+        f"their sitemap lists {counted(found.theirs, 'URL')}, ours {found.ours:,}",
         f"{found.only_theirs:,} would leave" + _shown(found.only_theirs_samples),
         f"{found.only_ours:,} would be new" + _shown(found.only_ours_samples),
         *(f"could not be read: {name}" for name in found.unread),
     ]
-    document = asdict(replace(found, report=None))
-    del document["report"]
+    if arguments.difference:
+        Path(arguments.difference).write_text("".join(f"{line}\n" for line in found.difference()), encoding="utf-8")
+        lines.append(f"all of them: {arguments.difference}, '-' before a URL that would leave, '+' before a new one")
+    document = asdict(replace(found, report=None, left=(), new=()))
+    for name in ("report", "left", "new"):
+        del document[name]
     if found.report is None:
         lines.append("nothing public was changed: give --yes to publish ours in its place")
     else:
@@ -234,6 +242,7 @@ COMMANDS: Final[Mapping[str, Callable[[argparse.Namespace], Answer]]] = {
     "demo": demo,
     "estimate": estimate,
     "duplicates": duplicates,
+    "indexnow-key": indexnow_key,
     "robots": robots,
 }
 
@@ -339,17 +348,17 @@ def _status_lines(found: Status) -> Iterator[str]:
         yield "nothing was published here yet"
         return
     yield (
-        f"generation {found.generation} of {found.committed_at}: {found.urls:,} URLs in {found.shards:,} shards, "
+        f"generation {found.generation} of {found.committed_at}: {counted(found.urls, 'URL')} in {counted(found.shards, 'shard')}, "
         f"{report_text.size(found.byte_size)}" + ("" if found.promoted else "; its promotion is not finished yet")
     )
     for name, section in found.sections.items():
         yield (
-            f"section {name}: {section.urls:,} URLs of {section.rows:,} rows in {section.shards:,} shards, last changed "
+            f"section {name}: {counted(section.urls, 'URL')} of {counted(section.rows, 'row')} in {counted(section.shards, 'shard')}, last changed "
             f"in generation {section.changed_in}, newest lastmod {section.newest_lastmod or 'none'}"
         )
     for note in reversed(found.history):
         yield (
-            f"history: generation {note.generation} of {note.committed_at.isoformat()}: {note.action}, {note.urls:,} URLs, "
-            f"{note.shards:,} shards, {note.touched:,} touched, {report_text.size(note.byte_size)}"
+            f"history: generation {note.generation} of {note.committed_at.isoformat()}: {note.action}, {counted(note.urls, 'URL')}, "
+            f"{counted(note.shards, 'shard')}, {note.touched:,} touched, {report_text.size(note.byte_size)}"
         )
     yield from (f"index: {url}" for url in found.index_urls)

@@ -9,11 +9,14 @@ from urllib.parse import urlsplit
 
 from airflow_sitemaps.errors import ConfigurationError
 from airflow_sitemaps.notify.indexnow import Submission
+from airflow_sitemaps.notify.key_file import require_key_files
 from airflow_sitemaps.pipeline.changes import MOST, Changes, TooManyChangesError, changes
 from airflow_sitemaps.pipeline.state.announcements import last_announced, record_announced
 from airflow_sitemaps.pipeline.state.repository import StateRepository
+from airflow_sitemaps.quantities import counted
 
 if TYPE_CHECKING:
+    from airflow_sitemaps.http.client import HttpClient
     from airflow_sitemaps.notify.indexnow import IndexNow, Sender
     from airflow_sitemaps.shards.manifest import Manifest
     from airflow_sitemaps.sitemap import Sitemap
@@ -74,13 +77,17 @@ class Announcement:
             return f"generation {self.generation}: too many changes, none sent"
         outside = f", {self.outside:,} outside the key's folder" if self.outside else ""
         return (
-            f"generation {self.generation}: {self.urls:,} URLs sent in {self.requests:,} requests "
+            f"generation {self.generation}: {counted(self.urls, 'URL')} sent in {counted(self.requests, 'request')} "
             f"({self.added:,} added, {self.changed:,} changed, {self.removed:,} removed{outside})"
         )
 
 
 def announce(
-    sitemap: Sitemap, site: IndexNow, scope: ChangeScope | None = None, sender: Sender | None = None
+    sitemap: Sitemap,
+    site: IndexNow,
+    scope: ChangeScope | None = None,
+    sender: Sender | None = None,
+    key_reader: HttpClient | None = None,
 ) -> Announcement:
     """Send the URLs that were added, changed or removed since the last announcement.
 
@@ -94,9 +101,11 @@ def announce(
         site: The IndexNow key and endpoint.
         scope: The changes to announce. Default: all since the last announcement.
         sender: Sends the requests. Default: a client that reaches only the endpoints of IndexNow.
+        key_reader: Requests the key files before URLs are sent. Default: None, which checks none.
 
     Raises:
-        ConfigurationError: Nothing is published yet, or the key, its location or a URL is wrong.
+        ConfigurationError: Nothing is published yet, the key, its location or a URL is wrong, or a host does not serve
+            the key file.
         TransientError: The endpoint or the store is unreachable or busy.
     """
     scope = scope or ChangeScope()
@@ -114,6 +123,8 @@ def announce(
         log.warning("%s: nothing is sent to IndexNow; raise max_urls to send them", error)
         difference, too_many = Changes(generation=error.generation, since=error.since), True
     covered = [url for url in difference.urls if site.folder is None or url.startswith(site.folder)]
+    if covered and key_reader is not None:
+        require_key_files(site, covered, key_reader)
     submission = site.submit(covered, sender) if covered else Submission()
     if scope.generation is None:
         record_announced(objects, service, difference.generation)
@@ -153,8 +164,21 @@ def _published(sitemap: Sitemap) -> tuple[StateRepository, Manifest | None]:
     return state, state.manifest()
 
 
-def published_indexes(sitemap: Sitemap) -> tuple[str, ...]:
-    """Return the addresses of the published index files.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PublishedSitemap:
+    """What a notification is about.
+
+    Attributes:
+        generation: Number of the published generation.
+        index_urls: Addresses of its index files.
+    """
+
+    generation: int
+    index_urls: tuple[str, ...]
+
+
+def published(sitemap: Sitemap) -> PublishedSitemap:
+    """Return the published generation.
 
     Raises:
         ConfigurationError: Nothing is published yet.
@@ -162,7 +186,9 @@ def published_indexes(sitemap: Sitemap) -> tuple[str, ...]:
     _, manifest = _published(sitemap)
     if manifest is None:
         raise ConfigurationError(f"{sitemap.store.describe()}: nothing is published yet. Build the sitemap first")
-    return tuple(manifest.base_url + index.name for index in manifest.indexes)
+    return PublishedSitemap(
+        generation=manifest.generation, index_urls=tuple(manifest.base_url + index.name for index in manifest.indexes)
+    )
 
 
 def is_announced(sitemap: Sitemap, service: str) -> bool:
@@ -176,13 +202,13 @@ def is_announced(sitemap: Sitemap, service: str) -> bool:
     return manifest is not None and last_announced(state.objects, service) == manifest.generation
 
 
-def mark_announced(sitemap: Sitemap, service: str) -> None:
-    """Record that a service was informed of the published generation.
+def mark_announced(sitemap: Sitemap, service: str, generation: int) -> None:
+    """Record that a service was informed of a generation.
 
     Args:
         sitemap: The sitemap.
         service: Name of the service: lowercase letters, digits, dots and hyphens.
+        generation: The generation that was published before the first request. A later one that is published during
+            the requests must still be announced.
     """
-    state, manifest = _published(sitemap)
-    if manifest is not None:
-        record_announced(state.objects, service, manifest.generation)
+    record_announced(sitemap.store.open().state, service, generation)

@@ -29,6 +29,9 @@ class IndexNowOperator(BaseOperator):
     since the last announcement. It sends nothing for the first generation unless ``backfill`` is set, and nothing if
     more than ``max_urls`` changed. The task returns the numbers of the announcement.
 
+    Before it sends URLs, the task requests the key file of each host. It fails if a host does not serve the file, since
+    search engines would discard the URLs.
+
     Args:
         sitemap: The published sitemap.
         urls: The URLs to send, as a list or another task's output.
@@ -36,7 +39,9 @@ class IndexNowOperator(BaseOperator):
         generation: Announce the changes of this generation again. Default: all changes since the last announcement.
         backfill: Whether the first announcement sends every URL. Default: False.
         max_urls: Largest number of changes to send. Default: 100,000.
-        http: Client for an endpoint that is not one of IndexNow's. Default: a client that reaches only those.
+        http: Client for an endpoint that is not one of IndexNow's, and for the key files. Default: for URLs a client that
+            reaches only IndexNow's endpoints, for key files one that reaches public https addresses.
+        check_key: Whether to request the key files. Default: True.
         **kwargs: Arguments of Airflow's ``BaseOperator``.
 
     Raises:
@@ -55,6 +60,7 @@ class IndexNowOperator(BaseOperator):
         backfill: bool = False,
         max_urls: int = 100_000,
         http: HttpClient | None = None,
+        check_key: bool = True,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -67,6 +73,7 @@ class IndexNowOperator(BaseOperator):
         self.backfill = backfill
         self.max_urls = max_urls
         self.http = http
+        self.check_key = check_key
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Send the URLs.
@@ -76,15 +83,19 @@ class IndexNowOperator(BaseOperator):
         """
         from dataclasses import asdict
 
-        from airflow_sitemaps.notify import announcer, connections
+        from airflow_sitemaps.notify import announcer, connections, key_file
 
         with permanent_failures(context):
             site, sender = connections.indexnow(self.conn_id), self.sender()
+            key_reader = (self.http or key_file.reader()) if self.check_key else None
             if self.sitemap is None:
-                return asdict(site.submit(list(self.urls[:]), sender))
+                urls = list(self.urls[:])
+                if key_reader is not None:
+                    key_file.require_key_files(site, urls, key_reader)
+                return asdict(site.submit(urls, sender))
             number = int(self.generation) if self.generation not in (None, "") else None
             how = announcer.ChangeScope(generation=number, backfill=self.backfill, max_urls=self.max_urls)
-            outcome = announcer.announce(self.sitemap, site, how, sender)
+            outcome = announcer.announce(self.sitemap, site, how, sender, key_reader)
         log.info("IndexNow: %s", text_of(asdict(outcome)))
         return asdict(outcome)
 

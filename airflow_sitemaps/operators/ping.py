@@ -81,7 +81,8 @@ class SitemapPingOperator(SitemapOperator):
                 headers["Authorization"] = f"Bearer {connections.password(self.conn_id, 'the token')}"
             http = self.http or default_client()
             ping = Ping(url=self.url, method=self.method, headers=headers, body=self.body, http=http)
-            answers = {url: ping.send(url) for url in announcer.published_indexes(self.sitemap)}
-            announcer.mark_announced(self.sitemap, service)
+            published = announcer.published(self.sitemap)
+            answers = {url: ping.send(url) for url in published.index_urls}
+            announcer.mark_announced(self.sitemap, service, published.generation)
         log.info("pinged: %s", answers)
         return answers

@@ -81,8 +81,9 @@ class SearchConsoleSubmitOperator(SitemapOperator):
                 api=self.api or searchconsole.API,
                 http=self.http,
             )
-            status = searchconsole.submit_all(client, announcer.published_indexes(self.sitemap))
-            announcer.mark_announced(self.sitemap, SERVICE)
+            published = announcer.published(self.sitemap)
+            status = searchconsole.submit_all(client, published.index_urls)
+            announcer.mark_announced(self.sitemap, SERVICE, published.generation)
             observation = coverage.observe(self.sitemap, self.site, status, datetime.now(timezone.utc))
         if observation is not None:
             measure_coverage(self.sitemap, observation)

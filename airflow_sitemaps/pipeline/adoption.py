@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from airflow_sitemaps.errors import ConfigurationError
@@ -35,6 +35,8 @@ class Adoption:
         only_theirs_samples: A few removed URLs, in alphabetical order.
         only_ours_samples: A few added URLs, in alphabetical order.
         unread: Files of the other sitemap that are not in the public area or cannot be read.
+        left: All removed URLs, in alphabetical order. Default: none.
+        new: All added URLs, in alphabetical order. Default: none.
         report: Report of the publication. Default: None, not published.
     """
 
@@ -45,7 +47,14 @@ class Adoption:
     only_theirs_samples: tuple[str, ...]
     only_ours_samples: tuple[str, ...]
     unread: tuple[str, ...]
+    left: tuple[str, ...] = field(default=(), repr=False)
+    new: tuple[str, ...] = field(default=(), repr=False)
     report: Report | None = None
+
+    def difference(self) -> Iterator[str]:
+        """Yield a line for every URL that differs: ``-`` and a removed URL, then ``+`` and an added one."""
+        yield from (f"-{url}" for url in self.left)
+        yield from (f"+{url}" for url in self.new)
 
 
 def adopt(
@@ -110,4 +119,6 @@ def compare(store: Store, state: StateRepository, receipt_keys: Sequence[str]) -
         only_theirs_samples=tuple(left[:SAMPLES]),
         only_ours_samples=tuple(new[:SAMPLES]),
         unread=content.unread,
+        left=tuple(left),
+        new=tuple(new),
     )

@@ -260,7 +260,16 @@ def test_adopt_tells_the_difference_before_it_does_anything(shop: Shop) -> None:
     assert shop.shell("build", shop.target)[0] == 1
     found = shop.json("adopt", shop.target)
     assert (found["only_theirs"], found["only_theirs_samples"]) == (1, ["https://shop.example/old"])
-    assert "generation" not in found
+    assert not {"generation", "left", "new"} & set(found)
+    difference = shop.file.parent / "difference.txt"
+    assert "'-' before a URL that would leave" in shop.shell("adopt", shop.target, "--difference", str(difference))[1]
+    lines = difference.read_text().splitlines()
+    assert lines[:2] == ["-https://shop.example/old", "+https://shop.example/p/thing%200"]
+    assert len(lines) == 1 + found["only_ours"] == 26
+    nowhere = str(shop.file.parent / "nowhere" / "difference.txt")
+    status, _, said = shop.shell("adopt", shop.target, "--yes", "--difference", nowhere)
+    assert status == 2
+    assert "there is no folder for this file" in said
     assert sorted(path.name for path in shop.site.iterdir()) == ["sitemap.xml"]
     assert shop.json("adopt", shop.target, "--yes")["urls"] == 26
     assert len(list(shop.site.iterdir())) == 5

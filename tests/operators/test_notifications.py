@@ -65,7 +65,7 @@ def test_indexnow_is_told_what_each_run_changed(
 ) -> None:
     with DAG("indexnow_changes", schedule=None, max_active_runs=1) as dag:
         group = SitemapTaskGroup("sitemap", sitemap)
-        group >> IndexNowOperator(task_id="tell", sitemap=sitemap, http=LOOPBACK)
+        group >> IndexNowOperator(task_id="tell", sitemap=sitemap, http=LOOPBACK, check_key=False)
     first = run(dag)
     assert states(first)["tell"] == "success"
     assert server.asked == []
@@ -88,7 +88,14 @@ def test_indexnow_is_told_what_each_run_changed(
 @pytest.mark.usefixtures("key")
 def test_indexnow_is_told_the_urls_given_and_a_refusal_is_not_retried(server: Site) -> None:
     with DAG("indexnow_urls", schedule=None) as dag:
-        IndexNowOperator(task_id="tell", urls=[f"{URL}{{{{ dag.dag_id }}}}"], http=LOOPBACK, retries=1, retry_delay=0)
+        IndexNowOperator(
+            task_id="tell",
+            urls=[f"{URL}{{{{ dag.dag_id }}}}"],
+            http=LOOPBACK,
+            check_key=False,
+            retries=1,
+            retry_delay=0,
+        )
 
     assert xcom(run(dag), "tell", "return_value") == {"urls": 1, "requests": 1, "unchecked": 1}
     assert json.loads(server.asked[0][3])["urlList"] == [f"{URL}indexnow_urls"]
@@ -97,6 +104,24 @@ def test_indexnow_is_told_the_urls_given_and_a_refusal_is_not_retried(server: Si
         failed = run(dag)
         assert states(failed) == {"tell": "failed"}
         assert [ti.try_number for ti in failed.get_task_instances()] == [tries]
+
+
+def test_indexnow_asks_for_the_key_file_before_it_sends(server: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    connection = {"conn_type": "generic", "password": KEY, "extra": {"endpoint": f"{server.base}/indexnow"}}
+    monkeypatch.setenv("AIRFLOW_CONN_INDEXNOW_DEFAULT", json.dumps(connection))
+    server.pages["/indexnow"] = Page()
+    with DAG("indexnow_key_file", schedule=None) as dag:
+        IndexNowOperator(task_id="tell", urls=[f"{server.base}/p/1"], http=LOOPBACK, retries=1, retry_delay=0)
+
+    failed = run(dag)
+    assert states(failed) == {"tell": "failed"}
+    assert [ti.try_number for ti in failed.get_task_instances()] == [1]
+    assert [path for _, path, _, _ in server.asked] == [f"/{KEY}.txt"]
+    said = xcom(failed, "tell", "sitemap_failed")["message"]
+    assert f"the key file is not served, so no URL is sent. {server.base}/***.txt" in said
+    server.pages[f"/{KEY}.txt"] = Page(KEY.encode())
+
+    assert xcom(run(dag), "tell", "return_value")["urls"] == 1
 
 
 def test_indexnow_without_its_connection_is_retried_and_with_an_invalid_one_fails_at_once(

@@ -33,6 +33,14 @@ def test_airflow_lists_the_provider() -> None:
     assert provider.data["name"] == "Sitemaps"
 
 
+def test_it_leads_to_the_documentation_and_adds_no_connection_form() -> None:
+    info = get_provider_info()
+
+    assert all(each["external-doc-url"].startswith("https://") for each in info["integrations"])
+    # Airflow demands a hook for each form; the connections are of other providers' types, or generic.
+    assert not {"connection-types", "hooks", "hook-class-names"} & set(info)
+
+
 def test_everything_it_names_can_be_imported() -> None:
     info = get_provider_info()
     for integration in info["operators"]:

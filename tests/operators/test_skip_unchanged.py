@@ -1,23 +1,65 @@
-"""Notifications skip what they announced before, by a setting."""
+"""Notifications skip what they announced before, by a setting; a change is always announced."""
 
 from __future__ import annotations
 
-from airflow_sitemaps import MemoryStore, Section, Sitemap
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from airflow.sdk import DAG
+
+from airflow_sitemaps import (
+    IndexNowOperator,
+    LocalStore,
+    MemoryStore,
+    SearchConsoleSubmitOperator,
+    Section,
+    Sitemap,
+    SitemapPingOperator,
+    SitemapTaskGroup,
+)
+from airflow_sitemaps.http.client import HttpClient
+from airflow_sitemaps.http.destinations import AccessRules
 from airflow_sitemaps.notify.announcer import is_announced, mark_announced
 from airflow_sitemaps.pipeline import build
 from airflow_sitemaps.testing.source import MemorySourceConfig
+from tests.support.airflow_db import events, run, states
+from tests.support.website import Page, Site, serving
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
 
 URL = "https://www.example.com/"
+KEY = "0123-secret-key"
+LOOPBACK = HttpClient(rules=AccessRules(allow_http=True, allow_private=True), wait_s=10.0)
+STATE = json.dumps({"path": f"{URL}sitemap.xml", "errors": "0", "warnings": "0"}).encode()
+
+
+@pytest.fixture
+def server() -> Iterator[Site]:
+    with serving() as site:
+        yield site
+
+
+@pytest.fixture
+def rows() -> list[dict[str, Any]]:
+    return [{"id": 1, "loc": f"{URL}1"}]
+
+
+@pytest.fixture
+def sitemap(tmp_path: Path, rows: list[dict[str, Any]]) -> Sitemap:
+    return Sitemap(LocalStore(tmp_path / "site", base_url=URL), [Section("pages", MemorySourceConfig(rows))])
 
 
 def test_a_generation_is_announced_once_to_each_service() -> None:
     rows = [{"id": 1, "loc": f"{URL}1"}]
     site = Sitemap(MemoryStore(base_url=URL), [Section("pages", MemorySourceConfig(rows))])
     assert not is_announced(site, "searchconsole")
-    build(site)
+    first = build(site).generation
     assert not is_announced(site, "searchconsole")
 
-    mark_announced(site, "searchconsole")
+    mark_announced(site, "searchconsole", first)
 
     assert is_announced(site, "searchconsole")
     assert not is_announced(site, "ping-1")
@@ -26,3 +68,90 @@ def test_a_generation_is_announced_once_to_each_service() -> None:
     rows.append({"id": 2, "loc": f"{URL}2"})
     build(site)
     assert not is_announced(site, "searchconsole")
+
+
+def test_a_generation_that_is_published_during_the_requests_is_still_announced(
+    sitemap: Sitemap, rows: list[dict[str, Any]], server: Site
+) -> None:
+    build(sitemap)
+
+    def publish_meanwhile(handler: Any) -> None:
+        rows.append({"id": 2, "loc": f"{URL}2"})
+        assert build(sitemap).generation == 2
+        handler.send_response(204)
+        handler.end_headers()
+
+    server.pages["/ping"] = Page(write=publish_meanwhile)
+    with DAG("published_meanwhile", schedule=None) as dag:
+        SitemapPingOperator(
+            task_id="ping", sitemap=sitemap, url=f"{server.base}/ping", body="{sitemap}", http=LOOPBACK,
+            skip_unchanged=True,
+        )  # fmt: skip
+    assert states(run(dag)) == {"ping": "success"}
+    server.pages["/ping"] = Page(status=204)
+
+    assert [states(run(dag))["ping"] for _ in range(2)] == ["success", "skipped"]
+
+
+@pytest.mark.parametrize("kind", ["ping", "searchconsole", "indexnow"])
+def test_an_unchanged_run_sends_nothing_and_a_changed_one_does(
+    sitemap: Sitemap, rows: list[dict[str, Any]], server: Site, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    key = {"conn_type": "generic", "password": KEY, "extra": {"endpoint": f"{server.base}/indexnow"}}
+    monkeypatch.setenv("AIRFLOW_CONN_INDEXNOW_DEFAULT", json.dumps(key))
+    api = "/v3/sites/sc-domain%3Aexample.com/sitemaps/https%3A%2F%2Fwww.example.com%2Fsitemap.xml"
+    server.pages |= {"/ping": Page(status=204), api: Page(STATE), "/indexnow": Page()}
+    settings: dict[str, Any] = {"task_id": "tell", "sitemap": sitemap, "http": LOOPBACK}
+    operators: dict[str, tuple[Any, dict[str, Any]]] = {
+        "ping": (SitemapPingOperator, {"url": f"{server.base}/ping", "body": "{sitemap}", "skip_unchanged": True}),
+        "searchconsole": (
+            SearchConsoleSubmitOperator,
+            {"site": "sc-domain:example.com", "token": lambda: "t", "api": f"{server.base}/v3", "skip_unchanged": True},
+        ),
+        "indexnow": (IndexNowOperator, {"backfill": True, "check_key": False}),  # without a setting
+    }
+    make, own = operators[kind]
+    with DAG(f"unchanged_{kind}", schedule=None, max_active_runs=1) as dag:
+        SitemapTaskGroup("sitemap", sitemap) >> make(**settings, **own)
+
+    def tell() -> tuple[str, int]:
+        before = len(server.asked)
+        return states(run(dag))["tell"], len(server.asked) - before
+
+    each = 2 if kind == "searchconsole" else 1
+    unchanged = ("success" if kind == "indexnow" else "skipped", 0)
+    assert tell() == ("success", each)
+    assert tell() == unchanged
+    rows.append({"id": 2, "loc": f"{URL}2"})
+    assert tell() == ("success", each)
+    assert tell() == unchanged
+
+
+def test_without_the_setting_an_unchanged_run_is_sent(sitemap: Sitemap, server: Site) -> None:
+    build(sitemap)
+    server.pages["/ping"] = Page(status=204)
+    with DAG("sent_always", schedule=None) as dag:
+        SitemapPingOperator(task_id="ping", sitemap=sitemap, url=f"{server.base}/ping", body="{sitemap}", http=LOOPBACK)
+
+    assert [states(run(dag))["ping"] for _ in range(2)] == ["success", "success"]
+    assert len(server.asked) == 2
+
+
+def test_publish_skips_event_and_followers_of_an_unchanged_run(
+    sitemap: Sitemap, rows: list[dict[str, Any]], server: Site
+) -> None:
+    server.pages["/ping"] = Page(status=204)
+    with DAG("publish_skips", schedule=None, max_active_runs=1) as dag:
+        group = SitemapTaskGroup("sitemap", sitemap, publish_kwargs={"skip_unchanged": True})
+        group >> SitemapPingOperator(
+            task_id="tell", sitemap=sitemap, url=f"{server.base}/ping", body="{sitemap}", http=LOOPBACK
+        )
+
+    def outcome() -> tuple[str, str, int, int]:
+        ended = states(run(dag))
+        return ended["sitemap.publish"], ended["tell"], len(events("publish_skips")), len(server.asked)
+
+    assert outcome() == ("success", "success", 1, 1)
+    assert outcome() == ("skipped", "skipped", 1, 1)
+    rows.append({"id": 2, "loc": f"{URL}2"})
+    assert outcome() == ("success", "success", 2, 2)
