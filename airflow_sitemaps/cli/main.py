@@ -47,9 +47,12 @@ def complete(own: argparse.ArgumentParser) -> None:
 def execute(arguments: argparse.Namespace) -> int:
     """Run a command whose arguments are parsed, and return the exit status."""
     wants_json = bool(getattr(arguments, "json", False))
-    # The demonstration prints while it runs. Every other command prints one result, and only that is standard output.
-    stream = nullcontext(sys.stdout) if arguments.command == "demo" else answer_stream()
-    with stream as out, log_lines(verbose=bool(getattr(arguments, "verbose", False))):
+    # The demonstration prints while it runs, and its Airflow keeps its own log. Every other command prints one result,
+    # and only that is standard output.
+    is_demo = arguments.command == "demo"
+    stream = nullcontext(sys.stdout) if is_demo else answer_stream()
+    verbose = bool(getattr(arguments, "verbose", False))
+    with stream as out, log_lines(verbose=verbose, quiet_airflow=not is_demo):
         try:
             return _run(arguments, out, wants_json=wants_json)
         except KeyboardInterrupt:

@@ -6,7 +6,7 @@ import logging
 import os
 import sys
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, Final, TextIO
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -40,19 +40,39 @@ def answer_stream() -> Iterator[TextIO]:
         os.close(kept)
 
 
+AIRFLOW_LEVEL: Final = "AIRFLOW__LOGGING__LOGGING_LEVEL"
+"""Environment variable of the level at which Airflow logs."""
+
+
 @contextmanager
-def log_lines(*, verbose: bool) -> Iterator[None]:
-    """Write log lines to standard error: warnings of all libraries, and with ``verbose`` this package's INFO lines."""
+def log_lines(*, verbose: bool, quiet_airflow: bool = True) -> Iterator[None]:
+    """Write log lines to standard error: warnings of all libraries, and with ``verbose`` this package's INFO lines.
+
+    Airflow replaces the handlers and the level of the root logger when it is imported, which may happen within the
+    block. So this package's logger has its own handler, and Airflow gets its level from the environment.
+
+    Args:
+        verbose: Whether to write this package's INFO lines.
+        quiet_airflow: Whether an Airflow that is imported or started in the block logs warnings only, unless the
+            environment says otherwise. Default: True.
+    """
     root, ours = logging.getLogger(), logging.getLogger("airflow_sitemaps")
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s", datefmt="%H:%M:%S"))
-    earlier = (list(root.handlers), root.level, ours.level)
-    root.handlers[:] = [handler]
+    earlier = [(logger, list(logger.handlers), logger.level, logger.propagate) for logger in (root, ours)]
+    root.handlers[:] = ours.handlers[:] = [handler]
     root.setLevel(logging.WARNING)
     ours.setLevel(logging.INFO if verbose else logging.WARNING)
+    ours.propagate = False
+    sets_level = quiet_airflow and AIRFLOW_LEVEL not in os.environ
+    if sets_level:
+        os.environ[AIRFLOW_LEVEL] = "WARNING"
     try:
         yield
     finally:
-        root.handlers[:] = earlier[0]
-        root.setLevel(earlier[1])
-        ours.setLevel(earlier[2])
+        for logger, handlers, level, propagate in earlier:
+            logger.handlers[:] = handlers
+            logger.setLevel(level)
+            logger.propagate = propagate
+        if sets_level:
+            del os.environ[AIRFLOW_LEVEL]

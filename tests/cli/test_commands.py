@@ -140,7 +140,8 @@ def test_a_refusal_is_status_1_and_says_what_lets_it_pass(shop: Shop) -> None:
     assert shop.json("plan", shop.target, status=1)["refusals"][0]["permit"] == "empty:products"
     refused = shop.json("build", shop.target, status=1)
     assert refused["error"]["type"] == "GuardError"
-    assert refused["error"]["refusals"][0]["permit"] == "empty:products"
+    (refusal,) = refused["error"]["refusals"]
+    assert (refusal["guard"], refusal["section"], refusal["permit"]) == ("empty", "products", "empty:products")
 
     assert shop.json("build", shop.target, "--allow", "empty:products")["urls"] == 1
 

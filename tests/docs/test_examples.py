@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import configparser
 import json
 import os
 import re
@@ -12,9 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import sqlalchemy as sa
+from airflow.configuration import conf
 from airflow.sdk import Connection
 
 from airflow_sitemaps.cli.arguments import parser
+from airflow_sitemaps.cli.commands import COMMANDS
 from airflow_sitemaps.pipeline.report import Report
 from airflow_sitemaps.stores.local.config import LocalStore
 from airflow_sitemaps.testing.source import MemorySourceConfig
@@ -24,7 +27,10 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
-BLOCK = re.compile(r"^```(\w+)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+BLOCK = re.compile(r"^ *```(\w+)\n(.*?)^ *```", re.MULTILINE | re.DOTALL)
+"""A block of code, also within a list."""
+COMMAND = re.compile(r"`(?:airflow-sitemaps|airflow sitemaps) ([a-z-]+)[^`]*`")
+"""A command in a sentence."""
 BUILD = re.compile(r"^(?=report = build\(sitemap)", re.MULTILINE)
 """Where an example builds ``sitemap``: nothing wide, so that splitting keeps the line."""
 CONN_TYPES = (
@@ -85,11 +91,43 @@ def within_reach(sitemap: Sitemap, folder: Path) -> Sitemap:
 def test_commands_are_understood(texts: list[str]) -> None:
     targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
     for line in "".join(texts).splitlines():
-        words = shlex.split(line.removeprefix("$ "), comments=True)
+        words = shlex.split(line.strip().removeprefix("$ "), comments=True)
         if words[:1] == ["make"]:
             assert words[1] in targets
-        elif words[:1] == ["airflow-sitemaps"]:
-            assert parser().parse_args(words[1:]).command == words[1]
+        elif words[:1] == ["airflow-sitemaps"] or words[:2] == ["airflow", "sitemaps"]:
+            arguments = words[1:] if words[0] == "airflow-sitemaps" else words[2:]
+            assert parser().parse_args(arguments).command == arguments[0]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_commands_in_sentences_exist(page: Path) -> None:
+    for command in COMMAND.findall(page.read_text()):
+        assert command in COMMANDS, f"{page.name}: {command}"
+
+
+@pytest.mark.parametrize("texts", blocks("json"))
+def test_json_examples_are_json(texts: list[str]) -> None:
+    for text in texts:
+        assert json.loads(text)
+
+
+@pytest.mark.parametrize("texts", blocks("ini"))
+def test_settings_are_airflows(texts: list[str]) -> None:
+    for text in texts:
+        read = configparser.ConfigParser()
+        read.read_string(text)
+        for section in read.sections():
+            known = conf.configuration_description[section]["options"]
+            assert set(read[section]) <= set(known), section
+
+
+RUN_WORDS = re.compile(r"{{ *(ds|ts|ds_nodash|ts_nodash|logical_date|data_interval_start|data_interval_end)\b")
+
+
+@pytest.mark.parametrize("texts", blocks("python"))
+def test_examples_work_in_every_kind_of_run(texts: list[str]) -> None:
+    """A word of a logical date is not in them: it would fail in a run that an asset starts."""
+    assert [found for text in texts for found in RUN_WORDS.findall(text)] == []
 
 
 @pytest.mark.parametrize(

@@ -39,6 +39,16 @@ def test_a_fault_is_reported_when_it_is_new_or_grows_and_is_one_line_while_it_st
     assert grown.startswith("WARNING section pages: rows left out by rule scope-host: 3, 2 in the generation before")
 
 
+def test_what_was_written_is_not_explained_where_nothing_was() -> None:
+    rows = [{"id": number, "loc": f"{URL}{number}"} for number in range(50)]
+    site = Sitemap(MemoryStore(base_url=URL), [Section("pages", MemorySourceConfig(rows))])
+    assert "section pages: written because: " in "\n".join(report_text.lines(build(site)))
+
+    for again in (build(site, full=True), build(site, rebuild=["pages-00001"])):
+        assert (again.result, again.generation, again.rows_read) == ("unchanged", 1, 50), "equal files: no generation"
+        assert "written because" not in "\n".join(report_text.lines(again))
+
+
 def test_levels() -> None:
     assert report_text.level("  refused: Section 'a' …") == logging.ERROR
     assert report_text.level("REFUSED Section 'a' …") == logging.ERROR

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import pytest
 from botocore.exceptions import CredentialRetrievalError, NoCredentialsError
 
 from airflow_sitemaps import LocalStore, Section, Sitemap, SqlSource
-from airflow_sitemaps.errors import ConfigurationError, CredentialsError, SitemapError
+from airflow_sitemaps.errors import ConfigurationError, CredentialsError, SitemapError, SourceError, StoreError
 from airflow_sitemaps.operators import base
 from airflow_sitemaps.stores.s3.errors import explained
 from tests.semantics.shop import dag_of
@@ -60,3 +61,20 @@ def test_other_configuration_is_not(caplog: pytest.LogCaptureFixture) -> None:
     assert pushed["sitemap_failed"] == {"error": "CredentialsError", "message": "no credentials"}
     assert [record.levelname for record in caplog.records] == ["ERROR", "ERROR"]
     assert caplog.messages[0] == "A retry cannot fix this. no such section"
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (SourceError("connection refused"), "The database failed; a retry may succeed. connection refused"),
+        (StoreError("no space left"), "The store failed; a retry may succeed. no space left"),
+    ],
+)
+def test_what_is_down_is_said_in_one_plain_line(
+    error: SitemapError, said: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    ti = SimpleNamespace(xcom_push=lambda key, value: None)
+    with pytest.raises(type(error)), base.permanent_failures({"ti": ti}):  # type: ignore[arg-type]
+        raise error
+
+    assert caplog.messages == [said]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import logging
 import sqlite3
 from contextlib import closing
 from datetime import datetime, timezone
@@ -82,7 +83,10 @@ def test_an_undefined_word_fails_without_retries_and_says_what_to_write(
     )
 
 
-def test_the_sql_that_runs_is_shown_as_a_rendered_template(folder: Path) -> None:
+def test_the_sql_that_runs_is_shown_as_a_rendered_template_and_in_the_log(
+    folder: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG, "airflow_sitemaps.operators.plan")
     dag = dag_of(sitemap(folder, EVERY), "shown", params={"suffix": "x"})
     Steps.start(dag, "one", without_date=True).step("sitemap.plan")
 
@@ -91,6 +95,8 @@ def test_the_sql_that_runs_is_shown_as_a_rendered_template(folder: Path) -> None
             select(RenderedTaskInstanceFields.rendered_fields).where(RenderedTaskInstanceFields.dag_id == "shown")
         ).one()
     assert "xvgeneric' AS url FROM pages" in fields["sql"]["pages"]
+    (logged,) = [message for message in caplog.messages if message.startswith("section pages: rendered SQL: ")]
+    assert "xvgeneric' AS url FROM pages" in logged
 
 
 def test_a_date_that_is_none_is_not_a_word() -> None:

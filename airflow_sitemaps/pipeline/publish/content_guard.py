@@ -7,6 +7,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
+from airflow_sitemaps.quantities import counted
 from airflow_sitemaps.shards import url_sample
 from airflow_sitemaps.shards.guards import (
     SMALLEST,
@@ -127,7 +128,9 @@ def content_warnings(sitemap: Sitemap, plan: Plan, old: Manifest | None, new: Ma
             continue
         if before is None:
             log.warning(
-                "section %s: first build with %d URLs; there is nothing to compare it with", section.name, after.urls
+                "section %s: first build with %s; there is nothing to compare it with",
+                section.name,
+                counted(after.urls, "URL"),
             )
         else:
             warnings += _moved(before, after)

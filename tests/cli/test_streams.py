@@ -1,0 +1,58 @@
+"""What a process of the shell writes to standard error: this package's lines in its own form, nothing of Airflow's."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+from tests.cli.test_commands import Shop
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import pytest
+
+S3 = """
+from airflow_sitemaps import ListSource, S3Store, Section, Sitemap
+sitemap = Sitemap(S3Store("s3://bucket/maps", base_url="https://shop.example/"), [Section("pages", ListSource(["/"]))])
+"""
+
+
+def standard_error(*arguments: str, status: int) -> list[str]:
+    """The lines that a process wrote, those of the file that it ran left out."""
+    command = [sys.executable, "-W", "ignore", "-m", "airflow_sitemaps.cli", *arguments]
+    done = subprocess.run(command, env=dict(os.environ), capture_output=True, text=True, check=False)
+    assert done.returncode == status, done.stderr
+    return [line for line in done.stderr.splitlines() if "a line that the file itself prints" not in line]
+
+
+def test_the_hook_of_a_connection_adds_no_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    extra = {
+        "endpoint_url": "http://127.0.0.1:9",
+        "region_name": "eu-central-1",
+        "config_kwargs": {"retries": {"max_attempts": 1}},
+    }
+    aws = {"conn_type": "aws", "login": "an-access-key", "password": "a-secret-key", "extra": extra}
+    monkeypatch.setenv("AIRFLOW_CONN_AWS_DEFAULT", json.dumps(aws))
+    (tmp_path / "s3.py").write_text(S3)
+
+    (line,) = standard_error("status", f"{tmp_path / 's3.py'}:sitemap", status=1)
+
+    assert line.startswith("StoreError: GetObject s3://bucket/maps-state/manifest.json.gz: EndpointConnectionError: ")
+
+
+def test_a_warning_has_the_form_of_the_shell(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shop = Shop(tmp_path, capfd)
+    monkeypatch.setenv("AIRFLOW_CONN_SHOP", shop.connection)
+
+    lines = standard_error("build", shop.target, status=0)
+
+    said = "first build with 1 URL; there is nothing to compare it with"
+    assert [line for line in lines if re.fullmatch(rf"\d\d:\d\d:\d\d WARNING section pages: {said}", line)]
+    assert not [line for line in lines if "airflow_sitemaps." in line], "Airflow's form names the logger"
