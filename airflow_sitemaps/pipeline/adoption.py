@@ -14,7 +14,7 @@ from airflow_sitemaps.pipeline.stages import plan, publish, write
 from airflow_sitemaps.pipeline.state.repository import StateRepository
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from airflow_sitemaps.pipeline.report import Report
     from airflow_sitemaps.ports import Clock, Progress, Store
