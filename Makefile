@@ -61,6 +61,7 @@ format: $(READY)  ## Let ruff fix what it can
 bench: $(READY)  ## Measure; see benchmarks/README.md
 	$(BIN)/python -W ignore -m benchmarks
 	$(BIN)/python -m benchmarks.rich
+	$(BIN)/python -m benchmarks.ui
 
 bench-small: $(READY)  ## Measure on few rows; fails only where a ratio is far off
 	$(BIN)/python -W ignore -m benchmarks --small

@@ -100,11 +100,13 @@ class GuardError(RefusedError):
 
     Attributes:
         refusals: The refusals, each with its guard, section and numbers.
+        run: Identifier of the refused run in the store, or "" if nothing of it is kept.
     """
 
-    def __init__(self, message: str, refusals: tuple[GuardRefusal, ...] = ()) -> None:
+    def __init__(self, message: str, refusals: tuple[GuardRefusal, ...] = (), *, run: str = "") -> None:
         super().__init__(message)
         self.refusals = refusals
+        self.run = run
 
 
 class RuleError(RefusedError):

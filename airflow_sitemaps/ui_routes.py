@@ -8,6 +8,8 @@ from urllib.parse import quote
 NAV_ROUTE: Final = "sitemaps"
 DAG_ROUTE: Final = "sitemap"
 RUN_ROUTE: Final = "sitemap-run"
+WIDGET_ROUTE: Final = "sitemaps-overview"
+"""Airflow requires a route for each view; the dashboard's panel is not reached by it."""
 API_PREFIX: Final = "/sitemaps-ui"
 """Where the plugin's API and bundle are mounted on the API server."""
 

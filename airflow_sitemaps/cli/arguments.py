@@ -91,6 +91,10 @@ def _verify(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
 def _lookups(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     find = _command(commands, "find", "whether the published sitemap lists a URL; exit status 1 when it does not")
     find.add_argument("url", metavar="URL", help="the page's URL, or its path from the root: /p/42")
+    find.add_argument(
+        "--source", action="store_true", help="if it is not listed, also query the source for the row with its key"
+    )
+    _params(find)
     diff = _command(commands, "diff", "the URLs that differ between two kept generations")
     diff.add_argument("before", type=int, metavar="A", help="the generation to compare with; status lists them")
     diff.add_argument("after", type=int, metavar="B", help="the generation that is compared")

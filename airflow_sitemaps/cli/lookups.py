@@ -8,9 +8,12 @@ from typing import TYPE_CHECKING, Any, Final
 from airflow_sitemaps.cli.answer import Answer
 from airflow_sitemaps.cli.dag_target import load_target
 from airflow_sitemaps.cli.target import TargetError
+from airflow_sitemaps.cli.template_renderer import rendered
 from airflow_sitemaps.errors import ConfigurationError
 from airflow_sitemaps.pipeline import find as find_url
 from airflow_sitemaps.pipeline.changes import MOST, TooManyChangesError, compare
+from airflow_sitemaps.pipeline.clock import SYSTEM_CLOCK
+from airflow_sitemaps.pipeline.source_row import with_source
 from airflow_sitemaps.pipeline.state.repository import StateRepository
 from airflow_sitemaps.shards.key import show
 
@@ -30,9 +33,12 @@ KINDS: Final = ("added", "changed", "removed")
 
 def find(arguments: argparse.Namespace) -> Answer:
     """Say whether the published sitemap lists a URL. Exit status 1 when it does not."""
-    sitemap = load_target(arguments.target).sitemap
+    target = load_target(arguments.target)
     try:
-        search = find_url(sitemap, arguments.url)
+        search = find_url(target.sitemap, arguments.url)
+        if arguments.source:
+            sitemap = rendered(target.sitemap, SYSTEM_CLOCK.now(), {**target.params, **dict(arguments.param)})
+            search = with_source(sitemap, search)
     except ConfigurationError as error:
         raise TargetError(str(error)) from error
     return Answer(document=_search_document(search), lines=_search_lines(search), well=search.listed)

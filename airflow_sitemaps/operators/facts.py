@@ -79,7 +79,10 @@ def plan_facts(
 
 
 def refusal_facts(error: Exception) -> dict[str, Any]:
-    """Return the refusals of a ``RefusedError``: a sentence for each, and the permit that lets the run pass, if any."""
+    """Return the refusals of a ``RefusedError``: a sentence for each, and the permit that lets the run pass, if any.
+
+    ``run`` identifies the run in the store, which holds what it would have published.
+    """
     refusals = [
         {
             "guard": getattr(refusal, "guard", ""),
@@ -89,7 +92,7 @@ def refusal_facts(error: Exception) -> dict[str, Any]:
         }
         for refusal in tuple(getattr(error, "refusals", ()))[:MAX_LINES]
     ]
-    return {"message": str(error)[:MAX_TEXT], "refusals": refusals}
+    return {"message": str(error)[:MAX_TEXT], "refusals": refusals, "run": getattr(error, "run", "")}
 
 
 def failure_facts(error: Exception) -> dict[str, str]:

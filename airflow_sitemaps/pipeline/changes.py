@@ -147,6 +147,23 @@ def compare(state: StateRepository, *, since: int, generation: int, most: int) -
     if root is None:
         raise ConfigurationError(f"{state.objects.url('')}: nothing was published yet; build the sitemap first")
     old, new = (_kept(state, root.manifest, number) for number in (since, generation))
+    return compare_manifests(state, old, new, most=most)
+
+
+def compare_manifests(state: StateRepository, old: Manifest, new: Manifest, *, most: int) -> Changes:
+    """Compare two manifests whose bodies the private area holds.
+
+    Args:
+        state: The repository of the private area.
+        old: The earlier manifest.
+        new: The compared manifest.
+        most: Maximum number of URLs that may differ.
+
+    Raises:
+        TooManyChangesError: More than ``most`` URLs differ.
+        StoreContentError: A body is missing or damaged.
+        StoreError: The store failed.
+    """
     return _Comparison(state, old, new, most).changes()
 
 

@@ -20,7 +20,7 @@ from airflow_sitemaps.pipeline.state.repository import StateRepository
 from airflow_sitemaps.protocol import gzip
 from airflow_sitemaps.protocol.columnar.url_template import Field, Template
 from airflow_sitemaps.protocol.loc import normalise, origin_of
-from airflow_sitemaps.protocol.urlset import escape
+from airflow_sitemaps.protocol.urlset import EXTENSION_MARKS, escape
 from airflow_sitemaps.shards.key import INTEGER
 
 if TYPE_CHECKING:
@@ -36,12 +36,7 @@ AT_ONCE: Final = 16
 
 _ENTRY: Final = re.compile(rb"<url><loc>([^<]*)</loc>(.*?)</url>\n", re.DOTALL)
 _FIELD: Final = re.compile(rb"<(lastmod|changefreq|priority)>([^<]*)</")
-_EXTENSIONS: Final = {
-    "images": b"<image:image>",
-    "videos": b"<video:video>",
-    "news": b"<news:news>",
-    "alternates": b"<xhtml:link ",
-}
+_EXTENSIONS: Final = {name: mark.encode() for name, mark in EXTENSION_MARKS.items()}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,11 +127,38 @@ def find_in_store(
         ConfigurationError: Nothing was published yet, or the URL is invalid.
         StoreError: The store failed.
     """
-    state = StateRepository(objects)
-    root = state.root()
+    root = StateRepository(objects).root()
     if root is None:
         raise ConfigurationError(f"{objects.url('')}: nothing was published yet; build the sitemap first")
-    search = _Search(state, root.manifest, normal_url(url, root.manifest.base_url), templates)
+    return find_in_manifest(
+        objects, root.manifest, url, templates=templates, max_shards=max_shards, max_seconds=max_seconds
+    )
+
+
+def find_in_manifest(
+    objects: ObjectStore,
+    manifest: Manifest,
+    url: str,
+    *,
+    templates: Mapping[str, str],
+    max_shards: int | None = None,
+    max_seconds: float | None = None,
+) -> UrlSearch:
+    """Search like ``find_in_store``, with a manifest that is read already.
+
+    Args:
+        objects: The private area.
+        manifest: The manifest.
+        url: The URL.
+        templates: The URL template or column of each section, by the section's name.
+        max_shards: Maximum number of files to read if the URL does not contain its key. Default: None, all files.
+        max_seconds: Seconds after which no further file is read. Default: None, no limit.
+
+    Raises:
+        ConfigurationError: The URL is invalid.
+        StoreError: The store failed.
+    """
+    search = _Search(StateRepository(objects), manifest, normal_url(url, manifest.base_url), templates)
     return search.run(max_shards, max_seconds)
 
 
@@ -198,10 +220,7 @@ class _Search:
 
     def _shard_of_key(self, section: SectionManifest) -> Shard | None:
         """Return the shard whose range holds the URL's key, or None if the URL does not contain its key."""
-        if len(section.key_kinds) != 1 or not section.key_kinds[0].endswith(INTEGER) or not section.shards:
-            return None
-        column = section.key_kinds[0].removesuffix(INTEGER)
-        key = key_of(self._url, self._templates.get(section.name, ""), column, section.base_url)
+        key = key_in_section(self._url, self._templates.get(section.name, ""), section)
         if key is None:
             return None
         lowers = [shard.range.lower[0] for shard in section.shards if shard.range.lower is not None]
@@ -276,6 +295,19 @@ class _Search:
 
     def _unread(self, number: int) -> str:
         return f"{number:,} files were not read: the URL does not say its key, so every file may list it."
+
+
+def key_in_section(url: str, template: str, section: SectionManifest) -> int | None:
+    """Extract a section's integer key from a URL; return None if the URL does not contain it.
+
+    Args:
+        url: The URL in its normal form.
+        template: The section's ``loc``: a template, or the name of a column.
+        section: The section as published, which names the key column.
+    """
+    if len(section.key_kinds) != 1 or not section.key_kinds[0].endswith(INTEGER) or not section.shards:
+        return None
+    return key_of(url, template, section.key_kinds[0].removesuffix(INTEGER), section.base_url)
 
 
 def key_of(url: str, template: str, column: str, base_url: str) -> int | None:

@@ -66,6 +66,7 @@ class SectionReport:
         newest_lastmod: Newest lastmod of all entries. Default: None.
         drift: Sentences about files that another program changed.
         faults_before: Rows dropped and fields repaired by rule in the previous generation.
+        extensions: Images, videos, articles (``news``) and alternates in all files, by kind.
     """
 
     urls: int = 0
@@ -83,6 +84,7 @@ class SectionReport:
     newest_lastmod: str | None = None
     drift: tuple[str, ...] = ()
     faults_before: Mapping[str, int] = field(default_factory=dict)
+    extensions: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,6 +113,7 @@ class Report:
         sections: Reports of the sections by name.
         rows_expired: Rows omitted because of their age, by rule.
         robots_urls: Addresses for robots.txt: the index files and the feeds.
+        extra_urls: Addresses of the file of recent entries and of the feeds.
         seconds: Duration of each stage, in seconds: wall time for ``plan`` and ``publish``, and for ``write`` the sum
             over its batches.
         xml_bytes: Uncompressed size of the shards, in bytes.
@@ -144,6 +147,7 @@ class Report:
     sections: Mapping[str, SectionReport]
     rows_expired: Mapping[str, int] = field(default_factory=dict)
     robots_urls: tuple[str, ...] = ()
+    extra_urls: tuple[str, ...] = ()
     seconds: Mapping[str, float] = field(default_factory=dict)
     xml_bytes: int = 0
     file_bytes: int = 0

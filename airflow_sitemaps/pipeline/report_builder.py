@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from airflow_sitemaps.pipeline.report import Report, SectionReport, ShardCounts, totals
-from airflow_sitemaps.shards.index_layout import robots_urls
+from airflow_sitemaps.shards.index_layout import extra_urls, robots_urls
 from airflow_sitemaps.shards.url_sample import top_prefixes
 
 if TYPE_CHECKING:
@@ -123,6 +123,7 @@ def make_report(
         committed_at=new.committed_at.isoformat() if new is not None else None,
         index_urls=tuple(new.base_url + index.name for index in new.indexes) if new is not None else (),
         robots_urls=robots_urls(new) if new is not None else (),
+        extra_urls=extra_urls(new) if new is not None else (),
         sections=sections,
         seconds={stage: round(value, 3) for stage, value in outcome.seconds.items()},
         swept=outcome.swept,
@@ -149,8 +150,10 @@ def _section(
     dropped: Counter[str] = Counter()
     mended: Counter[str] = Counter()
     expired: Counter[str] = Counter()
+    extensions: Counter[str] = Counter()
     if after is not None:
         for shard in after.shards:
+            extensions.update(shard.extensions)
             dropped.update(shard.dropped)
             mended.update(shard.mended)
             expired.update(shard.expired)
@@ -173,6 +176,7 @@ def _section(
         bytes_written=sum(receipt.bytes_written for receipt in receipts),
         newest_lastmod=newest,
         faults_before=_faults(before),
+        extensions=dict(extensions),
         drift=plan.drift if plan is not None else (),
     )
 

@@ -190,7 +190,7 @@ def plan(
         The plan and its key.
 
     Raises:
-        GuardError: A guard refused; nothing was written except a report of the refusal.
+        GuardError: A guard refused; nothing was written except the plan and a report of the refusal.
         ConfigurationError: A setting in the code or a connection is wrong.
         SourceError: The database failed.
         StoreError: The store failed.
@@ -213,8 +213,9 @@ def plan(
         return Planned(plan=run_plan, key=None)
     if run_plan.refusals and (sitemap.on_section_failure == "fail_all" or not run_plan.changes):
         text = refusal_text(run_plan.refusals)
+        state.write_plan(run_plan)  # for the pages, which show what the run would change
         _report_refusal(state, run_plan, manifest, run_plan.refusals, clock)
-        raise GuardError(text, run_plan.refusals)
+        raise GuardError(text, run_plan.refusals, run=run_plan.run)
     return Planned(plan=run_plan, key=state.write_plan(run_plan))
 
 

@@ -9,15 +9,16 @@ from typing import Any, Final
 from airflow.plugins_manager import AirflowPlugin
 
 from airflow_sitemaps.plugin.bundle import STATIC
-from airflow_sitemaps.ui_routes import API_PREFIX, DAG_ROUTE, NAV_ROUTE, RUN_ROUTE
+from airflow_sitemaps.ui_routes import API_PREFIX, DAG_ROUTE, NAV_ROUTE, RUN_ROUTE, WIDGET_ROUTE
 
 BUNDLE: Final = "airflow-sitemaps.js"
 VIEWS: Final = (
     ("Sitemaps", "nav", NAV_ROUTE),
     ("Sitemap", "dag", DAG_ROUTE),
     ("Sitemap run", "dag_run", RUN_ROUTE),
+    ("Sitemaps overview", "dashboard", WIDGET_ROUTE),
 )
-"""Name, destination and route of each page. The name is unique, because the host identifies components by it."""
+"""Name, destination and route of each view. The name is unique, because the host identifies components by it."""
 
 
 def bundle_address(app: int) -> str:
@@ -36,7 +37,7 @@ def bundle_address(app: int) -> str:
 
 
 class SitemapsPlugin(AirflowPlugin):
-    """The page "Sitemaps", the tabs on a DAG and a run, and the API beneath them."""
+    """The page "Sitemaps", the tabs on a DAG and a run, the panel on the dashboard, and the API beneath them."""
 
     name = "sitemaps"
 
@@ -49,7 +50,7 @@ class SitemapsPlugin(AirflowPlugin):
 
     @cached_property
     def react_apps(self) -> list[dict[str, Any]]:  # type: ignore[override]
-        """The three views, all served from one bundle."""
+        """The four views, all served from one bundle."""
         icon = f"{API_PREFIX.removeprefix('/')}/static/icon"
         return [
             {

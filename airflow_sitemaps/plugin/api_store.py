@@ -5,22 +5,30 @@ If the store cannot be read, the application responds with the message of ``Stat
 
 from __future__ import annotations
 
-from typing import Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final, TypeVar
 
 from airflow.utils.session import create_session
-from fastapi import APIRouter, Depends, Query, Request, Response
+from fastapi import APIRouter, Depends, HTTPException, Query, Request, Response, status
 from fastapi.responses import JSONResponse
 
 from airflow_sitemaps.pipeline.state.repository import MANIFEST
-from airflow_sitemaps.plugin import event_payload, generation_changes, overview, url_search
+from airflow_sitemaps.plugin import event_payload, generation_changes, list_query, overview, url_search
 from airflow_sitemaps.plugin.access import ReadableDags, may_read_assets
-from airflow_sitemaps.plugin.api_dependencies import DetachedSitemap, Now, validated
+from airflow_sitemaps.plugin.api_dependencies import DetachedSitemap, Now, as_csv, validated
 from airflow_sitemaps.plugin.overview import Overview
 from airflow_sitemaps.plugin.schemas.generations import GenerationChanges, Generations
 from airflow_sitemaps.plugin.schemas.shards import ShardColumns, ShardPage, Unavailable
 from airflow_sitemaps.plugin.schemas.url_matches import UrlSearches
 from airflow_sitemaps.plugin.shard_map import MAX_PAGE, ShardMap, read_map
 from airflow_sitemaps.plugin.state_reader import StateFile, StateReader, StateUnavailableError, open_state
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from airflow_sitemaps.plugin.generation_changes import Compared
+    from airflow_sitemaps.ports import ObjectStore
+
+T = TypeVar("T")
 
 STATES: Final = StateReader(opened=open_state)
 
@@ -84,19 +92,61 @@ async def generations(request: Request, sitemap: DetachedSitemap) -> Response:
     return validated(request, etag, body.model_dump_json())
 
 
+ToGeneration = Annotated[int | None, Query(ge=1, description="Without it: what the last run would publish, if blocked")]
+
+
+async def compared(
+    sitemap: Overview, from_generation: int, to_generation: int | None, job: Callable[[ObjectStore, Compared], T]
+) -> T:
+    """Return what a job makes of two generations, or of the live one and the blocked run.
+
+    Args:
+        sitemap: The sitemap.
+        from_generation: Generation to compare with.
+        to_generation: Generation to compare; None for what the last run would publish, if it was blocked.
+        job: Takes the private area and the manifests, and returns the result.
+
+    Raises:
+        StateUnavailableError: The store cannot be read, or one side of the comparison is not kept.
+    """
+    outcome = sitemap.snapshot.worst_outcome
+    run = outcome.store_run if outcome is not None else ""
+    if to_generation is None and not run:
+        raise StateUnavailableError("The last run was not blocked, or it did not record what it would publish.")
+
+    def read(area: ObjectStore) -> T:
+        if to_generation is None:
+            return job(area, generation_changes.of_blocked_run(area, run))
+        return job(area, generation_changes.of_generations(area, from_generation, to_generation))
+
+    form = f"{job.__name__} {from_generation} {to_generation or run}"
+    return await STATES.run(manifest_file(sitemap), form, read)
+
+
 @router.get("/sitemap/changes", responses={200: {"model": GenerationChanges | Unavailable}})
 async def changes(
     sitemap: DetachedSitemap,
     from_generation: Annotated[int, Query(ge=1)],
-    to_generation: Annotated[int, Query(ge=1)],
+    to_generation: ToGeneration = None,
 ) -> Response:
-    """Return the differences of two kept generations: by section, and by URL if only a few files differ."""
-    form = f"changes {from_generation} {to_generation}"
-    differences = await STATES.run(
-        manifest_file(sitemap), form, lambda area: generation_changes.changes(area, from_generation, to_generation)
-    )
+    """Return the differences of two generations: by section, and by URL if only a few files differ."""
+    differences = await compared(sitemap, from_generation, to_generation, generation_changes.changes)
     body = GenerationChanges.model_validate(differences).model_dump_json()
     return Response(body, media_type="application/json", headers={"Cache-Control": "no-store"})
+
+
+@router.get("/sitemap/changes.csv", response_class=Response)
+async def export_changes(
+    sitemap: DetachedSitemap,
+    from_generation: Annotated[int, Query(ge=1)],
+    to_generation: ToGeneration = None,
+) -> Response:
+    """Return every URL that differs between two generations, as CSV."""
+    try:
+        rows = await compared(sitemap, from_generation, to_generation, generation_changes.url_rows)
+    except StateUnavailableError as e:
+        raise HTTPException(status.HTTP_409_CONFLICT, str(e)) from e
+    return as_csv(list_query.csv_of(rows, ("change", "url")), "changes.csv")
 
 
 @router.get("/find", response_model=UrlSearches)

@@ -208,6 +208,7 @@ def section_of(value: object) -> dict[str, Any]:
         "outcomes": {rule: outcome_of(rule, settings, dropped=rule in dropped) for rule in {**dropped, **fixed}},
         "samples": {rule: texts(samples) for rule, samples in mapping(section.get("samples")).items()},
         "reasons": counts(section.get("reasons")),
+        "extensions": counts(section.get("extensions")),
         "max_urls": integer(section.get("max_urls")) or CURRENT.max_urls,
         "newest_lastmod": text(section.get("newest_lastmod")) or None,
         "drift": texts(section.get("drift")),
@@ -245,6 +246,7 @@ def report_of(extra: Mapping[str, Any]) -> dict[str, Any]:
         **{name: timestamp(report.get(name)) or None for name in ("started_at", "finished_at", "committed_at")},
         "index_urls": texts(report.get("index_urls")),
         "robots_urls": texts(report.get("robots_urls")),
+        "extra_urls": texts(report.get("extra_urls")),
         **{
             n: integer(report.get(n))
             for n in ("urls", "rows", "xml_bytes", "file_bytes", "rows_read", "bytes_written", "swept")

@@ -1,15 +1,20 @@
-"""Differences of two kept generations: by section from the manifests, and by URL if only a few files differ."""
+"""Differences of two generations, or of the live one and a blocked run: by section, and by URL if few files differ."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from airflow_sitemaps.errors import ConfigurationError
-from airflow_sitemaps.pipeline.changes import TooManyChangesError, compare
+from airflow_sitemaps.errors import ConfigurationError, StoreContentError
+from airflow_sitemaps.pipeline.changes import Changes, TooManyChangesError, compare_manifests
+from airflow_sitemaps.pipeline.publish.proposal import proposal_of
 from airflow_sitemaps.pipeline.state.repository import StateRepository
 from airflow_sitemaps.plugin.state_reader import StateUnavailableError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from airflow_sitemaps.pipeline.publish.proposal import Proposal
     from airflow_sitemaps.ports import ObjectStore
     from airflow_sitemaps.shards.manifest import Manifest, SectionManifest
 
@@ -19,10 +24,35 @@ MAX_URLS: Final = 200_000
 """Largest number of differing URLs that are compared in one response."""
 SAMPLES: Final = 20
 """Number of URLs of each kind that are shown."""
+KINDS: Final = ("added", "changed", "removed")
+"""The ways in which a URL differs."""
+NOT_RENDERED: Final = (
+    "The run was blocked before it rendered its entries. The new numbers are rows of the source, and only the URLs of "
+    "files that would be removed are compared."
+)
 
 
-def changes(area: ObjectStore, from_generation: int, to_generation: int) -> dict[str, Any]:
-    """Return the differences of two generations.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compared:
+    """Two manifests, and what to say about their comparison.
+
+    Attributes:
+        before: The earlier manifest, usually the live one.
+        after: The compared manifest.
+        rows: Rows of the source by section, where the entries of ``after`` are not rendered. Default: none.
+        to_generation: Number of the compared generation; None for a blocked run.
+        note: What limits the comparison. Default: empty.
+    """
+
+    before: Manifest
+    after: Manifest
+    to_generation: int | None
+    rows: Mapping[str, int]
+    note: str = ""
+
+
+def of_generations(area: ObjectStore, from_generation: int, to_generation: int) -> Compared:
+    """Return two kept generations.
 
     Args:
         area: Private area of the store.
@@ -34,19 +64,82 @@ def changes(area: ObjectStore, from_generation: int, to_generation: int) -> dict
     """
     state = StateRepository(area)
     before, after = _kept(state, from_generation), _kept(state, to_generation)
-    names = dict.fromkeys((*before.sections, *after.sections))
-    sections = [_section(name, before.sections.get(name), after.sections.get(name)) for name in names]
+    return Compared(before=before, after=after, to_generation=to_generation, rows={})
+
+
+def of_blocked_run(area: ObjectStore, run: str) -> Compared:
+    """Return the live generation and what a blocked run would have published.
+
+    Args:
+        area: Private area of the store.
+        run: Identifier of the run in the store.
+
+    Raises:
+        StateUnavailableError: Another run has published since, or the run's plan is gone.
+    """
+    try:
+        proposal = proposal_of(StateRepository(area), run)
+    except (ConfigurationError, StoreContentError) as e:
+        raise StateUnavailableError(str(e)) from e
+    return Compared(
+        before=proposal.live,
+        after=proposal.manifest,
+        to_generation=None,
+        rows={} if proposal.is_rendered else _rows(proposal),
+        note="" if proposal.is_rendered else NOT_RENDERED,
+    )
+
+
+def _rows(proposal: Proposal) -> dict[str, int]:
+    retired = dict.fromkeys(proposal.plan.retired, 0)
+    return {**retired, **{name: section.rows for name, section in proposal.plan.sections.items()}}
+
+
+def changes(area: ObjectStore, compared: Compared) -> dict[str, Any]:
+    """Return the differences of two manifests.
+
+    Args:
+        area: Private area of the store.
+        compared: The manifests.
+    """
+    before, after = compared.before, compared.after
+    names = dict.fromkeys((*before.sections, *after.sections, *compared.rows))
+    sections = [
+        _section(name, before.sections.get(name), after.sections.get(name), compared.rows.get(name)) for name in names
+    ]
     differing = sum(s["files_added"] + s["files_changed"] + s["files_removed"] for s in sections)
     urls, note = None, f"{differing:,} files differ, too many to compare their URLs here."
     if differing <= MAX_FILES:
-        urls, note = _urls(state, from_generation, to_generation)
+        urls, note = _urls(area, compared)
     return {
-        "from_generation": from_generation,
-        "to_generation": to_generation,
+        "from_generation": before.generation,
+        "to_generation": compared.to_generation,
         "sections": sections,
         "urls": urls,
-        "note": note,
+        "note": " ".join(text for text in (compared.note, note) if text),
     }
+
+
+def url_rows(area: ObjectStore, compared: Compared) -> list[dict[str, Any]]:
+    """Return every URL that differs, with the kind of its change, for the export.
+
+    Args:
+        area: Private area of the store.
+        compared: The manifests.
+
+    Raises:
+        StateUnavailableError: Too many URLs differ, or a body is gone.
+    """
+    try:
+        differences = _compare(area, compared)
+    except TooManyChangesError as e:
+        raise StateUnavailableError(TOO_MANY) from e
+    return [{"change": kind, "url": url} for kind in KINDS for url in getattr(differences, kind)]
+
+
+TOO_MANY: Final = (
+    f"More than {MAX_URLS:,} URLs differ, too many to compare here; `airflow-sitemaps diff` compares up to a million."
+)
 
 
 def _kept(state: StateRepository, number: int) -> Manifest:
@@ -57,26 +150,33 @@ def _kept(state: StateRepository, number: int) -> Manifest:
     return kept
 
 
-def _section(name: str, before: SectionManifest | None, after: SectionManifest | None) -> dict[str, Any]:
+def _section(
+    name: str, before: SectionManifest | None, after: SectionManifest | None, rows: int | None
+) -> dict[str, Any]:
     old = {file.name: file.xml_sha256 for file in before.files()} if before else {}
     new = {file.name: file.xml_sha256 for file in after.files()} if after else {}
     return {
         "section": name,
         "urls_before": before.urls if before else 0,
-        "urls_after": after.urls if after else 0,
+        "urls_after": rows if rows is not None else after.urls if after else 0,
         "files_added": len(new.keys() - old.keys()),
         "files_changed": sum(old[file] != new[file] for file in old.keys() & new.keys()),
         "files_removed": len(old.keys() - new.keys()),
     }
 
 
-def _urls(state: StateRepository, from_generation: int, to_generation: int) -> tuple[dict[str, Any] | None, str]:
+def _urls(area: ObjectStore, compared: Compared) -> tuple[dict[str, Any] | None, str]:
     try:
-        found = compare(state, since=from_generation, generation=to_generation, most=MAX_URLS)
+        differences = _compare(area, compared)
     except TooManyChangesError:
-        return None, f"More than {MAX_URLS:,} URLs differ, too many to compare here."
-    except ConfigurationError as e:
-        raise StateUnavailableError(str(e)) from e
-    counts: dict[str, Any] = {name: len(getattr(found, name)) for name in ("added", "changed", "removed")}
-    samples = {f"{name}_samples": list(getattr(found, name)[:SAMPLES]) for name in ("added", "changed", "removed")}
+        return None, TOO_MANY
+    counts: dict[str, Any] = {name: len(getattr(differences, name)) for name in KINDS}
+    samples = {f"{name}_samples": list(getattr(differences, name)[:SAMPLES]) for name in KINDS}
     return {**counts, **samples}, ""
+
+
+def _compare(area: ObjectStore, compared: Compared) -> Changes:
+    try:
+        return compare_manifests(StateRepository(area), compared.before, compared.after, most=MAX_URLS)
+    except StoreContentError as e:
+        raise StateUnavailableError(str(e)) from e

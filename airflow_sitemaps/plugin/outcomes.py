@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal
 
+from airflow_sitemaps.errors import PartlyPublishedError
 from airflow_sitemaps.operators.facts import FAILED, REFUSED
 from airflow_sitemaps.plugin import dag_runs
 from airflow_sitemaps.plugin.event_payload import items, mapping, text
@@ -54,6 +55,8 @@ class Outcome:
         failed_tasks: Failed tasks and batches of its group, each as (task, map index). Default: none.
         refusals: The guards that refused. Default: none.
         reasons: The tasks' own reasons for failing, without repetition. Default: none.
+        store_run: Identifier of a refused run in the store, which holds what it would have published. Default: empty.
+        is_partial: Whether the run published some sections and failed because of others. Default: False.
     """
 
     result: Literal["published", "refused", "failed"]
@@ -62,6 +65,8 @@ class Outcome:
     failed_tasks: Sequence[tuple[str, int]] = ()
     refusals: Sequence[Refusal] = ()
     reasons: Sequence[str] = ()
+    store_run: str = ""
+    is_partial: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -183,7 +188,9 @@ def outcome_of(
     mine = [task for task in mine if task.kind in ("plan", "write", "publish")]
     keys = [(task.dag_id, task.run_id, task.task_id) for task in mine]
     refusals = [r for key in dict.fromkeys(keys) for r in refusals_of(pushed.get((*key, REFUSED)))]
-    reasons = [why(pushed.get((*key, FAILED))) for key in keys]
+    failures = [mapping(pushed.get((*key, FAILED))) for key in keys]
+    reasons = [why(failure) for failure in failures]
+    store_runs = [text(mapping(pushed.get((*key, REFUSED))).get("run")) for key in keys]
     return Outcome(
         result="refused" if refusals else "failed",
         run=run,
@@ -191,6 +198,8 @@ def outcome_of(
         failed_tasks=tuple((task.task_id, task.map_index) for task in mine),
         refusals=tuple(refusals),
         reasons=tuple(dict.fromkeys(reason for reason in reasons if reason)),
+        store_run=next((store_run for store_run in store_runs if store_run), ""),
+        is_partial=any(failure.get("error") == PartlyPublishedError.__name__ for failure in failures),
     )
 
 

@@ -103,12 +103,13 @@ def _refused(snapshot: Snapshot, outcome: Outcome) -> Problem:
 def _failed(snapshot: Snapshot, publisher: Publisher, outcome: Outcome) -> Problem:
     tasks = sorted({task_id for task_id, _ in outcome.failed_tasks})
     said = f"The task {', '.join(tasks)} failed" if tasks else "A task before the sitemap's own tasks failed"
-    several = len(snapshot.publishers) > 1
+    run = f"Last run of {publisher.dag.dag_id}" if len(snapshot.publishers) > 1 else "Last run"
+    live = "The numbers below are of the last run that succeeded" if outcome.is_partial else _still_live(snapshot)
     return Problem(
         severity="error",
         kind="failed",
-        title=f"Last run of {publisher.dag.dag_id} failed" if several else "Last run failed",
-        detail=_joined([said, *outcome.reasons[:SHOWN], _still_live(snapshot)]),
+        title=f"{run} failed for some sections; the others are published" if outcome.is_partial else f"{run} failed",
+        detail=_joined([said, *outcome.reasons[:SHOWN], live]),
         next_step="Read the failed task's log. Then clear the task, or trigger the DAG again.",
         dag_id=outcome.run.dag_id,
         run_id=outcome.run.run_id,

@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
 from airflow_sitemaps.errors import ConfigurationError
-from airflow_sitemaps.pipeline.find import find_in_store
+from airflow_sitemaps.pipeline.find import find_in_manifest
 from airflow_sitemaps.pipeline.state.repository import MANIFEST
 from airflow_sitemaps.plugin import event_payload
 from airflow_sitemaps.plugin.schemas.url_matches import UrlMatch, UrlSearch, UrlSearches
+from airflow_sitemaps.plugin.search_manifest import read_search_manifest
 from airflow_sitemaps.plugin.state_reader import StateFile, StateUnavailableError
 from airflow_sitemaps.shards.key import show
 
@@ -67,9 +68,14 @@ async def _one(states: StateReader, sitemap: Overview, url: str) -> UrlSearch:
     file = StateFile.of(event_payload.store_of(extra), MANIFEST)
     templates = event_payload.templates_of(extra)
 
+    announced = sitemap.event.summary.generation if sitemap.event is not None else 0
+    _, manifest = await states.read(file, "search", read_search_manifest, is_old=lambda m: m.generation < announced)
+
     def job(area: ObjectStore) -> Found:
         try:
-            return find_in_store(area, url, templates=templates, max_shards=MAX_SHARDS, max_seconds=MAX_SECONDS)
+            return find_in_manifest(
+                area, manifest, url, templates=templates, max_shards=MAX_SHARDS, max_seconds=MAX_SECONDS
+            )
         except ConfigurationError as e:
             raise StateUnavailableError(str(e)) from e
 

@@ -28,6 +28,11 @@ NAMESPACES: Final = MappingProxyType(
 )
 """Namespaces of the extensions by their prefix in written files."""
 
+EXTENSION_MARKS: Final = MappingProxyType(
+    {"images": "<image:image>", "videos": "<video:video>", "news": "<news:news>", "alternates": "<xhtml:link "}
+)
+"""Beginning of each image, video, article and alternate in a rendered entry, by the name of its column."""
+
 FOOTER: Final = b"</urlset>\n"
 
 _ESCAPES: Final = str.maketrans({"&": "&amp;", "'": "&apos;", '"': "&quot;", "<": "&lt;", ">": "&gt;"})

@@ -141,6 +141,7 @@ _READERS: Final[Mapping[type, Mapping[str, Reader]]] = {
         "index_drift": _listed,
         "adopted": _listed,
         "refusals": _many(Refusal),
+        "refused": _by_name(SectionPlan),
         "failures": _many(SectionFailure),
         "warnings": _listed,
         "allow": _listed,

@@ -77,6 +77,11 @@ def robots_urls(manifest: Manifest) -> tuple[str, ...]:
     return tuple(manifest.base_url + name for name in names)
 
 
+def extra_urls(manifest: Manifest) -> tuple[str, ...]:
+    """The addresses of the file of recent entries and of the feeds."""
+    return tuple(manifest.base_url + file.name for file in manifest.extras if file.name != STYLESHEET)
+
+
 def render(manifest: Manifest, settings: IndexSettings, name: str, changed_in: int) -> bytes:
     """Return the uncompressed bytes of one index file.
 

@@ -85,6 +85,7 @@ class Shard:
         lastmods: Number of written entries with a lastmod. Default: 0.
         oldest_lastmod: Oldest lastmod of the written entries, or None (default).
         must: URLs of ``Sitemap(must_list=)`` that the shard lists. Default: none.
+        extensions: Number of images, videos, articles and alternates of the entries, by kind. Default: none.
     """
 
     range: KeyRange
@@ -106,6 +107,7 @@ class Shard:
     lastmods: int = 0
     oldest_lastmod: str | None = None
     must: tuple[str, ...] = ()
+    extensions: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def expired_rows(self) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import TYPE_CHECKING
 
@@ -200,6 +200,7 @@ class Plan:
             changed (``full`` or ``rebuild``). Default: False.
         prefixes: Estimated numbers of published URLs by scheme, host and first folder, the greatest first. Default: none.
         notes: Further sentences for people, such as where the first rows of a dry run lead. Default: none.
+        refused: Plans of the sections that a guard refused, which the run does not carry out. Default: none.
     """
 
     run: str
@@ -219,6 +220,7 @@ class Plan:
     rebases: bool = False
     prefixes: tuple[PrefixCount, ...] = ()
     notes: tuple[str, ...] = ()
+    refused: Mapping[str, SectionPlan] = field(default_factory=dict)
 
     def without(self, names: Collection[str]) -> Plan:
         """Return the plan without some sections, which stay as published. Batches keep their numbers."""

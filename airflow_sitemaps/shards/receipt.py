@@ -43,6 +43,7 @@ class StagedShard:
         lastmods: Number of entries with a lastmod. Default: 0.
         oldest_lastmod: Oldest lastmod of the entries. Default: None.
         must: URLs of ``Sitemap(must_list=)`` that the file lists. Default: none.
+        extensions: Number of images, videos, articles and alternates of the entries, by kind. Default: none.
     """
 
     range: KeyRange
@@ -68,6 +69,7 @@ class StagedShard:
     lastmods: int = 0
     oldest_lastmod: str | None = None
     must: tuple[str, ...] = ()
+    extensions: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -111,6 +111,7 @@ class ShardBuilder:
             lastmods=piece.lastmods,
             oldest_lastmod=piece.oldest_lastmod,
             must=piece.must,
+            extensions=piece.extensions,
             written_in=carried.written_in if carried is not None and unchanged else self.generation,
         )
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from collections import Counter
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -25,6 +26,7 @@ from airflow_sitemaps.shards.distinct import all_distinct
 from airflow_sitemaps.shards.url_sample import UrlSample, sample
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from datetime import datetime
 
     from airflow_sitemaps.protocol.entry import RowContext
@@ -88,6 +90,8 @@ class ShardFile:
     must: tuple[str, ...] = ()
     settled: bool = True
     feed_texts: tuple[FeedText, ...] = ()
+    extensions: Mapping[str, int] = field(default_factory=dict)
+    """Number of images, videos, articles and alternates of the entries, by kind."""
 
 
 class _Body:
@@ -230,6 +234,7 @@ class FileWriter:
             settled=self._settled,
             tally=self._tally,
             feed_texts=tuple(self._feed_texts),
+            extensions=dict(sum((Counter(piece.extension_counts()) for piece in pieces), Counter())),
         )
 
     def _must(self, pieces: list[Cleaned]) -> tuple[str, ...]:

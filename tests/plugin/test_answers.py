@@ -151,7 +151,7 @@ def test_generations_to_go_back_to(admin: Client, session: Session, tmp_path: Pa
 def test_what_did_not_change_is_not_sent_again(admin: Client, session: Session, tmp_path: Path) -> None:
     add_history(session, URI, "shop", 2, state_url=kept(tmp_path / "state", 3))
     session.commit()
-    for route in ("shards", "generations", "shards/texts"):
+    for route in ("history", "shards", "generations", "shards/texts"):
         path = f"/sitemaps-ui/api/sitemap/{route}"
         asked = {"asset": URI, "section": "products"}
         first = admin.client.get(path, params=asked)

@@ -30,9 +30,10 @@ def test_each_view_has_an_address_of_its_own_that_works_under_any_prefix() -> No
         ("Sitemaps", "nav"),
         ("Sitemap", "dag"),
         ("Sitemap run", "dag_run"),
+        ("Sitemaps overview", "dashboard"),
     ]
-    assert len({app["bundle_url"] for app in apps}) == 3
-    assert len({app["url_route"] for app in apps}) == 3
+    assert len({app["bundle_url"] for app in apps}) == 4
+    assert len({app["url_route"] for app in apps}) == 4
     assert not any(app[name].startswith(("/", "http")) for app in apps for name in ("bundle_url", "icon"))
 
 

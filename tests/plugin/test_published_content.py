@@ -10,9 +10,11 @@ import pytest
 
 from airflow_sitemaps import Guards, LocalStore, Section, ShardPolicy, Sitemap
 from airflow_sitemaps.assets import event_extra, section_settings, store_facts
+from airflow_sitemaps.errors import GuardError
+from airflow_sitemaps.operators.facts import REFUSED, refusal_facts
 from airflow_sitemaps.pipeline import build
 from airflow_sitemaps.testing.source import MemorySourceConfig
-from tests.support.plugin_factories import NOW, add_asset, add_event, extra, report
+from tests.support.plugin_factories import NOW, Ran, add_asset, add_event, add_run, extra, report
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -55,6 +57,46 @@ def test_the_difference_between_two_generations_in_either_direction(admin: Clien
     assert (back["urls"]["added_samples"], back["urls"]["removed_samples"]) == ([f"{BASE}p/10"], [f"{BASE}p/41"])
     assert forward["sections"][0]["urls_before"] == forward["sections"][0]["urls_after"] == 40
     assert forward["sections"][0]["files_changed"] >= 2
+
+
+def test_the_difference_is_exported(admin: Client, published: str) -> None:
+    exported = admin.get("api/sitemap/changes.csv", asset=published, from_generation=1, to_generation=2)
+
+    assert exported.headers["content-disposition"] == 'attachment; filename="changes.csv"'
+    assert list(csv.DictReader(io.StringIO(exported.text))) == [
+        {"change": "added", "url": f"{BASE}p/41"},
+        {"change": "changed", "url": f"{BASE}p/1"},
+        {"change": "removed", "url": f"{BASE}p/10"},
+    ]
+    assert admin.get("api/sitemap/changes.csv", asset=published, from_generation=1, to_generation=9).status_code == 409
+
+
+def test_what_a_blocked_run_would_publish(admin: Client, session: Session, published: str, tmp_path: Path) -> None:
+    """The run's XCom names it in the store, and the plan that it left there says what it would have changed."""
+    unknown = admin.get("api/sitemap/changes", asset=published, from_generation=2).json()
+    assert unknown == {"unavailable": "The last run was not blocked, or it did not record what it would publish."}
+    rows = [{"id": n, "loc": f"{BASE}p/{n}", "priority": 0.5} for n in range(1, 6)]
+    source = MemorySourceConfig(rows, key="id", priority="priority")
+    section = Section("pages", source, shards=ShardPolicy(max_urls=5))
+    sitemap = Sitemap(LocalStore(tmp_path / "site", base_url=BASE), [section], guards=Guards(max_shrink_small=0.1))
+    with pytest.raises(GuardError) as refused:
+        build(sitemap)
+    ran = Ran(
+        3, state="failed", plan="failed", publish="upstream_failed", pushed={REFUSED: refusal_facts(refused.value)}
+    )
+    add_run(session, "content", ran, NOW)
+    session.commit()
+
+    found = admin.get("api/sitemap/changes", asset=published, from_generation=2).json()
+
+    assert (found["from_generation"], found["to_generation"]) == (2, None)
+    (section_changes,) = found["sections"]
+    assert (section_changes["urls_before"], section_changes["urls_after"]) == (40, 5)
+    assert section_changes["files_removed"] > 0
+    assert 0 < found["urls"]["removed"] <= 35
+    assert f"{BASE}p/39" in admin.get("api/sitemap/changes.csv", asset=published, from_generation=2).text
+    assert f"{BASE}p/2" not in found["urls"]["removed_samples"]
+    assert "rows of the source" in found["note"]
 
 
 def test_a_generation_that_is_not_kept_is_a_sentence(admin: Client, published: str) -> None:

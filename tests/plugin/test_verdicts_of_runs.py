@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,7 @@ from airflow.models.dag import DagModel
 from sqlalchemy import delete
 
 from airflow_sitemaps.operators.facts import FAILED, REFUSED
+from airflow_sitemaps.pipeline.report import ShardCounts
 from tests.support.plugin_factories import NOW, Ran, add_asset, add_dag, add_event, add_run, extra, report
 
 if TYPE_CHECKING:
@@ -303,3 +305,34 @@ def test_a_store_that_is_down_is_named_once_with_one_full_stop(admin: Client, se
         "The task sitemap.publish failed. S3 at http://127.0.0.1:9: could not connect to the endpoint. "
         "Generation 1 is still live."
     )
+
+
+def test_a_run_that_published_only_some_sections_is_not_said_to_have_published_nothing(
+    admin: Client, session: Session
+) -> None:
+    said = {"error": "PartlyPublishedError", "message": "1 section(s) stay as they were, the others are published"}
+    published(session, Ran(2, state="failed", publish="failed", pushed={FAILED: said}))
+
+    (problem,) = shown(admin)["problem_list"]
+
+    assert problem["title"] == "Last run failed for some sections; the others are published"
+    assert "is still live" not in problem["detail"]
+    assert problem["detail"].endswith("The numbers below are of the last run that succeeded.")
+
+
+def test_files_that_a_run_restored_are_counted_as_written(admin: Client, session: Session) -> None:
+    """U24."""
+    asset = add_asset(session, URI, "shop")
+    counts = ShardCounts(total=10, kept=8, repaired=2)
+    made = replace(report(1, shards=10), shards=counts, drift=("a.xml.gz was deleted", "b.xml.gz was replaced"))
+    add_event(session, asset, "shop", extra(made), NOW, run=GOOD.run_id)
+    add_run(session, "shop", GOOD, NOW - timedelta(minutes=2))
+    session.commit()
+
+    (problem,) = shown(admin)["problem_list"]
+    (row,) = admin.get("api/sitemap/runs", asset=URI).json()["runs"]
+
+    assert problem["title"] == "2 files were modified outside Airflow"
+    assert "The run restored the files that it found changed." in problem["detail"]
+    assert row["shards_written"] == 2
+    assert shown(admin)["report"]["shards"]["repaired"] == 2

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
@@ -227,5 +228,9 @@ def test_the_probe_begins_again_when_an_answer_is_lost(at: int, spoil: Spoil, pr
 def test_a_probe_that_never_gets_an_answer_says_so(proxy: Proxy, store: Store) -> None:
     forget()
     proxy.choose = lambda exchange: Spoil.ANSWER_503 if exchange.method == "PUT" else None
-    with pytest.raises(StoreError, match="cannot determine"):
+    with pytest.raises(StoreError, match=r"cannot determine whether .* enforces conditional writes") as refused:
         probe(store)
+    assert re.match(r"PutObject s3://\S+: .*(503|SlowDown|Service Unavailable)", str(refused.value)), (
+        "the cause comes first"
+    )
+    assert store.enforces_conditions is None

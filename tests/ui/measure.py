@@ -10,6 +10,7 @@ from urllib.parse import parse_qs, urlsplit
 import httpx
 
 from airflow_sitemaps.ui_routes import sitemap_page
+from tests.ui.scale import url_of
 
 if TYPE_CHECKING:
     from tests.ui.browser import Visitor
@@ -31,8 +32,9 @@ def answers(site: Site, asset: str, paths: list[str]) -> list[Answer]:
     found = []
     headers = {"Authorization": f"Bearer {site.token()}", "Accept-Encoding": "gzip"}
     params = {"asset": asset, "section": "products"}
+    more = {"sitemap/history": {"limit": "1000"}, "sitemaps": {"limit": "100"}, "find": {"url": url_of(40_000)}}
     for path in paths:
-        asked = {**params, "limit": "1000"} if path.endswith("history") else params
+        asked = {**params, **more.get(path, {})}
         started = time.monotonic()
         with httpx.stream("GET", f"{site.url}/sitemaps-ui/api/{path}", params=asked, headers=headers, timeout=60) as r:
             wire = sum(len(part) for part in r.iter_raw())
@@ -40,6 +42,38 @@ def answers(site: Site, asset: str, paths: list[str]) -> list[Answer]:
         seconds = time.monotonic() - started
         plain = httpx.get(f"{site.url}/sitemaps-ui/api/{path}", params=asked, headers=headers, timeout=60)
         found.append(Answer(path, seconds, len(plain.content), wire))
+    return found
+
+
+def seconds_of_search(visitor: Visitor, asset: str) -> dict[str, float]:
+    """From a click on "Find URL" until the answer, for a URL that is listed and for one that is not."""
+    page = visitor.sitemap(asset)
+    found = {}
+    for name, position, answer in (
+        ("a URL that is listed", 40_000, "Listed in generation"),
+        ("a URL that is not listed", 49_899, "Not listed in generation"),
+    ):
+        page.get_by_label("URL to find").fill(url_of(position))
+        started = time.monotonic()
+        page.get_by_role("button", name="Find URL").click()
+        page.get_by_test_id("url-result").get_by_text(answer).wait_for()
+        found[name] = time.monotonic() - started
+    return found
+
+
+def seconds_of_list(visitor: Visitor, lines: int) -> dict[str, float]:
+    """From a click until a list of many sitemaps is there, and until its search has an answer."""
+    page = visitor.visit("/")
+    link = page.get_by_role("link", name="Sitemaps", exact=True).first
+    link.wait_for()
+    started = time.monotonic()
+    link.click()
+    page.get_by_test_id("sitemap-line").nth(lines - 1).wait_for()
+    found = {"list": time.monotonic() - started}
+    started = time.monotonic()
+    page.get_by_label("Search address or DAG").fill("many-017")
+    page.wait_for_function("() => document.querySelectorAll('[data-testid=sitemap-line]').length === 1")
+    found["search in the list"] = time.monotonic() - started
     return found
 
 

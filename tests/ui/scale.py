@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gzip
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime, timedelta, timezone
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from airflow.models.asset import AssetModel
@@ -12,6 +14,7 @@ from sqlalchemy import create_engine, select
 from sqlalchemy.orm import Session
 
 from airflow_sitemaps.pipeline.report import ShardCounts
+from airflow_sitemaps.protocol.urlset import FOOTER, header
 from airflow_sitemaps.shards.codec import encode_manifest
 from tests.support.plugin_factories import add_event, extra, manifest, report
 
@@ -19,11 +22,15 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from airflow_sitemaps.pipeline.report import Report
-    from airflow_sitemaps.shards.manifest import Manifest
+    from airflow_sitemaps.shards.manifest import Manifest, Shard
     from tests.ui.site import Site
 
 SHARDS = 50_000
 GENERATIONS = 1_000
+SEARCHED = 21
+"""Position of the shard whose body is there, a nearly full one."""
+LIST = 219
+"""Sitemaps of the list that is measured."""
 MAX_SECONDS = 2.0
 """Within which a page is usable."""
 MAX_BYTES = {
@@ -89,13 +96,65 @@ def huge_report(n: int, at: datetime) -> Report:
 
 def add_huge(site: Site) -> str:
     """Write the history and the manifest; returns the asset's URI."""
-    state = state_of(site, "huge", manifest(SHARDS, generation=GENERATIONS))
+    made = manifest(SHARDS, generation=GENERATIONS)
+    section = replace(made.sections["products"], key_kinds=("id integer",))
+    state = state_of(site, "huge", replace(made, sections={"products": section}))
+    add_body(Path(state), section.shards[SEARCHED])
     with metadata(site, "huge") as (session, asset):
         now = datetime.now(timezone.utc)
         for n in range(1, GENERATIONS + 1):
             at = now - timedelta(hours=GENERATIONS - n)
-            add_event(session, asset, "huge", extra(huge_report(n, at), state_url=state), at, run=f"made-up-{n}")
+            payload = extra(huge_report(n, at), state_url=state)
+            payload["report"]["sections"]["products"]["loc"] = "https://shop.example/p/{id}"
+            add_event(session, asset, "huge", payload, at, run=f"made-up-{n}")
     return uri_of(site, "huge")
+
+
+MANY = """
+import os
+from pathlib import Path
+
+from airflow.sdk import DAG
+
+from airflow_sitemaps import LocalStore, Section, Sitemap, SitemapTaskGroup, SqlSource
+
+for n in range(%d):
+    source = SqlSource("warehouse", table="products", key="id", loc="https://many.example/{slug}")
+    store = LocalStore(Path(os.environ["SITEMAPS_UI_SITES"]) / f"many_{n:03d}", base_url=f"https://many-{n:03d}.example/")
+    with DAG(f"many_{n:03d}", schedule=None, tags=["many"]) as dag:
+        SitemapTaskGroup("sitemap", Sitemap(store, [Section("products", source)]))
+    globals()[f"many_{n:03d}"] = dag
+"""
+
+
+def add_many(site: Site, number: int = LIST, runs: int = 30) -> None:
+    """Further DAGs, so that the list has ``number`` sitemaps, each with a history of ``runs``."""
+    added = number - int(site.request("GET", "/sitemaps-ui/api/sitemaps").json()["total"])
+    site.write_dag("many", MANY % added)
+    site.wait_for_list(number)
+    now = datetime.now(timezone.utc)
+    for n in range(added):
+        with metadata(site, f"many_{n:03d}") as (session, asset):
+            for run in range(1, runs + 1):
+                at = now - timedelta(hours=runs - run)
+                made = report(run, at=at, index_urls=(f"https://many-{n:03d}.example/sitemap.xml",))
+                add_event(session, asset, f"many_{n:03d}", extra(made), at, run=f"made-up-{run}")
+
+
+def add_body(state: Path, shard: Shard) -> None:
+    """Write the private body of a shard: a page for each of its keys, but not for the last one."""
+    assert shard.file is not None
+    assert shard.range.lower is not None
+    first = int(shard.range.lower[0])
+    entries = (f"<url><loc>https://shop.example/p/{first + n}</loc></url>\n" for n in range(shard.urls - 1))
+    body = state / shard.file.body
+    body.parent.mkdir(parents=True, exist_ok=True)
+    body.write_bytes(gzip.compress(header() + "".join(entries).encode() + FOOTER, compresslevel=1))
+
+
+def url_of(position: int) -> str:
+    """The URL of a page in the shard that has a body, by its position there."""
+    return f"https://shop.example/p/{SEARCHED * 49_900 + position}"
 
 
 def add_planted(site: Site) -> str:

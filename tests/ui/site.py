@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import socket
 import sqlite3
@@ -12,6 +13,7 @@ import sys
 import time
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,8 +23,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 USERS = {"admin": "ADMIN", "viewer": "VIEWER"}
-START_S = 120.0
+START_S = 600.0
+DAGS = Path(__file__).parent / "dags"
 ENDED = ("success", "failed")
+ONCE = {"retries": {"mode": "standard", "total_max_attempts": 1}}
+"""Settings of a client that does not try again."""
 
 
 @dataclass(slots=True)
@@ -37,6 +42,14 @@ class Site:
     @property
     def warehouse(self) -> Path:
         return self.home / "warehouse.db"
+
+    def write_dag(self, name: str, text: str) -> None:
+        """Write a DAG file; the DAG processor reads it within seconds."""
+        (self.home / "dags" / f"{name}.py").write_text(text)
+
+    def remove_dag(self, name: str) -> None:
+        """Remove a DAG file."""
+        (self.home / "dags" / f"{name}.py").unlink()
 
     def execute(self, *statements: str) -> None:
         """Change the warehouse."""
@@ -69,7 +82,7 @@ class Site:
         """A run's state."""
         return str(self.request("GET", f"/api/v2/dags/{dag_id}/dagRuns/{run_id}").json()["state"])
 
-    def wait(self, *runs: tuple[str, str], seconds: float = 180) -> list[str]:
+    def wait(self, *runs: tuple[str, str], seconds: float = 300) -> list[str]:
         """The states of runs once they have ended."""
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline:
@@ -78,6 +91,13 @@ class Site:
                 return states
             time.sleep(0.5)
         raise AssertionError(f"not ended within {seconds:g} s: {dict(zip(runs, states, strict=True))}")
+
+    def wait_for_list(self, number: int, seconds: float = 300) -> None:
+        """Wait until the list has so many sitemaps."""
+        deadline = time.monotonic() + seconds
+        while self.request("GET", "/sitemaps-ui/api/sitemaps").json()["total"] != number:
+            assert time.monotonic() < deadline, f"the list does not have {number} sitemaps after {seconds:g} s"
+            time.sleep(1)
 
     def run(self, *dag_ids: str, conf: Mapping[str, Any] | None = None) -> list[str]:
         """Run DAGs side by side to their ends; returns the states."""
@@ -93,6 +113,7 @@ def free_port() -> int:
 def environment_of(home: Path, port: int) -> dict[str, str]:
     """Settings of all processes; nothing of an Airflow that this shell may know of gets in."""
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("AIRFLOW")}
+    shutil.copytree(DAGS, home / "dags", ignore=shutil.ignore_patterns("__pycache__"))
     (home / "passwords.json").write_text(json.dumps({user: user for user in USERS}))
     settings = {
         "API__BASE_URL": f"http://127.0.0.1:{port}",
@@ -101,7 +122,7 @@ def environment_of(home: Path, port: int) -> dict[str, str]:
         "API__WORKERS": "1",
         "API__SECRET_KEY": "only-for-this-test",
         "API_AUTH__JWT_SECRET": "only-for-this-test-and-long-enough-to-sign-with-SHA-512-without-a-warning-of-any-kind",
-        "CORE__DAGS_FOLDER": str(Path(__file__).parent / "dags"),
+        "CORE__DAGS_FOLDER": str(home / "dags"),
         "CORE__DAGS_ARE_PAUSED_AT_CREATION": "False",
         "CORE__EXECUTION_API_SERVER_URL": f"http://127.0.0.1:{port}/execution/",
         "CORE__LOAD_EXAMPLES": "False",
@@ -109,17 +130,24 @@ def environment_of(home: Path, port: int) -> dict[str, str]:
         "LOGGING__WORKER_LOG_SERVER_PORT": str(free_port()),
         "CORE__SIMPLE_AUTH_MANAGER_PASSWORDS_FILE": str(home / "passwords.json"),
         "CORE__SIMPLE_AUTH_MANAGER_USERS": ",".join(f"{user}:{role}" for user, role in USERS.items()),
-        "DAG_PROCESSOR__REFRESH_INTERVAL": "10",
+        "DAG_PROCESSOR__REFRESH_INTERVAL": "5",
+        "DAG_PROCESSOR__MIN_FILE_PROCESS_INTERVAL": "5",
         "DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{home / 'airflow.db'}",
         "SCHEDULER__SCHEDULER_IDLE_SLEEP_TIME": "0.3",
         "USAGE_DATA_COLLECTION__ENABLED": "False",
     }
+    nowhere = json.dumps(
+        {"endpoint_url": f"http://127.0.0.1:{free_port()}", "region_name": "us-east-1", "config_kwargs": ONCE}
+    )
     extra = json.dumps({"sqlalchemy_url": f"sqlite:///{home / 'warehouse.db'}"})
     return {
         **inherited,
         **{f"AIRFLOW__{name}": value for name, value in settings.items()},
         "AIRFLOW_HOME": str(home),
         "AIRFLOW_CONN_WAREHOUSE": json.dumps({"conn_type": "generic", "extra": extra}),
+        "AIRFLOW_CONN_NOWHERE": json.dumps(
+            {"conn_type": "aws", "login": "nobody", "password": "nothing-at-all", "extra": nowhere}
+        ),
         "SITEMAPS_UI_SITES": str(home / "sites"),
         "NO_PROXY": "127.0.0.1",
         "PYTHONPATH": str(Path(__file__).parents[2]),
@@ -137,6 +165,21 @@ def make_warehouse(path: Path) -> None:
             ]
             connection.executemany(f"insert into {table} values (?, ?, ?)", rows)
         connection.execute("update articles set slug = null where id % 40 = 0")
+        connection.execute(
+            "create table guides (id integer primary key, slug text, updated_at text, image text, other text)"
+        )
+        today = datetime.now(timezone.utc).strftime("%Y-%m-%d %H:%M:%S")
+        guides = [
+            (
+                i,
+                f"guide-{i}",
+                today,
+                f'["https://regions.example/i/{i}.jpg"]',
+                f'[{{"hreflang": "de", "href": "https://regions.example/de/{i}"}}]',
+            )
+            for i in range(1, 31)
+        ]
+        connection.executemany("insert into guides values (?, ?, ?, ?, ?)", guides)
         connection.execute("create table hostile (id integer primary key, loc text, updated_at text)")
         connection.executemany("insert into hostile values (?, ?, '2026-11-01 08:00:00')", list(enumerate(HOSTILE, 1)))
     connection.close()
@@ -193,7 +236,7 @@ def wait_until_healthy(site: Site, processes: list[subprocess.Popen[bytes]]) -> 
         with suppress(httpx.HTTPError, KeyError, ValueError):
             health = httpx.get(f"{site.url}/api/v2/monitor/health", timeout=5).json()
             dags = site.request("GET", "/api/v2/dags").json()
-            if health["scheduler"]["status"] == "healthy" and dags["total_entries"] >= 10:
+            if health["scheduler"]["status"] == "healthy" and dags["total_entries"] >= 12:
                 return
         time.sleep(0.5)
     logs = {log.name: log.read_text(errors="replace")[-2_000:] for log in site.home.glob("*.log")}

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.ui, pytest.mark.timeout(600)]
 
 THEMES = ["light", "dark"]
-SITEMAPS = 7
-"""Sitemaps that the DAGs declare; two of them were never published."""
+SITEMAPS = 11
+"""Sitemaps that the DAGs declare; four of them were never published, two of these without an error."""
 
 
 def fits(page: Page) -> None:
@@ -56,7 +56,7 @@ def test_the_list(published: Published, visitors: dict[str, Visitor], pictures: 
     expect(fading).to_contain_text("Last run blocked by a safety check")
     expect(fading).to_contain_text("Failing")
     expect(lines.filter(has_text="Never published")).to_have_count(2)
-    expect(page.get_by_text("7 sitemaps with")).to_contain_text("3 failing")
+    expect(page.get_by_text("11 sitemaps with")).to_contain_text("4 failing")
     assert page.evaluate("document.documentElement.className").split() == [theme]
     fits(page)
     visitor.picture(pictures / f"sitemaps-{theme}.png")
@@ -70,6 +70,10 @@ def test_one_sitemap(published: Published, visitors: dict[str, Visitor], picture
     page.get_by_test_id("map-products").wait_for()
 
     expect(page.get_by_role("heading", name="shop.example/sitemap.xml")).to_be_visible()
+    crumbs = page.get_by_test_id("sitemaps-page").get_by_role("navigation", name="breadcrumb")
+    expect(crumbs.get_by_role("link")).to_have_text(["Sitemaps", "shop.example/sitemap.xml"])
+    expect(page).to_have_title("shop.example/sitemap.xml - Airflow")
+    expect(page.get_by_role("button", name="External changes")).to_have_attribute("aria-expanded", "false")
     expect(page.get_by_role("img", name=re.compile("URLs over 2 runs"))).to_be_visible()
     for title in (
         "History",
@@ -266,6 +270,87 @@ def test_two_dags_on_one_address(published: Published, admin: Visitor) -> None:
     expect(page.get_by_text("Objective: 36 h")).to_be_visible()
 
 
+def test_a_store_that_cannot_be_reached_is_named_with_the_true_cause(published: Published, admin: Visitor) -> None:
+    """U12: the cause stands once, in the problem, with one full stop."""
+    page = admin.sitemap("s3://nowhere/maps/sitemap.xml")
+    problem = page.get_by_test_id("problem-failed")
+
+    expect(problem).to_contain_text("EndpointConnectionError: Could not connect to the endpoint URL")
+    text = problem.inner_text()
+    assert text.count("Could not connect") == 1
+    assert "s3://nowhere/maps-state/manifest.json.gz" in text
+    assert "conditional writes" not in text
+    assert ".." not in text
+    assert "Nothing has been published yet." in text
+
+
+def test_a_sitemap_with_an_index_per_section_feeds_recent_entries_and_images(
+    published: Published, admin: Visitor
+) -> None:
+    """U21: it is titled after the folder of its indexes; each file and each kind of content is on the page."""
+    page = admin.sitemap(published.asset("north"))
+
+    expect(page.get_by_role("heading", level=1)).to_have_text("regions.example/")
+    indexes = page.get_by_role("group", name="Indexes")
+    expect(indexes).to_contain_text("https://regions.example/sitemap-guides.xml")
+    expect(indexes).to_contain_text("https://regions.example/sitemap-articles.xml")
+    expect(page.get_by_role("group", name="Recent entries")).to_contain_text("https://regions.example/recent.xml.gz")
+    expect(page.get_by_role("group", name="Feeds").get_by_role("link")).to_have_count(2)
+    region = page.get_by_role("region", name="Table: Sections")
+    expect(region).to_contain_text("30 images, 30 alternates")
+    for name in ("Images", "Alternates"):
+        expect(page.get_by_role("term").filter(has_text=re.compile(f"^{name}$"))).to_be_visible()
+    expect(page.get_by_test_id("sitemaps-page")).to_contain_text(
+        re.compile(r"Size\s*[\d.]+ KiB\s*[\d.]+ KiB uncompressed")
+    )
+    fits(page)
+
+
+def test_a_run_of_three_sitemaps_names_each_in_its_link(published: Published, admin: Visitor) -> None:
+    """U27: no two links of a run's tab have one text; the DAG's tab lets one choose."""
+    page = admin.visit(dag_page("regions"))
+    choices = page.get_by_role("group", name="Sitemaps of this DAG").get_by_role("button")
+    expect(choices).to_have_count(3)
+    choices.filter(has_text="west.example").click()
+    expect(page.get_by_role("heading", name="west.example/sitemap.xml")).to_be_visible()
+    expect(page).to_have_url(re.compile("asset="))
+    page.get_by_role("link", name="Last run").click()
+    links = page.get_by_test_id("sitemaps-page").get_by_role("link", name="Sitemap page")
+    expect(links).to_have_count(3)
+    assert sorted(links.all_inner_texts()) == [
+        "Sitemap page: regions.example/",
+        "Sitemap page: south.example/sitemap.xml",
+        "Sitemap page: west.example/sitemap.xml",
+    ]
+    links.filter(has_text="south.example").click()
+    expect(page.get_by_role("heading", name="south.example/sitemap.xml")).to_be_visible()
+
+
+@pytest.mark.parametrize("theme", THEMES)
+def test_the_dashboard_shows_what_needs_attention(
+    published: Published, visitors: dict[str, Visitor], pictures: Path, theme: str
+) -> None:
+    visitor = visitors[theme]
+    size = visitor.page.viewport_size
+    page = visitor.visit("/")
+    widget = page.get_by_test_id("sitemaps-widget")
+    expect(widget).to_contain_text("4 failing")
+    expect(widget).to_contain_text("11 sitemaps")
+    expect(widget.get_by_test_id("widget-line")).to_have_count(4)
+    visitor.page.mouse.move(0, 0)
+    widget.screenshot(path=pictures / f"dashboard-{theme}.png")
+    for width in (1440, 1024, 390):
+        page.set_viewport_size({"width": width, "height": 900})
+        wide = widget.evaluate("node => [node.scrollWidth - node.clientWidth, node.getBoundingClientRect().right]")
+        assert wide[0] <= 1, width
+        assert wide[1] <= width, width
+    page.set_viewport_size(size or {"width": 1360, "height": 900})
+    widget.get_by_role("link", name="4 failing").click()
+    expect(page.get_by_test_id("sitemap-line")).to_have_count(4)
+    expect(page).to_have_url(re.compile("state=failing"))
+    assert not visitor.errors
+
+
 def test_our_links_leave_the_hosts_tab_highlighted(published: Published, admin: Visitor) -> None:
     """U18."""
     page = admin.sitemap(published.asset("shop"))
@@ -288,7 +373,7 @@ def test_the_list_is_searched_sorted_and_kept_on_back(published: Published, admi
     search = page.get_by_label("Search address or DAG")
     search.press_sequentially("example", delay=150)
     expect(search).to_be_focused()
-    expect(lines).to_have_count(4)  # three were never published: their addresses are not known yet
+    expect(lines).to_have_count(7)  # four were never published: their addresses are not known yet
     page.get_by_label("State", exact=True).select_option("failing")
     expect(lines).to_have_count(2)
     page.get_by_role("button", name="URLs").click()
@@ -306,11 +391,11 @@ def test_the_list_is_searched_sorted_and_kept_on_back(published: Published, admi
     page.wait_for_function("() => document.querySelector('[data-testid=sitemaps-page]').scrollTop >= 200")
     page.set_viewport_size({"width": 1360, "height": 900})
     page.get_by_label("Search address or DAG").fill("")
-    expect(lines).to_have_count(3)
+    expect(lines).to_have_count(4)
     page.get_by_label("Tag", exact=True).select_option("seo")
     expect(lines).to_have_count(1)
     csv = published.site.request("GET", "/sitemaps-ui/api/sitemaps.csv", params={"state": "failing"}).text
-    assert [row.split(",")[3] for row in csv.splitlines()[1:]] == ["failing"] * 3
+    assert [row.split(",")[3] for row in csv.splitlines()[1:]] == ["failing"] * 4
 
 
 def test_shard_and_colour_are_in_the_address(published: Published, admin: Visitor) -> None:

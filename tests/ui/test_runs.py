@@ -140,6 +140,15 @@ def test_a_dry_run_hides_no_refusal(published: Published, admin: Visitor) -> Non
 def test_a_refused_run_is_let_pass(published: Published, admin: Visitor) -> None:
     page = admin.sitemap(published.asset("fading"))
     page.get_by_role("button", name="Override “shrink:offers=0.8” for one run").click()
+    changes = page.get_by_test_id("changes")
+    expect(changes).to_contain_text("Changes from generation 1 by what was blocked")
+    expect(changes).to_contain_text("offers: 3,000 → 600 URLs (−2,400)")
+    expect(changes).to_contain_text("URLs removed, first 20 of")
+    with page.expect_download() as download:
+        changes.get_by_role("link", name="Export CSV").click()
+    rows = download.value.path().read_text().splitlines()
+    assert rows[0] == "change,url"
+    assert "removed,https://fading.example/offers/offer-3000" in rows
     confirmed(page, "Override")
 
     seen_to_its_end(published, page, "fading", {"allow": ["shrink:offers=0.8"]})
@@ -202,7 +211,15 @@ def test_verify_finds_a_spoilt_file_and_a_run_mends_it(published: Published, adm
     page.get_by_role("button", name="Run now").click()
     confirmed(page, "Run now")
     seen_to_its_end(published, page, "shop", {})
-    expect(page.get_by_test_id("problem-drift")).to_contain_text("products-00002.xml.gz")
+    drift = page.get_by_test_id("problem-drift")  # U24
+    expect(drift).to_contain_text("1 file was modified outside Airflow")
+    expect(drift).to_contain_text("products-00002.xml.gz")
+    expect(drift).to_contain_text("The run restored the files that it found changed.")
+    expect(page.get_by_role("region", name="External changes")).to_contain_text(
+        "found and restored by the run that published"
+    )
+    expect(page.get_by_test_id("sitemaps-page")).to_contain_text(re.compile(r"Files\s*40\s*1 repaired"))
+    expect(page.get_by_test_id("run-row").first).to_contain_text("Published")
     verify(published, page, "success")
     expect(page.get_by_test_id("problem-invalid")).to_have_count(0)
 

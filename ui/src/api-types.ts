@@ -164,11 +164,12 @@ export interface Gauge {
 /**
  * The differences between two generations.
  *
- * ``urls`` is None if too many files differ to compare their URLs here; ``note`` then says so.
+ * ``urls`` is None if too many files differ to compare their URLs here; ``note`` then says so. ``to_generation`` is
+ * None for what a blocked run would publish.
  */
 export interface GenerationChanges {
   from_generation: number;
-  to_generation: number;
+  to_generation: number | null;
   sections: SectionChanges[];
   urls: UrlChanges | null;
   note: string;
@@ -362,6 +363,7 @@ export interface Report {
   committed_at: string | null;
   index_urls: string[];
   robots_urls: string[];
+  extra_urls: string[];
   urls: number;
   rows: number;
   xml_bytes: number;
@@ -389,7 +391,10 @@ export interface Report {
   refusals: string[];
 }
 /**
- * One section of a report. ``outcomes`` is the effect of each broken rule on its rows.
+ * One section of a report.
+ *
+ * ``outcomes`` is the effect of each broken rule on its rows; ``extensions`` are the numbers of images, videos, articles
+ * (``news``) and alternates.
  */
 export interface SectionReport {
   urls: number;
@@ -414,6 +419,9 @@ export interface SectionReport {
     [k: string]: string[];
   };
   reasons: {
+    [k: string]: number;
+  };
+  extensions: {
     [k: string]: number;
   };
   max_urls: number;

@@ -7,10 +7,12 @@ import { afterEach, beforeAll, describe, expect, it, vi } from "vitest";
 
 import { TIME_OUT_MS } from "../src/api";
 import { SitemapList, nameOf, summary } from "../src/pages/SitemapList";
+import { Widget } from "../src/pages/Widget";
 import { ActivityBadges, VerdictBadge } from "../src/parts/basics";
+import { ChangesPreview } from "../src/parts/ChangesPreview";
 import { Chart } from "../src/parts/charts";
 import { FindUrl } from "../src/parts/FindUrl";
-import { Issues, Verified, shardChanges } from "../src/parts/report";
+import { Issues, Verified, extensionsOf, shardChanges } from "../src/parts/report";
 import type { Report, SitemapLine, SitemapList as Answer, Verification } from "../src/types";
 
 const show = (children: ReactNode, at = "/plugin/sitemaps") => {
@@ -143,11 +145,73 @@ describe("the list", () => {
     expect(screen.getAllByTestId("sitemap-line").length).toBe(1);
   });
 
-  it("gives up a request that hangs", async () => {
-    const aborted = vi.spyOn(AbortSignal, "timeout");
-    vi.stubGlobal("fetch", responding(answer([])));
+  it("gives up a request that hangs, and says so", async () => {
+    const timeOut = new AbortController();
+    const limits: number[] = [];
+    vi.spyOn(AbortSignal, "timeout").mockImplementation((ms) => {
+      limits.push(ms);
+      return timeOut.signal;
+    });
+    vi.stubGlobal(
+      "fetch",
+      vi.fn(async (_url: string, init?: RequestInit) => new Promise((_, reject) => init?.signal?.addEventListener("abort", () => reject(new DOMException("late", "TimeoutError"))))),
+    );
     show(<SitemapList />);
-    await waitFor(() => expect(aborted).toHaveBeenCalledWith(TIME_OUT_MS));
+    await screen.findByTestId("loading");
+    timeOut.abort();
+    await waitFor(() => expect(screen.getByTestId("failure").textContent).toContain("No response from Airflow within 15 seconds"));
+    expect(limits).toContain(TIME_OUT_MS);
+    vi.restoreAllMocks();
+  });
+});
+
+describe("the panel on the dashboard", () => {
+  it("counts every sitemap by state, and names those that need attention", async () => {
+    vi.stubGlobal("fetch", responding(answer([line({ problems: ["Last run failed"], state: "failing" }), line({ asset: "s3://b" })])));
+    show(<Widget />, "/");
+    expect((await screen.findByTestId("sitemaps-widget")).textContent).toContain("5,000 URLs in 103 sitemaps");
+    expect(screen.getByRole("link", { name: "3 failing" }).getAttribute("href")).toBe("/plugin/sitemaps?state=failing");
+    expect(screen.getAllByTestId("widget-line").map((shown) => shown.textContent)).toEqual(["Failingshop.example/sitemap.xml Last run failed"]);
+    expect(screen.getByText("2 more need attention.")).toBeTruthy();
+  });
+
+  it("is not there for users who may not see sitemaps, or have none", async () => {
+    for (const fetched of [responding({ detail: "Forbidden" }, 403), responding({ ...answer([]), totals: { ...answer([]).totals, sitemaps: 0 } })]) {
+      vi.stubGlobal("fetch", fetched);
+      show(<Widget />, "/");
+      await waitFor(() => expect(fetched).toHaveBeenCalled());
+      expect(screen.queryByTestId("sitemaps-widget")).toBeNull();
+      cleanup();
+    }
+  });
+});
+
+describe("the changes before an action", () => {
+  const changes = {
+    from_generation: 7,
+    note: "",
+    sections: [{ files_added: 0, files_changed: 1, files_removed: 4, section: "offers", urls_after: 600, urls_before: 3000 }],
+    to_generation: null,
+    urls: { added: 0, added_samples: [], changed: 0, changed_samples: [], removed: 2400, removed_samples: ["https://a.example/<b>"] },
+  };
+
+  it("are those of the blocked run before an override, with an export", async () => {
+    const fetched = responding(changes);
+    vi.stubGlobal("fetch", fetched);
+    show(<ChangesPreview asset="s3://a" from={7} />);
+    const shown = await screen.findByTestId("changes");
+    expect(shown.textContent).toContain("Changes from generation 7 by what was blocked");
+    expect(shown.textContent).toContain("offers: 3,000 → 600 URLs (−2,400), 5 files differ");
+    expect(shown.textContent).toContain("URLs removed, first 1 of 2,400");
+    expect(shown.textContent).toContain("https://a.example/<b>");
+    expect(new URL(String(fetched.mock.calls[0]?.[0])).searchParams.has("to_generation")).toBe(false);
+    expect(screen.getByRole("link", { name: "Export CSV" }).getAttribute("href")).toContain("sitemap/changes.csv?asset=s3");
+  });
+
+  it("say why there are none", async () => {
+    vi.stubGlobal("fetch", responding({ unavailable: "Generation 1 is not kept any more." }));
+    show(<ChangesPreview asset="s3://a" from={7} to={1} />);
+    expect(await screen.findByText("Generation 1 is not kept any more.")).toBeTruthy();
   });
 });
 
@@ -179,6 +243,7 @@ describe("the report", () => {
   const section = {
     bytes_written: 0,
     drift: [],
+    extensions: { images: 3 },
     fields_fixed: { image: 2 },
     file_bytes: 0,
     max_urls: 50_000,
@@ -199,6 +264,10 @@ describe("the report", () => {
     expect(screen.getByText("Left out")).toBeTruthy();
     expect(screen.getByText("Field removed")).toBeTruthy();
     expect(screen.getByTestId("sample").textContent).toBe("<b>x</b> (key 4)");
+  });
+
+  it("adds up images and alternates, and leaves out kinds without any", () => {
+    expect(extensionsOf({ a: section, b: { ...section, extensions: { alternates: 2, images: 1, videos: 0 } } })).toEqual({ alternates: 2, images: 4 });
   });
 
   it("calls files that the index no longer lists removed", () => {

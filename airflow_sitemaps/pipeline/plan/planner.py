@@ -232,7 +232,11 @@ def _publishable(sitemap: Sitemap, plan: Plan, request: RunRequest) -> Plan:
     names = {refusal.section for refusal in plan.refusals}
     if any(refusal.guard == "renamed" for refusal in plan.refusals):
         names |= set(plan.retired)
-    return replace(plan.without(names), failures=(*plan.failures, *failures_of(plan.refusals)))
+    return replace(
+        plan.without(names),
+        failures=(*plan.failures, *failures_of(plan.refusals)),
+        refused={name: section for name, section in plan.sections.items() if name in names},
+    )
 
 
 def _with_batches(plan: Plan, request: RunRequest) -> Plan:

@@ -152,7 +152,7 @@ def commit(
         manifest = draft.manifest
         if root is not None and says_the_same(root.manifest, manifest):
             if draft.refusals:
-                raise GuardError(refusal_text(draft.refusals), draft.refusals)
+                raise GuardError(refusal_text(draft.refusals), draft.refusals, run=plan.run)
             return Committed(old=old, root=root, unchanged=True)
         bodies = check_bodies(store, old, manifest)
         if root is not None:
@@ -271,7 +271,7 @@ def _draft(
         names = {refusal.section for refusal in refusals}
         plan = plan.without(names)
         if sitemap.on_section_failure == "fail_all" or not plan.changes:
-            raise GuardError(refusal_text(refusals), refusals)
+            raise GuardError(refusal_text(refusals), refusals, run=plan.run)
         receipts = [receipt for receipt in receipts if receipt.section not in names]
         manifest = next_manifest(old, plan, receipts, facts)
     state = StateRepository(store.state)

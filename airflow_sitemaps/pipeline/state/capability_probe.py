@@ -181,31 +181,33 @@ def _place(area: ObjectStore) -> str:
 
 def _ask(area: ObjectStore) -> bool:
     """Probe one area with four puts on a new key, and start again if an answer is lost."""
+    causes: list[str] = []
     for _ in range(ATTEMPTS):
         key = f"probe-{uuid4().hex}"
         try:
-            verdict = _questions(area, key)
+            verdict = _questions(area, key, causes)
         finally:
             with suppress(StoreError, ConfigurationError):
                 area.delete(key)
         if verdict is not None:
             return verdict
+    cause = f"{causes[-1].rstrip('. ')}. " if causes else ""
     raise StoreError(
-        f"cannot determine whether {area.url('')} enforces conditional writes: {ATTEMPTS} attempts got no answer. "
-        "Check the network and the store's health, then run again"
+        f"{cause}{ATTEMPTS} attempts got no clear answer, so this run cannot determine whether {area.url('')} enforces "
+        "conditional writes. Check the network and the store's health, then run again"
     )
 
 
-def _questions(area: ObjectStore, key: str) -> bool | None:
-    """Return whether conditions are enforced, or None if a lost answer leaves it open."""
-    first, etag = _try(area, key, b"1", Create())
+def _questions(area: ObjectStore, key: str, causes: list[str]) -> bool | None:
+    """Return whether conditions are enforced, or None if a lost answer leaves it open; its cause goes to ``causes``."""
+    first, etag = _try(area, key, b"1", Create(), causes)
     if first != "done":
         return None
     for body, mode in ((b"2", Create()), (b"3", Update("0" * 32))):
-        outcome, _ = _try(area, key, body, mode)
+        outcome, _ = _try(area, key, body, mode, causes)
         if outcome != "refused":
             return None if outcome == "lost" else False
-    outcome, _ = _try(area, key, b"4", Update(etag))
+    outcome, _ = _try(area, key, b"4", Update(etag), causes)
     if outcome == "refused" and (now := area.head(key)) is not None and now.etag == etag:
         raise ConfigurationError(
             f"the store at {area.url('')} refuses a conditional write (If-Match) although its condition holds: "
@@ -215,9 +217,13 @@ def _questions(area: ObjectStore, key: str) -> bool | None:
     return True if outcome == "done" else None
 
 
-def _try(area: ObjectStore, key: str, body: bytes, mode: PutMode) -> tuple[Literal["done", "refused", "lost"], str]:
-    """Put an object; return the outcome and the etag."""
+def _try(
+    area: ObjectStore, key: str, body: bytes, mode: PutMode, causes: list[str]
+) -> tuple[Literal["done", "refused", "lost"], str]:
+    """Put an object; return the outcome and the etag. The cause of a lost answer goes to ``causes``."""
     try:
         return "done", area.put(key, body, mode=mode, metadata={"probe": "conditions"}, content_type="text/plain")
     except PutOutcomeError as e:
+        if not e.definite:
+            causes.append(str(e))
         return ("refused" if e.definite else "lost"), ""

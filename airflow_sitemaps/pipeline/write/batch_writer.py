@@ -284,6 +284,7 @@ def _piece(file: ShardFile, within: KeyRange, body: str | None, same: bool) -> S
         lastmods=file.lastmods,
         oldest_lastmod=file.oldest_lastmod,
         must=file.must,
+        extensions=dict(file.extensions),
         dropped=dict(file.tally.dropped),
         expired=dict(file.tally.expired),
         articles=file.articles,

@@ -50,11 +50,12 @@ class UrlChanges(StrictModel):
 class GenerationChanges(StrictModel):
     """The differences between two generations.
 
-    ``urls`` is None if too many files differ to compare their URLs here; ``note`` then says so.
+    ``urls`` is None if too many files differ to compare their URLs here; ``note`` then says so. ``to_generation`` is
+    None for what a blocked run would publish.
     """
 
     from_generation: int
-    to_generation: int
+    to_generation: int | None
     sections: list[SectionChanges]
     urls: UrlChanges | None
     note: str

@@ -6,7 +6,11 @@ from airflow_sitemaps.plugin.schemas.strict_model import StrictModel
 
 
 class SectionReport(StrictModel):
-    """One section of a report. ``outcomes`` is the effect of each broken rule on its rows."""
+    """One section of a report.
+
+    ``outcomes`` is the effect of each broken rule on its rows; ``extensions`` are the numbers of images, videos, articles
+    (``news``) and alternates.
+    """
 
     urls: int
     rows: int
@@ -20,6 +24,7 @@ class SectionReport(StrictModel):
     outcomes: dict[str, str]
     samples: dict[str, list[str]]
     reasons: dict[str, int]
+    extensions: dict[str, int]
     max_urls: int
     newest_lastmod: str | None
     drift: list[str]
@@ -38,6 +43,7 @@ class Report(StrictModel):
     committed_at: str | None
     index_urls: list[str]
     robots_urls: list[str]
+    extra_urls: list[str]
     urls: int
     rows: int
     xml_bytes: int

@@ -29,7 +29,7 @@ from airflow_sitemaps.protocol.columnar.row_keys import RowKeys
 from airflow_sitemaps.protocol.entry import EXTENSIONS
 from airflow_sitemaps.protocol.hints import read_changefreq, read_priority
 from airflow_sitemaps.protocol.rules import SAMPLES_PER_RULE
-from airflow_sitemaps.protocol.urlset import FOOTER, NAMESPACES, header
+from airflow_sitemaps.protocol.urlset import EXTENSION_MARKS, FOOTER, NAMESPACES, header
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -93,6 +93,16 @@ class Cleaned:
         if self.extensions is None:
             return 0
         return int(pc.match_substring(self.extensions, ARTICLE).true_count)
+
+    def extension_counts(self) -> dict[str, int]:
+        """How many images, videos, articles and alternates the entries have; kinds without any are left out."""
+        if self.extensions is None:
+            return {}
+        counts = {
+            name: pc.sum(pc.count_substring(self.extensions, mark)).as_py() or 0
+            for name, mark in EXTENSION_MARKS.items()
+        }
+        return {name: int(number) for name, number in counts.items() if number}
 
     def prefixes(self) -> frozenset[str]:
         """Namespace prefixes that the entries use."""

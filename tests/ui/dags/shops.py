@@ -1,17 +1,19 @@
 """DAGs that the browser tests run: a healthy sitemap, one that a guard refuses, one with hostile rows, a rollback.
 
-``failing`` never publishes; ``twin_a`` and ``twin_b`` publish to one address, and ``twin_b`` fails. ``huge`` and
+``failing`` never publishes; ``unreachable`` has a store that nothing serves; ``regions`` publishes three sitemaps, one of
+them with an index per section, feeds, a file of recent entries, images and alternates; ``twin_a`` and ``twin_b`` publish to one address, and ``twin_b`` fails. ``huge`` and
 ``planted`` are never run: their history and manifests are generated, to show 50,000 shards and hostile names.
 """
 
 from __future__ import annotations
 
 import os
+from datetime import timedelta
 from pathlib import Path
 
 from airflow.sdk import DAG, Param
 
-from airflow_sitemaps import Guards, LocalStore, Section, ShardPolicy, Sitemap, SitemapTaskGroup, SqlSource
+from airflow_sitemaps import Guards, LocalStore, S3Store, Section, ShardPolicy, Sitemap, SitemapTaskGroup, SqlSource
 from airflow_sitemaps.operators.rollback import SitemapRollbackOperator
 from airflow_sitemaps.operators.verify import SitemapVerifyOperator
 
@@ -69,6 +71,36 @@ planted = Sitemap(
 )
 with DAG("planted", schedule=None, max_active_runs=1) as planted_dag:
     SitemapTaskGroup("sitemap", planted)
+
+unreachable = Sitemap(
+    S3Store("s3://nowhere/maps", base_url="https://unreachable.example/", conn_id="nowhere"),
+    [section("articles", "articles", "unreachable.example")],
+)
+with DAG("unreachable", schedule=None, max_active_runs=1) as unreachable_dag:
+    SitemapTaskGroup("sitemap", unreachable, default_args={"retries": 0})
+
+guides = SqlSource(
+    "warehouse", table="guides", key="id", loc="https://regions.example/guides/{slug}", lastmod="updated_at",
+    images="image", alternates="other",
+)  # fmt: skip
+north = Sitemap(
+    LocalStore(SITES / "north", base_url="https://regions.example/"),
+    [Section("guides", guides), section("articles", "articles", "regions.example")],
+    guards=Guards(max_dropped=0.5),
+    index="per_section",
+    feeds=("rss", "atom"),
+    recent=timedelta(days=2),
+)
+others = [
+    Sitemap(
+        LocalStore(SITES / name, base_url=f"https://{name}.example/"),
+        [section("products", "products", f"{name}.example")],
+    )
+    for name in ("south", "west")
+]
+with DAG("regions", schedule=None, max_active_runs=1) as regions_dag:
+    for name, sitemap in zip(("north", "south", "west"), (north, *others), strict=True):
+        SitemapTaskGroup(name, sitemap)
 
 failing = Sitemap(
     LocalStore(SITES / "failing", base_url="https://failing.example/"),

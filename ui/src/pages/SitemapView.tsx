@@ -12,7 +12,7 @@ import { ActivityBadges, Age, AsOf, Failure, Inner, Logs, Note, Outer, Panel, Tr
 import { ChangesPreview } from "../parts/ChangesPreview";
 import { Chart, type ChartPoint } from "../parts/charts";
 import { FindUrl } from "../parts/FindUrl";
-import { Drift, Gauges, Issues, Number as Figure, Sections, Stages, Tile, Tiles, Verified, Wide, shardChanges } from "../parts/report";
+import { Drift, EXTENSIONS, extensionsOf, Gauges, Issues, Number as Figure, Sections, Stages, Tile, Tiles, Verified, Wide, shardChanges } from "../parts/report";
 import { Runs } from "../parts/Runs";
 import { ShardMap } from "../parts/ShardMap";
 import { dagOf, listPage, runTabOf } from "../routes";
@@ -85,18 +85,40 @@ const freshnessText = (page: SitemapPage): string => {
   return `Objective: ${duration(objective_s)}`;
 };
 
-const Links = ({ page }: { page: SitemapPage }) => {
-  const feeds = page.report.robots_urls.filter((url) => !page.report.index_urls.includes(url));
+/** Addresses of one kind; the first three, and the others on request. */
+const Addresses = ({ label, urls }: { label: string; urls: string[] }) => {
   const [more, setMore] = useState(false);
-  const indexes = more ? page.report.index_urls : page.report.index_urls.slice(0, 3);
+  const shown = more ? urls : urls.slice(0, 3);
+  if (!urls.length) return null;
   return (
-    <HStack gap={4} wrap="wrap" fontSize="sm" mt={1}>
-      {[...indexes, ...feeds.slice(0, more ? 100 : 3)].map((url) => (isWeb(url) ? <Outer key={url} href={url}>{visible(url)}</Outer> : <Text key={url}>{visible(url)}</Text>))}
-      {!more && page.report.index_urls.length + feeds.length > indexes.length + Math.min(3, feeds.length) && (
+    <HStack gap={3} wrap="wrap" fontSize="sm" mt={1} aria-label={label} role="group">
+      <Text color="fg.muted">{label}</Text>
+      {shown.map((url) => (isWeb(url) ? <Outer key={url} href={url}>{visible(url)}</Outer> : <Text key={url}>{visible(url)}</Text>))}
+      {shown.length < urls.length && (
         <Button size="xs" variant="plain" onClick={() => setMore(true)}>
-          {counted(page.report.index_urls.length + feeds.length - indexes.length - Math.min(3, feeds.length), "more file")}
+          {counted(urls.length - shown.length, "more file")}
         </Button>
       )}
+    </HStack>
+  );
+};
+
+const Files = ({ page }: { page: SitemapPage }) => {
+  const { index_urls, extra_urls, robots_urls } = page.report;
+  const feeds = [...new Set([...extra_urls, ...robots_urls])].filter((url) => robots_urls.includes(url) && !index_urls.includes(url));
+  const recent = extra_urls.filter((url) => !robots_urls.includes(url));
+  return (
+    <>
+      <Addresses label={index_urls.length > 1 ? "Indexes" : "Index"} urls={index_urls} />
+      <Addresses label="Recent entries" urls={recent} />
+      <Addresses label={feeds.length > 1 ? "Feeds" : "Feed"} urls={feeds} />
+    </>
+  );
+};
+
+const Links = ({ page }: { page: SitemapPage }) => {
+  return (
+    <HStack gap={4} wrap="wrap" fontSize="sm" mt={1}>
       {page.dags.map((dag) => (
         <Inner key={dag.dag_id} to={dagOf(dag.dag_id)}>
           DAG {visible(dag.dag_id)}
@@ -137,6 +159,7 @@ const Head = ({ page, acting, trail, asOf, reload }: { page: SitemapPage; acting
         )}
         {page.archived_by && `. Archived by ${visible(page.archived_by)}`}
       </Text>
+      <Files page={page} />
       <Links page={page} />
       <ReadOnly actions={page.actions} />
     </Box>
@@ -164,6 +187,9 @@ const Totals = ({ page }: { page: SitemapPage }) => {
       <Tile name="Last successful run" value={<Age at={page.at} />} help={page.result === "unchanged" ? "Nothing had changed" : " "} />
       <Tile name="Age of the data" value={page.freshness.age_s === null ? "–" : duration(page.freshness.age_s)} help={freshnessText(page)} />
       <Tile name="Rows dropped" value={count(dropped)} help={percent(dropped, report.rows)} />
+      {Object.entries(extensionsOf(report.sections)).map(([kind, number]) => (
+        <Tile key={kind} name={EXTENSIONS[kind] ?? kind} value={count(number)} />
+      ))}
     </Tiles>
   );
 };
@@ -372,9 +398,10 @@ const Published = ({ page, acting, stamp }: { page: SitemapPage; acting: Acting;
 
 export const SitemapView = ({ asset, trail = false }: { asset: string; trail?: boolean }) => {
   const { data: page, error, asOf, reload } = useGet<SitemapPage>("sitemap", { asset }, (latest) => (latest?.activity ? 4_000 : 20_000));
-  const acting = useActions(asset, page?.actions ?? [], reload, (request) =>
-    request.action === "rollback" && page ? <ChangesPreview asset={asset} from={page.generation} to={request.generation ?? 0} /> : null,
-  );
+  const acting = useActions(asset, page?.actions ?? [], reload, (request) => {
+    if (!page?.generation || (request.action !== "rollback" && request.action !== "allow")) return null;
+    return <ChangesPreview asset={asset} from={page.generation} to={request.generation} />;
+  });
   const [planned, setPlanned] = useParam("plan");
   useTitle(page && trail ? nameOf(page) : undefined);
   if (!page) {

@@ -1,16 +1,19 @@
-/** What would change between two generations: shown before a rollback is confirmed. */
+/** What would change: between two generations before a rollback, or by what a safety check blocked before an override. */
 
-import { Box, Text } from "@chakra-ui/react";
+import { Box, Button, Text } from "@chakra-ui/react";
 
-import { useGet } from "../api";
+import { address, useGet } from "../api";
 import { count, counted, signed, visible } from "../format";
-import { type ChangesAnswer, isUnavailable } from "../types";
+import { type ChangesAnswer, type GenerationChanges, isUnavailable } from "../types";
 import { Failure, Note, Waiting } from "./basics";
 
-const Samples = ({ title, urls }: { title: string; urls: string[] }) =>
+const Samples = ({ title, urls, total }: { title: string; urls: string[]; total: number }) =>
   urls.length ? (
     <Box as="details" fontSize="xs">
-      <summary>{title}</summary>
+      <summary>
+        {title}
+        {urls.length < total ? `, first ${count(urls.length)} of ${count(total)}` : ""}
+      </summary>
       {urls.map((url) => (
         <Text key={url} fontFamily="mono" overflowWrap="anywhere">
           {visible(url)}
@@ -19,15 +22,28 @@ const Samples = ({ title, urls }: { title: string; urls: string[] }) =>
     </Box>
   ) : null;
 
-export const ChangesPreview = ({ asset, from, to }: { asset: string; from: number; to: number }) => {
-  const { data, error, reload } = useGet<ChangesAnswer>("sitemap/changes", { asset, from_generation: from, to_generation: to });
+const titleOf = ({ from_generation, to_generation }: GenerationChanges): string =>
+  to_generation === null
+    ? `Changes from generation ${count(from_generation)} by what was blocked`
+    : `Changes from generation ${count(from_generation)} to ${count(to_generation)}`;
+
+interface ChangesPreviewProps {
+  asset: string;
+  from: number;
+  /** Undefined for what the blocked run would publish. */
+  to?: number;
+}
+
+export const ChangesPreview = ({ asset, from, to }: ChangesPreviewProps) => {
+  const params = { asset, from_generation: from, ...(to === undefined ? {} : { to_generation: to }) };
+  const { data, error, reload } = useGet<ChangesAnswer>("sitemap/changes", params);
   if (error) return <Failure error={error} retry={reload} />;
   if (!data) return <Waiting what="changes" />;
   if (isUnavailable(data)) return <Note>{visible(data.unavailable)}</Note>;
   return (
     <Box mt={3} borderWidth="1px" borderColor="border" borderRadius="md" p={3} data-testid="changes">
       <Text fontWeight="semibold" fontSize="sm">
-        Changes from generation {count(data.from_generation)} to {count(data.to_generation)}
+        {titleOf(data)}
       </Text>
       {data.sections.map((section) => (
         <Text key={section.section} fontSize="sm" overflowWrap="anywhere">
@@ -40,9 +56,16 @@ export const ChangesPreview = ({ asset, from, to }: { asset: string; from: numbe
           <Text fontSize="sm">
             {count(data.urls.added)} URLs added, {count(data.urls.removed)} removed, {count(data.urls.changed)} changed
           </Text>
-          <Samples title="URLs added" urls={data.urls.added_samples} />
-          <Samples title="URLs removed" urls={data.urls.removed_samples} />
-          <Samples title="URLs changed" urls={data.urls.changed_samples} />
+          <Samples title="URLs added" urls={data.urls.added_samples} total={data.urls.added} />
+          <Samples title="URLs removed" urls={data.urls.removed_samples} total={data.urls.removed} />
+          <Samples title="URLs changed" urls={data.urls.changed_samples} total={data.urls.changed} />
+          {data.urls.added + data.urls.removed + data.urls.changed > 0 && (
+            <Button asChild size="xs" variant="outline" mt={2}>
+              <a href={address("sitemap/changes.csv", params)} download="changes.csv">
+                Export CSV
+              </a>
+            </Button>
+          )}
         </>
       )}
       {data.note && <Note>{visible(data.note)}</Note>}

@@ -112,6 +112,21 @@ const Heads = ({ names, sorting }: { names: Names; sorting?: Sorting }) => (
   </Table.Header>
 );
 
+/** Names of what a sitemap's entries hold besides their URL. */
+export const EXTENSIONS: Record<string, string> = { alternates: "Alternates", images: "Images", news: "News articles", videos: "Videos" };
+
+/** Images, videos, articles and alternates of all sections; kinds without any are left out. */
+export const extensionsOf = (sections: Record<string, SectionReport>): Counts => {
+  const totals: Counts = {};
+  for (const { extensions } of Object.values(sections)) for (const [kind, number] of Object.entries(extensions)) totals[kind] = (totals[kind] ?? 0) + number;
+  return Object.fromEntries(Object.entries(totals).filter(([kind, number]) => number > 0 && kind in EXTENSIONS));
+};
+
+const holds = (extensions: Counts): string =>
+  Object.entries(extensions)
+    .map(([kind, number]) => `${count(number)} ${(EXTENSIONS[kind] ?? visible(kind)).toLowerCase()}`)
+    .join(", ");
+
 export const Sections = ({ sections, act }: { sections: Record<string, SectionReport>; act?: (name: string) => ReactNode }) => (
   <Wide
     label="Sections"
@@ -132,6 +147,11 @@ export const Sections = ({ sections, act }: { sections: Record<string, SectionRe
       <Table.Row key={name}>
         <Table.Cell fontWeight="medium" wordBreak="break-word" minW="6em">
           {visible(name)}
+          {Object.keys(section.extensions).length > 0 && (
+            <Text color="fg.muted" fontSize="xs" fontWeight="normal">
+              {holds(section.extensions)}
+            </Text>
+          )}
         </Table.Cell>
         <Number>{count(section.urls)}</Number>
         <Number>{count(section.shards["total"] ?? 0)}</Number>
