@@ -121,6 +121,8 @@ class Sitemap:
             ``publish_others`` (default) publishes them and then fails the run; ``fail_all`` publishes nothing.
         watermark_lag: How far before the last run ``change_detection="watermark"`` looks for newer lastmods. Set it to
             the duration of the longest transaction that writes rows. Default: 15 minutes.
+        table_versions: How long a table that has not changed is not surveyed, where the database keeps an exact version
+            of it and ``change_detection`` is ``digest``. None: every run surveys. Default: 1 day.
         must_list: URLs that the sitemap must always list, such as the home page. A run that omits one is refused.
             Default: none.
         owner: Name that distinguishes this pipeline from another one that publishes to the same address. Default: "".
@@ -149,6 +151,7 @@ class Sitemap:
     compression: Literal["fast", "small"] = field(default="fast", kw_only=True)
     on_section_failure: SectionFailurePolicy = field(default="publish_others", kw_only=True)
     watermark_lag: timedelta = field(default=timedelta(minutes=15), kw_only=True)
+    table_versions: timedelta | None = field(default=timedelta(days=1), kw_only=True)
     must_list: Sequence[str] = field(default=(), kw_only=True)
     owner: str = field(default="", kw_only=True)
     history: int = field(default=20, kw_only=True)
@@ -198,8 +201,9 @@ class Sitemap:
         setting_checks.whole_number(where, "history", self.history, 1)
         setting_checks.duration(where, "grace", self.grace)
         setting_checks.duration(where, "watermark_lag", self.watermark_lag)
-        if self.recent is not None:
-            setting_checks.duration(where, "recent", self.recent, positive=True)
+        for name in ("recent", "table_versions"):
+            if getattr(self, name) is not None:
+                setting_checks.duration(where, name, getattr(self, name), positive=True)
 
     def __str__(self) -> str:
         # Airflow stores this text of a mapped operator's argument in its database: keep it short and stable.

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from airflow_sitemaps.errors import GuardError, OwnershipError, SitemapError
 from airflow_sitemaps.pipeline.clock import QUIET, SYSTEM_CLOCK
 from airflow_sitemaps.pipeline.concurrency import mapped
-from airflow_sitemaps.pipeline.plan import watermark
+from airflow_sitemaps.pipeline.plan import table_version, watermark
 from airflow_sitemaps.pipeline.plan.explainer import explain
 from airflow_sitemaps.pipeline.plan.foreign_index import adopted_names
 from airflow_sitemaps.pipeline.plan.planner import OF_ONE_SECTION, failure_of, make_plan
@@ -319,6 +319,7 @@ def publish(
     state.write_report(report)
     if not (committed.repeated and run_plan.rebases):  # the first try may have kept what other runs wrote
         watermark.remember_all(state, run_plan, root.manifest)
+    table_version.remember_all(state, run_plan, root.manifest)
     return report
 
 
@@ -393,4 +394,5 @@ def _unchanged(
     state.write_report(report)
     if manifest is not None:
         watermark.remember_all(state, run_plan, manifest)
+        table_version.remember_all(state, run_plan, manifest)
     return report

@@ -130,6 +130,13 @@ class Source(Protocol):
         """Find up to ``most`` URLs that more than one row has, whatever their keys; the most frequent come first."""
         ...
 
+    def table_version(self) -> str | None:
+        """Return a version of the section's rows, or None if the database keeps none that is exact.
+
+        Two equal versions mean that every query gives the same rows. Different versions mean nothing.
+        """
+        ...
+
     def now(self) -> datetime:
         """Return the time of the database's clock, in UTC."""
         ...

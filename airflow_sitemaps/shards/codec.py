@@ -122,6 +122,7 @@ _READERS: Final[Mapping[type, Mapping[str, Reader]]] = {
     RangeAction: {"range": _range, "digest": _digest, "action": Action},
     SectionPlan: {
         "watermark": _moment,
+        "surveyed_at": _moment,
         "targets": _many(RangeAction),
         "gone": _listed,
         "taken": _listed,

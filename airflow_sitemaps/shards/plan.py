@@ -91,6 +91,8 @@ class SectionPlan:
         slice: Number of the slice of the other ranges that the next run surveys. Default: 0.
         ages: Number of runs since the range of each target was surveyed, if a watermark finds the changes.
             Default: none.
+        version: Version of the source's table before the survey. Default: "", it keeps none.
+        surveyed_at: Time of the last survey of every range, if there is a version. Default: None.
         refresh: Whether something other than files changed (digests, ranges, configuration) and must be committed.
             Default: False.
     """
@@ -109,6 +111,8 @@ class SectionPlan:
     watermark: datetime | None = None
     slice: int = 0
     ages: tuple[int, ...] = ()
+    version: str = ""
+    surveyed_at: datetime | None = None
     refresh: bool = False
 
     def count(self) -> dict[str, int]:

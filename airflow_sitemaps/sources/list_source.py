@@ -166,6 +166,10 @@ class ListSession:
         """Return nothing: ``ListSource`` refuses a URL that is listed twice."""
         return ()
 
+    def table_version(self) -> str | None:
+        """Return None: a list is read in less time than a version of it would take."""
+        return None
+
     def now(self) -> datetime:
         """Return this machine's time."""
         return datetime.now(timezone.utc)

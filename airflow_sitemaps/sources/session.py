@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import logging
 from contextlib import closing, contextmanager
 from datetime import datetime, timezone
+from hashlib import sha256
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -16,6 +19,7 @@ from airflow_sitemaps.sources.queries.key_spans import spans, spans_with_gaps
 from airflow_sitemaps.sources.queries.row_query import rows_statement
 from airflow_sitemaps.sources.readers import adbc, duckdb_arrow
 from airflow_sitemaps.sources.readers.cursor import from_cursor
+from airflow_sitemaps.sources.statements.table_name import name_parts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator, Sequence
@@ -29,6 +33,8 @@ if TYPE_CHECKING:
     from airflow_sitemaps.sources.queries.context import QueryContext
     from airflow_sitemaps.sources.queries.key_spans import KeySpan
     from airflow_sitemaps.sources.readers.cursor import SpanReader
+
+log = logging.getLogger(__name__)
 
 ARROW_READERS: dict[str, Callable[[QueryContext, sa.Engine], AbstractContextManager[SpanReader] | None]] = {
     "postgresql": adbc.reader,
@@ -139,6 +145,22 @@ class SqlSession:
         """Return URLs that several rows share, as ``ports.Source`` defines them."""
         with self.transaction("finding duplicate URLs") as connection:
             return duplicate_query.find(self.context, connection, most)
+
+    def table_version(self) -> str | None:
+        """Return the version of the table and of the condition on it, as ``ports.Source`` defines it."""
+        relation = self.context.versioned
+        if relation is None or relation.table is None:
+            return None
+        try:
+            with self.transaction("reading the table's version") as connection:
+                version = self.context.dialect.table_version(connection, name_parts(relation.table))
+        except SourceError as error:
+            log.info("%s; every range is surveyed", error)
+            return None
+        if version is None:
+            return None
+        values = json.dumps([relation.table, relation.where, sorted(relation.parameters.items())], default=str)
+        return f"{version} {sha256(values.encode()).hexdigest()}"
 
     def now(self) -> datetime:
         """Return the database's time, as ``ports.Source`` defines it."""

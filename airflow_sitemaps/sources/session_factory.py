@@ -22,6 +22,7 @@ from airflow_sitemaps.sources.queries import db_indexes
 from airflow_sitemaps.sources.queries.context import QueryContext
 from airflow_sitemaps.sources.selection import Selection
 from airflow_sitemaps.sources.session import SqlSession
+from airflow_sitemaps.sources.statements.fixed_condition import is_fixed
 from airflow_sitemaps.sources.statements.list_parameters import relation_of
 from airflow_sitemaps.sources.statements.table_name import name_parts
 
@@ -118,9 +119,14 @@ def _session(
     )  # fmt: skip
     context = QueryContext(
         dialect=dialect, relation=relation, selection=selection, name=name,
-        unique=unique, indexed=indexed and relation is base,
+        unique=unique, indexed=indexed and relation is base, versioned=_versioned(base) if not stored else None,
     )  # fmt: skip
     return SqlSession(engine=engine, context=context, arrow=spec.arrow)
+
+
+def _versioned(base: Relation) -> Relation | None:
+    """Return the relation if it is a table whose condition depends on nothing but its rows."""
+    return base if base.table is not None and is_fixed(base.where) else None
 
 
 def _with_groups(

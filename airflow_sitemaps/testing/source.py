@@ -60,6 +60,7 @@ class MemorySourceConfig:
             change the rows. Default: does nothing.
         clock: Returns the current time of this "database". Default: the system's.
         batch_rows: Largest number of rows in a batch. Default: 65,536.
+        version: Returns the version of this "table", or None. Default: it keeps none.
     """
 
     rows: Sequence[Row]
@@ -81,6 +82,7 @@ class MemorySourceConfig:
     before: Callable[[str], None] = field(default=lambda _operation: None, kw_only=True)
     clock: Callable[[], datetime] = field(default=lambda: datetime.now(timezone.utc), kw_only=True)
     batch_rows: int = field(default=65_536, kw_only=True)
+    version: Callable[[], str | None] = field(default=lambda: None, kw_only=True)
 
     @contextmanager
     def open(self, *, section: str) -> Iterator[MemorySource]:
@@ -240,6 +242,11 @@ class MemorySource:
         counts = Counter(loc for loc in _locs(self._config.loc, self._config.rows).to_pylist() if loc is not None)
         shared = sorted(((rows, loc) for loc, rows in counts.items() if rows > 1), key=lambda pair: (-pair[0], pair[1]))
         return [Duplicate(loc=loc, rows=rows) for rows, loc in shared[:most]]
+
+    def table_version(self) -> str | None:
+        """Return the version of the "table"."""
+        self._config.before("table_version")
+        return self._config.version()
 
     def now(self) -> datetime:
         """Return the time of the "database's" clock."""

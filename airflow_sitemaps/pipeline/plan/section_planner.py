@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from airflow_sitemaps.pipeline.plan import drift, layout, watermark
+from airflow_sitemaps.pipeline.plan.table_version import UnchangedSurvey, unchanged_since
 from airflow_sitemaps.pipeline.state.fingerprint import fingerprint
 from airflow_sitemaps.pipeline.state.repository import StateRepository
 from airflow_sitemaps.shards.key import UNKNOWN, same_kinds
@@ -56,6 +57,10 @@ class SectionContext:
         return self.manifest.sections.get(self.section.name) if self.manifest is not None else None
 
 
+PartialSurvey = watermark.IncrementalSurvey | UnchangedSurvey
+"""A surveyor that queries only some of the ranges."""
+
+
 def plan_section(context: SectionContext) -> SectionPlan:
     """Make the plan of one section."""
     section, source, before = context.section, context.source, context.before
@@ -63,8 +68,11 @@ def plan_section(context: SectionContext) -> SectionPlan:
     everything = _everything(context, mark)
     moment, kept_mark = _watermark(context, everything)
     partial = _incremental(context, before, kept_mark) if before is not None and kept_mark is not None else None
+    version = _version(context)
+    known_at = _unchanged_since(context, everything, version)
+    surveyor = UnchangedSurvey(source, before) if before is not None and known_at is not None else partial
     files = drift.Drift() if before is None else drift.find(context.store, before, context.listing)
-    targets, survey = _targets(context, everything, partial, files)
+    targets, survey = _targets(context, everything, surveyor, files)
     carried = {t.carries for t in targets if t.carries is not None and t.action is not Action.EMPTY}
     shards = before.shards if before is not None else ()
     return SectionPlan(
@@ -82,8 +90,26 @@ def plan_section(context: SectionContext) -> SectionPlan:
         watermark=moment,
         slice=(kept_mark.slice + 1) % watermark.SLICES if kept_mark is not None else 0,
         ages=watermark.next_ages(before, targets, partial) if moment is not None else (),
+        version=version or "",
+        surveyed_at=(known_at or context.now) if version else None,
         refresh=_differs(before, targets, survey, mark, source),
     )
+
+
+def _version(context: SectionContext) -> str | None:
+    """Return the version of the section's table, read before any survey. None: there is none, or it is not to be used."""
+    if context.sitemap.table_versions is None or context.sitemap.change_detection_of(context.section) != "digest":
+        return None
+    return context.source.table_version()
+
+
+def _unchanged_since(context: SectionContext, everything: str, version: str | None) -> datetime | None:
+    """Return the time of the last survey if the table's version says that nothing changed since."""
+    longest = context.sitemap.table_versions
+    if version is None or longest is None or context.before is None or everything:
+        return None
+    state = StateRepository(context.store.state)
+    return unchanged_since(state, context.before, version, context.now, longest)
 
 
 def _incremental(
@@ -96,7 +122,7 @@ def _incremental(
 
 
 def _targets(
-    context: SectionContext, everything: str, partial: watermark.IncrementalSurvey | None, files: drift.Drift
+    context: SectionContext, everything: str, partial: PartialSurvey | None, files: drift.Drift
 ) -> tuple[tuple[RangeAction, ...], Survey]:
     """Decide the actions of all ranges; return them with their survey.
 
@@ -119,9 +145,7 @@ def _targets(
             return targets, survey
 
 
-def _ranges(
-    context: SectionContext, partial: watermark.IncrementalSurvey | None
-) -> tuple[tuple[LayoutRange, ...], Survey, str]:
+def _ranges(context: SectionContext, partial: PartialSurvey | None) -> tuple[tuple[LayoutRange, ...], Survey, str]:
     """Return the new ranges, their survey, and why all ranges are new ("" if they are not)."""
     section, before = context.section, context.before
     policy = context.sitemap.shards_of(section)

@@ -24,6 +24,7 @@ from airflow_sitemaps.pipeline.state.repository import (
     StateRepository,
     plan_key,
     run_directory,
+    version_key,
     watermark_key,
 )
 from airflow_sitemaps.ports import Overwrite
@@ -206,11 +207,12 @@ def leftovers(state: StateRepository, manifest: Manifest, now: datetime, grace: 
         for info in state.objects.list(folder)
     ]
     bodies = [key for key in found if key not in needed and ages.is_over(key.removeprefix(RUNS).partition("/")[0])]
+    kept = {key for name in manifest.sections for key in (watermark_key(name), version_key(name))}
     marks = (info.key for info in state.objects.list(WATERMARKS)) if deep else ()
     return Leftovers(
         bodies=tuple(bodies),
         plans=tuple(plan_key(run) for run in over),
-        watermarks=tuple(key for key in marks if key not in {watermark_key(name) for name in manifest.sections}),
+        watermarks=tuple(key for key in marks if key not in kept),
         deep=deep,
     )
 

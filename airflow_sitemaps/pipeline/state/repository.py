@@ -80,6 +80,11 @@ def watermark_key(section: str) -> str:
     return f"{WATERMARKS}{section}.json"
 
 
+def version_key(section: str) -> str:
+    """Return the key of the version of a section's table. A section's name holds no dot, so it is no watermark's key."""
+    return f"{WATERMARKS}{section}.version.json"
+
+
 @dataclass(frozen=True, slots=True)
 class StateRepository:
     """Repository of the private area.

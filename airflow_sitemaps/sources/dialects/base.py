@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from airflow_sitemaps.sources.readers.streams import Rows
     from airflow_sitemaps.sources.statements.binds import Statement
     from airflow_sitemaps.sources.statements.relation import Relation
+    from airflow_sitemaps.sources.statements.table_name import NamePart
 
 
 class Dialect(KeySql):
@@ -50,6 +51,15 @@ class Dialect(KeySql):
 
     If it is None, SQLAlchemy's inspector reads the indexes.
     """
+
+    def table_version(self, connection: sa.Connection, table: Sequence[NamePart]) -> str | None:
+        """Return an exact version of a table, or None if the database keeps none. Equal versions mean equal rows.
+
+        Args:
+            connection: A connection in a transaction.
+            table: The parts of the table's name.
+        """
+        return None
 
     def describe(self, connection: sa.Connection, relation: Relation, names: Sequence[str]) -> dict[str, Column]:
         """Return the columns of a relation.

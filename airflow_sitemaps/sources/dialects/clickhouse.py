@@ -8,6 +8,7 @@ import pyarrow as pa
 
 from airflow_sitemaps.sources.columns import Column, Kind
 from airflow_sitemaps.sources.dialects.base import Dialect
+from airflow_sitemaps.sources.dialects.clickhouse_version import version_of
 from airflow_sitemaps.sources.statements.binds import guarded
 
 if TYPE_CHECKING:
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from airflow_sitemaps.shards.key import Key
     from airflow_sitemaps.sources.statements.binds import Binds
     from airflow_sitemaps.sources.statements.relation import Relation
+    from airflow_sitemaps.sources.statements.table_name import NamePart
 
 ASOF_KINDS = frozenset({Kind.INTEGER, Kind.NUMBER, Kind.DATE, Kind.ZONED})
 """The kinds that an ASOF join compares."""
@@ -98,6 +100,10 @@ class ClickHouse(Dialect):
             str(name): Column(name=str(name), kind=self.kind(str(code)), type_name=guarded(_bare(str(code))))
             for name, code, *_rest in described or ()
         }
+
+    def table_version(self, connection: sa.Connection, table: Sequence[NamePart]) -> str | None:
+        """Return the table's definition and active parts as a version."""
+        return version_of(connection, table, ".".join(self.quote_table(part) for part in table))
 
     def as_text(self, expression: str, column: Column) -> str:
         """Return SQL for a text by toString, with moments in UTC. toString keeps NULL; a CAST to String refuses it."""

@@ -23,6 +23,7 @@ class QueryContext:
         name: The section and source, for messages.
         unique: Whether the database enforces that no two rows share a key. It only selects between equivalent
             statements. Default: False.
+        versioned: The table, if its version tells whether the source's rows changed. Default: None.
         indexed: Whether an index leads with the key. It only selects between equivalent statements. Default: False.
     """
 
@@ -32,6 +33,7 @@ class QueryContext:
     name: str
     unique: bool = False
     indexed: bool = False
+    versioned: Relation | None = None
 
     @property
     def mapping(self) -> ColumnMapping:

@@ -1,0 +1,149 @@
+"""Skip the survey of a section whose table has not changed, where the database keeps an exact version of a table.
+
+A version is read before the survey, and is stored after the commit. Equal versions therefore mean equal rows: a change
+between the two makes the next version differ. The stored version only avoids work. If it is lost, older than
+``Sitemap(table_versions=)``, or of another state of the section, the run surveys every range.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from airflow_sitemaps.pipeline.state.conditional_put import ObjectHeaders, put_verified
+from airflow_sitemaps.pipeline.state.repository import version_key
+from airflow_sitemaps.ports import Overwrite
+from airflow_sitemaps.shards.digest import Digest, Survey
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from datetime import timedelta
+
+    from airflow_sitemaps.pipeline.state.repository import StateRepository
+    from airflow_sitemaps.ports import Source
+    from airflow_sitemaps.shards.key import KeyRange
+    from airflow_sitemaps.shards.manifest import Manifest, SectionManifest
+    from airflow_sitemaps.shards.plan import Plan
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VersionRecord:
+    """The version of a section's table that is kept between runs.
+
+    Attributes:
+        version: The version before the last survey.
+        surveyed_at: Time of the last survey of every range.
+        changed_in: Generation that had last changed the section when the record was stored.
+    """
+
+    version: str
+    surveyed_at: datetime
+    changed_in: int
+
+
+def unchanged_since(
+    state: StateRepository, section: SectionManifest, version: str, now: datetime, longest: timedelta
+) -> datetime | None:
+    """Return the time of the last survey if the table has not changed since and the survey is recent.
+
+    Args:
+        state: The private area.
+        section: The section as last committed.
+        version: The table's version now.
+        now: Time of planning.
+        longest: How long an equal version stands for a survey.
+    """
+    record = _remembered(state, section)
+    if record is None:
+        log.info("section %s: no version of its table is known; every range is surveyed", section.name)
+    elif record.version != version:
+        log.info("section %s: its table changed since %s; every range is surveyed", section.name, record.surveyed_at)
+    elif not record.surveyed_at <= now < record.surveyed_at + longest:
+        log.info(
+            "section %s: its table has not changed since %s, but the survey of that time is older than %s; every range "
+            "is surveyed",
+            section.name,
+            record.surveyed_at,
+            longest,
+        )
+    else:
+        log.info("section %s: its table has not changed since %s; not surveyed", section.name, record.surveyed_at)
+        return record.surveyed_at
+    return None
+
+
+def _remembered(state: StateRepository, section: SectionManifest) -> VersionRecord | None:
+    found = state.objects.get(version_key(section.name))
+    if found is None:
+        return None
+    try:
+        value = json.loads(found.body)
+        record = VersionRecord(
+            version=str(value["version"]),
+            surveyed_at=datetime.fromisoformat(value["surveyed_at"]),
+            changed_in=int(value["changed_in"]),
+        )
+        if record.surveyed_at.tzinfo is None:
+            raise ValueError("its time has no zone")
+    except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
+        log.warning("section %s: the version of its table cannot be read; every range is surveyed", section.name)
+        return None
+    return record if record.changed_in == section.changed_in else None
+
+
+def remember_all(state: StateRepository, made: Plan, manifest: Manifest) -> None:
+    """Store the table versions of a plan whose result the manifest now holds.
+
+    Args:
+        state: The private area.
+        made: The plan.
+        manifest: The current manifest.
+    """
+    for name, found in made.sections.items():
+        section = manifest.sections.get(name)
+        if not found.version or found.surveyed_at is None or section is None:
+            continue
+        if section.changed_in not in (found.base, manifest.generation if manifest.run == made.run else found.base):
+            continue
+        value = {
+            "version": found.version,
+            "surveyed_at": found.surveyed_at.isoformat(),
+            "changed_in": section.changed_in,
+        }
+        put_verified(
+            state.objects,
+            version_key(name),
+            json.dumps(value).encode(),
+            mode=Overwrite(),
+            write_id=f"{section.changed_in}-{made.run}",
+            headers=ObjectHeaders(content_type="application/json"),
+        )
+
+
+class UnchangedSurvey:
+    """A surveyor that returns the last digests, and queries only the ranges that a run reads for another reason."""
+
+    def __init__(self, source: Source, section: SectionManifest) -> None:
+        self._source = source
+        self._section = section
+        self._also: set[int] = set()
+        self._known: dict[int, Digest] = {}
+
+    def ask_also(self, positions: Iterable[int]) -> bool:
+        """Include ranges in the next survey; return whether one of them was not included before."""
+        self._also.update(positions)
+        return not self._also <= self._known.keys()
+
+    def survey(self, ranges: Sequence[KeyRange]) -> Survey:
+        """Return the digests of all ranges; for ranges that are not queried, those of the last survey."""
+        asked = sorted(self._also - self._known.keys())
+        if asked:
+            found = self._source.survey([ranges[position] for position in asked])
+            self._known.update(zip(asked, found.digests, strict=True))
+        digests = [self._known.get(position, shard.digest) for position, shard in enumerate(self._section.shards)]
+        return Survey(digests=tuple(digests), null_keys=self._section.null_keys)

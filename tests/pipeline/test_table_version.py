@@ -1,0 +1,165 @@
+"""The survey that a run skips because the table's version has not changed."""
+
+from __future__ import annotations
+
+import logging
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from airflow_sitemaps import Guards
+from airflow_sitemaps.errors import ConfigurationError, GuardError
+from airflow_sitemaps.pipeline import stages
+from airflow_sitemaps.pipeline.state.repository import version_key
+from airflow_sitemaps.ports import Overwrite
+from tests.support.environment import World, row
+
+
+class Table:
+    """Rows whose version the test sets, and the operations on them."""
+
+    def __init__(self, **settings: Any) -> None:
+        self.version: str | None = "v1"
+        self.operations: list[str] = []
+        self.hooks: dict[str, Any] = {}
+        self.world = World([row(10 * n) for n in range(1, 101)], settings=settings)
+        self.world.source_settings = {"version": lambda: self.version, "before": self.before}
+
+    def before(self, operation: str) -> None:
+        self.operations.append(operation)
+        self.hooks.pop(operation, lambda: None)()
+
+    def build(self, **arguments: Any) -> Any:
+        self.operations.clear()
+        return self.world.build(**arguments)
+
+    @property
+    def is_surveyed(self) -> bool:
+        return "survey" in self.operations
+
+    def is_right(self) -> bool:
+        return self.world.crawl().entries() == self.world.rebuilt().entries()
+
+
+@pytest.fixture
+def table() -> Table:
+    made = Table()
+    made.build()
+    assert made.is_surveyed
+    return made
+
+
+def test_an_unchanged_table_is_not_surveyed(table: Table, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.INFO):
+        assert table.build().result == "unchanged"
+    assert not table.is_surveyed
+    assert "read" not in table.operations
+    assert "section pages: its table has not changed since" in caplog.text
+
+
+def test_a_changed_table_is_surveyed_and_then_not_again(table: Table) -> None:
+    table.world.rows[40]["priority"] = 0.7
+    table.version = "v2"
+    assert table.build().result == "published"
+    assert table.is_surveyed
+    assert table.build().result == "unchanged"
+    assert not table.is_surveyed
+    assert table.is_right()
+
+
+def test_a_version_that_goes_back_is_another_version(table: Table) -> None:
+    table.version = "v0"
+    table.build()
+    assert table.is_surveyed
+
+
+def test_a_full_survey_is_taken_at_the_stated_interval(table: Table) -> None:
+    table.world.rows[40]["priority"] = 0.7  # though the version says otherwise
+    table.world.clock.advance(timedelta(hours=23))
+    assert table.build().result == "unchanged"
+    table.world.clock.advance(timedelta(hours=2))
+    assert table.build().result == "published"
+    assert table.is_right()
+    assert table.build().result == "unchanged"
+    assert not table.is_surveyed
+
+
+@pytest.mark.parametrize("settings", [{"table_versions": None}, {"change_detection": "full"}], ids=str)
+def test_it_can_be_turned_off(settings: dict[str, Any]) -> None:
+    table = Table(**settings)
+    table.build()
+    table.build()
+    assert table.is_surveyed
+    assert "table_version" not in table.operations
+
+
+def test_a_source_without_a_version_is_surveyed(table: Table) -> None:
+    table.version = None
+    table.build()
+    assert table.is_surveyed
+
+
+def test_a_change_between_version_and_survey_is_found_by_the_next_run(table: Table) -> None:
+    def change(value: float, version: str) -> None:
+        table.world.rows[40]["priority"] = value
+        table.version = version
+
+    table.version = "v2"
+    table.hooks["survey"] = lambda: change(0.7, "v3")
+    table.build()
+    table.hooks["read"] = lambda: change(0.8, "v4")
+    table.world.rows[70]["priority"] = 0.1
+    table.build()
+    assert table.is_surveyed
+    table.build()
+    assert table.is_surveyed
+    assert table.is_right()
+
+
+def test_another_configuration_reads_everything(table: Table) -> None:
+    table.world.settings["rules"] = {"lastmod-future": "keep"}
+    assert table.build().rows_read == 100
+    table.build(full=True)
+    assert table.is_surveyed
+
+
+def test_a_rollback_is_surveyed(table: Table) -> None:
+    table.world.rows[40]["priority"] = 0.7
+    table.version = "v2"
+    table.build()
+    stages.rollback(table.world.sitemap(), 1, clock=table.world.clock)
+    assert table.build().result == "published"
+    assert table.is_right()
+
+
+def test_a_refused_run_is_not_remembered(table: Table) -> None:
+    table.world.guards = Guards(max_shrink=0.1, max_shrink_small=0.1, min_rows=1)
+    del table.world.rows[20:]
+    table.version = "v2"
+    with pytest.raises(GuardError):
+        table.build()
+    with pytest.raises(GuardError):
+        table.build()
+    table.build(allow=("shrink:pages=0.9",))
+    assert table.is_right()
+
+
+def test_only_the_ranges_that_are_read_are_surveyed(table: Table) -> None:
+    name = next(iter(table.world.shards()))
+    report = table.build(rebuild=(name,))
+    assert (report.rows_read, table.is_surveyed) == (5, True)
+    assert table.is_right()
+
+
+def test_a_damaged_record_is_not_believed(table: Table, caplog: pytest.LogCaptureFixture) -> None:
+    state = table.world.store.state
+    state.put(version_key("pages"), b'{"version": 1', mode=Overwrite(), metadata={}, content_type="application/json")
+    table.build()
+    assert table.is_surveyed
+    assert "the version of its table cannot be read" in caplog.text
+
+
+def test_the_interval_is_above_zero() -> None:
+    with pytest.raises(ConfigurationError, match="table_versions"):
+        Table(table_versions=timedelta(0)).build()
