@@ -39,14 +39,16 @@ def of_write(sitemap: Sitemap, facts: Mapping[str, Any]) -> Any:
         sitemap: The sitemap.
         facts: The facts of what was written, as in XCom.
     """
-    names = {name.strip() for name in str(facts.get("section", "")).split(",")}
-    chosen = [section for section in sitemap.sections if section.name in names]
-    counts = {"rows": facts.get("urls"), "size": facts.get("bytes"), "files": facts.get("shards")}
+    written = facts.get("sections", {})
+    chosen = [section for section in sitemap.sections if section.name in written]
 
     def build() -> Any:
-        one = chosen[0].name if len(chosen) == 1 else None
-        inputs = _inputs(chosen, {one: facts.get("rows")} if one else {})
-        return _lineage(inputs, _outputs(sitemap, chosen, {one: counts} if one else {}))
+        counts = {
+            name: {"rows": each.get("urls"), "size": each.get("bytes"), "files": each.get("shards")}
+            for name, each in written.items()
+        }
+        inputs = _inputs(chosen, {name: each.get("rows") for name, each in written.items()})
+        return _lineage(inputs, _outputs(sitemap, chosen, counts))
 
     return _guarded(build)
 

@@ -102,15 +102,26 @@ def failure_facts(error: Exception) -> dict[str, str]:
 
 
 def written_facts(batches: Sequence[Written]) -> dict[str, Any]:
-    """Summarize what one mapped task wrote, with stored bytes and seconds of wall time."""
+    """Summarize what one mapped task wrote, in total and by section, with stored bytes and seconds of wall time."""
+    sections = list(dict.fromkeys(written.section for written in batches))
     return {
-        "section": ", ".join(dict.fromkeys(written.section for written in batches))[:MAX_TEXT],
+        "section": ", ".join(sections)[:MAX_TEXT],
+        **_totals(batches),
+        "seconds": round(sum(written.seconds for written in batches), 3),
+        "sections": {
+            name: _totals([written for written in batches if written.section == name])
+            for name in sections[:MAX_SECTIONS]
+        },
+    }
+
+
+def _totals(batches: Sequence[Written]) -> dict[str, int]:
+    return {
         "shards": sum(written.shards for written in batches),
         "rows": sum(written.rows for written in batches),
         "urls": sum(written.urls for written in batches),
         "dropped": sum(written.dropped for written in batches),
         "bytes": sum(written.bytes_written for written in batches),
-        "seconds": round(sum(written.seconds for written in batches), 3),
     }
 
 

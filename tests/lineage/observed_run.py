@@ -1,4 +1,4 @@
-"""A DAG over a database, run in a process of its own that writes OpenLineage events to a file."""
+"""A DAG over a database and one over a database that is down, in a process that writes OpenLineage events to a file."""
 
 from __future__ import annotations
 
@@ -24,10 +24,20 @@ def dag_of(site: Path) -> DAG:
     return dag
 
 
+def dag_over_a_database_that_is_down(site: Path) -> DAG:
+    """One section; its connection holds a password and leads nowhere."""
+    source = SqlSource("down", table="products", key="id", loc=f"{URL}p/{{slug}}")
+    sitemap = Sitemap(LocalStore(site, base_url=URL), [Section("products", source)])
+    with DAG("lineage_down", schedule=None, max_active_runs=1) as dag:
+        SitemapTaskGroup("down", sitemap)
+    return dag
+
+
 def main(site: str) -> None:
-    """Run the DAG once, and print the states of its tasks."""
+    """Run each DAG once, and print the states of their tasks."""
     result: Any = run(dag_of(Path(site)))
-    print(states(result), file=sys.stderr)
+    failed: Any = run(dag_over_a_database_that_is_down(Path(site) / "down"))
+    print({**states(result), **states(failed)}, file=sys.stderr)
 
 
 if __name__ == "__main__":
