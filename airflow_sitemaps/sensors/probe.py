@@ -6,17 +6,20 @@ import json
 import re
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
-from airflow_sitemaps.errors import SourceConfigurationError
+from airflow_sitemaps.errors import SourceConfigurationError, SourceError
 from airflow_sitemaps.pipeline.state.conditional_put import ObjectHeaders, put_verified
 from airflow_sitemaps.pipeline.state.repository import StateRepository
 from airflow_sitemaps.pipeline.status import last_check
 from airflow_sitemaps.ports import Overwrite
 
 if TYPE_CHECKING:
+    import sqlalchemy as sa
+
     from airflow_sitemaps.sitemap import Sitemap
 
+_TABLES: Final = re.compile(r"\b(?:from|join)\s+([\w.\"`$-]+)", re.IGNORECASE)
 _NOT_IN_KEYS: Final = re.compile(r"[^A-Za-z0-9_.-]")
 
 
@@ -41,29 +44,57 @@ def query_value(conn_id: str, sql: str) -> str:
         sql: The query, such as ``SELECT max(updated_at) FROM products``.
 
     Raises:
-        SourceConfigurationError: The connection or the query is wrong. The message gives the database's reason.
+        SourceConfigurationError: The connection or the query is wrong. The message gives the database's reason, and the
+            tables or columns that exist.
+        SourceError: The database cannot be reached.
     """
     import sqlalchemy as sa
     from sqlalchemy import exc
 
+    from airflow_sitemaps.sources.connections.driver_errors import redacted, translated
     from airflow_sitemaps.sources.connections.engines import engine_of
 
     engine = engine_of(conn_id)
+    what = f"probe over connection {conn_id!r}"
     try:
-        with engine.connect() as connection:
-            row = connection.execute(sa.text(sql)).first()
-    except exc.ProgrammingError as error:
-        raise SourceConfigurationError(f"probe over connection {conn_id!r}: {_reason(error)}") from None
-    except exc.OperationalError as error:
-        raise SourceConfigurationError(f"probe over connection {conn_id!r}: {_reason(error)}") from None
+        with translated(engine, what, SourceError), engine.connect() as connection:
+            try:
+                row = connection.execute(sa.text(sql)).first()
+            except exc.DBAPIError as error:
+                if error.connection_invalidated:
+                    raise
+                connection.rollback()
+                reason = " ".join(redacted(engine, error.orig).split())[:300]
+                raise SourceConfigurationError(f"{what}: {reason}.{_what_exists(connection, sql)}") from None
     finally:
         engine.dispose()
     return "" if row is None or row[0] is None else str(row[0])
 
 
-def _reason(error: Any) -> str:
-    """Return the database's own message in one line, without the statement and its parameters."""
-    return " ".join(str(getattr(error, "orig", error)).split())[:300]
+def _what_exists(connection: sa.Connection, sql: str) -> str:
+    """Return the columns of the tables in a query, and for tables that do not exist the names of those that do."""
+    import sqlalchemy as sa
+    from sqlalchemy import exc
+
+    from airflow_sitemaps.sources.connections.engines import nearest
+    from airflow_sitemaps.sources.statements.table_name import name_parts
+
+    inspector = sa.inspect(connection)
+    text = ""
+    for name in dict.fromkeys(_TABLES.findall(sql)):
+        try:
+            *schema, table = (part.text for part in name_parts(name))
+            place = schema[-1] if schema else None
+            names = [*inspector.get_table_names(schema=place), *inspector.get_view_names(schema=place)]
+            known = {each.casefold(): each for each in names}.get(table.casefold())
+            if known is None:
+                text += f" There is no table {name}.{nearest(table, names)}"
+            else:
+                columns = [str(column["name"]) for column in inspector.get_columns(known, schema=place)]
+                text += f" The columns of {name} are {', '.join(columns[:50])}{', …' if len(columns) > 50 else ''}."
+        except (exc.SQLAlchemyError, NotImplementedError, SourceConfigurationError):
+            text += f" The tables at {name} could not be listed."
+    return text
 
 
 def last_mark(sitemap: Sitemap, name: str) -> ProbeMark | None:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from typing import TYPE_CHECKING, Any
 
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
+
+log = logging.getLogger(__name__)
 
 
 class SitemapSourceTrigger(BaseTrigger):
@@ -34,15 +37,19 @@ class SitemapSourceTrigger(BaseTrigger):
         return "airflow_sitemaps.sensors.trigger.SitemapSourceTrigger", arguments
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
-        """Yield one event: the new value, or why the query failed."""
+        """Yield one event: the new value, or why the query is wrong. A database that is down is queried again."""
         from asgiref.sync import sync_to_async
 
-        from airflow_sitemaps.errors import SitemapError
+        from airflow_sitemaps.errors import SitemapError, SourceError
         from airflow_sitemaps.sensors.probe import query_value
 
         while True:
             try:
                 value = await sync_to_async(query_value, thread_sensitive=False)(self.conn_id, self.sql)
+            except SourceError as error:
+                log.warning("The next poll is in %s s. %s", self.poll_interval, error)
+                await asyncio.sleep(self.poll_interval)
+                continue
             except SitemapError as error:
                 yield TriggerEvent({"error": f"{type(error).__name__}: {error}"})  # type: ignore[no-untyped-call]
                 return

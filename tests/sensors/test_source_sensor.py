@@ -103,16 +103,63 @@ def test_the_trigger_polls_until_the_value_differs(
 
 
 @pytest.mark.usefixtures("execute")
-def test_a_table_that_does_not_exist_fails_with_the_databases_reason() -> None:
-    trigger = SitemapSourceTrigger(
-        conn_id="shop", sql="SELECT max(x) FROM no_such_table", known=None, poll_interval=1.0
-    )
+@pytest.mark.parametrize(
+    ("sql", "message"),
+    [
+        (
+            "SELECT max(id) FROM product",
+            "no such table: product. There is no table product. Did you mean 'products'?",
+        ),
+        (
+            "SELECT max(id) FROM main.no_such_table",
+            "no such table: main.no_such_table. There is no table main.no_such_table. There is 'products'.",
+        ),
+        (
+            'SELECT max(changed) FROM "products"',
+            'no such column: changed. The columns of "products" are id, slug, updated_at.',
+        ),
+        ("SELECT 1 FRM x", 'near "x": syntax error.'),
+    ],
+)
+def test_a_wrong_probe_fails_with_the_tables_or_columns_there_are(sql: str, message: str) -> None:
+    text = f"probe over connection 'shop': OperationalError: {message}"
+    with pytest.raises(SourceConfigurationError) as caught:
+        probe.query_value("shop", sql)
+    assert str(caught.value) == text
+    trigger = SitemapSourceTrigger(conn_id="shop", sql=sql, known=None, poll_interval=1.0)
+    assert event_of(trigger) == {"error": f"SourceConfigurationError: {text}"}
 
-    assert event_of(trigger) == {
-        "error": "SourceConfigurationError: probe over connection 'shop': no such table: no_such_table"
-    }
-    with pytest.raises(SourceConfigurationError, match="no such table: no_such_table"):
-        probe.query_value("shop", "SELECT max(x) FROM no_such_table")
+
+def test_a_table_that_does_not_exist_fails_the_sensor_without_a_probe(
+    sitemap: Sitemap, execute: Callable[..., None], caplog: pytest.LogCaptureFixture
+) -> None:
+    execute("ALTER TABLE products RENAME TO products_new")
+    with DAG("sensed_missing", schedule=None) as dag:
+        SitemapSourceSensor(task_id="by_plan", sitemap=sitemap, poke_interval=0.1, timeout=0.1)
+
+    ended = run(dag)
+
+    assert states(ended) == {"by_plan": "failed"}
+    assert "Did you mean 'products_new'?" in xcom(ended, "by_plan", "sitemap_failed")["message"]
+
+
+def test_the_trigger_polls_again_when_the_database_was_down(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, tmp_path: Path
+) -> None:
+    password = "s3cr3t-passw0rd"
+    down = {"sqlalchemy_url": f"postgresql+psycopg://reader:{password}@127.0.0.1:1/shop"}
+    up = {"sqlalchemy_url": f"sqlite:///{tmp_path / 'shop.db'}"}
+    monkeypatch.setenv("AIRFLOW_CONN_SHOP", json.dumps({"conn_type": "generic", "extra": down}))
+
+    async def start_the_database(seconds: float) -> None:
+        monkeypatch.setenv("AIRFLOW_CONN_SHOP", json.dumps({"conn_type": "generic", "extra": up}))
+
+    monkeypatch.setattr(asyncio, "sleep", start_the_database)
+    trigger = SitemapSourceTrigger(conn_id="shop", sql="SELECT 7", known="1", poll_interval=7.0)
+
+    assert event_of(trigger) == {"value": "7"}
+    assert "The next poll is in 7.0 s. probe over connection 'shop'" in caplog.text
+    assert password not in caplog.text
 
 
 def test_a_mark_without_a_successful_run_since_does_not_hold_the_next_run_back(
