@@ -189,3 +189,14 @@ test-compose: $(READY)  ## The compose file started: both workers, a killed work
 	$(if $(COMPOSE_IMAGES),tests/compose/images.sh $(COMPOSE_IMAGES))
 	docker build --quiet --tag airflow-sitemaps-compose:0.1.0 .
 	SITEMAPS_COMPOSE=$(COMPOSE_FILES) $(BIN)/python -m pytest -m heavy $(PYTEST_ARGS) tests/compose
+
+# A message queue and dbt: aiobotocore pins an older botocore than requirements.lock, and dbt excludes Airflow's packages.
+.PHONY: test-triggers
+TRIGGERS := .test/triggers
+test-triggers:  ## A message queue and a dbt run start a DAG; environments of their own for both; about four minutes
+	$(PYTHON) -m venv $(TRIGGERS) && $(PYTHON) -m venv .test/dbt
+	$(TRIGGERS)/bin/python -m pip install --quiet --disable-pip-version-check uv
+	$(TRIGGERS)/bin/uv pip install --quiet --python $(TRIGGERS)/bin/python --editable '.[demo,postgres,testing]' --group triggers
+	$(TRIGGERS)/bin/uv pip install --quiet --python .test/dbt/bin/python 'dbt-core<1.12' dbt-postgres  # 1.12 needs a compiler of Rust
+	SITEMAPS_DBT=$(CURDIR)/.test/dbt/bin/dbt $(TRIGGERS)/bin/python -m pytest -o addopts=-ra -W default $(PYTEST_ARGS) \
+	  tests/system/test_queue_and_dbt.py

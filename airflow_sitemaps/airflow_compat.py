@@ -25,6 +25,14 @@ except ImportError:  # 3.1 keeps them where Airflow 2 did
     )
     from airflow.sdk.exceptions import AirflowRuntimeError
 
+try:
+    from airflow.sdk.definitions.deadline import BaseDeadlineReference
+except ImportError:  # 3.1 and 3.2 know no references of other packages
+
+    class BaseDeadlineReference:  # type: ignore[no-redef]
+        """Takes the place of Airflow's class, so that modules can be imported."""
+
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -36,9 +44,11 @@ __all__ = [
     "AirflowNotFoundException",
     "AirflowRuntimeError",
     "AirflowSkipException",
+    "BaseDeadlineReference",
     "XComNotFound",
     "api_base_url",
     "dags_defined",
+    "is_enabled",
     "stats_client",
 ]
 
@@ -54,11 +64,24 @@ def stats_client() -> Any:
 
 def api_base_url() -> str:
     """Return the address of Airflow's UI without a slash at its end; empty if it is not configured."""
+    return (_configuration().get("api", "base_url", fallback="") or "").rstrip("/")
+
+
+def is_enabled(option: str) -> bool:
+    """Return an option of Airflow's configuration section ``[sitemaps]``. Each is true unless it is set.
+
+    Args:
+        option: Name of the option.
+    """
+    return bool(_configuration().getboolean("sitemaps", option, fallback=True))
+
+
+def _configuration() -> Any:
     try:
         from airflow.sdk.configuration import conf  # noqa: PLC0415 - not needed to parse a DAG
     except ImportError:
         from airflow.configuration import conf  # noqa: PLC0415
-    return (conf.get("api", "base_url", fallback="") or "").rstrip("/")
+    return conf
 
 
 @contextmanager

@@ -11,6 +11,11 @@ from typing import Any, Final
 _INTEGRATION: Final = "Sitemaps"
 _OPERATORS: Final = ("plan", "write", "publish", "verify", "rollback", "freshness", "indexnow", "searchconsole", "ping")
 
+_OPTIONS: Final = {
+    "metrics": "Whether the tasks send metrics to the backend of the section [metrics].",
+    "lineage": "Whether the tasks report their tables and files to Airflow's OpenLineage provider.",
+}
+
 _LINKS: Final = ("SitemapIndexLink", "SitemapPageLink", "SitemapConsoleLink")
 
 
@@ -44,6 +49,24 @@ def get_provider_info() -> dict[str, Any]:
                 "to_openlineage_converter": "airflow_sitemaps.lineage.asset_scheme.convert_asset_to_openlineage",
             }
         ],
-        "notifications": ["airflow_sitemaps.notifications.notifier.SitemapNotifier"],
+        "config": {
+            "sitemaps": {
+                "description": "Settings of airflow-sitemaps that hold for all DAGs.",
+                "options": {
+                    name: {
+                        "description": text,
+                        "type": "boolean",
+                        "default": "True",
+                        "example": None,
+                        "version_added": "0.1.0",
+                    }
+                    for name, text in _OPTIONS.items()
+                },
+            }
+        },
+        "notifications": [
+            "airflow_sitemaps.notifications.notifier.SitemapNotifier",
+            "airflow_sitemaps.notifications.served_age.ServedAgeNotifier",
+        ],
         "extra-links": [f"airflow_sitemaps.links.{name}" for name in _LINKS],
     }

@@ -53,7 +53,8 @@ class SitemapTaskGroup(TaskGroup):
     ) -> None:
         super().__init__(group_id=group_id, **{"tooltip": f"Publishes {sitemap.index_url}", **kwargs})
         define_params(self.dag, sitemap)
-        _warn_of_concurrent_runs(self.dag, group_id)
+        if not (plan_kwargs or {}).get("sections"):  # runs of different sections may run at the same time
+            _warn_of_concurrent_runs(self.dag, group_id)
         querying = {} if pool is None else {"pool": pool}
         with self:
             self.plan = SitemapPlanOperator(

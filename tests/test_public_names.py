@@ -52,6 +52,7 @@ PUBLIC = {
     "SitemapVerifyOperator",
     "SitemapWriteOperator",
     "SqlSource",
+    "freshness_deadline",
     "__version__",
 }
 

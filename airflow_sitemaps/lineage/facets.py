@@ -80,10 +80,12 @@ def of_publish(sitemap: Sitemap, report: Mapping[str, Any]) -> Any:
 
 
 def _guarded(build: Callable[[], Any]) -> Any:
-    """Return what ``build`` returns; None, with a warning, if it fails: lineage must never fail a run."""
+    """Return what ``build`` returns; None if ``[sitemaps] lineage`` is false, and with a warning if it fails."""
+    from airflow_sitemaps.airflow_compat import is_enabled  # noqa: PLC0415 - Airflow takes seconds to import
+
     try:
-        return build()
-    except Exception as error:
+        return build() if is_enabled("lineage") else None
+    except Exception as error:  # lineage must never fail a run
         log.warning("Lineage is not available (%s). The run continues.", type(error).__name__)
         return None
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from airflow_sitemaps.airflow_compat import stats_client
+from airflow_sitemaps.airflow_compat import is_enabled, stats_client
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -19,12 +19,14 @@ def send(measurements: Iterable[Measurement]) -> None:
     """Send measurements to the backend that Airflow's ``[metrics]`` section configures.
 
     An error of the backend, or in computing a measurement, is logged once as a warning. The remaining measurements are
-    not sent.
+    not sent. Nothing is sent if ``[sitemaps] metrics`` is false.
 
     Args:
         measurements: The measurements.
     """
     try:
+        if not is_enabled("metrics"):
+            return
         stats = stats_client()
         for measurement in measurements:
             name, value, tags = measurement.metric.name, measurement.value, dict(measurement.tags)

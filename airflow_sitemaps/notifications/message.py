@@ -198,6 +198,24 @@ def of_deadline(name: str, deadline: str, link: str = "") -> SitemapMessage:
     )
 
 
+def of_stale_index(name: str, ages: Sequence[str], limit: str, link: str = "") -> SitemapMessage:
+    """Return the message about an index that is too old as served over HTTP.
+
+    Args:
+        name: Name of the sitemap.
+        ages: One line for each index that is too old: its address, age and state.
+        limit: The largest age that is allowed.
+        link: Address of the run's page. Default: empty.
+    """
+    return SitemapMessage(
+        result="late",
+        title=_line(f"Sitemap stale: {name} is older than {limit} as served"),
+        lines=tuple(map(_line, _first(ages, "index files"))),
+        action="Check the last run of the sitemap's DAG and the cache in front of the store.",
+        link=link,
+    )
+
+
 def _action(error: SitemapError | None) -> str:
     if isinstance(error, ConflictError):
         return "Run the DAG again; it plans from the result of the other run."

@@ -104,7 +104,7 @@ class SitemapNotifier(BaseNotifier):
 
     def _message(self, context: Any) -> SitemapMessage:
         name = self.sitemap_name or f"DAG {_dag_id(context)}"
-        link = _link(context)
+        link = self.link(context)
         if "deadline" in context:
             return message.of_deadline(name, str((context["deadline"] or {}).get("deadline_time", "")), link)
         error = context.get("exception")
@@ -123,6 +123,12 @@ class SitemapNotifier(BaseNotifier):
         ):
             return message.of_report(reference, link)
         return message.SitemapMessage(result="unchanged", title=f"Sitemap run ended: {name}", link=link)
+
+    @staticmethod
+    def link(context: Any) -> str:
+        """Return the address of the run's page in Airflow's UI; empty if Airflow's address is not configured."""
+        base, dag_id, run_id = api_base_url(), _dag_id(context), _run_id(context)
+        return f"{base}{run_page(dag_id, run_id)}" if base and dag_id and run_id else ""
 
     def _senders(self) -> Iterator[Any]:
         """Yield copies of the notifiers, because a notifier renders its templates in place and may be called again."""
@@ -176,8 +182,3 @@ def _run_id(context: Any) -> str:
     run = context.get("dag_run")
     run_id = run.get("dag_run_id", run.get("run_id", "")) if isinstance(run, dict) else getattr(run, "run_id", "")
     return str(run_id or "")
-
-
-def _link(context: Any) -> str:
-    base, dag_id, run_id = api_base_url(), _dag_id(context), _run_id(context)
-    return f"{base}{run_page(dag_id, run_id)}" if base and dag_id and run_id else ""

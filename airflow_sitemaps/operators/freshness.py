@@ -28,19 +28,30 @@ class SitemapFreshnessOperator(SitemapOperator):
 
     Args:
         sitemap: The published sitemap.
-        max_age: Largest age of an index. A run that finds nothing to change makes the index fresh again.
+        max_age: Largest age of an index. A run that finds nothing to change makes the index fresh again. Default:
+            ``Sitemap(freshness=…)``.
         http: Client for addresses inside your network or without TLS. Default: public https addresses only.
         **kwargs: Arguments of Airflow's ``BaseOperator``.
 
     Raises:
-        ConfigurationError: ``max_age`` is not positive.
+        ConfigurationError: ``max_age`` is not positive, or neither it nor ``Sitemap(freshness=…)`` is set.
     """
 
-    def __init__(self, *, sitemap: Sitemap, max_age: timedelta, http: HttpClient | None = None, **kwargs: Any) -> None:
+    def __init__(
+        self,
+        *,
+        sitemap: Sitemap,
+        max_age: timedelta | None = None,
+        http: HttpClient | None = None,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(sitemap=sitemap, **kwargs)
-        if not isinstance(max_age, timedelta) or max_age <= timedelta(0):
-            raise ConfigurationError(f"{self.task_id}: max_age={max_age!r}; give a positive timedelta")
-        self.max_age = max_age
+        limit = max_age if max_age is not None else sitemap.freshness
+        if not isinstance(limit, timedelta) or limit <= timedelta(0):
+            raise ConfigurationError(
+                f"{self.task_id}: max_age={limit!r}; give a positive timedelta, here or as Sitemap(freshness=…)"
+            )
+        self.max_age = limit
         self.http = http
 
     def execute(self, context: Context) -> list[dict[str, Any]]:
@@ -50,7 +61,7 @@ class SitemapFreshnessOperator(SitemapOperator):
         from airflow_sitemaps.verification.freshness import served_indexes
 
         with permanent_failures(context):
-            indexes = served_indexes(self.sitemap, self.http or HttpClient(), datetime.now(timezone.utc))
+            indexes = served_indexes(self.sitemap.store, self.http or HttpClient(), datetime.now(timezone.utc))
         faults = []
         for index in indexes:
             age = "unknown" if index.age_s is None else str(timedelta(seconds=int(index.age_s)))

@@ -17,8 +17,8 @@ from airflow_sitemaps.protocol.validation.reader import read, unpack
 from airflow_sitemaps.protocol.validation.validator import moment
 
 if TYPE_CHECKING:
+    from airflow_sitemaps.ports import StoreConfig
     from airflow_sitemaps.shards.manifest import Manifest
-    from airflow_sitemaps.sitemap import Sitemap
     from airflow_sitemaps.verification.fetchers import Fetcher
 
 
@@ -43,7 +43,7 @@ class ServedIndex:
         return asdict(self)
 
 
-def served_indexes(sitemap: Sitemap, fetcher: Fetcher, now: datetime) -> list[ServedIndex]:
+def served_indexes(store: StoreConfig, fetcher: Fetcher, now: datetime) -> list[ServedIndex]:
     """Read every index of a sitemap over HTTP, and determine its age.
 
     The index of the published generation is as old as the last run that published or found nothing to change. An index
@@ -51,7 +51,7 @@ def served_indexes(sitemap: Sitemap, fetcher: Fetcher, now: datetime) -> list[Se
     as old as its newest ``lastmod``.
 
     Args:
-        sitemap: The published sitemap.
+        store: Where the sitemap is published.
         fetcher: Requests the addresses.
         now: Current time, with a time zone.
 
@@ -59,10 +59,10 @@ def served_indexes(sitemap: Sitemap, fetcher: Fetcher, now: datetime) -> list[Se
         ConfigurationError: Nothing is published yet.
         StoreError: The state cannot be read.
     """
-    state = StateRepository(sitemap.store.open().state)
+    state = StateRepository(store.open().state)
     root = state.root()
     if root is None:
-        raise ConfigurationError(f"{sitemap.store.describe()}: nothing is published yet. Build the sitemap first")
+        raise ConfigurationError(f"{store.describe()}: nothing is published yet. Build the sitemap first")
     checked = last_check(state)
     last_success = datetime.fromisoformat(checked) if checked else root.manifest.committed_at
     return [

@@ -12,9 +12,11 @@ from airflow.sdk.providers_manager_runtime import ProvidersManagerTaskRuntime
 from hypothesis import given
 from hypothesis import strategies as st
 
+from airflow_sitemaps import MemoryStore, Section, Sitemap
 from airflow_sitemaps.errors import ConfigurationError
 from airflow_sitemaps.lineage import asset_scheme, facets
 from airflow_sitemaps.lineage.dataset_names import DatasetName, database_of, file_of, parts_of
+from airflow_sitemaps.testing.source import MemorySourceConfig
 
 
 @pytest.mark.parametrize(
@@ -85,6 +87,13 @@ def test_lineage_that_fails_is_a_warning(caplog: pytest.LogCaptureFixture) -> No
 
     assert facets.of_publish(Broken(), {"sections": {}}) is None
     assert "Lineage is not available (AttributeError). The run continues." in caplog.text
+
+
+def test_no_lineage_where_it_is_turned_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    sitemap = Sitemap(MemoryStore(base_url="https://shop.example/"), [Section("a", MemorySourceConfig([]))])
+    assert [dataset.name for dataset in facets.of_publish(sitemap, {"sections": {}}).outputs]
+    monkeypatch.setenv("AIRFLOW__SITEMAPS__LINEAGE", "False")
+    assert facets.of_publish(sitemap, {"sections": {}}) is None
 
 
 def test_the_scheme_is_registered_with_its_converter() -> None:

