@@ -86,11 +86,11 @@ def _what_exists(connection: sa.Connection, sql: str) -> str:
             *schema, table = (part.text for part in name_parts(name))
             place = schema[-1] if schema else None
             names = [*inspector.get_table_names(schema=place), *inspector.get_view_names(schema=place)]
-            known = {each.casefold(): each for each in names}.get(table.casefold())
-            if known is None:
+            existing = {each.casefold(): each for each in names}.get(table.casefold())
+            if existing is None:
                 text += f" There is no table {name}.{nearest(table, names)}"
             else:
-                columns = [str(column["name"]) for column in inspector.get_columns(known, schema=place)]
+                columns = [str(column["name"]) for column in inspector.get_columns(existing, schema=place)]
                 text += f" The columns of {name} are {', '.join(columns[:50])}{', …' if len(columns) > 50 else ''}."
         except (exc.SQLAlchemyError, NotImplementedError, SourceConfigurationError):
             text += f" The tables at {name} could not be listed."

@@ -17,17 +17,19 @@ from airflow.sdk.bases.notifier import BaseNotifier
 from airflow.serialization.decoders import decode_deadline_alert
 from airflow.serialization.encoders import encode_deadline_alert
 from airflow.serialization.enums import DagAttributeTypes, Encoding
+from airflow.triggers.callback import CallbackTrigger
 from airflow.utils.session import create_session
 from airflow.utils.state import DagRunState
 from airflow.utils.types import DagRunType
+from sqlalchemy import select
 
-from airflow_sitemaps import LocalStore, MemoryStore, S3Store, Section, Sitemap, freshness_deadline
+from airflow_sitemaps import LocalStore, MemoryStore, S3Store, Section, Sitemap, SitemapTaskGroup, freshness_deadline
 from airflow_sitemaps.errors import ConfigurationError
 from airflow_sitemaps.http.destinations import AccessRules
 from airflow_sitemaps.notifications.served_age import ServedAgeNotifier, settings_of, store_of
 from airflow_sitemaps.pipeline import build
 from airflow_sitemaps.testing.source import MemorySourceConfig
-from tests.support.airflow_db import sync
+from tests.support.airflow_db import run, states, sync
 from tests.support.website import Page, Site, serving
 
 if TYPE_CHECKING:
@@ -158,7 +160,7 @@ def test_the_deadline_counts_from_the_last_run_that_succeeded(web: Site, tmp_pat
 
     with create_session() as session:
 
-        def run(run_id: str, state: DagRunState, ended: datetime | None, **conf: Any) -> DagRun:
+        def add(run_id: str, state: DagRunState, ended: datetime | None, **conf: Any) -> DagRun:
             made = DagRun(
                 dag_id="deadlines", run_id=run_id, run_type=DagRunType.MANUAL, conf=conf, run_after=NOW, queued_at=NOW
             )
@@ -173,11 +175,11 @@ def test_the_deadline_counts_from_the_last_run_that_succeeded(web: Site, tmp_pat
             )
             return found
 
-        run("first", DagRunState.FAILED, NOW)
+        add("first", DagRunState.FAILED, NOW)
         assert of_new_run("first") == NOW + objective  # nothing succeeded: from the start of the first run
-        run("second", DagRunState.SUCCESS, NOW + timedelta(hours=1))
-        run("third", DagRunState.SUCCESS, NOW + timedelta(hours=2), dry_run=True)
-        failed = run("fourth", DagRunState.FAILED, NOW + timedelta(hours=3))
+        add("second", DagRunState.SUCCESS, NOW + timedelta(hours=1))
+        add("third", DagRunState.SUCCESS, NOW + timedelta(hours=2), dry_run=True)
+        failed = add("fourth", DagRunState.FAILED, NOW + timedelta(hours=3))
         expected = NOW + timedelta(hours=1) + objective
         assert of_new_run("fourth") == expected
 
@@ -189,3 +191,41 @@ def test_the_deadline_counts_from_the_last_run_that_succeeded(web: Site, tmp_pat
         session.flush()
         assert of_new_run("fifth") == expected  # the next run reminds
         session.rollback()
+
+
+@pytest.mark.parametrize("freshness", [timedelta(microseconds=1), timedelta(days=1)], ids=["missed", "pending"])
+def test_airflow_stores_the_deadline_of_a_failed_run_and_calls_back(
+    freshness: timedelta, web: Site, tmp_path: Path, sent: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The run, its deadline in the database, the miss and the trigger are Airflow's own."""
+    monkeypatch.setenv("AIRFLOW__API__BASE_URL", "https://airflow.example")
+    sitemap = sitemap_of(web, tmp_path, freshness)
+    build(sitemap)
+    web.pages["/sitemap.xml"] = Page((tmp_path / "site" / "sitemap.xml").read_bytes())
+    deadline = freshness_deadline(sitemap, targets=TARGETS, access=ACCESS)
+    dag_id = f"late_{freshness.days}"
+    source = MemorySourceConfig([])  # the guard `empty` refuses the run
+    refused = Sitemap(sitemap.store, [Section("a", source)], freshness=freshness)
+    with DAG(dag_id, schedule=None, max_active_runs=1, deadline=deadline) as dag:
+        SitemapTaskGroup("sitemap", refused)
+
+    ended = run(dag)
+
+    assert states(ended)["sitemap.plan"] == "failed"
+    with create_session() as session:
+        of_dag = select(Deadline).join(DagRun, Deadline.dagrun_id == DagRun.id).where(DagRun.dag_id == dag_id)
+        (kept,) = session.scalars(of_dag)
+        assert timedelta(0) <= kept.deadline_time - freshness - ended.start_date < timedelta(minutes=10)
+        kept.handle_miss(session)
+        trigger = CallbackTrigger(**kept.callback.trigger.kwargs)
+
+    async def called_back() -> list[Any]:
+        return [event.payload["state"] async for event in trigger.run()]
+
+    assert asyncio.run(called_back()) == ["running", "success"]
+    if freshness.days:
+        assert sent == []
+        return
+    (text,) = sent
+    assert text.startswith(f"Sitemap stale: {web.base}/sitemap.xml is older than 0:00:00.000001 as served")
+    assert f"https://airflow.example/dags/{dag_id}/runs/" in text
