@@ -1,0 +1,194 @@
+"""What watches an Airflow installation sees of runs in a real scheduler: OpenTelemetry, OpenLineage, a deadline."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from airflow_sitemaps import LocalStore, Section, Sitemap
+from airflow_sitemaps.pipeline import build
+from airflow_sitemaps.testing.source import MemorySourceConfig
+from tests.lineage import specification
+from tests.support.airflow_processes import Airflow, running
+from tests.support.otlp_server import OtlpServer, otlp_server
+from tests.support.website import Page, Site, serving
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+pytestmark = [pytest.mark.system, pytest.mark.timeout(900)]
+
+PASSWORD = "s3cr3t-passw0rd"
+DAGS = """
+from datetime import timedelta
+from airflow.sdk import DAG
+from airflow_sitemaps import (
+    LocalStore, Section, Sitemap, SitemapFreshnessOperator, SitemapTaskGroup, SqlSource, freshness_deadline,
+)
+from airflow_sitemaps.http.client import HttpClient
+from airflow_sitemaps.http.destinations import AccessRules
+
+rules = AccessRules(allow_http=True, allow_private=True)
+targets = [{
+    "notifier": "airflow.providers.http.notifications.HttpNotifier",
+    "http_conn_id": "hook",
+    "endpoint": "alert",
+    "json": {"text": "{{ sitemap.text }}"},
+}]
+
+def sitemap(name, conn_id, freshness):
+    source = SqlSource(conn_id, table="products", key="id", loc=f"WEB/{name}/{{slug}}")
+    store = LocalStore(f"FOLDER/site/{name}", base_url=f"WEB/{name}/")
+    return Sitemap(store, [Section("products", source)], freshness=freshness)
+
+shop = sitemap("shop", "shop", timedelta(days=1))
+with DAG("shop", schedule=None, max_active_runs=1, deadline=freshness_deadline(shop, targets=targets, access=rules)):
+    SitemapTaskGroup("sitemap", shop) >> SitemapFreshnessOperator(
+        task_id="served", sitemap=shop, http=HttpClient(rules=rules)
+    )
+
+stale = sitemap("stale", "down", timedelta(seconds=1))
+with DAG("stale", schedule=None, max_active_runs=1, deadline=freshness_deadline(stale, targets=targets, access=rules)):
+    SitemapTaskGroup("sitemap", stale)
+"""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a warehouse of two usable rows and one without a URL."""
+    folder = tmp_path_factory.mktemp("watched")
+    with sqlite3.connect(folder / "shop.db") as database:
+        database.execute("CREATE TABLE products (id INTEGER PRIMARY KEY, slug TEXT)")
+        database.executemany("INSERT INTO products VALUES (?, ?)", [(1, "a"), (2, "b"), (3, None)])
+    database.close()
+    return folder
+
+
+@pytest.fixture(scope="module")
+def web(folder: Path) -> Iterator[Site]:
+    """A web server in front of the published folder, which also receives alerts."""
+
+    def index_of(name: str) -> Any:
+        def write(request: Any) -> None:
+            path = folder / "site" / name / "sitemap.xml"
+            body = path.read_bytes() if path.exists() else b""
+            request.send_response(200 if body else 404)
+            request.send_header("Content-Length", str(len(body)))
+            request.end_headers()
+            request.wfile.write(body)
+
+        return write
+
+    with serving() as site:
+        site.pages["/alert"] = Page(b"ok")
+        for name in ("shop", "stale"):
+            site.pages[f"/{name}/sitemap.xml"] = Page(write=index_of(name))
+        yield site
+
+
+@pytest.fixture(scope="module")
+def otlp() -> Iterator[OtlpServer]:
+    with otlp_server() as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def airflow(folder: Path, web: Site, otlp: OtlpServer) -> Iterator[Airflow]:
+    (folder / "dags").mkdir()
+    (folder / "dags" / "watched.py").write_text(DAGS.replace("FOLDER", str(folder)).replace("WEB", web.base))
+    shop = {"conn_type": "generic", "password": PASSWORD, "extra": {"sqlalchemy_url": f"sqlite:///{folder}/shop.db"}}
+    down = {"conn_type": "generic", "extra": {"sqlalchemy_url": f"postgresql+psycopg://u:{PASSWORD}@127.0.0.1:1/shop"}}
+    settings = {
+        "AIRFLOW__CORE__DAGS_FOLDER": str(folder / "dags"),
+        "AIRFLOW__CORE__DAGS_ARE_PAUSED_AT_CREATION": "False",
+        "AIRFLOW__CORE__DEFAULT_TASK_RETRIES": "2",
+        "AIRFLOW__CORE__DEFAULT_TASK_RETRY_DELAY": "1",
+        "AIRFLOW_CONN_SHOP": json.dumps(shop),
+        "AIRFLOW_CONN_DOWN": json.dumps(down),
+        "AIRFLOW_CONN_HOOK": json.dumps({"conn_type": "http", "host": web.base}),
+        "AIRFLOW__METRICS__OTEL_ON": "True",
+        "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT": f"http://127.0.0.1:{otlp.port}/v1/metrics",
+        "OTEL_METRIC_EXPORT_INTERVAL": "1000",
+        "AIRFLOW__OPENLINEAGE__NAMESPACE": "tests",
+        "AIRFLOW__OPENLINEAGE__TRANSPORT": json.dumps(
+            {"type": "file", "log_file_path": str(folder / "events.jsonl"), "append": True}
+        ),
+    }
+    with running(folder, settings) as airflow:
+        airflow.start("triggerer")
+        airflow.wait("the DAGs", lambda: airflow.get("/dags")["total_entries"] == 2, seconds=300)
+        yield airflow
+
+
+@pytest.fixture(scope="module")
+def published(airflow: Airflow) -> dict[str, Any]:
+    """A run that succeeded, as the API shows it."""
+    run = airflow.wait_for_run("shop", airflow.trigger("shop"), seconds=300)
+    assert run["state"] == "success", run
+    return run
+
+
+@pytest.mark.usefixtures("published")
+def test_opentelemetry_receives_the_metrics_of_a_run(otlp: OtlpServer, web: Site) -> None:
+    tag = f"{web.base.removeprefix('http://').replace(':', '_')}_shop_sitemap.xml"
+    products = {"sitemap": tag, "section": "products"}
+    expected = {
+        ("airflow.sitemaps.runs", "sum", 1, ("result", "published")),
+        ("airflow.sitemaps.rows_read", "sum", 3, ()),
+        ("airflow.sitemaps.shards_changed", "sum", 1, ("outcome", "created")),
+        ("airflow.sitemaps.urls", "gauge", 2, ()),
+        ("airflow.sitemaps.rows", "gauge", 3, ()),
+        ("airflow.sitemaps.rows_dropped", "gauge", 1, ("rule", "loc-missing")),
+        ("airflow.sitemaps.generation", "gauge", 1, ()),
+    }
+    for name, kind, value, more in expected:
+        of_section = name.rpartition(".")[2] not in ("runs", "generation")
+        attributes = {**(products if of_section else {"sitemap": tag}), **(dict([more]) if more else {})}
+        point = otlp.wait_for(name, **attributes)
+        assert (point.kind, point.value, point.tags) == (kind, value, attributes), name
+    assert 0 <= otlp.wait_for("airflow.sitemaps.served_index_age", sitemap=tag).value < 86_400
+    assert PASSWORD not in repr(otlp.points)
+
+
+def test_openlineage_receives_valid_events_of_a_run(published: dict[str, Any], airflow: Airflow, folder: Path) -> None:
+    def completed() -> Any:
+        lines = (folder / "events.jsonl").read_text().splitlines()
+        events = [json.loads(line) for line in lines]
+        done = [e for e in events if e["eventType"] == "COMPLETE" and e["job"]["name"] == "shop.sitemap.publish"]
+        return (events, done) if done else None
+
+    events, (publish,) = airflow.wait("the event of publish", completed)
+
+    for event in events:
+        specification.validate(event)
+    (table,) = publish["inputs"]
+    assert (table["name"], table["inputFacets"]["inputStatistics"]["rowCount"]) == ("products", 3)
+    statistics = [dataset["outputFacets"]["outputStatistics"]["rowCount"] for dataset in publish["outputs"]]
+    assert statistics == [2, 2]
+    assert PASSWORD not in json.dumps(events)
+
+
+def test_a_stale_index_causes_the_message_of_a_missed_deadline(
+    published: dict[str, Any], airflow: Airflow, folder: Path, web: Site
+) -> None:
+    rows = [{"id": 1, "loc": f"{web.base}/stale/a"}]
+    store = LocalStore(folder / "site" / "stale", base_url=f"{web.base}/stale/")
+    build(Sitemap(store, [Section("products", MemorySourceConfig(rows))]))
+    run = airflow.wait_for_run("stale", airflow.trigger("stale"), seconds=300)
+    assert run["state"] == "failed", run
+
+    def alerts() -> Any:
+        return [json.loads(body)["text"] for _, path, _, body in web.asked if path == "/alert"]
+
+    (alert,) = airflow.wait("the alert", alerts, seconds=300)
+    title, reason, action, link = alert.splitlines()
+    assert title == f"Sitemap stale: {web.base}/stale/sitemap.xml is older than 0:00:01 as served"
+    assert reason.startswith(f"{web.base}/stale/sitemap.xml: age 0:")
+    assert "generation 1; the last successful run ended at" in reason
+    assert action.startswith("To do: Check the last run")
+    assert link.startswith(f"{airflow.url}/dags/stale/runs/{run['dag_run_id'].partition('+')[0]}")
+    assert PASSWORD not in alert
