@@ -66,19 +66,19 @@ def event_extra(
         **where: The DAG, run, group and task that emit the event.
     """
     extra: dict[str, Any] = {"format": EXTRA_FORMAT, "report": report.to_dict(), "store": dict(store), **where}
-    told = extra["report"]
-    for name, section in told["sections"].items():
+    shown = extra["report"]
+    for name, section in shown["sections"].items():
         section.update((settings or {}).get(name, {}))
     for names in ((), ("samples",), ("reasons", "drift"), ("fields_mended",)):
-        for section in told["sections"].values():
+        for section in shown["sections"].values():
             section.update({name: {} if name != "drift" else [] for name in names})
         if "drift" in names:
-            told["drift"] = told["drift"][:5]
+            shown["drift"] = shown["drift"][:5]
         if names:
             extra["shortened"] = [*extra.get("shortened", []), *names]
         if fits(extra):
             return extra
-    _shorten(extra, told)
+    _shorten(extra, shown)
     return extra
 
 

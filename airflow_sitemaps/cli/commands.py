@@ -73,18 +73,18 @@ def plan(arguments: argparse.Namespace) -> Answer:
         dry_run=True,
     )
     with _progress(arguments) as progress:
-        made = stages.plan(_rendered(arguments), request, progress=progress).plan
-    lines = stages.explain(made)
-    return Answer(document=_plan_document(made, lines), lines=lines, well=not (made.refusals or made.failures))
+        plan = stages.plan(_rendered(arguments), request, progress=progress).plan
+    lines = stages.explain(plan)
+    return Answer(document=_plan_document(plan, lines), lines=lines, well=not (plan.refusals or plan.failures))
 
 
 def status(arguments: argparse.Namespace) -> Answer:
     """Describe what is published. The exit status is 1 if it is older than ``--max-age``, or nothing is published."""
-    found = stages.status(_sitemap(arguments))
-    document, lines = found.to_dict(), list(_status_lines(found))
+    state = stages.status(_sitemap(arguments))
+    document, lines = state.to_dict(), list(_status_lines(state))
     if arguments.max_age is None:
         return Answer(document=document, lines=lines)
-    checked_at, limit = found.checked_at, arguments.max_age
+    checked_at, limit = state.checked_at, arguments.max_age
     age = None if checked_at is None else SYSTEM_CLOCK.now() - datetime.fromisoformat(checked_at)
     fresh = age is not None and age <= limit
     document |= {"fresh": fresh, "age_s": None if age is None else round(age.total_seconds())}
@@ -102,24 +102,24 @@ def adopt(arguments: argparse.Namespace) -> Answer:
     if arguments.difference and not Path(arguments.difference).absolute().parent.is_dir():
         raise TargetError(f"--difference {arguments.difference}: there is no folder for this file in {Path.cwd()}")
     with _progress(arguments) as progress:
-        found = adopt_sitemap(_rendered(arguments), yes=arguments.yes, allow=_allowed(arguments), progress=progress)
+        adoption = adopt_sitemap(_rendered(arguments), yes=arguments.yes, allow=_allowed(arguments), progress=progress)
     lines = [
-        f"their sitemap lists {counted(found.theirs, 'URL')}, ours {found.ours:,}",
-        f"{found.only_theirs:,} would leave" + _shown(found.only_theirs_samples),
-        f"{found.only_ours:,} would be new" + _shown(found.only_ours_samples),
-        *(f"could not be read: {name}" for name in found.unread),
+        f"their sitemap lists {counted(adoption.theirs, 'URL')}, ours {adoption.ours:,}",
+        f"{adoption.only_theirs:,} would leave" + _shown(adoption.only_theirs_samples),
+        f"{adoption.only_ours:,} would be new" + _shown(adoption.only_ours_samples),
+        *(f"could not be read: {name}" for name in adoption.unread),
     ]
     if arguments.difference:
-        Path(arguments.difference).write_text("".join(f"{line}\n" for line in found.difference()), encoding="utf-8")
+        Path(arguments.difference).write_text("".join(f"{line}\n" for line in adoption.difference()), encoding="utf-8")
         lines.append(f"all of them: {arguments.difference}, '-' before a URL that would leave, '+' before a new one")
-    document = asdict(replace(found, report=None, left=(), new=()))
+    document = asdict(replace(adoption, report=None, left=(), new=()))
     for name in ("report", "left", "new"):
         del document[name]
-    if found.report is None:
+    if adoption.report is None:
         lines.append("nothing public was changed: give --yes to publish ours in its place")
     else:
-        lines += report_text.lines(found.report)
-        document |= found.report.to_dict()
+        lines += report_text.lines(adoption.report)
+        document |= adoption.report.to_dict()
     return Answer(document=document, lines=lines)
 
 

@@ -42,6 +42,6 @@ def chosen(sitemap: Sitemap, request: RunRequest) -> tuple[Section, ...]:
     """
     unknown = sorted(set(request.sections) - {section.name for section in sitemap.sections})
     if unknown:
-        known = ", ".join(section.name for section in sitemap.sections)
-        raise ConfigurationError(f"there is no section {', '.join(unknown)}; the sections are {known}")
+        names = ", ".join(section.name for section in sitemap.sections)
+        raise ConfigurationError(f"there is no section {', '.join(unknown)}; the sections are {names}")
     return tuple(s for s in sitemap.sections if not request.sections or s.name in request.sections)

@@ -94,9 +94,9 @@ def available_actions(
         others: Further DAGs that contain its verification and rollback tasks.
         paused: Whether each DAG is paused.
     """
-    known = [*others, *([publisher] if publisher else [])]
+    profiles = [*others, *([publisher] if publisher else [])]
     publishing = [_of_publisher(action, publisher, paused) for action in PUBLISHER_PARAMS]
-    return [*publishing, _verify(known, paused), _rollback(known, paused)]
+    return [*publishing, _verify(profiles, paused), _rollback(profiles, paused)]
 
 
 def _of_publisher(action: Name, publisher: DagProfile | None, paused: Mapping[str, bool]) -> AvailableAction:

@@ -114,8 +114,8 @@ def one_history(
     runs = dag_runs.runs_by_id(session, [(s.dag_id, s.run_id) for s in summaries])
     names = [name for name in HistoryColumns.model_fields if name != "seconds"]
     columns: dict[str, list[Any]] = {name: [getattr(summary, name) for summary in summaries] for name in names}
-    known = [runs.get((summary.dag_id, summary.run_id)) for summary in summaries]
-    columns["seconds"] = [run.seconds if run is not None else None for run in known]
+    in_order = [runs.get((summary.dag_id, summary.run_id)) for summary in summaries]
+    columns["seconds"] = [run.seconds if run is not None else None for run in in_order]
     failures = run_table.failed_runs(session, sitemap, summaries[0].at if summaries else "") if before is None else []
     more = summaries[0].event if len(summaries) == limit else None
     history = History.model_validate({"columns": columns, "failures": failures, "before": more})

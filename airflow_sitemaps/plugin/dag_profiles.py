@@ -201,8 +201,8 @@ def _task(task: Mapping[str, Any]) -> TaskProfile | None:
 
 
 def _uris(assets: Any) -> tuple[str, ...]:
-    found = [_mapping(_mapping(asset).get("__var", asset)).get("uri") for asset in assets or ()]
-    return tuple(uri for uri in found if isinstance(uri, str))
+    uris = [_mapping(_mapping(asset).get("__var", asset)).get("uri") for asset in assets or ()]
+    return tuple(uri for uri in uris if isinstance(uri, str))
 
 
 def period_of(timetable: Mapping[str, Any]) -> float | None:

@@ -217,12 +217,12 @@ def runs_by_id(session: Session, pairs: Iterable[tuple[str, str]]) -> dict[tuple
     by_dag: dict[str, list[str]] = {}
     for dag_id, run_id in pairs:
         by_dag.setdefault(dag_id, []).append(run_id)
-    found = {}
+    runs = {}
     for dag_id, run_ids in by_dag.items():
         for start in range(0, len(run_ids), 500):
             chosen = (DagRun.dag_id == dag_id) & DagRun.run_id.in_(run_ids[start : start + 500])
-            found.update({(run.dag_id, run.run_id): run for run in _runs(session, chosen)})
-    return found
+            runs.update({(run.dag_id, run.run_id): run for run in _runs(session, chosen)})
+    return runs
 
 
 def _runs(session: Session, chosen: Any) -> list[RunState]:

@@ -114,14 +114,14 @@ def last_outcomes(session: Session, publishers: Sequence[TaskKey], newest: Recen
     ended: dict[TaskKey, tuple[RunState, str]] = {}
     missing = []
     for key in publishers:
-        found = _last_result(key, newest)
-        if found is not None:
-            ended[key] = found
+        last = _last_result(key, newest)
+        if last is not None:
+            ended[key] = last
         elif len(newest.runs.get(key[0], ())) >= RECENT:
             missing.append(key)
     if missing:
         earlier = recent(session, {dag_id for dag_id, _ in missing}, FAR_BACK)
-        ended.update({key: found for key in missing if (found := _last_result(key, earlier)) is not None})
+        ended.update({key: last for key in missing if (last := _last_result(key, earlier)) is not None})
     return _explained(session, ended)
 
 

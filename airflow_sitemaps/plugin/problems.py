@@ -56,7 +56,7 @@ class Problem:
 
 def problems(snapshot: Snapshot) -> list[Problem]:
     """Return every problem, the most severe first."""
-    found = [
+    every = [
         *_of_publishers(snapshot),
         *_of_outcomes(snapshot),
         *_of_verification(snapshot),
@@ -65,7 +65,7 @@ def problems(snapshot: Snapshot) -> list[Problem]:
         *_of_report(snapshot.report),
     ]
     order = {"error": 0, "warning": 1, "info": 2}
-    return sorted(found, key=lambda problem: order[problem.severity])
+    return sorted(every, key=lambda problem: order[problem.severity])
 
 
 def is_warned(report: Mapping[str, Any]) -> bool:
@@ -74,14 +74,14 @@ def is_warned(report: Mapping[str, Any]) -> bool:
 
 
 def _of_outcomes(snapshot: Snapshot) -> list[Problem]:
-    found = []
+    of_outcomes = []
     for publisher in snapshot.publishers:
         outcome = publisher.outcome
         if outcome is not None and outcome.result == "refused":
-            found.append(_refused(snapshot, outcome))
+            of_outcomes.append(_refused(snapshot, outcome))
         elif outcome is not None and outcome.result == "failed":
-            found.append(_failed(snapshot, publisher, outcome))
-    return found
+            of_outcomes.append(_failed(snapshot, publisher, outcome))
+    return of_outcomes
 
 
 def _refused(snapshot: Snapshot, outcome: Outcome) -> Problem:
@@ -175,7 +175,7 @@ def _of_publishers(snapshot: Snapshot) -> list[Problem]:
                 next_step="Restore the DAG if the sitemap is still needed. Otherwise archive it here, and remove its files from the store.",
             )
         ]
-    found = [
+    of_dags = [
         Problem(
             severity="error",
             kind="dag-broken",
@@ -187,7 +187,7 @@ def _of_publishers(snapshot: Snapshot) -> list[Problem]:
         if dag.has_import_errors
     ]
     if len(dags) > 1:
-        found.append(
+        of_dags.append(
             Problem(
                 severity="warning",
                 kind="several-publishers",
@@ -197,7 +197,7 @@ def _of_publishers(snapshot: Snapshot) -> list[Problem]:
             )
         )
     if snapshot.paused:
-        found.append(
+        of_dags.append(
             Problem(
                 severity="info",
                 kind="paused",
@@ -206,7 +206,7 @@ def _of_publishers(snapshot: Snapshot) -> list[Problem]:
                 next_step="Unpause the DAG to update the sitemap again.",
             )
         )
-    return found
+    return of_dags
 
 
 def _of_freshness(snapshot: Snapshot) -> list[Problem]:

@@ -114,12 +114,12 @@ def evidence_of(snapshot: Snapshot, *, warned: bool) -> Evidence:
     """
     outcome = snapshot.worst_outcome
     results: dict[str, Result] = {"refused": "refused", "failed": "failed", "published": "ok"}
-    known: Result = "ok" if snapshot.published else "none"
+    fallback: Result = "ok" if snapshot.published else "none"
     dags = {publisher.dag.dag_id for publisher in snapshot.publishers}
     return Evidence(
         publishers="none" if not dags else "one" if len(dags) == 1 else "several",
         published=snapshot.published,
-        result=results[outcome.result] if outcome is not None else known,
+        result=results[outcome.result] if outcome is not None else fallback,
         verification=check_of(snapshot),
         freshness=snapshot.freshness.state,
         paused=snapshot.paused,

@@ -208,12 +208,14 @@ def _plain(value: object) -> object:
 
 def _read(kind: type, value: Json) -> Any:
     readers = _READERS[kind]
-    known = _FIELDS[kind]
-    made = kind(**{n: readers[n](v) if n in readers and v is not None else v for n, v in value.items() if n in known})
+    names = _FIELDS[kind]
+    decoded = kind(
+        **{n: readers[n](v) if n in readers and v is not None else v for n, v in value.items() if n in names}
+    )
     for name, fits in _CHECKS[kind]:
-        if not fits(getattr(made, name)):
-            raise ValueError(f"{kind.__name__}.{name} cannot be {getattr(made, name)!r:.200}")
-    return made
+        if not fits(getattr(decoded, name)):
+            raise ValueError(f"{kind.__name__}.{name} has the invalid value {getattr(decoded, name)!r:.200}")
+    return decoded
 
 
 def _encode(value: object) -> bytes:

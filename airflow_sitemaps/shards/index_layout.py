@@ -118,10 +118,10 @@ def next_indexes(
         settings: Settings of the indexes.
         drifted: Etag of the present object by the name of each index that another program changed. None: no object.
     """
-    known = {index.name: index for index in old}
+    earlier = {index.name: index for index in old}
     result = []
     for name, entries in index_entries(manifest, settings).items():
-        before = known.get(name)
+        before = earlier.get(name)
         if before is not None and _is_same(before, entries, manifest):
             if name in drifted:
                 before = _pending(name, entries, manifest, before.changed_in, drifted[name])

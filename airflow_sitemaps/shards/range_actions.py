@@ -56,15 +56,15 @@ def _decide(item: LayoutRange, shards: Sequence[Shard], inquiry: DecisionContext
         return replace(target, action=Action.CREATE, reason=item.reason or "new rows")
     shard = shards[item.carries]
     drifted = item.carries in inquiry.drifted
-    found = inquiry.drifted.get(item.carries)
-    target = replace(target, carries=item.carries, drifted=drifted, found_etag=found)
+    etag = inquiry.drifted.get(item.carries)
+    target = replace(target, carries=item.carries, drifted=drifted, found_etag=etag)
     reason = _dirty(item, shard, inquiry)
     if reason:
-        known = "" if shard.file is None or item.carries in inquiry.bodiless else shard.file.xml_sha256
+        sha256 = "" if shard.file is None or item.carries in inquiry.bodiless else shard.file.xml_sha256
         action = Action.CREATE if shard.file is None else Action.REWRITE
-        return replace(target, action=action, reason=reason, known_sha256=known)
+        return replace(target, action=action, reason=reason, known_sha256=sha256)
     if drifted:
-        reason = "the public file is gone" if found is None else "somebody else wrote the public file"
+        reason = "the public file is missing" if etag is None else "another program wrote the public file"
         return replace(target, action=Action.REPAIR, reason=reason)
     return replace(target, action=Action.KEEP)
 
@@ -76,11 +76,11 @@ def _dirty(item: LayoutRange, shard: Shard, inquiry: DecisionContext) -> str:
     if not item.digest.same_rows(shard.digest):
         return "rows changed"
     if shard.file is not None and shard.file.name in inquiry.rebuild:
-        return "asked to rebuild"
+        return "rebuild requested"
     if not shard.settled:
-        return "unsettled: the digest does not tell which of several rows of one URL is listed"
+        return "unsettled: the digest does not determine which of several rows of one URL is listed"
     if shard.recheck_at is not None and shard.recheck_at <= inquiry.now:
-        return "its time has come: a future date arrived, or a window closed"
+        return "recheck due: a future date has passed, or a window has closed"
     if item.carries in inquiry.bodiless:
-        return "its private body is gone"
+        return "its private body is missing"
     return ""

@@ -136,7 +136,7 @@ BY_FIELD: Final[Mapping[tuple[type, str], Check]] = {
 
 def checks_of(kind: type) -> tuple[tuple[str, Check], ...]:
     """Return the checks of a persisted dataclass, by field name. An optional field may be None."""
-    found = []
+    checks = []
     for field in fields(kind):
         annotation = str(field.type)
         name = annotation.removesuffix(" | None")
@@ -146,8 +146,8 @@ def checks_of(kind: type) -> tuple[tuple[str, Check], ...]:
         elif check is None:
             check = _is_there
         if check is not None:
-            found.append((field.name, check))
-    return tuple(found)
+            checks.append((field.name, check))
+    return tuple(checks)
 
 
 def _is_there(value: Any) -> bool:
@@ -162,11 +162,11 @@ def misfit(plan: Plan) -> str | None:
     """Return what a plan refers to that does not exist, or None if every reference is valid."""
     for name, section in plan.sections.items():
         if name != section.name:
-            return f"section {name!r} calls itself {section.name!r}"
+            return f"section {name!r} has the name {section.name!r}"
     for number, batch in enumerate(plan.batches):
-        found = plan.sections.get(batch.section)
-        if found is None or batch.number != number:
+        section_plan = plan.sections.get(batch.section)
+        if section_plan is None or batch.number != number:
             return f"batch {number} is of section {batch.section!r} and numbered {batch.number}"
-        if any(position >= len(found.targets) for position in batch.targets):
-            return f"batch {number} writes targets that are not there"
+        if any(position >= len(section_plan.targets) for position in batch.targets):
+            return f"batch {number} writes ranges that do not exist"
     return None

@@ -156,7 +156,7 @@ class Credentials:
 
 @pytest.fixture
 def google(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
-    """Stands in for the Google provider and google-auth."""
+    """Replaces the Google provider and google-auth."""
     seen = SimpleNamespace(conn_ids=[], scopes=[], credentials=Credentials())
 
     class Hook:

@@ -1,4 +1,4 @@
-"""The group run by Airflow: what it publishes, what it leaves in XCom and events, when it fails for good."""
+"""The group run by Airflow: what it publishes, what it leaves in XCom and events, when it fails permanently."""
 
 from __future__ import annotations
 

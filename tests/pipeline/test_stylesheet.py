@@ -1,4 +1,4 @@
-"""The stylesheet: published beside the shards, named by the indexes, listed by nobody."""
+"""The stylesheet: published beside the shards, named by the indexes, listed by no index."""
 
 from __future__ import annotations
 

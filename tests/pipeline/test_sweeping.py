@@ -1,4 +1,4 @@
-"""Sweeps that meet rivals and zombies: what somebody needs stays, what nobody names goes."""
+"""Sweeps beside concurrent runs and zombies: needed files stay, unnamed files are removed."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def swept_while(world: World, name: str, **settings) -> None:
 
 
 def left_in_runs(world: World) -> list[str]:
-    """What lies in folders of runs that are not in the history, and is not needed."""
+    """Unneeded objects in folders of runs that are not in the history."""
     manifest = StateRepository(world.store.state).root().manifest
     needed = manifest.bodies() | {item.key for item in manifest.departed}
     kept = {note.run for note in manifest.history}

@@ -39,7 +39,7 @@ def test_a_late_put_of_a_content_that_came_back_does_not_replace_the_newer_one()
 
 
 def test_the_grace_of_what_departed_begins_when_its_generation_is_promoted():
-    """A crash between commit and index; days later another run finishes it: crawlers were told of the old until then."""
+    """A crash between commit and index; days later another run finishes it: crawlers learned of the old until then."""
     world = world_of(10)
     world.build()
     world.rows.append(row(11))

@@ -74,7 +74,7 @@ class Shop:
         return {name: re.findall("<loc>(.*?)</loc>", body) for name, body in bodies.items()}
 
     def urls(self, site: str = "site") -> list[str]:
-        """Every URL a crawler finds, sorted; one that stands in two files stands here twice."""
+        """Every URL a crawler finds, sorted; one that two files list is here twice."""
         return sorted(url for urls in self.published(site).values() for url in urls)
 
     def expected(self) -> list[str]:

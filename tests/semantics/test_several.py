@@ -92,7 +92,7 @@ def test_a_backfill_whose_query_asks_for_its_own_date_is_refused(shop: Shop, cap
 
 
 def changed(shop: Shop, change: str) -> Sitemap:
-    """The sitemap after somebody edited the DAG."""
+    """The sitemap after an edit of the DAG."""
     if change == "removed":
         return shop.sitemap(Section("pages", shop.source("pages")), retired=("products",))
     if change == "rules":

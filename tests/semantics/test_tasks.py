@@ -30,7 +30,7 @@ def test_a_retried_write_leaves_what_the_failed_try_staged_out(shop: Shop) -> No
     assert run.tries.count("sitemap.write[1]") == 2
     assert run.state == "success"
     assert shop.urls() == shop.expected()
-    assert len(list((shop.folder / "site-state").rglob("bodies/*.xml.gz"))) == 5  # one of them nobody's
+    assert len(list((shop.folder / "site-state").rglob("bodies/*.xml.gz"))) == 5  # one of them of no run
     shop.heal()
 
 
@@ -232,7 +232,7 @@ def test_a_publish_task_cleared_after_later_runs_fails_and_says_so(
     early.clear("sitemap.publish").step()
 
     assert early.states["sitemap.publish"] == "failed"
-    assert early.tries.count("sitemap.publish") == 2  # no retry in vain
+    assert early.tries.count("sitemap.publish") == 2  # no useless retry
     assert "was published before, and generation 2" in caplog.text
     assert shop.published() == now
 

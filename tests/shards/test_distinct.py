@@ -1,4 +1,4 @@
-"""Distinct URLs told by their ends, against a set."""
+"""Distinct URLs found by their ends, compared with a set."""
 
 from __future__ import annotations
 

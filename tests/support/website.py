@@ -25,7 +25,7 @@ class Page:
 
 @dataclass
 class Site:
-    """A running server: ``pages`` by path may be changed at any time; ``asked`` holds what came."""
+    """A running server: ``pages`` by path may be changed at any time; it records the requests."""
 
     base: str
     pages: dict[str, Page] = field(default_factory=dict)

@@ -60,7 +60,7 @@ def published(site: Site) -> Published:
 
 @pytest.fixture(scope="session")
 def visitors(site: Site) -> Iterator[dict[str, Visitor]]:
-    """The administrator in light and dark, and somebody who may only look. No page asks another host for anything."""
+    """The administrator in light and dark, and a user who may only read. No page asks another host for anything."""
     with chromium() as browser:
         found = {theme: log_in(browser, site.url, "admin", theme=theme) for theme in THEMES}
         found["viewer"] = log_in(browser, site.url, "viewer")

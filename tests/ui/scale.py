@@ -158,7 +158,7 @@ def url_of(position: int) -> str:
 
 
 def add_planted(site: Site) -> str:
-    """A history and a manifest that whoever may write to them could plant; returns the asset's URI."""
+    """A history and a manifest that a writer of the store could forge; returns the asset's URI."""
     state = state_of(site, "planted", manifest(30, name=HARM))
     now = datetime.now(timezone.utc)
     made = report(7, at=now, shards=30, index_urls=("javascript:alert(1)", f"https://planted.example/{HARM}"))

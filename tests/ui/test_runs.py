@@ -254,7 +254,7 @@ def test_roll_back(published: Published, admin: Visitor) -> None:
 
 
 def test_names_that_mean_harm_are_text(published: Published, admin: Visitor) -> None:
-    """Section, rule, sample, drift, warning, stage, group, run and shard, as somebody could plant them."""
+    """Section, rule, sample, drift, warning, stage, group, run and shard, as an attacker could forge them."""
     page = admin.sitemap(add_planted(published.site))
     page.get_by_role("application").click(position={"x": 5, "y": 5})
     expect(page.get_by_test_id("shard-details")).to_contain_text("<img src=x onerror=")

@@ -147,7 +147,7 @@ def test_every_kind_is_sound_from_a_folder(tmp_path: Path) -> None:
 
 
 def test_robots_txt_is_asked_for_only_with_pages() -> None:
-    """It lies on the website, not in the store: a run without the network must not miss it."""
+    """It is on the website, not in the store: a run without the network must not miss it."""
     world = built()
     ours = of_sitemap(world.sitemap())
     asked: list[str] = []

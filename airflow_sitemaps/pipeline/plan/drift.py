@@ -62,10 +62,10 @@ def find(store: Store, state: SectionManifest, listing: Mapping[str, ObjectInfo]
         if info is not None and _is_ours(store, shard.file, info):
             continue
         files[position] = None if info is None else info.etag
-        what = "is gone" if info is None else f"was overwritten ({info.byte_size:,} bytes lie there)"
+        what = "is gone" if info is None else f"was overwritten by another program (now {info.byte_size:,} bytes)"
         if not _is_whole(store, shard.file):
             bodiless.add(position)
-            what += ", and so is its private body: its rows are read again"
+            what += "; its private body is missing too, so its rows are read again"
         sentences.append(f"{store.public.url(shard.file.name)} {what}")
     return Drift(files=files, bodiless=frozenset(bodiless), sentences=tuple(sentences))
 

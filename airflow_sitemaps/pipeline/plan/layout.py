@@ -1,4 +1,4 @@
-"""Lay out a section: compute the ranges of its keys. This module queries the source; ``shards.balance`` decides."""
+"""Compute the layout of a section: the ranges of its keys. This module queries the source; ``shards.balance`` decides."""
 
 from __future__ import annotations
 

@@ -65,11 +65,11 @@ def remembered(state: StateRepository, section: SectionManifest) -> Watermark | 
     Returns:
         The watermark, or None if there is none that is valid for this state of the section.
     """
-    found = state.objects.get(watermark_key(section.name))
-    if found is None:
+    stored = state.objects.get(watermark_key(section.name))
+    if stored is None:
         return None
     try:
-        value = json.loads(found.body)
+        value = json.loads(stored.body)
         mark = Watermark(
             moment=datetime.fromisoformat(value["moment"]),
             slice=int(value["slice"]),
@@ -109,25 +109,28 @@ def remember(state: StateRepository, section: str, mark: Watermark) -> None:
     )
 
 
-def remember_all(state: StateRepository, made: Plan, manifest: Manifest) -> None:
+def remember_all(state: StateRepository, plan: Plan, manifest: Manifest) -> None:
     """Store the watermarks of a plan whose result the manifest now holds.
 
     Args:
         state: The private area.
-        made: The plan.
+        plan: The plan.
         manifest: The current manifest.
     """
-    for name, found in made.sections.items():
+    for name, section_plan in plan.sections.items():
         section = manifest.sections.get(name)
-        if found.watermark is None or section is None:
+        if section_plan.watermark is None or section is None:
             continue
-        if section.changed_in not in (found.base, manifest.generation if manifest.run == made.run else found.base):
+        if section.changed_in not in (
+            section_plan.base,
+            manifest.generation if manifest.run == plan.run else section_plan.base,
+        ):
             continue
         mark = Watermark(
-            moment=found.watermark,
-            slice=found.slice,
+            moment=section_plan.watermark,
+            slice=section_plan.slice,
             changed_in=section.changed_in,
-            ages=_ages_of(section, found.targets, found.ages),
+            ages=_ages_of(section, section_plan.targets, section_plan.ages),
         )
         remember(state, name, mark)
 
@@ -206,10 +209,10 @@ class IncrementalSurvey:
     def survey(self, ranges: Sequence[KeyRange]) -> Survey:
         """Return the digests of all ranges; for ranges that are not queried, those of the last run."""
         asked = sorted(self._also - self._known.keys() if self._known else self._changed(ranges))
-        found = self._source.survey([ranges[position] for position in asked])
-        self._known.update(zip(asked, found.digests, strict=True))
+        survey = self._source.survey([ranges[position] for position in asked])
+        self._known.update(zip(asked, survey.digests, strict=True))
         digests = [self._known.get(position, shard.digest) for position, shard in enumerate(self._section.shards)]
-        return Survey(digests=tuple(digests), null_keys=found.null_keys, null_key_samples=found.null_key_samples)
+        return Survey(digests=tuple(digests), null_keys=survey.null_keys, null_key_samples=survey.null_key_samples)
 
     def _changed(self, ranges: Sequence[KeyRange]) -> set[int]:
         """Return the ranges with changed lastmods, the last range, and this run's slice of the others."""

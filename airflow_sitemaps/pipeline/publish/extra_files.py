@@ -102,10 +102,10 @@ def attach(
     entries: list[recent.RecentEntry] = []
     if sitemap.recent is not None or sitemap.feeds:
         entries = recent.newest(_recent(state, new, now - window), sitemap.index_limits, sitemap.index_limits.max_urls)
-    known = {file.name: file for file in (old.extras if old is not None else ())}
+    earlier = {file.name: file for file in (old.extras if old is not None else ())}
     files = [
-        _drifted(_file(state, new, made, known.get(made.name), sitemap, clock), drifted)
-        for made in _contents(sitemap, entries, _texts(sitemap, state, old, receipts))
+        _drifted(_file(state, new, extra, earlier.get(extra.name), sitemap, clock), drifted)
+        for extra in _contents(sitemap, entries, _texts(sitemap, state, old, receipts))
     ]
     log.info("%d entries changed within %s: %s", len(entries), window, ", ".join(file.name for file in files))
     return replace(new, extras=tuple(files), recheck_at=recent.leaves_at(entries, window))
@@ -118,11 +118,11 @@ def _recent(state: StateRepository, manifest: Manifest, since: datetime) -> Iter
         for shard in section.shards:
             if shard.file is None or shard.newest_lastmod is None or shard.newest_lastmod[:10] < first:
                 continue
-            found = state.objects.get(shard.file.body)
-            if found is None:
+            stored = state.objects.get(shard.file.body)
+            if stored is None:
                 log.warning("%s does not exist; the recent files omit its entries", state.objects.url(shard.file.body))
                 continue
-            yield from recent.pick(gzip.decompress(found.body, max_byte_size=shard.file.xml_byte_size), since, name)
+            yield from recent.pick(gzip.decompress(stored.body, max_byte_size=shard.file.xml_byte_size), since, name)
 
 
 def _texts(

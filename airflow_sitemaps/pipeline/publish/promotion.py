@@ -191,7 +191,7 @@ def _copied(
     root: ManifestVersion,
     file: PublicFile,
     mode: PutMode,
-    found: ObjectInfo | None,
+    info: ObjectInfo | None,
 ) -> str | None:
     """Copy a body to its public name within the store.
 
@@ -204,16 +204,16 @@ def _copied(
     if file.variant:
         return None
     try:
-        if found is None:
-            found = state.objects.head(file.body)
-            if found is None or not _is(found, file.body) or found.byte_size != file.byte_size:
+        if info is None:
+            info = state.objects.head(file.body)
+            if info is None or not _is(info, file.body) or info.byte_size != file.byte_size:
                 return None
         _still(state, root)
         return copy_verified(
             store.public,
             file.name,
             state.objects,
-            found,
+            info,
             mode=mode,
             write_id=file.stamp,
             headers=_headers(store, root, file),

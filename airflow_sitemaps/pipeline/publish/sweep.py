@@ -201,12 +201,12 @@ def leftovers(state: StateRepository, manifest: Manifest, now: datetime, grace: 
     plans = (info.key for info in state.objects.list("plans/"))
     over = [run for run in (key.removeprefix("plans/").removesuffix(".json.gz") for key in plans) if ages.is_over(run)]
     deep = _is_deep(manifest, now, grace)
-    found = [
+    keys = [
         info.key
         for folder in ([RUNS] if deep else [run_directory(run) for run in over])
         for info in state.objects.list(folder)
     ]
-    bodies = [key for key in found if key not in needed and ages.is_over(key.removeprefix(RUNS).partition("/")[0])]
+    bodies = [key for key in keys if key not in needed and ages.is_over(key.removeprefix(RUNS).partition("/")[0])]
     kept = {key for name in manifest.sections for key in (watermark_key(name), version_key(name))}
     marks = (info.key for info in state.objects.list(WATERMARKS)) if deep else ()
     return Leftovers(

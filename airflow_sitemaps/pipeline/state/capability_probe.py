@@ -142,20 +142,20 @@ def _ask_copies(store: Store) -> bool:
 def _copies_by_condition(store: Store, key: str) -> bool:
     """Return whether copies enforce the conditions on destination and source, and take the new headers."""
     store.state.put(key, b"1", mode=Create(), metadata={"probe": "source"}, content_type="text/plain")
-    found = store.state.head(key)
-    if found is None:
+    info = store.state.head(key)
+    if info is None:
         return False
-    etag = _copy(store, found, key, Create())
+    etag = _copy(store, info, key, Create())
     if not etag:
         return False
     for source, mode in (
-        (found, Create()),
-        (found, Update("0" * 32)),
-        (replace(found, etag="0" * 32), Update(etag)),
+        (info, Create()),
+        (info, Update("0" * 32)),
+        (replace(info, etag="0" * 32), Update(etag)),
     ):
         if _copy(store, source, key, mode):
             return False
-    there = store.public.head(key) if _copy(store, found, key, Update(etag)) else None
+    there = store.public.head(key) if _copy(store, info, key, Update(etag)) else None
     return there is not None and there.byte_size == 1 and there.metadata.get("probe") == "copy"
 
 

@@ -123,9 +123,9 @@ export const useActions = (asset: string, actions: ActionState[], onStarted: () 
     </Dialog.Root>
   );
   return {
-    ask: (asked) => {
-      const found = stateOf(asked.action);
-      return found?.possible && found.allowed ? () => setWish(asked) : undefined;
+    ask: (action) => {
+      const found = stateOf(action.action);
+      return found?.possible && found.allowed ? () => setWish(action) : undefined;
     },
     dialog,
     stateOf,
