@@ -1,40 +1,34 @@
-"""A sitemap as an Airflow asset, and the content of its asset events."""
+"""A sitemap as an Airflow asset."""
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any, Final
 
 from airflow.sdk import Asset
 
-from airflow_sitemaps.protocol.limits import CURRENT
 from airflow_sitemaps.stores.local.config import LocalStore
 from airflow_sitemaps.stores.s3.config import S3Store
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from datetime import timedelta
 
-    from airflow_sitemaps.pipeline.report import Report
-    from airflow_sitemaps.ports import Store, StoreConfig
-    from airflow_sitemaps.sitemap import Sitemap
-
-EXTRA_FORMAT: Final = 1
-"""Version of the event's ``extra``."""
+    from airflow_sitemaps.ports import StoreConfig
 
 FRESHNESS_KEY: Final = "freshness_s"
 """Key in the asset's ``extra`` that holds ``Sitemap(freshness=…)`` in seconds."""
 
-EXTRA_LIMIT: Final = 32 * 1_024 - 1
-"""Largest size of an event's ``extra`` in bytes of JSON. The UI reads hundreds of these values at once."""
 
-
-def asset_of(sitemap: Sitemap) -> Asset:
+def asset_of(store: StoreConfig, freshness: timedelta | None) -> Asset:
     """Return the asset that the publishing task emits events for: the index, by its address in the store.
 
     The name is the address without its scheme, because Airflow allows only one URI for each name.
+
+    Args:
+        store: Settings of the sitemap's store.
+        freshness: Largest age of the published data. None: no objective.
     """
-    uri = f"{_address(sitemap.store)}/{sitemap.store.index_name}"
-    extra: dict[str, Any] = {} if sitemap.freshness is None else {FRESHNESS_KEY: sitemap.freshness.total_seconds()}
+    uri = f"{_address(store)}/{store.index_name}"
+    extra: dict[str, Any] = {} if freshness is None else {FRESHNESS_KEY: freshness.total_seconds()}
     return Asset(name=f"sitemap {uri.split('://', 1)[1]}", uri=uri, extra=extra)
 
 
@@ -45,97 +39,3 @@ def _address(store: StoreConfig) -> str:
     if isinstance(store, LocalStore):
         return f"file://{store.path.expanduser().absolute()}".rstrip("/")
     return store.base_url.rstrip("/")
-
-
-def event_extra(
-    report: Report,
-    *,
-    store: Mapping[str, Any],
-    settings: Mapping[str, Mapping[str, Any]] | None = None,
-    **where: str,
-) -> dict[str, Any]:
-    """Return the content of the asset event, shortened until it fits ``EXTRA_LIMIT``.
-
-    The samples are left out first, then the reasons and drift, then the sections with the fewest rows read.
-    ``shortened`` names what is left out.
-
-    Args:
-        report: The run's report.
-        store: Where the sitemap is stored, from ``store_facts``.
-        settings: The value of ``section_settings``. Default: none.
-        **where: The DAG, run, group and task that emit the event.
-    """
-    extra: dict[str, Any] = {"format": EXTRA_FORMAT, "report": report.to_dict(), "store": dict(store), **where}
-    shown = extra["report"]
-    for name, section in shown["sections"].items():
-        section.update((settings or {}).get(name, {}))
-    for names in ((), ("samples",), ("reasons", "drift"), ("fields_mended",)):
-        for section in shown["sections"].values():
-            section.update({name: {} if name != "drift" else [] for name in names})
-        if "drift" in names:
-            shown["drift"] = shown["drift"][:5]
-        if names:
-            extra["shortened"] = [*extra.get("shortened", []), *names]
-        if fits(extra):
-            return extra
-    _shorten(extra, shown)
-    return extra
-
-
-def section_settings(sitemap: Sitemap) -> dict[str, dict[str, Any]]:
-    """Return the settings by section that the pages need to explain a report. Defaults are left out.
-
-    Returns:
-        For each section: ``rules``, the verdicts that the sitemap and the section set; ``max_urls``, the limit of URLs
-        for each file; ``loc``, the URL template, from which a search derives the key of a URL.
-    """
-    settings: dict[str, dict[str, Any]] = {}
-    for section in sitemap.sections:
-        verdicts = {**sitemap.rules, **(section.rules or {})}
-        rules = {rule: str(getattr(verdict, "value", verdict)) for rule, verdict in verdicts.items()}
-        max_urls = sitemap.shards_of(section).max_urls
-        loc = getattr(section.source, "loc", None)
-        settings[section.name] = {
-            **({"rules": rules} if rules else {}),
-            **({"max_urls": max_urls} if max_urls != CURRENT.max_urls else {}),
-            **({"loc": loc} if isinstance(loc, str) and "{" in loc else {}),
-        }
-    return settings
-
-
-def fits(extra: Mapping[str, Any]) -> bool:
-    """Return whether an ``extra`` is within ``EXTRA_LIMIT``."""
-    return len(json.dumps(extra).encode()) <= EXTRA_LIMIT
-
-
-def _shorten(extra: dict[str, Any], told: dict[str, Any]) -> None:
-    """Shorten long lists, then drop sections, those with the fewest rows read first."""
-    for name in ("warnings", "refusals", "index_urls"):
-        told[name] = told[name][:20]
-    by_change = sorted(told["sections"], key=lambda name: told["sections"][name]["rows_read"])
-    left_out = 0
-    while by_change and not fits({**extra, "sections_left_out": left_out}):
-        for name in by_change[: max(1, len(by_change) // 8)]:
-            del told["sections"][name]
-            by_change.remove(name)
-            left_out += 1
-    extra["sections_left_out"] = left_out
-
-
-def store_facts(config: StoreConfig, store: Store) -> dict[str, Any]:
-    """Return where a sitemap is stored, for readers of the event. It contains no secrets.
-
-    Args:
-        config: Settings of the store.
-        store: The open store.
-    """
-    public_url = store.public.url("")
-    kind = public_url.split("://", 1)[0] if "://" in public_url else "local"
-    return {
-        "kind": "local" if kind == "file" else kind,
-        "public_url": public_url,
-        "state_url": store.state.url(""),
-        "conn_id": getattr(config, "conn_id", None),
-        "base_url": store.base_url,
-        "index_name": store.index_name,
-    }

@@ -268,7 +268,7 @@ class Sitemap:
     @property
     def asset(self) -> Any:
         """Airflow asset of which the publisher emits an event; schedule other DAGs on it."""
-        return import_module("airflow_sitemaps.assets").asset_of(self)
+        return import_module("airflow_sitemaps.assets").asset_of(self.store, self.freshness)
 
 
 def _rendered(section: Section, render: Callable[[str], str]) -> Section:

@@ -134,7 +134,7 @@ def emit_event(operator: SitemapOperator, context: Context, report: Report) -> N
         context: Context of the task.
         report: The report.
     """
-    from airflow_sitemaps.assets import event_extra, section_settings, store_facts
+    from airflow_sitemaps.asset_events import event_extra, section_settings, store_facts
 
     ti = context["ti"]
     config = operator.sitemap.store

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from airflow_sitemaps.assets import asset_of, event_extra, fits
+from airflow_sitemaps.asset_events import event_extra, fits
+from airflow_sitemaps.assets import asset_of
 from airflow_sitemaps.links import SitemapIndexLink
 from airflow_sitemaps.pipeline.report import Report, SectionReport, totals
 from airflow_sitemaps.sitemap import Section, Sitemap
@@ -19,10 +20,10 @@ SECTIONS = [Section("products", MemorySourceConfig([]))]
 
 
 def test_an_asset_is_named_by_the_index_in_its_store() -> None:
-    s3 = asset_of(Sitemap(S3Store("s3://acme-web/maps/", base_url="https://acme.com/maps/"), SECTIONS))
-    local = asset_of(Sitemap(LocalStore("/srv/www", base_url="https://acme.com/", index_name="index.xml"), SECTIONS))
-    relative = asset_of(Sitemap(LocalStore("site", base_url="https://acme.com/"), SECTIONS))
-    memory = asset_of(Sitemap(MemoryStore(base_url="https://acme.com/"), SECTIONS))
+    s3 = Sitemap(S3Store("s3://acme-web/maps/", base_url="https://acme.com/maps/"), SECTIONS).asset
+    local = Sitemap(LocalStore("/srv/www", base_url="https://acme.com/", index_name="index.xml"), SECTIONS).asset
+    relative = Sitemap(LocalStore("site", base_url="https://acme.com/"), SECTIONS).asset
+    memory = Sitemap(MemoryStore(base_url="https://acme.com/"), SECTIONS).asset
 
     assert (s3.name, s3.uri) == ("sitemap acme-web/maps/sitemap.xml", "s3://acme-web/maps/sitemap.xml")
     assert (local.name, local.uri) == ("sitemap /srv/www/index.xml", "file:///srv/www/index.xml")
@@ -33,7 +34,7 @@ def test_an_asset_is_named_by_the_index_in_its_store() -> None:
 def test_a_sitemap_knows_its_asset() -> None:
     sitemap = Sitemap(S3Store("s3://acme-web/maps", base_url="https://acme.com/maps/"), SECTIONS)
 
-    assert sitemap.asset == asset_of(sitemap)
+    assert sitemap.asset == asset_of(sitemap.store, sitemap.freshness)
 
 
 def a_report(sections: int, *, samples: int = 0, reasons: int = 0) -> Report:
