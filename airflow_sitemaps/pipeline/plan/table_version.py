@@ -78,11 +78,11 @@ def unchanged_since(
 
 
 def _remembered(state: StateRepository, section: SectionManifest) -> VersionRecord | None:
-    found = state.objects.get(version_key(section.name))
-    if found is None:
+    stored = state.objects.get(version_key(section.name))
+    if stored is None:
         return None
     try:
-        value = json.loads(found.body)
+        value = json.loads(stored.body)
         record = VersionRecord(
             version=str(value["version"]),
             surveyed_at=datetime.fromisoformat(value["surveyed_at"]),
@@ -96,23 +96,26 @@ def _remembered(state: StateRepository, section: SectionManifest) -> VersionReco
     return record if record.changed_in == section.changed_in else None
 
 
-def remember_all(state: StateRepository, made: Plan, manifest: Manifest) -> None:
+def remember_all(state: StateRepository, plan: Plan, manifest: Manifest) -> None:
     """Store the table versions of a plan whose result the manifest now holds.
 
     Args:
         state: The private area.
-        made: The plan.
+        plan: The plan.
         manifest: The current manifest.
     """
-    for name, found in made.sections.items():
+    for name, section_plan in plan.sections.items():
         section = manifest.sections.get(name)
-        if not found.version or found.surveyed_at is None or section is None:
+        if not section_plan.version or section_plan.surveyed_at is None or section is None:
             continue
-        if section.changed_in not in (found.base, manifest.generation if manifest.run == made.run else found.base):
+        if section.changed_in not in (
+            section_plan.base,
+            manifest.generation if manifest.run == plan.run else section_plan.base,
+        ):
             continue
         value = {
-            "version": found.version,
-            "surveyed_at": found.surveyed_at.isoformat(),
+            "version": section_plan.version,
+            "surveyed_at": section_plan.surveyed_at.isoformat(),
             "changed_in": section.changed_in,
         }
         put_verified(
@@ -120,7 +123,7 @@ def remember_all(state: StateRepository, made: Plan, manifest: Manifest) -> None
             version_key(name),
             json.dumps(value).encode(),
             mode=Overwrite(),
-            write_id=f"{section.changed_in}-{made.run}",
+            write_id=f"{section.changed_in}-{plan.run}",
             headers=ObjectHeaders(content_type="application/json"),
         )
 
@@ -143,7 +146,7 @@ class UnchangedSurvey:
         """Return the digests of all ranges; for ranges that are not queried, those of the last survey."""
         asked = sorted(self._also - self._known.keys())
         if asked:
-            found = self._source.survey([ranges[position] for position in asked])
-            self._known.update(zip(asked, found.digests, strict=True))
+            survey = self._source.survey([ranges[position] for position in asked])
+            self._known.update(zip(asked, survey.digests, strict=True))
         digests = [self._known.get(position, shard.digest) for position, shard in enumerate(self._section.shards)]
         return Survey(digests=tuple(digests), null_keys=self._section.null_keys)

@@ -135,7 +135,7 @@ def _without_emptied(section: SectionManifest, plan: SectionPlan | None) -> Sect
 
 def _facts(live: Manifest, plan: Plan) -> CommitFacts:
     """Return the input of the reducer as far as the live generation tells it; sections that it lacks get its address."""
-    known = {
+    published = {
         name: SectionFacts(path=section.path, base_url=section.base_url, format=_format(section))
         for name, section in live.sections.items()
     }
@@ -143,7 +143,7 @@ def _facts(live: Manifest, plan: Plan) -> CommitFacts:
     settings = IndexSettings(base_url=live.base_url, name="", mode="one", limits=CURRENT)
     return CommitFacts(
         owner=live.owner,
-        sections={**new, **known},
+        sections={**new, **published},
         index=settings,
         history=0,
         now=plan.created_at,
