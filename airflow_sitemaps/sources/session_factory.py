@@ -65,6 +65,7 @@ def session_of(spec: SourceSpec, section: str, engine: sa.Engine) -> Iterator[Sq
     """
     name = f"section {section!r} ({spec.description})"
     dialect = dialect_of(engine.dialect)
+    dialect.users_sql = spec.session
     relation = relation_of(spec.table, spec.query, spec.where, spec.parameters)
     if spec.materialize is None:
         yield _session(spec, engine, dialect, relation, name)

@@ -28,6 +28,7 @@ class SourceSpec:
         timezone: The IANA name of the time zone of times that have none. Default: ``UTC``.
         lastmod_unit: The unit of numbers in the lastmod column: ``s``, ``ms`` or ``us`` since 1970. Default: None.
         materialize: The schema in which the query's rows are stored. Default: None.
+        session: Statements that run first on each connection. Default: none.
         run: Airflow's name of the run, whose tasks share a materialized table. It is empty outside Airflow, the default.
         origin: DAG, task and run, for the comment before each statement. It is empty outside Airflow, the default.
         arrow: Whether the driver's own Arrow interface may read the rows. Default: True.
@@ -47,6 +48,7 @@ class SourceSpec:
     timezone: str = "UTC"
     lastmod_unit: str | None = None
     materialize: str | None = None
+    session: tuple[str, ...] = ()
     run: str = ""
     origin: str = ""
     arrow: bool = True

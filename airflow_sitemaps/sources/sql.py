@@ -63,6 +63,8 @@ class SqlSource:
             which drops numbers by the rule ``lastmod-format``.
         materialize: A schema in which the query's rows are stored for the run, when the query is too expensive to run
             once per range. Default: None.
+        session: Statements that run first on each connection, such as a time-out, a warehouse or a role. They are not part
+            of what the files depend on. Default: none.
         reader: ``auto`` reads by the driver's own Arrow interface if it has one. ``cursor`` always reads by
             SQLAlchemy's cursor. Default: ``auto``.
 
@@ -91,6 +93,7 @@ class SqlSource:
     timezone: str = field(default="UTC", kw_only=True)
     lastmod_unit: LastmodUnit | None = field(default=None, kw_only=True)
     materialize: str | None = field(default=None, kw_only=True)
+    session: Sequence[str] = field(default=(), kw_only=True)
     reader: Reader = field(default="auto", kw_only=True)
     # The first folder in which a .sql file is searched for: that of the file that makes this source.
     _folder: str = field(default="", init=False, repr=False, compare=False)
@@ -176,6 +179,10 @@ class SqlSource:
     def _check_choices(self) -> None:
         if self.reader not in get_args(Reader):
             raise SourceConfigurationError(f"{self._argument('reader')}: give 'auto' or 'cursor'")
+        if isinstance(self.session, str) or any(not isinstance(sql, str) or not sql.strip() for sql in self.session):
+            raise SourceConfigurationError(
+                f"{self._argument('session')}: give a list of statements, like [\"SET statement_timeout = '10min'\"]"
+            )
         if self.lastmod_unit is not None:
             if self.lastmod_unit not in get_args(LastmodUnit):
                 raise SourceConfigurationError(f"{self._argument('lastmod_unit')}: give 's', 'ms' or 'us'")
@@ -320,6 +327,7 @@ class SqlSource:
             timezone=self.timezone,
             lastmod_unit=self.lastmod_unit,
             materialize=self.materialize,
+            session=tuple(self.session),
             run=self._run,
             origin=self._origin,
             arrow=self.reader == "auto",

@@ -22,7 +22,8 @@ MODULES: Final = {
     "redshift": "redshift_connector",
 }
 """The module of each warehouse's driver or dialect, which ``make test-warehouses`` installs."""
-NAMES: Final = tuple(name for name, module in MODULES.items() if find_spec(module) and find_spec("sqlglot"))
+NAMES: Final = tuple(MODULES) if all(map(find_spec, (*MODULES.values(), "sqlglot"))) else ()
+"""The warehouses that can be executed: all of them, in the environment of `make test-warehouses`, or none."""
 
 STAND_INS: Final = (
     "CREATE MACRO farm_fingerprint(x) AS CAST(hash(x) % 9223372036854775807 AS BIGINT)",

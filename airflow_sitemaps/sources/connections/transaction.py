@@ -44,5 +44,5 @@ def begin(connection: sa.Connection, dialect: Dialect) -> None:
         connection: A new connection.
         dialect: The database's SQL.
     """
-    for sql in (*dialect.session_sql, *dialect.begin_sql):
+    for sql in dialect.opening_sql():
         connection.exec_driver_sql(sql)

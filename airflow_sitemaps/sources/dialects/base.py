@@ -38,6 +38,8 @@ class Dialect(KeySql):
     """The largest size of one statement, in bytes."""
     enforces_keys: ClassVar[bool] = True
     """Whether the database enforces primary keys and unique constraints, not only declares them."""
+    users_sql: tuple[str, ...] = ()
+    """The user's own statements, which run before all others on each connection."""
     session_sql: ClassVar[tuple[str, ...]] = ()
     """Statements that run first on each connection. They set time zone and formats, so equal values have equal texts."""
     begin_sql: ClassVar[tuple[str, ...]] = ()
@@ -51,6 +53,10 @@ class Dialect(KeySql):
 
     If it is None, SQLAlchemy's inspector reads the indexes.
     """
+
+    def opening_sql(self) -> tuple[str, ...]:
+        """Return the statements that open a read-only transaction. The package's formats come after the user's settings."""
+        return (*self.users_sql, *self.session_sql, *self.begin_sql)
 
     def table_version(self, connection: sa.Connection, table: Sequence[NamePart]) -> str | None:
         """Return an exact version of a table, or None if the database keeps none. Equal versions mean equal rows.

@@ -86,7 +86,7 @@ def _connection(context: QueryContext, engine: sa.Engine, dbapi: Any) -> Any | N
         return None
     try:
         with connection.cursor() as cursor:
-            for sql in context.dialect.begin_sql:
+            for sql in context.dialect.opening_sql():
                 cursor.execute(sql.replace("SET LOCAL", "SET"))
             cursor.execute(WHERE_AM_I)
             here = tuple(cursor.fetchone())

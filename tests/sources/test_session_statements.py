@@ -1,0 +1,84 @@
+"""Statements of the user's that open each connection: time-outs, warehouses, roles."""
+
+from __future__ import annotations
+
+import pytest
+
+from airflow_sitemaps.errors import SourceConfigurationError, SourceError
+from airflow_sitemaps.shards.key import KeyRange
+from airflow_sitemaps.sources.dialects import dialect_of
+from airflow_sitemaps.sources.sql import SqlSource
+from tests.sources.test_compiled import stub
+from tests.support.source_sessions import live, read, session
+
+SHOWN = {
+    "postgresql": ("SET statement_timeout = '10min'", "current_setting('statement_timeout')", "10min"),
+    "duckdb": ("SET max_expression_depth = 777", "CAST(current_setting('max_expression_depth') AS VARCHAR)", "777"),
+    "mariadb": ("SET SESSION max_statement_time = 600", "CAST(@@max_statement_time AS CHAR)", "600.000000"),
+}
+"""By database a setting, SQL for its value, and that value."""
+
+
+@pytest.mark.parametrize("reader", ["auto", "cursor"])
+@pytest.mark.parametrize("name", SHOWN)
+def test_a_setting_holds_for_every_statement_of_every_reader(name: str, reader: str) -> None:
+    setting, shown, value = SHOWN[name]
+    with session(
+        live(name), query=f"SELECT 1 AS id, {shown} AS slug", key="id", loc="slug", session=[setting], reader=reader
+    ) as source:
+        before = source.survey([KeyRange()]).digests
+        _counts, _sums, order = read(source, [KeyRange()])
+        assert [loc for _place, _key, loc in order] == [value]
+        assert source.survey([KeyRange()]).digests == before
+
+
+@pytest.mark.parametrize("name", ["postgresql", "mariadb"])
+def test_a_statement_that_takes_too_long_ends_with_the_reason(name: str) -> None:
+    limit, sleep, reason = {
+        "postgresql": ("SET statement_timeout = 50", "pg_sleep(30)", "statement timeout"),
+        "mariadb": ("SET SESSION max_statement_time = 0.05", "SLEEP(30)", "max_statement_time"),
+    }[name]
+    base = live(name)
+    base.run(
+        "DROP TABLE IF EXISTS slow",
+        "CREATE TABLE slow (id INTEGER, slug VARCHAR(20))",
+        "INSERT INTO slow VALUES (1, 'a')",
+    )
+    query = f"SELECT id, slug, CAST({sleep} AS CHAR(9)) AS waited FROM slow"
+    with (
+        session(base, query=query, key="id", loc="slug", changefreq="waited", session=[limit]) as source,
+        pytest.raises(SourceError, match=reason),
+    ):
+        source.survey([KeyRange()])
+
+
+def test_a_zone_of_the_users_does_not_change_what_is_read() -> None:
+    base = live("postgresql")
+    query = "SELECT 1 AS id, 'a' AS slug, timestamptz '2026-01-01 00:00+00' AS lm"
+    seen = []
+    for settings in ((), ("SET TimeZone = 'Asia/Kolkata'", "SET DateStyle = 'German'")):
+        with session(base, query=query, key="id", loc="slug", lastmod="lm", session=settings) as source:
+            rows = [row for batch in source.read([KeyRange()]) for row in batch.to_pylist()]
+            seen.append((source.survey([KeyRange()]).digests, rows))
+    assert seen[0] == seen[1]
+
+
+@pytest.mark.parametrize("name", ["snowflake", "oracle", "postgresql"])
+def test_the_formats_of_the_package_come_after_the_users_settings(name: str) -> None:
+    dialect = dialect_of(stub(name))
+    plain = dialect.opening_sql()
+    dialect.users_sql = ("USE WAREHOUSE small",)
+    assert dialect.opening_sql() == ("USE WAREHOUSE small", *plain)
+    assert dialect_of(stub(name)).opening_sql() == plain
+
+
+def test_the_files_do_not_depend_on_settings() -> None:
+    arguments = {"table": "pages", "key": "id", "loc": "slug"}
+    plain, limited = (SqlSource("mart", session=each, **arguments) for each in ((), ("SET statement_timeout = 1",)))
+    assert plain.identity() == limited.identity()
+
+
+@pytest.mark.parametrize("wrong", ["SET a = 1", [""], [1]])
+def test_only_a_list_of_statements_is_taken(wrong: object) -> None:
+    with pytest.raises(SourceConfigurationError, match="session="):
+        SqlSource("mart", table="pages", key="id", loc="slug", session=wrong)
