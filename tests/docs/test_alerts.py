@@ -93,7 +93,6 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
             with running(folder, settings) as airflow:
                 airflow.start("triggerer")
                 scene = Scene(airflow, uri, mails)
-                scene.fill(ROWS, without_slug=3)
                 airflow.wait("the DAGs", lambda: {dag["dag_id"] for dag in airflow.get("/dags")["dags"]} == DAGS)
                 assert airflow.get("/importErrors")["import_errors"] == []
                 for dag_id in ("shop", "shop_alerts"):
@@ -103,13 +102,15 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
         warehouse.cleanup()
 
 
-def publish(scene: Scene) -> str:
-    """Run the DAG, and return the state of the run."""
-    return str(scene.airflow.wait_for_run("shop", scene.airflow.trigger("shop"))["state"])
+def publish(scene: Scene, dag_id: str = "shop") -> str:
+    """Run a DAG, and return the state of the run."""
+    return str(scene.airflow.wait_for_run(dag_id, scene.airflow.trigger(dag_id))["state"])
 
 
 def test_an_asset_event_starts_the_check_of_what_was_published(scene: Scene) -> None:
-    assert scene.airflow.wait_for_run("shop")["run_type"] == "scheduled"
+    scene.fill(ROWS, without_slug=3)
+
+    assert publish(scene) == "success"
 
     assert "https://www.example.com/sitemap.xml, 1,997 URLs" in scene.mail("Sitemap published")
     assert scene.airflow.wait_for_run("shop_alerts")["state"] == "failed"
@@ -134,7 +135,7 @@ def test_a_deadline_tells_of_a_run_that_takes_too_long(scene: Scene) -> None:
     scene.fill(ROWS)
     scene.airflow.unpause("shop_in_time")
 
-    assert scene.airflow.wait_for_run("shop_in_time")["state"] == "success"
+    assert publish(scene, "shop_in_time") == "success"
     said = scene.mail("Sitemap late")
     assert said.startswith("seo@example.com")
     assert "https://www.example.com/sitemap.xml was not published in time" in said
