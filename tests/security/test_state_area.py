@@ -94,7 +94,7 @@ def test_nothing_but_bodies_is_ever_published(area: Area, body: str) -> None:
     receipt = stages.write(area.sitemap, planned.key, 0).receipt_key
     area.change(receipt, lambda value: value["pieces"]["0"][0].update(body=body))
 
-    with pytest.raises(ManifestError, match=r"StagedShard\.body cannot be"):
+    with pytest.raises(ManifestError, match=r"StagedShard\.body has the invalid value"):
         stages.publish(area.sitemap, planned.key, [receipt])
 
 

@@ -37,7 +37,7 @@ def test_of_two_runs_at_once_one_publishes_and_the_other_fails_for_good(
 
     assert (fast.state, slow.state) == ("success", "failed")
     assert slow.tries.count("sitemap.publish") == 1
-    assert "run the DAG again to plan from its result" in caplog.text
+    assert "run the DAG again to plan on its result" in caplog.text
     assert shop.urls() == shop.expected()
     assert shop.generation() == 2
 

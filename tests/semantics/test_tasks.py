@@ -147,7 +147,7 @@ def test_the_sections_of_other_write_tasks_are_published_where_one_fails(
     said = xcom_of("failed_section", "two", "sitemap.publish", "sitemap_failed")
     assert said["error"] == "PartlyPublishedError"
     assert "section pages: IncompleteError: 1 of 1 batches could not be written" in said["message"]
-    assert "puts had no clear answer" in said["message"]
+    assert "outcome unknown after" in said["message"]
     report = last_report(shop)
     assert report["result"] == "partly_published"
     assert [failure["section"] for failure in report["failures"]] == ["pages"]
