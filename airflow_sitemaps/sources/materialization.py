@@ -129,6 +129,6 @@ class Materialization:
     def _writing(self, doing: str) -> Iterator[sa.Connection]:
         what = f"{self._what}: {doing} failed"
         with translated(self._engine, what, SourceConfigurationError), self._engine.begin() as connection:
-            for sql in self._dialect.writable_sql:
+            for sql in (*self._dialect.users_sql, *self._dialect.writable_sql):
                 connection.exec_driver_sql(sql)
             yield connection

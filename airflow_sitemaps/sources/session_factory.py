@@ -93,6 +93,7 @@ def discard(spec: SourceSpec, section: str) -> None:
     engine = engine_of(spec.conn_id, writing=True)
     try:
         dialect = dialect_of(engine.dialect)
+        dialect.users_sql = spec.session
         Materialization(
             engine, dialect, spec.materialize, section=section, run=spec.run, what=f"section {section!r}"
         ).drop()

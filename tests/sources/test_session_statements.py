@@ -52,6 +52,18 @@ def test_a_statement_that_takes_too_long_ends_with_the_reason(name: str) -> None
         source.survey([KeyRange()])
 
 
+def test_a_setting_holds_while_a_query_is_stored() -> None:
+    base = live("postgresql")
+    base.run("CREATE SCHEMA IF NOT EXISTS scratch_of_session")
+    query = "SELECT 1 AS id, current_setting('statement_timeout') AS slug"
+    setting = "SET statement_timeout = '11min'"
+    with session(
+        base, query=query, key="id", loc="slug", session=[setting], materialize="scratch_of_session"
+    ) as source:
+        _counts, _sums, order = read(source, [KeyRange()])
+    assert [loc for _place, _key, loc in order] == ["11min"]
+
+
 def test_a_zone_of_the_users_does_not_change_what_is_read() -> None:
     base = live("postgresql")
     query = "SELECT 1 AS id, 'a' AS slug, timestamptz '2026-01-01 00:00+00' AS lm"
