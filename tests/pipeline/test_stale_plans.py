@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -12,6 +13,7 @@ from airflow_sitemaps.pipeline import build, stages
 from airflow_sitemaps.pipeline.request import RunRequest
 from airflow_sitemaps.testing.clock import FakeClock
 from airflow_sitemaps.testing.crawler import crawl
+from airflow_sitemaps.testing.faults import Call, Faults, FaultyStore
 from airflow_sitemaps.testing.source import MemorySourceConfig
 from tests.support.environment import BASE, FREE, row
 
@@ -87,3 +89,20 @@ def test_a_stale_plan_does_not_undo_a_new_layout_of_the_indexes(settings: dict[s
     with pytest.raises(ConflictError, match="the layout of the indexes was changed by generation 2"):
         stages.publish(before, *late, clock=site.clock)
     assert set(site.store.public.objects) == public
+
+
+def test_the_first_of_two_first_runs_is_no_other_pipeline_to_the_second() -> None:
+    """It commits and publishes after the second one read that there is no manifest."""
+    site = Site()
+    sitemap = site.sitemap("pages")
+    key, receipts = site.plan(sitemap)
+    waiting = [lambda: build(sitemap, clock=site.clock)]
+
+    def before(call: Call) -> None:
+        if waiting and (call.verb, call.area, call.key) == ("head", "public", "sitemap.xml"):
+            waiting.pop()()
+
+    late = replace(sitemap, store=FaultyStore(site.store, Faults(before=before)))
+    with pytest.raises(ConflictError, match="section 'pages' was changed by generation 1"):
+        stages.publish(late, key, receipts, clock=site.clock)
+    assert {r["loc"] for r in site.rows["pages"]} == site.locs()

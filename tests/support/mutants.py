@@ -58,6 +58,7 @@ MARKED: Final = Profile(faults=0.0, crashes=0.0, foreign=False, wild_clock=False
 PARTIAL: Final = Profile(
     faults=0.0, crashes=0.0, foreign=False, wild_clock=False, sections=2, partial=0.6, rivals=0.8, deploys=3.0
 )
+CRAWLED: Final = Profile(faults=0.0, crashes=0.0, foreign=False, wild_clock=False, crawlers=4)
 SHARED: Final = Profile(faults=0.0, crashes=0.0, foreign=False, wild_clock=False, features=True)
 MEDDLED: Final = Profile(faults=0.0, crashes=0.0, foreign=True, wild_clock=False)
 
@@ -417,7 +418,7 @@ MUTANTS: Final = (
     Mutant(name="commit without finishing the earlier promotion", changes=_commit_without_finishing, profile=DEADLY),
     Mutant(name="index before shards", changes=_index_first, profile=MOVING),
     Mutant(name="promotion before commit", changes=_promotion_before_commit, profile=MOVING),
-    Mutant(name="sweep without grace", changes=_sweep_at_once, profile=MOVING),
+    Mutant(name="sweep without grace", changes=_sweep_at_once, profile=CRAWLED),
     Mutant(name="sweep of what a kept generation needs", changes=_sweep_kept, profile=LONG),
     Mutant(name="sweep without a fence, old runs published", changes=_no_fence, profile=SWEPT),
     Mutant(name="no look through the runs' folders", changes=_no_deep_sweep, profile=SWEPT),
