@@ -69,7 +69,7 @@ class Site:
     def request(self, method: str, path: str, *, user: str = "admin", **kwargs: Any) -> httpx.Response:
         """Ask the API server."""
         headers = {"Authorization": f"Bearer {self.token(user)}"}
-        return httpx.request(method, f"{self.url}{path}", headers=headers, timeout=60, **kwargs)
+        return httpx.request(method, f"{self.url}{path}", headers=headers, timeout=300, **kwargs)
 
     def trigger(self, dag_id: str, conf: Mapping[str, Any] | None = None) -> str:
         """Trigger a run; returns its id."""

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from tests.ui.browser import Visitor
     from tests.ui.conftest import Published
 
-pytestmark = [pytest.mark.ui, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.ui, pytest.mark.timeout(1_800)]
 
 AXE = Path(__file__).parents[2] / "ui" / "node_modules" / "axe-core" / "axe.min.js"
 FAULTS = """async where => (await axe.run(where, {runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa']}))

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from tests.ui.conftest import Published
     from tests.ui.site import Site
 
-pytestmark = [pytest.mark.ui, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.ui, pytest.mark.timeout(1_800)]
 
 THEMES = ["light", "dark"]
 SITEMAPS = 11

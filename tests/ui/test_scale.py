@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from tests.ui.browser import Visitor
     from tests.ui.conftest import Published
 
-pytestmark = [pytest.mark.ui, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.ui, pytest.mark.timeout(1_800)]
 TRIES = 3
 MAX_SEARCH_SECONDS = 1.0
 
