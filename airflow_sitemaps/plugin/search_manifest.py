@@ -48,6 +48,9 @@ class _Manifest(msgspec.Struct, gc=False):
     generation: int
     base_url: str
     sections: dict[str, _Section]
+
+
+class _Version(msgspec.Struct):
     format: int = FORMAT
 
 
@@ -64,13 +67,14 @@ def read_search_manifest(body: bytes, where: str) -> Manifest:
     try:
         text = capped.decompress(body, max_byte_size=max(ROOM, RATIO * len(body)))
         text = text.decode("utf-8", "surrogatepass").encode("utf-8", "replace")
+        version = msgspec.json.decode(text, type=_Version).format
+        if version > FORMAT:
+            raise ManifestError(
+                f"{where} has format {version}; airflow-sitemaps on the API server reads up to {FORMAT}: upgrade it"
+            )
         decoded = msgspec.json.decode(text, type=_Manifest)
     except (OSError, EOFError, ValueError, OverflowError, RecursionError, InvalidSitemapError) as e:
         raise ManifestError(f"{where} cannot be read ({type(e).__name__}: {e}): it is damaged") from e
-    if decoded.format > FORMAT:
-        raise ManifestError(
-            f"{where} has format {decoded.format}; airflow-sitemaps on the API server reads up to {FORMAT}: upgrade it"
-        )
     return Manifest(
         generation=decoded.generation,
         write_id="",

@@ -239,6 +239,25 @@ describe("a chart", () => {
   });
 });
 
+describe("the scale of a chart", () => {
+  it("begins at zero, so that a change of 0.1 % does not look like a climb", () => {
+    show(
+      <Chart
+        title="URLs"
+        points={[
+          { label: "generation 1", value: 1000 },
+          { label: "generation 2", value: 1001 },
+        ]}
+        format={String}
+      />,
+    );
+    expect(screen.getByText("0 – 1001")).toBeTruthy();
+    const heights = [...(screen.getByRole("img", { name: "URLs over 2 runs" }).querySelector("path")?.getAttribute("d") ?? "").matchAll(/[ML]\S+ (\S+?)(?=[ML]|$)/gu)].map((match) => Number(match[1]));
+    expect(heights.length).toBe(2);
+    expect(Math.abs((heights[0] ?? 0) - (heights[1] ?? 99))).toBeLessThan(1);
+  });
+});
+
 describe("the report", () => {
   const section = {
     bytes_written: 0,
