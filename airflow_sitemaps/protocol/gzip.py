@@ -127,7 +127,7 @@ def decompress(data: bytes, *, max_byte_size: int, limit: int | None = None) -> 
             ``max_byte_size``.
     """
     if not data.startswith(b"\x1f\x8b"):
-        raise InvalidSitemapError(f"no gzip file: it begins with {data[:8]!r}; store it compressed or name it .xml")
+        raise InvalidSitemapError(f"not a gzip file: it begins with {data[:8]!r}; store it compressed or name it .xml")
     parts: list[bytes] = []
     room = max_byte_size
     rest = data

@@ -61,7 +61,9 @@ class SitemapSourceSensor(SitemapOperator, BaseSensorOperator):
         names = [section.name for section in sitemap.sections]
         unknown = [name for name in sections if name not in names and "{{" not in name]
         if unknown:
-            raise ConfigurationError(f"{self.task_id}: no section {', '.join(unknown)}; there are {', '.join(names)}")
+            raise ConfigurationError(
+                f"{self.task_id}: there is no section {', '.join(unknown)}; the sections are {', '.join(names)}"
+            )
         first = getattr(sitemap.sections[0].source, "conn_id", None)
         if probe is not None and not (conn_id or first):
             raise ConfigurationError(

@@ -44,7 +44,7 @@ LARGE: Final = "#large"
 """The column's value for a row whose group has more than ``MAX_MEMBERS`` members."""
 FAULTS: Final = {
     EMPTY: "the group is zero or the empty text, which form no group",
-    LARGE: f"more than {MAX_MEMBERS} rows share this group; look at the column given as group=",
+    LARGE: f"more than {MAX_MEMBERS} rows share this group; check the column given as group=",
 }
 
 
@@ -184,6 +184,6 @@ def _read(text: str) -> list[list[str]]:
     except ValueError as error:
         raise SourceError(
             f"the members of a group cannot be read ({error}): the database truncated them after {len(text):,} "
-            "characters. A group holds the versions of one page; look at the column given as group="
+            "characters. A group holds the versions of one page; check the column given as group="
         ) from error
     return members

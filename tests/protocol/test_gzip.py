@@ -74,8 +74,8 @@ def test_several_members_and_padding_are_read() -> None:
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        (b"", "no gzip file"),
-        (b"<?xml version", "no gzip file"),
+        (b"", "not a gzip file"),
+        (b"<?xml version", "not a gzip file"),
         (compress(BODY)[:-9], "the file is cut short"),
         (compress(BODY)[:5], "the file is cut short"),
         (compress(BODY) + b"garbage", "7 bytes after"),

@@ -172,5 +172,5 @@ def test_a_mark_without_a_successful_run_since_does_not_hold_the_next_run_back(
 
 
 def test_an_unknown_section_is_refused_with_the_sections_there_are(sitemap: Sitemap) -> None:
-    with pytest.raises(ConfigurationError, match="no section pages; there are products"):
+    with pytest.raises(ConfigurationError, match="there is no section pages; the sections are products"):
         SitemapSourceSensor(task_id="x", sitemap=sitemap, sections=["pages"])

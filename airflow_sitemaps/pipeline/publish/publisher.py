@@ -363,7 +363,7 @@ def _refuse_old(sitemap: Sitemap, plan: Plan, clock: Clock) -> None:
     age, most = clock.now() - plan.created_at, lifetime(sitemap.grace)
     if age >= most:
         raise IncompleteError(
-            f"run {plan.run} was planned {age} ago, and after {most} what it wrote may be swept. Nothing of it was "
+            f"run {plan.run} was planned {age} ago, and its files may be swept after {most}. Nothing of it was "
             "published; run the DAG again. If runs take that long, set a longer grace: Sitemap(grace=…)."
         )
 

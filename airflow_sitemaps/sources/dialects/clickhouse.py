@@ -162,7 +162,7 @@ class ClickHouse(Dialect):
         return f"toFloat64({self.column(column)})"
 
     def lastmod_is_text(self, column: Column) -> bool:
-        """Return whether the lastmod is a text: all but dates are, because drivers disagree on the zone of a moment."""
+        """Return whether the lastmod is a text. All but dates are, because drivers disagree on the zone of a time."""
         return column.kind is not Kind.DATE
 
     def emit_lastmod(self, column: Column) -> str:

@@ -89,7 +89,7 @@ def _connected(conn_id: str | None) -> S3Connection:
         kind = CredentialsError if type(e).__name__ in NO_CREDENTIALS else ConfigurationError
         raise kind(
             f"no S3 client can be created from connection {conn_id!r} ({type(e).__name__}: {redacted(str(e))}). Check its "
-            "credentials, and in its extra endpoint_url, region_name and config_kwargs"
+            "credentials, and endpoint_url, region_name and config_kwargs in its extra"
         ) from e
     return S3Connection(client=client, endpoint=str(client.meta.endpoint_url))
 

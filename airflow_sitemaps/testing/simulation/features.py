@@ -1,4 +1,4 @@
-"""What only some histories have: another store, another program's sitemap, a second pipeline, news, and so on."""
+"""Features of some histories only: another store, a sitemap of another program, a second pipeline, news, and so on."""
 
 from __future__ import annotations
 

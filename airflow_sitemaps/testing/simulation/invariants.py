@@ -322,7 +322,7 @@ class InvariantChecker:
             if (before.name, before.body, before.variant, before.modified_at) != (
                 file.name, file.body, file.variant, file.modified_at,
             ):  # fmt: skip
-                raise BrokenInvariantError("steady", f"{before.name} holds what it held, and is now {file}")
+                raise BrokenInvariantError("steady", f"{before.name} has the same entries as before, but is now {file}")
 
     # ------------------------------------------------------------ reading
 

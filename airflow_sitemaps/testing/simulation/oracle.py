@@ -239,6 +239,6 @@ def _is_valid(version: tuple[Any, ...], code: DagFile) -> bool:
 
 
 def _is_fresh(version: tuple[Any, ...], moments: Sequence[datetime]) -> bool:
-    """Return whether an article is of the last two days at each of these moments, whatever the clock of a worker."""
+    """Return whether an article is at most two days old at each of these times, whatever a worker's clock shows."""
     published: datetime = version[2]
     return published + MARGIN <= min(moments) and max(moments) + MARGIN <= published + WINDOW
