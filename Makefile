@@ -128,6 +128,12 @@ test-ui: $(READY)  ## The pages in headless Chromium over a real Airflow; about 
 pictures: $(READY)  ## Take the documentation's pictures of the pages again
 	SITEMAPS_PICTURES=docs/pictures $(BIN)/python -m pytest -m ui $(PYTEST_ARGS) tests/ui
 
+.PHONY: law
+LAW_ROWS ?= 100000
+
+law: $(READY)  ## Tables of hostile rows of every column type, so many rows for each database that runs here; hours
+	SITEMAPS_LAW_ROWS=$(LAW_ROWS) $(BIN)/python -m pytest --timeout 0 $(PYTEST_ARGS) tests/sources/test_law_on_databases.py
+
 # Crashes, lost answers, rivals and broken networks, at length: `make test` runs the same for seconds.
 .PHONY: chaos
 CHAOS_SEEDS ?= 20000

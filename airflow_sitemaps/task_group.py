@@ -24,8 +24,8 @@ class ConcurrentRunsWarning(UserWarning):
 class SitemapTaskGroup(TaskGroup):
     """The tasks ``plan``, ``write`` (mapped over batches) and ``publish`` of a sitemap.
 
-    The group adds the params ``sections``, ``full``, ``rebuild``, ``dry_run`` and ``allow`` to the DAG unless the DAG
-    defines them.
+    The group adds the params ``sections``, ``full``, ``rebuild``, ``dry_run``, ``check_rows`` and ``allow`` to the DAG unless
+    the DAG defines them.
 
     Args:
         group_id: ID of the group.
@@ -97,6 +97,13 @@ def define_params(dag: DAG, sitemap: Sitemap) -> None:
         ),
         "dry_run": Param(
             False, type="boolean", title="Dry run", description="Explain the plan in the log; write nothing."
+        ),
+        "check_rows": Param(
+            0,
+            type="integer",
+            minimum=0,
+            title="Check rows",
+            description="Dry run: render so many rows of each section, and say what every rule does to them.",
         ),
         "allow": Param(
             [],

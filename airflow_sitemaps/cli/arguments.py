@@ -32,6 +32,13 @@ def parser() -> argparse.ArgumentParser:
     _run_options(build)
     plan = _command(commands, "plan", "explain what a build would do; write nothing")
     _run_options(plan)
+    plan.add_argument(
+        "--check",
+        type=_rows,
+        default=None,
+        metavar="N",
+        help="read and render the first N rows of each section, and say what every rule does to them",
+    )
     status = _command(commands, "status", "what is published now, and the generations that are kept")
     status.add_argument(
         "--max-age",
@@ -179,6 +186,12 @@ def _yes(command: argparse.ArgumentParser) -> None:
 
 def _names(text: str) -> tuple[str, ...]:
     return tuple(part.strip() for part in text.split(",") if part.strip())
+
+
+def _rows(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r}: write a number of rows, 1 or more")
+    return int(text)
 
 
 def _counts(text: str) -> tuple[int, ...]:

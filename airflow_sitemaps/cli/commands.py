@@ -71,6 +71,7 @@ def plan(arguments: argparse.Namespace) -> Answer:
         rebuild=arguments.rebuild,
         allow=_allowed(arguments),
         dry_run=True,
+        check_rows=arguments.check,
     )
     with _progress(arguments) as progress:
         plan = stages.plan(_rendered(arguments), request, progress=progress).plan
@@ -339,6 +340,7 @@ def _plan_document(made: Plan, lines: list[str]) -> dict[str, Any]:
         "retired": list(made.retired),
         "warnings": list(made.warnings),
         "refusals": [{**asdict(refusal), "permit": refusal.permit} for refusal in made.refusals],
+        "checks": [asdict(check) for check in made.checks],
         "explanation": lines,
     }
 

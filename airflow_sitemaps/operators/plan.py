@@ -41,6 +41,8 @@ class SitemapPlanOperator(SitemapOperator):
         full: Whether to read and render every shard.
         rebuild: Names of shards to write again, such as ``products-00003``.
         dry_run: Whether to explain the plan in the log and write nothing. The task fails if a build would be refused.
+        check_rows: Rows of each section to read and render in a dry run, which says what every rule does to them. A number
+            above 0 makes the run a dry run.
         allow: Guards to override once, such as ``shrink:products``.
         batch_size: Approximate number of full shards for each mapped task. By default a task reads half a million rows.
         **kwargs: Arguments of Airflow's ``BaseOperator``.
@@ -57,6 +59,7 @@ class SitemapPlanOperator(SitemapOperator):
         full: bool | None = None,
         rebuild: Sequence[str] | None = None,
         dry_run: bool | None = None,
+        check_rows: int | None = None,
         allow: Sequence[str] | None = None,
         batch_size: int | None = None,
         **kwargs: Any,
@@ -66,6 +69,7 @@ class SitemapPlanOperator(SitemapOperator):
         self.full = full
         self.rebuild = rebuild
         self.explain_only = dry_run
+        self.check_rows = check_rows
         self.allow = allow
         self.batch_size = batch_size
         self.sql: dict[str, str] = {}
@@ -130,11 +134,13 @@ class SitemapPlanOperator(SitemapOperator):
         mine = names.sections(chosen)
         if chosen and not mine:
             return None
+        check_rows = int(setting("check_rows", self.check_rows, 0)) or None
         return RunRequest(
             sections=mine,
             full=bool(setting("full", self.full, False)),
             rebuild=names.shards(listed(setting("rebuild", self.rebuild, ()))),
-            dry_run=bool(setting("dry_run", self.explain_only, False)),
+            dry_run=check_rows is not None or bool(setting("dry_run", self.explain_only, False)),
+            check_rows=check_rows,
             allow=names.permits(listed(setting("allow", self.allow, ()))),
             batch_rows=self._batch_rows(),
         )

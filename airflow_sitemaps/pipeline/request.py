@@ -20,6 +20,8 @@ class RunRequest:
         full: Whether to read and render every row. Default: False.
         rebuild: Names of shards to write again, with or without ``.xml.gz``. Default: none.
         dry_run: Whether to plan and explain without writing anything. Default: False.
+        check_rows: Rows of each section that a dry run checks, changed or not; the plan's ``checks`` then say what each
+            rule does. Default: None, up to 10,000 rows of those that a build would read.
         allow: Permits for guards, such as ``shrink:products``. Default: none.
         batch_rows: Number of rows to which a batch is filled. Default: None, the default of ``shards.batches``.
         adopt: Whether to take over an index that another program wrote. Default: False.
@@ -29,6 +31,7 @@ class RunRequest:
     full: bool = False
     rebuild: tuple[str, ...] = ()
     dry_run: bool = False
+    check_rows: int | None = None
     allow: tuple[str, ...] = ()
     batch_rows: int | None = None
     adopt: bool = False

@@ -88,7 +88,7 @@ class RunState:
     @property
     def is_dry(self) -> bool:
         """Whether the run was triggered to plan only."""
-        return bool(self.conf.get("dry_run"))
+        return bool(self.conf.get("dry_run") or self.conf.get("check_rows"))
 
     @property
     def seconds(self) -> float | None:

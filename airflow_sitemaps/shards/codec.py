@@ -29,7 +29,16 @@ from airflow_sitemaps.shards.manifest import (
     SectionManifest,
     Shard,
 )
-from airflow_sitemaps.shards.plan import Action, Batch, Plan, RangeAction, SectionFailure, SectionPlan
+from airflow_sitemaps.shards.plan import (
+    Action,
+    Batch,
+    Plan,
+    RangeAction,
+    RuleCheck,
+    SectionCheck,
+    SectionFailure,
+    SectionPlan,
+)
 from airflow_sitemaps.shards.receipt import Receipt, StagedShard
 from airflow_sitemaps.shards.schema_validation import checks_of, misfit
 from airflow_sitemaps.shards.url_sample import PrefixCount
@@ -134,6 +143,8 @@ _READERS: Final[Mapping[type, Mapping[str, Reader]]] = {
     Batch: {"targets": _listed},
     Refusal: {},
     SectionFailure: {},
+    RuleCheck: {"samples": _listed},
+    SectionCheck: {"rules": _many(RuleCheck), "unbroken": _listed},
     Plan: {
         "created_at": _moment,
         "sections": _by_name(SectionPlan),
@@ -148,6 +159,7 @@ _READERS: Final[Mapping[type, Mapping[str, Reader]]] = {
         "allow": _listed,
         "prefixes": _many(PrefixCount),
         "notes": _listed,
+        "checks": _many(SectionCheck),
     },
     PrefixCount: {},
     StagedShard: {

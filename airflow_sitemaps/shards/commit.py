@@ -58,7 +58,13 @@ def next_manifest(old: Manifest | None, plan: Plan, receipts: Sequence[Receipt],
 
 
 def complete(
-    old: Manifest | None, manifest: Manifest, facts: CommitFacts, *, action: str, failed: Sequence[str] = ()
+    old: Manifest | None,
+    manifest: Manifest,
+    facts: CommitFacts,
+    *,
+    action: str,
+    failed: Sequence[str] = (),
+    losses: Sequence[str] = (),
 ) -> Manifest:
     """Add the indexes, the departed files and a history note to a manifest.
 
@@ -68,6 +74,7 @@ def complete(
         facts: Configuration, time and identifiers of the commit.
         action: What the run does, such as ``build`` or ``rollback``.
         failed: Sections that the run could not publish. Default: none.
+        losses: Why rows of the sections are not listed, for the error. Default: not known.
 
     Raises:
         RefusedError: The sitemap would have no URL.
@@ -76,6 +83,7 @@ def complete(
         raise RefusedError(
             "no section would have any URL, and an index without sitemaps is not valid (siteindex.xsd). Nothing "
             "was published; the sitemap published before stays. Check the sources, or delete the sitemap yourself."
+            + "".join(f"\n  - {loss}" for loss in losses)
         )
     indexes = next_indexes(old.indexes if old is not None else (), manifest, facts.index, facts.index_etags)
     manifest = replace(manifest, indexes=indexes)

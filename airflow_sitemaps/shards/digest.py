@@ -10,6 +10,9 @@ if TYPE_CHECKING:
 
 MODULUS: Final = 1 << 64
 
+NEWEST_CHARACTERS: Final = 64
+"""Characters that are kept of a newest lastmod: in a column of text it may be of any length."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Digest:

@@ -181,6 +181,50 @@ class Batch:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RuleCheck:
+    """What one rule does to the rows of a check.
+
+    Attributes:
+        rule: Name of the rule.
+        verdict: What the rule is set to, such as ``drop_row``.
+        effect: The result for a row: ``left out``, ``past its age`` or ``listed``.
+        rows: Number of rows.
+        samples: A few of the rows, with their keys.
+        setting: The setting to change if the result is not wanted.
+    """
+
+    rule: str
+    verdict: str
+    effect: str
+    rows: int
+    samples: tuple[str, ...]
+    setting: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SectionCheck:
+    """The first rows of a section, rendered as a build would render them.
+
+    Attributes:
+        section: Name of the section.
+        rows: Rows that were checked.
+        all_rows: Rows of the section.
+        urls: Rows that a build would list.
+        xml_byte_size: Size of their entries in files, uncompressed.
+        rules: Every rule that these rows break, the most frequent first.
+        unbroken: Names of the other rules.
+    """
+
+    section: str
+    rows: int
+    all_rows: int
+    urls: int
+    xml_byte_size: int
+    rules: tuple[RuleCheck, ...]
+    unbroken: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
     """The plan of a run.
 
@@ -205,6 +249,7 @@ class Plan:
         prefixes: Estimated numbers of published URLs by scheme, host and first folder, the greatest first. Default: none.
         notes: Further sentences for people, such as where the first rows of a dry run lead. Default: none.
         refused: Plans of the sections that a guard refused, which the run does not carry out. Default: none.
+        checks: What the rules do to the first rows of each section, if a dry run was to check them. Default: none.
     """
 
     run: str
@@ -225,6 +270,7 @@ class Plan:
     prefixes: tuple[PrefixCount, ...] = ()
     notes: tuple[str, ...] = ()
     refused: Mapping[str, SectionPlan] = field(default_factory=dict)
+    checks: tuple[SectionCheck, ...] = ()
 
     def without(self, names: Collection[str]) -> Plan:
         """Return the plan without some sections, which stay as published. Batches keep their numbers."""

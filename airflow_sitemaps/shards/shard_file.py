@@ -21,7 +21,7 @@ from airflow_sitemaps.protocol.gzip import Compressor
 from airflow_sitemaps.protocol.lastmod import render as render_lastmod
 from airflow_sitemaps.protocol.rules import SAMPLES_PER_RULE, Tally, Verdict
 from airflow_sitemaps.protocol.urlset import FOOTER, header
-from airflow_sitemaps.shards.digest import EMPTY, MODULUS, Digest
+from airflow_sitemaps.shards.digest import EMPTY, MODULUS, NEWEST_CHARACTERS, Digest
 from airflow_sitemaps.shards.distinct import all_distinct
 from airflow_sitemaps.shards.url_sample import UrlSample, sample
 
@@ -334,4 +334,4 @@ def _newest(rows: pa.RecordBatch) -> str | None:
     if not newest.is_valid:
         return None
     text = str(texts_of(as_texts(pa.array([newest], column.type)))[0])
-    return text.replace(" ", "T", 1) if pa.types.is_timestamp(column.type) else text
+    return text.replace(" ", "T", 1) if pa.types.is_timestamp(column.type) else text[:NEWEST_CHARACTERS]

@@ -180,7 +180,8 @@ class _Group:
 
 def _read(text: str) -> list[list[str]]:
     try:
-        members: list[list[str]] = json.loads(text)
+        # A byte that is not UTF-8 is marked by a control character, which strict JSON does not hold.
+        members: list[list[str]] = json.loads(text, strict=False)
     except ValueError as error:
         raise SourceError(
             f"the members of a group cannot be read ({error}): the database truncated them after {len(text):,} "

@@ -56,12 +56,9 @@ class Selection:
             kind = pa.int64() if column.kind is Kind.INTEGER else pa.string()
             outputs.append(Output(name=f"key_{number}", sql=self.dialect.key_value(column), type=kind))
         for number, column in enumerate(self.mapping.loc):
-            outputs.append(Output(name=f"loc_{number}", sql=self._text(column), type=pa.string()))
+            outputs.append(Output(name=f"loc_{number}", sql=self.dialect.emit_raw(column), type=pa.string()))
         outputs += [self._field(name, column, objects=objects) for name, column in self.mapping.fields]
         return outputs
-
-    def _text(self, column: Column) -> str:
-        return self.dialect.emit_bytes(column) if column.kind is Kind.BINARY else self.dialect.emit_text(column)
 
     def _field(self, name: str, column: Column, *, objects: bool) -> Output:
         if name == "lastmod" and not self.dialect.lastmod_is_text(column):
@@ -75,7 +72,7 @@ class Selection:
             return Output(name=name, sql=self.dialect.emit_lastmod(column), type=pa.string())
         if name == "priority" and column.kind in NUMBERS and not self.dialect.hashes_here:
             return Output(name=name, sql=self.dialect.emit_number(column), type=pa.float64())
-        return Output(name=name, sql=self._text(column), type=pa.string())
+        return Output(name=name, sql=self.dialect.emit_raw(column), type=pa.string())
 
     def hashes(self, raw: pa.RecordBatch) -> pa.Array:
         """Return the row hashes of a batch, as selected, or computed in this process if the database has no hash."""

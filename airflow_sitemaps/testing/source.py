@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from airflow_sitemaps.errors import SourceConfigurationError
 from airflow_sitemaps.ports import Duplicate
+from airflow_sitemaps.protocol.rules import sample_text
 from airflow_sitemaps.shards.digest import MODULUS, Digest, Survey
 from airflow_sitemaps.sources import keytext, rowhash
 from airflow_sitemaps.sources.columns import FEED_FIELDS
@@ -199,7 +200,9 @@ class MemorySource:
         return Survey(
             digests=tuple(self._digest(within) for within in ranges),
             null_keys=len(nulls),
-            null_key_samples=tuple(str(row.get(self._config.loc, dict(row))) for row in nulls[:NULL_SAMPLES]),
+            null_key_samples=tuple(
+                sample_text(str(row.get(self._config.loc, dict(row)))) for row in nulls[:NULL_SAMPLES]
+            ),
         )
 
     def rank(self, keys: Sequence[Key]) -> Sequence[int]:

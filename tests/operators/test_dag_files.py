@@ -93,7 +93,15 @@ def test_params_are_defined_and_those_of_the_dag_stay() -> None:
     with a_dag(params={"full": Param(True, type="boolean"), "mine": 1}) as dag:
         SitemapTaskGroup("sitemap", a_sitemap())
 
-    assert dag.params.dump() == {"full": True, "mine": 1, "sections": [], "rebuild": [], "dry_run": False, "allow": []}
+    assert dag.params.dump() == {
+        "full": True,
+        "mine": 1,
+        "sections": [],
+        "rebuild": [],
+        "dry_run": False,
+        "check_rows": 0,
+        "allow": [],
+    }
 
 
 def test_two_groups_in_one_dag_share_the_params_and_know_their_own_sections() -> None:

@@ -191,6 +191,18 @@ def test_the_commonest_first_mistake_is_named(published: bool) -> None:
     assert "all 1,200 URLs are on www.example.com; base_url is https://example.com/" in text
 
 
+def test_a_small_section_that_lost_most_rows_is_published_with_the_likely_cause() -> None:
+    strangers = [row(key, loc=f"https://example.com/p/{key}") for key in range(8)]
+    world = World([*strangers, row(9)], guards=Guards())
+    (warning,) = [line for line in world.build().warnings if "rows are listed" in line]
+    assert warning.startswith(
+        f"section 'pages': only 1 of 9 rows are listed. Likely cause: 8 URLs seem to be on example.com; base_url is {BASE}. "
+        "Rows dropped by rule: scope-host 8, such as 'https://example.com/p/0"
+    )
+    world.rows.extend(row(key) for key in range(10, 20))
+    assert not [line for line in world.build().warnings if "rows are listed" in line]
+
+
 def test_null_keys_are_named() -> None:
     rows = [row(None, loc=f"{BASE}p/{key}") for key in range(60)] + [row(key) for key in range(40)]
     with pytest.raises(GuardError, match=r"60 of 100 rows .*NULL key.*key-null"):

@@ -6,12 +6,13 @@ from typing import Any
 
 import pytest
 
-from airflow_sitemaps import Guards, MemoryStore, Section, Sitemap
+from airflow_sitemaps import Guards, MemoryStore, Section, ShardPolicy, Sitemap
 from airflow_sitemaps.errors import GuardError, RuleError
 from airflow_sitemaps.pipeline import build
 from airflow_sitemaps.pipeline.plan import sample_check
 from airflow_sitemaps.pipeline.request import RunRequest
-from airflow_sitemaps.pipeline.stages import plan
+from airflow_sitemaps.pipeline.stages import explain, plan
+from airflow_sitemaps.protocol.rules import RULES
 from airflow_sitemaps.testing.source import MemorySourceConfig
 
 URL = "https://www.example.com/"
@@ -35,13 +36,14 @@ def test_a_wrong_host_is_refused_by_plan_as_by_build_with_rule_count_sample_and_
 
     made = dry(site)
 
-    assert {refusal.guard for refusal in made.refusals} == {"dropped"}
     (warning,) = [line for line in made.warnings if "scope-host" in line]
     assert "of all rows, 30 are left out by rule scope-host, such as " in warning
     assert "https://example.com/p/0" in warning
     assert "The sitemap's base_url is https://www.example.com/: change base_url= or loc=" in warning
-    with pytest.raises(GuardError, match=r"scope-host.*https://example.com"):
+    with pytest.raises(GuardError) as refused:
         build(site)
+    assert [(r.guard, r.message) for r in made.refusals] == [(r.guard, r.message) for r in refused.value.refusals][::-1]
+    assert "Likely cause: all 30 URLs are on example.com; base_url is https://www.example.com/." in str(refused.value)
 
 
 def test_rows_without_a_key_are_refused_by_plan_with_a_sample() -> None:
@@ -102,3 +104,69 @@ def test_an_unchanged_section_is_not_read() -> None:
 
     assert dry(site).warnings == ()
     assert "read" not in operations
+
+
+def test_the_likely_cause_of_a_sample_is_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sample_check, "SAMPLE_ROWS", 10)
+
+    lines = explain(dry(sitemap(rows(30, "https://example.com/p/{}"))))
+
+    cause = "Likely cause: all 10 URLs are on example.com; base_url is https://www.example.com/."
+    assert f"warning: section products: {cause}" in lines
+
+
+@pytest.mark.parametrize("number", [1, 9])
+def test_a_small_section_without_a_url_is_refused_by_plan_as_by_build(number: int) -> None:
+    site = sitemap(rows(number, "https://example.com/p/{}"))
+
+    made = dry(site)
+
+    with pytest.raises(GuardError) as refused:
+        build(site)
+    assert [(r.guard, r.message) for r in made.refusals] == [(r.guard, r.message) for r in refused.value.refusals]
+    assert f"Likely cause: all {number} URLs are on example.com" in made.refusals[0].message
+
+
+def test_a_check_says_what_every_rule_does_to_the_first_rows() -> None:
+    data = [*rows(30), {"id": 31, "loc": f"{URL}p/1"}, {"id": 32, "loc": "/p/32"}, {"id": 33, "loc": "ftp://x/"}]
+    site = sitemap([*data, {"id": 34, "loc": f"{URL}late"}, {"id": None, "loc": f"{URL}keyless"}])
+
+    (check,) = plan(site, RunRequest(dry_run=True, check_rows=33)).plan.checks
+
+    assert (check.section, check.rows, check.all_rows, check.urls) == ("products", 33, 34, 31)
+    assert check.xml_byte_size > 31 * len("<url><loc></loc></url>")
+    broken = {each.rule: (each.rows, each.effect, each.verdict) for each in check.rules}
+    assert broken == {
+        "key-null": (1, "left out", "drop_row"),
+        "loc-duplicate": (1, "left out", "drop_row"),
+        "loc-scheme": (1, "left out", "drop_row"),
+        "loc-relative": (1, "listed", "repair"),
+    }
+    assert broken.keys() | set(check.unbroken) == RULES.keys()
+    assert [each.samples for each in check.rules if each.rule == "loc-scheme"] == [("ftp://x/ (key [33])",)]
+    settings = {each.rule: each.setting for each in check.rules}
+    assert settings["loc-relative"] == "Set rules={'loc-relative': …} to 'drop_row' or 'fail'."
+    assert settings["loc-scheme"].startswith("Check loc=: a URL begins with https:// or http://.")
+
+
+def test_a_check_reads_an_unchanged_section_too() -> None:
+    site = sitemap(rows(30))
+    build(site)
+
+    made = plan(site, RunRequest(dry_run=True, check_rows=7)).plan
+
+    assert not made.changes
+    assert [(check.rows, check.urls) for check in made.checks] == [(7, 7)]
+    assert any(
+        line.startswith("check of section products: of the first 7 of 30 rows, 7 are listed") for line in explain(made)
+    )
+
+
+def test_a_check_renders_each_shard_of_its_own() -> None:
+    """Equal URLs in two shards are both listed, as a build lists them."""
+    data = [*rows(8), {"id": 99, "loc": f"{URL}p/0"}]
+    site = sitemap(data, shards=ShardPolicy(max_urls=5))
+
+    (check,) = plan(site, RunRequest(dry_run=True, check_rows=100)).plan.checks
+
+    assert (check.rows, check.urls) == (9, 9) == (9, build(site).urls)

@@ -89,9 +89,14 @@ def viewer(application: Any) -> Client:
 
 @pytest.fixture
 def session(application: Any) -> Iterator[Session]:
-    """A session whose assets and events are gone after the test."""
+    """A session without the assets and events of other tests, and whose own are gone after the test."""
+    _clear()
     with create_session() as found:
         yield found
+    _clear()
+
+
+def _clear() -> None:
     with create_session() as found:
         for table in (AssetEvent, TaskOutletAssetReference, TaskInletAssetReference, AssetModel):
             found.execute(delete(table))

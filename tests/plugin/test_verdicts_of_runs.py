@@ -11,8 +11,12 @@ from airflow.models.asset import AssetModel, TaskOutletAssetReference
 from airflow.models.dag import DagModel
 from sqlalchemy import delete
 
-from airflow_sitemaps.operators.facts import FAILED, REFUSED
+from airflow_sitemaps import MemoryStore, Section, Sitemap
+from airflow_sitemaps.errors import GuardError
+from airflow_sitemaps.operators.facts import FAILED, REFUSED, refusal_facts
+from airflow_sitemaps.pipeline import build
 from airflow_sitemaps.pipeline.report import ShardCounts
+from airflow_sitemaps.testing.source import MemorySourceConfig
 from tests.support.plugin_factories import NOW, Ran, add_asset, add_dag, add_event, add_run, extra, report
 
 if TYPE_CHECKING:
@@ -292,6 +296,19 @@ def test_a_refusal_says_what_which_guard_and_where_the_log_is(admin: Client, ses
     assert problem["detail"] == "offers shrank 3,000 → 600. Generation 1 is still live."
     assert problem["permits"] == ["shrink:offers"]
     assert problem["failed_tasks"] == [{"task_id": "sitemap.plan", "map_index": -1}]
+
+
+def test_a_refused_first_build_names_the_likely_cause(admin: Client, session: Session) -> None:
+    rows = [{"id": n, "loc": f"https://www.example.com/p/{n}"} for n in range(1_200)]
+    with pytest.raises(GuardError) as refused:
+        build(Sitemap(MemoryStore(base_url="https://example.com/"), [Section("offers", MemorySourceConfig(rows))]))
+    facts = refusal_facts(refused.value)
+    published(session, Ran(2, state="failed", publish="failed", pushed={REFUSED: facts}))
+
+    (problem,) = shown(admin)["problem_list"]
+
+    assert "Likely cause: all 1,200 URLs are on www.example.com; base_url is https://example.com/." in problem["detail"]
+    assert "Rows dropped by rule: scope-host 1,200, such as 'https://www.example.com/p/0" in problem["detail"]
 
 
 def test_a_store_that_is_down_is_named_once_with_one_full_stop(admin: Client, session: Session) -> None:

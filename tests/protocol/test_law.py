@@ -6,7 +6,6 @@ rule, with a sample that carries its key. What is written is valid.
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import sys
@@ -22,103 +21,18 @@ from hypothesis import strategies as st
 from lxml import etree
 
 from airflow_sitemaps.errors import RefusedError
-from airflow_sitemaps.protocol.entry import CHANGEFREQS, EXTENSIONS
 from airflow_sitemaps.protocol.gzip import decompress
 from airflow_sitemaps.protocol.limits import CURRENT
 from airflow_sitemaps.protocol.rules import RULES, SAMPLE_LIMIT, SAMPLES_PER_RULE, Tally
-from airflow_sitemaps.protocol.urlset import NAMESPACE, NAMESPACES
-from airflow_sitemaps.protocol.validation.findings import Findings
-from airflow_sitemaps.protocol.validation.reader import read
-from airflow_sitemaps.protocol.validation.validator import ValidationContext, validate
 from airflow_sitemaps.shards.stream import ShardStream
-from tests.support.reference_renderer import NOW, row_context
+from tests.support.file_checks import assert_no_error, assert_valid
+from tests.support.hostile_values import SOURCES, TEXTS, W
+from tests.support.reference_renderer import row_context
 
-W = "https://example.com"
 EXAMPLES = int(os.environ.get("SITEMAPS_LAW_EXAMPLES", "100"))
 """Set it higher to search longer; CI's time is for the rest."""
 
 XSD = Path(__file__).parents[2].parent / "shared" / "xsd" / "all.xsd"
-
-# ---------------------------------------------------------------- values
-
-HOSTILE = "\x00\x0b\x1f\x7f\x85\xa0\u200b\u2028\ufeff\ufffd\ufffe\uffff\ud800\udfffé中😀İſ\u212a&<>'\"%[]{}|\\^` \t\r\n;#?=/:@.-_~aZ09"
-WORDS = [
-    "&amp;",
-    "&amp;amp;",
-    "&#0;",
-    "&#xD800;",
-    "&lt;",
-    "%zz",
-    "%C3",
-    "%EF%BF%BD",
-    "]]>",
-    "<!--",
-    "NaN",
-    "1e400",
-    "null",
-]
-TEXTS = st.lists(st.one_of(st.sampled_from([*HOSTILE, *WORDS]), st.characters()), max_size=10).map("".join)
-REPEATED = st.builds(lambda text, times: text * times, TEXTS, st.integers(100, 600))
-LOCS = st.one_of(
-    st.builds(lambda n: f"{W}/{n}", st.integers(0, 30)),
-    st.builds(str.__add__, st.sampled_from([f"{W}/", "/", "https://", "http://www.example.com/", "ftp://x/"]), TEXTS),
-    TEXTS, REPEATED,
-)  # fmt: skip
-MOMENTS = [
-    "2026-02-28",
-    "2026-03-01T10:00:00Z",
-    "2020-01-01",
-    "2030-01-01",
-    "0001-01-01",
-    "infinity",
-    "soon",
-    "",
-    "2026-02-30",
-]
-NAMES = [
-    "loc", "title", "caption", "license", "href", "hreflang", "rel", "media", "group", "fault", "publication", "name",
-    "language", "publication_date", "thumbnail_loc", "description", "content_loc", "player_loc", "duration", "rating",
-    "tags", "restriction", "relationship", "countries", "platform", "platforms", "prices", "price", "currency", "type",
-    "uploader", "family_friendly", "id", "value", "tvshow", "genres", "stock_tickers", "category", "expiration_date",
-]  # fmt: skip
-LEAVES = st.one_of(
-    st.none(), st.booleans(), st.integers(), st.integers(-(10**400), 10**400), st.floats(), TEXTS, LOCS,
-    st.sampled_from(["de", "en-GB", "x-default", "İd", "allow", "GB", "UK", "web", "yes", "USD", "rent", *MOMENTS]),
-)  # fmt: skip
-RECORDS = st.recursive(
-    LEAVES,
-    lambda inner: st.one_of(st.lists(inner, max_size=4), st.dictionaries(st.one_of(st.sampled_from(NAMES), TEXTS), inner, max_size=6)),
-    max_leaves=12,
-)  # fmt: skip
-ARTICLE = {"publication": {"name": "P", "language": "en"}, "publication_date": "2026-02-28", "title": "T"}
-VIDEO = {"thumbnail_loc": f"{W}/t.jpg", "title": "T", "description": "D", "content_loc": f"{W}/v.mp4"}
-
-
-def changed(record: dict[str, Any], change: dict[str, Any]) -> dict[str, Any]:
-    return {**record, **change}
-
-
-CHANGES = st.dictionaries(st.sampled_from(NAMES), RECORDS, max_size=2)
-DEEP = st.builds(
-    lambda depth, before, after: before + "[" * depth + "]" * depth + after,
-    st.one_of(st.integers(1, 60), st.integers(950, 1_000), st.just(50_000)),
-    st.sampled_from(["", '{"loc":', '[{"title":', '{"group":[{"href":', "{"]),
-    st.sampled_from(["", "}", "}]", "}]}"]),
-)
-JSON = st.one_of(
-    RECORDS.map(json.dumps),
-    RECORDS.map(lambda value: json.dumps(value, ensure_ascii=False)),
-    st.builds(changed, st.sampled_from([ARTICLE, VIDEO, {"loc": f"{W}/i.png"}, {"hreflang": "de", "href": f"{W}/1"}]), CHANGES).map(json.dumps),
-    st.lists(st.builds(changed, st.just({"hreflang": "de", "href": f"{W}/1"}), CHANGES), max_size=3).map(lambda g: json.dumps({"group": g})),
-    DEEP, TEXTS,
-)  # fmt: skip
-SOURCES = {
-    "loc": LOCS,
-    "lastmod": st.one_of(st.sampled_from(MOMENTS), TEXTS),
-    "changefreq": st.one_of(st.sampled_from([*CHANGEFREQS, "Daily", "", "wee\u212aly"]), TEXTS),
-    "priority": st.one_of(st.sampled_from(["0.5", "1", "2", "", "1e-400", "NaN", "٠.٥"]), TEXTS),
-    **dict.fromkeys(EXTENSIONS, JSON),
-}
 
 # ---------------------------------------------------------------- columns
 
@@ -235,43 +149,6 @@ def written(batch: pa.RecordBatch, context: Any) -> list[tuple[bytes, Tally, int
         (b"" if file.body is None else decompress(file.body, max_byte_size=CURRENT.max_byte_size), file.tally, file.digest.rows)
         for file in files
     ]  # fmt: skip
-
-
-PLAIN_URL = re.compile(r"https?://[A-Za-z0-9.\[\]:_-]+/(?:[A-Za-z0-9._~!$&'()*+,;=:@/?#-]|%[0-9A-Fa-f]{2})*")
-DATE = re.compile(r"\d{4}-\d\d-\d\d(?:T\d\d:\d\d:\d\dZ)?", re.ASCII)
-TAGS = {f"{{{NAMESPACE}}}{name}" for name in ("loc", "lastmod", "changefreq", "priority")} | {
-    f"{{{NAMESPACES['image']}}}image", f"{{{NAMESPACES['video']}}}video", f"{{{NAMESPACES['news']}}}news", f"{{{NAMESPACES['xhtml']}}}link",
-}  # fmt: skip
-
-
-def assert_valid(body: bytes) -> int:
-    """The number of URLs of a file that keeps the protocol's rules, read without any of the package's code."""
-    body.decode("utf-8")
-    root = etree.fromstring(body)
-    assert root.tag == f"{{{NAMESPACE}}}urlset"
-    for url in root:
-        assert url.tag == f"{{{NAMESPACE}}}url"
-        assert {child.tag for child in url} <= TAGS
-        loc = url.findtext(f"{{{NAMESPACE}}}loc")
-        assert PLAIN_URL.fullmatch(loc), loc
-        assert len(loc) < 2_048
-        changed_at = url.findtext(f"{{{NAMESPACE}}}lastmod")
-        assert changed_at is None or (DATE.fullmatch(changed_at) and date.fromisoformat(changed_at[:10]))
-        assert url.findtext(f"{{{NAMESPACE}}}changefreq") in (None, *CHANGEFREQS)
-        priority = url.findtext(f"{{{NAMESPACE}}}priority")
-        assert priority is None or (re.fullmatch(r"[01]\.\d+", priority) and float(priority) <= 1)
-        for link in url.iter(f"{{{NAMESPACES['xhtml']}}}link"):
-            assert (link.get("hreflang") or link.get("media") or "é").isascii()
-    return len(root)
-
-
-def assert_no_error(body: bytes) -> None:
-    """Our own verification finds no error either."""
-    file = read(body)
-    assert not file.problems
-    findings = Findings()
-    validate(file, ValidationContext(limits=CURRENT, now=NOW, address=f"{W}/s.xml"), findings)
-    assert {finding.check for finding in findings.listed()} <= {"alternate-self", "loc-duplicate", "scope-path"}
 
 
 def assert_counted(tally: Tally, rows: int, urls: int) -> None:

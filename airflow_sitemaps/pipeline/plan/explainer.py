@@ -9,7 +9,7 @@ from airflow_sitemaps.quantities import counted
 from airflow_sitemaps.shards.plan import Action
 
 if TYPE_CHECKING:
-    from airflow_sitemaps.shards.plan import Plan, SectionPlan
+    from airflow_sitemaps.shards.plan import Plan, SectionCheck, SectionPlan
 
 SHOWN: Final = 10
 """Maximum number of ranges named per section; further ranges are only counted."""
@@ -20,6 +20,8 @@ def explain(plan: Plan) -> list[str]:
     lines = [f"run {plan.run}, on generation {plan.base_generation}"]
     for section in plan.sections.values():
         lines.extend(_section(section))
+    for check in plan.checks:
+        lines.extend(_check(check))
     lines.extend(f"section {name}: retired, its files leave the index" for name in plan.retired)
     lines.extend(f"drift: the index {name} is not as we left it; it is written again" for name in plan.index_drift)
     lines.extend(f"published URLs below {count.prefix}: about {count.urls:,}" for count in plan.prefixes)
@@ -51,4 +53,17 @@ def _section(section: SectionPlan) -> list[str]:
     if len(busy) > SHOWN:
         rest = Counter(target.reason for target in busy[SHOWN:])
         lines.extend(f"  and {number:,} more: {reason}" for reason, number in rest.most_common())
+    return lines
+
+
+def _check(check: SectionCheck) -> list[str]:
+    """Say what each rule does to the rows that were checked."""
+    share = f"all {check.rows:,}" if check.rows == check.all_rows else f"the first {check.rows:,} of {check.all_rows:,}"
+    listed = f"{check.urls:,} are listed, in {check.xml_byte_size:,} bytes of XML"
+    lines = [f"check of section {check.section}: of {share} rows, {listed}"]
+    for each in check.rules:
+        samples = "; ".join(map(repr, each.samples))
+        shown = f", such as {samples}" if samples else ""
+        lines.append(f"  {each.rule} ({each.verdict}): {each.rows:,} {each.effect}{shown}. {each.setting}")
+    lines.append(f"  no row breaks: {', '.join(check.unbroken)}")
     return lines

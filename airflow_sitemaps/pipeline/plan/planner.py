@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from airflow_sitemaps.pipeline.request import RunRequest
     from airflow_sitemaps.ports import Clock, ObjectInfo, Progress, Store
     from airflow_sitemaps.shards.manifest import IndexFile, Manifest, PublicFile, SectionManifest
-    from airflow_sitemaps.shards.plan import RangeAction
+    from airflow_sitemaps.shards.plan import RangeAction, SectionCheck
     from airflow_sitemaps.sitemap import Section, Sitemap
 
 log = logging.getLogger(__name__)
@@ -61,6 +61,7 @@ class _Surveyed:
         warnings: Sentences for people.
         notes: Further sentences for people.
         errors: Errors of the sections that could not be planned, by section.
+        checks: What the rules do to the first rows of each section, if the request asks for it.
     """
 
     plans: dict[str, SectionPlan] = field(default_factory=dict)
@@ -68,6 +69,7 @@ class _Surveyed:
     warnings: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     errors: dict[str, SitemapError] = field(default_factory=dict)
+    checks: list[SectionCheck] = field(default_factory=list)
 
 
 def make_plan(
@@ -139,6 +141,7 @@ def make_plan(
         rebases=request.full or bool(request.rebuild),
         prefixes=() if manifest is None else top_prefixes(manifest.sections.values(), manifest.sections.values()),
         notes=tuple(surveyed.notes),
+        checks=tuple(surveyed.checks),
     )
     plan = _with_batches(_publishable(sitemap, whole, request), request)
     if surveyed.errors and not stand and not plan.changes:
@@ -188,6 +191,7 @@ def _survey(
                 surveyed.refusals.extend(judgment.refusals)
                 surveyed.warnings.extend(judgment.warnings)
                 surveyed.notes.extend(judgment.notes)
+                surveyed.checks.extend([] if judgment.check is None else [judgment.check])
             progress.advance(1)
         waiting = again
     progress.finish()
@@ -219,10 +223,10 @@ def _planned(
         )
         plan = plan_section(context)
         check_null_keys(sitemap, section, plan)
-        sample = judge_sample(sitemap, section, plan, source, clock) if request.dry_run else Judgment()
+        sample = judge_sample(context, plan, clock) if request.dry_run else Judgment()
     refusals = _judge(sitemap, section, plan, context.before, clock.now())
     more = tuple(refusal for refusal in sample.refusals if refusal.guard not in {each.guard for each in refusals})
-    return plan, Judgment(refusals=(*refusals, *more), warnings=sample.warnings, notes=sample.notes)
+    return plan, replace(sample, refusals=(*refusals, *more))
 
 
 def _publishable(sitemap: Sitemap, plan: Plan, request: RunRequest) -> Plan:

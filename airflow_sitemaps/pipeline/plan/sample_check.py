@@ -1,26 +1,33 @@
-"""Check the first rows of a section in a dry run, to show which rows a build would omit."""
+"""Check the first rows of a section in a dry run: render them, and say what each rule does to them."""
 
 from __future__ import annotations
 
 from collections import Counter
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
+from airflow_sitemaps.pipeline.publish.row_losses import FREQUENT, RowLosses
 from airflow_sitemaps.pipeline.row_context import judge_of
-from airflow_sitemaps.protocol.rules import Tally
-from airflow_sitemaps.shards.guards import Refusal, check_dropped
+from airflow_sitemaps.protocol.rules import RULES, Tally
+from airflow_sitemaps.shards.guards import Refusal, check_dropped, check_size
+from airflow_sitemaps.shards.plan import RuleCheck, SectionCheck
 from airflow_sitemaps.shards.url_sample import TOP, prefix_of
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    import pyarrow as pa
+
+    from airflow_sitemaps.pipeline.plan.section_planner import SectionContext
     from airflow_sitemaps.ports import Clock, Source
+    from airflow_sitemaps.protocol.entry import RowContext
+    from airflow_sitemaps.shards.key import KeyRange
     from airflow_sitemaps.shards.plan import SectionPlan
-    from airflow_sitemaps.sitemap import Section, Sitemap
+    from airflow_sitemaps.shards.stream import ShardFile
 
 SAMPLE_ROWS: Final = 10_000
-"""Maximum number of rows that a dry run reads of each section that a build would write."""
-FREQUENT: Final = 3
-"""Maximum number of rules named, the most frequent first."""
+"""Maximum number of rows that a dry run reads of each section that a build would write, unless it is told a number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,53 +38,127 @@ class Judgment:
         refusals: What a build would refuse, if the checked rows are all rows of the section. Default: none.
         warnings: Rules that drop or repair rows, with counts and samples. Default: none.
         notes: The most frequent prefixes of the URLs. Default: none.
+        check: What each rule does, if the request says how many rows to check. Default: None.
     """
 
     refusals: tuple[Refusal, ...] = ()
     warnings: tuple[str, ...] = field(default=())
     notes: tuple[str, ...] = field(default=())
+    check: SectionCheck | None = None
 
 
-def judge_sample(sitemap: Sitemap, section: Section, plan: SectionPlan, source: Source, clock: Clock) -> Judgment:
-    """Check the first rows that a build would read.
+@dataclass(slots=True)
+class _Rendered:
+    """The rows that were rendered.
+
+    Attributes:
+        rows: Number of rows.
+        urls: Number of rows that are listed.
+        xml_byte_size: Size of the files, uncompressed.
+        tally: The rows that break a rule.
+        prefixes: Number of valid URLs by prefix.
+    """
+
+    rows: int = 0
+    urls: int = 0
+    xml_byte_size: int = 0
+    tally: Tally = field(default_factory=Tally)
+    prefixes: Counter[str] = field(default_factory=Counter)
+
+    def add(self, files: Sequence[ShardFile]) -> None:
+        """Add what became of some rows."""
+        for file in files:
+            self.urls += file.urls
+            self.xml_byte_size += file.xml_byte_size
+            self.tally.add(file.tally)
+
+
+def judge_sample(context: SectionContext, plan: SectionPlan, clock: Clock) -> Judgment:
+    """Check the first rows that a build would read, or as many of the section's rows as the request says.
 
     Args:
-        sitemap: The sitemap.
-        section: The section.
+        context: The section, its open source and the request.
         plan: The section's plan.
-        source: The section's open source.
         clock: Source of the time at which rows are checked.
 
     Raises:
         RuleError: A row breaks a rule that is set to ``fail``.
         SourceError: The database failed.
     """
-    from airflow_sitemaps.protocol.columnar.batch import clean  # noqa: PLC0415 - pyarrow is loaded where work is done
+    wanted = context.request.check_rows
+    targets = plan.targets if wanted is not None else [target for target in plan.targets if target.action.writes]
+    settings = judge_of(context.sitemap, context.section, clock)
+    sample = _rendered(context.source, [target.range for target in targets], settings, wanted or SAMPLE_ROWS)
+    check = None if wanted is None else _check(sample, plan, settings)
+    if not targets:
+        return Judgment(check=check)
+    return replace(_judged(sample, context, plan, settings), check=check)
 
-    ranges = [target.range for target in plan.targets if target.action.writes]
+
+def _rendered(source: Source, ranges: Sequence[KeyRange], settings: RowContext, most: int) -> _Rendered:
+    """Render the first rows of ranges, each range to files of its own, as a build does."""
+    from airflow_sitemaps.protocol.columnar.batch import clean  # noqa: PLC0415 - pyarrow is loaded where work is done
+    from airflow_sitemaps.shards.stream import ShardStream  # noqa: PLC0415
+
+    result = _Rendered()
+    stream, place = ShardStream(settings), -1
     if not ranges:
-        return Judgment()
-    tally, rows = Tally(), 0
-    prefixes: Counter[str] = Counter()
-    context = judge_of(sitemap, section, clock)
+        return result
     with closing(source.read(ranges)) as batches:  # type: ignore[type-var]
         for batch in batches:
-            part = batch.slice(0, SAMPLE_ROWS - rows)
-            prefixes.update(map(prefix_of, clean(part, context, tally).loc.to_pylist()))
-            rows += part.num_rows
-            if rows >= SAMPLE_ROWS:
+            part = batch.slice(0, most - result.rows)
+            for number, rows in _by_range(part):
+                if number != place:
+                    result.add(stream.finish())
+                    stream, place = ShardStream(settings), number
+                result.add(stream.add(rows))
+            result.prefixes.update(map(prefix_of, clean(part, settings, Tally()).loc.to_pylist()))
+            result.rows += part.num_rows
+            if result.rows >= most:
                 break
+    result.add(stream.finish())
+    return result
+
+
+def _by_range(batch: pa.RecordBatch) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """Split a batch where another range begins."""
+    places = batch.column("range").to_pylist()
+    start = 0
+    for end in range(1, len(places) + 1):
+        if end == len(places) or places[end] != places[start]:
+            yield places[start], batch.slice(start, end - start)
+            start = end
+
+
+def _judged(sample: _Rendered, context: SectionContext, plan: SectionPlan, settings: RowContext) -> Judgment:
+    """Apply the guards to a sample, and describe its faults."""
+    guards, name = context.sitemap.guards_of(context.section), context.section.name
+    tally, rows = sample.tally, sample.rows
     dropped = sum(tally.dropped.values())
     whole = rows == plan.rows
     due = rows - sum(tally.expired.values())
-    refusals = check_dropped(sitemap.guards_of(section), section.name, rows=due, dropped=dropped) if whole else ()
+    losses = RowLosses.of_tally(tally, rows, settings.base_url)
+    refusals: tuple[Refusal, ...] = ()
+    if whole:
+        refusals = check_dropped(guards, name, rows=due, dropped=dropped)
+        if due and not sample.urls and context.section.kind != "news":
+            before = None if context.before is None else context.before.urls
+            refusals += check_size(guards, name, now=0, before=before, peak=0, what="URLs")
     share = "all" if whole else f"the first {rows:,} of {plan.rows:,}"
-    text = f"section {section.name}: of {share} rows,"
-    warnings = [f"{text} {line}" for line in _lines(tally, context.base_url)]
-    if not whole and due and dropped > due * sitemap.guards_of(section).dropped_limit(plan.rows):
-        warnings.append(f"{text} {dropped:,} are left out: if the others are alike, a build is refused (guard dropped)")
-    notes = [f"{text} {number:,} have a URL below {name}" for name, number in prefixes.most_common(TOP)]
-    return Judgment(refusals=refusals, warnings=tuple(warnings), notes=tuple(notes))
+    warnings = [f"section {name}: of {share} rows, {line}" for line in _lines(tally, settings.base_url)]
+    if cause := losses.likely_cause():
+        warnings.insert(0, f"section {name}: {cause}")
+    if not whole and due and dropped > due * guards.dropped_limit(plan.rows):
+        warnings.append(
+            f"section {name}: of {share} rows, {dropped:,} are left out: if the others are alike, a build is refused "
+            "(guard dropped)"
+        )
+    notes = [
+        f"section {name}: of {share} rows, {number:,} have a URL below {prefix}"
+        for prefix, number in sample.prefixes.most_common(TOP)
+    ]
+    explained = tuple(replace(r, message=f"{r.message} {losses.explanation()}") for r in refusals)
+    return Judgment(refusals=explained, warnings=tuple(warnings), notes=tuple(notes))
 
 
 def _lines(tally: Tally, base_url: str) -> list[str]:
@@ -87,15 +168,57 @@ def _lines(tally: Tally, base_url: str) -> list[str]:
         for rule, number in Counter(counts).most_common(FREQUENT):
             samples = tally.samples.get(rule) or ()
             shown = f", such as {samples[0]!r}" if samples else ""
-            lines.append(f"{number:,} are {what} by rule {rule}{shown}.{_SETTINGS.get(rule, '').format(base_url)}")
+            advice = _SETTINGS.get(rule, "").format(base_url)
+            lines.append(f"{number:,} are {what} by rule {rule}{shown}.{' ' if advice else ''}{advice}")
     return lines
 
 
+def _check(sample: _Rendered, plan: SectionPlan, settings: RowContext) -> SectionCheck:
+    """Say what each rule does to a sample, and to the section's rows without a key."""
+    tally = sample.tally
+    if plan.null_keys:
+        tally.count("key-null", settings.rulebook["key-null"], plan.null_key_samples, plan.null_keys)
+    effects: tuple[tuple[Mapping[str, int], str], ...] = (
+        (tally.dropped, "left out"), (tally.expired, "past its age"), (tally.mended, "listed"),
+    )  # fmt: skip
+    rules = [
+        RuleCheck(
+            rule=rule,
+            verdict=settings.rulebook[rule].value,
+            effect=effect,
+            rows=number,
+            samples=tuple(tally.samples.get(rule, ())),
+            setting=_setting(rule, settings),
+        )
+        for counts, effect in effects
+        for rule, number in Counter(counts).most_common()
+    ]
+    broken = {check.rule for check in rules}
+    return SectionCheck(
+        section=plan.name,
+        rows=sample.rows,
+        all_rows=plan.rows,
+        urls=sample.urls,
+        xml_byte_size=sample.xml_byte_size,
+        rules=tuple(rules),
+        unbroken=tuple(rule for rule in RULES if rule not in broken),
+    )
+
+
+def _setting(rule: str, settings: RowContext) -> str:
+    """Return the settings that change what a rule does."""
+    others = [v.value for v in RULES[rule].allowed if v is not settings.rulebook[rule]]
+    choice = f"Set rules={{{rule!r}: …}} to {' or '.join(map(repr, others))}."
+    advice = _SETTINGS.get(rule, "").format(settings.base_url)
+    return f"{advice} {choice}".strip()
+
+
 _SETTINGS: Final = {
-    "scope-host": " The sitemap's base_url is {}: change base_url= or loc=, or name the host in cross_submit=.",
-    "scope-path": " The sitemap's base_url is {}: name the sitemap in robots.txt, or publish it higher up.",
-    "loc-slash": " Write {{column:path}} in loc= where slashes part the path.",
-    "loc-missing": " Check loc=: it names a column, or a template over columns, that are never NULL.",
-    "loc-scheme": " Check loc=: a URL begins with https:// or http://.",
+    "scope-host": "The sitemap's base_url is {}: change base_url= or loc=, or name the host in cross_submit=.",
+    "scope-path": "The sitemap's base_url is {}: name the sitemap in robots.txt, or publish it higher up.",
+    "key-null": "Use key columns that are never NULL.",
+    "loc-slash": "Write {{column:path}} in loc= where slashes part the path.",
+    "loc-missing": "Check loc=: it names a column, or a template over columns, that are never NULL.",
+    "loc-scheme": "Check loc=: a URL begins with https:// or http://.",
 }
 """Setting to change, by rule; ``{}`` is the base URL."""

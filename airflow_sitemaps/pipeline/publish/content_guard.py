@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections import Counter
 from typing import TYPE_CHECKING, Final
-from urllib.parse import urlsplit
 
+from airflow_sitemaps.pipeline.publish.row_losses import RowLosses
 from airflow_sitemaps.quantities import counted
 from airflow_sitemaps.shards import url_sample
 from airflow_sitemaps.shards.guards import (
@@ -21,7 +20,7 @@ from airflow_sitemaps.shards.guards import (
 from airflow_sitemaps.shards.total_guard import SectionSize, check_total, judged_apart
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
     from airflow_sitemaps.shards.manifest import Manifest, SectionManifest
     from airflow_sitemaps.shards.plan import Plan
@@ -29,8 +28,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-FREQUENT: Final = 3
-"""Maximum number of rules that a refusal names, the most frequent first."""
+FEW: Final = 0.5
+"""Fraction of a section's rows below which a warning says why the others are not listed."""
 
 GONE_PREFIX: Final = 0.005
 """Minimum fraction of a section's URLs below a prefix for a warning that no URL below it is left."""
@@ -124,6 +123,7 @@ def content_warnings(sitemap: Sitemap, plan: Plan, old: Manifest | None, new: Ma
     """
     warnings: list[str] = []
     for section, before, after in _rendered(sitemap, plan, old, new):
+        warnings += _lost(after, sitemap.base_url_of(section))
         if section.kind == "news":
             continue
         if before is None:
@@ -136,6 +136,15 @@ def content_warnings(sitemap: Sitemap, plan: Plan, old: Manifest | None, new: Ma
             warnings += _moved(before, after)
         warnings += _lastmods(before, after)
     return tuple(warnings)
+
+
+def _lost(after: SectionManifest, base_url: str) -> list[str]:
+    """Warn if most rows that are due are dropped: guards let a small section pass, and permits any."""
+    due = after.rows - after.expired_rows
+    if not after.urls or after.urls >= due * FEW:
+        return []
+    text = RowLosses.of_section(after, base_url).explanation()
+    return [f"section {after.name!r}: only {after.urls:,} of {due:,} rows are listed. {text}"]
 
 
 def _moved(before: SectionManifest, after: SectionManifest) -> list[str]:
@@ -203,7 +212,7 @@ def _judge(
         refusals += check_churn(guards, section.name, gone=gone - fewer, earlier=before.urls)
     due = after.rows - after.expired_rows
     refusals += check_dropped(guards, section.name, rows=due, dropped=due - after.urls)
-    cause = loss_text(after, sitemap.base_url_of(section)) if refusals else ""
+    cause = RowLosses.of_section(after, sitemap.base_url_of(section)).explanation() if refusals else ""
     return [_with_cause(refusal, cause) for refusal in refusals]
 
 
@@ -213,56 +222,3 @@ def _with_cause(refusal: Refusal, cause: str) -> Refusal:
     return Refusal(
         guard=refusal.guard, section=refusal.section, message=f"{refusal.message} {cause}", value=refusal.value
     )
-
-
-def loss_text(section: SectionManifest, base_url: str) -> str:
-    """Explain why rows of a section are not listed: the most frequent rules with samples, and the likely cause.
-
-    Args:
-        section: The section as rendered.
-        base_url: Address of the folder of its files.
-
-    Returns:
-        Sentences for people, or "" if no row was dropped.
-    """
-    dropped: Counter[str] = Counter()
-    for shard in section.shards:
-        dropped.update(shard.dropped)
-    if section.null_keys:
-        dropped["key-null"] += section.null_keys
-    if not dropped:
-        return ""
-    rules = []
-    for rule, number in dropped.most_common(FREQUENT):
-        samples = section.samples.get(rule, ())
-        shown = f", such as {samples[0]!r}" if samples else ""
-        rules.append(f"{rule} {number:,}{shown}")
-    cause = _likely_cause(section, dropped, base_url)
-    return f"Rows dropped by rule: {'; '.join(rules)}.{cause}"
-
-
-def _likely_cause(section: SectionManifest, dropped: Counter[str], base_url: str) -> str:
-    rule, number = dropped.most_common(1)[0]
-    all_rows = number == section.rows
-    some = f"all {number:,}" if all_rows else f"{number:,}"
-    if rule == "scope-host":
-        hosts = hosts_of(section.samples.get(rule, ()))
-        if hosts:
-            which = "URLs are" if all_rows else "URLs seem to be"
-            return f" Likely cause: {some} {which} on {' and '.join(hosts)}; base_url is {base_url}."
-    if rule == "key-null":
-        return f" Likely cause: the key is NULL in {some} rows; use key columns that are never NULL."
-    if rule in ("loc-missing", "loc-relative", "loc-scheme"):
-        return f" Likely cause: loc= does not name the column of the URL ({some} rows have none)."
-    return ""
-
-
-def hosts_of(samples: Sequence[str]) -> list[str]:
-    """Return the hosts of the URLs in samples of faulty rows, in order."""
-    hosts: list[str] = []
-    for sample in samples:
-        start = sample.find("http")
-        host = urlsplit(sample[start:].split()[0].strip("'\",;)")).netloc if start >= 0 else ""
-        if host and host not in hosts:
-            hosts.append(host)
-    return hosts

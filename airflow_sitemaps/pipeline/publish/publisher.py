@@ -13,6 +13,7 @@ from airflow_sitemaps.pipeline.publish.content_guard import content_warnings, gu
 from airflow_sitemaps.pipeline.publish.index_settings import index_names, index_settings, settings_of_commit
 from airflow_sitemaps.pipeline.publish.promotion import SupersededError, promote
 from airflow_sitemaps.pipeline.publish.recovery import roll_forward
+from airflow_sitemaps.pipeline.publish.row_losses import RowLosses
 from airflow_sitemaps.pipeline.publish.sweep import Swept, lifetime, sweep
 from airflow_sitemaps.pipeline.state.conditional_put import RefusedPutError
 from airflow_sitemaps.pipeline.state.fingerprint import check_unchanged
@@ -280,10 +281,22 @@ def _draft(
     )
     failed = [failure.section for failure in (*plan.failures, *failures_of(refusals))]
     return _Draft(
-        manifest=complete(old, manifest, facts, action="build", failed=failed),
+        manifest=complete(old, manifest, facts, action="build", failed=failed, losses=_losses(sitemap, manifest)),
         refusals=refusals,
         warnings=content_warnings(sitemap, plan, old, manifest),
     )
+
+
+def _losses(sitemap: Sitemap, manifest: Manifest) -> list[str]:
+    """Explain for each section why its rows are not listed, if no row of any section is."""
+    if any(file.listed for file in manifest.files()):
+        return []
+    texts = {
+        section.name: RowLosses.of_section(manifest.sections[section.name], sitemap.base_url_of(section)).explanation()
+        for section in sitemap.sections
+        if section.name in manifest.sections
+    }
+    return [f"section {name}: {text}" for name, text in texts.items() if text]
 
 
 def _failed_before(plan: Plan, manifest: Manifest) -> tuple[SectionFailure, ...]:

@@ -25,7 +25,7 @@ from airflow_sitemaps.protocol.columnar.hints import Hints, clean_hints
 from airflow_sitemaps.protocol.columnar.lastmod import Lastmods, clean_lastmods
 from airflow_sitemaps.protocol.columnar.loc import clean_locs
 from airflow_sitemaps.protocol.columnar.lookup_tables import hint_table, lastmod_texts
-from airflow_sitemaps.protocol.columnar.row_keys import RowKeys
+from airflow_sitemaps.protocol.columnar.row_keys import RowKeys, count_rows
 from airflow_sitemaps.protocol.entry import EXTENSIONS
 from airflow_sitemaps.protocol.hints import read_changefreq, read_priority
 from airflow_sitemaps.protocol.rules import SAMPLES_PER_RULE
@@ -130,7 +130,7 @@ def clean(batch: pa.RecordBatch, context: RowContext, tally: Tally) -> Cleaned:
     locs = clean_locs(batch.column("loc"), context, tally, RowKeys(keys=work.keys))
     work.cleaned = Cleaned(loc=locs.values)
     if context.from_template:
-        _count_slashes(locs.values, context, tally)
+        _count_slashes(locs.values, work.keys, context, tally)
     if locs.has_dropped:
         work.drop(pc.is_null(locs.values))
     if context.format == "text":
@@ -141,17 +141,17 @@ def clean(batch: pa.RecordBatch, context: RowContext, tally: Tally) -> Cleaned:
     return work.cleaned
 
 
-def _count_slashes(locs: pa.StringArray, context: RowContext, tally: Tally) -> None:
+def _count_slashes(locs: pa.StringArray, keys: pa.Array | None, context: RowContext, tally: Tally) -> None:
     """Count URLs in which a slash of a value became ``%2F``.
 
     The bytes are searched first, because most batches contain no ``%2F``.
     """
     if _SLASH.search(value_view(locs)) is None:
         return
-    slashes = locs.filter(pc.fill_null(pc.match_substring(locs, "%2F"), False))
-    if len(slashes):
-        samples = slashes.slice(0, SAMPLES_PER_RULE).to_pylist()
-        tally.count("loc-slash", context.rulebook["loc-slash"], samples, len(slashes), where=context.section)
+    slashes = pc.fill_null(pc.match_substring(locs, "%2F"), False)
+    if any_true(slashes):
+        verdict = context.rulebook["loc-slash"]
+        count_rows(tally, "loc-slash", verdict, RowKeys(keys=keys), slashes, locs, where=context.section)
 
 
 class _Work:

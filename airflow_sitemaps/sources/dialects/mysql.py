@@ -171,6 +171,14 @@ class MySQL(Dialect):
             return f"CONVERT({expression} + 0 USING utf8mb4)"
         return f"CONVERT({expression} USING utf8mb4)"
 
+    def emit_raw(self, column: Column) -> str:
+        """Return SQL for the bytes of a text or of a column of bytes."""
+        return self.emit_bytes(column) if column.kind is Kind.BINARY else self.raw_text(self.column(column), column)
+
+    def raw_text(self, expression: str, column: Column) -> str:
+        """Return SQL for the bytes of a text: MariaDB stores halves of surrogate pairs, on which the drivers fail."""
+        return f"CAST({self.as_text(expression, column)} AS BINARY)"
+
     def emit_bytes(self, column: Column) -> str:
         """Return SQL for the bytes themselves: CONVERT replaces each byte that is not UTF-8 by a question mark."""
         return self.column(column)
@@ -211,7 +219,7 @@ class MySQL(Dialect):
         """Return SQL for a time to the second. It ends in ``Z`` if the column is stored in UTC."""
         value = self.column(column)
         if column.kind not in TIMES:
-            return self.emit_text(column)
+            return self.emit_raw(column)
         if column.kind is Kind.DATE:
             return f"CAST({value} AS CHAR)"
         seconds = f"LEFT(CAST({value} AS CHAR), 19)"

@@ -143,6 +143,21 @@ class ValueSql(IdentifierSql):
         """Return SQL for a column as the text that goes into an entry."""
         return self.as_text(self.column(column), column)
 
+    def emit_raw(self, column: Column) -> str:
+        """Return SQL for a column as the driver is to return it: the bytes of a column of bytes, or a text."""
+        return self.emit_bytes(column) if column.kind is Kind.BINARY else self.emit_text(column)
+
+    def raw_text(self, expression: str, column: Column) -> str:
+        """Return SQL for the canonical text of a value as the driver is to return it.
+
+        A dialect whose driver fails on a text that is not UTF-8 selects its bytes, which this process decodes.
+        """
+        return self.as_text(expression, column)
+
+    def emit_comparable(self, column: Column) -> str:
+        """Return SQL for a column as a value of which a database finds the least and the greatest."""
+        return self.emit_text(column) if column.kind is Kind.BINARY else self.emit_raw(column)
+
     def emit_bytes(self, column: Column) -> str:
         """Return SQL for a column of bytes that hold text.
 

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from airflow_sitemaps.shards.digest import EMPTY, MODULUS, Digest, Survey
+from airflow_sitemaps.protocol.rules import sample_text
+from airflow_sitemaps.shards.digest import EMPTY, MODULUS, NEWEST_CHARACTERS, Digest, Survey
 from airflow_sitemaps.sources.columns import TIMES, Kind, Output
 from airflow_sitemaps.sources.epochs import newest_text
 from airflow_sitemaps.sources.queries.key_spans import GAP, KeySpan, nested_case, span_condition, spans
-from airflow_sitemaps.sources.readers.cursor import from_cursor
+from airflow_sitemaps.sources.readers.cursor import array_of, from_cursor
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -121,14 +122,14 @@ def _measures(context: QueryContext) -> str:
     lastmod = context.mapping.field("lastmod")
     newest = "NULL"
     if lastmod is not None:
-        newest = dialect.column(lastmod) if lastmod.kind in TIMES else dialect.emit_text(lastmod)
+        newest = dialect.column(lastmod) if lastmod.kind in TIMES else dialect.emit_comparable(lastmod)
     return f"{newest} AS newest, {dialect.row_hash(context.mapping.emitted)} AS row_hash"
 
 
 def _grouped(context: QueryContext, connection: sa.Connection, rows: str, binds: Binds) -> Iterator[tuple[int, Digest]]:
     dialect = context.dialect
     lastmod = context.mapping.field("lastmod")
-    newest = "NULL" if lastmod is None else dialect.as_text("MAX(newest)", lastmod)
+    newest = "NULL" if lastmod is None else dialect.raw_text("MAX(newest)", lastmod)
     sql = f"SELECT bucket, COUNT(*), {newest}, {dialect.checksum('row_hash')} FROM ({rows}) hashed GROUP BY bucket"
     for bucket, count, moment, checksum in connection.execute(*binds.statement(sql)):
         yield (
@@ -142,18 +143,18 @@ def _grouped(context: QueryContext, connection: sa.Connection, rows: str, binds:
 
 
 def _newest(context: QueryContext, value: Any) -> str | None:
-    """Return a newest lastmod in readable form."""
+    """Return a newest lastmod in readable form, of at most ``NEWEST_CHARACTERS`` characters."""
     lastmod, unit = context.mapping.field("lastmod"), context.selection.lastmod_unit
-    if value is not None and unit is not None:
-        return newest_text(str(value), unit)
-    return _iso(value, utc=lastmod is not None and lastmod.kind is Kind.ZONED)
-
-
-def _iso(value: Any, *, utc: bool) -> str | None:
-    """Return a newest lastmod in readable form: ISO 8601 if it is a time, otherwise unchanged."""
     if value is None:
         return None
-    text = str(value)
+    text = str(array_of([value], pa.string())[0])
+    if unit is not None:
+        return newest_text(text[:NEWEST_CHARACTERS], unit)
+    return _iso(text, utc=lastmod is not None and lastmod.kind is Kind.ZONED)[:NEWEST_CHARACTERS]
+
+
+def _iso(text: str, *, utc: bool) -> str:
+    """Return a newest lastmod in readable form: ISO 8601 if it is a time, otherwise unchanged."""
     match = MOMENT.fullmatch(text)
     if match is None:
         return text
@@ -222,19 +223,19 @@ def _null_keys(context: QueryContext, connection: sa.Connection) -> tuple[int, t
     ).scalar_one()
     if not count:
         return 0, ()
-    shown = [dialect.emit_text(column) for column in context.mapping.loc]
+    shown = [dialect.emit_raw(column) for column in context.mapping.loc]
     absent = [f"CASE WHEN {dialect.column(column)} IS NULL THEN 1 ELSE 0 END" for column in key]
-    rows = connection.execute(
-        *binds.statement(
-            f"SELECT {', '.join([*shown, *absent])} FROM {context.from_item} WHERE {missing}"
-            f"{dialect.limit(NULL_SAMPLES, ordered=False)}"
-        )
-    ).all()
+    statement = binds.statement(
+        f"SELECT {', '.join([*shown, *absent])} FROM {context.from_item} WHERE {missing}"
+        f"{dialect.limit(NULL_SAMPLES, ordered=False)}"
+    )
+    with dialect.reading(connection):
+        rows = connection.execute(*statement).all()
     return int(count), tuple(_null_sample(row[: len(shown)], row[len(shown) :], key) for row in rows)
 
 
 def _null_sample(shown: Sequence[Any], absent: Sequence[Any], key: Sequence[Column]) -> str:
-    text = ", ".join(str(value) for value in shown)
+    text = sample_text(", ".join(str(value) for value in array_of(shown, pa.string()).to_pylist()))
     if len(key) == 1:
         return text
     names = [column.name for column, is_absent in zip(key, absent, strict=True) if is_absent]

@@ -1,0 +1,101 @@
+"""The commonest first mistake, ``base_url`` without ``www.``: its likely cause is named by plan and build, log and shell."""
+
+from __future__ import annotations
+
+import json
+import logging
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from airflow.sdk import DAG
+
+from airflow_sitemaps import LocalStore, Section, Sitemap, SitemapTaskGroup
+from airflow_sitemaps.cli.main import main
+from airflow_sitemaps.operators.facts import PLAN_FACTS, REFUSED
+from airflow_sitemaps.testing.source import MemorySourceConfig
+from tests.support.airflow_db import run, states, xcom
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+CAUSE = "Likely cause: all 1,200 URLs are on www.example.com; base_url is https://example.com/."
+CODE = """
+from airflow_sitemaps import LocalStore, Section, Sitemap
+from airflow_sitemaps.testing.source import MemorySourceConfig
+rows = [{"id": n, "loc": f"https://www.example.com/p/{n}"} for n in range(1_200)]
+sitemap = Sitemap(LocalStore("site", base_url="https://example.com/"), [Section("products", MemorySourceConfig(rows))])
+"""
+
+
+@pytest.fixture
+def dag(tmp_path: Path, request: pytest.FixtureRequest) -> DAG:
+    rows = [{"id": n, "loc": f"https://www.example.com/p/{n}"} for n in range(1_200)]
+    sitemap = Sitemap(
+        LocalStore(tmp_path / "site", base_url="https://example.com/"), [Section("products", MemorySourceConfig(rows))]
+    )
+    with DAG(f"mistake_{request.node.name.partition('[')[0]}", schedule=None, max_active_runs=1) as made:
+        SitemapTaskGroup("sitemap", sitemap)
+    return made
+
+
+@pytest.mark.parametrize("conf", [{"dry_run": True}, {"check_rows": 50}], ids=["dry run", "check"])
+def test_a_dry_run_says_it_in_its_log_and_to_the_pages(
+    dag: DAG, conf: dict[str, Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    cause = CAUSE if "dry_run" in conf else CAUSE.replace("1,200", "50")
+    with caplog.at_level(logging.INFO, logger="airflow_sitemaps"):
+        planned = run(dag, conf)
+    facts = xcom(planned, "sitemap.plan", PLAN_FACTS)
+    assert any(cause in line for line in facts["warnings"])
+    assert any(cause in line for line in facts["lines"])
+    logged = [record for record in caplog.records if cause in record.getMessage()]
+    assert {record.levelno for record in logged} >= {logging.WARNING}
+    if "dry_run" in conf:
+        assert states(planned)["sitemap.plan"] == "failed"
+        assert all(cause in each["message"] for each in xcom(planned, "sitemap.plan", REFUSED)["refusals"])
+    else:
+        assert any(
+            "check of section products: of the first 50 of 1,200 rows, 0 are listed" in line for line in facts["lines"]
+        )
+        assert "sitemap.publish" not in {task for task, state in states(planned).items() if state == "success"}
+
+
+def test_a_build_says_it_to_the_pages(dag: DAG) -> None:
+    refused = run(dag)
+    assert states(refused)["sitemap.publish"] == "failed"
+    facts = xcom(refused, "sitemap.publish", REFUSED)
+    assert facts["refusals"]
+    assert all(CAUSE in each["message"] for each in facts["refusals"])
+    assert CAUSE in facts["message"]
+
+
+@pytest.mark.parametrize("command", ["plan", "build"])
+def test_the_shell_says_it(
+    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "shop.py").write_text(CODE)
+    assert main([command, "shop.py:sitemap"]) == 1
+    assert CAUSE in "".join(capsys.readouterr())
+
+
+def test_the_shell_checks_rows_before_the_first_build(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "shop.py").write_text(CODE)
+    main(["plan", "shop.py:sitemap", "--check", "5", "--json"])
+    (check,) = json.loads(capsys.readouterr().out)["checks"]
+    assert (check["section"], check["rows"], check["all_rows"], check["urls"]) == ("products", 5, 1_200, 0)
+    (rule,) = check["rules"]
+    assert (rule["rule"], rule["verdict"], rule["effect"], rule["rows"]) == ("scope-host", "drop_row", "left out", 5)
+    assert rule["samples"][0] == "https://www.example.com/p/0 (key [0])"
+    assert "change base_url= or loc=" in rule["setting"]
+    assert not list(tmp_path.rglob("*.xml*")), "a check writes nothing"
+    main(["plan", "shop.py:sitemap", "--check", "5"])
+    shown = capsys.readouterr().out
+    assert "check of section products: of the first 5 of 1,200 rows, 0 are listed, in 0 bytes of XML" in shown
+    assert "  scope-host (drop_row): 5 left out, such as 'https://www.example.com/p/0 (key [0])'" in shown
+    with pytest.raises(SystemExit) as wrong:
+        main(["plan", "shop.py:sitemap", "--check", "0"])
+    assert wrong.value.code == 2
