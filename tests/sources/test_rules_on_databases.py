@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
+from urllib.parse import quote
 
 import pytest
+import sqlalchemy as sa
 
 from airflow_sitemaps import Guards, MemoryStore, Section, Sitemap, SqlSource
 from airflow_sitemaps.pipeline import build
@@ -137,3 +140,31 @@ def test_half_a_surrogate_pair_of_mysql_is_counted(charset: str, monkeypatch: py
     assert build(sitemap).result == "unchanged"
     with source.open(section="pages") as opened:
         assert [(each.loc, each.rows) for each in opened.duplicates(5)] == [(BASE + "a\x1aED\x1aA0\x1a80", 2)]
+
+
+@pytest.mark.parametrize("reader", ["auto", "cursor"])
+@pytest.mark.parametrize("encoding", ["LATIN1", "WIN1251", "EUC_JP"])
+def test_the_encoding_of_a_postgresql_database_changes_no_url(
+    encoding: str, reader: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    base = live("postgresql")
+    words = {"LATIN1": "café", "WIN1251": "груша", "EUC_JP": "日本"}
+    database = f"encoded_{encoding.lower()}"
+    engine = base.engine()
+    with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+        connection.exec_driver_sql(f"DROP DATABASE IF EXISTS {database}")
+        connection.exec_driver_sql(
+            f"CREATE DATABASE {database} ENCODING '{encoding}' TEMPLATE template0 LC_COLLATE 'C' LC_CTYPE 'C'"
+        )
+    engine.dispose()
+    url = sa.make_url(base.url).set(database=database).render_as_string(hide_password=False)
+    other = replace(base, url=url, types={"integer": "bigint", "text": "text"})
+    create(other, "findings", {"id": "integer", "slug": "text"})
+    hexed = words[encoding].encode({"LATIN1": "latin-1", "WIN1251": "cp1251", "EUC_JP": "euc-jp"}[encoding]).hex()
+    other.run(f"INSERT INTO findings VALUES (1, convert_from(decode('{hexed}', 'hex'), '{encoding}'))")
+    monkeypatch.setenv("AIRFLOW_CONN_HOSTILE", json.dumps({"conn_type": "generic", "extra": {"sqlalchemy_url": url}}))
+    config = MemoryStore(base_url=BASE)
+    source = SqlSource("hostile", table="findings", key="id", loc=BASE + "{slug}", reader=reader)  # type: ignore[arg-type]
+    report = build(Sitemap(config, [Section("pages", source)], guards=Guards.disabled()))
+    assert (dict(report.rows_dropped), dict(report.fields_mended)) == ({}, {})
+    assert crawl(config.open()).locs() == {BASE + quote(words[encoding])}

@@ -86,6 +86,8 @@ def _connection(context: QueryContext, engine: sa.Engine, dbapi: Any) -> Any | N
         return None
     try:
         with connection.cursor() as cursor:
+            # ADBC takes every text for UTF-8, whatever the encoding of the database.
+            cursor.execute("SET client_encoding = 'UTF8'")
             for sql in context.dialect.opening_sql():
                 cursor.execute(sql.replace("SET LOCAL", "SET"))
             cursor.execute(WHERE_AM_I)
