@@ -20,7 +20,7 @@ from airflow_sitemaps.shards.guards import (
 from airflow_sitemaps.shards.total_guard import SectionSize, check_total, judged_apart
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from airflow_sitemaps.shards.manifest import Manifest, SectionManifest
     from airflow_sitemaps.shards.plan import Plan
