@@ -7,11 +7,11 @@ from contextlib import closing
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
-from airflow_sitemaps.pipeline.publish.row_losses import FREQUENT, RowLosses
 from airflow_sitemaps.pipeline.row_context import judge_of
 from airflow_sitemaps.protocol.rules import RULES, Tally
 from airflow_sitemaps.shards.guards import Refusal, check_dropped, check_size
 from airflow_sitemaps.shards.plan import RuleCheck, SectionCheck
+from airflow_sitemaps.shards.row_losses import FREQUENT, RowLosses
 from airflow_sitemaps.shards.url_sample import TOP, prefix_of
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from airflow_sitemaps.shards.stream import ShardFile
 
 SAMPLE_ROWS: Final = 10_000
-"""Maximum number of rows that a dry run reads of each section that a build would write, unless it is told a number."""
+"""Maximum number of rows that a dry run reads of each section that a build would write, unless the request names a number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ class _Rendered:
     prefixes: Counter[str] = field(default_factory=Counter)
 
     def add(self, files: Sequence[ShardFile]) -> None:
-        """Add what became of some rows."""
+        """Add the files of some rows."""
         for file in files:
             self.urls += file.urls
             self.xml_byte_size += file.xml_byte_size

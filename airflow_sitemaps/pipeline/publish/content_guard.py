@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Final
 
-from airflow_sitemaps.pipeline.publish.row_losses import RowLosses
 from airflow_sitemaps.quantities import counted
 from airflow_sitemaps.shards import url_sample
 from airflow_sitemaps.shards.guards import (
@@ -17,6 +16,7 @@ from airflow_sitemaps.shards.guards import (
     check_size,
     permitted,
 )
+from airflow_sitemaps.shards.row_losses import RowLosses
 from airflow_sitemaps.shards.total_guard import SectionSize, check_total, judged_apart
 
 if TYPE_CHECKING:

@@ -13,7 +13,6 @@ from airflow_sitemaps.pipeline.publish.content_guard import content_warnings, gu
 from airflow_sitemaps.pipeline.publish.index_settings import index_names, index_settings, settings_of_commit
 from airflow_sitemaps.pipeline.publish.promotion import SupersededError, promote
 from airflow_sitemaps.pipeline.publish.recovery import roll_forward
-from airflow_sitemaps.pipeline.publish.row_losses import RowLosses
 from airflow_sitemaps.pipeline.publish.sweep import Swept, lifetime, sweep
 from airflow_sitemaps.pipeline.state.conditional_put import RefusedPutError
 from airflow_sitemaps.pipeline.state.fingerprint import check_unchanged
@@ -23,6 +22,7 @@ from airflow_sitemaps.shards.commit import complete, next_manifest
 from airflow_sitemaps.shards.commit_facts import CommitFacts, SectionFacts
 from airflow_sitemaps.shards.plan import SectionFailure, failures_of
 from airflow_sitemaps.shards.rebase import Rebased, rebase, stale_sections
+from airflow_sitemaps.shards.row_losses import RowLosses
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
