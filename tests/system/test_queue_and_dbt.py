@@ -33,7 +33,7 @@ pytestmark = [
 
 NEEDED = ("def shop(", "AssetWatcher", "from cosmos")
 PROJECT = {
-    "dbt_project.yml": "{name: shop, profile: shop, version: '1', models: {shop: {+materialized: table}}}",
+    "dbt_project.yml": "{name: shop, profile: shop, version: '1.0.0', models: {shop: {+materialized: table}}}",
     "models/sources.yml": "{version: 2, sources: [{name: shop, schema: public, tables: [{name: products}]}]}",
     "models/listed.sql": "SELECT id, slug FROM {{ source('shop', 'products') }} WHERE id < 3",
 }
