@@ -48,3 +48,14 @@ def test_an_age_that_is_not_positive_is_refused(tmp_path: Path) -> None:
     sitemap = Sitemap(LocalStore(tmp_path, base_url="https://a.example/"), [Section("a", MemorySourceConfig([]))])
     with pytest.raises(ConfigurationError, match="give a positive timedelta"):
         SitemapFreshnessOperator(task_id="x", sitemap=sitemap, max_age=timedelta(0))
+
+
+def test_the_objective_of_the_sitemap_is_the_largest_age_unless_another_is_given(tmp_path: Path) -> None:
+    store, sections = LocalStore(tmp_path, base_url="https://a.example/"), [Section("a", MemorySourceConfig([]))]
+    sitemap = Sitemap(store, sections, freshness=timedelta(hours=6))
+    assert SitemapFreshnessOperator(task_id="x", sitemap=sitemap).max_age == timedelta(hours=6)
+    assert SitemapFreshnessOperator(task_id="x", sitemap=sitemap, max_age=timedelta(days=1)).max_age == timedelta(
+        days=1
+    )
+    with pytest.raises(ConfigurationError, match=r"here or as Sitemap\(freshness=…\)"):
+        SitemapFreshnessOperator(task_id="x", sitemap=Sitemap(store, sections))
