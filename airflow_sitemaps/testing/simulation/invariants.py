@@ -261,8 +261,8 @@ class InvariantChecker:
             return
         plan = codec.decode_plan(stored.body)
         for name, section_plan in plan.sections.items():
-            now = new.sections[name]
-            if now.changed_in != new.generation:
+            now = new.sections.get(name)
+            if now is None or now.changed_in != new.generation:
                 continue  # the section stayed as it was
             was = old.sections.get(name) if old is not None else None
             permitted = any(permit.startswith("shrink") for permit in plan.allow)
