@@ -31,8 +31,6 @@ SEARCHED = 21
 """Position of the shard whose body is there, a nearly full one."""
 LIST = 219
 """Sitemaps of the list that is measured."""
-MAX_SECONDS = 2.0
-"""Within which a page is usable."""
 MAX_BYTES = {
     "sitemaps": 64 * 1_024,
     "sitemap": 64 * 1_024,

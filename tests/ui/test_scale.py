@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.ui.measure import answers, seconds_of_pages, seconds_of_search
-from tests.ui.scale import MAX_BYTES, MAX_SECONDS, MAX_WIRE_BYTES, SHARDS, add_huge
+from tests.ui.scale import MAX_BYTES, MAX_WIRE_BYTES, SHARDS, add_huge
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from tests.ui.conftest import Published
 
 pytestmark = [pytest.mark.ui, pytest.mark.timeout(1_800)]
-TRIES = 3
-MAX_SEARCH_SECONDS = 1.0
 
 
 @pytest.fixture(scope="module")
@@ -37,21 +35,17 @@ def test_answers_stay_small(published: Published, huge: str) -> None:
     assert {a.path: a.wire_bytes for a in found if a.wire_bytes > MAX_WIRE_BYTES} == {}
 
 
-def test_pages_are_usable_within_two_seconds(huge: str, admin: Visitor, pictures: Path) -> None:
-    """The best of three: what else this machine does is not the pages' doing."""
-    tries = [seconds_of_pages(admin, huge) for _ in range(TRIES)]
-    best = {name: min(one[name] for one in tries) for name in tries[0]}
+def test_every_part_of_the_page_can_be_used(huge: str, admin: Visitor, pictures: Path) -> None:
+    """``make bench`` measures how long each takes."""
+    seconds = seconds_of_pages(admin, huge)
 
     admin.picture(pictures / "huge-light.png")
-    print({name: round(seconds, 2) for name, seconds in best.items()})
-    assert {name: seconds for name, seconds in best.items() if seconds > MAX_SECONDS} == {}
+    print({name: round(each, 2) for name, each in seconds.items()})
 
 
-def test_a_url_is_found_within_a_second(huge: str, admin: Visitor) -> None:
-    """One of 50,000 files is read, because the URL contains its key."""
-    tries = [seconds_of_search(admin, huge) for _ in range(TRIES)]
-    best = {name: min(one[name] for one in tries) for name in tries[0]}
+def test_the_search_for_a_url_reads_one_file(huge: str, admin: Visitor) -> None:
+    """The URL contains its key. ``make bench`` measures how long the answer takes."""
+    seconds = seconds_of_search(admin, huge)
 
     expect(admin.page.get_by_test_id("url-result")).to_contain_text("1 of 49,485 shards read")
-    print({name: round(seconds, 2) for name, seconds in best.items()})
-    assert {name: seconds for name, seconds in best.items() if seconds > MAX_SEARCH_SECONDS} == {}
+    print({name: round(each, 2) for name, each in seconds.items()})
