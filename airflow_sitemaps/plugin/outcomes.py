@@ -185,7 +185,9 @@ def outcome_of(
         return _published(run, task_id)
     group = task_id.rpartition(".")[0]
     mine = [t for t in failed if (t.dag_id, t.run_id, t.group_id) == (run.dag_id, run.run_id, group)]
-    mine = [task for task in mine if task.kind in ("plan", "write", "publish")]
+    # Where the plan failed, the publishing task fails as well, for lack of a plan.
+    kinds = ("plan",) if any(task.kind == "plan" for task in mine) else ("write", "publish")
+    mine = [task for task in mine if task.kind in kinds]
     keys = [(task.dag_id, task.run_id, task.task_id) for task in mine]
     refusals = [r for key in dict.fromkeys(keys) for r in refusals_of(pushed.get((*key, REFUSED)))]
     failures = [mapping(pushed.get((*key, FAILED))) for key in keys]

@@ -126,7 +126,7 @@ def test_a_callback_tells_of_a_refused_run_and_no_asset_event_does(scene: Scene)
     assert publish(scene) == "failed"
 
     said = scene.mail("Sitemap refused")
-    assert "500 rows now, 2,000 before" in said
+    assert "would shrink from 2,000 to 500 rows" in said
     assert "allow=" in said
     assert scene.events() == before
 

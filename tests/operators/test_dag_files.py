@@ -46,7 +46,7 @@ def test_the_group_wires_plan_write_publish() -> None:
 
     assert dag.get_task("sitemap.plan").downstream_task_ids == {"sitemap.write", "sitemap.publish"}
     assert dag.get_task("sitemap.write").downstream_task_ids == {"sitemap.publish"}
-    assert dag.get_task("sitemap.publish").trigger_rule == "none_failed"
+    assert dag.get_task("sitemap.publish").trigger_rule == "all_done"
     assert dag.get_task("sitemap.write").map_index_template == "{{ task.batch.label }}"
 
 

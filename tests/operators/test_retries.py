@@ -29,7 +29,7 @@ def test_a_connection_that_is_not_defined_is_retried(tmp_path: Path) -> None:
 
     run = Steps.start(dag_of(sitemap, "no_connection", **settings), "one").step()
 
-    assert run.tries == ["sitemap.plan", "sitemap.plan"]
+    assert run.tries == ["sitemap.plan", "sitemap.plan", "sitemap.publish"], "publish fails for lack of a plan"
     assert run.state == "failed"
     assert "'nowhere' is not defined" in xcom_of("no_connection", "one", "sitemap.plan", "sitemap_failed")["message"]
 

@@ -32,6 +32,7 @@ def test_there_are_the_routes_that_are_tested() -> None:
         "/api/sitemap",
         "/api/sitemap/announcements",
         "/api/sitemap/changes",
+        "/api/sitemap/changes.csv",
         "/api/sitemap/generations",
         "/api/sitemap/history",
         "/api/sitemap/issues.csv",

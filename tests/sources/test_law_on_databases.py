@@ -250,6 +250,7 @@ def connections() -> Iterator[pytest.MonkeyPatch]:
 
 
 @pytest.mark.timeout(0)
+@pytest.mark.filterwarnings("ignore:Did not recognize type")  # SQLAlchemy's inspector, of MariaDB's INET6
 @pytest.mark.parametrize("name", DATABASES)
 def test_the_law_holds_for_columns_of_any_type(name: str, connections: pytest.MonkeyPatch) -> None:
     base = live(name)

@@ -20,7 +20,9 @@ interface PanelProps {
 }
 
 export const Panel = ({ title, aside, children, folds = false, open = true }: PanelProps) => {
-  const [isOpen, setOpen] = useState(open);
+  // Until the reader folds or opens it, the panel follows its content: changes that a later response brings are seen.
+  const [chosen, setChosen] = useState<boolean | null>(null);
+  const isOpen = chosen ?? open;
   const heading = (
     <Heading as="h2" size="md">
       {title}
@@ -30,7 +32,7 @@ export const Panel = ({ title, aside, children, folds = false, open = true }: Pa
     <Box as="section" aria-label={title} borderWidth="1px" borderColor="border" borderRadius="md" bg="bg" p={4} minW={0}>
       <Flex justify="space-between" align="center" gap={3} wrap="wrap" mb={isOpen ? 3 : 0}>
         {folds ? (
-          <Box as="button" aria-expanded={isOpen} onClick={() => setOpen(!isOpen)} textAlign="start" cursor="pointer">
+          <Box as="button" aria-expanded={isOpen} onClick={() => setChosen(!isOpen)} textAlign="start" cursor="pointer">
             <HStack gap={2}>
               <Text as="span" aria-hidden color="fg.muted">
                 {isOpen ? "▾" : "▸"}
