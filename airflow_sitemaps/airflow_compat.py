@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from importlib import import_module
+from inspect import signature
 from typing import TYPE_CHECKING, Any
 
 try:
@@ -36,7 +37,9 @@ except ImportError:  # 3.1 and 3.2 know no references of other packages
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from airflow.models.dagrun import DagRun
     from airflow.sdk import DAG
+    from sqlalchemy.orm import Session
 
 __all__ = [
     "AirflowException",
@@ -50,7 +53,43 @@ __all__ = [
     "dags_defined",
     "is_enabled",
     "stats_client",
+    "trigger_run",
 ]
+
+
+def trigger_run(dag_id: str, *, conf: dict[str, Any], user: str, note: str, session: Session) -> DagRun | None:
+    """Create a run of a DAG for a user of the pages, with a note.
+
+    Args:
+        dag_id: The DAG.
+        conf: Params of the run.
+        user: Name of the user.
+        note: Text of the run's note.
+        session: Session of Airflow's database.
+
+    Returns:
+        The run, or None if Airflow created none.
+
+    Raises:
+        Exception: What Airflow's ``trigger_dag`` raises.
+    """
+    from airflow.api.common.trigger_dag import trigger_dag  # noqa: PLC0415 - Airflow takes seconds to import
+    from airflow.utils.types import DagRunTriggeredByType  # noqa: PLC0415
+
+    takes_note = "note" in signature(trigger_dag).parameters
+    with_note: dict[str, Any] = {"note": note} if takes_note else {}
+    run = trigger_dag(
+        dag_id,
+        triggered_by=DagRunTriggeredByType.UI,
+        triggering_user_name=user,
+        conf=conf,
+        session=session,
+        **with_note,
+    )
+    if run is not None and not takes_note:  # 3.1 sets the note of a new run as its REST API does
+        run.note = (note, user)
+        session.flush()
+    return run
 
 
 def stats_client() -> Any:

@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from airflow.api.common.trigger_dag import trigger_dag
 from airflow.exceptions import DagNotFound, DagRunAlreadyExists, ParamValidationError
-from airflow.utils.types import DagRunTriggeredByType
+
+from airflow_sitemaps.airflow_compat import trigger_run
 
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session
@@ -180,14 +180,7 @@ def trigger(session: Session, dag_id: str, conf: Mapping[str, Any], *, user: str
         ActionRefusedError: Airflow refuses the run.
     """
     try:
-        run = trigger_dag(
-            dag_id,
-            triggered_by=DagRunTriggeredByType.UI,
-            triggering_user_name=user,
-            conf=dict(conf),
-            note=note,
-            session=session,
-        )
+        run = trigger_run(dag_id, conf=dict(conf), user=user, note=note, session=session)
     except (DagNotFound, DagRunAlreadyExists, ParamValidationError, ValueError) as e:
         raise ActionRefusedError(f"Airflow did not trigger {dag_id}: {e}") from e
     if run is None:
