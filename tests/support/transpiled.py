@@ -36,10 +36,13 @@ STAND_INS: Final = (
 )
 """Functions that DuckDB lacks. Those of hashes have another value than the warehouse's; the others have its meaning."""
 RENAMED: Final = {
-    "trino": (re.compile(r"\bWIDTH_BUCKET\("), "BINS_BUCKET("),
-    "redshift": (re.compile(r"\bOCTET_LENGTH\("), "STRLEN("),
-    # A BIGNUMERIC that is whole has no decimals in its text; DuckDB's stand-in has five.
-    "bigquery": (re.compile(r"CAST\(row_hash AS DECIMAL\(38, 5\)\)"), "CAST(row_hash AS HUGEINT)"),
+    "trino": ((re.compile(r"\bWIDTH_BUCKET\("), "BINS_BUCKET("),),
+    "redshift": ((re.compile(r"\bOCTET_LENGTH\("), "STRLEN("),),
+    "bigquery": (
+        # A BIGNUMERIC that is whole has no decimals in its text; DuckDB's stand-in has five.
+        (re.compile(r"CAST\(row_hash AS DECIMAL\(38, 5\)\)"), "CAST(row_hash AS HUGEINT)"),
+        (re.compile(r"\bOCTET_LENGTH\((?=CAST\(TO_JSON\()"), "STRLEN("),
+    ),
 }
 """What means something else in DuckDB, or is lacking for the type."""
 
@@ -129,8 +132,9 @@ class Cursor:
             self.description = None
             return
         translated = sqlglot.transpile(text, read=self._name, write="duckdb")[0]
-        pattern, other = RENAMED.get(self._name, (None, ""))
-        self._connection.execute(pattern.sub(other, translated) if pattern else translated)
+        for pattern, other in RENAMED.get(self._name, ()):
+            translated = pattern.sub(other, translated)
+        self._connection.execute(translated)
         self.description = [
             (entry[0], self._code(str(entry[1])), None, None, None, None, True)
             for entry in self._connection.description or ()
