@@ -119,7 +119,7 @@ def story(published: Published) -> Story:
     site = published.site
     site.execute(
         "create table judged (id integer primary key, slug text, updated_at text)",
-        *[f"insert into judged values ({n}, 'page-{n}', '2026-11-01 08:00:00')" for n in range(1, 101)],
+        *[f"insert into judged values ({n}, 'page-{n}', '2026-11-{1 + n % 20:02} 08:00:00')" for n in range(1, 101)],
     )
     site.write_dag("judged", dag_file())
     return Story(site)

@@ -61,7 +61,7 @@ export const Widget = () => {
       ))}
       {others > 0 && (
         <Text fontSize="sm" color="fg.muted" mt={2}>
-          {count(others)} more need attention.
+          {count(others)} more {others === 1 ? "needs" : "need"} attention.
         </Text>
       )}
     </Box>
