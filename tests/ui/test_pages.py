@@ -326,31 +326,6 @@ def test_a_run_of_three_sitemaps_names_each_in_its_link(published: Published, ad
     expect(page.get_by_role("heading", name="south.example/sitemap.xml")).to_be_visible()
 
 
-@pytest.mark.parametrize("theme", THEMES)
-def test_the_dashboard_shows_what_needs_attention(
-    published: Published, visitors: dict[str, Visitor], pictures: Path, theme: str
-) -> None:
-    visitor = visitors[theme]
-    size = visitor.page.viewport_size
-    page = visitor.visit("/")
-    widget = page.get_by_test_id("sitemaps-widget")
-    expect(widget).to_contain_text("4 failing")
-    expect(widget).to_contain_text("11 sitemaps")
-    expect(widget.get_by_test_id("widget-line")).to_have_count(5)  # the most urgent ones: failing, then warnings
-    visitor.page.mouse.move(0, 0)
-    widget.screenshot(path=pictures / f"dashboard-{theme}.png")
-    for width in (1440, 1024, 390):
-        page.set_viewport_size({"width": width, "height": 900})
-        wide = widget.evaluate("node => [node.scrollWidth - node.clientWidth, node.getBoundingClientRect().right]")
-        assert wide[0] <= 1, width
-        assert wide[1] <= width, width
-    page.set_viewport_size(size or {"width": 1360, "height": 900})
-    widget.get_by_role("link", name="4 failing").click()
-    expect(page.get_by_test_id("sitemap-line")).to_have_count(4)
-    expect(page).to_have_url(re.compile("state=failing"))
-    assert not visitor.errors
-
-
 def test_our_links_leave_the_hosts_tab_highlighted(published: Published, admin: Visitor) -> None:
     """U18."""
     page = admin.sitemap(published.asset("shop"))
