@@ -1,10 +1,9 @@
-"""A sitemap on two Celery workers: mapped batches on both, a worker killed, a task delivered twice."""
+"""A sitemap on two Celery workers: mapped batches on both, and a worker killed."""
 
 from __future__ import annotations
 
 import importlib.util
 import json
-import re
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -204,28 +203,3 @@ def test_a_killed_worker_costs_a_retry_on_the_other(cluster: Cluster, tmp_path: 
     assert any(task["try_number"] > 1 for task in tasks)
     assert cluster.entries() == after
     cluster.start_worker(killed[0])
-
-
-def test_a_task_that_the_broker_delivers_twice_runs_once(cluster: Cluster, tmp_path: Path) -> None:
-    cluster.change_rows()
-    silenced: list[str] = []
-
-    def choose(exchange: Exchange) -> Spoil | None:
-        if silenced or exchange.method != "PUT" or "/bodies/" not in exchange.path:
-            return None
-        silenced.append(exchange.path)
-        return Spoil.SILENCE  # the client waits for longer than the broker does
-
-    cluster.proxy.choose = choose
-    seen = redelivered(cluster)
-
-    run = cluster.run()
-    cluster.airflow.wait("a second delivery", lambda: redelivered(cluster) > seen, seconds=400)
-
-    cluster.wait(run)
-    assert cluster.entries() == expected(cluster.version, tmp_path)
-
-
-def redelivered(cluster: Cluster) -> int:
-    """Count the deliveries that Airflow ignored because the task was running."""
-    return sum(len(re.findall("ignoring redelivered message", cluster.airflow.log(name))) for name in WORKERS)
