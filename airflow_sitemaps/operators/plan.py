@@ -162,7 +162,7 @@ def _log_plan(context: Context, planned: Planned, tasks: Sequence[Sequence[Batch
     """Write the plan to the log, and its address and numbers to XCom. Fail if a build would be refused."""
     from airflow_sitemaps import report_text
     from airflow_sitemaps.operators.facts import PLAN_FACTS, REFUSED, plan_facts, refusal_facts
-    from airflow_sitemaps.pipeline.publish.publisher import refusal_text
+    from airflow_sitemaps.pipeline.publish.draft.content_guard import refusal_text
     from airflow_sitemaps.pipeline.stages import explain
 
     lines = explain(planned.plan)

@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from airflow_sitemaps.errors import PartlyPublishedError
+from airflow_sitemaps.quantities import counted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -179,7 +180,8 @@ def raise_failures(report: Report) -> None:
     names = {failure.section for failure in report.failures}
     others = "the others are published" if report.result == "partly_published" else "the others are unchanged"
     raise PartlyPublishedError(
-        f"{len(names)} section(s) stay as they were published before, {others}; run again when the cause is gone:\n"
+        f"{counted(len(names), 'section')} not published: what was published before stays up, and {others}. Run again when "
+        f"the cause is gone:\n"
         f"{lines}",
         report=report,
         failures=report.failures,

@@ -16,9 +16,10 @@ from airflow_sitemaps.pipeline.plan import table_version, watermark
 from airflow_sitemaps.pipeline.plan.explainer import explain
 from airflow_sitemaps.pipeline.plan.foreign_index import adopted_names
 from airflow_sitemaps.pipeline.plan.planner import OF_ONE_SECTION, failure_of, make_plan
+from airflow_sitemaps.pipeline.publish.draft.content_guard import refusal_text
 from airflow_sitemaps.pipeline.publish.foreign_content import judge_adoption
 from airflow_sitemaps.pipeline.publish.index_settings import index_names
-from airflow_sitemaps.pipeline.publish.publisher import commit, finish, refusal_text
+from airflow_sitemaps.pipeline.publish.publisher import commit, finish
 from airflow_sitemaps.pipeline.publish.recovery import roll_forward
 from airflow_sitemaps.pipeline.publish.rollback import rollback
 from airflow_sitemaps.pipeline.publish.sweep import Swept, sweep
@@ -30,6 +31,7 @@ from airflow_sitemaps.pipeline.state.ownership import check_owner
 from airflow_sitemaps.pipeline.state.repository import StateRepository, new_run, receipts_directory
 from airflow_sitemaps.pipeline.status import robots, status
 from airflow_sitemaps.pipeline.write.batch_writer import Written, unwritten_sections, write_batch
+from airflow_sitemaps.quantities import counted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -368,7 +370,7 @@ def _own(run_plan: Plan, receipt_keys: Sequence[str]) -> list[str]:
     """
     own = [key for key in receipt_keys if key.startswith(receipts_directory(run_plan.run))]
     if len(own) < len(receipt_keys):
-        log.info("%d receipt(s) of earlier plans are ignored", len(receipt_keys) - len(own))
+        log.info("%s of earlier plans are ignored", counted(len(receipt_keys) - len(own), "receipt"))
     return own
 
 

@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from airflow_sitemaps.errors import ConfigurationError, RuleError
+from airflow_sitemaps.quantities import counted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -340,7 +341,7 @@ class Tally:
 def _failure(rule: str, number: int, samples: Sequence[str], where: str) -> RuleError:
     others = ", ".join(v.value for v in RULES[rule].allowed if v is not Verdict.FAIL)
     return RuleError(
-        f"{where or 'source'}: {number:,} row(s) break the rule {rule!r} ({RULES[rule].text}), which is set to "
+        f"{where or 'source'}: {counted(number, 'row')} broke the rule {rule!r} ({RULES[rule].text}), which is set to "
         f"'fail': {'; '.join(map(repr, samples))}. Nothing was published. Fix the rows, or set the rule to one of "
         f"{others}.",
         rule=rule,

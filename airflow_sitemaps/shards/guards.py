@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from airflow_sitemaps import setting_checks
 from airflow_sitemaps.errors import ConfigurationError
+from airflow_sitemaps.quantities import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -323,7 +324,7 @@ def check_missing(missing: Mapping[str, Sequence[str]]) -> tuple[Refusal, ...]:
         Refusal(
             guard="must_list",
             section=section,
-            message=f"Section {section!r}: must_list names {len(locs):,} URL(s) that no section lists, such as {locs[0]}.",
+            message=f"Section {section!r}: no section lists {counted(len(locs), 'URL')} of must_list, such as {locs[0]}.",
         )
         for section, locs in missing.items()
     )

@@ -146,7 +146,7 @@ class SqlSource:
         names = self.key_columns
         if self.key is None and not names:
             raise SourceConfigurationError(
-                f"{self._argument('loc')} is a template over several columns: give key=, the column(s) that order the rows"
+                f"{self._argument('loc')} is a template over several columns: give key=, one or more columns that order the rows"
             )
         if (
             not names

@@ -327,7 +327,10 @@ def test_a_store_that_is_down_is_named_once_with_one_full_stop(admin: Client, se
 def test_a_run_that_published_only_some_sections_is_not_said_to_have_published_nothing(
     admin: Client, session: Session
 ) -> None:
-    said = {"error": "PartlyPublishedError", "message": "1 section(s) stay as they were, the others are published"}
+    said = {
+        "error": "PartlyPublishedError",
+        "message": "1 section not published: what was published before stays up, and the others are published",
+    }
     published(session, Ran(2, state="failed", publish="failed", pushed={FAILED: said}))
 
     (problem,) = shown(admin)["problem_list"]

@@ -15,7 +15,8 @@ from unittest.mock import patch
 from airflow_sitemaps.errors import IncompleteError
 from airflow_sitemaps.pipeline import stages
 from airflow_sitemaps.pipeline.plan import drift, foreign_index, planner, watermark
-from airflow_sitemaps.pipeline.publish import extra_files, promotion, publisher, rollback, sweep
+from airflow_sitemaps.pipeline.publish import promotion, publisher, rollback, sweep
+from airflow_sitemaps.pipeline.publish.draft import body_check, commit_input, extra_files, manifest_draft
 from airflow_sitemaps.pipeline.state import conditional_put, repository
 from airflow_sitemaps.pipeline.write import batch_writer
 from airflow_sitemaps.ports import Overwrite, PutOutcomeError
@@ -298,7 +299,7 @@ def _stale_plans() -> Iterable[Change]:
 
 
 def _no_guard_at_commit() -> Iterable[Change]:
-    yield publisher, "guard", lambda *args, **kwargs: ()
+    yield manifest_draft, "guard", lambda *args, **kwargs: ()
 
 
 def _changed_code() -> Iterable[Change]:
@@ -331,7 +332,7 @@ def _half_the_grace() -> Iterable[Change]:
 
 
 def _rival_forgotten() -> Iterable[Change]:
-    real = publisher.next_manifest
+    real = manifest_draft.next_manifest
 
     def next_manifest(old: Any, plan: Any, receipts: Any, facts: Any) -> Any:
         manifest = real(old, plan, receipts, facts)
@@ -342,7 +343,7 @@ def _rival_forgotten() -> Iterable[Change]:
         }
         return replace(manifest, sections=kept)
 
-    yield publisher, "next_manifest", next_manifest
+    yield manifest_draft, "next_manifest", next_manifest
 
 
 def _half_the_checksum() -> Iterable[Change]:
@@ -353,7 +354,7 @@ def _half_the_checksum() -> Iterable[Change]:
 
 
 def _no_body_size() -> Iterable[Change]:
-    real = publisher._bodies
+    real = body_check._bodies
 
     def check(store: Any, old: Any, new: Any) -> Any:
         known = old.bodies() if old is not None else set()
@@ -390,7 +391,7 @@ def _partial_run_retires() -> Iterable[Change]:
 
 
 def _no_stamps() -> Iterable[Change]:
-    for module in (foreign_index, promotion, publisher):
+    for module in (foreign_index, promotion, commit_input):
         yield module, "check_stamp", lambda *args: None
     yield foreign_index, "_refuse", lambda *args: None
 

@@ -18,9 +18,11 @@ from airflow_sitemaps.pipeline.plan import drift
 from airflow_sitemaps.pipeline.plan.foreign_index import check_stamps
 from airflow_sitemaps.pipeline.plan.sample_check import Judgment, judge_sample
 from airflow_sitemaps.pipeline.plan.section_planner import SectionContext, plan_section
-from airflow_sitemaps.pipeline.publish import extra_files, index_settings
-from airflow_sitemaps.pipeline.publish.content_guard import counted_in_total
+from airflow_sitemaps.pipeline.publish import index_settings
+from airflow_sitemaps.pipeline.publish.draft import extra_files
+from airflow_sitemaps.pipeline.publish.draft.content_guard import counted_in_total
 from airflow_sitemaps.pipeline.request import chosen
+from airflow_sitemaps.quantities import counted
 from airflow_sitemaps.shards.batches import make_batches
 from airflow_sitemaps.shards.guards import (
     Refusal,
@@ -256,7 +258,7 @@ def check_null_keys(sitemap: Sitemap, section: Section, plan: SectionPlan) -> No
     if plan.null_keys and sitemap.rulebook(section)["key-null"].value == "fail":
         samples = "; ".join(plan.null_key_samples)
         raise RuleError(
-            f"section {section.name!r}: {plan.null_keys:,} row(s) have a NULL key, and the rule 'key-null' is set "
+            f"section {section.name!r}: NULL key in {counted(plan.null_keys, 'row')}, and the rule 'key-null' is set "
             f"to 'fail': {samples}. Nothing was published. Fix the rows, or use a key that is never NULL.",
             rule="key-null",
             section=section.name,

@@ -7,28 +7,24 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from airflow_sitemaps.errors import ConflictError, GuardError, IncompleteError, OwnershipError
-from airflow_sitemaps.pipeline.concurrency import mapped
-from airflow_sitemaps.pipeline.publish import extra_files
-from airflow_sitemaps.pipeline.publish.content_guard import content_warnings, guard
-from airflow_sitemaps.pipeline.publish.index_settings import index_names, index_settings, settings_of_commit
+from airflow_sitemaps.pipeline.publish.draft.body_check import check_bodies
+from airflow_sitemaps.pipeline.publish.draft.content_guard import refusal_text
+from airflow_sitemaps.pipeline.publish.draft.manifest_draft import Draft, make_draft
+from airflow_sitemaps.pipeline.publish.index_settings import settings_of_commit
 from airflow_sitemaps.pipeline.publish.promotion import SupersededError, promote
 from airflow_sitemaps.pipeline.publish.recovery import roll_forward
 from airflow_sitemaps.pipeline.publish.sweep import Swept, lifetime, sweep
 from airflow_sitemaps.pipeline.state.conditional_put import RefusedPutError
 from airflow_sitemaps.pipeline.state.fingerprint import check_unchanged
-from airflow_sitemaps.pipeline.state.ownership import check_owner, check_stamp
+from airflow_sitemaps.pipeline.state.ownership import check_owner
 from airflow_sitemaps.pipeline.state.repository import ManifestVersion, StateRepository
-from airflow_sitemaps.shards.commit import complete, next_manifest
-from airflow_sitemaps.shards.commit_facts import CommitFacts, SectionFacts
 from airflow_sitemaps.shards.plan import SectionFailure, failures_of
 from airflow_sitemaps.shards.rebase import Rebased, rebase, stale_sections
-from airflow_sitemaps.shards.row_losses import RowLosses
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from airflow_sitemaps.ports import Clock, ObjectInfo, Progress, Store
-    from airflow_sitemaps.shards.guards import Refusal
     from airflow_sitemaps.shards.manifest import Manifest
     from airflow_sitemaps.shards.plan import Plan
     from airflow_sitemaps.shards.receipt import Receipt
@@ -38,9 +34,6 @@ log = logging.getLogger(__name__)
 
 RACES: Final = 8
 """Number of times that a publisher rebases on other commits before it gives up."""
-
-FEW: Final = 8
-"""Maximum number of bodies that are checked one by one; for more, the folder is listed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,42 +59,6 @@ class Committed:
     warnings: tuple[str, ...] = ()
     plan: Plan | None = None
     bodies: Mapping[str, ObjectInfo] = field(default_factory=dict)
-
-
-def commit_facts(
-    sitemap: Sitemap, store: Store, old: Manifest | None, plan_adopted: Sequence[str], clock: Clock
-) -> CommitFacts:
-    """Collect the input of the reducer from the code and from the public area.
-
-    Args:
-        sitemap: The sitemap.
-        store: The opened store.
-        old: The last manifest, or None before the first commit.
-        plan_adopted: Public names of another program's sitemap that the run takes over.
-        clock: Source of time and of tokens.
-
-    Raises:
-        OwnershipError: Another pipeline put an object under one of the names.
-        StoreError: The store failed.
-    """
-    settings = index_settings(sitemap)
-    return CommitFacts(
-        owner=sitemap.owner,
-        sections={
-            s.name: SectionFacts(path=s.path, base_url=sitemap.base_url_of(s), format=s.format)
-            for s in sitemap.sections
-        },
-        index=settings,
-        history=sitemap.history,
-        now=clock.now(),
-        write_id=clock.token(),
-        index_etags=_index_etags(
-            store, old, (settings.name, *index_names(sitemap), *sitemap.extra_names), plan_adopted
-        ),
-        extras=tuple(sorted(sitemap.extra_names)),
-        adopted=tuple(plan_adopted),
-        state_id=(old.state_id if old is not None else None) or clock.token(),
-    )
 
 
 def commit(
@@ -145,32 +102,22 @@ def commit(
         _refuse_repeated(old, plan)
         fitted = _fitted(state, old, plan, receipts)
         try:
-            draft = _draft(sitemap, store, old, fitted.plan, fitted.receipts, clock)
+            draft = make_draft(sitemap, store, old, fitted.plan, fitted.receipts, clock)
         except OwnershipError:
             if old is None and state.root() is not None:
                 continue  # the index is that of another first run of this pipeline
             raise
-        manifest = draft.manifest
-        if root is not None and says_the_same(root.manifest, manifest):
+        if root is not None and says_the_same(root.manifest, draft.manifest):
             if draft.refusals:
                 raise GuardError(refusal_text(draft.refusals), draft.refusals, run=plan.run)
             return Committed(old=old, root=root, unchanged=True)
-        bodies = check_bodies(store, old, manifest)
-        if root is not None:
-            state.keep_generation(root)
+        bodies = _prepare(store, root, draft.manifest)
         try:
-            version = state.replace_root(manifest, root)
+            version = state.replace_root(draft.manifest, root)
         except RefusedPutError as refused:
             log.info("another run committed first (%s); rebasing", refused)
             continue
-        return Committed(
-            old=old,
-            root=version,
-            bodies=bodies,
-            failures=failures_of(draft.refusals),
-            warnings=(*fitted.warnings, *draft.warnings),
-            plan=fitted.plan,
-        )
+        return _committed(old, version, bodies, draft, fitted.plan, fitted.warnings)
     raise ConflictError(
         f"other runs committed first, {RACES} times in a row; run again when fewer runs publish at once"
     )
@@ -209,24 +156,50 @@ def _commit_missing(
     repeated = Committed(old=None, root=root, repeated=True, failures=_failed_before(plan, root.manifest))
     own = [receipt for receipt in receipts if receipt.section in missing.sections]
     try:
-        draft = _draft(sitemap, store, root.manifest, missing, own, clock)
+        draft = make_draft(sitemap, store, root.manifest, missing, own, clock)
     except GuardError:
         return repeated
     if says_the_same(root.manifest, draft.manifest):
         return repeated
-    bodies = check_bodies(store, root.manifest, draft.manifest)
-    StateRepository(store.state).keep_generation(root)
+    bodies = _prepare(store, root, draft.manifest)
     try:
         version = StateRepository(store.state).replace_root(draft.manifest, root)
     except RefusedPutError as refused:
         raise ConflictError(f"another run committed meanwhile ({refused}); run the DAG again.") from refused
+    return _committed(root.manifest, version, bodies, draft, missing)
+
+
+def _prepare(store: Store, root: ManifestVersion | None, manifest: Manifest) -> Mapping[str, ObjectInfo]:
+    """Do what has to be done before the manifest is replaced: check the new bodies, and keep the last generation.
+
+    Returns:
+        The info of the new bodies by key.
+
+    Raises:
+        IncompleteError: A body is missing.
+        StoreError: The last generation could not be kept.
+    """
+    bodies = check_bodies(store, root.manifest if root is not None else None, manifest)
+    if root is not None:
+        StateRepository(store.state).keep_generation(root)
+    return bodies
+
+
+def _committed(
+    old: Manifest | None,
+    root: ManifestVersion,
+    bodies: Mapping[str, ObjectInfo],
+    draft: Draft,
+    plan: Plan,
+    warnings: Sequence[str] = (),
+) -> Committed:
     return Committed(
-        old=root.manifest,
-        root=version,
+        old=old,
+        root=root,
         bodies=bodies,
         failures=failures_of(draft.refusals),
-        warnings=draft.warnings,
-        plan=missing,
+        warnings=(*warnings, *draft.warnings),
+        plan=plan,
     )
 
 
@@ -240,63 +213,6 @@ def _fitted(state: StateRepository, old: Manifest | None, plan: Plan, receipts: 
         return as_planned  # a rollback is not to be undone by half
     base = state.generation(plan.base_generation)
     return as_planned if base is None else rebase(plan, receipts, base, old)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Draft:
-    """A manifest to commit, and the verdicts of the guards.
-
-    Attributes:
-        manifest: The next manifest, without the sections that guards refuse.
-        refusals: What the guards refuse.
-        warnings: Warnings about the other sections.
-    """
-
-    manifest: Manifest
-    refusals: tuple[Refusal, ...]
-    warnings: tuple[str, ...]
-
-
-def _draft(
-    sitemap: Sitemap, store: Store, old: Manifest | None, plan: Plan, receipts: Sequence[Receipt], clock: Clock
-) -> _Draft:
-    """Compute the next manifest and apply the guards.
-
-    Raises:
-        GuardError: The guards leave nothing to publish.
-    """
-    facts = commit_facts(sitemap, store, old, plan.adopted, clock)
-    manifest = next_manifest(old, plan, receipts, facts)
-    refusals = guard(sitemap, plan, old, manifest)
-    if refusals:
-        names = {refusal.section for refusal in refusals}
-        plan = plan.without(names)
-        if sitemap.on_section_failure == "fail_all" or not plan.changes:
-            raise GuardError(refusal_text(refusals), refusals, run=plan.run)
-        receipts = [receipt for receipt in receipts if receipt.section not in names]
-        manifest = next_manifest(old, plan, receipts, facts)
-    state = StateRepository(store.state)
-    manifest = extra_files.attach(
-        sitemap, state, old, manifest, drifted=facts.index_etags, clock=clock, receipts=receipts
-    )
-    failed = [failure.section for failure in (*plan.failures, *failures_of(refusals))]
-    return _Draft(
-        manifest=complete(old, manifest, facts, action="build", failed=failed, losses=_losses(sitemap, manifest)),
-        refusals=refusals,
-        warnings=content_warnings(sitemap, plan, old, manifest),
-    )
-
-
-def _losses(sitemap: Sitemap, manifest: Manifest) -> list[str]:
-    """Explain for each section why its rows are not listed, if no row of any section is."""
-    if any(file.listed for file in manifest.files()):
-        return []
-    texts = {
-        section.name: RowLosses.of_section(manifest.sections[section.name], sitemap.base_url_of(section)).explanation()
-        for section in sitemap.sections
-        if section.name in manifest.sections
-    }
-    return [f"section {name}: {text}" for name, text in texts.items() if text]
 
 
 def _failed_before(plan: Plan, manifest: Manifest) -> tuple[SectionFailure, ...]:
@@ -325,52 +241,6 @@ def says_the_same(old: Manifest, new: Manifest) -> bool:
     return (dict(old.sections), old.indexes, old.extras) == (sections, new.indexes, new.extras)
 
 
-def refusal_text(refusals: Sequence[Refusal]) -> str:
-    """Write one message, for an operator, about all refusals."""
-    lines = "\n".join(f"  - {refusal}" for refusal in refusals)
-    return (
-        f"This run was refused by {len(refusals)} guard(s); nothing was published, the sitemap published before stays "
-        f"up, and trying again will not help until the data or the guard changes:\n{lines}"
-    )
-
-
-def check_bodies(store: Store, old: Manifest | None, new: Manifest) -> Mapping[str, ObjectInfo]:
-    """Check that every body that a generation newly needs exists and is complete.
-
-    Args:
-        store: The opened store.
-        old: The last manifest, whose bodies are not checked again, or None.
-        new: The manifest to commit.
-
-    Returns:
-        The info of each checked body by key. It may hold more bodies of the same folders.
-
-    Raises:
-        IncompleteError: A body is missing or has another size.
-    """
-    kept = old.bodies() if old is not None else set()
-    files = [file for file in new.files() if file.body not in kept]
-    present = _bodies(store, [file.body for file in files])
-    for file in files:
-        info = present.get(file.body)
-        if info is None or info.byte_size != file.byte_size:
-            what = "is not there" if info is None else f"has {info.byte_size:,} bytes, not {file.byte_size:,}"
-            raise IncompleteError(
-                f"{store.state.url(file.body)}, the body of {file.name}, {what}. Nothing was published; "
-                "run again to plan these files again."
-            )
-    return present
-
-
-def _bodies(store: Store, keys: Sequence[str]) -> dict[str, ObjectInfo]:
-    """Return the info of the bodies that exist: a few are checked one by one, many by listing their folders."""
-    if len(keys) <= FEW:
-        infos = mapped(lambda key: (key, store.state.head(key)), keys, "sitemap-check")
-        return {key: info for key, info in infos if info is not None}
-    folders = {key.rpartition("/")[0] + "/" for key in keys}
-    return {info.key: info for folder in sorted(folders) for info in store.state.list(folder)}
-
-
 def _refuse_old(sitemap: Sitemap, plan: Plan, clock: Clock) -> None:
     """Refuse a plan that is so old that a sweep may be about to remove its bodies."""
     age, most = clock.now() - plan.created_at, lifetime(sitemap.grace)
@@ -388,29 +258,6 @@ def _refuse_repeated(old: Manifest | None, plan: Plan) -> None:
             "nothing is left to do for this task. To publish the current rows, run the DAG again.",
             winner=old.run,
         )
-
-
-def _index_etags(
-    store: Store, old: Manifest | None, wanted: Sequence[str], adopted: Sequence[str]
-) -> dict[str, str | None]:
-    """Find the indexes and extra files whose object changed since the last generation, and return their etags.
-
-    Raises:
-        OwnershipError: Another pipeline put an object, and the run does not adopt it.
-    """
-    names: dict[str, str | None] = {}
-    if old is not None:
-        names = {index.name: index.etag for index in old.indexes}
-        names.update({file.name: file.etag for file in old.extras})
-    drifted: dict[str, str | None] = {}
-    for name in dict.fromkeys((*names, *(wanted if old is None else wanted[:1]))):
-        info = store.public.head(name)
-        etag = None if info is None else info.etag
-        if (name in names and etag != names[name]) or (name not in names and etag is not None):
-            drifted[name] = etag
-            if info is not None and name not in adopted:
-                check_stamp(store.public.url(name), info, old)
-    return drifted
 
 
 def finish(

@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING
 
 from airflow_sitemaps.errors import ConfigurationError, ConflictError
 from airflow_sitemaps.pipeline.clock import QUIET, SYSTEM_CLOCK
-from airflow_sitemaps.pipeline.publish import extra_files
-from airflow_sitemaps.pipeline.publish.publisher import Committed, check_bodies, commit_facts, finish
+from airflow_sitemaps.pipeline.publish.draft import extra_files
+from airflow_sitemaps.pipeline.publish.draft.body_check import check_bodies
+from airflow_sitemaps.pipeline.publish.draft.commit_input import commit_facts
+from airflow_sitemaps.pipeline.publish.publisher import Committed, finish
 from airflow_sitemaps.pipeline.publish.recovery import roll_forward
 from airflow_sitemaps.pipeline.report_builder import Outcome, make_report
 from airflow_sitemaps.pipeline.state.capability_probe import ensure_conditions

@@ -191,7 +191,7 @@ class FieldReader:
         """Record the fields that were not read: unknown or misspelled names."""
         unknown = [name for name in self.values if name not in self._read]
         if unknown:
-            self.notes.fault(f"{self.name}: unknown field(s) {', '.join(map(shown, unknown[:_SHOWN_FIELDS]))} left out")
+            self.notes.fault(f"{self.name}: left out unknown fields: {', '.join(map(shown, unknown[:_SHOWN_FIELDS]))}")
 
     def unusable(self, what: str) -> Unusable:
         """Record why this part is omitted, and return the exception to raise."""

@@ -6,6 +6,7 @@ import json
 from typing import TYPE_CHECKING, ClassVar
 
 from airflow_sitemaps.errors import SourceConfigurationError
+from airflow_sitemaps.quantities import counted
 from airflow_sitemaps.sources.columns import Kind
 from airflow_sitemaps.sources.dialects.value_sql import ValueSql
 
@@ -185,7 +186,7 @@ def _parts(columns: Sequence[Column], key: Key) -> Sequence[KeyPart]:
     """Return a key's parts, after checking that there are as many as key columns."""
     if len(key) != len(columns):
         raise SourceConfigurationError(
-            f"a key has {len(key)} part(s) but the source's key has {len(columns)} column(s) "
+            f"a key has {counted(len(key), 'part')} but the source's key has {counted(len(columns), 'column')} "
             f"({', '.join(column.name for column in columns)}): the key was changed; run with full=True"
         )
     return key

@@ -222,3 +222,12 @@ def _with_cause(refusal: Refusal, cause: str) -> Refusal:
     return Refusal(
         guard=refusal.guard, section=refusal.section, message=f"{refusal.message} {cause}", value=refusal.value
     )
+
+
+def refusal_text(refusals: Sequence[Refusal]) -> str:
+    """Write one message, for an operator, about all refusals."""
+    lines = "\n".join(f"  - {refusal}" for refusal in refusals)
+    return (
+        f"This run was refused by {counted(len(refusals), 'guard')}; nothing was published, the sitemap published before stays "
+        f"up, and trying again will not help until the data or the guard changes:\n{lines}"
+    )

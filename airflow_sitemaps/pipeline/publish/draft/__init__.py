@@ -1,0 +1,1 @@
+"""Drafts: the next manifest before its commit, made and checked."""

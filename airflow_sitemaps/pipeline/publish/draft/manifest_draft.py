@@ -1,0 +1,82 @@
+"""The draft of a commit: the next manifest, and what the guards say of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from airflow_sitemaps.errors import GuardError
+from airflow_sitemaps.pipeline.publish.draft import extra_files
+from airflow_sitemaps.pipeline.publish.draft.commit_input import commit_facts
+from airflow_sitemaps.pipeline.publish.draft.content_guard import content_warnings, guard, refusal_text
+from airflow_sitemaps.pipeline.state.repository import StateRepository
+from airflow_sitemaps.shards.commit import complete, next_manifest
+from airflow_sitemaps.shards.plan import failures_of
+from airflow_sitemaps.shards.row_losses import RowLosses
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from airflow_sitemaps.ports import Clock, Store
+    from airflow_sitemaps.shards.guards import Refusal
+    from airflow_sitemaps.shards.manifest import Manifest
+    from airflow_sitemaps.shards.plan import Plan
+    from airflow_sitemaps.shards.receipt import Receipt
+    from airflow_sitemaps.sitemap import Sitemap
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Draft:
+    """A manifest to commit, and the verdicts of the guards.
+
+    Attributes:
+        manifest: The next manifest, without the sections that guards refuse.
+        refusals: What the guards refuse.
+        warnings: Warnings about the other sections.
+    """
+
+    manifest: Manifest
+    refusals: tuple[Refusal, ...]
+    warnings: tuple[str, ...]
+
+
+def make_draft(
+    sitemap: Sitemap, store: Store, old: Manifest | None, plan: Plan, receipts: Sequence[Receipt], clock: Clock
+) -> Draft:
+    """Compute the next manifest and apply the guards.
+
+    Raises:
+        GuardError: The guards leave nothing to publish.
+    """
+    facts = commit_facts(sitemap, store, old, plan.adopted, clock)
+    manifest = next_manifest(old, plan, receipts, facts)
+    refusals = guard(sitemap, plan, old, manifest)
+    if refusals:
+        names = {refusal.section for refusal in refusals}
+        plan = plan.without(names)
+        if sitemap.on_section_failure == "fail_all" or not plan.changes:
+            raise GuardError(refusal_text(refusals), refusals, run=plan.run)
+        receipts = [receipt for receipt in receipts if receipt.section not in names]
+        manifest = next_manifest(old, plan, receipts, facts)
+    state = StateRepository(store.state)
+    manifest = extra_files.attach(
+        sitemap, state, old, manifest, drifted=facts.index_etags, clock=clock, receipts=receipts
+    )
+    failed = [failure.section for failure in (*plan.failures, *failures_of(refusals))]
+    return Draft(
+        manifest=complete(old, manifest, facts, action="build", failed=failed, losses=_losses(sitemap, manifest)),
+        refusals=refusals,
+        warnings=content_warnings(sitemap, plan, old, manifest),
+    )
+
+
+def _losses(sitemap: Sitemap, manifest: Manifest) -> list[str]:
+    """Explain for each section why its rows are not listed, if no row of any section is."""
+    if any(file.listed for file in manifest.files()):
+        return []
+    texts = {
+        section.name: RowLosses.of_section(manifest.sections[section.name], sitemap.base_url_of(section)).explanation()
+        for section in sitemap.sections
+        if section.name in manifest.sections
+    }
+    return [f"section {name}: {text}" for name, text in texts.items() if text]
