@@ -213,8 +213,9 @@ def _departed(old: Manifest | None, new: Manifest, facts: CommitFacts) -> Iterat
             seen.add(item.key)
             yield item
     for name in facts.adopted:
-        if name not in names and name not in seen and name != facts.index.name:
-            yield Departed(area="public", key=name, generation=new.generation, at=facts.now)
+        if name not in names and name not in seen:
+            etag = facts.index_etags.get(name)
+            yield Departed(area="public", key=name, generation=new.generation, at=facts.now, etag=etag)
     if old is None:
         return
     shards = {file.name for section in old.sections.values() for file in section.files()}

@@ -109,6 +109,18 @@ def test_adoption_tells_the_difference_first_and_keeps_old_children_through_the_
     assert "old-1.xml" not in world.public()
 
 
+def test_indexes_by_section_take_the_place_of_an_adopted_index_after_the_grace(world):
+    """Its children are swept then, so that it would list missing files."""
+    put_foreign(world)
+    world.settings["index"] = "per_section"
+    world.build(adopt=True)
+    assert "sitemap.xml" in world.public()
+    assert world.build().result == "unchanged"
+    world.clock.advance(timedelta(days=3))
+    world.build()
+    assert [name for name in world.public() if name.startswith(("sitemap", "old"))] == ["sitemap-pages.xml"]
+
+
 def put_foreign_urls(world: World, number: int) -> None:
     put_foreign(world)
     ns = 'xmlns="http://www.sitemaps.org/schemas/sitemap/0.9"'

@@ -203,6 +203,24 @@ def test_after_the_loss_of_the_state_indexes_and_feeds_are_guarded_and_adopted_t
     assert listed == {r["loc"] for r in world.rows}
 
 
+@pytest.mark.parametrize("later", ["one", "per_section"])
+def test_an_index_that_another_layout_left_is_taken_over_and_swept_after_a_loss_of_the_state(later: str) -> None:
+    """The index of the layout before is public through its grace; it bears the stamp of the lost state."""
+    world = World([row(n) for n in range(12)])
+    world.build()
+    world.settings["index"] = "per_section"
+    world.build()
+    world.config.state.objects.clear()
+    assert world.build(adopt=True).result == "published"
+    world.settings["index"] = later
+    world.build()
+    world.clock.advance(WEEK)
+    world.build()
+    indexes = [name for name in world.public() if name.startswith("sitemap")]
+    assert indexes == (["sitemap.xml"] if later == "one" else ["sitemap-pages.xml"])
+    assert {loc for name in indexes for loc in crawl(world.store, name).locs()} == {r["loc"] for r in world.rows}
+
+
 # ---------------------------------------------------------------- orphans
 
 

@@ -98,7 +98,7 @@ class Convergence:
         environment.scheduler.play()
         if not isinstance(refused.error, OwnershipError) or environment.store.public.objects != before:
             raise BrokenInvariantError("ownership", f"without its state a run ended with {refused.error!r}")
-        self._build(EVERYTHING, adopt=True)
+        self._build((*EVERYTHING, "adopt=1"), adopt=True)
         environment.checker.crawl()
         self._equal()
         if self._build(()).result != "unchanged":

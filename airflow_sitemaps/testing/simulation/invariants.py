@@ -89,6 +89,7 @@ class InvariantChecker:
     _committed: set[tuple[str, str]] = field(default_factory=set)
     _index_generation: dict[str, int] = field(default_factory=dict)
     _locs: dict[int, Counter[str]] = field(default_factory=dict)
+    _before_the_loss: Counter[str] = field(default_factory=Counter)
 
     def report(self, broken: BrokenInvariantError) -> None:
         """Record an error that an actor found. The next check raises it."""
@@ -116,6 +117,8 @@ class InvariantChecker:
 
     def state_lost(self) -> None:
         """Begin again: the state area is gone, and what is public stays."""
+        if self.promoted is not None:
+            self._before_the_loss = self.locs_of(self.promoted)
         self.manifest = self.promoted = self.oracle = None
         self.generations.clear()
         self._locs.clear()
@@ -290,7 +293,7 @@ class InvariantChecker:
             self._ask_oracle(found)
             return
         after = self.locs_of(current)
-        before = self.locs_of(settled) if settled is not None else Counter[str]()
+        before = self.locs_of(settled) if settled is not None else self._before_the_loss
         lost = [loc for loc in before if loc in after and loc not in found and loc not in self.moved]
         if lost:
             raise BrokenInvariantError("I2", f"while promoting: {lost[:3]} is in both generations and in no file")

@@ -61,15 +61,17 @@ def _index_etags(
         OwnershipError: Another pipeline put an object, and the run does not adopt it.
     """
     names: dict[str, str | None] = {}
+    departed: set[tuple[str, str | None]] = set()
     if old is not None:
         names = {index.name: index.etag for index in old.indexes}
         names.update({file.name: file.etag for file in old.extras})
+        departed = {(item.key, item.etag) for item in old.departed if item.area == "public"}
     drifted: dict[str, str | None] = {}
     for name in dict.fromkeys((*names, *(wanted if old is None else wanted[:1]))):
         info = store.public.head(name)
         etag = None if info is None else info.etag
         if (name in names and etag != names[name]) or (name not in names and etag is not None):
             drifted[name] = etag
-            if info is not None and name not in adopted:
+            if info is not None and name not in adopted and (name, etag) not in departed:
                 check_stamp(store.public.url(name), info, old)
     return drifted
