@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import timedelta
 from typing import Any
 
@@ -207,3 +208,18 @@ def test_null_keys_are_named() -> None:
     rows = [row(None, loc=f"{BASE}p/{key}") for key in range(60)] + [row(key) for key in range(40)]
     with pytest.raises(GuardError, match=r"60 of 100 rows .*NULL key.*key-null"):
         World(rows, guards=Guards()).build()
+
+
+@pytest.mark.parametrize(
+    ("allow", "said"),
+    [
+        ("shrink:nope", "allow='shrink:nope': there is no section 'nope'; the sections are pages"),
+        ("foo", "there is no guard 'foo'"),
+        ("shrink=many", "'many' is not a valid bound; give a fraction, like shrink=0.15"),
+    ],
+)
+def test_a_permit_for_nothing_is_refused_before_anything_is_read(allow: str, said: str) -> None:
+    world = World([row(key) for key in range(3)])
+    with pytest.raises(ConfigurationError, match=re.escape(said)):
+        world.build(allow=(allow,))
+    assert world.public() == {}

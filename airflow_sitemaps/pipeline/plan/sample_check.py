@@ -164,12 +164,15 @@ def _judged(sample: _Rendered, context: SectionContext, plan: SectionPlan, setti
 def _lines(tally: Tally, base_url: str) -> list[str]:
     """Write one line for each of the most frequent rules: number, rule, sample, and the setting to change."""
     lines = []
-    for counts, what in ((tally.dropped, "left out"), (tally.mended, "listed with a fix, or as they are")):
+    for counts, what in (
+        (tally.dropped, "are left out by rule {}"),
+        (tally.mended, "break rule {} and are listed all the same"),
+    ):
         for rule, number in Counter(counts).most_common(FREQUENT):
             samples = tally.samples.get(rule) or ()
             shown = f", such as {samples[0]!r}" if samples else ""
             advice = _SETTINGS.get(rule, "").format(base_url)
-            lines.append(f"{number:,} are {what} by rule {rule}{shown}.{' ' if advice else ''}{advice}")
+            lines.append(f"{number:,} {what.format(rule)}{shown}.{' ' if advice else ''}{advice}")
     return lines
 
 
