@@ -72,8 +72,8 @@ class SitemapPublishOperator(SitemapOperator):
             AirflowSkipException: The planning task was skipped.
             NoPlanError: The planning task did not succeed.
         """
-        try:
-            super().render_template_fields(context, jinja_env)
+        try:  # before Airflow does it, which logs a missing XCom with a traceback
+            self.plan = self.plan.resolve(context) if hasattr(self.plan, "resolve") else self.plan
         except XComNotFound as error:
             ti = context["ti"]
             states = ti.get_task_states(dag_id=ti.dag_id, task_ids=[self.planner_id], run_ids=[ti.run_id])
@@ -83,6 +83,7 @@ class SitemapPublishOperator(SitemapOperator):
                 "The planning task did not succeed, so there is nothing to publish. The published sitemap is unchanged; "
                 "see the planning task for the cause"
             ) from error
+        super().render_template_fields(context, jinja_env)
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Publish, and return a reference to the report.

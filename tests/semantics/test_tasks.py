@@ -188,12 +188,15 @@ def test_where_every_write_task_fails_publish_fails_and_nothing_changes(shop: Sh
     assert last_report(shop)["result"] == "refused"
 
 
-def test_publish_fails_with_a_failed_plan_and_is_skipped_with_a_skipped_one(shop: Shop) -> None:
+def test_publish_fails_with_a_failed_plan_and_is_skipped_with_a_skipped_one(
+    shop: Shop, caplog: pytest.LogCaptureFixture
+) -> None:
     shop.faults.on("put", "plans/*", Fault.UNAVAILABLE, area="state", times=40)
     failed = Steps.start(dag_of(shop.sitemap(), "no_plan", publish_kwargs={"retries": 3}), "one").step()
 
     assert failed.states["sitemap.plan"] == failed.states["sitemap.publish"] == failed.state == "failed"
     assert failed.tries.count("sitemap.publish") == 1
+    assert "rendering Jinja template" not in caplog.text
     assert shop.published() == {}
     shop.faults._rules.clear()
     with DAG("skipped_plan", schedule=None, max_active_runs=1) as dag:
