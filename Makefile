@@ -66,6 +66,17 @@ bench: $(READY)  ## Measure; see benchmarks/README.md
 bench-small: $(READY)  ## Measure on few rows; fails only where a ratio is far off
 	$(BIN)/python -W ignore -m benchmarks --small
 
+# Scale. Results and tables go to docs/scale.md with KEEP=--keep; BENCH_DIR is where tables and bodies are kept meanwhile.
+.PHONY: bench-billion bench-rows
+ROWS ?= 1000000
+KEEP ?=
+
+bench-billion: $(READY)  ## Plan and publish up to 2,500 million generated URLs; about five minutes
+	$(BIN)/python -W ignore -m benchmarks.billion $(KEEP)
+
+bench-rows: $(READY)  ## Runs over ROWS real rows in DuckDB, each task in a process of its own; 100 M: an hour and 20 GB of disk
+	$(BIN)/python -W ignore -m benchmarks.rows --rows $(ROWS) $(KEEP)
+
 lock: $(READY)  ## Resolve requirements.lock again from pyproject.toml
 	$(BIN)/python -m pip install --quiet uv
 	@echo '# Every package that running, testing and checking needs, for each Python and platform: made by `make lock`.' > requirements.lock.new

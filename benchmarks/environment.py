@@ -96,9 +96,9 @@ def peers(folder: Path) -> Path:
 
 
 @contextmanager
-def sink() -> Iterator[str]:
-    """The S3 server in a process of its own; its address."""
-    command = [sys.executable, "-m", "benchmarks.sink"]
+def sink(folder: Path | None = None) -> Iterator[str]:
+    """The S3 server in a process of its own, its bodies in memory or in a folder; its address."""
+    command = [sys.executable, "-m", "benchmarks.sink", *([] if folder is None else [str(folder)])]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT) as process:
         try:
             assert process.stdout is not None

@@ -1,13 +1,14 @@
-"""A quick S3 server for measurements: conditional puts and copies, heads, gets, lists, deletes; bodies in memory.
+"""A quick S3 server for measurements: conditional puts and copies, heads, gets, lists, deletes.
 
 It checks no signature. Run as a process of its own, so that its work is not charged to the client:
-``python -m benchmarks.sink`` prints its port.
+``python -m benchmarks.sink`` prints its port. Bodies stay in memory; with a folder as argument, in one file there.
 """
 
 from __future__ import annotations
 
 import asyncio
 import hashlib
+import os
 import sys
 from dataclasses import dataclass
 from email.utils import formatdate
@@ -16,22 +17,39 @@ from xml.sax.saxutils import escape
 
 
 @dataclass(frozen=True)
+class Spooled:
+    """A body in the file of all bodies."""
+
+    file: int
+    offset: int
+    byte_size: int
+
+    def __len__(self) -> int:
+        return self.byte_size
+
+    def __bytes__(self) -> bytes:
+        return os.pread(self.file, self.byte_size, self.offset)
+
+
+@dataclass(frozen=True)
 class Held:
     """One object."""
 
-    body: bytes
+    body: bytes | Spooled
     etag: str
     headers: tuple[tuple[str, str], ...]
     modified: str
 
 
 class Sink:
-    """All objects of all buckets by their path."""
+    """All objects of all buckets by their path. Equal bodies are kept once."""
 
-    def __init__(self) -> None:
+    def __init__(self, folder: str | None = None) -> None:
         self.objects: dict[str, Held] = {}
-        self.bodies: dict[str, bytes] = {}
+        self.bodies: dict[str, bytes | Spooled] = {}
         self.byte_sizes: dict[str, int] = {"in": 0, "out": 0}
+        self.file = None if folder is None else os.open(folder, os.O_TMPFILE | os.O_RDWR)
+        self.end = 0
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """One connection, with as many requests as it brings."""
@@ -87,7 +105,17 @@ class Sink:
         if method == "HEAD":
             return _response(200, b"", more, length=len(found.body))
         self.byte_sizes["out"] += len(found.body)
-        return _response(200, found.body, more)
+        return _response(200, bytes(found.body), more)
+
+    def _keep(self, etag: str, body: bytes) -> bytes | Spooled:
+        if etag in self.bodies or self.file is None:
+            return self.bodies.setdefault(etag, body)
+        rest = memoryview(body)
+        while rest:
+            rest = rest[os.pwrite(self.file, rest, self.end + len(body) - len(rest)) :]
+        self.bodies[etag] = Spooled(self.file, self.end, len(body))
+        self.end += len(body)
+        return self.bodies[etag]
 
     def _put(self, path: str, headers: dict[str, str], body: bytes) -> bytes:
         there = self.objects.get(path)
@@ -99,7 +127,7 @@ class Sink:
         if source is not None:
             return self._copy("/" + unquote(source).lstrip("/"), path, headers)
         etag = '"' + hashlib.md5(body).hexdigest() + '"'
-        self.objects[path] = Held(self.bodies.setdefault(etag, body), etag, _kept(headers), formatdate(usegmt=True))
+        self.objects[path] = Held(self._keep(etag, body), etag, _kept(headers), formatdate(usegmt=True))
         return _response(200, b"", (("ETag", etag),))
 
     def _copy(self, source: str, path: str, headers: dict[str, str]) -> bytes:
@@ -140,7 +168,7 @@ def _response(
 
 async def main() -> None:
     """Serve until killed."""
-    sink = Sink()
+    sink = Sink(*sys.argv[1:2])
     server = await asyncio.start_server(sink.serve, "127.0.0.1", 0, limit=1 << 22)
     print(server.sockets[0].getsockname()[1], flush=True)
     async with server:

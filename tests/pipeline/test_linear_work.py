@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-import sys
-import threading
 import tracemalloc
-from itertools import count
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 import pytest
 
 from airflow_sitemaps import ShardPolicy
 from airflow_sitemaps.shards.stream import ShardStream
+from tests.support.calls import calls_of
 from tests.support.environment import BASE, World, row
 from tests.support.reference_renderer import row_context
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 FIELDS = ("lastmod", "changefreq", "priority", "images", "videos", "news", "alternates")
 SLACK_BYTES = 300_000
@@ -45,24 +40,6 @@ def rows_of(number: int) -> list[dict[str, Any]]:
         values = {name: some[(key * 7 + at) % len(some)] for at, (name, some) in enumerate(HOSTILE.items())}
         rows.append(row(key, **(values if key % 2 else {**values, "loc": f"{BASE}p/{key}"})))
     return rows
-
-
-def calls_of(work: Callable[[], object]) -> int:
-    """Function calls, Python's and C's, of all threads."""
-    calls = count()
-
-    def note(_frame: Any, event: str, _argument: Any) -> None:
-        if event in ("call", "c_call"):
-            next(calls)
-
-    threading.setprofile(note)
-    sys.setprofile(note)
-    try:
-        work()
-    finally:
-        sys.setprofile(None)
-        threading.setprofile(None)  # type: ignore[arg-type]
-    return next(calls)
 
 
 def test_the_calls_of_a_run_grow_no_faster_than_its_rows() -> None:

@@ -1,0 +1,66 @@
+"""The benchmark of many rows, run on few: each kind of run reads, sends and writes what changed and no more."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+ROWS, MAX_URLS = 100_000, 2_500
+SHARDS = ROWS // MAX_URLS
+
+
+@pytest.fixture(scope="module")
+def result(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """What the benchmark stores; it has counted the URLs in the files after the hole and after the rollback."""
+    folder = tmp_path_factory.mktemp("rows")
+    command = [sys.executable, "-W", "ignore", "-m", "benchmarks.rows", "--json", str(folder / "rows.json")]
+    done = subprocess.run(
+        [*command, "--rows", str(ROWS), "--max-urls", str(MAX_URLS)],
+        cwd=ROOT, env={**os.environ, "BENCH_DIR": str(folder)}, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-3_000:]
+    found: dict[str, Any] = json.loads((folder / "rows.json").read_text())
+    return found
+
+
+def test_a_first_build_sends_each_file_once(result: dict[str, Any]) -> None:
+    first = result["runs"]["first build"]
+    assert (first["urls"], first["shards"]["created"]) == (ROWS, SHARDS)
+    assert first["requests"]["copy"] >= SHARDS
+    assert first["requests"]["put"] <= SHARDS + 20
+    assert first["file_bytes"] <= first["bytes_sent"] <= 1.05 * first["file_bytes"]
+
+
+def test_an_unchanged_run_asks_little_and_writes_no_file(result: dict[str, Any]) -> None:
+    unchanged = result["runs"]["unchanged"]
+    assert (unchanged["shards"]["kept"], unchanged["tasks"]) == (SHARDS, 2)
+    assert sum(unchanged["requests"].values()) < 25
+    assert unchanged["bytes_sent"] < result["runs"]["first build"]["bytes_sent"] / 20
+
+
+def test_neighbours_that_change_cost_their_shards(result: dict[str, Any]) -> None:
+    clustered = result["runs"]["0.1 % changed, clustered"]
+    assert clustered["shards"]["rewritten"] in (1, 2)
+    assert clustered["bytes_sent"] < result["runs"]["first build"]["bytes_sent"] * 4 / SHARDS
+
+
+def test_scattered_changes_cost_every_shard(result: dict[str, Any]) -> None:
+    assert result["runs"]["0.1 % changed, scattered"]["shards"]["rewritten"] == SHARDS
+
+
+def test_a_hole_takes_its_files_out_and_a_rollback_brings_them_back(result: dict[str, Any]) -> None:
+    hole, rollback = result["runs"]["hole of 5 %"], result["runs"]["rollback"]
+    assert (hole["urls"], hole["shards"]["total"]) == (ROWS * 95 // 100, SHARDS * 95 // 100)
+    assert (rollback["urls"], rollback["shards"]["total"]) == (ROWS, SHARDS)
+
+
+def test_xcom_grows_with_the_tasks_and_not_with_the_shards(result: dict[str, Any]) -> None:
+    for one in result["runs"].values():
+        assert one["xcom_bytes"] < 2_000 + 600 * one["tasks"]
