@@ -175,7 +175,7 @@ test-warehouses:  ## ClickHouse live, Snowflake, BigQuery, Trino and Redshift ex
 	  --editable '.[bigquery,clickhouse,databricks,duckdb,mysql,redshift,snowflake,testing,trino]' --group warehouses
 	$(WAREHOUSES)/bin/python -m pytest $(PARALLEL) -o addopts=-ra -W default $(PYTEST_ARGS) \
 	  tests/sources/test_connections.py tests/sources/test_contract.py tests/sources/test_odd_keys.py tests/sources/test_statements.py \
-	  tests/sources/test_table_versions.py \
+	  tests/sources/test_table_versions.py tests/sources/test_scans.py \
 	  -k 'clickhouse or snowflake or bigquery or trino or redshift or connections or versions'
 	$(WAREHOUSES)/bin/python -m pytest $(PARALLEL) -o addopts=-ra -W default $(PYTEST_ARGS) \
 	  tests/sources/test_changes.py tests/sources/test_questions.py tests/integration/test_incremental_machine.py \

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Final
 
-from airflow_sitemaps.quantities import counted
+from airflow_sitemaps.quantities import counted, size
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from airflow_sitemaps.pipeline.stages import Written
     from airflow_sitemaps.shards.url_sample import PrefixCount
 
-_STEP: Final = 1_024
 _WARNINGS: Final = ("WARNING", "warning:", "drift:")
 _REFUSALS: Final = ("REFUSED", "refused:", "ERROR", "NOT PUBLISHED")
 
@@ -25,15 +24,6 @@ def level(line: str) -> int:
     if text.startswith(_REFUSALS):
         return logging.ERROR
     return logging.WARNING if text.startswith(_WARNINGS) else logging.INFO
-
-
-def size(number: float) -> str:
-    """Format a number of bytes: ``1.6 MB``."""
-    for unit in ("B", "KB", "MB"):
-        if abs(number) < _STEP:
-            return f"{number:,.0f} {unit}" if unit == "B" else f"{number:,.1f} {unit}"
-        number /= _STEP
-    return f"{number:,.1f} GB"
 
 
 def rate(number: int, seconds: float, unit: str) -> str:

@@ -28,7 +28,7 @@ from airflow_sitemaps.pipeline.clock import SYSTEM_CLOCK
 from airflow_sitemaps.pipeline.request import chosen
 from airflow_sitemaps.progress import LogProgress
 from airflow_sitemaps.protocol import robots as robots_txt
-from airflow_sitemaps.quantities import counted
+from airflow_sitemaps.quantities import counted, size
 from airflow_sitemaps.shards.guards import Permit
 from airflow_sitemaps.verification import formats, subject
 
@@ -351,7 +351,7 @@ def _status_lines(found: Status) -> Iterator[str]:
         return
     yield (
         f"generation {found.generation} of {found.committed_at}: {counted(found.urls, 'URL')} in {counted(found.shards, 'shard')}, "
-        f"{report_text.size(found.byte_size)}" + ("" if found.promoted else "; its promotion is not finished yet")
+        f"{size(found.byte_size)}" + ("" if found.promoted else "; its promotion is not finished yet")
     )
     for name, section in found.sections.items():
         yield (
@@ -361,6 +361,6 @@ def _status_lines(found: Status) -> Iterator[str]:
     for note in reversed(found.history):
         yield (
             f"history: generation {note.generation} of {note.committed_at.isoformat()}: {note.action}, {counted(note.urls, 'URL')}, "
-            f"{counted(note.shards, 'shard')}, {note.touched:,} touched, {report_text.size(note.byte_size)}"
+            f"{counted(note.shards, 'shard')}, {note.touched:,} touched, {size(note.byte_size)}"
         )
     yield from (f"index: {url}" for url in found.index_urls)

@@ -13,7 +13,7 @@ from urllib.parse import unquote
 from airflow_sitemaps.demo.bucket import Difference, Seen, difference, serve
 from airflow_sitemaps.demo.check import read_site
 from airflow_sitemaps.demo.home import DagRun, DemoError, Home, dags_folder
-from airflow_sitemaps.report_text import size
+from airflow_sitemaps.quantities import size
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from airflow_sitemaps.shards.digest import Survey
     from airflow_sitemaps.shards.key import Key, KeyRange
+    from airflow_sitemaps.shards.scan_estimate import ScanEstimate
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,6 +83,10 @@ class Source(Protocol):
         Args:
             ranges: Disjoint ranges in key order.
         """
+        ...
+
+    def scan_estimate(self) -> ScanEstimate | None:
+        """Return what the surveys so far were estimated to scan, or None if the database does not say."""
         ...
 
     def rank(self, keys: Sequence[Key]) -> Sequence[int]:

@@ -40,6 +40,7 @@ from airflow_sitemaps.shards.plan import (
     SectionPlan,
 )
 from airflow_sitemaps.shards.receipt import Receipt, StagedShard
+from airflow_sitemaps.shards.scan_estimate import ScanEstimate
 from airflow_sitemaps.shards.schema_validation import checks_of, misfit
 from airflow_sitemaps.shards.url_sample import PrefixCount
 
@@ -132,6 +133,7 @@ _READERS: Final[Mapping[type, Mapping[str, Reader]]] = {
     SectionPlan: {
         "watermark": _moment,
         "surveyed_at": _moment,
+        "scan": lambda value: _read(ScanEstimate, value),
         "targets": _many(RangeAction),
         "gone": _listed,
         "taken": _listed,
@@ -140,6 +142,7 @@ _READERS: Final[Mapping[type, Mapping[str, Reader]]] = {
         "ages": _listed,
         "null_key_samples": _listed,
     },
+    ScanEstimate: {},
     Batch: {"targets": _listed},
     Refusal: {},
     SectionFailure: {},

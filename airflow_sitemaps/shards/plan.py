@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from airflow_sitemaps.shards.guards import Refusal
     from airflow_sitemaps.shards.key import KeyRange
+    from airflow_sitemaps.shards.scan_estimate import ScanEstimate
     from airflow_sitemaps.shards.url_sample import PrefixCount
 
 
@@ -93,6 +94,7 @@ class SectionPlan:
             Default: none.
         version: Version of the source's table before the survey. Default: "", it keeps none.
         surveyed_at: Time of the last survey of every range, if there is a version. Default: None.
+        scan: What the survey was estimated to scan. Default: None, the database does not say.
         refresh: Whether something other than files changed (digests, ranges, configuration) and must be committed.
             Default: False.
     """
@@ -113,6 +115,7 @@ class SectionPlan:
     ages: tuple[int, ...] = ()
     version: str = ""
     surveyed_at: datetime | None = None
+    scan: ScanEstimate | None = None
     refresh: bool = False
 
     def count(self) -> dict[str, int]:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from airflow_sitemaps.ports import Duplicate
     from airflow_sitemaps.shards.digest import Survey
     from airflow_sitemaps.shards.key import Key, KeyRange
+    from airflow_sitemaps.shards.scan_estimate import ScanEstimate
 
 FIELDS: Final = ("lastmod", "changefreq", "priority")
 MAX_ENTRIES: Final = 50_000
@@ -146,6 +147,10 @@ class ListSession:
             checksum = sum(self._hashes(entries)) % MODULUS
             digests.append(Digest(rows=len(entries), newest=newest, checksum=checksum))
         return Survey(digests=tuple(digests))
+
+    def scan_estimate(self) -> ScanEstimate | None:
+        """Return None: a list is not scanned."""
+        return None
 
     def rank(self, keys: Sequence[Key]) -> Sequence[int]:
         """Return the order of keys, as ``ports.Source`` defines it."""

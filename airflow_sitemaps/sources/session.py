@@ -19,6 +19,7 @@ from airflow_sitemaps.sources.queries.key_spans import spans, spans_with_gaps
 from airflow_sitemaps.sources.queries.row_query import rows_statement
 from airflow_sitemaps.sources.readers import adbc, duckdb_arrow
 from airflow_sitemaps.sources.readers.cursor import from_cursor
+from airflow_sitemaps.sources.scans.scan_meter import ScanMeter
 from airflow_sitemaps.sources.statements.table_name import name_parts
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from airflow_sitemaps.ports import Duplicate
     from airflow_sitemaps.shards.digest import Survey
     from airflow_sitemaps.shards.key import Key, KeyRange
+    from airflow_sitemaps.shards.scan_estimate import ScanEstimate
     from airflow_sitemaps.sources.queries.context import QueryContext
     from airflow_sitemaps.sources.queries.key_spans import KeySpan
     from airflow_sitemaps.sources.readers.cursor import SpanReader
@@ -54,13 +56,16 @@ class SqlSession:
         key_kinds: The description of each key column, which changes when the order of its values may have changed.
     """
 
-    def __init__(self, *, engine: sa.Engine, context: QueryContext, arrow: bool = True) -> None:
+    def __init__(
+        self, *, engine: sa.Engine, context: QueryContext, arrow: bool = True, max_scan_bytes: int | None = None
+    ) -> None:
         """Keep an engine and the context of its queries.
 
         Args:
             engine: The engine of the source's connection.
             context: The source.
             arrow: Whether the driver's own Arrow interface may read the rows.
+            max_scan_bytes: The largest number of bytes that surveys may scan. Default: None, for no limit.
         """
         self.engine = engine
         self.context = context
@@ -68,6 +73,7 @@ class SqlSession:
         self.digest_kind = context.dialect.digest_kind
         self.key_kinds: Sequence[str] = [column.description() for column in context.mapping.key]
         self._snapshot: sa.Connection | None = None
+        self._meter = ScanMeter(context, max_scan_bytes)
 
     @contextmanager
     def snapshot(self) -> Iterator[None]:
@@ -102,6 +108,7 @@ class SqlSession:
     def boundaries(self, within: KeyRange, every: int) -> Sequence[Key]:
         """Return boundaries as ``ports.Source`` defines them."""
         with self.transaction("finding boundaries") as connection:
+            self._meter.check(connection, within)
             return boundaries.find(self.context, connection, within, every)
 
     def largest_key(self, within: KeyRange) -> tuple[Key, int] | None:
@@ -112,7 +119,12 @@ class SqlSession:
     def survey(self, ranges: Sequence[KeyRange]) -> Survey:
         """Return a digest of each range, as ``ports.Source`` defines it."""
         with self.transaction("the survey") as connection:
+            self._meter.admit(connection, ranges)
             return survey.take(self.context, connection, ranges)
+
+    def scan_estimate(self) -> ScanEstimate | None:
+        """Return what the surveys of this session were estimated to scan, as ``ports.Source`` defines it."""
+        return self._meter.total
 
     def rank(self, keys: Sequence[Key]) -> Sequence[int]:
         """Return the order of keys, as ``ports.Source`` defines it."""

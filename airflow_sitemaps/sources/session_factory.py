@@ -123,7 +123,7 @@ def _session(
         dialect=dialect, relation=relation, selection=selection, name=name,
         unique=unique, indexed=indexed and relation is base, versioned=_versioned(base) if not stored else None,
     )  # fmt: skip
-    return SqlSession(engine=engine, context=context, arrow=spec.arrow)
+    return SqlSession(engine=engine, context=context, arrow=spec.arrow, max_scan_bytes=spec.max_scan_bytes)
 
 
 def _versioned(base: Relation) -> Relation | None:

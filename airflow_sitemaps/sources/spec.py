@@ -29,6 +29,7 @@ class SourceSpec:
         lastmod_unit: The unit of numbers in the lastmod column: ``s``, ``ms`` or ``us`` since 1970. Default: None.
         materialize: The schema in which the query's rows are stored. Default: None.
         session: Statements that run first on each connection. Default: none.
+        max_scan_bytes: The largest number of bytes that surveys may scan. Default: None, for no limit.
         run: Airflow's name of the run, whose tasks share a materialized table. It is empty outside Airflow, the default.
         origin: DAG, task and run, for the comment before each statement. It is empty outside Airflow, the default.
         arrow: Whether the driver's own Arrow interface may read the rows. Default: True.
@@ -49,6 +50,7 @@ class SourceSpec:
     lastmod_unit: str | None = None
     materialize: str | None = None
     session: tuple[str, ...] = ()
+    max_scan_bytes: int | None = None
     run: str = ""
     origin: str = ""
     arrow: bool = True

@@ -65,6 +65,9 @@ class SqlSource:
             once per range. Default: None.
         session: Statements that run first on each connection, such as a time-out, a warehouse or a role. They are not part
             of what the files depend on. Default: none.
+        max_scan_bytes: The largest number of bytes that the surveys of one plan may scan, by the database's own estimate.
+            A survey above it is refused before it runs, and so is a database that gives no estimate. Default: None, for
+            no limit.
         reader: ``auto`` reads by the driver's own Arrow interface if it has one. ``cursor`` always reads by
             SQLAlchemy's cursor. Default: ``auto``.
 
@@ -94,6 +97,7 @@ class SqlSource:
     lastmod_unit: LastmodUnit | None = field(default=None, kw_only=True)
     materialize: str | None = field(default=None, kw_only=True)
     session: Sequence[str] = field(default=(), kw_only=True)
+    max_scan_bytes: int | None = field(default=None, kw_only=True)
     reader: Reader = field(default="auto", kw_only=True)
     # The first folder in which a .sql file is searched for: that of the file that makes this source.
     _folder: str = field(default="", init=False, repr=False, compare=False)
@@ -129,6 +133,7 @@ class SqlSource:
         self._check_group()
         self._check_parameters()
         self._check_choices()
+        self._check_ceiling()
 
     def _check_loc(self) -> None:
         if "{" not in self.loc and "}" not in self.loc:
@@ -194,6 +199,17 @@ class SqlSource:
             raise SourceConfigurationError(
                 f"{self._argument('timezone')}: give an IANA name, like 'Europe/Berlin'"
             ) from None
+
+    def _check_ceiling(self) -> None:
+        if self.max_scan_bytes is None:
+            return
+        if isinstance(self.max_scan_bytes, bool) or not isinstance(self.max_scan_bytes, int) or self.max_scan_bytes < 1:
+            raise SourceConfigurationError(f"{self._argument('max_scan_bytes')}: give a whole number of bytes above 0")
+        if self.materialize is not None:
+            raise SourceConfigurationError(
+                f"{self._argument('max_scan_bytes')}: not with materialize=, whose query runs before there is a survey to "
+                "estimate. Limit that query in session=, by a time-out for example"
+            )
 
     def _argument(self, name: str) -> str:
         return f"SqlSource({self.conn_id!r}, {name}={getattr(self, name)!r})"
@@ -328,6 +344,7 @@ class SqlSource:
             lastmod_unit=self.lastmod_unit,
             materialize=self.materialize,
             session=tuple(self.session),
+            max_scan_bytes=self.max_scan_bytes,
             run=self._run,
             origin=self._origin,
             arrow=self.reader == "auto",

@@ -24,6 +24,7 @@ from airflow_sitemaps.sources.loc_mapping import LocMapping
 
 if TYPE_CHECKING:
     from airflow_sitemaps.shards.key import Key, KeyRange
+    from airflow_sitemaps.shards.scan_estimate import ScanEstimate
 
 Row = Mapping[str, Any]
 EXTENSIONS: Final = ("images", "videos", "news", "alternates", "title", "description")
@@ -204,6 +205,10 @@ class MemorySource:
                 sample_text(str(row.get(self._config.loc, dict(row)))) for row in nulls[:NULL_SAMPLES]
             ),
         )
+
+    def scan_estimate(self) -> ScanEstimate | None:
+        """Return None: rows in memory are not scanned."""
+        return None
 
     def rank(self, keys: Sequence[Key]) -> Sequence[int]:
         """Return dense ranks by ``order``."""

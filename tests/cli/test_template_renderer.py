@@ -16,6 +16,7 @@ from airflow_sitemaps.cli.bars import Bars
 from airflow_sitemaps.cli.template_renderer import rendered
 from airflow_sitemaps.errors import TemplateError
 from airflow_sitemaps.progress import LogProgress
+from airflow_sitemaps.quantities import size
 from airflow_sitemaps.sitemap import Section, Sitemap
 from airflow_sitemaps.sources.sql import SqlSource
 from airflow_sitemaps.stores.local.config import LocalStore
@@ -100,7 +101,7 @@ def test_bars_show_each_stage() -> None:
 
 
 def test_sizes_and_rates() -> None:
-    assert [report_text.size(n) for n in (0, 1_023, 1_536, 3 << 20, 5 << 30)] == [
+    assert [size(n) for n in (0, 1_023, 1_536, 3 << 20, 5 << 30)] == [
         "0 B",
         "1,023 B",
         "1.5 KB",

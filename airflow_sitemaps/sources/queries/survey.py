@@ -40,8 +40,7 @@ def take(context: QueryContext, connection: sa.Connection, ranges: Sequence[KeyR
         ranges: The ranges, disjoint and in key order.
     """
     digests = [EMPTY] * len(ranges)
-    at_most = 1 if context.dialect.joins_ranges else RUNS_AT_MOST
-    for run in spans(ranges, at_most=at_most) if ranges else ():
+    for run in _runs(context, ranges):
         digests_of_buckets = (
             _hashed_here(context, connection, run) if context.dialect.hashes_here else _by_sql(context, connection, run)
         )
@@ -53,18 +52,43 @@ def take(context: QueryContext, connection: sa.Connection, ranges: Sequence[KeyR
     return Survey(digests=tuple(digests), null_keys=nulls, null_key_samples=samples)
 
 
+def statements(context: QueryContext, ranges: Sequence[KeyRange]) -> Iterator[Statement]:
+    """Yield the statements of ``take`` that scan the table, for a database that sums the digests.
+
+    Args:
+        context: The source.
+        ranges: The ranges, disjoint and in key order.
+    """
+    for run in _runs(context, ranges):
+        for _before, statement in _sums(context, run):
+            yield statement
+    yield _null_count(context)
+
+
+def _runs(context: QueryContext, ranges: Sequence[KeyRange]) -> list[KeySpan]:
+    at_most = 1 if context.dialect.joins_ranges else RUNS_AT_MOST
+    return spans(ranges, at_most=at_most) if ranges else []
+
+
 # ---------------------------------------------------------------- in the database
 
 
 def _by_sql(context: QueryContext, connection: sa.Connection, run: KeySpan) -> Iterator[tuple[int, Digest]]:
     """Yield the number and digest of each bucket that has rows."""
+    for before, statement in _sums(context, run):
+        for bucket, count, moment, checksum in connection.execute(*statement):
+            digest = Digest(rows=int(count), newest=_newest(context, moment), checksum=int(checksum) % MODULUS)
+            yield before + int(bucket), digest
+
+
+def _sums(context: QueryContext, run: KeySpan) -> Iterator[tuple[int, Statement]]:
+    """Yield the statements of a span, each with the number of buckets before its own."""
     before = 0
     for part in _statement_spans(context, run):
         if part.wanted():
             binds = context.relation.binds()
             rows = _quick_rows(context, part, binds) or _case_rows(context, part, binds)
-            for number, digest in _grouped(context, connection, rows, binds):
-                yield before + number, digest
+            yield before, _grouped(context, rows, binds)
         before += len(part.cuts) + 1
 
 
@@ -126,20 +150,13 @@ def _measures(context: QueryContext) -> str:
     return f"{newest} AS newest, {dialect.row_hash(context.mapping.emitted)} AS row_hash"
 
 
-def _grouped(context: QueryContext, connection: sa.Connection, rows: str, binds: Binds) -> Iterator[tuple[int, Digest]]:
+def _grouped(context: QueryContext, rows: str, binds: Binds) -> Statement:
+    """Return the statement that sums the rows of each bucket."""
     dialect = context.dialect
     lastmod = context.mapping.field("lastmod")
     newest = "NULL" if lastmod is None else dialect.raw_text("MAX(newest)", lastmod)
     sql = f"SELECT bucket, COUNT(*), {newest}, {dialect.checksum('row_hash')} FROM ({rows}) hashed GROUP BY bucket"
-    for bucket, count, moment, checksum in connection.execute(*binds.statement(sql)):
-        yield (
-            int(bucket),
-            Digest(
-                rows=int(count),
-                newest=_newest(context, moment),
-                checksum=int(checksum) % MODULUS,
-            ),
-        )
+    return binds.statement(sql)
 
 
 def _newest(context: QueryContext, value: Any) -> str | None:
@@ -217,10 +234,8 @@ def _null_keys(context: QueryContext, connection: sa.Connection) -> tuple[int, t
     """Count the rows with a NULL in the key and describe some, naming the NULL columns of a composite key."""
     dialect, key = context.dialect, context.mapping.key
     binds = context.relation.binds()
-    missing = " OR ".join(f"{dialect.column(column)} IS NULL" for column in key)
-    count = connection.execute(
-        *binds.statement(f"SELECT COUNT(*) FROM {context.from_item} WHERE {missing}")
-    ).scalar_one()
+    missing = _has_null_key(context)
+    count = connection.execute(*_null_count(context)).scalar_one()
     if not count:
         return 0, ()
     shown = [dialect.emit_raw(column) for column in context.mapping.loc]
@@ -232,6 +247,15 @@ def _null_keys(context: QueryContext, connection: sa.Connection) -> tuple[int, t
     with dialect.reading(connection):
         rows = connection.execute(*statement).all()
     return int(count), tuple(_null_sample(row[: len(shown)], row[len(shown) :], key) for row in rows)
+
+
+def _has_null_key(context: QueryContext) -> str:
+    return " OR ".join(f"{context.dialect.column(column)} IS NULL" for column in context.mapping.key)
+
+
+def _null_count(context: QueryContext) -> Statement:
+    binds = context.relation.binds()
+    return binds.statement(f"SELECT COUNT(*) FROM {context.from_item} WHERE {_has_null_key(context)}")
 
 
 def _null_sample(shown: Sequence[Any], absent: Sequence[Any], key: Sequence[Column]) -> str:
