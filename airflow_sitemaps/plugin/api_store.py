@@ -1,4 +1,4 @@
-"""Routes that read the store's private area: shard map, generations, their differences, and the URL search.
+"""Routes that read the store's private area: shard map, generations and their differences, coverage, the URL search.
 
 If the store cannot be read, the application responds with the message of ``StateUnavailableError``.
 """
@@ -11,11 +11,14 @@ from airflow.utils.session import create_session
 from fastapi import APIRouter, Depends, HTTPException, Query, Request, Response, status
 from fastapi.responses import JSONResponse
 
+from airflow_sitemaps.notify.coverage import history
 from airflow_sitemaps.pipeline.state.repository import MANIFEST
 from airflow_sitemaps.plugin import event_payload, generation_changes, list_query, overview, url_search
 from airflow_sitemaps.plugin.access import ReadableDags, may_read_assets
 from airflow_sitemaps.plugin.api_dependencies import DetachedSitemap, Now, as_csv, validated
+from airflow_sitemaps.plugin.coverage_columns import MAX_OBSERVATIONS, coverage_columns
 from airflow_sitemaps.plugin.overview import Overview
+from airflow_sitemaps.plugin.schemas.announcements import Coverage
 from airflow_sitemaps.plugin.schemas.generations import GenerationChanges, Generations
 from airflow_sitemaps.plugin.schemas.shards import ShardColumns, ShardPage, Unavailable
 from airflow_sitemaps.plugin.schemas.url_matches import UrlSearches
@@ -147,6 +150,16 @@ async def export_changes(
     except StateUnavailableError as e:
         raise HTTPException(status.HTTP_409_CONFLICT, str(e)) from e
     return as_csv(list_query.csv_of(rows, ("change", "url")), "changes.csv")
+
+
+@router.get("/sitemap/coverage", responses={200: {"model": Coverage | Unavailable}})
+async def coverage(sitemap: DetachedSitemap) -> Response:
+    """Return what Search Console reported about each index at the newest submissions."""
+    observations = await STATES.run(
+        manifest_file(sitemap), "coverage", lambda area: history(area, most=MAX_OBSERVATIONS)
+    )
+    body = Coverage.model_validate(coverage_columns(observations)).model_dump_json()
+    return Response(body, media_type="application/json", headers={"Cache-Control": "no-store"})
 
 
 @router.get("/find", response_model=UrlSearches)

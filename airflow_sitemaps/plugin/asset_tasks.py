@@ -1,10 +1,13 @@
-"""The tasks that publish, roll back, verify and announce a sitemap, from Airflow's asset references."""
+"""The tasks that publish, roll back, verify and announce a sitemap, from Airflow's asset references.
+
+Airflow removes the references of a DAG whose file cannot be imported. The serialized form of the DAG still has them.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from airflow.models.asset import (
     AssetModel,
@@ -15,6 +18,7 @@ from airflow.models.asset import (
 from sqlalchemy import select
 
 from airflow_sitemaps.plugin.dag_profiles import DagProfile, TaskProfile, dag_profiles
+from airflow_sitemaps.plugin.dag_runs import unimportable_dags
 
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session
@@ -71,14 +75,14 @@ def asset_tasks(session: Session, assets: Sequence[AssetName], readable: Collect
         assets: The assets.
         readable: DAGs that the user may read. Tasks of other DAGs are left out.
     """
-    references = _references(session, [asset.id for asset in assets])
+    references = _references(session, assets)
     dag_ids = {dag_id for asset in assets for dag_id in references.dags(asset.id)} & set(readable)
     profiles = dag_profiles(session, dag_ids)
     return {asset.id: _tasks_of(asset, references, profiles, dag_ids) for asset in assets}
 
 
-def _references(session: Session, asset_ids: Sequence[int]) -> _References:
-    references = _References()
+def _references(session: Session, assets: Sequence[AssetName]) -> _References:
+    references, asset_ids = _References(), [asset.id for asset in assets]
     for table, kept in ((TaskOutletAssetReference, references.outlets), (TaskInletAssetReference, references.inlets)):
         columns = select(table.asset_id, table.dag_id, table.task_id).where(table.asset_id.in_(list(asset_ids)))
         for asset_id, dag_id, task_id in session.execute(columns):
@@ -87,7 +91,19 @@ def _references(session: Session, asset_ids: Sequence[int]) -> _References:
     rows = session.execute(select(schedule.asset_id, schedule.dag_id).where(schedule.asset_id.in_(list(asset_ids))))
     for asset_id, dag_id in rows:
         references.schedules.setdefault(asset_id, set()).add(dag_id)
+    ids = {asset.uri: asset.id for asset in assets}
+    for profile in _unimportable(session):
+        for task in profile.tasks:
+            for uris, kept in ((task.outlets, references.outlets), (task.inlets, references.inlets)):
+                for uri in uris:
+                    if uri in ids:
+                        kept.setdefault(ids[uri], []).append((profile.dag_id, task.task_id))
     return references
+
+
+def _unimportable(session: Session) -> Collection[DagProfile]:
+    """Return the profiles of the DAGs whose file cannot be imported."""
+    return dag_profiles(session, unimportable_dags(session)).values()
 
 
 def _tasks_of(
@@ -137,6 +153,6 @@ def _concerns(
 def declared_sitemaps(session: Session) -> list[int]:
     """Return the IDs of the assets that tasks declare under the name that ``Sitemap.asset`` gives them."""
     outlet = TaskOutletAssetReference
-    declared = select(AssetModel.id).join(outlet, outlet.asset_id == AssetModel.id)
-    rows: list[Any] = list(session.scalars(declared.where(AssetModel.name.like("sitemap %")).distinct()))
-    return rows
+    uris = {uri for profile in _unimportable(session) for task in profile.tasks for uri in task.outlets}
+    declared = AssetModel.id.in_(select(outlet.asset_id)) | AssetModel.uri.in_(uris)
+    return list(session.scalars(select(AssetModel.id).where(declared, AssetModel.name.like("sitemap %"))))

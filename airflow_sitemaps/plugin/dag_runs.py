@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from airflow.models.dag import DagModel, DagTag
 from airflow.models.dagrun import DagRun
+from airflow.models.errors import ParseImportError
 from airflow.models.taskinstance import TaskInstance
 from airflow.models.xcom import XComModel
-from sqlalchemy import select, union_all
+from sqlalchemy import exists, select, union_all
 
 from airflow_sitemaps.plugin.dag_profiles import KINDS
 
@@ -135,6 +136,19 @@ class TaskState:
         return self.state in ENDED
 
 
+_HAS_IMPORT_ERRORS: Final = (
+    exists()
+    .where(ParseImportError.filename == DagModel.relative_fileloc, ParseImportError.bundle_name == DagModel.bundle_name)
+    .correlate(DagModel)
+)
+"""Whether Airflow holds an import error of the DAG's file. ``DagModel.has_import_errors`` stays set after the file is gone."""
+
+
+def unimportable_dags(session: Session) -> list[str]:
+    """Return the IDs of the DAGs whose file currently fails to import."""
+    return list(session.scalars(select(DagModel.dag_id).where(_HAS_IMPORT_ERRORS)))
+
+
 def dags(session: Session, dag_ids: Iterable[str]) -> dict[str, DagState]:
     """Return DAGs by ID. Unknown DAGs are left out."""
     chosen = list(dag_ids)
@@ -142,7 +156,7 @@ def dags(session: Session, dag_ids: Iterable[str]) -> dict[str, DagState]:
         DagModel.dag_id,
         DagModel.is_paused,
         DagModel.is_stale,
-        DagModel.has_import_errors,
+        _HAS_IMPORT_ERRORS,
         DagModel.timetable_summary,
         DagModel.next_dagrun_create_after,
     )

@@ -13,6 +13,7 @@ from airflow.api_fastapi.auth.managers.simple.user import SimpleAuthManagerUser
 from airflow.models.asset import AssetEvent, AssetModel, TaskInletAssetReference, TaskOutletAssetReference
 from airflow.models.dag import DagModel
 from airflow.models.dagrun import DagRun
+from airflow.models.errors import ParseImportError
 from airflow.models.taskinstance import TaskInstance
 from airflow.models.xcom import XComModel
 from airflow.utils.session import create_session
@@ -98,7 +99,7 @@ def session(application: Any) -> Iterator[Session]:
 
 def _clear() -> None:
     with create_session() as found:
-        for table in (AssetEvent, TaskOutletAssetReference, TaskInletAssetReference, AssetModel):
+        for table in (AssetEvent, TaskOutletAssetReference, TaskInletAssetReference, AssetModel, ParseImportError):
             found.execute(delete(table))
         for table in (XComModel, TaskInstance, DagRun):
             found.execute(delete(table))

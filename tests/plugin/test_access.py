@@ -33,6 +33,7 @@ def test_there_are_the_routes_that_are_tested() -> None:
         "/api/sitemap/announcements",
         "/api/sitemap/changes",
         "/api/sitemap/changes.csv",
+        "/api/sitemap/coverage",
         "/api/sitemap/generations",
         "/api/sitemap/history",
         "/api/sitemap/issues.csv",

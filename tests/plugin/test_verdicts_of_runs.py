@@ -7,19 +7,26 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from airflow.models.asset import AssetModel, TaskOutletAssetReference
+from airflow.models.asset import AssetModel, TaskInletAssetReference, TaskOutletAssetReference
 from airflow.models.dag import DagModel
-from sqlalchemy import delete
+from airflow.models.errors import ParseImportError
+from airflow.sdk import DAG
+from sqlalchemy import delete, select
 
-from airflow_sitemaps import MemoryStore, Section, Sitemap
+from airflow_sitemaps import LocalStore, MemoryStore, Section, Sitemap
 from airflow_sitemaps.errors import GuardError
 from airflow_sitemaps.operators.facts import FAILED, REFUSED, refusal_facts
+from airflow_sitemaps.operators.verify import SitemapVerifyOperator
 from airflow_sitemaps.pipeline import build
 from airflow_sitemaps.pipeline.report import ShardCounts
+from airflow_sitemaps.task_group import SitemapTaskGroup
 from airflow_sitemaps.testing.source import MemorySourceConfig
+from tests.support.airflow_db import sync
 from tests.support.plugin_factories import NOW, Ran, add_asset, add_dag, add_event, add_run, extra, report
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from sqlalchemy.orm import Session
 
     from tests.plugin.conftest import Client
@@ -232,15 +239,42 @@ def test_a_sitemap_that_a_dag_publishes_cannot_be_archived(admin: Client, sessio
     assert admin.post("api/archive", {"asset": URI, "archived": True}).status_code == 409
 
 
-def test_a_dag_whose_file_is_broken_is_no_orphan(admin: Client, session: Session) -> None:
-    published(session)
-    dag = session.get_one(DagModel, "shop")
-    dag.has_import_errors = dag.is_stale = True
+def broken_file(session: Session, dag_id: str, error: str | None) -> None:
+    """What Airflow's DAG processor leaves of a DAG whose file fails to import, or was removed after it had failed."""
+    dag = session.get_one(DagModel, dag_id)
+    dag.has_import_errors, dag.is_stale, dag.relative_fileloc = True, True, f"{dag_id}.py"
+    for table in (TaskOutletAssetReference, TaskInletAssetReference):
+        session.execute(delete(table).where(table.dag_id == dag_id))
+    session.execute(delete(ParseImportError))
+    if error is not None:
+        session.add(ParseImportError(filename=f"{dag_id}.py", bundle_name=dag.bundle_name, stacktrace=error))
     session.commit()
 
-    found = line(admin)
 
-    assert (found["state"], found["reason"]) == ("failing", "The DAG's file cannot be imported")
+def test_a_dag_whose_file_is_broken_is_no_orphan(admin: Client, session: Session, tmp_path: Path) -> None:
+    """Airflow removes the references to the asset of such a DAG; its serialized form has them."""
+    sitemap = Sitemap(
+        LocalStore(tmp_path / "site", base_url="https://broken.example/"),
+        [Section("pages", MemorySourceConfig([{"id": 1, "loc": "https://broken.example/1"}]))],
+    )
+    with DAG("broken", schedule=None, max_active_runs=1) as dag:
+        SitemapTaskGroup("sitemap", sitemap)
+        SitemapVerifyOperator(task_id="verify", sitemap=sitemap, inlets=[sitemap.asset])
+    sync(dag)
+    uri = str(sitemap.asset.uri)
+    broken_file(session, "broken", "RuntimeError: this file is broken")
+
+    found = line(admin)
+    assert (found["asset"], found["state"], found["reason"]) == (uri, "failing", "The DAG's file cannot be imported")
+    asset = session.scalars(select(AssetModel.id).where(AssetModel.uri == uri)).one()
+    add_event(session, asset, "broken", extra(report(1, at=NOW)), NOW)
+    session.commit()
+    page = shown(admin, uri)
+    assert (page["state"], page["reason"]) == ("failing", "The DAG's file cannot be imported")
+    assert [each["dag_id"] for each in page["dags"]] == ["broken"]
+
+    broken_file(session, "broken", None)
+    assert line(admin)["reason"] == "Orphaned: no DAG publishes it"
 
 
 def test_a_paused_dag_keeps_its_verdict_and_shows_no_next_run(admin: Client, session: Session) -> None:

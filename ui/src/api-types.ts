@@ -81,6 +81,34 @@ export interface Batch {
   bytes: number | null;
 }
 /**
+ * What Search Console reported at the newest submissions. ``at`` has their times, oldest first.
+ */
+export interface Coverage {
+  site: string;
+  at: (string | null)[];
+  indexes: CoverageRow[];
+  left_out: number;
+}
+/**
+ * The newest state of one index in Search Console.
+ *
+ * ``section`` is empty for the index of all sections. ``discovered_history`` has one number for each submission, None
+ * where the index was not submitted.
+ */
+export interface CoverageRow {
+  url: string;
+  section: string;
+  listed: number;
+  pending: boolean;
+  errors: number;
+  warnings: number;
+  last_read: string | null;
+  discovered: {
+    [k: string]: number;
+  };
+  discovered_history: (number | null)[];
+}
+/**
  * The sitemaps that a DAG publishes or verifies.
  */
 export interface DagSitemaps {

@@ -1,12 +1,14 @@
 /** Names for parts of the API's types, which are made from its description. */
 
-import type { ActionBody, Generations, GenerationChanges, Problem, SitemapLine, Unavailable } from "./api-types";
+import type { ActionBody, Coverage, Generations, GenerationChanges, Problem, SitemapLine, Unavailable } from "./api-types";
 
 export type {
   ActionState,
   AnnouncementRow,
   Announcements,
   Batch,
+  Coverage,
+  CoverageRow,
   DagSitemaps,
   FailedRun,
   Gauge,
@@ -47,4 +49,5 @@ export type Counts = Record<string, number>;
 export const isUnavailable = (answer: object): answer is Unavailable => "unavailable" in answer;
 
 export type GenerationsAnswer = Generations | Unavailable;
+export type CoverageAnswer = Coverage | Unavailable;
 export type ChangesAnswer = GenerationChanges | Unavailable;

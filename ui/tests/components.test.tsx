@@ -9,11 +9,12 @@ import { TIME_OUT_MS } from "../src/api";
 import { SitemapList, nameOf, summary } from "../src/pages/SitemapList";
 import { Widget } from "../src/pages/Widget";
 import { ActivityBadges, VerdictBadge } from "../src/parts/basics";
+import { AnnouncementTable } from "../src/parts/AnnouncementTable";
 import { ChangesPreview } from "../src/parts/ChangesPreview";
 import { Chart } from "../src/parts/charts";
 import { FindUrl } from "../src/parts/FindUrl";
 import { Issues, Verified, extensionsOf, shardChanges } from "../src/parts/report";
-import type { Report, SitemapLine, SitemapList as Answer, Verification } from "../src/types";
+import type { AnnouncementRow, CoverageRow, Report, SitemapLine, SitemapList as Answer, Verification } from "../src/types";
 
 const show = (children: ReactNode, at = "/plugin/sitemaps") => {
   globalThis.history.replaceState(null, "", at);
@@ -314,5 +315,71 @@ describe("the search for a URL", () => {
     const shown = await screen.findByTestId("url-result");
     expect(shown.textContent).toContain("Not found in the shards that were read");
     expect(shown.textContent).toContain("400 of 10,000 shards read. 9,600 files were not read.");
+  });
+});
+
+describe("the search engines' side", () => {
+  const announced = (changes: Partial<AnnouncementRow> = {}): AnnouncementRow => ({
+    at: "2026-11-20T11:00:00Z",
+    dag_id: "shop",
+    files: [],
+    numbers: {},
+    reason: "",
+    run_id: "r1",
+    service: "indexnow",
+    state: "success",
+    summary: "3 URLs submitted in 1 request.",
+    task_id: "indexnow",
+    ...changes,
+  });
+  const index = (changes: Partial<CoverageRow> = {}): CoverageRow => ({
+    discovered: { news: 2, web: 75 },
+    discovered_history: [null, 50, 77],
+    errors: 1,
+    last_read: "2026-11-19T08:00:00Z",
+    listed: 100,
+    pending: false,
+    section: "news",
+    url: "https://shop.example/sitemap-news.xml",
+    warnings: 0,
+    ...changes,
+  });
+  const coverage = { at: ["2026-11-18T08:00:00Z", "2026-11-19T08:00:00Z", "2026-11-20T08:00:00Z"], indexes: [index(), index({ discovered: {}, discovered_history: [0, 0, 0], errors: 0, last_read: null, pending: true, section: "", url: "javascript:alert(1)" })], left_out: 3, site: "sc-domain:shop.example" };
+  const responses = (rows: AnnouncementRow[], covered: unknown) =>
+    vi.fn(async (url: string) => new Response(JSON.stringify(String(url).includes("sitemap/coverage") ? covered : { rows }), { headers: { "Content-Type": "application/json" } }));
+
+  it("shows what was announced, and why an announcement failed", async () => {
+    const fetched = responses([announced(), announced({ reason: "the key file is not served", run_id: "r0", service: "ping", state: "failed", summary: "" })], coverage);
+    vi.stubGlobal("fetch", fetched);
+    show(<AnnouncementTable asset="s3://a" />);
+    const rows = await screen.findAllByTestId("announcement");
+    expect(rows[0]?.textContent).toContain("IndexNow");
+    expect(rows[0]?.textContent).toContain("3 URLs submitted in 1 request.");
+    expect(rows[1]?.textContent).toContain("Failedthe key file is not served");
+    expect(screen.getAllByRole("link", { name: "Log" })[1]?.getAttribute("href")).toContain("/dags/shop/runs/r0/tasks/indexnow");
+    expect(fetched).toHaveBeenCalledTimes(1);
+  });
+
+  it("shows coverage by section with its history, where Search Console was asked", async () => {
+    vi.stubGlobal("fetch", responses([announced({ service: "searchconsole" })], coverage));
+    show(<AnnouncementTable asset="s3://a" />);
+    const [news, all] = await screen.findAllByTestId("coverage");
+    expect(news?.textContent).toContain("news");
+    expect([...(news?.querySelectorAll("td") ?? [])].slice(1, 6).map((cell) => cell.textContent)).toEqual(["100", "772 news", "75 %", "1", "0"]);
+    expect(screen.getByRole("img", { name: "URLs discovered at the last 2 submissions: 50, 77" })).toBeTruthy();
+    expect(all?.textContent).toContain("All sections");
+    expect(all?.textContent).toContain("NeverNot processed yet");
+    expect(all?.querySelector("a")).toBeNull();
+    expect(screen.getByText(/Property sc-domain:shop.example; 3 submissions/u).textContent).toContain("3 further indexes not shown.");
+  });
+
+  it("says why coverage cannot be read, and folds a long history", async () => {
+    const rows = Array.from({ length: 12 }, (_, run) => announced({ run_id: `r${run}`, service: "searchconsole" }));
+    vi.stubGlobal("fetch", responses(rows, { unavailable: "Cannot read the store." }));
+    show(<AnnouncementTable asset="s3://a" />);
+    expect(await screen.findByText("Coverage by section is not shown. Cannot read the store.")).toBeTruthy();
+    expect(screen.getAllByTestId("announcement").length).toBe(8);
+    fireEvent.click(screen.getByRole("button", { name: "Show all 12 announcements" }));
+    expect(screen.getAllByTestId("announcement").length).toBe(12);
   });
 });

@@ -26,3 +26,30 @@ class Announcements(StrictModel):
     """Announcements, newest first."""
 
     rows: list[AnnouncementRow]
+
+
+class CoverageRow(StrictModel):
+    """The newest state of one index in Search Console.
+
+    ``section`` is empty for the index of all sections. ``discovered_history`` has one number for each submission, None
+    where the index was not submitted.
+    """
+
+    url: str
+    section: str
+    listed: int
+    pending: bool
+    errors: int
+    warnings: int
+    last_read: str | None
+    discovered: dict[str, int]
+    discovered_history: list[int | None]
+
+
+class Coverage(StrictModel):
+    """What Search Console reported at the newest submissions. ``at`` has their times, oldest first."""
+
+    site: str
+    at: list[str | None]
+    indexes: list[CoverageRow]
+    left_out: int

@@ -139,7 +139,7 @@ const Links = ({ page }: { page: SitemapPage }) => {
 
 const Head = ({ page, acting, trail, asOf, reload }: { page: SitemapPage; acting: Acting; trail: boolean; asOf: number | undefined; reload: () => void }) => (
   <Flex justify="space-between" align="flex-start" gap={3} wrap="wrap">
-    <Box minW={0}>
+    <Box flex="1 1 20rem" minW={0}>
       {trail && <Trail name={nameOf(page)} />}
       <HStack gap={3} wrap="wrap">
         <Heading as="h1" size="xl" overflowWrap="anywhere">

@@ -1,13 +1,18 @@
 /** What was announced to search engines and other services, and what they returned. */
 
-import { Table, Text } from "@chakra-ui/react";
+import { Button, Table, Text } from "@chakra-ui/react";
+import { useState } from "react";
 
 import { useGet } from "../api";
-import { count, visible } from "../format";
+import { count, counted, visible } from "../format";
 import { logOf } from "../routes";
 import type { AnnouncementRow, Announcements } from "../types";
 import { Age, Failure, Inner, Note, State, Waiting, When } from "./basics";
+import { CoverageTable } from "./CoverageTable";
 import { Wide } from "./report";
+
+const SHOWN = 8;
+const POLL_MS = 20_000;
 
 const SERVICES: Record<AnnouncementRow["service"], string> = {
   indexnow: "IndexNow",
@@ -33,41 +38,52 @@ const File = ({ file }: { file: Submitted }) => (
 );
 
 export const AnnouncementTable = ({ asset }: { asset: string }) => {
-  const { data, error, reload } = useGet<Announcements>("sitemap/announcements", { asset });
-  if (error) return <Failure error={error} retry={reload} />;
+  const [open, setOpen] = useState(false);
+  const { data, error, reload } = useGet<Announcements>("sitemap/announcements", { asset }, () => POLL_MS);
+  if (error && !data) return <Failure error={error} retry={reload} />;
   if (!data) return <Waiting what="announcements" />;
   if (!data.rows.length) return <Note>Nothing has been announced yet.</Note>;
+  const submitted = data.rows.find((row) => row.service === "searchconsole");
+  const shown = open ? data.rows : data.rows.slice(0, SHOWN);
   return (
-    <Wide
-      label="Search engines"
-      names={[
-        ["Service", "start"],
-        ["When", "start"],
-        ["State", "start"],
-        ["Outcome", "start"],
-        ["Log", "start"],
-      ]}
-    >
-      {data.rows.map((row) => (
-        <Table.Row key={`${row.dag_id} ${row.run_id} ${row.task_id}`} verticalAlign="top" data-testid="announcement">
-          <Table.Cell whiteSpace="nowrap">{SERVICES[row.service]}</Table.Cell>
-          <Table.Cell>
-            <Age at={row.at} />
-          </Table.Cell>
-          <Table.Cell>
-            <State state={row.state} />
-          </Table.Cell>
-          <Table.Cell minW="16em">
-            <Text overflowWrap="anywhere">{visible(row.reason || row.summary) || "–"}</Text>
-            {row.files.slice(0, 5).map((file, index) => (
-              <File key={index} file={file as Submitted} />
-            ))}
-          </Table.Cell>
-          <Table.Cell>
-            <Inner to={logOf(row.dag_id, row.run_id, row.task_id)}>Log</Inner>
-          </Table.Cell>
-        </Table.Row>
-      ))}
-    </Wide>
+    <>
+      <Wide
+        label="Search engines"
+        names={[
+          ["Service", "start"],
+          ["When", "start"],
+          ["State", "start"],
+          ["Outcome", "start"],
+          ["Log", "start"],
+        ]}
+      >
+        {shown.map((row) => (
+          <Table.Row key={`${row.dag_id} ${row.run_id} ${row.task_id}`} verticalAlign="top" data-testid="announcement">
+            <Table.Cell whiteSpace="nowrap">{SERVICES[row.service]}</Table.Cell>
+            <Table.Cell>
+              <Age at={row.at} />
+            </Table.Cell>
+            <Table.Cell>
+              <State state={row.state} />
+            </Table.Cell>
+            <Table.Cell minW="16em">
+              <Text overflowWrap="anywhere">{visible(row.reason || row.summary) || "–"}</Text>
+              {row.files.slice(0, 5).map((file, index) => (
+                <File key={index} file={file as Submitted} />
+              ))}
+            </Table.Cell>
+            <Table.Cell>
+              <Inner to={logOf(row.dag_id, row.run_id, row.task_id)}>Log</Inner>
+            </Table.Cell>
+          </Table.Row>
+        ))}
+      </Wide>
+      {shown.length < data.rows.length && (
+        <Button size="xs" variant="outline" mt={2} onClick={() => setOpen(true)}>
+          Show all {counted(data.rows.length, "announcement")}
+        </Button>
+      )}
+      {submitted && <CoverageTable asset={asset} stamp={`${submitted.run_id} ${submitted.at ?? ""}`} />}
+    </>
   );
 };
