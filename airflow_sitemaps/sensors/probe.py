@@ -76,7 +76,7 @@ def _what_exists(connection: sa.Connection, sql: str) -> str:
     import sqlalchemy as sa
     from sqlalchemy import exc
 
-    from airflow_sitemaps.sources.connections.engines import nearest
+    from airflow_sitemaps.sources.statements.nearest_names import nearest
     from airflow_sitemaps.sources.statements.table_name import name_parts
 
     inspector = sa.inspect(connection)

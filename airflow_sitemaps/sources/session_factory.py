@@ -11,7 +11,7 @@ from sqlalchemy import exc
 from airflow_sitemaps.errors import SourceConfigurationError, SourceError
 from airflow_sitemaps.sources.columns import Column, ColumnMapping
 from airflow_sitemaps.sources.connections.driver_errors import translated
-from airflow_sitemaps.sources.connections.engines import engine_of, nearest
+from airflow_sitemaps.sources.connections.engines import engine_of
 from airflow_sitemaps.sources.connections.statement_labels import labelled
 from airflow_sitemaps.sources.connections.transaction import begin
 from airflow_sitemaps.sources.dialects import dialect_of
@@ -24,6 +24,7 @@ from airflow_sitemaps.sources.selection import Selection
 from airflow_sitemaps.sources.session import SqlSession
 from airflow_sitemaps.sources.statements.fixed_condition import is_fixed
 from airflow_sitemaps.sources.statements.list_parameters import relation_of
+from airflow_sitemaps.sources.statements.nearest_names import nearest
 from airflow_sitemaps.sources.statements.table_name import name_parts
 
 if TYPE_CHECKING:

@@ -10,12 +10,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 from zoneinfo import ZoneInfo
 
-from airflow_sitemaps.errors import ConfigurationError, SourceConfigurationError, TemplateError
+from airflow_sitemaps.errors import ConfigurationError, SourceConfigurationError
 from airflow_sitemaps.protocol.columnar.url_template import Template
 from airflow_sitemaps.sources.columns import FEED_FIELDS, FIELDS
 from airflow_sitemaps.sources.file_lookup import callers_folder, dag_folder
 from airflow_sitemaps.sources.spec import SourceSpec
 from airflow_sitemaps.sources.statements.table_name import name_parts
+from airflow_sitemaps.sources.statements.text_template import rendered_text, run_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -112,6 +113,32 @@ class SqlSource:
         """Keep the caller's folder, and check the arguments."""
         object.__setattr__(self, "_folder", callers_folder())
         self._check()
+
+    @classmethod
+    def from_dbt(cls, conn_id: str, *, manifest: str, model: str, **arguments: Any) -> SqlSource:
+        """Return a source over the table or view of a dbt model.
+
+        Args:
+            conn_id: The id of the Airflow connection.
+            manifest: The path of dbt's ``manifest.json``. A relative path is looked for as a ``.sql`` file is.
+            model: The name of a model, seed or snapshot: ``name``, ``package.name`` or, for a version, ``name.v2``.
+            arguments: The other arguments of ``SqlSource``, except ``table`` and ``query``.
+
+        Raises:
+            SourceConfigurationError: The file is no manifest, the model is not in it or is no table or view, its contract
+                lacks a column, or an argument is invalid.
+        """
+        from airflow_sitemaps.sources.dbt_manifest import check_columns, dbt_model  # noqa: PLC0415 - few sources need it
+
+        where = f"SqlSource.from_dbt(model={model!r})"
+        if given := {"table", "query"} & arguments.keys():
+            raise SourceConfigurationError(
+                f"{where}: {min(given)}= is not for a model, which names its own table; omit it"
+            )
+        relation = dbt_model(manifest, model, callers_folder())
+        source = cls(conn_id, table=relation.table, **arguments)
+        check_columns(relation, source.spec(), where)
+        return source
 
     # ------------------------------------------------------------ checks
 
@@ -283,17 +310,17 @@ class SqlSource:
         """
         text = self.query_text()
         parameters = {
-            name: _render(render, f"parameters[{name!r}]", value) if isinstance(value, str) else value
+            name: rendered_text(render, f"parameters[{name!r}]", value) if isinstance(value, str) else value
             for name, value in (self.parameters or {}).items()
         }
         query = f"query={self.query!r}" if self.is_path() else "query="
         rendering = copy.copy(self)
         values = {
-            "query": None if text is None else _render(render, query, text),
-            "where": None if self.where is None else _render(render, "where=", self.where),
+            "query": None if text is None else rendered_text(render, query, text),
+            "where": None if self.where is None else rendered_text(render, "where=", self.where),
             "parameters": parameters or None,
-            "_run": _run_name(render("{{ dag.dag_id }}/{{ run_id }}")) if self.materialize else "",
-            "_origin": _run_name(render("dag={{ dag.dag_id }} task={{ task.task_id }} run={{ run_id }}")),
+            "_run": run_name(render("{{ dag.dag_id }}/{{ run_id }}")) if self.materialize else "",
+            "_origin": run_name(render("dag={{ dag.dag_id }} task={{ task.task_id }} run={{ run_id }}")),
             "_template": self._template or self,
         }
         for name, value in values.items():
@@ -370,20 +397,3 @@ class SqlSource:
         """Return whether ``query`` names a file: one line that ends in ``.sql``, which SQL itself never does."""
         text = (self.query or "").strip()
         return self._template is None and text.endswith(".sql") and "\n" not in text
-
-
-def _render(render: Callable[[str], str], argument: str, text: str) -> str:
-    """Render one argument's text.
-
-    Raises:
-        TemplateError: The text cannot be rendered. The message has the argument's name.
-    """
-    try:
-        return render(text)
-    except TemplateError as error:
-        raise error.within(argument) from error.__cause__
-
-
-def _run_name(run: str) -> str:
-    """Return a run's name, or the empty text if the template could not be rendered."""
-    return "" if "{{" in run or not run.strip("/ ") else run

@@ -7,6 +7,7 @@ import json
 import os
 import re
 import shlex
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -65,6 +66,8 @@ def blocks(language: str) -> list[Any]:
 def test_python_examples_run(texts: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A page's examples run in one namespace; what would reach a warehouse and S3 gets rows and a folder instead."""
     monkeypatch.chdir(tmp_path)
+    (tmp_path / "target").mkdir()
+    shutil.copy(ROOT / "tests/sources/data/manifest.json", tmp_path / "target")
     names: dict[str, Any] = {}
     for number, part in enumerate(part for text in texts for part in BUILD.split(text)):
         if BUILD.match(part):

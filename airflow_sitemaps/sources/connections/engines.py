@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import difflib
 import os
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import sqlalchemy as sa
 from sqlalchemy import exc
@@ -12,9 +11,7 @@ from sqlalchemy import exc
 from airflow_sitemaps.errors import ConnectionNotFoundError, SourceConfigurationError
 from airflow_sitemaps.sources.connections.driver_errors import MESSAGE_CHARACTERS
 from airflow_sitemaps.sources.connections.hook_engines import engine_of_hook, plain_url
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
+from airflow_sitemaps.sources.statements.nearest_names import nearest
 
 ENVIRONMENT: Final = "AIRFLOW_CONN_"
 NO_URL: Final = (ValueError, TypeError, KeyError)
@@ -110,24 +107,3 @@ def _no_connection(conn_id: str) -> str:
         f"connection {conn_id!r} is not defined in Airflow.{near} Define it with `airflow connections add`, in the UI, "
         f"or as the environment variable {ENVIRONMENT}{conn_id.upper()}"
     )
-
-
-def nearest(name: str, known: Iterable[str]) -> str:
-    """Return a sentence that suggests existing names for one that does not exist.
-
-    Args:
-        name: The name that does not exist.
-        known: The names that exist.
-
-    Returns:
-        The sentence with a leading space, or the empty text if ``known`` is empty.
-    """
-    names = list(dict.fromkeys(known))
-    if not names:
-        return ""
-    folded = {candidate.casefold(): candidate for candidate in reversed(names)}
-    close = [folded[match] for match in difflib.get_close_matches(name.casefold(), folded, n=5, cutoff=0.5)]
-    if close:
-        return f" Did you mean {', '.join(map(repr, close))}?"
-    shown = ", ".join(map(repr, sorted(names)[:20]))
-    return f" There {'is' if len(names) == 1 else 'are'} {shown}{', …' if len(names) > 20 else ''}."

@@ -1,0 +1,188 @@
+"""dbt's manifest: the table or view that a model, seed or snapshot is, and its columns.
+
+https://docs.getdbt.com/reference/artifacts/manifest-json and https://schemas.getdbt.com/dbt/manifest/v12.json
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from airflow_sitemaps.errors import SourceConfigurationError
+from airflow_sitemaps.protocol.columnar.url_template import Template
+from airflow_sitemaps.sources.file_lookup import dag_folder
+from airflow_sitemaps.sources.statements.nearest_names import nearest
+from airflow_sitemaps.sources.statements.table_name import NamePart, name_parts, written_name
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from airflow_sitemaps.sources.spec import SourceSpec
+
+SCHEMA: Final = re.compile(r"/manifest/v(\d+)\.json$")
+OLDEST: Final = 4
+"""The manifest of dbt 1.0."""
+RELATIONS: Final = frozenset({"model", "seed", "snapshot"})
+"""The kinds of nodes that are tables or views."""
+UNQUOTED: Final = frozenset({"snowflake"})
+"""The adapters that write names without quotes unless the project says so."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DbtModel:
+    """A model of a manifest.
+
+    Attributes:
+        table: The table's name in the form that ``name_parts`` reads.
+        columns: The columns that the manifest lists. Unless ``is_whole``, the model may have others.
+        is_whole: Whether the model has no other columns: dbt enforces its contract.
+    """
+
+    table: str
+    columns: tuple[str, ...]
+    is_whole: bool
+
+
+def dbt_model(manifest: str, model: str, folder: str) -> DbtModel:
+    """Return a model's table and columns.
+
+    Args:
+        manifest: The path of ``manifest.json``. A relative path is looked for in ``folder``, in the working directory and
+            in the DAG folder.
+        model: The model's name, ``package.name``, ``name.v2`` for a version, or dbt's unique id.
+        folder: The first folder to look in.
+
+    Raises:
+        SourceConfigurationError: The file is no manifest, or the model is not in it, is ambiguous, or is no table or view.
+    """
+    path = _path(manifest, folder)
+    content = _content(path, path.stat().st_mtime_ns)
+    where = f"SqlSource.from_dbt(manifest={manifest!r}, model={model!r})"
+    node = _node(content, model, where)
+    kind = str(_config(node).get("materialized", ""))
+    if kind == "ephemeral":
+        raise SourceConfigurationError(
+            f"{where}: the model is ephemeral, so the database has no table of it. Materialize it as a table, a view or an "
+            "incremental model, or give its SQL as query="
+        )
+    columns = tuple(str(each.get("name", name)) for name, each in (node.get("columns") or {}).items())
+    contract = _config(node).get("contract") or {}
+    return DbtModel(
+        table=_table(node, content, where), columns=columns, is_whole=bool(contract.get("enforced")) and bool(columns)
+    )
+
+
+def check_columns(model: DbtModel, spec: SourceSpec, where: str) -> None:
+    """Refuse a column that a model with a contract does not have.
+
+    Without a contract, the manifest lists only the columns that are documented. The database then checks the others.
+
+    Args:
+        model: The model.
+        spec: The source.
+        where: The source, for the message.
+
+    Raises:
+        SourceConfigurationError: There is no such column. The message names similar ones.
+    """
+    if not model.is_whole:
+        return
+    columns = {column.casefold() for column in model.columns}
+    loc = Template.parse(spec.loc).columns if "{" in spec.loc else (spec.loc,)
+    groups = (name for name in (spec.group, spec.language) if name is not None)
+    for name in (*spec.key, *loc, *spec.fields.values(), *groups):
+        if name.casefold() not in columns:
+            raise SourceConfigurationError(
+                f"{where}: the model has no column {name!r} in its contract.{nearest(name, model.columns)}"
+            )
+
+
+def _path(manifest: str, folder: str) -> Path:
+    paths = list(dict.fromkeys(each / manifest for each in (Path(folder), Path.cwd(), *dag_folder())))
+    first = next((path for path in paths if path.is_file()), None)
+    if first is None:
+        raise SourceConfigurationError(
+            f"SqlSource.from_dbt(manifest={manifest!r}): there is no such file; tried {', '.join(map(str, paths))}. "
+            "`dbt parse`, `dbt compile` and `dbt run` write it"
+        )
+    return first
+
+
+@lru_cache(maxsize=4)
+def _content(path: Path, _modified_at: int) -> Mapping[str, Any]:
+    """Return a manifest. A file that several sections name is read once.
+
+    Raises:
+        SourceConfigurationError: The file is no manifest, or one of dbt before 1.0.
+    """
+    try:
+        content = json.loads(path.read_bytes())
+        version = SCHEMA.search(str(content["metadata"]["dbt_schema_version"]))
+        nodes = content["nodes"]
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+        raise SourceConfigurationError(
+            f"{path} is no manifest of dbt ({type(error).__name__}: {error}); give the path of target/manifest.json"
+        ) from None
+    if version is None or not isinstance(nodes, dict):
+        raise SourceConfigurationError(f"{path} is no manifest of dbt; give the path of target/manifest.json")
+    if int(version[1]) < OLDEST:
+        raise SourceConfigurationError(
+            f"{path} is a manifest of version {version[1]}; the oldest that is read is {OLDEST}, of dbt 1.0: upgrade dbt"
+        )
+    return dict(content)
+
+
+def _node(content: Mapping[str, Any], model: str, where: str) -> Mapping[str, Any]:
+    """Return the node of a model. Of several versions it is the latest, as in dbt's own ``ref``."""
+    nodes = [node for node in content["nodes"].values() if node.get("resource_type") in RELATIONS]
+    matches = [node for node in nodes if model in _names(node)]
+    latest = [node for node in matches if node.get("version") == node.get("latest_version")]
+    if len(matches) > 1 and len({node["package_name"] for node in matches}) == 1 and len(latest) == 1:
+        matches = latest
+    if len(matches) == 1:
+        return dict(matches[0])
+    if matches:
+        ids = ", ".join(sorted(str(node["unique_id"]) for node in matches))
+        raise SourceConfigurationError(f"{where}: several models have this name: {ids}. Give one as package.name")
+    disabled = [each for group in (content.get("disabled") or {}).values() for each in group if model in _names(each)]
+    if disabled:
+        raise SourceConfigurationError(f"{where}: the model is disabled in dbt, so it has no table. Enable it")
+    names = [str(node["name"]) for node in nodes]
+    raise SourceConfigurationError(f"{where}: the manifest has no such model.{nearest(model, names)}")
+
+
+def _names(node: Mapping[str, Any]) -> set[str]:
+    """Return the names by which a node can be given."""
+    name, package = str(node.get("name")), str(node.get("package_name"))
+    names = {name, f"{name}.v{node['version']}"} if node.get("version") is not None else {name}
+    return {*names, *(f"{package}.{each}" for each in names), str(node.get("unique_id"))}
+
+
+def _config(node: Mapping[str, Any]) -> Mapping[str, Any]:
+    return dict(node.get("config") or {})
+
+
+def _table(node: Mapping[str, Any], content: Mapping[str, Any], where: str) -> str:
+    """Return the name that dbt gives the relation, quoted as dbt quotes it.
+
+    A manifest that was only parsed may lack it. The name is then that of database, schema and alias.
+    """
+    written = node.get("relation_name")
+    if written:
+        try:
+            return written_name(name_parts(str(written)))
+        except SourceConfigurationError:
+            raise SourceConfigurationError(
+                f"{where}: the relation's name {written!r} cannot be read; give it as table= in this database's form"
+            ) from None
+    parts = [node.get("database"), node.get("schema"), node.get("alias") or node.get("name")]
+    if not parts[1]:
+        raise SourceConfigurationError(
+            f"{where}: the manifest names no schema for it; run `dbt compile`, and try again"
+        )
+    quoted = content["metadata"].get("adapter_type") not in UNQUOTED
+    return written_name(NamePart(str(part), is_quoted=quoted) for part in parts if part)
