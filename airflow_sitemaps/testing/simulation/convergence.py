@@ -63,9 +63,9 @@ class Convergence:
         """
         environment = self.environment
         environment.injector.calm = True
+        # Past the latest time of any clock: what was rendered as past is not rendered again for a clock that was set back.
+        environment.clock.advance(environment.latest + self.airflow.skew - environment.clock.now())
         self.airflow.skew = timedelta(0)
-        # Set right again: what was rendered as past is not rendered again because a clock was set back.
-        environment.clock.advance(environment.latest - environment.clock.now())
         late = environment.random.random() < 0.3  # what is on its way arrives when its run was swept, days later
         if not late:
             self._land()
