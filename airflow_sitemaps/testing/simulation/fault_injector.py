@@ -34,7 +34,8 @@ class FaultInjector:
         stalls: Fraction of operations at which the process stops for a while.
         calm: Whether faults have ended.
         stale: Share of listings that answer as an earlier one did.
-        rare: Decides which listings are stale; None: none is.
+        stale_reads: Share of reads of single objects that answer as an earlier one did.
+        rare: Decides which answers are stale; None: none is.
         struck: Number of faults by kind.
         operations: Number of operations.
     """
@@ -46,6 +47,7 @@ class FaultInjector:
     stalls: float = 0.0
     calm: bool = False
     stale: float = 0.0
+    stale_reads: float = 0.0
     rare: Random | None = None
     struck: Counter[str] = field(default_factory=Counter)
     operations: int = 0
@@ -84,8 +86,8 @@ class FaultInjector:
                 return Fault.CRASH_AFTER
             actor.doomed = True
             return Fault.LATE
-        if call.verb == "list" and self.rare is not None and self.rare.random() < self.stale:
-            self.struck["list: stale"] += 1
+        if self._is_stale(call):
+            self.struck[f"{call.verb}: stale"] += 1
             return Fault.STALE
         if self.random.random() >= self.faults:
             return None
@@ -93,6 +95,10 @@ class FaultInjector:
         fault = self.random.choice(kinds)
         self.struck[f"{call.verb}: {fault.value}"] += 1
         return fault
+
+    def _is_stale(self, call: Call) -> bool:
+        share = {"list": self.stale, "get": self.stale_reads, "head": self.stale_reads}.get(call.verb, 0.0)
+        return bool(share) and self.rare is not None and self.rare.random() < share
 
     def _before(self, call: Call) -> None:
         if not self.calm and self.scheduler.current is not None and self.random.random() < self.stalls:

@@ -15,6 +15,7 @@ STALE: Final = 0.1
 CACHED: Final = 0.15
 REBUILT: Final = 0.1
 PARTLY: Final = 0.5
+STALE_READS: Final = 0.1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,6 +31,7 @@ class Features:
         stale: Share (0 to 1) of listings that answer as an earlier one did.
         cached: Whether a crawler reads through a shared cache.
         rebuilds: Share of runs that write some shards again.
+        stale_reads: Share of reads of single objects that answer as an earlier one did.
         partly: Whether runs publish the other sections where a writing task fails (``publish_others``).
     """
 
@@ -42,6 +44,7 @@ class Features:
     cached: bool = False
     rebuilds: float = 0.0
     partly: bool = False
+    stale_reads: float = 0.0
 
     @classmethod
     def drawn(cls, seed: int) -> Features:
@@ -57,4 +60,5 @@ class Features:
             cached=random.random() < CACHED,
             rebuilds=0.3 if random.random() < REBUILT else 0.0,
             partly=random.random() < PARTLY,
+            stale_reads=0.1 if random.random() < STALE_READS else 0.0,
         )

@@ -142,7 +142,7 @@ class History:
         injector = FaultInjector(
             random, self.scheduler, faults=random.choice((0.0, 0.0, 0.02, 0.06)),
             crashes=random.choice((0.0, 0.005, 0.02, 0.04)), stalls=random.choice((0.0, 0.01, 0.03)),
-            stale=features.stale, rare=self.rare,
+            stale=features.stale, stale_reads=features.stale_reads, rare=self.rare,
         )  # fmt: skip
         dagfile = replace(DagFile.drawn(random), news=features.news)
         if features.stranger:
