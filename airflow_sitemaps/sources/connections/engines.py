@@ -20,6 +20,9 @@ NO_URL: Final = (ValueError, TypeError, KeyError)
 Examples are a port that is not a number and an unknown argument.
 """
 
+UTF8_DRIVERS: Final = frozenset({("postgresql", "psycopg"), ("postgresql", "psycopg2")})
+"""Dialects and drivers of PostgreSQL that take libpq's ``client_encoding``."""
+
 
 def engine_of(conn_id: str, *, writing: bool = False) -> sa.Engine:
     """Return the engine of an Airflow connection.
@@ -45,14 +48,29 @@ def engine_of(conn_id: str, *, writing: bool = False) -> sa.Engine:
     url = connection.extra_dejson.get("sqlalchemy_url")
     try:
         if url:
-            return _engine_of_url(sa.make_url(str(url)), writing=writing)
-        return _engine_of_connection(connection, BaseHook, AirflowException, writing=writing)
+            return _reading_utf8(_engine_of_url(sa.make_url(str(url)), writing=writing))
+        return _reading_utf8(_engine_of_connection(connection, BaseHook, AirflowException, writing=writing))
     except (AirflowException, ImportError, AttributeError, NotImplementedError, exc.ArgumentError, *NO_URL) as error:
         raise SourceConfigurationError(
             f"no SQLAlchemy engine can be created from connection {conn_id!r} (type {connection.conn_type!r}): "
             f"{_cause(error, connection)}. Install the provider or driver of that type, or name the engine in the "
             'connection\'s extra: {"sqlalchemy_url": "dialect+driver://…"}'
         ) from None
+
+
+def _reading_utf8(engine: sa.Engine) -> sa.Engine:
+    """Let PostgreSQL send text in UTF-8, unless the connection names another encoding.
+
+    A database with the encoding SQL_ASCII sends bytes otherwise, and SQLAlchemy cannot even connect.
+    See https://www.postgresql.org/docs/current/multibyte.html.
+    """
+
+    def ask(_dialect: Any, _record: Any, _arguments: Any, parameters: dict[str, Any]) -> None:
+        parameters.setdefault("client_encoding", "utf8")
+
+    if (engine.dialect.name, engine.dialect.driver) in UTF8_DRIVERS:
+        sa.event.listen(engine, "do_connect", ask)
+    return engine
 
 
 def _engine_of_connection(connection: Any, hooks: Any, unknown_type: type[Exception], *, writing: bool) -> sa.Engine:

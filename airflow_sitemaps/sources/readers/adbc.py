@@ -34,8 +34,10 @@ BATCH_BYTES: Final = 4 * 1024 * 1024
 SLOW_RELEASES: Final = ("1.9.", "1.10.", "1.11.", "1.12.", "1.13.")
 BATCH_HINT: Final = "adbc.postgresql.batch_size_hint_bytes"
 WHERE_AM_I: Final = (
-    "SELECT current_database(), current_user, CAST(pg_postmaster_start_time() AS text), current_setting('search_path')"
+    "SELECT current_database(), current_user, CAST(pg_postmaster_start_time() AS text), current_setting('search_path'), "
+    "CASE current_setting('server_encoding') WHEN 'SQL_ASCII' THEN current_setting('client_encoding') END"
 )
+"""What must be equal for two connections to read the same rows. A server without an encoding converts no text."""
 
 
 def reader(context: QueryContext, engine: sa.Engine) -> AbstractContextManager[SpanReader] | None:
@@ -99,7 +101,9 @@ def _connection(context: QueryContext, engine: sa.Engine, dbapi: Any) -> Any | N
         connection.close()
         return None
     if here != there:
-        log.info("%s: reading by cursor, since ADBC reached another database, role or search_path", context.name)
+        log.info(
+            "%s: reading by cursor, since ADBC reached another database, role, search_path or encoding", context.name
+        )
         connection.close()
         return None
     return connection
