@@ -67,7 +67,7 @@ bench-small: $(READY)  ## Measure on few rows; fails only where a ratio is far o
 	$(BIN)/python -W ignore -m benchmarks --small
 
 # Scale. Results and tables go to docs/scale.md with KEEP=--keep; BENCH_DIR is where tables and bodies are kept meanwhile.
-.PHONY: bench-billion bench-rows
+.PHONY: bench-billion bench-rows bench-hourly
 ROWS ?= 1000000
 KEEP ?=
 
@@ -76,6 +76,9 @@ bench-billion: $(READY)  ## Plan and publish up to 2,500 million generated URLs;
 
 bench-rows: $(READY)  ## Runs over ROWS real rows in DuckDB, each task in a process of its own; 100 M: an hour and 20 GB of disk
 	$(BIN)/python -W ignore -m benchmarks.rows --rows $(ROWS) $(KEEP)
+
+bench-hourly: $(READY)  ## Hourly runs by watermark over ROWS rows in PostgreSQL, by its own statistics
+	$(BIN)/python -W ignore -m benchmarks.hourly --rows $(ROWS) $(KEEP)
 
 lock: $(READY)  ## Resolve requirements.lock again from pyproject.toml
 	$(BIN)/python -m pip install --quiet uv

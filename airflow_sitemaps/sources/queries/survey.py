@@ -11,7 +11,7 @@ from airflow_sitemaps.protocol.rules import sample_text
 from airflow_sitemaps.shards.digest import EMPTY, MODULUS, NEWEST_CHARACTERS, Digest, Survey
 from airflow_sitemaps.sources.columns import TIMES, Kind, Output
 from airflow_sitemaps.sources.epochs import newest_text
-from airflow_sitemaps.sources.queries.key_spans import GAP, KeySpan, nested_case, span_condition, spans
+from airflow_sitemaps.sources.queries.key_spans import GAP, KeySpan, nested_case, span_condition, spans, spans_with_gaps
 from airflow_sitemaps.sources.readers.cursor import array_of, from_cursor
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 NULL_SAMPLES = 5
 RUNS_AT_MOST = 8
-"""The largest number of spans that are surveyed separately. More are surveyed as one with its gaps, in one scan."""
+"""The largest number of spans that are surveyed separately. More are surveyed as few with gaps."""
 
 MOMENT = re.compile(r"(\d{4}-\d\d-\d\d)[ T](\d\d:\d\d:\d\d)(?:\.(\d+))?\s?(Z|UTC|[+-]00(?::?00)?)?")
 
@@ -66,8 +66,16 @@ def statements(context: QueryContext, ranges: Sequence[KeyRange]) -> Iterator[St
 
 
 def _runs(context: QueryContext, ranges: Sequence[KeyRange]) -> list[KeySpan]:
+    """Return the spans to survey: the adjoining ranges, or few spans with gaps if there are too many of those.
+
+    A condition names at most ``RANGES_AT_ONCE`` ranges. With an index on the key, more ranges become several statements
+    that read only their rows, not one scan of everything between the first range and the last.
+    """
     at_most = 1 if context.dialect.joins_ranges else RUNS_AT_MOST
-    return spans(ranges, at_most=at_most) if ranges else []
+    separate = spans(ranges) if ranges else []
+    if len(separate) <= at_most:
+        return separate
+    return spans_with_gaps(ranges) if context.indexed else spans(ranges, at_most=at_most)
 
 
 # ---------------------------------------------------------------- in the database
