@@ -220,3 +220,14 @@ test-triggers:  ## A message queue and a dbt run start a DAG; environments of th
 	$(TRIGGERS)/bin/uv pip install --quiet --python .test/dbt/bin/python 'dbt-core<1.12' dbt-postgres  # 1.12 needs a compiler of Rust
 	SITEMAPS_DBT=$(CURDIR)/.test/dbt/bin/dbt $(TRIGGERS)/bin/python -m pytest -o addopts=-ra -W default $(PYTEST_ARGS) \
 	  tests/system/test_queue_and_dbt.py
+
+# The KubernetesExecutor and Kubernetes' schemas, in an environment of their own. CHART names a folder with Airflow's Helm
+# chart, such as `helm pull apache-airflow/airflow --untar` makes; then Helm renders it too.
+.PHONY: test-kubernetes
+KUBERNETES := .test/kubernetes
+test-kubernetes:  ## The values and the pod template for Airflow's Helm chart; CHART=folder also renders it; under a minute
+	$(PYTHON) -m venv $(KUBERNETES)
+	$(KUBERNETES)/bin/python -m pip install --quiet --disable-pip-version-check uv
+	$(KUBERNETES)/bin/uv pip install --quiet --python $(KUBERNETES)/bin/python -c requirements.lock \
+	  --editable '.[demo,postgres]' --group kubernetes $(if $(CHART),'helm-python-sdk>=0.2')
+	SITEMAPS_CHART=$(CHART) $(KUBERNETES)/bin/python -m pytest -o addopts=-ra -W default $(PYTEST_ARGS) tests/deployment

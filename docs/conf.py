@@ -45,7 +45,7 @@ CONTENTS: Final = {
     "Use": ["readme", "concepts", "choosing-a-key", "sections", "extensions", "databases", "migrating"],
     "Operate": [
         *("start", "operating", "airflow", "ui", "verify", "watch", "notify", "web-server", "caches", "security"),
-        *("performance", "scale", "guarantees"),
+        *("performance", "scale", "kubernetes", "guarantees"),
     ],
     "Reference": ["rules", "reference", "changelog"],
     "Develop": ["contributing", "architecture", "decisions/README", "benchmarks"],
