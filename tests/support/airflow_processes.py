@@ -174,7 +174,7 @@ def running(folder: Path, settings: Mapping[str, str], python: str = sys.executa
         for component in COMPONENTS:
             airflow.start(component)
         airflow.token = airflow.wait(
-            "the API server", lambda: airflow.call("GET", "/auth/token")["access_token"], seconds=300
+            "the API server", lambda: airflow.call("GET", "/auth/token")["access_token"], seconds=900
         )
         yield airflow
     finally:

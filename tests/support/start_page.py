@@ -65,7 +65,7 @@ def airflow_with(
             }
             with running(folder, environment) as airflow:
                 airflow.start("triggerer")
-                airflow.wait("the DAGs", lambda: set(DAG_ID.findall(text)) <= set(dag_ids(airflow)), seconds=300)
+                airflow.wait("the DAGs", lambda: set(DAG_ID.findall(text)) <= set(dag_ids(airflow)), seconds=600)
                 yield airflow
     finally:
         warehouse.cleanup()
@@ -76,9 +76,9 @@ def dag_ids(airflow: Airflow) -> list[str]:
     return [dag["dag_id"] for dag in airflow.get("/dags?limit=100")["dags"]]
 
 
-def load(airflow: Airflow, dag_id: str, conf: Mapping[str, Any] | None = None) -> None:
+def load(airflow: Airflow, dag_id: str, conf: Mapping[str, Any] | None = None, *, seconds: float = 300) -> None:
     """Run a DAG that loads data, to its end."""
-    run = airflow.wait_for_run(dag_id, airflow.trigger(dag_id, conf), seconds=300)
+    run = airflow.wait_for_run(dag_id, airflow.trigger(dag_id, conf), seconds=seconds)
     assert run["state"] == "success", run
 
 

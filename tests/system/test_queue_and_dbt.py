@@ -27,7 +27,7 @@ DBT = os.environ.get("SITEMAPS_DBT", "")
 pytestmark = [
     pytest.mark.system,
     pytest.mark.heavy,
-    pytest.mark.timeout(900),
+    pytest.mark.timeout(1800),
     pytest.mark.skipif(not DBT, reason="SITEMAPS_DBT names no dbt: run `make test-triggers`"),
 ]
 
@@ -36,12 +36,13 @@ PROJECT = {
     "dbt_project.yml": "{name: shop, profile: shop, version: '1.0.0', models: {shop: {+materialized: table}}}",
     "models/sources.yml": "{version: 2, sources: [{name: shop, schema: public, tables: [{name: products}]}]}",
     "models/listed.sql": "SELECT id, slug FROM {{ source('shop', 'products') }} WHERE id < 3",
+    "models/listed.yml": "{version: 2, models: [{name: listed, columns: [{name: id, data_tests: [unique]}]}]}",
 }
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a dbt project of one model, the table ``listed``."""
+    """A folder with a dbt project of one model, the table ``listed``, and one test of it."""
     folder = tmp_path_factory.mktemp("queue_and_dbt")
     for name, text in PROJECT.items():
         path = folder / "dbt" / name
@@ -77,6 +78,7 @@ def airflow(folder: Path, queue: tuple[str, str, str]) -> Iterator[Airflow]:
         "AIRFLOW_CONN_AWS_DEFAULT": queue[2],
         "AIRFLOW__CORE__DAGBAG_IMPORT_TIMEOUT": "240",
         "AIRFLOW__DAG_PROCESSOR__DAG_FILE_PROCESSOR_TIMEOUT": "300",
+        "AIRFLOW__COSMOS__CACHE_DIR": str(folder / "cosmos"),  # the default is one folder for all of a machine
         "AIRFLOW__COSMOS__ENABLE_TELEMETRY": "False",
         "DBT_SEND_ANONYMOUS_USAGE_STATS": "False",
     }
@@ -104,8 +106,8 @@ def test_a_message_in_a_queue_starts_a_run(airflow: Airflow, folder: Path, queue
     assert (folder / "site" / "message" / "sitemap.xml").exists()
 
 
-def test_a_dbt_run_starts_a_run_over_the_table_of_its_model(airflow: Airflow, folder: Path) -> None:
-    load(airflow, "dbt_shop")
+def test_a_dbt_run_starts_a_run_over_the_table_of_its_model(airflow: Airflow) -> None:
+    load(airflow, "dbt_shop", seconds=900)  # two processes of dbt, each slow to start on a busy machine
     run = started_by(airflow, "shop_after_dbt", "asset_triggered")
 
     path = f"/dags/shop_after_dbt/dagRuns/{run['dag_run_id']}/taskInstances/sitemap.publish/xcomEntries/return_value"
