@@ -178,8 +178,8 @@ test-warehouses:  ## ClickHouse live, Snowflake, BigQuery, Trino and Redshift ex
 	  --editable '.[bigquery,clickhouse,databricks,duckdb,mysql,redshift,snowflake,testing,trino]' --group warehouses
 	$(WAREHOUSES)/bin/python -m pytest $(PARALLEL) -o addopts=-ra -W default $(PYTEST_ARGS) \
 	  tests/sources/test_connections.py tests/sources/test_contract.py tests/sources/test_odd_keys.py tests/sources/test_statements.py \
-	  tests/sources/test_table_versions.py tests/sources/test_scans.py \
-	  -k 'clickhouse or snowflake or bigquery or trino or redshift or connections or versions'
+	  tests/sources/test_table_versions.py tests/sources/test_scans.py tests/sources/test_time_travel.py \
+	  -k 'clickhouse or snowflake or bigquery or trino or redshift or connections or versions or write_tasks or present'
 	$(WAREHOUSES)/bin/python -m pytest $(PARALLEL) -o addopts=-ra -W default $(PYTEST_ARGS) \
 	  tests/sources/test_changes.py tests/sources/test_questions.py tests/integration/test_incremental_machine.py \
 	  -k 'bigquery or trino or redshift or (snowflake and not machine)'

@@ -42,10 +42,12 @@ class Source(Protocol):
             ``slug text "de-x-icu"``. Boundaries are valid only for the kinds under which they were cut. If this
             differs from the manifest, the section's ranges must be cut again. An empty source may not know the kind
             of a column (``id unknown``).
+        state: The state of the data that every query reads, for ``SourceConfig.at``. Empty: the present.
     """
 
     digest_kind: str
     key_kinds: Sequence[str]
+    state: str
 
     def snapshot(self) -> AbstractContextManager[None]:
         """Answer every query except ``read`` from one snapshot of the data until the context ends.
@@ -161,6 +163,14 @@ class SourceConfig(Protocol):
 
         Args:
             section: Name of the section, for messages and for names of temporary tables.
+        """
+        ...
+
+    def at(self, state: str) -> SourceConfig:
+        """Return a copy that reads the state that a plan chose.
+
+        Args:
+            state: The ``Source.state`` of the plan.
         """
         ...
 

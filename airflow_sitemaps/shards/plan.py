@@ -94,6 +94,7 @@ class SectionPlan:
             Default: none.
         version: Version of the source's table before the survey. Default: "", it keeps none.
         surveyed_at: Time of the last survey of every range, if there is a version. Default: None.
+        as_of: State of the source's data that the run reads. Default: "", the present.
         scan: What the survey was estimated to scan. Default: None, the database does not say.
         refresh: Whether something other than files changed (digests, ranges, configuration) and must be committed.
             Default: False.
@@ -115,6 +116,7 @@ class SectionPlan:
     ages: tuple[int, ...] = ()
     version: str = ""
     surveyed_at: datetime | None = None
+    as_of: str = ""
     scan: ScanEstimate | None = None
     refresh: bool = False
 

@@ -93,6 +93,10 @@ class ListSource:
         """Yield the list, sorted by URL."""
         yield ListSession(self)
 
+    def at(self, state: str) -> ListSource:
+        """Return itself: a list has no earlier state."""
+        return self
+
     def identity(self) -> Mapping[str, object]:
         """Return what the rendered shards depend on besides the rows."""
         return {"source": "list", "timezone": self.timezone}
@@ -113,6 +117,7 @@ class ListSession:
     """The ``ports.Source`` of a ``ListSource``."""
 
     digest_kind = "list/1"
+    state = ""
 
     def __init__(self, config: ListSource) -> None:
         """Sort the entries by URL.

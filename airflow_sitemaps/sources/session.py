@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import logging
 from contextlib import closing, contextmanager
-from datetime import datetime, timezone
 from hashlib import sha256
 from typing import TYPE_CHECKING
 
@@ -13,7 +12,7 @@ import pyarrow as pa
 
 from airflow_sitemaps.errors import SourceError
 from airflow_sitemaps.sources.connections.driver_errors import translated
-from airflow_sitemaps.sources.connections.transaction import read_transaction
+from airflow_sitemaps.sources.connections.transaction import database_time, read_transaction
 from airflow_sitemaps.sources.queries import boundaries, changed_ranges, duplicate_query, survey
 from airflow_sitemaps.sources.queries.key_spans import spans, spans_with_gaps
 from airflow_sitemaps.sources.queries.row_query import rows_statement
@@ -25,6 +24,7 @@ from airflow_sitemaps.sources.statements.table_name import name_parts
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator, Sequence
     from contextlib import AbstractContextManager
+    from datetime import datetime
 
     import sqlalchemy as sa
 
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from airflow_sitemaps.shards.digest import Survey
     from airflow_sitemaps.shards.key import Key, KeyRange
     from airflow_sitemaps.shards.scan_estimate import ScanEstimate
+    from airflow_sitemaps.sources.pinned_state import PinnedState
     from airflow_sitemaps.sources.queries.context import QueryContext
     from airflow_sitemaps.sources.queries.key_spans import KeySpan
     from airflow_sitemaps.sources.readers.cursor import SpanReader
@@ -53,11 +54,18 @@ class SqlSession:
         context: The source, as its queries need it.
         arrow: Whether the driver's own Arrow interface may read the rows.
         digest_kind: The name of the row hash. Digests of different kinds are never compared.
+        state: The state of the table that a run's tasks read, or the empty text.
         key_kinds: The description of each key column, which changes when the order of its values may have changed.
     """
 
     def __init__(
-        self, *, engine: sa.Engine, context: QueryContext, arrow: bool = True, max_scan_bytes: int | None = None
+        self,
+        *,
+        engine: sa.Engine,
+        context: QueryContext,
+        arrow: bool = True,
+        max_scan_bytes: int | None = None,
+        pinned: PinnedState | None = None,
     ) -> None:
         """Keep an engine and the context of its queries.
 
@@ -66,6 +74,7 @@ class SqlSession:
             context: The source.
             arrow: Whether the driver's own Arrow interface may read the rows.
             max_scan_bytes: The largest number of bytes that surveys may scan. Default: None, for no limit.
+            pinned: The state that ``context`` reads. Default: None, the present.
         """
         self.engine = engine
         self.context = context
@@ -73,6 +82,8 @@ class SqlSession:
         self.digest_kind = context.dialect.digest_kind
         self.key_kinds: Sequence[str] = [column.description() for column in context.mapping.key]
         self._snapshot: sa.Connection | None = None
+        self._pinned = pinned
+        self.state = "" if pinned is None else str(pinned)
         self._meter = ScanMeter(context, max_scan_bytes)
 
     @contextmanager
@@ -176,10 +187,10 @@ class SqlSession:
 
     def now(self) -> datetime:
         """Return the database's time, as ``ports.Source`` defines it."""
+        if self._pinned is not None:
+            return self._pinned.moment
         with self.transaction("reading the clock") as connection:
-            value = connection.exec_driver_sql(self.context.dialect.now_sql).scalar_one()
-        moment = datetime.fromisoformat(value.replace("Z", "+00:00")) if isinstance(value, str) else value
-        return moment.astimezone(timezone.utc) if moment.tzinfo else moment.replace(tzinfo=timezone.utc)
+            return database_time(connection, self.context.dialect)
 
     # ------------------------------------------------------------ reading
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
+from dataclasses import replace
+from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
@@ -13,11 +15,12 @@ from airflow_sitemaps.sources.columns import Column, ColumnMapping
 from airflow_sitemaps.sources.connections.driver_errors import translated
 from airflow_sitemaps.sources.connections.engines import engine_of
 from airflow_sitemaps.sources.connections.statement_labels import labelled
-from airflow_sitemaps.sources.connections.transaction import begin
+from airflow_sitemaps.sources.connections.transaction import begin, database_time, read_transaction
 from airflow_sitemaps.sources.dialects import dialect_of
 from airflow_sitemaps.sources.groups import COLUMN, GroupedRelation
 from airflow_sitemaps.sources.loc_mapping import LocMapping
 from airflow_sitemaps.sources.materialization import Materialization
+from airflow_sitemaps.sources.pinned_state import PinnedState
 from airflow_sitemaps.sources.queries import db_indexes
 from airflow_sitemaps.sources.queries.context import QueryContext
 from airflow_sitemaps.sources.selection import Selection
@@ -69,7 +72,10 @@ def session_of(spec: SourceSpec, section: str, engine: sa.Engine) -> Iterator[Sq
     dialect.users_sql = spec.session
     relation = relation_of(spec.table, spec.query, spec.where, spec.parameters)
     if spec.materialize is None:
-        yield _session(spec, engine, dialect, relation, name)
+        pinned = _pinned(spec, engine, dialect, name) if spec.as_of else None
+        if pinned is not None:
+            relation = replace(relation, as_of=dialect.as_of(pinned))
+        yield _session(spec, engine, dialect, relation, name, pinned=pinned)
         return
     plain = _session(spec, engine, dialect, relation, name)
     stored = Materialization(engine, dialect, spec.materialize, section=section, run=spec.run, what=name)
@@ -102,8 +108,25 @@ def discard(spec: SourceSpec, section: str) -> None:
         engine.dispose()
 
 
+def _pinned(spec: SourceSpec, engine: sa.Engine, dialect: Dialect, name: str) -> PinnedState:
+    """Return the state that the plan chose, or for a plan the present one."""
+    if spec.as_of != "plan":
+        return PinnedState.parse(spec.as_of)
+    dialect.as_of(PinnedState(moment=datetime.now(timezone.utc), version=0))  # refuses a database without time travel
+    with read_transaction(engine, dialect, f"{name}: choosing the state to read") as connection:
+        moment = database_time(connection, dialect)
+        return PinnedState(moment=moment, version=dialect.travel_version(connection, name_parts(spec.table or "")))
+
+
 def _session(
-    spec: SourceSpec, engine: sa.Engine, dialect: Dialect, base: Relation, name: str, *, stored: bool = False
+    spec: SourceSpec,
+    engine: sa.Engine,
+    dialect: Dialect,
+    base: Relation,
+    name: str,
+    *,
+    stored: bool = False,
+    pinned: PinnedState | None = None,
 ) -> SqlSession:
     location = LocMapping(spec.loc)
     with translated(engine, f"{name}: connecting failed", SourceError), engine.connect() as connection:
@@ -124,12 +147,17 @@ def _session(
         dialect=dialect, relation=relation, selection=selection, name=name,
         unique=unique, indexed=indexed and relation is base, versioned=_versioned(base) if not stored else None,
     )  # fmt: skip
-    return SqlSession(engine=engine, context=context, arrow=spec.arrow, max_scan_bytes=spec.max_scan_bytes)
+    return SqlSession(
+        engine=engine, context=context, arrow=spec.arrow, max_scan_bytes=spec.max_scan_bytes, pinned=pinned
+    )
 
 
 def _versioned(base: Relation) -> Relation | None:
-    """Return the relation if it is a table whose condition depends on nothing but its rows."""
-    return base if base.table is not None and is_fixed(base.where) else None
+    """Return the relation if it is a table whose condition depends on nothing but its rows.
+
+    The version of a table is that of its present rows, which are not those of an earlier state.
+    """
+    return base if base.table is not None and not base.as_of and is_fixed(base.where) else None
 
 
 def _with_groups(

@@ -30,6 +30,8 @@ class SourceSpec:
         materialize: The schema in which the query's rows are stored. Default: None.
         session: Statements that run first on each connection. Default: none.
         max_scan_bytes: The largest number of bytes that surveys may scan. Default: None, for no limit.
+        as_of: ``plan`` to choose a state of the table when it is opened, or the state that a plan chose. Default: empty, the
+            present.
         run: Airflow's name of the run, whose tasks share a materialized table. It is empty outside Airflow, the default.
         origin: DAG, task and run, for the comment before each statement. It is empty outside Airflow, the default.
         arrow: Whether the driver's own Arrow interface may read the rows. Default: True.
@@ -51,6 +53,7 @@ class SourceSpec:
     materialize: str | None = None
     session: tuple[str, ...] = ()
     max_scan_bytes: int | None = None
+    as_of: str = ""
     run: str = ""
     origin: str = ""
     arrow: bool = True

@@ -15,6 +15,7 @@ from airflow_sitemaps.protocol.columnar.url_template import Template
 from airflow_sitemaps.sources.columns import FEED_FIELDS, FIELDS
 from airflow_sitemaps.sources.file_lookup import callers_folder, dag_folder
 from airflow_sitemaps.sources.spec import SourceSpec
+from airflow_sitemaps.sources.statements.exclusive_settings import check_exclusive
 from airflow_sitemaps.sources.statements.table_name import name_parts
 from airflow_sitemaps.sources.statements.text_template import rendered_text, run_name
 
@@ -69,6 +70,8 @@ class SqlSource:
         max_scan_bytes: The largest number of bytes that the surveys of one plan may scan, by the database's own estimate.
             A survey above it is refused before it runs, and so is a database that gives no estimate. Default: None, for
             no limit.
+        as_of: ``plan`` makes all queries of a run, in the plan and in every write task, read the state of the table at the
+            time of planning, by the time travel of BigQuery, Snowflake or Delta. Default: None, each task reads the present.
         reader: ``auto`` reads by the driver's own Arrow interface if it has one. ``cursor`` always reads by
             SQLAlchemy's cursor. Default: ``auto``.
 
@@ -99,6 +102,7 @@ class SqlSource:
     materialize: str | None = field(default=None, kw_only=True)
     session: Sequence[str] = field(default=(), kw_only=True)
     max_scan_bytes: int | None = field(default=None, kw_only=True)
+    as_of: Literal["plan"] | None = field(default=None, kw_only=True)
     reader: Reader = field(default="auto", kw_only=True)
     # The first folder in which a .sql file is searched for: that of the file that makes this source.
     _folder: str = field(default="", init=False, repr=False, compare=False)
@@ -106,6 +110,8 @@ class SqlSource:
     _run: str = field(default="", init=False, repr=False, compare=False)
     # DAG, task and run. They are set when the texts are rendered.
     _origin: str = field(default="", init=False, repr=False, compare=False)
+    # The state of the table that the run's plan fixed.
+    _state: str = field(default="", init=False, repr=False, compare=False)
     # The source before its texts were rendered.
     _template: SqlSource | None = field(default=None, init=False, repr=False, compare=False)
 
@@ -160,7 +166,7 @@ class SqlSource:
         self._check_group()
         self._check_parameters()
         self._check_choices()
-        self._check_ceiling()
+        check_exclusive(self.conn_id, self.table, self.materialize, self.max_scan_bytes, self.as_of)
 
     def _check_loc(self) -> None:
         if "{" not in self.loc and "}" not in self.loc:
@@ -227,17 +233,6 @@ class SqlSource:
                 f"{self._argument('timezone')}: give an IANA name, like 'Europe/Berlin'"
             ) from None
 
-    def _check_ceiling(self) -> None:
-        if self.max_scan_bytes is None:
-            return
-        if isinstance(self.max_scan_bytes, bool) or not isinstance(self.max_scan_bytes, int) or self.max_scan_bytes < 1:
-            raise SourceConfigurationError(f"{self._argument('max_scan_bytes')}: give a whole number of bytes above 0")
-        if self.materialize is not None:
-            raise SourceConfigurationError(
-                f"{self._argument('max_scan_bytes')}: not with materialize=, whose query runs before there is a survey to "
-                "estimate. Limit that query in session=, by a time-out for example"
-            )
-
     def _argument(self, name: str) -> str:
         return f"SqlSource({self.conn_id!r}, {name}={getattr(self, name)!r})"
 
@@ -268,6 +263,12 @@ class SqlSource:
         from airflow_sitemaps.sources.session_factory import opened  # noqa: PLC0415 - imports SQLAlchemy and Arrow
 
         return opened(self.spec(), section)
+
+    def at(self, state: str) -> SqlSource:
+        """Return a copy that reads the state that a plan fixed."""
+        pinned = copy.copy(self)
+        object.__setattr__(pinned, "_state", state)
+        return pinned
 
     def identity(self) -> Mapping[str, object]:
         """Return what the rendered shards depend on: every argument, with texts as they are before Jinja renders them."""
@@ -372,6 +373,7 @@ class SqlSource:
             materialize=self.materialize,
             session=tuple(self.session),
             max_scan_bytes=self.max_scan_bytes,
+            as_of=self._state or self.as_of or "",
             run=self._run,
             origin=self._origin,
             arrow=self.reader == "auto",

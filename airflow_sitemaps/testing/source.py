@@ -92,6 +92,10 @@ class MemorySourceConfig:
         self.before("open")
         yield MemorySource(self, section)
 
+    def at(self, state: str) -> MemorySourceConfig:
+        """Return itself: rows in memory have no earlier state."""
+        return self
+
     def identity(self) -> Mapping[str, object]:
         """Return the mapping without the rows."""
         return {"source": "memory", "key": list(self.key_columns), "loc": self.loc} | {
@@ -151,6 +155,7 @@ class MemorySource:
     """
 
     digest_kind: str = f"memory/{rowhash.KIND}"
+    state: str = ""
 
     def __init__(self, config: MemorySourceConfig, section: str) -> None:
         self._config = config

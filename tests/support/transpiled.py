@@ -26,6 +26,12 @@ MODULES: Final = {
 NAMES: Final = tuple(MODULES) if all(map(find_spec, (*MODULES.values(), "sqlglot"))) else ()
 """The warehouses that can be executed: all of them, in the environment of `make test-warehouses`, or none."""
 
+TRAVEL: Final = re.compile(r"`(\w+)` FOR SYSTEM_TIME AS OF (TIMESTAMP '[^']+')")
+HISTORY: Final = (
+    r"(SELECT * EXCEPT (since, until) FROM `\1_history` WHERE since <= \2 AND (until IS NULL OR until > \2))"
+)
+"""BigQuery's time travel over a table of all row versions, ``…_history``, with the time of each."""
+
 STAND_INS: Final = (
     "CREATE MACRO farm_fingerprint(x) AS CAST(hash(x) % 9223372036854775807 AS BIGINT)",
     "CREATE MACRO xxhash64(x) AS hash(x)",
@@ -132,6 +138,7 @@ class Cursor:
         if re.match(r"\s*(/\*.*?\*/|--[^\n]*\n)?\s*SET\s", text, re.IGNORECASE | re.DOTALL):
             self.description = None
             return
+        text = TRAVEL.sub(HISTORY, text) if self._name == "bigquery" else text
         translated = sqlglot.transpile(text, read=self._name, write="duckdb")[0]
         for pattern, other in RENAMED.get(self._name, ()):
             translated = pattern.sub(other, translated)

@@ -92,6 +92,7 @@ def plan_section(context: SectionContext) -> SectionPlan:
         ages=watermark.next_ages(before, targets, partial) if moment is not None else (),
         version=version or "",
         surveyed_at=(known_at or context.now) if version else None,
+        as_of=source.state,
         scan=source.scan_estimate(),
         refresh=_differs(before, targets, survey, mark, source),
     )

@@ -99,10 +99,12 @@ def write_batch(
     batch = _batch(plan, number)
     check_unchanged(sitemap, plan, [batch.section])
     section = next(section for section in sitemap.sections if section.name == batch.section)
+    state = plan.sections[section.name].as_of
+    config = section.source.at(state) if state else section.source
     started = clock.now()
     writer = _BatchWriter(sitemap, section, store, plan, batch, clock)
     progress.start(f"write {section.name}", batch.rows, "rows")
-    with system_allocator(), section.source.open(section=section.name) as source, UploadPool() as uploads:
+    with system_allocator(), config.open(section=section.name) as source, UploadPool() as uploads:
         with Prefetch(source.read([target.range for target in writer.targets])) as batches:
             for record_batch in batches:
                 writer.add(record_batch, uploads)

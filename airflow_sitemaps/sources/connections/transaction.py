@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
+from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
 from airflow_sitemaps.errors import SourceError
@@ -46,3 +47,15 @@ def begin(connection: sa.Connection, dialect: Dialect) -> None:
     """
     for sql in dialect.opening_sql():
         connection.exec_driver_sql(sql)
+
+
+def database_time(connection: sa.Connection, dialect: Dialect) -> datetime:
+    """Return the time of the database's clock, in UTC.
+
+    Args:
+        connection: A connection in a transaction.
+        dialect: The database's SQL.
+    """
+    value = connection.exec_driver_sql(dialect.now_sql).scalar_one()
+    moment: datetime = datetime.fromisoformat(value.replace("Z", "+00:00")) if isinstance(value, str) else value
+    return moment.astimezone(timezone.utc) if moment.tzinfo else moment.replace(tzinfo=timezone.utc)

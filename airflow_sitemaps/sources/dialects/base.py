@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     import sqlalchemy as sa
 
+    from airflow_sitemaps.sources.pinned_state import PinnedState
     from airflow_sitemaps.sources.readers.streams import Rows
     from airflow_sitemaps.sources.statements.binds import Statement
     from airflow_sitemaps.sources.statements.relation import Relation
@@ -66,6 +67,26 @@ class Dialect(KeySql):
             table: The parts of the table's name.
         """
         return None
+
+    def travel_version(self, connection: sa.Connection, table: Sequence[NamePart]) -> int | None:
+        """Return the number of a table's present version, for a database whose time travel needs it.
+
+        Args:
+            connection: A connection in a transaction.
+            table: The parts of the table's name.
+        """
+        return None
+
+    def as_of(self, state: PinnedState) -> str:
+        """Return what follows a table's name to read an earlier state of it.
+
+        Raises:
+            SourceConfigurationError: The database has no time travel that this package uses.
+        """
+        raise SourceConfigurationError(
+            f"as_of='plan' is not supported for the database {self.name!r}: omit it. To read one state for the whole run, give "
+            "the rows as query= with materialize=, which stores them first"
+        )
 
     def describe(self, connection: sa.Connection, relation: Relation, names: Sequence[str]) -> dict[str, Column]:
         """Return the columns of a relation.

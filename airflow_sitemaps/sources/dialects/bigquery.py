@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from airflow_sitemaps.shards.key import Key
+    from airflow_sitemaps.sources.pinned_state import PinnedState
     from airflow_sitemaps.sources.statements.binds import Binds
 
 
@@ -59,6 +60,10 @@ class BigQuery(Dialect):
     }
     text_type: ClassVar[str] = "STRING"
     float_type: ClassVar[str] = "FLOAT64"
+
+    def as_of(self, state: PinnedState) -> str:
+        """Return ``FOR SYSTEM_TIME``, which BigQuery keeps for seven days by default."""
+        return f"FOR SYSTEM_TIME AS OF TIMESTAMP '{state.literal()}'"
 
     def as_text(self, expression: str, column: Column) -> str:
         """Return SQL for the text of BigQuery's own casts, with moments in UTC."""

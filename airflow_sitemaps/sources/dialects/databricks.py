@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
+import sqlalchemy as sa
+
 from airflow_sitemaps.sources.columns import Column, Kind
 from airflow_sitemaps.sources.dialects.base import Dialect
 
@@ -11,7 +13,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from airflow_sitemaps.shards.key import Key
+    from airflow_sitemaps.sources.pinned_state import PinnedState
     from airflow_sitemaps.sources.statements.binds import Binds
+    from airflow_sitemaps.sources.statements.table_name import NamePart
 
 
 class Databricks(Dialect):
@@ -66,6 +70,16 @@ class Databricks(Dialect):
     }
     text_type: ClassVar[str] = "STRING"
     float_type: ClassVar[str] = "DOUBLE"
+
+    def travel_version(self, connection: sa.Connection, table: Sequence[NamePart]) -> int | None:
+        """Return the number of a Delta table's newest commit."""
+        name = ".".join(self.quote_table(part) for part in table)
+        row = connection.execute(sa.text(f"DESCRIBE HISTORY {name} LIMIT 1")).mappings().one()
+        return int(row["version"])
+
+    def as_of(self, state: PinnedState) -> str:
+        """Return the version's number: Delta refuses a time after its newest commit."""
+        return f"VERSION AS OF {state.version:d}"
 
     def as_text(self, expression: str, column: Column) -> str:
         """Return SQL for the text of Spark's own casts, with moments in the session's zone, UTC."""

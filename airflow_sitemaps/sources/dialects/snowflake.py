@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from airflow_sitemaps.shards.key import Key
+    from airflow_sitemaps.sources.pinned_state import PinnedState
     from airflow_sitemaps.sources.statements.binds import Binds
 
 TYPE_CODES = {
@@ -78,6 +79,10 @@ class Snowflake(Dialect):
             # Every integer type is NUMBER(38, 0) in Snowflake. Reading a key beyond 64 bits raises an error.
             return Kind.INTEGER if scale == 0 else Kind.NUMBER
         return TYPE_CODES.get(code, Kind.OTHER)
+
+    def as_of(self, state: PinnedState) -> str:
+        """Return ``AT``, which Snowflake keeps for the table's ``DATA_RETENTION_TIME_IN_DAYS``, one by default."""
+        return f"AT (TIMESTAMP => CAST('{state.literal()}' AS TIMESTAMP_TZ))"
 
     def as_text(self, expression: str, column: Column) -> str:
         """Return SQL for a text in the formats that the session sets. JSON is written by TO_JSON."""

@@ -47,20 +47,26 @@ class Relation:
         table: The table's name in the form that ``name_parts`` reads. Default: None, for a query.
         query: The SQL of the query. Default: None, for a table.
         where: A condition on the rows. Default: None.
+        as_of: What follows the table's name to read an earlier state of it. Default: empty.
         parameters: The values of ``:name`` in query and condition. Default: none.
     """
 
     table: str | None = None
     query: str | None = None
     where: str | None = None
+    as_of: str = ""
     parameters: Mapping[str, Any] = field(default_factory=dict)
 
     def from_item(self, sql: RelationSql) -> str:
         """Write the relation as ``… src``, for ``FROM``. The condition is inside it, where no other name is visible."""
         if self.table is not None:
             name = ".".join(sql.quote_table(part) for part in name_parts(self.table))
-            if self.where is None:
+            if self.as_of:
+                name += f" {guarded(self.as_of)}"
+            elif self.where is None:
                 return f"{name} src"
+            if self.where is None:
+                return f"(SELECT * FROM {name}) src"
             return f"(SELECT * FROM {name} WHERE (\n{guarded(self.where, self.parameters)}\n)) src"
         # The line break ends a comment at the end of the query.
         inner = f"(\n{guarded((self.query or '').strip().rstrip(';'), self.parameters)}\n)"
