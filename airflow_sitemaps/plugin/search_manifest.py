@@ -10,11 +10,9 @@ from typing import Any, Final
 
 import msgspec
 
-from airflow_sitemaps.errors import InvalidSitemapError, ManifestError
-from airflow_sitemaps.protocol import gzip as capped
-from airflow_sitemaps.shards.codec import RATIO, ROOM
+from airflow_sitemaps.plugin.manifest_view import decode_view
 from airflow_sitemaps.shards.key import KeyRange
-from airflow_sitemaps.shards.manifest import FORMAT, Manifest, PublicFile, SectionManifest, Shard
+from airflow_sitemaps.shards.manifest import Manifest, PublicFile, SectionManifest, Shard
 
 NOT_READ: Final = datetime(1970, 1, 1, tzinfo=timezone.utc)
 """Stands for times that the search does not need."""
@@ -50,10 +48,6 @@ class _Manifest(msgspec.Struct, gc=False):
     sections: dict[str, _Section]
 
 
-class _Version(msgspec.Struct):
-    format: int = FORMAT
-
-
 def read_search_manifest(body: bytes, where: str) -> Manifest:
     """Return a manifest that holds what a search needs; other fields have their defaults.
 
@@ -64,17 +58,7 @@ def read_search_manifest(body: bytes, where: str) -> Manifest:
     Raises:
         ManifestError: The manifest is damaged, or written by a later version.
     """
-    try:
-        text = capped.decompress(body, max_byte_size=max(ROOM, RATIO * len(body)))
-        text = text.decode("utf-8", "surrogatepass").encode("utf-8", "replace")
-        version = msgspec.json.decode(text, type=_Version).format
-        if version > FORMAT:
-            raise ManifestError(
-                f"{where} has format {version}; airflow-sitemaps on the API server reads up to {FORMAT}: upgrade it"
-            )
-        decoded = msgspec.json.decode(text, type=_Manifest)
-    except (OSError, EOFError, ValueError, OverflowError, RecursionError, InvalidSitemapError) as e:
-        raise ManifestError(f"{where} cannot be read ({type(e).__name__}: {e}): it is damaged") from e
+    decoded = decode_view(body, where, _Manifest)
     return Manifest(
         generation=decoded.generation,
         write_id="",
