@@ -68,10 +68,13 @@ def test_a_changed_table_is_surveyed_and_then_not_again(table: Table) -> None:
     assert table.is_right()
 
 
-def test_a_version_that_goes_back_is_another_version(table: Table) -> None:
+def test_a_version_that_goes_back_is_another_version(table: Table, caplog: pytest.LogCaptureFixture) -> None:
     table.version = "v0"
-    table.build()
+    with caplog.at_level(logging.INFO):
+        table.build()
     assert table.is_surveyed
+    assert "section pages: its table changed since" in caplog.text
+    assert "every range is surveyed" in caplog.text
 
 
 def test_a_full_survey_is_taken_at_the_stated_interval(table: Table) -> None:

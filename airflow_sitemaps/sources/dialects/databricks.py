@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
-import sqlalchemy as sa
-
 from airflow_sitemaps.sources.columns import Column, Kind
 from airflow_sitemaps.sources.dialects.base import Dialect
+from airflow_sitemaps.sources.dialects.databricks_version import commit_of, version_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+
+    import sqlalchemy as sa
 
     from airflow_sitemaps.shards.key import Key
     from airflow_sitemaps.sources.pinned_state import PinnedState
@@ -73,9 +74,11 @@ class Databricks(Dialect):
 
     def travel_version(self, connection: sa.Connection, table: Sequence[NamePart]) -> int | None:
         """Return the number of a Delta table's newest commit."""
-        name = ".".join(self.quote_table(part) for part in table)
-        row = connection.execute(sa.text(f"DESCRIBE HISTORY {name} LIMIT 1")).mappings().one()
-        return int(row["version"])
+        return commit_of(connection, ".".join(self.quote_table(part) for part in table))
+
+    def table_version(self, connection: sa.Connection, table: Sequence[NamePart]) -> str | None:
+        """Return the identity and newest commit of a Delta table as a version."""
+        return version_of(connection, ".".join(self.quote_table(part) for part in table))
 
     def as_of(self, state: PinnedState) -> str:
         """Return the version's number: Delta refuses a time after its newest commit."""

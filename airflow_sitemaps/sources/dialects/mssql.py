@@ -6,9 +6,14 @@ from typing import TYPE_CHECKING, ClassVar
 
 from airflow_sitemaps.sources.columns import Column, Kind
 from airflow_sitemaps.sources.dialects.base import Dialect
+from airflow_sitemaps.sources.dialects.mssql_version import version_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+
+    import sqlalchemy as sa
+
+    from airflow_sitemaps.sources.statements.table_name import NamePart
 
 PYTHON_TYPES = {
     "str": Kind.TEXT,
@@ -48,6 +53,10 @@ class SQLServer(Dialect):
     }
     text_type: ClassVar[str] = "NVARCHAR(MAX)"
     float_type: ClassVar[str] = "FLOAT"
+
+    def table_version(self, connection: sa.Connection, table: Sequence[NamePart]) -> str | None:
+        """Return the table's definition and the last tracked change as a version."""
+        return version_of(connection, [self.quote_table(part).replace("\\:", ":") for part in table])
 
     def kind_of(self, description: Sequence[object]) -> Kind:
         """Return the kind by the Python type that pyodbc names."""

@@ -8,13 +8,17 @@ import pyarrow as pa
 
 from airflow_sitemaps.sources.columns import Column, Kind
 from airflow_sitemaps.sources.dialects.base import Dialect
+from airflow_sitemaps.sources.dialects.snowflake_version import version_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    import sqlalchemy as sa
+
     from airflow_sitemaps.shards.key import Key
     from airflow_sitemaps.sources.pinned_state import PinnedState
     from airflow_sitemaps.sources.statements.binds import Binds
+    from airflow_sitemaps.sources.statements.table_name import NamePart
 
 TYPE_CODES = {
     1: Kind.NUMBER,  # REAL
@@ -79,6 +83,10 @@ class Snowflake(Dialect):
             # Every integer type is NUMBER(38, 0) in Snowflake. Reading a key beyond 64 bits raises an error.
             return Kind.INTEGER if scale == 0 else Kind.NUMBER
         return TYPE_CODES.get(code, Kind.OTHER)
+
+    def table_version(self, connection: sa.Connection, table: Sequence[NamePart]) -> str | None:
+        """Return the table's definition and last change as a version."""
+        return version_of(connection, [self.quote_table(part).replace("\\:", ":") for part in table])
 
     def as_of(self, state: PinnedState) -> str:
         """Return ``AT``, which Snowflake keeps for the table's ``DATA_RETENTION_TIME_IN_DAYS``, one by default."""
