@@ -1,4 +1,4 @@
-"""What a first build and a later run cost, worked out from measured rates. Pure: no I/O, no clock.
+"""Estimates of the cost of a first build and of a later run, computed from measured rates. Pure: no I/O, no clock.
 
 The rates of ``Rates`` are those of docs/performance.md and docs/guarantees.md, on two cores of one machine. A figure that was
 not measured there is marked as assumed. Use the result to compare layouts and numbers of workers, not as a promise.
@@ -24,7 +24,7 @@ MAX_TASKS: Final = 1_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rates:
-    """What each unit of work costs.
+    """The cost of each unit of work.
 
     Attributes:
         write_cpu_s: CPU seconds of a worker to read, render, compress and store a million rows. Measured, PostgreSQL
@@ -56,7 +56,7 @@ class Rates:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Load:
-    """The table, and what changes between two runs.
+    """The table, and the changes between two runs.
 
     Attributes:
         rows: Rows of the table.
@@ -104,7 +104,7 @@ class Load:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cost:
-    """What one run costs.
+    """The cost of one run.
 
     Attributes:
         kind: ``first build`` or ``later run``.

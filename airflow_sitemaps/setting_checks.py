@@ -1,4 +1,4 @@
-"""Checks of settings when an object is made: each refuses a value with its name and what it may be."""
+"""Checks of settings when an object is made. Each error names the setting, its value and the valid values."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ def one_of(where: str, name: str, value: object, choices: Sequence[str | None]) 
         where: The object that is made, for the message: ``Sitemap``.
         name: The setting's name.
         value: The setting's value.
-        choices: What it may be.
+        choices: The valid values.
 
     Raises:
-        ConfigurationError: It is something else.
+        ConfigurationError: The value is invalid.
     """
     if value not in choices:
         raise ConfigurationError(f"{where}: {name}={value!r}; give one of {', '.join(map(repr, choices))}")
@@ -32,7 +32,7 @@ def number(where: str, name: str, value: object, least: float, most: float = mat
     """Refuse a value that is not a number between ``least`` and ``most``, both included.
 
     Raises:
-        ConfigurationError: It is something else.
+        ConfigurationError: The value is invalid.
     """
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not least <= value <= most:
         limit = f"from {least:g} to {most:g}" if most < math.inf else f"of at least {least:g}"
@@ -43,17 +43,17 @@ def whole_number(where: str, name: str, value: object, least: int) -> None:
     """Refuse a value that is not a whole number of at least ``least``.
 
     Raises:
-        ConfigurationError: It is something else.
+        ConfigurationError: The value is invalid.
     """
     if isinstance(value, bool) or not isinstance(value, int) or value < least:
         raise ConfigurationError(f"{where}: {name}={value!r}; give a whole number of at least {least}")
 
 
 def duration(where: str, name: str, value: object, *, positive: bool = False) -> None:
-    """Refuse a value that is not a ``timedelta`` of at least zero, or above zero where it must be ``positive``.
+    """Refuse a value that is not a ``timedelta`` of at least zero, or above zero if ``positive`` is set.
 
     Raises:
-        ConfigurationError: It is something else.
+        ConfigurationError: The value is invalid.
     """
     zero = timedelta(0)
     if not isinstance(value, timedelta) or value < zero or (positive and value == zero):
@@ -65,7 +65,7 @@ def texts(where: str, name: str, value: object) -> None:
     """Refuse a value that is not a sequence of texts; a text alone is refused as well.
 
     Raises:
-        ConfigurationError: It is something else.
+        ConfigurationError: The value is invalid.
     """
     if isinstance(value, (str, bytes)) or not all(isinstance(part, str) for part in _parts(where, name, value)):
         raise ConfigurationError(f"{where}: {name}={value!r}; give a list of texts, like [{value!r}]")
@@ -75,7 +75,7 @@ def flag(where: str, name: str, value: object) -> None:
     """Refuse a value that is neither True nor False.
 
     Raises:
-        ConfigurationError: It is something else.
+        ConfigurationError: The value is invalid.
     """
     if not isinstance(value, bool):
         raise ConfigurationError(f"{where}: {name}={value!r}; give True or False")

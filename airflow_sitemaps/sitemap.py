@@ -49,7 +49,7 @@ class Section:
         path: Folder of its files below the sitemap's folder, ending in ``/``. Default: the sitemap's folder.
         base_url: Address at which that folder is served. Default: the sitemap's address and ``path``.
         shards: Sizes of its files. Default: the sitemap's setting.
-        guards: What a run may change without a confirmation. Default: the sitemap's setting.
+        guards: Limits of a run without a confirmation. Default: the sitemap's setting.
         rules: Verdicts by rule; they override the sitemap's. Default: the sitemap's setting.
         change_detection: How a run finds changes. Default: the sitemap's setting.
         limits: Limits of its files: ``current`` or ``original``. Default: the sitemap's setting.
@@ -106,7 +106,7 @@ class Sitemap:
         store: Destination of the files, such as an ``S3Store``.
         sections: The sections, in the order in which the index lists them.
         shards: Sizes of files. Default: up to 50,000 URLs each.
-        guards: What a run may change without a confirmation. Default: ``Guards()``.
+        guards: Limits of a run without a confirmation. Default: ``Guards()``.
         rules: Verdicts by rule; they override the default verdicts. Default: none.
         change_detection: How a run finds changes: ``digest`` (default), ``watermark`` or ``full``.
         limits: Limits of a file and of an index: ``current`` (default) or ``original``.
@@ -117,7 +117,7 @@ class Sitemap:
         cross_submit: Addresses of other hosts whose URLs may be listed, as their robots.txt proves. Default: none.
         retired: Names of sections that were removed on purpose. Default: none.
         compression: ``fast`` (default) or ``small``.
-        on_section_failure: What happens to the other sections when a guard refuses a section or its source fails:
+        on_section_failure: Treatment of the other sections when a guard refuses a section or its source fails:
             ``publish_others`` (default) publishes them and then fails the run; ``fail_all`` publishes nothing.
         watermark_lag: How far before the last run ``change_detection="watermark"`` looks for newer lastmods. Set it to
             the duration of the longest transaction that writes rows. Default: 15 minutes.
@@ -267,7 +267,7 @@ class Sitemap:
 
     @property
     def asset(self) -> Any:
-        """Airflow asset of which the publisher emits an event; schedule other DAGs on it."""
+        """Airflow asset whose event the publisher emits; schedule other DAGs on it."""
         return import_module("airflow_sitemaps.assets").asset_of(self.store, self.freshness)
 
 

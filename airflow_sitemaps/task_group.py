@@ -122,7 +122,7 @@ def _warn_of_concurrent_runs(dag: DAG, group_id: str) -> None:
     if dag.max_active_runs != 1:
         warnings.warn(
             f"DAG {dag.dag_id!r} has max_active_runs={dag.max_active_runs}: two runs of SitemapTaskGroup({group_id!r}) "
-            "at once do no harm, but the one that commits second fails. Give the DAG max_active_runs=1",
+            "at once do no harm, but the second commit fails. Give the DAG max_active_runs=1",
             ConcurrentRunsWarning,
             stacklevel=3,
         )

@@ -37,32 +37,40 @@ def parser() -> argparse.ArgumentParser:
         type=_rows,
         default=None,
         metavar="N",
-        help="read and render the first N rows of each section, and say what every rule does to them",
+        help="read and render the first N rows of each section, and report the effect of every rule",
     )
     status = _command(commands, "status", "what is published now, and the generations that are kept")
     status.add_argument(
         "--max-age",
         type=_age,
         metavar="AGE",
-        help="exit with 1 unless a run succeeded, publishing or finding nothing to change, within AGE: 90m, 26h, 3d",
+        help="exit with 1 unless a run succeeded within AGE (90m, 26h, 3d); a run that changed nothing counts",
     )
 
     duplicates = _command(commands, "duplicates", "ask the databases for URLs that several rows share")
     duplicates.add_argument("--sections", type=_names, default=(), metavar="A,B", help="only these sections")
     _params(duplicates)
-    duplicates.add_argument("--most", type=int, default=20, metavar="N", help="so many URLs of each section (20)")
+    duplicates.add_argument(
+        "--most", type=int, default=20, metavar="N", help="largest number of URLs of each section (20)"
+    )
     robots = _command(commands, "robots", "the Sitemap lines for robots.txt, printed, or put into a file")
-    robots.add_argument("--file", metavar="FILE", help="put them between markers into this file, no other line touched")
+    robots.add_argument(
+        "--file", metavar="FILE", help="write the lines between markers in this file; other lines do not change"
+    )
 
     _verify(commands)
     _lookups(commands)
     _indexnow_key(commands)
 
     rollback = _command(commands, "rollback", "publish an earlier generation again, as a new one")
-    rollback.add_argument("generation", type=int, metavar="GENERATION", help="its number; status lists them")
+    rollback.add_argument(
+        "generation", type=int, metavar="GENERATION", help="number of the generation; the status command lists them"
+    )
     _yes(rollback)
     adopt = _command(commands, "adopt", "take over an address where another program publishes a sitemap")
-    adopt.add_argument("--difference", metavar="FILE", help="write every URL that would leave or be new into this file")
+    adopt.add_argument(
+        "--difference", metavar="FILE", help="write every URL that the adoption would remove or add into this file"
+    )
     _yes(adopt)
     _allow(adopt)
     _params(adopt)
@@ -70,11 +78,9 @@ def parser() -> argparse.ArgumentParser:
     _estimate(commands)
 
     demo = commands.add_parser("demo", help="real places to a sitemap on S3 by a real Airflow, twice, on this machine")
-    demo.add_argument("--site", default="demo-site", metavar="FOLDER", help="where the published files are left")
-    demo.add_argument(
-        "--work", default=".demo", metavar="FOLDER", help="where the database and Airflow's home are made"
-    )
-    demo.add_argument("--places", type=int, default=None, metavar="N", help="only so many places, for a quick look")
+    demo.add_argument("--site", default="demo-site", metavar="FOLDER", help="folder for the published files")
+    demo.add_argument("--work", default=".demo", metavar="FOLDER", help="folder for the database and Airflow's home")
+    demo.add_argument("--places", type=int, default=None, metavar="N", help="load only N places, for a quick try")
     return result
 
 
@@ -103,8 +109,10 @@ def _lookups(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
     )
     _params(find)
     diff = _command(commands, "diff", "the URLs that differ between two kept generations")
-    diff.add_argument("before", type=int, metavar="A", help="the generation to compare with; status lists them")
-    diff.add_argument("after", type=int, metavar="B", help="the generation that is compared")
+    diff.add_argument(
+        "before", type=int, metavar="A", help="the base generation; the status command lists all kept generations"
+    )
+    diff.add_argument("after", type=int, metavar="B", help="the generation to compare with the base")
 
 
 def _indexnow_key(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -125,7 +133,7 @@ def _access(command: argparse.ArgumentParser) -> None:
 
 
 def _estimate(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    text = "what a first build and a later run would cost, worked out from measured rates"
+    text = "what a first build and a later run would cost, computed from measured rates"
     command = commands.add_parser("estimate", help=text, description=text[0].upper() + text[1:] + ".")
     command.add_argument("--rows", type=int, required=True, metavar="N", help="rows of the table")
     command.add_argument(
@@ -134,7 +142,11 @@ def _estimate(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> 
     command.add_argument("--scattered", action="store_true", help="changes are spread over all keys")
     command.add_argument("--shard-urls", type=int, default=50_000, metavar="N", help="URLs of a full shard (50000)")
     command.add_argument(
-        "--workers", type=_counts, default=(4, 16, 64), metavar="A,B", help="tasks at the same time (4,16,64)"
+        "--workers",
+        type=_counts,
+        default=(4, 16, 64),
+        metavar="A,B",
+        help="numbers of parallel tasks to compare (4,16,64)",
     )
     command.add_argument("--json", action="store_true", help="print one JSON document on standard output")
 
@@ -170,13 +182,18 @@ def _params(command: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="NAME=VALUE",
-        help="a param for templates: {{ params.NAME }}; the DAG's own default otherwise",
+        help="a param for templates: {{ params.NAME }}; default: the DAG's value",
     )
 
 
 def _allow(command: argparse.ArgumentParser) -> None:
     command.add_argument(
-        "--allow", type=_names, action="append", default=[], metavar="GUARD", help="let a guard pass: shrink:products"
+        "--allow",
+        type=_names,
+        action="append",
+        default=[],
+        metavar="GUARD",
+        help="let this run pass a guard, for example shrink:products",
     )
 
 

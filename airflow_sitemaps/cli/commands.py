@@ -64,7 +64,7 @@ def build(arguments: argparse.Namespace) -> Answer:
 
 
 def plan(arguments: argparse.Namespace) -> Answer:
-    """Explain what a build would do. A refusal by a guard is part of the explanation, with exit status 1."""
+    """Explain the actions of a build. A refusal by a guard is part of the explanation, with exit status 1."""
     request = stages.RunRequest(
         sections=arguments.sections,
         full=arguments.full,
@@ -80,7 +80,7 @@ def plan(arguments: argparse.Namespace) -> Answer:
 
 
 def status(arguments: argparse.Namespace) -> Answer:
-    """Describe what is published. The exit status is 1 if it is older than ``--max-age``, or nothing is published."""
+    """Describe the published sitemap. The exit status is 1 if it is older than ``--max-age``, or nothing is published."""
     state = stages.status(_sitemap(arguments))
     document, lines = state.to_dict(), list(_status_lines(state))
     if arguments.max_age is None:
@@ -125,7 +125,7 @@ def adopt(arguments: argparse.Namespace) -> Answer:
 
 
 def verify(arguments: argparse.Namespace) -> Answer:
-    """Read what is published as a crawler does. The exit status is 1 if a check of severity ``error`` fails."""
+    """Read the published sitemap as a crawler does. The exit status is 1 if a check of severity ``error`` fails."""
     form = arguments.format or ("json" if arguments.json else "text")
     try:
         result = _verified(arguments)

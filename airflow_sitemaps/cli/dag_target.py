@@ -44,7 +44,7 @@ def load_dag(target: str) -> Target:
     _, dags = run_file(_file_of(dag_id))
     dag = next((dag for dag in dags if dag.dag_id == dag_id), None)
     if dag is None:
-        raise TargetError(f"DAG {dag_id!r}: its file no longer defines it")
+        raise TargetError(f"DAG {dag_id!r} is no longer defined in its file")
     return Target(_sitemap_of(dag, group_id), dag.params.dump())
 
 

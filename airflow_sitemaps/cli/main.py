@@ -56,7 +56,7 @@ def execute(arguments: argparse.Namespace) -> int:
         try:
             return _run(arguments, out, wants_json=wants_json)
         except KeyboardInterrupt:
-            print("interrupted; what is published stays whole", file=sys.stderr)
+            print("interrupted; the published sitemap is still complete", file=sys.stderr)
             return INTERRUPTED
         except Exception as error:
             return _failed(error, out, wants_json=wants_json)

@@ -14,9 +14,9 @@ SITEMAP: Final = "{http://www.sitemaps.org/schemas/sitemap/0.9}"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Checked:
-    """The sitemap that the index lists.
+    """Totals of the files that the index lists.
 
-    ``distinct`` are different URLs, ``not_ascii`` those with percent-encoded letters beyond ASCII.
+    ``distinct`` counts different URLs. ``not_ascii`` counts URLs with percent-encoded letters beyond ASCII.
     """
 
     files: int

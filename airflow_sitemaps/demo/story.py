@@ -62,7 +62,7 @@ def run(*, site: str, work: str, places: int | None = None) -> bool:
                 settings={"PLACES_STORE": "s3://places-web/site", "PLACES_MAX_URLS": str(MAX_URLS)},
             )
             console.print(
-                f"S3: moto, in this process. Airflow: its home and metadata database in {work}/airflow, made on the spot.\n"
+                f"S3: moto, in this process. Airflow: its home and metadata database in {work}/airflow, created for this demonstration.\n"
                 f"Shards: {MAX_URLS:,} URLs each, so that there are enough to look at (the default is 50,000).\n"
             )
             runs = _runs(console, airflow, bucket, engine)
@@ -87,7 +87,7 @@ def _load(console: Console, engine: Engine, places: int | None) -> None:
     engine.dispose()  # DuckDB lets one process write, or several read
     console.print(
         f"Warehouse: {rows['places']:,} places and {rows['countries']:,} countries of GeoNames (CC BY 4.0), loaded into "
-        f"DuckDB in {time.monotonic() - started:.1f} s.\nTheir times of change are made up: the package carries none."
+        f"DuckDB in {time.monotonic() - started:.1f} s.\nTheir modification times are invented, because the package contains none."
     )
 
 
@@ -105,7 +105,7 @@ def _one(console: Console, airflow: Home, bucket: Bucket, before: dict[str, Seen
     report = done.extra["report"]
     console.print(
         f"Run {number}, {title}: {report['result']}, generation {report['generation']}, {report['urls']:,} URLs; "
-        f"{len(done.tasks)} tasks, {done.seconds:.1f} s with Airflow's own start"
+        f"{len(done.tasks)} tasks, {done.seconds:.1f} s including Airflow's start"
     )
     return Told(title, done, difference(before, bucket.look(PREFIX)))
 

@@ -166,7 +166,7 @@ def _published(sitemap: Sitemap) -> tuple[StateRepository, Manifest | None]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PublishedSitemap:
-    """What a notification is about.
+    """The subject of a notification.
 
     Attributes:
         generation: Number of the published generation.

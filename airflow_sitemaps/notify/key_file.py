@@ -32,7 +32,7 @@ class KeyFile:
     Attributes:
         address: Address of the file. ``***`` stands for the key, which is a secret.
         served: Whether the file holds the key; None if that cannot be said, because there is no usable response.
-        message: What the site responded.
+        message: The response of the site.
     """
 
     address: str

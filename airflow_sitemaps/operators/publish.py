@@ -31,7 +31,7 @@ class SitemapPublishOperator(SitemapOperator):
     An empty plan is published as well: files may have been removed, and the event records that nothing changed. The
     task begins when all writing tasks have ended and used up their retries. The sections of those that failed stay as
     published; the others are published, and this task then fails. With ``Sitemap(on_section_failure="fail_all")`` it
-    does not run where a writing task failed. It fails where the planning task failed, and is skipped where that was
+    does not run if a writing task failed. It fails if the planning task failed. It is skipped if the planning task was
     skipped or made no plan (a dry run).
 
     Args:

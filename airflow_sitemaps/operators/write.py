@@ -62,6 +62,6 @@ class SitemapWriteOperator(SitemapOperator):
 
 
 def batch_numbers(reference: Mapping[str, Any]) -> list[int]:
-    """Return the batches of a reference. Releases before 0.2 wrote one number, as ``batch``."""
+    """Return the batches of a reference. Early versions stored one number, as ``batch``."""
     numbers = reference["batches"] if "batches" in reference else [reference["batch"]]
     return [int(number) for number in numbers]

@@ -82,7 +82,7 @@ def adopt(
 
     Raises:
         ConfigurationError: There is nothing to adopt.
-        GuardError: Too many URLs of the other sitemap would be listed no more; see the guard ``adopt``.
+        GuardError: Too many URLs of the other sitemap would no longer be listed; see the guard ``adopt``.
     """
     store = sitemap.store.open()
     if StateRepository(store.state).root() is not None or store.public.head(store.index_name) is None:

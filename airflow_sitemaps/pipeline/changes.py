@@ -102,7 +102,7 @@ def changes(
     Args:
         sitemap: The sitemap.
         generation: Number of the generation. Default: the current one.
-        since: Number of the generation to compare with. Default: the one before.
+        since: Number of the generation to compare with. Default: the previous generation.
         backfill: Whether generation 1 counts all its URLs as added. Default: False, so it has no changes.
         most: Maximum number of URLs that may differ. Default: 1,000,000.
 
@@ -120,7 +120,7 @@ def changes(
     number = current.generation if generation is None else generation
     base = number - 1 if since is None else since
     if not 0 <= base <= number:
-        raise ConfigurationError(f"changes from generation {base} to {number}: give an earlier one as since=")
+        raise ConfigurationError(f"changes from generation {base} to {number}: since= must be an earlier generation")
     if base == number or (base == 0 and not backfill):
         return Changes(generation=number, since=base)
     new = _kept(state, current, number)
@@ -257,7 +257,7 @@ class _Comparison:
         body = self._state.objects.get(file.body)
         if body is None:
             raise StoreContentError(
-                f"{self._state.objects.url(file.body)}, the body of {file.name}, is gone: it cannot be compared. "
+                f"{self._state.objects.url(file.body)}, the body of {file.name}, is missing: it cannot be compared. "
                 "Compare with a later generation."
             )
         content = gzip.decompress(body.body, max_byte_size=file.xml_byte_size)

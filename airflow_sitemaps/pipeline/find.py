@@ -71,7 +71,7 @@ class UrlSearch:
         shards_read: Files that were read.
         shards_total: Files that the sitemap has.
         complete: Whether every file that could list the URL was read.
-        note: Why it is not listed, as far as the manifest says, or what was not read.
+        note: The reason why the URL is not listed, if the manifest records it, or the files that were not read.
     """
 
     url: str
@@ -257,7 +257,7 @@ class _Search:
         body = self._state.objects.get(file.body)
         if body is None:
             raise StoreContentError(
-                f"{self._state.objects.url(file.body)}, the body of {file.name}, is gone. Rebuild this shard."
+                f"{self._state.objects.url(file.body)}, the body of {file.name}, is missing. Rebuild this shard."
             )
         content = gzip.decompress(body.body, max_byte_size=file.xml_byte_size)
         if file.name.endswith(".txt.gz"):

@@ -180,8 +180,8 @@ def raise_failures(report: Report) -> None:
     names = {failure.section for failure in report.failures}
     others = "the others are published" if report.result == "partly_published" else "the others are unchanged"
     raise PartlyPublishedError(
-        f"{counted(len(names), 'section')} not published: what was published before stays up, and {others}. Run again when "
-        f"the cause is gone:\n"
+        f"{counted(len(names), 'section')} not published; the earlier files stay public, and {others}. Remove the "
+        f"cause, then run again:\n"
         f"{lines}",
         report=report,
         failures=report.failures,

@@ -200,7 +200,7 @@ def _faults(section: SectionManifest | None) -> dict[str, int]:
 
 
 def count_shards(before: SectionManifest | None, after: SectionManifest | None) -> ShardCounts:
-    """Count what happened to a section's files, by their names and bytes.
+    """Count the changes of a section's files, by their names and bytes.
 
     Args:
         before: The section before the run, or None if there was none.

@@ -1,4 +1,4 @@
-"""What the source holds for a URL that the published generation does not list. It reads the rows of one key only."""
+"""The rows of the source for a URL that the published generation does not list. It reads the rows of one key only."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ NO_KEY: Final = "The source was not queried: the URL does not contain its key."
 
 
 def with_source(sitemap: Sitemap, search: UrlSearch, *, clock: Clock = SYSTEM_CLOCK) -> UrlSearch:
-    """Add to a search what the source holds for the URL's key. A URL that is listed is returned as it is.
+    """Add the source's row for the URL's key to a search. A URL that is listed is returned as it is.
 
     Args:
         sitemap: The sitemap.
@@ -48,7 +48,7 @@ def with_source(sitemap: Sitemap, search: UrlSearch, *, clock: Clock = SYSTEM_CL
 
 
 def _note(sitemap: Sitemap, section: Section, key: int, url: str, clock: Clock) -> str:
-    """Say which row the source has under a key now, and what a run makes of it."""
+    """Describe the source's current row for a key, and the result that a run gets from it."""
     from airflow_sitemaps.protocol.columnar.batch import clean  # noqa: PLC0415 - pyarrow is loaded where work is done
 
     tally, rows, urls = Tally(), 0, []

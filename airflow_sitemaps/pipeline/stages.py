@@ -334,7 +334,7 @@ def _current(sitemap: Sitemap, state: StateRepository) -> Manifest | None:
 
 
 def _discard(sitemap: Sitemap, run_plan: Plan) -> None:
-    """Let the sources remove what the run's tasks share. A failure only costs space until the data expires."""
+    """Let the sources remove data that the run's tasks share. A failure only costs space until the data expires."""
     for section in sitemap.sections:
         if section.name not in run_plan.sections:
             continue

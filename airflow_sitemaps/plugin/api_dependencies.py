@@ -31,7 +31,7 @@ def sitemap_of(asset: Asset, session: SessionDep, readable: ReadableDags, moment
     sitemaps = overview.overviews(session, [named] if named else [], readable, moment)
     if not sitemaps:
         raise HTTPException(
-            status.HTTP_404_NOT_FOUND, "No DAG that you may see publishes, or has published, this sitemap."
+            status.HTTP_404_NOT_FOUND, "This sitemap does not exist, or you may not see the DAG that publishes it."
         )
     return sitemaps[0]
 

@@ -101,7 +101,7 @@ ToGeneration = Annotated[int | None, Query(ge=1, description="Without it: what t
 async def compared(
     sitemap: Overview, from_generation: int, to_generation: int | None, job: Callable[[ObjectStore, Compared], T]
 ) -> T:
-    """Return what a job makes of two generations, or of the live one and the blocked run.
+    """Return the result of a job that compares two generations, or the live generation with the blocked run.
 
     Args:
         sitemap: The sitemap.

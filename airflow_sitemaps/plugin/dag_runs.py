@@ -132,7 +132,7 @@ class TaskState:
 
     @property
     def has_ended(self) -> bool:
-        """Whether the task will not run again in this run."""
+        """Whether the task will not run again in its DAG run."""
         return self.state in ENDED
 
 

@@ -34,14 +34,14 @@ NOT_RENDERED: Final = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Compared:
-    """Two manifests, and what to say about their comparison.
+    """Two manifests to compare, and notes about their comparison.
 
     Attributes:
         before: The earlier manifest, usually the live one.
         after: The compared manifest.
         rows: Rows of the source by section, where the entries of ``after`` are not rendered. Default: none.
         to_generation: Number of the compared generation; None for a blocked run.
-        note: What limits the comparison. Default: empty.
+        note: The limits of the comparison. Default: empty.
     """
 
     before: Manifest
@@ -75,7 +75,7 @@ def of_blocked_run(area: ObjectStore, run: str) -> Compared:
         run: Identifier of the run in the store.
 
     Raises:
-        StateUnavailableError: Another run has published since, or the run's plan is gone.
+        StateUnavailableError: Another run has published since, or the run's plan is missing.
     """
     try:
         proposal = proposal_of(StateRepository(area), run)
@@ -128,7 +128,7 @@ def url_rows(area: ObjectStore, compared: Compared) -> list[dict[str, Any]]:
         compared: The manifests.
 
     Raises:
-        StateUnavailableError: Too many URLs differ, or a body is gone.
+        StateUnavailableError: Too many URLs differ, or a body is missing.
     """
     try:
         differences = _compare(area, compared)

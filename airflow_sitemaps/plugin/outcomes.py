@@ -172,13 +172,13 @@ def outcome_of(
     failed: Sequence[TaskState],
     pushed: Mapping[tuple[str, str, str, str], Any],
 ) -> Outcome:
-    """Return the outcome of a failed run. It is ``refused`` if a guard refused it.
+    """Return the outcome of a failed run. The outcome is ``refused`` if a guard refused the run.
 
     Args:
         run: The DAG run.
         task_id: Its publishing task.
         result: The value of ``result_of``.
-        failed: Failed tasks, of this run and of others.
+        failed: Failed tasks of this run and of other runs.
         pushed: XCom values of failed tasks, by (DAG, run, task, key).
     """
     if result != "failed":

@@ -220,7 +220,7 @@ def open_state(file: StateFile) -> ObjectStore:
         root = Path(file.state_url.removeprefix("file://"))
         if not root.is_dir():
             raise StateUnavailableError(
-                f"The folder {root} is not on the API server's machine: a LocalStore can be read only where its disk is."
+                f"The folder {root} is not on the API server's machine: a LocalStore can be read only on the machine that has its disk."
             )
         return LocalObjects(area="state", root=root, books=root / BOOKS)
     from airflow_sitemaps.stores.s3.address import S3Address

@@ -55,11 +55,11 @@ class Verification:
 
     @property
     def broken(self) -> bool:
-        """Whether it reported a broken rule of the protocol, or files that differ from the manifest."""
+        """Whether the verification reported a broken rule of the protocol, or files that differ from the manifest."""
         return self.state == "failed" and self.errors > 0
 
     def is_of(self, published_at: datetime) -> bool:
-        """Return whether it read what was published at a time, or a later publication."""
+        """Return whether the verification read the publication of a time, or a later publication."""
         return self.end is not None and self.end >= published_at
 
 

@@ -188,8 +188,8 @@ def _gather(plan: Plan, receipts: Sequence[Receipt]) -> dict[str, dict[int, tupl
     missing = [batch.number for batch in plan.batches if batch.number not in by_batch]
     if missing:
         raise IncompleteError(
-            f"{len(missing)} of {len(plan.batches)} batches have no receipt (batch {missing[0]} of section "
-            f"{plan.batches[missing[0]].section!r} first): clear their tasks. Nothing was published."
+            f"{len(missing)} of {len(plan.batches)} batches have no receipt; the first is batch {missing[0]} of "
+            f"section {plan.batches[missing[0]].section!r}. Nothing was published. Clear the tasks of these batches."
         )
     staged: dict[str, dict[int, tuple[StagedShard, ...]]] = {}
     for batch in plan.batches:

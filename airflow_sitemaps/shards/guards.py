@@ -1,4 +1,4 @@
-"""Guards: what a run may change before a person has to confirm it."""
+"""Guards: limits of the changes that a run may publish without a confirmation."""
 
 from __future__ import annotations
 

@@ -73,9 +73,10 @@ def _same_kind(before: str, now: str) -> bool:
 
 
 def fits_kinds(boundaries: Iterable[Key], kinds: Sequence[str]) -> bool:
-    """Return whether boundaries can be keys of these kinds: the number of columns, and text or integer.
+    """Return whether boundaries can be keys of these kinds.
 
-    It is used if the kinds of the boundaries were not recorded.
+    The check compares the number of columns, and distinguishes texts from integers. The planner uses it if the manifest
+    does not record the kinds of the boundaries.
     """
     return all(len(key) == len(kinds) and all(map(_fits_kind, key, kinds)) for key in boundaries)
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Action(str, Enum):
-    """What a run does with a key range.
+    """The action of a run for a key range.
 
     Attributes:
         KEEP: Keep the file. Its range may widen over keys without rows, or narrow behind its last entry.
@@ -141,7 +141,7 @@ class SectionPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SectionFailure:
-    """Reason why a run does not publish a section, which then stays as it was published before.
+    """Reason why a run does not publish a section. The section then stays as published.
 
     Attributes:
         section: The section's name.
@@ -187,11 +187,11 @@ class Batch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuleCheck:
-    """What one rule does to the rows of a check.
+    """The effect of one rule on the checked rows.
 
     Attributes:
         rule: Name of the rule.
-        verdict: What the rule is set to, such as ``drop_row``.
+        verdict: The verdict of the rule, such as ``drop_row``.
         effect: The result for a row: ``left out``, ``past its age`` or ``listed``.
         rows: Number of rows.
         samples: A few of the rows, with their keys.
@@ -249,8 +249,8 @@ class Plan:
         allow: Permits given to the run. Default: none.
         seconds: Duration of planning, in seconds. Default: 0.
         failures: Sections that could not be planned or that a guard refused; the others are published. Default: none.
-        rebases: Whether the run may keep what others publish meanwhile, because it reads more than what
-            changed (``full`` or ``rebuild``). Default: False.
+        rebases: Whether the run keeps the changes that other runs publish before its commit. Only runs that read more
+            than changed rows (``full`` or ``rebuild``) may do so. Default: False.
         prefixes: Estimated numbers of published URLs by scheme, host and first folder, the greatest first. Default: none.
         notes: Further sentences for people, such as where the first rows of a dry run lead. Default: none.
         refused: Plans of the sections that a guard refused, which the run does not carry out. Default: none.

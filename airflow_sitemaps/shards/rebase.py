@@ -29,7 +29,7 @@ class Rebased:
     Attributes:
         plan: The plan.
         receipts: The receipts; the positions of their targets are those of the plan.
-        warnings: A sentence for each section of which another run changed shards. Default: none.
+        warnings: One sentence for each section in which another run changed shards. Default: none.
     """
 
     plan: Plan

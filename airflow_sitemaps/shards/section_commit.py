@@ -61,7 +61,9 @@ def next_section(
         shard for position, target in enumerate(plan.targets) for shard in builder.shards(target, staged.get(position))
     )
     if not is_partition([shard.range for shard in shards]):
-        raise StoreContentError(f"section {plan.name!r}: the planned ranges do not cover every key once; plan again")
+        raise StoreContentError(
+            f"section {plan.name!r}: the planned ranges do not cover every key exactly once; plan again"
+        )
     configured = facts.sections[plan.name]
     state = SectionManifest(
         name=plan.name,

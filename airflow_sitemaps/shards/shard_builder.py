@@ -69,7 +69,9 @@ class ShardBuilder:
             yield replace(carried, range=target.range, file=file)
         else:
             if not pieces:
-                raise IncompleteError(f"section {self.plan.name!r}, {target.range}: no receipt says what was written")
+                raise IncompleteError(
+                    f"section {self.plan.name!r}, {target.range}: the receipt is missing; clear the task of its batch to write it again"
+                )
             alone = len(pieces) == 1
             for number, piece in enumerate(pieces):
                 keeps_name = number == 0 and (alone or piece.same)

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UrlSurvey:
-    """What is recorded about the URLs of a file, in addition to their number.
+    """Records about the URLs of a file, in addition to their number.
 
     Attributes:
         level: One URL in ``2**level`` is sampled. Default: 0, every URL.
@@ -110,7 +110,7 @@ class _Body:
         self._prefixes: frozenset[str] = frozenset()
 
     def render(self, cleaned: Cleaned) -> Rendered:
-        """Return the bytes of some entries."""
+        """Return the rendered lines of cleaned entries."""
         return render_lines(cleaned) if self._is_text else render(cleaned)
 
     def fits(self, rendered: Rendered, prefixes: frozenset[str], max_byte_size: int) -> bool:

@@ -105,11 +105,13 @@ def alternates(members: pa.Array, locs: pa.Array, location: LocMapping) -> pa.Ar
         location: The column or template of the URL.
 
     Returns:
-        ``{"group": [...]}`` for each row. The writer leaves out members that the URL rules drop. The value is NULL for a
-        row that is alone in its group, and for a row after another one of its language. It is ``{"group": [], "fault":
-        …}`` for a row without alternates whose reason must be counted. The reasons are an empty group, a group that is
-        too large, and an invalid language. The other rows do not name a row with an invalid language, and search engines
-        ignore a pair that is not mutual.
+        A JSON text or NULL for each row:
+
+        - ``{"group": [...]}`` lists the alternates. The writer omits members that the URL rules drop.
+        - NULL if the group has only one row, or if an earlier row of the group has the same language.
+        - ``{"group": [], "fault": …}`` if the fault must be counted: the group is empty or too large, or the row's
+          language is invalid. The other rows of the group do not list a row with an invalid language, and search
+          engines ignore pairs that are not mutual.
 
     Raises:
         SourceError: The database returned JSON that is cut off.

@@ -109,7 +109,7 @@ class ListSource:
         """Do nothing: the tasks share no data."""
 
     def rendered(self, render: Callable[[str], str]) -> ListSource:
-        """Return itself: a list holds no template."""
+        """Return the source unchanged, because a list has no templates."""
         return self
 
 
@@ -169,7 +169,7 @@ class ListSession:
             yield self._batch(rows[start : start + BATCH_ROWS])
 
     def touched(self, ranges: Sequence[KeyRange], since: datetime) -> Sequence[int]:
-        """Return every range: a list is small, and its dates are written by hand."""
+        """Return every range, because a list is small and people edit its dates."""
         return list(range(len(ranges)))
 
     def duplicates(self, most: int) -> Sequence[Duplicate]:

@@ -60,7 +60,7 @@ def opened(spec: SourceSpec, section: str) -> Iterator[SqlSession]:
 
 @contextmanager
 def session_of(spec: SourceSpec, section: str, engine: sa.Engine) -> Iterator[SqlSession]:
-    """Yield a session over an engine, after checking the columns and materializing the query if the source says so.
+    """Yield a session over an engine, after checking the columns, and materializing the query if ``materialize`` is set.
 
     Args:
         spec: The source.

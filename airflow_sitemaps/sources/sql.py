@@ -139,7 +139,7 @@ class SqlSource:
         where = f"SqlSource.from_dbt(model={model!r})"
         if given := {"table", "query"} & arguments.keys():
             raise SourceConfigurationError(
-                f"{where}: {min(given)}= is not for a model, which names its own table; omit it"
+                f"{where}: {min(given)}= cannot be given for a model, because the model names its table; omit it"
             )
         relation = dbt_model(manifest, model, callers_folder())
         source = cls(conn_id, table=relation.table, **arguments)

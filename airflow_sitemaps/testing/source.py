@@ -97,7 +97,7 @@ class MemorySourceConfig:
         return self
 
     def identity(self) -> Mapping[str, object]:
-        """Return the mapping without the rows."""
+        """Return the settings that the shards depend on, without the rows."""
         return {"source": "memory", "key": list(self.key_columns), "loc": self.loc} | {
             name: getattr(self, name)
             for name in ("lastmod", "changefreq", "priority", *EXTENSIONS, "group", "language")

@@ -20,7 +20,7 @@ def test_the_four_walks_name_three_files_at_most() -> None:
         "add a dialect",
         "add a rule",
         "find where a shard's name is allocated",
-        "find what happens when a PUT's answer is lost",
+        "find how the code handles a lost answer to a PUT",
     }
     for walk, files in walks.items():
         paths = re.findall(r"`([^`]+)`", files)

@@ -212,7 +212,7 @@ def test_a_null_key_can_fail_the_run():
 def test_a_key_with_more_rows_than_a_shard_is_named():
     world = world_of(10)
     world.rows.extend(row(30, loc=f"{BASE}q/{n}") for n in range(6))
-    with pytest.raises(RefusedError, match=r"one key, 30, has 7 rows"):
+    with pytest.raises(RefusedError, match=r"the key 30 has 7 rows"):
         world.build()
 
 

@@ -78,7 +78,7 @@ def test_a_purge_that_fails_is_reported_where_shards_are_revalidated(caplog: pyt
     assert world.build().result == "published"
     assert len(calls) == 2
     assert "the network is down" in caplog.text
-    assert "caches keep them until they expire" in caplog.text
+    assert "caches serve the old indexes until they expire" in caplog.text
     assert world.crawl().locs() == {item["loc"] for item in world.rows}
 
 

@@ -89,7 +89,7 @@ def test_any_two_generations_can_be_compared(world):
     assert told(world, since=1) == (["p/1002", "p/1003"], [], [])
     assert told(world, since=3) == ([], [], [])
     for since in (4, -1):
-        with pytest.raises(ConfigurationError, match="give an earlier one"):
+        with pytest.raises(ConfigurationError, match="must be an earlier generation"):
             changes(world.sitemap(), since=since)
 
 
@@ -128,7 +128,7 @@ def test_a_body_that_is_gone_is_named(world):
     world.build()
     file = StateRepository(world.store.state).generation(1).sections["pages"].shards[0].file
     world.store.state.delete(file.body)
-    with pytest.raises(StoreContentError, match=r"the body of pages-00001\.xml\.gz, is gone"):
+    with pytest.raises(StoreContentError, match=r"the body of pages-00001\.xml\.gz, is missing"):
         changes(world.sitemap())
 
 

@@ -363,7 +363,7 @@ def test_a_run_that_published_only_some_sections_is_not_said_to_have_published_n
 ) -> None:
     said = {
         "error": "PartlyPublishedError",
-        "message": "1 section not published: what was published before stays up, and the others are published",
+        "message": "1 section not published; the earlier files stay public, and the others are published",
     }
     published(session, Ran(2, state="failed", publish="failed", pushed={FAILED: said}))
 

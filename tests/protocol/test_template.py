@@ -82,8 +82,8 @@ def test_it_is_urllibs_quote(values: list[str | None]) -> None:
     [
         ("https://host/{slug", r"'\{' at character 14 has no matching brace"),
         ("https://host/slug}", r"'\}' at character 18 has no matching brace"),
-        ("https://host/{}", r"\{\} is no column's name"),
-        ("https://host/{0}", "is no column's name"),
+        ("https://host/{}", r"\{\} is not a column name"),
+        ("https://host/{0}", "is not a column name"),
         ("https://host/{id:05d}", "unknown conversion '05d'"),
         ("https://host/{a{b}}", r"'\{' at character 14"),
     ],

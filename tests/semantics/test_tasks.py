@@ -143,7 +143,7 @@ def test_the_sections_of_other_write_tasks_are_published_where_one_fails(
     assert shop.urls() == sorted([*old, f"{URL}products-26"])
     assert shop.generation() == 2
     assert len(events("failed_section")) == 1, "Airflow emits no event of a failed task"
-    assert "Partly published. 1 section not published: what was published before stays up" in caplog.text
+    assert "Partly published. 1 section not published; the earlier files stay public" in caplog.text
     said = xcom_of("failed_section", "two", "sitemap.publish", "sitemap_failed")
     assert said["error"] == "PartlyPublishedError"
     assert "section pages: IncompleteError: 1 of 1 batches could not be written" in said["message"]

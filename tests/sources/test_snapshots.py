@@ -64,5 +64,5 @@ def test_rows_that_come_before_the_survey_and_go_after_it_are_no_reason_to_refus
 
 def test_a_key_that_has_too_many_rows_is_named() -> None:
     rows = [*rows_of(25), *({"id": 3, "loc": f"{BASE}{n}/x"} for n in range(12))]
-    with pytest.raises(RefusedError, match=r"one key, 3, has 13 rows, and a shard holds 10"):
+    with pytest.raises(RefusedError, match=r"the key 3 has 13 rows, but a shard holds at most 10"):
         build(sitemap_of(rows, lambda _operation: None))

@@ -17,7 +17,7 @@ SHOWN: Final = 10
 
 
 def explain(plan: Plan) -> list[str]:
-    """Return lines for people that say what the run does and why."""
+    """Return lines that explain to people the actions of the run and the reasons."""
     lines = [f"run {plan.run}, on generation {plan.base_generation}"]
     for section in plan.sections.values():
         lines.extend(_section(section))
@@ -65,7 +65,7 @@ def _scan(scan: ScanEstimate) -> str:
 
 
 def _check(check: SectionCheck) -> list[str]:
-    """Say what each rule does to the rows that were checked."""
+    """Describe the effect of each rule on the checked rows."""
     share = f"all {check.rows:,}" if check.rows == check.all_rows else f"the first {check.rows:,} of {check.all_rows:,}"
     listed = f"{check.urls:,} are listed, in {check.xml_byte_size:,} bytes of XML"
     lines = [f"check of section {check.section}: of {share} rows, {listed}"]

@@ -65,8 +65,8 @@ def _refuse(store: Store, present: Mapping[str, ObjectInfo], extras: Sequence[st
         if name not in extras:
             raise OwnershipError(
                 f"{store.public.url(name)} exists, but no manifest of this sitemap names it: another program wrote it. "
-                "Nothing was changed. To take it over, look at the difference with `airflow-sitemaps adopt`, or give "
-                "this sitemap an address of its own."
+                "Nothing was changed. Compare and replace it with `airflow-sitemaps adopt`, or give this "
+                "sitemap another address."
             )
 
 

@@ -172,7 +172,7 @@ def _check_key(source: Source, section: str, within: KeyRange, digest: Digest, p
     largest = source.largest_key(within)
     if largest is not None and largest[1] > policy.max_urls:
         raise RefusedError(
-            f"section {section!r}: one key, {show(largest[0])}, has {largest[1]:,} rows, and a shard holds "
-            f"{policy.max_urls:,}: rows of one key stay together. Add a column to key= that distinguishes these rows "
+            f"section {section!r}: the key {show(largest[0])} has {largest[1]:,} rows, but a shard holds at most "
+            f"{policy.max_urls:,} and cannot share a key with another shard. Add a column to key= that distinguishes these rows "
             "(the primary key, for example). Nothing was published."
         )

@@ -1,4 +1,4 @@
-"""Check the first rows of a section in a dry run: render them, and say what each rule does to them."""
+"""Check the first rows of a section in a dry run: render them, and report the effect of each rule."""
 
 from __future__ import annotations
 
@@ -177,7 +177,7 @@ def _lines(tally: Tally, base_url: str) -> list[str]:
 
 
 def _check(sample: _Rendered, plan: SectionPlan, settings: RowContext) -> SectionCheck:
-    """Say what each rule does to a sample, and to the section's rows without a key."""
+    """Report the effect of each rule on a sample and on the section's rows without a key."""
     tally = sample.tally
     if plan.null_keys:
         tally.count("key-null", settings.rulebook["key-null"], plan.null_key_samples, plan.null_keys)
@@ -209,7 +209,7 @@ def _check(sample: _Rendered, plan: SectionPlan, settings: RowContext) -> Sectio
 
 
 def _setting(rule: str, settings: RowContext) -> str:
-    """Return the settings that change what a rule does."""
+    """Return the advice for a rule: the settings that change its effect."""
     others = [v.value for v in RULES[rule].allowed if v is not settings.rulebook[rule]]
     choice = f"Set rules={{{rule!r}: …}} to {' or '.join(map(repr, others))}."
     advice = _SETTINGS.get(rule, "").format(settings.base_url)

@@ -189,7 +189,7 @@ def _key_kinds(source: Source, before: SectionManifest | None) -> tuple[str, ...
 
 
 def _watermark(context: SectionContext, everything: str) -> tuple[datetime | None, watermark.Watermark | None]:
-    """Return the watermark for the next run, and the one for this run's survey (None: survey every range)."""
+    """Return the watermark for the next run, and the watermark for this run's survey (None: survey every range)."""
     if context.sitemap.change_detection_of(context.section) != "watermark":
         return None, None
     moment = context.source.now()

@@ -56,17 +56,16 @@ def unchanged_since(
         section: The section as last committed.
         version: The table's version now.
         now: Time of planning.
-        longest: How long an equal version stands for a survey.
+        longest: Maximum age of a survey that an unchanged version replaces.
     """
     record = _remembered(state, section)
     if record is None:
-        log.info("section %s: no version of its table is known; every range is surveyed", section.name)
+        log.info("section %s: no table version is recorded; every range is surveyed", section.name)
     elif record.version != version:
         log.info("section %s: its table changed since %s; every range is surveyed", section.name, record.surveyed_at)
     elif not record.surveyed_at <= now < record.surveyed_at + longest:
         log.info(
-            "section %s: its table has not changed since %s, but the survey of that time is older than %s; every range "
-            "is surveyed",
+            "section %s: its table has not changed since %s, but that survey is older than %s; every range is surveyed",
             section.name,
             record.surveyed_at,
             longest,

@@ -79,7 +79,7 @@ def remembered(state: StateRepository, section: SectionManifest) -> Watermark | 
         if mark.moment.tzinfo is None:
             raise ValueError("its moment has no zone")
     except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
-        log.warning("section %s: its watermark cannot be read; everything is surveyed", section.name)
+        log.warning("section %s: its watermark cannot be read; every range is surveyed", section.name)
         return None
     return mark if mark.changed_in == section.changed_in else None
 

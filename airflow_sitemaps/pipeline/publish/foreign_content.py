@@ -1,4 +1,4 @@
-"""What another program's sitemap lists, compared with what a run has written to adopt it."""
+"""Compare the URLs of another program's sitemap with the URLs of the run that adopts it."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def foreign_content(
         receipt_keys: Keys of the receipts.
 
     Raises:
-        StoreContentError: A body is gone.
+        StoreContentError: A body is missing.
     """
     theirs: set[str] = set()
     unread: list[str] = []
@@ -64,14 +64,14 @@ def foreign_content(
 def judge_adoption(
     guards: Guards, store: Store, state: StateRepository, plan: Plan, receipt_keys: Sequence[str]
 ) -> tuple[Refusal, ...]:
-    """Return what the guards refuse of a first publication that replaces another program's sitemap.
+    """Return the guards' refusals for a first publication that replaces another program's sitemap.
 
     Args:
         guards: The sitemap's guards.
         store: The opened store.
         state: The private area.
         plan: The plan of the run.
-        receipt_keys: Keys of its receipts.
+        receipt_keys: Keys of the run's receipts.
     """
     if not plan.adopted or plan.base_generation or guards.max_shrink >= 1:
         return ()
@@ -81,7 +81,7 @@ def judge_adoption(
 
 
 def _locs(store: Store, name: str) -> set[str] | None:
-    """Return the page URLs of a public file, or None if it cannot be read. An index lists none."""
+    """Return the page URLs of a public file, or None if the file cannot be read. An index lists no pages."""
     from airflow_sitemaps.protocol.validation.reader import read  # noqa: PLC0415
 
     info = store.public.head(name)
@@ -105,5 +105,5 @@ def _staged(state: StateRepository, receipt_key: str) -> Iterator[str]:
                 continue
             content = state.objects.get(piece.body)
             if content is None:
-                raise StoreContentError(f"{state.objects.url(piece.body)} is gone; run adopt again")
+                raise StoreContentError(f"{state.objects.url(piece.body)} is missing; run adopt again")
             yield from (entry.loc for entry in read(content.body).entries)

@@ -262,13 +262,13 @@ def _body(state: StateRepository, file: PublicFile) -> bytes:
     stored = state.objects.get(file.body)
     url = state.objects.url(file.body)
     if stored is None:
-        raise StoreContentError(f"{url}, the body of {file.name}, is gone: run again with rebuild=[{file.name!r}]")
+        raise StoreContentError(f"{url}, the body of {file.name}, is missing: run again with rebuild=[{file.name!r}]")
     zipped = file.name.endswith(".gz")
     xml_byte_size = int.from_bytes(stored.body[-4:], "little") if zipped else len(stored.body)
     if len(stored.body) != file.byte_size or xml_byte_size != file.xml_byte_size % (1 << 32):
         raise StoreContentError(
-            f"{url}, the body of {file.name}, is damaged: it has {len(stored.body):,} bytes ({xml_byte_size:,} uncompressed), and "
-            f"{file.byte_size:,} ({file.xml_byte_size:,} uncompressed) were written. It was not published"
+            f"{url}, the body of {file.name}, is damaged: it has {len(stored.body):,} bytes ({xml_byte_size:,} uncompressed) instead of "
+            f"{file.byte_size:,} ({file.xml_byte_size:,} uncompressed). The body was not published"
         )
     return with_variant(stored.body, file.variant) if zipped else stored.body
 

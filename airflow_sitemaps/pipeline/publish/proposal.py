@@ -33,7 +33,7 @@ MOVES: Final = (Action.MERGE, Action.SPLIT)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Proposal:
-    """The live generation, and the one that a blocked run would have published.
+    """The live generation, and the generation that a blocked run would have published.
 
     Attributes:
         live: The live generation.
@@ -96,7 +96,7 @@ def _writes(sections: Iterable[SectionPlan]) -> bool:
 
 
 def _receipts(state: StateRepository, plan: Plan) -> list[Receipt]:
-    """Read one receipt of each batch: the one of the last try."""
+    """Read the receipt of each batch's last try."""
     newest: dict[str, tuple[str, str]] = {}
     for info in state.objects.list(receipts_directory(plan.run)):
         batch = info.key.rpartition("/")[2].partition("-")[0]

@@ -144,10 +144,10 @@ def _commit_missing(
     clock: Clock,
     progress: Progress,
 ) -> Committed:
-    """Commit the sections that the first try of a run left out. What guards still refuse stays left out.
+    """Commit the sections that the first try of a run left out. Sections that guards still refuse stay omitted.
 
     Raises:
-        ConflictError: Another run committed meanwhile.
+        ConflictError: Another run committed first.
     """
     _refuse_old(sitemap, plan, clock)
     check_unchanged(sitemap, missing, missing.sections)
@@ -165,12 +165,12 @@ def _commit_missing(
     try:
         version = StateRepository(store.state).replace_root(draft.manifest, root)
     except RefusedPutError as refused:
-        raise ConflictError(f"another run committed meanwhile ({refused}); run the DAG again.") from refused
+        raise ConflictError(f"another run committed first ({refused}); run the DAG again.") from refused
     return _committed(root.manifest, version, bodies, draft, missing)
 
 
 def _prepare(store: Store, root: ManifestVersion | None, manifest: Manifest) -> Mapping[str, ObjectInfo]:
-    """Do what has to be done before the manifest is replaced: check the new bodies, and keep the last generation.
+    """Prepare the replacement of the manifest: check the new bodies, and keep a copy of the last generation.
 
     Returns:
         The info of the new bodies by key.
@@ -204,7 +204,7 @@ def _committed(
 
 
 def _fitted(state: StateRepository, old: Manifest | None, plan: Plan, receipts: Sequence[Receipt]) -> Rebased:
-    """Fit the plan of a full run or a rebuild to what other runs committed since it was made."""
+    """Adapt the plan of a full run or a rebuild to the generations that other runs committed since planning."""
     as_planned = Rebased(plan=plan, receipts=tuple(receipts))
     if old is None or not plan.rebases or not stale_sections(plan, old):
         return as_planned
@@ -216,7 +216,7 @@ def _fitted(state: StateRepository, old: Manifest | None, plan: Plan, receipts: 
 
 
 def _failed_before(plan: Plan, manifest: Manifest) -> tuple[SectionFailure, ...]:
-    """Return the sections that an earlier try of this commit omitted in addition to those of the plan."""
+    """Return the sections that an earlier try of this commit omitted, without those that the plan already omits."""
     planned = {failure.section for failure in plan.failures}
     names = manifest.history[-1].failed if manifest.history else ()
     message = "a guard refused what was rendered; the log of the first try says why"
@@ -228,9 +228,9 @@ def _failed_before(plan: Plan, manifest: Manifest) -> tuple[SectionFailure, ...]
 
 
 def says_the_same(old: Manifest, new: Manifest) -> bool:
-    """Return whether a new generation differs from the last one only in its number and in samples of faulty rows.
+    """Return whether a new generation differs from the last generation only in its number and in samples of faulty rows.
 
-    A run that reads some shards again sees only the faulty rows of these, so that its samples differ.
+    A run that reads only some shards again finds only their faulty rows, so its samples differ.
     """
     sections = {
         name: replace(section, samples=old.sections[name].samples, changed_in=old.sections[name].changed_in)

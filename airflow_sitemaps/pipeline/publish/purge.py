@@ -42,7 +42,7 @@ def purge_shards(store: Store, manifest: Manifest, names: Collection[str]) -> No
     if store.needs_purge:
         raise StoreError(
             f"{text}. Shards may be cached (shard_cache_control={store.shard_cache_control!r}), so the index was not "
-            "replaced: it still lists the earlier generation, whole. Check the purge hook, then run again"
+            "replaced. It still lists the complete earlier generation. Check the purge hook, then run again"
         ) from problem
     log.warning("%s; crawlers still read the new shards, because caches revalidate them", text)
 
@@ -60,7 +60,9 @@ def purge_indexes(store: Store, names: Sequence[str]) -> None:
         return
     problem = _purge(store, [store.base_url + name for name in names])
     if problem is not None:
-        log.warning("the purge of %d indexes failed (%s); caches keep them until they expire", len(names), problem)
+        log.warning(
+            "the purge of %d indexes failed (%s); caches serve the old indexes until they expire", len(names), problem
+        )
 
 
 def _purge(store: Store, addresses: Sequence[str]) -> Exception | None:

@@ -52,5 +52,7 @@ def roll_forward(
     except SupersededError:
         now = StateRepository(store.state).root()
         if now is None:
-            raise ConflictError("the manifest disappeared while an unfinished promotion was finished") from None
+            raise ConflictError(
+                "the manifest was removed while this run finished an earlier promotion; run the DAG again"
+            ) from None
         return now

@@ -48,7 +48,7 @@ def rollback(sitemap: Sitemap, generation: int, *, clock: Clock = SYSTEM_CLOCK, 
 
     Raises:
         ConfigurationError: The generation is not kept.
-        ConflictError: Another run committed meanwhile.
+        ConflictError: Another run committed first.
     """
     started = clock.now()
     store = sitemap.store.open()
@@ -74,7 +74,7 @@ def rollback(sitemap: Sitemap, generation: int, *, clock: Clock = SYSTEM_CLOCK, 
         version = state.replace_root(manifest, root)
     except RefusedPutError as refused:
         raise ConflictError(
-            f"another run committed meanwhile ({refused}); nothing was rolled back. Look at the status, then try again."
+            f"another run committed first ({refused}); nothing was rolled back. Look at the status, then try again."
         ) from refused
     done, swept = finish(sitemap, store, Committed(old=root.manifest, root=version, bodies=bodies), clock, progress)
     now = clock.now()

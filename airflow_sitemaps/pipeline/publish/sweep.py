@@ -233,13 +233,13 @@ def _fence(state: StateRepository, root: ManifestVersion, left: Leftovers, clock
     """Replace the manifest, so that no run that read it before can commit a file that is about to be removed.
 
     Returns:
-        The new manifest, or None if another run committed meanwhile and may need other files.
+        The new manifest, or None if another run has committed and may need other files.
     """
     swept_at = clock.now() if left.deep else root.manifest.swept_at
     try:
         return state.replace_root(replace(root.manifest, write_id=clock.token(), swept_at=swept_at), root)
     except RefusedPutError:
-        log.info("another run committed meanwhile; the next one sweeps")
+        log.info("another run has committed; the next run sweeps")
         return None
 
 
@@ -268,13 +268,13 @@ def _delete_private(state: StateRepository, keys: Sequence[str]) -> None:
 def _forget(
     sitemap: Sitemap, store: Store, root: ManifestVersion, gone: Collection[Departed], clock: Clock
 ) -> ManifestVersion:
-    """Put the manifest without the removed files. A run that committed meanwhile may use a removed name again."""
+    """Put the manifest without the removed files. A run that has committed since may use a removed name again."""
     state = StateRepository(store.state)
     left = tuple(item for item in root.manifest.departed if item not in gone)
     try:
         return state.replace_root(replace(root.manifest, departed=left, write_id=clock.token()), root)
     except RefusedPutError:
-        log.info("another run committed meanwhile; it will find these files swept")
+        log.info("another run has committed; files that it uses are restored")
     _put_back(sitemap, store, {item.key for item in gone if item.area == "public"})
     return root
 

@@ -33,7 +33,7 @@ _put_repeatedly: Final = repeated(PutOutcomeError, attempts=ATTEMPTS, pause_s=0,
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObjectHeaders:
-    """What is stored with an object's bytes.
+    """Headers and metadata that are stored with an object's bytes.
 
     Attributes:
         content_type: Content-Type header.

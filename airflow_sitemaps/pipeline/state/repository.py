@@ -56,7 +56,7 @@ def receipts_directory(run: str) -> str:
 
 
 def batch_of(receipt_key: str) -> int:
-    """Return the number of the batch whose receipt has a key."""
+    """Return the batch number in a receipt's key."""
     return int(receipt_key.rpartition("/")[2].partition("-")[0])
 
 
@@ -167,7 +167,7 @@ class StateRepository:
         stored = self.objects.get(key)
         if stored is None:
             raise StoreContentError(
-                f"the plan {self.objects.url(key)} is gone: it was swept, or the state area was changed. Plan again."
+                f"the plan {self.objects.url(key)} is missing: it was swept, or the state area was changed. Plan again."
             )
         return codec.decode_plan(stored.body, self.objects.url(key))
 
@@ -191,7 +191,7 @@ class StateRepository:
         stored = self.objects.get(key)
         if stored is None:
             raise IncompleteError(
-                f"the receipt {self.objects.url(key)} is gone; clear the batch's task to write it again"
+                f"the receipt {self.objects.url(key)} is missing; clear the batch's task to write it again"
             )
         return codec.decode_receipt(stored.body, self.objects.url(key))
 

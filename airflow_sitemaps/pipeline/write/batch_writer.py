@@ -339,7 +339,7 @@ def system_allocator() -> Iterator[None]:
 def unwritten_sections(
     plan: Plan, receipts: Sequence[Receipt], reasons: Mapping[int, str]
 ) -> tuple[SectionFailure, ...]:
-    """Return one failure for each section of which a batch has no receipt.
+    """Return one failure for each section that has a batch without a receipt.
 
     Args:
         plan: The plan.

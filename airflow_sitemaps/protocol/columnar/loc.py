@@ -150,7 +150,7 @@ def _only(mask: pa.BooleanArray | None, but_not: pa.BooleanArray | None) -> pa.B
 
 
 def _relative(raw: pa.StringArray, context: RowContext) -> pa.BooleanArray | None:
-    """Return the rows to complete with the origin, if the rule says so; None if there are none."""
+    """Return the rows to complete with the origin. Return None if there are none, or if the rule does not repair them."""
     if context.rulebook["loc-relative"] is not Verdict.REPAIR:
         return None
     slash = _begins(raw, "/")
@@ -227,7 +227,7 @@ def _outside(values: pa.StringArray, origin: str, folder: str) -> pa.BooleanArra
 def _mended(
     raw: pa.StringArray, mask: pa.BooleanArray, context: RowContext, tally: Tally, rows: RowKeys
 ) -> pa.StringArray:
-    """Return the URLs of the rows in the mask, parsed one by one: null if the row is dropped. Faults are counted."""
+    """Parse the URLs of the rows in the mask one by one, and count their faults. A dropped row gets null."""
     counts: Counter[tuple[str, Verdict]] = Counter()
     samples: dict[tuple[str, Verdict], list[str]] = {}
     results: list[str | None] = []

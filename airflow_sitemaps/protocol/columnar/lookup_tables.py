@@ -127,7 +127,7 @@ def _time_texts(lastmods: Lastmods) -> pa.StringArray | str:
 
 @lru_cache(maxsize=64)
 def hint_table(changefreqs: tuple[str | None, ...], priorities: tuple[str | None, ...], closing: str) -> pa.StringArray:
-    """Return the elements of every pair of hints, followed by ``closing``.
+    """Return the XML of every combination of changefreq and priority, each followed by ``closing``.
 
     The pair (c, p) is at ``c * len(priorities) + p``.
     """

@@ -118,7 +118,9 @@ class Template:
 def _field(inside: str, text: str) -> Field:
     match = _COLUMN.fullmatch(inside)
     if match is None:
-        raise ConfigurationError(f"template {text!r}: {{{inside}}} is no column's name; write {{{{ for a brace itself")
+        raise ConfigurationError(
+            f"template {text!r}: {{{inside}}} is not a column name; write {{{{ for a literal brace"
+        )
     if match[2] is not None and match[2] not in _SAFE:
         raise ConfigurationError(
             f"template {text!r}: {{{inside}}} has an unknown conversion {match[2]!r}; there is only 'path', which "

@@ -41,8 +41,8 @@ class Addresses:
     def normalise(self, raw: str) -> tuple[str | None, str | None]:
         """Return the normal form of a URL, or None and the description of its fault.
 
-        A URL is repaired if its rule says so (``repair``, ``keep``), and otherwise refused. A bare ``https://host`` gets no
-        slash, because readers compare it as given.
+        A faulty URL is repaired if the verdict of its rule is ``repair`` or ``keep``. Otherwise it is refused. A bare
+        ``https://host`` gets no slash, because readers compare the URL as given.
         """
         if is_clean(raw):
             return raw, None

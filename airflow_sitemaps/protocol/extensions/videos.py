@@ -154,7 +154,7 @@ def _relation(record: FieldReader, name: str, members: str, pattern: re.Pattern[
         if relationship not in _RELATIONSHIPS or value is None or not _is_known(value, pattern, name):
             given = f"relationship {shown(relationship)}, {members} {shown(listed)}"
             raise record.unusable(
-                f"its {name} ({given}) is not valid, and without it the video would be shown more widely"
+                f"its {name} ({given}) is not valid, and without the {name} the video would be shown more widely"
             )
         part.finish()
         yield element(f"video:{name}", value, attributes(relationship=relationship))

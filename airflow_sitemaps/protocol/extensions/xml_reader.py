@@ -62,7 +62,7 @@ def _video(element: Any) -> dict[str, Any]:
 
 
 def order_fault(element: Any) -> str | None:
-    """Return the first child that is before its place in the XSD's sequence, or None. Google's own sample has one."""
+    """Return the first child that is too late for the XSD's sequence, or None. Google's own sample has such a child."""
     order = _ORDERS.get(element.tag)
     if order is None:
         return None

@@ -1,4 +1,4 @@
-"""The SQL dialects: one module per database, with what it does differently from standard SQL."""
+"""The SQL dialects: one module per database, which overrides standard SQL."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ def dialect_of(dialect: sa.Dialect) -> Dialect:
     """
     if dialect.name not in DIALECTS:
         raise SourceConfigurationError(
-            f"the database {dialect.name!r} is not known to this package: it has no row hash for it. Supported are "
-            f"{', '.join(DIALECTS)}; copy the rows into one of them"
+            f"the database {dialect.name!r} is not supported, because this package has no row hash for it. Supported are "
+            f"{', '.join(DIALECTS)}; copy the rows into one of these databases"
         )
     module, _, name = DIALECTS[dialect.name].partition(":")
     dialect_type: type[Dialect] = getattr(import_module(f"{__name__}.{module}"), name)

@@ -1,6 +1,6 @@
-"""The base class of the dialects: standard SQL, of which each database overrides what differs.
+"""The base class of the dialects: standard SQL. Each database overrides the parts in which it differs.
 
-A dialect has four parts, each a class that extends the one before: ``identifier_sql``, ``value_sql``, ``key_sql``, and
+A dialect has four parts. Each is a class that extends the previous part: ``identifier_sql``, ``value_sql``, ``key_sql``, and
 the sessions and statements here.
 
 Methods that return SQL take expressions that are already quoted. They return text for ``sqlalchemy.text``. Column names
@@ -91,8 +91,8 @@ class Dialect(KeySql):
     def describe(self, connection: sa.Connection, relation: Relation, names: Sequence[str]) -> dict[str, Column]:
         """Return the columns of a relation.
 
-        This implementation reads the description of an empty result. Drivers disagree on what a description holds, so most
-        dialects override it.
+        This implementation reads the description of an empty result. Drivers describe results differently, so most dialects
+        override this method.
 
         Args:
             connection: A connection in a transaction.
@@ -159,14 +159,14 @@ class Dialect(KeySql):
         )
 
     def aggregated(self, members: str, group: Column, from_item: str, where: str, most: int) -> str:
-        """Write the query of ``members`` for an aggregate that orders its rows.
+        """Write the query of ``members`` for databases whose aggregate functions can order their rows.
 
         Args:
-            members: The aggregate.
-            group: The column whose equal values make a group.
+            members: SQL of the aggregate.
+            group: The column whose value identifies the group.
             from_item: The relation, called ``src``.
-            where: The condition for rows that are in a group.
-            most: The largest number of members. A group that has more gets ``#large``.
+            where: The condition for rows that belong to a group.
+            most: The largest number of members. A larger group gets the value ``#large``.
         """
         key = self.column(group)
         bounded = f"CASE WHEN COUNT(*) > {most:d} THEN '#large' ELSE {members} END"

@@ -186,7 +186,7 @@ def _parts(columns: Sequence[Column], key: Key) -> Sequence[KeyPart]:
     """Return a key's parts, after checking that there are as many as key columns."""
     if len(key) != len(columns):
         raise SourceConfigurationError(
-            f"a key has {counted(len(key), 'part')} but the source's key has {counted(len(columns), 'column')} "
+            f"a stored key has {counted(len(key), 'part')} but the source's key has {counted(len(columns), 'column')} "
             f"({', '.join(column.name for column in columns)}): the key was changed; run with full=True"
         )
     return key

@@ -197,7 +197,7 @@ class PostgreSQL(Dialect):
         return f"hashtextextended(COALESCE({self.as_text(value, column)}, '') COLLATE \"C\", {seed})"
 
     def checksum(self, hashes: str) -> str:
-        """Return SQL for the exact sum: the sum of bigints is a numeric."""
+        """Return SQL for the exact sum. PostgreSQL sums bigints as a numeric, which cannot overflow."""
         return f"CAST(SUM({hashes}) AS text)"
 
     def emit_lastmod(self, column: Column) -> str:

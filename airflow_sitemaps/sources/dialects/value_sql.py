@@ -80,7 +80,7 @@ class ValueSql(IdentifierSql):
         return f"CAST(LENGTH({text}) AS {self.text_type})"
 
     def concat(self, parts: Sequence[str]) -> str:
-        """Return SQL that concatenates texts, none of which is NULL."""
+        """Return SQL that concatenates texts. No text may be NULL."""
         return " || ".join(parts)
 
     def or_mark(self, value: str, marked: str) -> str:
@@ -155,7 +155,7 @@ class ValueSql(IdentifierSql):
         return self.as_text(expression, column)
 
     def emit_comparable(self, column: Column) -> str:
-        """Return SQL for a column as a value of which a database finds the least and the greatest."""
+        """Return SQL that converts a column to a type that MIN and MAX accept."""
         return self.emit_text(column) if column.kind is Kind.BINARY else self.emit_raw(column)
 
     def emit_bytes(self, column: Column) -> str:

@@ -101,7 +101,7 @@ def spans(ranges: Sequence[KeyRange], *, at_most: int | None = None) -> list[Key
 
 
 def spans_with_gaps(ranges: Sequence[KeyRange]) -> list[KeySpan]:
-    """Join ranges, adjoining or not, into spans of which ``span_condition`` leaves the gaps out.
+    """Join ranges into spans. The ranges of a span need not adjoin: ``span_condition`` excludes the gaps.
 
     Args:
         ranges: The ranges, disjoint and in key order.

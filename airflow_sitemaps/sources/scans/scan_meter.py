@@ -72,7 +72,7 @@ class ScanMeter:
         if estimate is not None:
             self.total = estimate if self.total is None else self.total + estimate
             log.info(
-                "%s: the survey is to scan about %s (%s)", self._context.name, size(estimate.byte_size), estimate.basis
+                "%s: the survey will scan about %s (%s)", self._context.name, size(estimate.byte_size), estimate.basis
             )
 
     def check(self, connection: sa.Connection, within: KeyRange) -> None:
@@ -96,9 +96,9 @@ class ScanMeter:
         name = self._context.name
         if estimate is None:
             raise SourceConfigurationError(
-                f"{name}: max_scan_bytes={self._ceiling:,}: this database ({self._context.dialect.name}) does not say what "
-                "the survey of this source will scan, so the limit cannot be kept. Omit max_scan_bytes, and limit the "
-                "statements in session=, by a time-out for example. docs/databases.md lists the databases that say it"
+                f"{name}: max_scan_bytes={self._ceiling:,}: this database ({self._context.dialect.name}) cannot "
+                "estimate the scan of this source's survey, so the limit cannot be enforced. Omit max_scan_bytes, and limit "
+                "the statements in session=, for example by a time-out. docs/databases.md lists the databases with estimates"
             )
         whole = estimate if self.total is None else self.total + estimate
         if whole.byte_size > self._ceiling:

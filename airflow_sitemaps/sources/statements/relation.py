@@ -58,7 +58,7 @@ class Relation:
     parameters: Mapping[str, Any] = field(default_factory=dict)
 
     def from_item(self, sql: RelationSql) -> str:
-        """Write the relation as ``… src``, for ``FROM``. The condition is inside it, where no other name is visible."""
+        """Write the relation as ``… src``, for ``FROM``. The condition is inside it, so that no other names are visible to it."""
         if self.table is not None:
             name = ".".join(sql.quote_table(part) for part in name_parts(self.table))
             if self.as_of:

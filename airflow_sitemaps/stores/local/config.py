@@ -141,8 +141,8 @@ class LocalStore:
             state = self._state_folder().resolve()
         if state == public or public in state.parents or state in public.parents:
             raise ConfigurationError(
-                f"LocalStore({str(self.path)!r}): one of the folders {public} and {state} contains the other, so what "
-                "is private would be served. Give state_dir= a folder outside the public one"
+                f"LocalStore({str(self.path)!r}): one of the folders {public} and {state} contains the other, so private "
+                "files would be served. Give state_dir= a folder outside the public one"
             )
         return public, state
 
@@ -171,7 +171,7 @@ class LocalStore:
         return chosen
 
     def _state_folder(self) -> Path:
-        """Return the state folder: the one that is set, or the sibling of the path as the user wrote it.
+        """Return ``state_dir``. If it is not set, return the sibling of the path as the user wrote it.
 
         If a deployment links ``current`` to another release, ``current-state`` stays the same. Early builds stored the state
         beside the target of the link. A state that is found there is used.
@@ -184,7 +184,7 @@ class LocalStore:
         return beside_path
 
     def _siblings(self) -> tuple[Path, Path]:
-        """Return the default state folder, and the one that early builds used."""
+        """Return the default state folder, and the folder that early builds used."""
         named = self.path.expanduser().absolute()
         public = named.resolve()
         beside_target = public.with_name(public.name + "-state") if public.name else public
@@ -203,11 +203,13 @@ class LocalStore:
             beside_path.symlink_to(beside_target)
         except OSError as e:
             log.warning(
-                "%s holds the state of %s, but the link %s to it cannot be created (%s): if %s is linked to another folder "
-                "later, the state is lost. Move the state folder to the place of the link, or set state_dir",
-                beside_target,
+                "the state folder of %s is %s, because an early build created it. The link %s to this folder cannot be created "
+                "(%s). If %s is later linked to another folder, the state is lost. Move the state folder to %s, or set "
+                "state_dir",
                 self.path,
+                beside_target,
                 beside_path,
                 e.strerror,
                 self.path,
+                beside_path,
             )

@@ -128,7 +128,7 @@ class S3Store:
 
 
 def _state_address(public: S3Address, state_url: str | None, where: str) -> S3Address:
-    """Return the address of the private area: the one that is set, or the sibling of the public prefix."""
+    """Return the address of the private area: ``state_url``, or by default the sibling of the public prefix."""
     if state_url is None:
         if not public.prefix:
             raise ConfigurationError(

@@ -103,7 +103,7 @@ class History:
         self._fix()
 
     def play(self) -> None:
-        """Play all events, and then check the end."""
+        """Run all events, and then check the final state."""
         environment = self.environment
         self.scheduler.add("scheduler", self._schedule)
         self.scheduler.add("environment", environment.move)
@@ -172,7 +172,7 @@ class History:
         return store
 
     def _fix(self) -> None:
-        """Replace what was drawn by what the profile fixes."""
+        """Override drawn settings with those that the profile fixes."""
         profile, environment, injector = self.profile, self.environment, self.environment.injector
         injector.faults = injector.faults if profile.faults is None else profile.faults
         injector.stalls = injector.stalls if profile.stalls is None else profile.stalls

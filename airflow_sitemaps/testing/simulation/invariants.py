@@ -116,7 +116,7 @@ class InvariantChecker:
             self.crawl()
 
     def state_lost(self) -> None:
-        """Begin again: the state area is gone, and what is public stays."""
+        """Reset the checks after the state area was lost. The public files stay."""
         if self.promoted is not None:
             self._before_the_loss = self.locs_of(self.promoted)
         self.manifest = self.promoted = self.oracle = None

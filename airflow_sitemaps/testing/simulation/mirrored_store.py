@@ -1,4 +1,4 @@
-"""A folder of this machine as the store of a history, with a copy in memory that tells what is in it."""
+"""A folder of this machine as the store of a history, with a copy of its content in memory."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class MirroredObjects:
         return self.inner.get(key)
 
     def head(self, key: str) -> ObjectInfo | None:
-        """Return what is known of an object."""
+        """Return the recorded info of an object."""
         return self.inner.head(key)
 
     def list(self, prefix: str = "") -> Iterator[ObjectInfo]:

@@ -32,15 +32,15 @@ class WrongListingError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Intention:
-    """What a run is going to do.
+    """The intended changes of a run.
 
     Attributes:
         code: The DAG file at the time of its plan.
         sections: The sections that it publishes. A section that failed at the plan is not among them and stays unchanged.
         started: Turn at which its plan began.
         planned: Turn at which its plan ended. In between it read the manifest.
-        whole: Whether it publishes every section, and therefore removes retired ones.
-        rebases: Whether it keeps the files that other runs publish meanwhile.
+        whole: Whether the run publishes every section, and therefore removes retired sections.
+        rebases: Whether the run keeps files that other runs publish while it works.
         moment: The accurate time at which its plan began.
     """
 

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Profile:
-    """Fixed settings of a history. None: drawn from the seed.
+    """Fixed settings of a history. If a setting is None, the seed decides it.
 
     Attributes:
         faults: Fraction (0 to 1) of operations that fail.
@@ -23,7 +23,7 @@ class Profile:
         guarded: Whether guards are set.
         detection: The change detection: ``digest``, ``watermark`` or ``full``.
         sections: Number of sections at the start.
-        deploys: Frequency of code changes, as a multiple of the usual one.
+        deploys: Frequency of code changes, as a multiple of the default frequency.
         restless: Whether values constantly change back and forth, and tables are reloaded.
         rivals: Fraction of runs that do not wait for other runs.
         partial: Fraction of runs for some sections only. None: 0.15.

@@ -200,7 +200,7 @@ class CacheHistory:
         return {url for crawler in crawlers for url in published - crawler.known()}
 
     def _configure(self, store: MemoryStore, cache: SharedCache) -> None:
-        """Set headers without the store's own checks, because the model shows why those checks are needed."""
+        """Set headers without the store's checks. The simulation shows which faults the checks prevent."""
         store.purge = cache.purge if self.purge else None
         store.cache_control = self.cache_control or store.cache_control
         store.shard_cache_control = self.shard_cache_control or store.shard_cache_control

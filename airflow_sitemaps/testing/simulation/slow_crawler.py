@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from airflow_sitemaps.testing.simulation.scheduler import Scheduler
 
 LONGEST = timedelta(days=1)
-"""Longer than a copy stays fresh, also where the clock was set back meanwhile."""
+"""Longer than a copy stays fresh, even if the clock was set back in between."""
 
 
 @dataclass(frozen=True, slots=True)
 class SlowCrawler:
-    """Crawls some times. It does not die of what it sees: the witness says it at its next look."""
+    """Crawls a few times. It reports a broken invariant to the checker, which raises it at its next check."""
 
     random: Random
     scheduler: Scheduler
@@ -31,7 +31,7 @@ class SlowCrawler:
     checker: InvariantChecker
 
     def crawl(self) -> None:
-        """Read indexes, and for each, in its own time, the files it listed."""
+        """Read indexes, and slowly fetch the files that each of them listed."""
         for _ in range(self.random.randint(1, 4)):
             self._pause(200)
             if self.checker.promoted is not None and not self.checker.tampered:
@@ -54,11 +54,11 @@ class SlowCrawler:
 
 @dataclass(slots=True)
 class LaggingCrawler:
-    """A crawler behind a shared cache that reads a file again only when its ``lastmod`` in the index moves.
+    """A crawler behind a shared cache that reads a file again only when its ``lastmod`` in the index changes.
 
     Attributes:
         random: Decides by the seed.
-        scheduler: Gives everyone their turns.
+        scheduler: Selects the next actor.
         clock: The true time.
         checker: Knows the public area.
     """
@@ -86,10 +86,10 @@ class LaggingCrawler:
         return {index.name for index in promoted.indexes} if promoted is not None else set()
 
     def check(self) -> None:
-        """Visit once more when every copy in the cache has expired; then nothing of the listed files may be old.
+        """Visit again after every cached copy has expired. The crawler must then know the current content of all files.
 
         Raises:
-            BrokenInvariantError: The crawler does not know what a file lists now.
+            BrokenInvariantError: The crawler knows an old version of a listed file.
         """
         for _ in range(2):
             self.clock.advance(LONGEST)
@@ -102,4 +102,4 @@ class LaggingCrawler:
             content = self.checker.content(name)
             read_before = self._crawler.urls.get(name)
             if read_before is not None and content is not None and read_before != frozenset(content.locs):
-                raise BrokenInvariantError("caches", f"a crawler behind a cache does not know what {name} lists")
+                raise BrokenInvariantError("caches", f"a crawler behind a cache knows only an old version of {name}")

@@ -1,4 +1,4 @@
-"""Compare what a run rendered with what is published: the guards at the commit, and the warnings."""
+"""Compare the rendered content with the published content: the guards at the commit, and the warnings."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ REPEATED: Final = 0.2
 
 
 def guard(sitemap: Sitemap, plan: Plan, old: Manifest | None, new: Manifest) -> tuple[Refusal, ...]:
-    """Return what the guards refuse of the sections that a plan renders, without what the run's permits allow.
+    """Return the guards' refusals for the sections that a plan renders, except those that the run's permits allow.
 
     Args:
         sitemap: The sitemap.

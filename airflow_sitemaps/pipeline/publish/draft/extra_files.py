@@ -107,7 +107,12 @@ def attach(
         _drifted(_file(state, new, extra, earlier.get(extra.name), sitemap, clock), drifted)
         for extra in _contents(sitemap, entries, _texts(sitemap, state, old, receipts))
     ]
-    log.info("%d entries changed within %s: %s", len(entries), window, ", ".join(file.name for file in files))
+    log.info(
+        "%d entries changed within the last %s; they are listed in %s",
+        len(entries),
+        window,
+        ", ".join(file.name for file in files),
+    )
     return replace(new, extras=tuple(files), recheck_at=recent.leaves_at(entries, window))
 
 

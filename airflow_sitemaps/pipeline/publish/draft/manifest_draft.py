@@ -1,4 +1,4 @@
-"""The draft of a commit: the next manifest, and what the guards say of it."""
+"""The draft of a commit: the next manifest, and the refusals of the guards."""
 
 from __future__ import annotations
 
