@@ -29,10 +29,10 @@ class SitemapPublishOperator(SitemapOperator):
     """Commit what was written and make it public, the index last. Then emit the sitemap's asset event.
 
     An empty plan is published as well: files may have been removed, and the event records that nothing changed. The
-    task begins when all writing tasks have ended and used up their retries. The sections of those that failed stay as
-    published; the others are published, and this task then fails. With ``Sitemap(on_section_failure="fail_all")`` it
-    does not run if a writing task failed. It fails if the planning task failed. It is skipped if the planning task was
-    skipped or made no plan (a dry run).
+    task begins when all writing tasks have ended and used up their retries. If some of them failed, their sections
+    stay as published, the other sections are published, and this task then fails. With
+    ``Sitemap(on_section_failure="fail_all")`` it does not run if a writing task failed. It fails if the planning task
+    failed. It is skipped if the planning task was skipped or made no plan (a dry run).
 
     Args:
         sitemap: The sitemap.
@@ -125,11 +125,11 @@ class SitemapPublishOperator(SitemapOperator):
 
 
 class NoPlanError(AirflowFailException):
-    """The planning task failed, and said why; this task has nothing to add."""
+    """The planning task failed and logged the reason, so this task logs nothing more."""
 
 
 def task_id_of(argument: Any) -> str:
-    """Return the task whose XCom an argument is; empty if it is none."""
+    """Return the task whose XCom an argument refers to; empty if the argument is no XCom."""
     return str(getattr(getattr(argument, "operator", None), "task_id", ""))
 
 
@@ -163,7 +163,7 @@ def reasons_of(ti: Any, planner_id: str, writer_id: str, receipts: Sequence[str]
 
 
 def receipt_keys(returned: Iterable[str | Sequence[str]]) -> list[str]:
-    """Return the addresses of all receipts. A writing task returns a list, or one text in releases before 0.2."""
+    """Return the addresses of all receipts. A writing task returns a list. Early versions returned one text."""
     return [key for each in returned for key in ([each] if isinstance(each, str) else each)]
 
 

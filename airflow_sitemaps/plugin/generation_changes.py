@@ -1,4 +1,7 @@
-"""Differences of two generations, or of the live one and a blocked run: by section, and by URL if few files differ."""
+"""Differences between two generations: by section, and by URL if few files differ.
+
+The second one may be the generation that a blocked run would have published.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The protocols of what surrounds a run: its clock and the receiver of its progress."""
+"""Protocols of a run's environment: its clock and the receiver of its progress."""
 
 from __future__ import annotations
 

@@ -143,7 +143,7 @@ def decompress(data: bytes, *, max_byte_size: int, limit: int | None = None) -> 
 
 
 def _member(data: bytes, room: int, max_byte_size: int, limit: int | None) -> tuple[bytes, bytes]:
-    """Return the content of the first member, at most ``room`` bytes, and the data after it."""
+    """Return the content of the first member, at most ``room`` bytes, and the data after the member."""
     stream = zlib.decompressobj(wbits=31)
     parts: list[bytes] = []
     pending = data

@@ -63,8 +63,8 @@ class Guards:
         max_dropped_small: ``max_dropped`` of a section with 20 up to ``min_rows`` rows. Default: 0.25.
         first_rows: Smallest number of URLs in the first build of a section. Default: 1.
         max_shrink_total: Fraction of the earlier URLs of all sections together that may disappear, if there are at least
-            ``min_rows``. Sections of news, with guards of their own or with a permit do not count. Only the sitemap's
-            setting is used. Default: 0.3.
+            ``min_rows``. Sections of news, sections with their own guards, and sections with a permit do not count.
+            Only the sitemap's setting is used. Default: 0.3.
         learn: Whether the history of a section can raise ``max_shrink`` for it. The limit is then the greatest decline of
             the last 400 days, plus 0.05, but at most 0.3. The last seven days and declines that needed a permit do not
             count. Default: True.

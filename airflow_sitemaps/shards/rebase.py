@@ -1,8 +1,9 @@
-"""Carry a run that reads everything over the commits of other runs, so that it does not lose to them each time.
+"""Combine a run that reads everything with the commits of other runs, so that it does not conflict with each of them.
 
-A full run, or a rebuild of some shards, may last for hours, and shorter runs commit meanwhile. Each shard that another
-run changed since the plan stays as that run wrote it; the others are published as this run read them. The next run
-compares the digests of all shards with the database, so a row that the earlier of the two reads missed is found then.
+A full run, or a rebuild of some shards, may last for hours, and shorter runs commit during that time. Each shard that
+another run changed since the plan stays as that run wrote it; the others are published as this run read them. The next
+run compares the digests of all shards with the database, so a row that the earlier of the two reads missed is found
+then.
 """
 
 from __future__ import annotations

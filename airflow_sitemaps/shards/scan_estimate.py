@@ -1,4 +1,4 @@
-"""What a survey is expected to scan, by the database's own estimate."""
+"""The number of bytes that a survey will scan, as the database estimates it."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Checks of decoded manifests, plans and receipts: types, bounds, and names that stay within their area.
 
-Everyone who can write to the state area decides what is published. But a damaged or forged object must cause an error,
-not a write to another place, an endless loop, or a TypeError in the middle of a promotion.
+A program that can write to the state area controls the published files. Even so, a damaged or forged object must cause
+an error, not a write to another place, an endless loop, or a TypeError in the middle of a promotion.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Keys as JSON arrays: the form in which a key is stored with its row, and read back as a value to bind."""
+"""Keys as JSON arrays. A key is stored with its row in this form, and read back as a value to bind."""
 
 from __future__ import annotations
 

@@ -2,8 +2,8 @@
 
 The table's name has the time of its creation, the section and the run:
 ``sitemap_rows_20240501120000_products_1f…``. In Airflow, where the run has a name, all tasks of the run share one
-table. Elsewhere each session creates its own, and drops it. If a crash leaves a table behind, the first session after a
-day drops it.
+table. Outside Airflow, each session creates its own table, and drops it. If a crash leaves a table behind, the first
+session after a day drops it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""A Hypothesis state machine over any source: after any events, incremental runs list what a full rebuild lists.
+"""A Hypothesis state machine over any source.
+
+After any events, incremental runs must list the same entries as a full rebuild.
 
 Derive from ``IncrementalMachine``, and set the table that it changes and reads::
 

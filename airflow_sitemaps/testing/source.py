@@ -173,7 +173,7 @@ class MemorySource:
     def boundaries(self, within: KeyRange, every: int) -> Sequence[Key]:
         """Return the keys at which new pieces begin.
 
-        A piece takes whole keys until the next key would make it larger than ``every``.
+        Keys are added to a piece until the next key would make it larger than ``every`` rows.
 
         Args:
             within: Range of keys.

@@ -190,7 +190,10 @@ class _VerificationRun:
         return response
 
     def _record(self, address: str, file: ReadUrlset) -> None:
-        """Keep the data that the checks across files need. The URLs of our extra files are in a shard as well."""
+        """Keep the data that the checks across files need.
+
+        The URLs of this package's extra files are also in a shard.
+        """
         self.files.append(address)
         expected = self.expected.get(address)
         if expected is not None and expected.urls is None:

@@ -235,7 +235,10 @@ class IncrementalSurvey:
         return {at for place, at in enumerate(oldest) if place < quota or self._age(at) >= SLICES - 1}
 
     def _age(self, at: int) -> int:
-        """Return the number of runs between a range's survey and this run; its slice gives it if none is recorded."""
+        """Return the number of runs since a range's last survey.
+
+        If it is not recorded, compute it from the range's slice.
+        """
         if len(self._mark.ages) == len(self._section.shards):
             return self._mark.ages[at]
         return (self._mark.slice - at - 1) % SLICES

@@ -1,4 +1,4 @@
-"""What a run that guards blocked would have published, rebuilt from the plan and the receipts in the private area.
+"""Rebuild, from the plan and the receipts in the private area, the generation that a blocked run would have published.
 
 A run that is blocked after it rendered its entries has left a receipt for each batch: its generation is known URL by
 URL. A run that is blocked while it plans has rendered nothing: only its row counts and the files of emptied ranges are
@@ -50,7 +50,7 @@ class Proposal:
 
 
 def proposal_of(state: StateRepository, run: str) -> Proposal:
-    """Rebuild what a blocked run would have published.
+    """Rebuild the generation that a blocked run would have published.
 
     Args:
         state: The repository of the private area.
@@ -116,7 +116,7 @@ def _emptied(live: Manifest, plan: Plan) -> Manifest:
 
 
 def _without_emptied(section: SectionManifest, plan: SectionPlan | None) -> SectionManifest:
-    """Return a section without the files that the plan removes because their ranges have no rows any more."""
+    """Return a section without the files that the plan removes because their ranges have no rows."""
     if plan is None or plan.base != section.changed_in:
         return section
     lowers = {shard.range.lower: position for position, shard in enumerate(section.shards)}
@@ -134,7 +134,10 @@ def _without_emptied(section: SectionManifest, plan: SectionPlan | None) -> Sect
 
 
 def _facts(live: Manifest, plan: Plan) -> CommitFacts:
-    """Return the input of the reducer as far as the live generation tells it; sections that it lacks get its address."""
+    """Return the input of the reducer from the live generation.
+
+    Sections that the live generation does not have get its address.
+    """
     published = {
         name: SectionFacts(path=section.path, base_url=section.base_url, format=_format(section))
         for name, section in live.sections.items()

@@ -124,7 +124,7 @@ def commit(
 
 
 def _missing_from_first_try(plan: Plan, manifest: Manifest) -> Plan:
-    """Return the sections that an earlier try of this run left out and that the plan holds now.
+    """Return the sections that an earlier try of this run omitted and that the plan now contains.
 
     A person may clear a writing task that had failed, together with the publishing task.
     """
@@ -144,7 +144,7 @@ def _commit_missing(
     clock: Clock,
     progress: Progress,
 ) -> Committed:
-    """Commit the sections that the first try of a run left out. Sections that guards still refuse stay omitted.
+    """Commit the sections that the first try of a run omitted. Sections that guards still refuse stay omitted.
 
     Raises:
         ConflictError: Another run committed first.

@@ -91,7 +91,7 @@ class Leftovers:
 
 @dataclass(slots=True)
 class _Ages:
-    """Test of which runs are over: they can no longer commit, and the history does not hold them.
+    """Test whether a run is over: it can no longer commit, and the history does not contain it.
 
     Attributes:
         manifest: The current manifest.
@@ -223,7 +223,7 @@ def _is_deep(manifest: Manifest, now: datetime, grace: timedelta) -> bool:
 
 
 def _departed(info: ObjectInfo, manifest: Manifest) -> Departed:
-    """Return an orphan as an item to delete; its etag protects it if it changes meanwhile."""
+    """Return an orphan as an item to delete; its etag protects it if it changes before the deletion."""
     return Departed(
         area="public", key=info.key, generation=manifest.generation, at=manifest.committed_at, etag=info.etag
     )
@@ -280,7 +280,7 @@ def _forget(
 
 
 def _put_back(sitemap: Sitemap, store: Store, names: Collection[str]) -> None:
-    """Restore deleted files whose names a manifest committed meanwhile uses again."""
+    """Restore deleted files whose names a newer manifest uses again."""
     state = StateRepository(store.state)
     for _ in range(ATTEMPTS):
         now = state.root()

@@ -199,7 +199,10 @@ def _ask(area: ObjectStore) -> bool:
 
 
 def _questions(area: ObjectStore, key: str, causes: list[str]) -> bool | None:
-    """Return whether conditions are enforced, or None if a lost answer leaves it open; its cause goes to ``causes``."""
+    """Return whether conditions are enforced, or None if a lost answer leaves this unknown.
+
+    The cause is added to ``causes``.
+    """
     first, etag = _try(area, key, b"1", Create(), causes)
     if first != "done":
         return None
@@ -220,7 +223,7 @@ def _questions(area: ObjectStore, key: str, causes: list[str]) -> bool | None:
 def _try(
     area: ObjectStore, key: str, body: bytes, mode: PutMode, causes: list[str]
 ) -> tuple[Literal["done", "refused", "lost"], str]:
-    """Put an object; return the outcome and the etag. The cause of a lost answer goes to ``causes``."""
+    """Put an object; return the outcome and the etag. The cause of a lost answer is added to ``causes``."""
     try:
         return "done", area.put(key, body, mode=mode, metadata={"probe": "conditions"}, content_type="text/plain")
     except PutOutcomeError as e:

@@ -36,7 +36,7 @@ SELECT
 
 
 def version_of(connection: sa.Connection, table: Sequence[NamePart], from_item: str) -> str | None:
-    """Return the version of a table of the MergeTree family, or None if its parts do not tell all of its rows.
+    """Return the version of a table of the MergeTree family, or None if its parts do not determine its rows.
 
     Rows that a policy or a lightweight delete hides are in the parts, so the table then has fewer rows than its parts.
 

@@ -1,4 +1,4 @@
-"""Boundaries found by the database, by hops from one to the next or by one numbering of all rows."""
+"""Boundaries that the database finds: by steps from each boundary to the next, or by a numbering of all rows."""
 
 from __future__ import annotations
 
@@ -47,7 +47,10 @@ def find(context: QueryContext, connection: sa.Connection, within: KeyRange, eve
 
 
 def _check_order(context: QueryContext, connection: sa.Connection, keys: Sequence[Key]) -> None:
-    """Refuse boundaries that do not increase, if one statement shows it: their text may differ from their value."""
+    """Refuse boundaries that do not increase, if one statement can check them.
+
+    The text of a key may be ordered differently from its value.
+    """
     if len(keys) < 2 or context.dialect.rank_at_once(context.mapping.key) is not None:
         return
     ranks = rank(context, connection, keys)

@@ -1,4 +1,4 @@
-"""The indexes of a key: whether one makes it unique, and whether one leads with it."""
+"""The indexes of a key: whether an index makes the key unique, and whether an index begins with the key."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Index = tuple[list["str | None"], bool]
 
 
 def of_key(connection: sa.Connection, dialect: Dialect, relation: Relation, key: list[str]) -> tuple[bool, bool]:
-    """Return whether the key is unique, and whether an index leads with it.
+    """Return whether the key is unique, and whether an index begins with it.
 
     Args:
         connection: A connection in a transaction.

@@ -1,1 +1,1 @@
-"""Estimates of what a survey will scan, by the database's own planner, and the ceiling that refuses above one."""
+"""Estimates of the bytes that a survey will scan, from the database's planner, and the limit of a survey."""

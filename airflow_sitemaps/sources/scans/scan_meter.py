@@ -1,4 +1,4 @@
-"""The meter of a session's surveys: what each is estimated to scan, and the ceiling above which none begins."""
+"""The meter of a session's surveys: the estimated scan of each survey, and the limit above which no survey begins."""
 
 from __future__ import annotations
 
@@ -76,7 +76,9 @@ class ScanMeter:
             )
 
     def check(self, connection: sa.Connection, within: KeyRange) -> None:
-        """Refuse a range whose survey would scan more than the ceiling, before the range is cut. No ceiling, no query.
+        """Refuse a range whose survey would scan more than the ceiling, before the range is cut.
+
+        Without a ceiling, query nothing.
 
         Args:
             connection: A connection in a transaction.
@@ -110,7 +112,7 @@ class ScanMeter:
         return estimate
 
     def _estimate(self, connection: sa.Connection, ranges: Sequence[KeyRange]) -> ScanEstimate | None:
-        """Return the estimate of all statements of a survey. None: the database cannot tell, or failed to."""
+        """Return the estimate of all statements of a survey. Return None if the database has no estimate or fails."""
         of_statement = ESTIMATORS.get(self._context.dialect.name)
         if of_statement is None:
             return None

@@ -1,4 +1,4 @@
-"""Settings of a ``SqlSource`` that limit or fix what it reads, and those that they exclude."""
+"""Checks of the settings ``max_scan_bytes`` and ``as_of`` of a ``SqlSource``, which exclude other settings."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ def check_exclusive(
     Args:
         conn_id: The source's connection, for messages.
         table: The source's table, or None.
-        materialize: The schema for the rows of its query, or None.
-        ceiling: Its ``max_scan_bytes``.
-        as_of: Its ``as_of``.
+        materialize: The schema for the rows of the source's query, or None.
+        ceiling: The source's ``max_scan_bytes``.
+        as_of: The source's ``as_of``.
 
     Raises:
         SourceConfigurationError: One of them is invalid, or another setting excludes it.
@@ -26,14 +26,14 @@ def check_exclusive(
             raise SourceConfigurationError(f"{where}max_scan_bytes={ceiling!r}): give a whole number of bytes above 0")
         if materialize is not None:
             raise SourceConfigurationError(
-                f"{where}max_scan_bytes={ceiling!r}): not with materialize=, whose query runs before there is a survey to "
-                "estimate. Limit that query in session=, by a time-out for example"
+                f"{where}max_scan_bytes={ceiling!r}): cannot be combined with materialize=, because the query "
+                "is stored before its survey can be estimated. Limit the query in session=, for example by a time-out"
             )
     if as_of is not None:
         if as_of != "plan":
             raise SourceConfigurationError(f"{where}as_of={as_of!r}): give 'plan', or omit it")
         if table is None or materialize is not None:
             raise SourceConfigurationError(
-                f"{where}as_of='plan'): it needs table=, since only a table's name can be given a time. A query reads one "
-                "state for the whole run with materialize= and without as_of="
+                f"{where}as_of='plan'): it needs table=, because a query cannot be read as of a time. For a query, give "
+                "materialize= instead: all tasks of the run then read the same rows"
             )

@@ -1,4 +1,4 @@
-"""Whether a condition depends on nothing but the row, so that an unchanged table has an unchanged result."""
+"""Check whether a condition depends only on the row. The result for an unchanged table then stays the same."""
 
 from __future__ import annotations
 

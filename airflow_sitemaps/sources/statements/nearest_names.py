@@ -1,4 +1,4 @@
-"""Existing names that are like one that does not exist, for messages."""
+"""Suggestions for messages: existing names that are similar to a name that does not exist."""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@
 A file is written under a hidden name in the folder of its target, so that it takes the group and file system of that
 folder. Then it gets its name: by ``rename`` to replace a file, by ``link`` to create one. If the file system has no hard
 links (FUSE, some network mounts), a new name is first claimed with ``O_EXCL`` and then replaced. The claim is recorded
-before. An empty file that a crash leaves there is then recognised, and never taken for an object.
+first. After a crash, an empty file is therefore recognised as a claim, and never treated as an object.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ def give_name(scratch: Path, path: Path, *, create: bool, claim: Path) -> None:
 
 
 def is_claimed(path: Path, claim: Path) -> bool:
-    """Return whether a file is only a claim of its name: empty, because its content was not written, or not yet."""
+    """Return whether a file only claims its name: it is empty, because its content was not written (yet)."""
     try:
         status = path.lstat()
     except (FileNotFoundError, NotADirectoryError):

@@ -1,6 +1,6 @@
 """Metadata in an extended attribute of a public file, which a pipeline with another state folder can read.
 
-A sidecar is stored in the state folder of one pipeline. The attribute shows every other one who owns the file. It
+A sidecar is stored in the state folder of one pipeline. The attribute shows all other pipelines who owns the file. It
 belongs to one content: if a program overwrites the file in place, the attribute is no longer valid. On file systems
 without extended attributes, other pipelines see a file without metadata.
 """

@@ -1,7 +1,8 @@
 """A simulator of publishing: it interleaves and crashes the real pipeline, and checks every step.
 
-``simulate(seed)`` plays one history of runs, concurrent runs, faults and changing rows. The seed alone decides it. If a
-crawler could have seen a broken state, it raises ``BrokenInvariantError``. A seed replays the same history::
+``simulate(seed)`` plays one history of runs, concurrent runs, faults and changing rows. The seed alone decides it. If
+a crawler could have seen a broken state, the function raises ``BrokenInvariantError``. The same seed gives the same
+history::
 
     python -m airflow_sitemaps.testing.simulation --seed 123 --trace
 """

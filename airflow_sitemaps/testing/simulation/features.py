@@ -1,4 +1,4 @@
-"""Features of some histories only: another store, a sitemap of another program, a second pipeline, news, and so on."""
+"""Features that only some histories have, such as another store, a second pipeline, or news."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ STALE_READS: Final = 0.1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Features:
-    """The features of a history. They are drawn apart, so that the other histories stay as they are.
+    """The features of a history. They are drawn separately, so that histories without them do not change.
 
     Attributes:
         local: Whether the store is a folder of this machine.

@@ -1,4 +1,4 @@
-"""One history of a seed: environment, runs, crawlers and end."""
+"""One history of a seed: its environment, runs, crawlers and final state."""
 
 from __future__ import annotations
 
@@ -162,7 +162,10 @@ class History:
         )  # fmt: skip
 
     def _store(self, features: Features, clock: FakeClock) -> Any:
-        """Make the store: in memory, or a folder; with what another program left there."""
+        """Make the store: in memory, or a local folder.
+
+        It contains the files of another program if the history has them.
+        """
         store: Any = MemoryStore(base_url=BASE, now=clock.now, copies=self.seed % 2 == 1)
         if features.local and self.folder:
             store = MirroredStore(self.folder, base_url=BASE, now=clock.now)

@@ -22,7 +22,9 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class MirroredObjects:
-    """One area of a local store. Every call goes to the folder; ``objects`` is what the folder holds after it.
+    """One area of a local store.
+
+    Every call goes to the folder; ``objects`` has the content of the folder after the call.
 
     Attributes:
         area: Which area this is.
@@ -41,7 +43,7 @@ class MirroredObjects:
     objects: dict[str, MemoryObject] = field(default_factory=dict)
 
     def url(self, key: str) -> str:
-        """Return an address without the folder, which differs from one play of a history to the next."""
+        """Return an address without the folder, because the folder differs each time a history runs."""
         return f"local://{self.area}/{key}"
 
     def get(self, key: str) -> StoredObject | None:
@@ -98,7 +100,7 @@ class MirroredObjects:
 
 
 class MirroredStore:
-    """A ``LocalStore`` whose content can be looked at as that of a ``MemoryStore``.
+    """A ``LocalStore`` whose content can be inspected like that of a ``MemoryStore``.
 
     Args:
         folder: An empty folder.

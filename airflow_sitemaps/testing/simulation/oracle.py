@@ -114,7 +114,7 @@ class Oracle:
         self.intentions[run] = intention
 
     def left_out(self, run: str, sections: Collection[str]) -> None:
-        """Note sections of which a run could not write every batch, and so stay as they were."""
+        """Record the sections whose batches a run could not all write. They stay as published."""
         intention = self.whole.setdefault(run, self.intentions[run])
         kept = tuple(name for name in intention.sections if name not in sections)
         self.intentions[run] = replace(intention, sections=kept)
@@ -150,7 +150,7 @@ class Oracle:
             self.expected[name] = (self._expectation(name, self._with_rivals(name, intention), turn), *earlier)
 
     def _with_rivals(self, name: str, intention: Intention) -> Intention:
-        """Let a run that keeps what others published meanwhile begin with the first of them: their reads count too."""
+        """Let the reading time of a run that keeps files of other runs begin with the first of these runs."""
         rivals = [won for turn, won in self.commits if turn >= intention.started and won and name in won.sections]
         if not intention.rebases or not rivals:
             return intention

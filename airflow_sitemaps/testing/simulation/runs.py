@@ -109,7 +109,7 @@ class SimulatedAirflow:
         return planned
 
     def _publish(self, name: str, planned: stages.Planned, receipts: list[str]) -> None:
-        """The publish operator. Receipts that are empty are of batches that could not be written."""
+        """The publish operator. An empty receipt stands for a batch that could not be written."""
         given = tuple(receipt for receipt in receipts if receipt)
         key, batches = planned.key, planned.plan.batches
         assert key is not None

@@ -1,4 +1,4 @@
-"""Actors that take turns. One runs until its next operation; then a seeded choice gives the turn to another."""
+"""Actors that take turns. An actor runs until its next operation. A seeded choice then selects the next actor."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ class Scheduler:
         return all(other.ended for other in others)
 
     def stall(self, turns: int) -> None:
-        """Stop the current actor for a number of turns, like a slow network or a machine that swaps."""
+        """Stop the current actor for a number of turns, like a slow network or a machine without free memory."""
         actor = self._on
         if actor is None or actor.dead:
             return

@@ -1,4 +1,4 @@
-"""Crawlers that take their time (I4), or that read through a cache and only what the index says has changed."""
+"""Crawlers that fetch files slowly (I4), and crawlers behind a cache that fetch only changed files."""
 
 from __future__ import annotations
 

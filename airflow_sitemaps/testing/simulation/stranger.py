@@ -1,4 +1,4 @@
-"""A second pipeline that is pointed at the same public address by mistake, with a state area of its own."""
+"""A second pipeline with another state area that is configured with the same public address by mistake."""
 
 from __future__ import annotations
 

@@ -69,7 +69,8 @@ def counted_in_total(
 ) -> dict[str, SectionManifest]:
     """Return the published sections that the guard over all sections together judges.
 
-    Sections of news, with guards of their own, refused by them, or with a permit are judged apart.
+    Some sections are judged separately: sections of news, sections with their own guards, sections that their guards
+    refuse, and sections with a permit.
 
     Args:
         sitemap: The sitemap.
@@ -139,7 +140,10 @@ def content_warnings(sitemap: Sitemap, plan: Plan, old: Manifest | None, new: Ma
 
 
 def _lost(after: SectionManifest, base_url: str) -> list[str]:
-    """Warn if most rows that are due are dropped: guards let a small section pass, and permits any."""
+    """Warn if most rows that should be listed are dropped.
+
+    Guards do not refuse small sections, and a permit allows any loss.
+    """
     due = after.rows - after.expired_rows
     if not after.urls or after.urls >= due * FEW:
         return []
@@ -148,7 +152,7 @@ def _lost(after: SectionManifest, base_url: str) -> list[str]:
 
 
 def _moved(before: SectionManifest, after: SectionManifest) -> list[str]:
-    """Warn about folders and hosts that are new or gone, and about rows that repeat the URLs of others."""
+    """Warn about new and missing folders and hosts, and about rows that repeat the URLs of other rows."""
     old, new = url_sample.prefixes(before), url_sample.prefixes(after)
     if old is None or new is None or before is after:
         return []
@@ -173,7 +177,7 @@ def _moved(before: SectionManifest, after: SectionManifest) -> list[str]:
 
 
 def _lastmods(before: SectionManifest | None, after: SectionManifest) -> list[str]:
-    """Warn if lastmods are missing that were there before, or if all are equal."""
+    """Warn if lastmods of the last generation are missing, or if all lastmods are equal."""
     where = f"section {after.name!r}"
     warnings = []
     have = sum(shard.lastmods for shard in after.shards)
