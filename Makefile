@@ -67,7 +67,7 @@ bench-small: $(READY)  ## Measure on few rows; fails only where a ratio is far o
 	$(BIN)/python -W ignore -m benchmarks --small
 
 # Scale. Results and tables go to docs/scale.md with KEEP=--keep; BENCH_DIR is where tables and bodies are kept meanwhile.
-.PHONY: bench-billion bench-rows bench-hourly
+.PHONY: bench-billion bench-rows bench-hourly soak
 ROWS ?= 1000000
 KEEP ?=
 
@@ -79,6 +79,9 @@ bench-rows: $(READY)  ## Runs over ROWS real rows in DuckDB, each task in a proc
 
 bench-hourly: $(READY)  ## Hourly runs by watermark over ROWS rows in PostgreSQL, by its own statistics
 	$(BIN)/python -W ignore -m benchmarks.hourly --rows $(ROWS) $(KEEP)
+
+soak: $(READY)  ## A month of hourly runs with faults, in memory; a few minutes
+	$(BIN)/python -W ignore -m benchmarks.soak $(KEEP)
 
 lock: $(READY)  ## Resolve requirements.lock again from pyproject.toml
 	$(BIN)/python -m pip install --quiet uv

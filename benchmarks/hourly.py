@@ -94,9 +94,9 @@ def sitemap_of(store: MemoryStore, max_urls: int) -> Sitemap:
     )
 
 
-def spread(rows: int, number: int, first: int) -> list[int]:
-    """So many keys, spread over the table."""
-    return [first + at * (rows // number) for at in range(number)]
+def spread(rows: int, number: int, tenth: int) -> list[int]:
+    """So many keys, spread over the table, each at a tenth of its part: other tenths are in other shards."""
+    return [(10 * at + tenth) * rows // (10 * number) for at in range(number)]
 
 
 class Hours:
@@ -133,7 +133,7 @@ class Hours:
     def change(self, number: int) -> None:
         """Change rows with and without their lastmod, and delete rows, in so many places each."""
         rows = self.table.rows
-        self.moved, self.silent, self.gone = (spread(rows, number, first) for first in (11, 12, 13))
+        self.moved, self.silent, self.gone = (spread(rows, number, tenth) for tenth in (1, 4, 7))
         self.table.execute(
             f"UPDATE {TABLE} SET priority = 0.9, lastmod = now() WHERE id IN ({_listed(self.moved)})",
             f"UPDATE {TABLE} SET priority = 0.1 WHERE id IN ({_listed(self.silent)})",

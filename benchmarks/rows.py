@@ -299,11 +299,12 @@ def main() -> None:
         say(f"{shutil.disk_usage(folder).free / 1e9:.0f} GB free; a task begins with {base_mb:.0f} MB")
         found = measure(folder, store, given.rows, given.max_urls)
         result = {**facts(given.rows, 1), "store": given.store, "base_mb": base_mb, "runs": found}
-        print(growth_report.rows_runs(result))
+        tables = f"{given.rows:,} rows:\n\n{growth_report.rows_runs(result)}"
+        print(tables)
         if given.json:
             given.json.write_text(json.dumps(result, indent=1) + "\n")
         if given.keep:
-            growth_report.keep("rows", result, growth_report.rows_runs(result), folder, plot=False)
+            growth_report.keep("rows", result, tables, folder, plot=False)
 
 
 if __name__ == "__main__":
