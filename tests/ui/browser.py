@@ -29,7 +29,7 @@ FLAGS = (
     "--disable-dev-shm-usage",
     "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
 )
-WAIT_MS = 90_000
+WAIT_MS = 180_000
 expect.set_options(timeout=WAIT_MS)
 HEIGHT = 900
 

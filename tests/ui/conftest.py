@@ -48,7 +48,7 @@ def published(site: Site) -> Published:
     """Runs of each DAG. The second one of ``fading`` is refused; ``failing``, ``twin_b`` and ``unreachable`` fail at once."""
     good, bad = ("shop", "fading", "hostile", "twin_a", "regions"), ("failing", "twin_b", "unreachable")
     runs = [(dag_id, site.trigger(dag_id)) for dag_id in (*good, *bad)]
-    assert site.wait(*runs, seconds=400) == [*["success"] * len(good), *["failed"] * len(bad)]
+    assert site.wait(*runs, seconds=1_200) == [*["success"] * len(good), *["failed"] * len(bad)]
     site.execute(
         "update products set updated_at = '2026-11-01 10:00:00' where id between 500 and 520",
         "delete from articles where id between 100 and 110",

@@ -82,7 +82,7 @@ class Site:
         """A run's state."""
         return str(self.request("GET", f"/api/v2/dags/{dag_id}/dagRuns/{run_id}").json()["state"])
 
-    def wait(self, *runs: tuple[str, str], seconds: float = 300) -> list[str]:
+    def wait(self, *runs: tuple[str, str], seconds: float = 900) -> list[str]:
         """The states of runs once they have ended."""
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline:
@@ -102,6 +102,29 @@ class Site:
     def run(self, *dag_ids: str, conf: Mapping[str, Any] | None = None) -> list[str]:
         """Run DAGs side by side to their ends; returns the states."""
         return self.wait(*[(dag_id, self.trigger(dag_id, conf)) for dag_id in dag_ids])
+
+    def wait_for_dag(self, dag_id: str) -> None:
+        """Wait until Airflow has read a DAG."""
+        deadline = time.monotonic() + START_S
+        while self.request("GET", f"/api/v2/dags/{dag_id}").status_code != 200:
+            assert time.monotonic() < deadline, f"Airflow has not read the DAG {dag_id}"
+            time.sleep(0.5)
+
+    def archive(self, asset: str, *names: str) -> None:
+        """Remove a test's own DAG files, and hide its sitemap, so that other tests find the list as it was."""
+        for name in names:
+            (self.home / "dags" / f"{name}.py").unlink(missing_ok=True)
+        deadline = time.monotonic() + START_S
+        while asset in self.listed():
+            answer = self.request("POST", "/sitemaps-ui/api/archive", json={"asset": asset, "archived": True})
+            assert answer.status_code in (200, 409), answer.text  # 409: Airflow has not missed the file yet
+            assert time.monotonic() < deadline, f"{asset} is still in the list"
+            time.sleep(0.5)
+
+    def listed(self) -> dict[str, Any]:
+        """The lines of the list, by asset."""
+        answer = self.request("GET", "/sitemaps-ui/api/sitemaps", params={"limit": 500})
+        return {line["asset"]: line for line in answer.json()["sitemaps"]}
 
 
 def free_port() -> int:
@@ -135,6 +158,7 @@ def environment_of(home: Path, port: int) -> dict[str, str]:
         "DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{home / 'airflow.db'}",
         "SCHEDULER__SCHEDULER_IDLE_SLEEP_TIME": "0.3",
         "USAGE_DATA_COLLECTION__ENABLED": "False",
+        "WORKERS__EXECUTION_API_TIMEOUT": "120",  # on a busy machine
     }
     nowhere = json.dumps(
         {"endpoint_url": f"http://127.0.0.1:{free_port()}", "region_name": "us-east-1", "config_kwargs": ONCE}

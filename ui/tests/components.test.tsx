@@ -13,7 +13,7 @@ import { AnnouncementTable } from "../src/parts/AnnouncementTable";
 import { ChangesPreview } from "../src/parts/ChangesPreview";
 import { Chart } from "../src/parts/charts";
 import { FindUrl } from "../src/parts/FindUrl";
-import { Issues, Verified, extensionsOf, shardChanges } from "../src/parts/report";
+import { Drift, Issues, Verified, extensionsOf, shardChanges } from "../src/parts/report";
 import type { AnnouncementRow, CoverageRow, Report, SitemapLine, SitemapList as Answer, Verification } from "../src/types";
 
 const show = (children: ReactNode, at = "/plugin/sitemaps") => {
@@ -288,6 +288,15 @@ describe("the report", () => {
 
   it("adds up images and alternates, and leaves out kinds without any", () => {
     expect(extensionsOf({ a: section, b: { ...section, extensions: { alternates: 2, images: 1, videos: 0 } } })).toEqual({ alternates: 2, images: 4 });
+  });
+
+  it("says when external changes were looked for, so that it says nothing about now", () => {
+    show(<Drift drift={[]} at="2026-11-20T11:06:00Z" />);
+    expect(document.body.textContent).toMatch(/No external changes found at last publish.*2026/u);
+    cleanup();
+    show(<Drift drift={["a.xml.gz", "b.xml.gz"]} at="2026-11-20T11:06:00Z" />);
+    expect(document.body.textContent).toMatch(/2 files modified outside Airflow, found and restored by the run that published.*2026/u);
+    expect(document.body.textContent).toContain("a.xml.gz");
   });
 
   it("calls files that the index no longer lists removed", () => {

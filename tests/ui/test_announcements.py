@@ -1,0 +1,162 @@
+"""What a real run sent to the search engines, and what they returned: seen on the sitemap's page."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+from urllib.parse import quote
+
+import pytest
+from playwright.sync_api import expect
+
+from airflow_sitemaps.ui_routes import sitemap_page
+from tests.support.website import Page, serving
+from tests.ui.conftest import THEMES
+from tests.ui.layout import WIDTHS, shows_everything, width_of
+from tests.ui.scale import uri_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.support.website import Site as Website
+    from tests.ui.browser import Visitor
+    from tests.ui.site import Site
+
+pytestmark = [pytest.mark.ui, pytest.mark.timeout(1_800)]
+
+PROPERTY = "sc-domain:announced.example"
+SECTIONS = ("pages", "news")
+DAG = """
+import os
+from pathlib import Path
+
+from airflow.sdk import DAG
+
+from airflow_sitemaps import (
+    IndexNowOperator, LocalStore, SearchConsoleSubmitOperator, Section, Sitemap, SitemapPingOperator, SitemapTaskGroup,
+    SqlSource,
+)
+from airflow_sitemaps.http.client import HttpClient
+from airflow_sitemaps.http.destinations import AccessRules
+
+LOOPBACK = HttpClient(rules=AccessRules(allow_http=True, allow_private=True), wait_s=30.0)
+sections = [
+    Section(name, SqlSource("warehouse", table="announced", key="id", loc="https://announced.example/" + name + "/{id}"))
+    for name in ("pages", "news")
+]
+store = LocalStore(Path(os.environ["SITEMAPS_UI_SITES"]) / "announced", base_url="https://announced.example/")
+announced = Sitemap(store, sections, index="per_section")
+
+with DAG("announced", schedule=None, max_active_runs=1, default_args={"retries": 0}):
+    SitemapTaskGroup("sitemap", announced) >> [
+        IndexNowOperator(
+            task_id="indexnow", sitemap=announced, conn_id="indexnow_announced", http=LOOPBACK, check_key=False, backfill=True
+        ),
+        SearchConsoleSubmitOperator(
+            task_id="console", sitemap=announced, site="sc-domain:announced.example", token=lambda: "token",
+            api="%(base)s/webmasters/v3", http=LOOPBACK,
+        ),
+        SitemapPingOperator(task_id="ping", sitemap=announced, url="%(base)s/ping?of={sitemap}", http=LOOPBACK),
+    ]
+"""
+
+
+@dataclass
+class Announced:
+    """A sitemap that two runs announced. At the second one Google had read more, and the ping was refused."""
+
+    site: Site
+
+    @property
+    def asset(self) -> str:
+        return uri_of(self.site, "announced")
+
+
+def index_url(section: str) -> str:
+    return f"https://announced.example/sitemap-{section}.xml"
+
+
+def answer(website: Website, *, discovered: int, errors: int, ping: int) -> None:
+    """Let the search engines answer so from now on."""
+    website.pages["/indexnow"] = Page(status=202)
+    for section in SECTIONS:
+        url = index_url(section)
+        status = {
+            "path": url,
+            "lastSubmitted": "2026-11-20T08:00:00Z",
+            "lastDownloaded": "2026-11-20T09:00:00Z",
+            "isPending": False,
+            "isSitemapsIndex": True,
+            "errors": str(errors),
+            "warnings": "0",
+            "contents": [{"type": "web", "submitted": str(discovered)}],
+        }
+        path = f"/webmasters/v3/sites/{quote(PROPERTY, safe='')}/sitemaps/{quote(url, safe='')}"
+        website.pages[path] = Page(json.dumps(status).encode())
+        website.pages[f"/ping?of={quote(url, safe='')}"] = Page(status=ping)
+
+
+@pytest.fixture(scope="module")
+def announced(site: Site) -> Iterator[Announced]:
+    made = Announced(site)
+    with serving() as website:
+        connection = {
+            "connection_id": "indexnow_announced", "conn_type": "generic", "password": "0123-secret-key",
+            "extra": json.dumps({"endpoint": f"{website.base}/indexnow"}),
+        }  # fmt: skip
+        assert site.request("POST", "/api/v2/connections", json=connection).status_code == 201
+        site.execute("create table announced (id integer primary key)")
+        site.execute(*[f"insert into announced values ({n})" for n in range(1, 101)])
+        site.write_dag("announced", DAG % {"base": website.base})
+        site.wait_for_dag("announced")
+        answer(website, discovered=60, errors=1, ping=200)
+        assert site.run("announced") == ["success"]
+        answer(website, discovered=90, errors=0, ping=403)
+        assert site.run("announced") == ["failed"]
+        yield made
+    site.archive(made.asset, "announced")
+
+
+def test_what_each_service_did_and_returned_with_its_history(announced: Announced, admin: Visitor) -> None:
+    page = admin.sitemap(announced.asset)
+    rows = page.get_by_role("region", name="Search engines", exact=True).get_by_test_id("announcement")
+    expect(rows).to_have_count(6)
+    for service, newest, earlier in (
+        ("IndexNow", "No changed URLs to submit.", "200 URLs submitted in 1 request."),
+        ("Google Search Console", "180 URLs discovered, 0 errors", "120 URLs discovered, 2 errors"),
+        ("Ping", "403", "2 of 2 requests accepted."),
+    ):
+        shown = rows.filter(has_text=re.compile(f"^{service}"))
+        expect(shown).to_have_count(2)
+        expect(shown.first).to_contain_text(newest)
+        expect(shown.last).to_contain_text(earlier)
+    expect(rows.filter(has_text="Failed")).to_have_count(1)
+    rows.filter(has_text="Failed").get_by_role("link", name="Log").click()
+    page.wait_for_url(re.compile("/dags/announced/runs/.*/tasks/ping"))
+
+
+def test_coverage_by_section_with_its_history(announced: Announced, admin: Visitor) -> None:
+    page = admin.sitemap(announced.asset)
+    rows = page.get_by_test_id("coverage")
+    expect(rows).to_have_count(2)
+    for section in SECTIONS:
+        row = rows.filter(has_text=index_url(section))
+        expect(row.get_by_role("cell").nth(1)).to_have_text("100")
+        expect(row.get_by_role("cell").nth(3)).to_have_text("90 %")
+        expect(row.get_by_role("img")).to_have_attribute(
+            "aria-label", "URLs discovered at the last 2 submissions: 60, 90"
+        )
+    expect(page.get_by_text(re.compile(f"Property {PROPERTY}; 2 submissions"))).to_be_visible()
+
+
+@pytest.mark.parametrize("theme", THEMES)
+def test_no_width_cuts_the_announcements_off(announced: Announced, visitors: dict[str, Visitor], theme: str) -> None:
+    visitor = visitors[theme]
+    for width in WIDTHS:
+        with width_of(visitor.page, width):
+            page = visitor.visit(sitemap_page(announced.asset))
+            expect(page.get_by_test_id("coverage")).to_have_count(2)
+            expect(page.get_by_test_id("loading")).to_have_count(0)
+            shows_everything(page)
