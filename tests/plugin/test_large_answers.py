@@ -44,8 +44,9 @@ def test_the_search_reads_from_a_manifest_what_the_codec_reads() -> None:
 
     assert (found.generation, found.base_url, list(found.sections)) == (whole.generation, whole.base_url, ["products"])
     for few, every in zip(found.sections["products"].shards, whole.sections["products"].shards, strict=True):
-        assert (few.range, few.urls, few.dropped, few.expired) == (
-            every.range,
+        assert (few.range.lower, few.range.upper, few.urls, few.dropped, few.expired) == (
+            every.range.lower,
+            every.range.upper,
             every.urls,
             every.dropped,
             every.expired,
