@@ -10,6 +10,7 @@ import sqlalchemy as sa
 import sqlglot
 from sqlalchemy.engine.default import DefaultDialect
 
+from airflow_sitemaps.errors import SourceConfigurationError
 from airflow_sitemaps.shards.key import KeyRange, cut
 from airflow_sitemaps.sources.columns import Column, ColumnMapping, Kind
 from airflow_sitemaps.sources.dialects import DIALECTS, dialect_of
@@ -191,6 +192,12 @@ def test_the_members_of_groups_are_of_each_dialect(name: str) -> None:
     recorder = Recorder()
     recorder.execute(*grouped.binds().statement(f"SELECT * FROM {grouped.from_item(dialect)}"))
     parse(name, recorder.asked[0][0])
+
+
+def test_oracle_refuses_groups_with_the_way_out() -> None:
+    column = Column(name="page", kind=Kind.INTEGER)
+    with pytest.raises(SourceConfigurationError, match=r"group= is not supported .*'oracle'.* alternates="):
+        dialect_of(stub("oracle")).members(column, [column], "mart.pages src", "1 = 1", 100)
 
 
 def test_names_keep_the_case_that_the_user_quotes() -> None:
