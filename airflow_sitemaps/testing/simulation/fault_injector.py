@@ -33,9 +33,9 @@ class FaultInjector:
         crashes: Fraction of operations at which the process dies.
         stalls: Fraction of operations at which the process stops for a while.
         calm: Whether faults have ended.
-        stale: Share of listings that answer as an earlier one did.
-        stale_reads: Share of reads of single objects that answer as an earlier one did.
-        rare: Decides which answers are stale; None: none is.
+        stale: Fraction of listings that return an earlier answer.
+        stale_reads: Fraction of reads of single objects that return an earlier answer.
+        rare: Decides which answers are stale. None: no answer is stale.
         struck: Number of faults by kind.
         operations: Number of operations.
     """

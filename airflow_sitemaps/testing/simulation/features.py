@@ -28,10 +28,10 @@ class Features:
         loses_state: Whether the state area is lost at the end, and the published sitemap adopted.
         stranger: Whether a second pipeline with a state area of its own tries to publish to the same address.
         news: Whether the second section is of news.
-        stale: Share (0 to 1) of listings that answer as an earlier one did.
+        stale: Fraction (0 to 1) of listings that return an earlier answer.
         cached: Whether a crawler reads through a shared cache.
         rebuilds: Share of runs that write some shards again.
-        stale_reads: Share of reads of single objects that answer as an earlier one did.
+        stale_reads: Fraction of reads of single objects that return an earlier answer.
         partly: Whether runs publish the other sections where a writing task fails (``publish_others``).
     """
 
