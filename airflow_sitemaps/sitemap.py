@@ -171,6 +171,7 @@ class Sitemap:
             raise ConfigurationError(f"Sitemap: {', '.join(both)} is in sections and in retired; choose one")
         for section in self.sections:
             self.rulebook(section)
+            self._check_feed(section)
         problem = shard_names.collision(
             self.store.index_name,
             self.index,
@@ -180,6 +181,14 @@ class Sitemap:
         )
         if problem:
             raise ConfigurationError(f"Sitemap: {problem}")
+
+    def _check_feed(self, section: Section) -> None:
+        how = self.change_detection_of(section)
+        if how != "digest" and self.feed_interval_of(section) is not None:
+            raise ConfigurationError(
+                f"Section({section.name!r}): its source has changes=, which needs change_detection='digest', not {how!r}: "
+                "the feed names the ranges of which a digest is taken. Omit one of the two"
+            )
 
     def _check_settings(self) -> None:
         where = "Sitemap"
@@ -238,6 +247,11 @@ class Sitemap:
     def change_detection_of(self, section: Section) -> ChangeDetection:
         """Return how a run finds the changes of a section."""
         return section.change_detection or self.change_detection
+
+    def feed_interval_of(self, section: Section) -> timedelta | None:
+        """Return how long the change feed of a section stands for a survey of every range; None if it has no feed."""
+        interval: timedelta | None = getattr(section.source, "feed_interval", None)  # a user's own source may lack it
+        return interval
 
     def base_url_of(self, section: Section) -> str:
         """Return the address of the folder that serves a section's files, ending in ``/``."""

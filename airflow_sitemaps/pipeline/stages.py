@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from airflow_sitemaps.errors import GuardError, OwnershipError, SitemapError
 from airflow_sitemaps.pipeline.clock import QUIET, SYSTEM_CLOCK
 from airflow_sitemaps.pipeline.concurrency import mapped
-from airflow_sitemaps.pipeline.plan import table_version, watermark
+from airflow_sitemaps.pipeline.plan import feed_survey, table_version, watermark
 from airflow_sitemaps.pipeline.plan.explainer import explain
 from airflow_sitemaps.pipeline.plan.foreign_index import adopted_names
 from airflow_sitemaps.pipeline.plan.planner import OF_ONE_SECTION, failure_of, make_plan
@@ -319,9 +319,11 @@ def publish(
     )
     report = make_report(outcome, old=old, new=root.manifest, plan=run_plan, receipts=receipts)
     state.write_report(report)
+    published = run_plan.without([failure.section for failure in run_plan.failures])
     if not (committed.repeated and run_plan.rebases):  # the first try may have kept what other runs wrote
-        watermark.remember_all(state, run_plan, root.manifest)
-    table_version.remember_all(state, run_plan, root.manifest)
+        watermark.remember_all(state, published, root.manifest)
+        feed_survey.remember_all(state, published, root.manifest)
+    table_version.remember_all(state, published, root.manifest)
     return report
 
 
@@ -396,5 +398,6 @@ def _unchanged(
     state.write_report(report)
     if manifest is not None:
         watermark.remember_all(state, run_plan, manifest)
+        feed_survey.remember_all(state, run_plan, manifest)
         table_version.remember_all(state, run_plan, manifest)
     return report

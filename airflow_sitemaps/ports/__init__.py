@@ -14,10 +14,11 @@ from airflow_sitemaps.ports.object_store import (
     Update,
 )
 from airflow_sitemaps.ports.run import Clock, Progress
-from airflow_sitemaps.ports.source import Duplicate, Source, SourceConfig
+from airflow_sitemaps.ports.source import ChangeReading, Duplicate, Source, SourceConfig
 from airflow_sitemaps.ports.store import Purge, Store, StoreConfig
 
 __all__ = [
+    "ChangeReading",
     "Clock",
     "Create",
     "Duplicate",

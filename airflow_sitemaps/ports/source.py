@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from contextlib import AbstractContextManager
-    from datetime import datetime
+    from datetime import datetime, timedelta
 
     import pyarrow as pa
 
@@ -28,6 +28,25 @@ class Duplicate:
 
     loc: str
     rows: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangeReading:
+    """What a change feed says.
+
+    Attributes:
+        position: Where the feed ends, for the next reading. Only the source understands it.
+        ranges: Positions of the ranges with a changed key, in ascending order, or None if any range may have changed.
+        changes: Number of changes read. Default: 0.
+        cause: Why any range may have changed. Default: "".
+        is_gap: Whether the cause is a fault that a person should know of, such as a truncated feed. Default: False.
+    """
+
+    position: str
+    ranges: tuple[int, ...] | None
+    changes: int = 0
+    cause: str = ""
+    is_gap: bool = False
 
 
 class Source(Protocol):
@@ -144,6 +163,20 @@ class Source(Protocol):
         """
         ...
 
+    def changes(self, ranges: Sequence[KeyRange], since: str | None) -> ChangeReading:
+        """Read the change feed. Only sources whose configuration has a ``feed_interval`` have one.
+
+        Every change up to the returned position is visible to the queries that follow.
+
+        Args:
+            ranges: Disjoint ranges in key order.
+            since: The position of an earlier reading, or None to learn only the present position.
+
+        Raises:
+            SourceConfigurationError: The feed lacks a column, or its key is of another type than the source's.
+        """
+        ...
+
     def now(self) -> datetime:
         """Return the time of the database's clock, in UTC."""
         ...
@@ -154,9 +187,15 @@ class SourceConfig(Protocol):
 
     Attributes:
         timezone: IANA name of the time zone of date-times that carry none.
+        feed_interval: How long the change feed stands for a survey of every range, or None if there is no feed.
     """
 
     timezone: str
+
+    @property
+    def feed_interval(self) -> timedelta | None:
+        """How long the change feed stands for a survey of every range."""
+        ...
 
     def open(self, *, section: str) -> AbstractContextManager[Source]:
         """Connect to the database.

@@ -16,6 +16,7 @@ from airflow_sitemaps.errors import InvalidSitemapError, ManifestError
 from airflow_sitemaps.protocol import gzip as capped
 from airflow_sitemaps.protocol.feeds import FeedText
 from airflow_sitemaps.shards.digest import Digest
+from airflow_sitemaps.shards.feed_mark import FeedMark
 from airflow_sitemaps.shards.guards import Refusal
 from airflow_sitemaps.shards.key import Key, KeyRange
 from airflow_sitemaps.shards.manifest import (
@@ -113,7 +114,13 @@ _READERS: Final[Mapping[type, Mapping[str, Reader]]] = {
         "last_key": _key,
         "recheck_at": _moment,
     },
-    SectionManifest: {"shards": _many(Shard), "samples": _samples, "key_kinds": _listed},
+    FeedMark: {"surveyed_at": _moment},
+    SectionManifest: {
+        "shards": _many(Shard),
+        "samples": _samples,
+        "key_kinds": _listed,
+        "feed": lambda value: _read(FeedMark, value),
+    },
     IndexFile: {},
     IndexRecord: {"extras": _listed},
     GenerationNote: {"committed_at": _moment, "failed": _listed},
@@ -141,6 +148,8 @@ _READERS: Final[Mapping[type, Mapping[str, Reader]]] = {
         "key_kinds": _listed,
         "ages": _listed,
         "null_key_samples": _listed,
+        "feed": lambda value: _read(FeedMark, value),
+        "warnings": _listed,
     },
     ScanEstimate: {},
     Batch: {"targets": _listed},

@@ -44,6 +44,8 @@ def next_manifest(old: Manifest | None, plan: Plan, receipts: Sequence[Receipt],
         after = with_decline(before, after, plan, facts)
         if after is not before:
             sections[name] = after
+        elif before is not None:
+            sections[name] = replace(before, feed=section_plan.feed)
     return Manifest(
         generation=generation,
         write_id=facts.write_id,

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from datetime import datetime
 
+    from airflow_sitemaps.shards.feed_mark import FeedMark
     from airflow_sitemaps.shards.key import Key, KeyRange
 
 FORMAT: Final = 1
@@ -137,6 +138,7 @@ class SectionManifest:
         peaks: Greatest number of URLs by day (ISO date), of the last seven days. Default: none.
         declines: Declines of the number of URLs, in thousandths, by day (ISO date). It holds declines of at least
             5 % for which no permit was given. Default: none.
+        feed: How far its change feed was read. Default: None, it has none.
     """
 
     name: str
@@ -152,6 +154,7 @@ class SectionManifest:
     samples: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     peaks: Mapping[str, int] = field(default_factory=dict)
     declines: Mapping[str, int] = field(default_factory=dict)
+    feed: FeedMark | None = None
 
     @property
     def urls(self) -> int:

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
     from datetime import datetime
 
+    from airflow_sitemaps.shards.feed_mark import FeedMark
     from airflow_sitemaps.shards.guards import Refusal
     from airflow_sitemaps.shards.key import KeyRange
     from airflow_sitemaps.shards.scan_estimate import ScanEstimate
@@ -96,6 +97,9 @@ class SectionPlan:
         surveyed_at: Time of the last survey of every range, if there is a version. Default: None.
         as_of: State of the source's data that the run reads. Default: "", the present.
         scan: What the survey was estimated to scan. Default: None, the database does not say.
+        feed: How far the section's change feed is read once the plan is published. Default: None, it has none.
+        survey_note: Which ranges were surveyed, and why, if not simply all. Default: "".
+        warnings: Sentences for people about its change feed. Default: none.
         refresh: Whether something other than files changed (digests, ranges, configuration) and must be committed.
             Default: False.
     """
@@ -118,6 +122,9 @@ class SectionPlan:
     surveyed_at: datetime | None = None
     as_of: str = ""
     scan: ScanEstimate | None = None
+    feed: FeedMark | None = None
+    survey_note: str = ""
+    warnings: tuple[str, ...] = ()
     refresh: bool = False
 
     def count(self) -> dict[str, int]:

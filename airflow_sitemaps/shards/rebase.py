@@ -99,7 +99,15 @@ def _section(plan: SectionPlan, before: SectionManifest, now: SectionManifest) -
         targets.append(replace(target, carries=None if target.carries is None else position))
         moved[at] = position
     rebased = replace(
-        plan, base=now.changed_in, targets=tuple(targets), gone=(), watermark=None, slice=0, ages=(), refresh=True
+        plan,
+        base=now.changed_in,
+        targets=tuple(targets),
+        gone=(),
+        watermark=None,
+        slice=0,
+        ages=(),
+        feed=None,
+        refresh=True,
     )
     return rebased, moved
 

@@ -79,9 +79,11 @@ def next_section(
         samples=_samples(old, plan, staged, shards),
         peaks=old.peaks if old is not None else {},
         declines=old.declines if old is not None else {},
+        feed=plan.feed,
     )
-    # Key kinds that were not recorded before do not count as a change; the next change records them.
-    if old is not None and replace(state, key_kinds=old.key_kinds) == old:
+    # Key kinds that were not recorded before do not count as a change; the next change records them. A position of the
+    # change feed does not count either; see ``next_manifest``.
+    if old is not None and replace(state, key_kinds=old.key_kinds, feed=old.feed) == old:
         return old
     return replace(state, changed_in=generation, peaks=_peaks(old, state.urls, facts.now))
 

@@ -58,6 +58,10 @@ class Column:
     type_name: str = ""
     collation: str = ""
 
+    def kind_text(self) -> str:
+        """Return kind and collation as one text."""
+        return self.description().removeprefix(self.name).strip()
+
     def description(self) -> str:
         """Return name, kind and collation as one text. It changes when the order of the values may have changed."""
         kind = self.type_name.partition("(")[0].strip() or "unknown" if self.kind is Kind.OTHER else self.kind.value

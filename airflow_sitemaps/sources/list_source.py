@@ -7,7 +7,7 @@ import io
 from collections import Counter
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
-from datetime import date, datetime, timezone
+from datetime import date, datetime, timedelta, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from zoneinfo import ZoneInfo
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from airflow_sitemaps.ports import Duplicate
+    from airflow_sitemaps.ports import ChangeReading, Duplicate
     from airflow_sitemaps.shards.digest import Survey
     from airflow_sitemaps.shards.key import Key, KeyRange
     from airflow_sitemaps.shards.scan_estimate import ScanEstimate
@@ -87,6 +87,11 @@ class ListSource:
         where = "ListSource" if self.file is None else f"ListSource(file={self.file!r})"
         pages = list(self.pages) if self.file is None else _read(self.file, where)
         object.__setattr__(self, "entries", _checked(pages, where))
+
+    @property
+    def feed_interval(self) -> timedelta | None:
+        """None: a list has no change feed."""
+        return None
 
     @contextmanager
     def open(self, *, section: str) -> Iterator[ListSession]:
@@ -179,6 +184,10 @@ class ListSession:
     def table_version(self) -> str | None:
         """Return None: a list is read in less time than a version of it would take."""
         return None
+
+    def changes(self, ranges: Sequence[KeyRange], since: str | None) -> ChangeReading:
+        """Raise an error: a list has no change feed."""
+        raise NotImplementedError("a list has no change feed")
 
     def now(self) -> datetime:
         """Return this machine's time."""

@@ -14,6 +14,7 @@ from airflow_sitemaps.errors import SourceError
 from airflow_sitemaps.sources.connections.driver_errors import translated
 from airflow_sitemaps.sources.connections.transaction import database_time, read_transaction
 from airflow_sitemaps.sources.queries import boundaries, changed_ranges, duplicate_query, survey
+from airflow_sitemaps.sources.queries.feed_query import FeedQueries
 from airflow_sitemaps.sources.queries.key_spans import spans, spans_with_gaps
 from airflow_sitemaps.sources.queries.row_query import rows_statement
 from airflow_sitemaps.sources.readers import adbc, duckdb_arrow
@@ -28,12 +29,13 @@ if TYPE_CHECKING:
 
     import sqlalchemy as sa
 
-    from airflow_sitemaps.ports import Duplicate
+    from airflow_sitemaps.ports import ChangeReading, Duplicate
     from airflow_sitemaps.shards.digest import Survey
     from airflow_sitemaps.shards.key import Key, KeyRange
     from airflow_sitemaps.shards.scan_estimate import ScanEstimate
     from airflow_sitemaps.sources.pinned_state import PinnedState
     from airflow_sitemaps.sources.queries.context import QueryContext
+    from airflow_sitemaps.sources.queries.feed_query import Feed
     from airflow_sitemaps.sources.queries.key_spans import KeySpan
     from airflow_sitemaps.sources.readers.cursor import SpanReader
 
@@ -53,6 +55,7 @@ class SqlSession:
         engine: The engine of the source's connection.
         context: The source, as its queries need it.
         arrow: Whether the driver's own Arrow interface may read the rows.
+        feed: The change feed, or None.
         digest_kind: The name of the row hash. Digests of different kinds are never compared.
         state: The state of the table that a run's tasks read, or the empty text.
         key_kinds: The description of each key column, which changes when the order of its values may have changed.
@@ -66,6 +69,7 @@ class SqlSession:
         arrow: bool = True,
         max_scan_bytes: int | None = None,
         pinned: PinnedState | None = None,
+        feed: Feed | None = None,
     ) -> None:
         """Keep an engine and the context of its queries.
 
@@ -75,10 +79,12 @@ class SqlSession:
             arrow: Whether the driver's own Arrow interface may read the rows.
             max_scan_bytes: The largest number of bytes that surveys may scan. Default: None, for no limit.
             pinned: The state that ``context`` reads. Default: None, the present.
+            feed: The change feed. Default: None.
         """
         self.engine = engine
         self.context = context
         self.arrow = arrow
+        self.feed = feed
         self.digest_kind = context.dialect.digest_kind
         self.key_kinds: Sequence[str] = [column.description() for column in context.mapping.key]
         self._snapshot: sa.Connection | None = None
@@ -184,6 +190,13 @@ class SqlSession:
             return None
         values = json.dumps([relation.table, relation.where, sorted(relation.parameters.items())], default=str)
         return f"{version} {sha256(values.encode()).hexdigest()}"
+
+    def changes(self, ranges: Sequence[KeyRange], since: str | None) -> ChangeReading:
+        """Return what the change feed says, as ``ports.Source`` defines it."""
+        if self.feed is None:
+            raise ValueError(f"{self.context.name}: there is no change feed; give SqlSource(changes=)")
+        with self.transaction("reading the change feed") as connection:
+            return FeedQueries(self.context, connection, self.feed).read(ranges, since)
 
     def now(self) -> datetime:
         """Return the database's time, as ``ports.Source`` defines it."""

@@ -7,15 +7,13 @@ from dataclasses import replace
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
-import sqlalchemy as sa
-from sqlalchemy import exc
-
-from airflow_sitemaps.errors import SourceConfigurationError, SourceError
-from airflow_sitemaps.sources.columns import Column, ColumnMapping
+from airflow_sitemaps.errors import SourceError
+from airflow_sitemaps.sources.columns import ColumnMapping
 from airflow_sitemaps.sources.connections.driver_errors import translated
 from airflow_sitemaps.sources.connections.engines import engine_of
 from airflow_sitemaps.sources.connections.statement_labels import labelled
 from airflow_sitemaps.sources.connections.transaction import begin, database_time, read_transaction
+from airflow_sitemaps.sources.described_columns import columns_of
 from airflow_sitemaps.sources.dialects import dialect_of
 from airflow_sitemaps.sources.groups import COLUMN, GroupedRelation
 from airflow_sitemaps.sources.loc_mapping import LocMapping
@@ -23,16 +21,19 @@ from airflow_sitemaps.sources.materialization import Materialization
 from airflow_sitemaps.sources.pinned_state import PinnedState
 from airflow_sitemaps.sources.queries import db_indexes
 from airflow_sitemaps.sources.queries.context import QueryContext
+from airflow_sitemaps.sources.queries.feed_query import Feed
 from airflow_sitemaps.sources.selection import Selection
 from airflow_sitemaps.sources.session import SqlSession
 from airflow_sitemaps.sources.statements.fixed_condition import is_fixed
 from airflow_sitemaps.sources.statements.list_parameters import relation_of
-from airflow_sitemaps.sources.statements.nearest_names import nearest
 from airflow_sitemaps.sources.statements.table_name import name_parts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    import sqlalchemy as sa
+
+    from airflow_sitemaps.sources.columns import Column
     from airflow_sitemaps.sources.dialects.base import Dialect
     from airflow_sitemaps.sources.spec import SourceSpec
     from airflow_sitemaps.sources.statements.relation import Relation
@@ -132,7 +133,7 @@ def _session(
     with translated(engine, f"{name}: connecting failed", SourceError), engine.connect() as connection:
         begin(connection, dialect)
         relation = base if stored else _with_groups(spec, connection, dialect, base, name)
-        columns = _columns(connection, dialect, relation, name, _wanted(spec, location))
+        columns = columns_of(connection, dialect, relation, name, _wanted(spec, location))
         connection.rollback()
         mapping = _mapping(spec, location, columns)
         begin(connection, dialect)
@@ -148,8 +149,22 @@ def _session(
         unique=unique, indexed=indexed and relation is base, versioned=_versioned(base) if not stored else None,
     )  # fmt: skip
     return SqlSession(
-        engine=engine, context=context, arrow=spec.arrow, max_scan_bytes=spec.max_scan_bytes, pinned=pinned
+        engine=engine,
+        context=context,
+        arrow=spec.arrow,
+        max_scan_bytes=spec.max_scan_bytes,
+        pinned=pinned,
+        feed=_feed(spec),
     )
+
+
+def _feed(spec: SourceSpec) -> Feed | None:
+    """Return the change feed of a source, if it has one."""
+    changes = spec.changes
+    if changes is None:
+        return None
+    relation = relation_of(changes.table, changes.query, None, spec.parameters)
+    return Feed(changes=changes, relation=relation, key=changes.key_columns(spec.key), identity=spec.feed_identity)
 
 
 def _versioned(base: Relation) -> Relation | None:
@@ -170,7 +185,7 @@ def _with_groups(
         "group": [spec.group], "language": [spec.language],
         "loc": list(LocMapping(spec.loc).columns), "key": list(spec.key),
     }  # fmt: skip
-    columns = _columns(connection, dialect, relation, name, wanted)
+    columns = columns_of(connection, dialect, relation, name, wanted)
     return GroupedRelation(
         base=relation,
         group=columns[spec.group],
@@ -191,64 +206,6 @@ def _wanted(spec: SourceSpec, location: LocMapping) -> dict[str, list[str]]:
     wanted = {"key": list(spec.key), "loc": list(location.columns)}
     wanted |= {name: [column] for name, column in _fields(spec).items()}
     return wanted
-
-
-def _columns(
-    connection: sa.Connection, dialect: Dialect, relation: Relation, name: str, wanted: dict[str, list[str]]
-) -> dict[str, Column]:
-    """Return the relation's columns by the user's names.
-
-    A name is looked up as it is written, then without regard to case if that matches exactly one column: Snowflake and
-    Oracle return names in upper case.
-    """
-    names = {each for part in wanted.values() for each in part}
-    try:
-        described = _described(connection, dialect, relation, names)
-    except exc.DBAPIError as error:
-        if error.connection_invalidated:
-            raise
-        raise SourceConfigurationError(_no_relation(connection, relation, name, error)) from None
-    columns = {}
-    for part, each in ((part, each) for part, names_of_part in wanted.items() for each in names_of_part):
-        column = _named(described, each)
-        if column is None:
-            raise SourceConfigurationError(
-                f"{name}: {part}={each!r}: there is no such column.{nearest(each, described)} "
-                "Give one of the columns of the table or query"
-            )
-        columns[each] = column
-    return columns
-
-
-def _described(connection: sa.Connection, dialect: Dialect, relation: Relation, names: set[str]) -> dict[str, Column]:
-    described = dialect.describe(connection, relation, sorted(names))
-    real = {column.name for name in names if (column := _named(described, name)) is not None}
-    return dialect.describe(connection, relation, sorted(real)) if real != names & described.keys() else described
-
-
-def _named(columns: dict[str, Column], name: str) -> Column | None:
-    if name in columns:
-        return columns[name]
-    alike = [column for other, column in columns.items() if other.casefold() == name.casefold()]
-    return alike[0] if len(alike) == 1 else None
-
-
-def _no_relation(connection: sa.Connection, relation: Relation, name: str, error: exc.DBAPIError) -> str:
-    """Return a message that says what is wrong with the table or query, and lists tables that exist."""
-    reason = " ".join(str(error.orig).split())[:500]
-    hint = "Correct the query, or run it by hand to see more"
-    if relation.table is not None:
-        connection.rollback()
-        hint = "Check the table's name and schema, and that the connection may read it."
-        try:
-            *schema, table = name_parts(relation.table)
-            inspector = sa.inspect(connection)
-            place = schema[-1].text if schema else None
-            names = [*inspector.get_table_names(schema=place), *inspector.get_view_names(schema=place)]
-            hint += nearest(table.text, names)
-        except (exc.SQLAlchemyError, NotImplementedError):
-            hint += " The tables there could not be listed"
-    return f"{name}: the database refuses to read it: {reason}. {hint}"
 
 
 def _mapping(spec: SourceSpec, location: LocMapping, columns: dict[str, Column]) -> ColumnMapping:

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from airflow_sitemaps.sources.feed_settings import Changes
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceSpec:
@@ -35,6 +37,8 @@ class SourceSpec:
         run: Airflow's name of the run, whose tasks share a materialized table. It is empty outside Airflow, the default.
         origin: DAG, task and run, for the comment before each statement. It is empty outside Airflow, the default.
         arrow: Whether the driver's own Arrow interface may read the rows. Default: True.
+        changes: The change feed. Default: None.
+        feed_identity: A hash of all that a position in the change feed depends on. Default: empty.
     """
 
     conn_id: str
@@ -57,3 +61,5 @@ class SourceSpec:
     run: str = ""
     origin: str = ""
     arrow: bool = True
+    changes: Changes | None = None
+    feed_identity: str = ""

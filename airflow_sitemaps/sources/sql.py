@@ -13,6 +13,7 @@ from zoneinfo import ZoneInfo
 from airflow_sitemaps.errors import ConfigurationError, SourceConfigurationError
 from airflow_sitemaps.protocol.columnar.url_template import Template
 from airflow_sitemaps.sources.columns import FEED_FIELDS, FIELDS
+from airflow_sitemaps.sources.feed_settings import Changes, check_source, identity_of
 from airflow_sitemaps.sources.file_lookup import callers_folder, dag_folder
 from airflow_sitemaps.sources.spec import SourceSpec
 from airflow_sitemaps.sources.statements.exclusive_settings import check_exclusive
@@ -22,6 +23,7 @@ from airflow_sitemaps.sources.statements.text_template import rendered_text, run
 if TYPE_CHECKING:
     from collections.abc import Callable
     from contextlib import AbstractContextManager
+    from datetime import timedelta
 
     from airflow_sitemaps.ports import Source
 
@@ -72,6 +74,8 @@ class SqlSource:
             no limit.
         as_of: ``plan`` makes all queries of a run, in the plan and in every write task, read the state of the table at the
             time of planning, by the time travel of BigQuery, Snowflake or Delta. Default: None, each task reads the present.
+        changes: The keys that changed since the last run; only their key ranges are digested. Default: None, every range
+            is.
         reader: ``auto`` reads by the driver's own Arrow interface if it has one. ``cursor`` always reads by
             SQLAlchemy's cursor. Default: ``auto``.
 
@@ -103,6 +107,7 @@ class SqlSource:
     session: Sequence[str] = field(default=(), kw_only=True)
     max_scan_bytes: int | None = field(default=None, kw_only=True)
     as_of: Literal["plan"] | None = field(default=None, kw_only=True)
+    changes: Changes | None = field(default=None, kw_only=True)
     reader: Reader = field(default="auto", kw_only=True)
     # The first folder in which a .sql file is searched for: that of the file that makes this source.
     _folder: str = field(default="", init=False, repr=False, compare=False)
@@ -167,6 +172,8 @@ class SqlSource:
         self._check_parameters()
         self._check_choices()
         check_exclusive(self.conn_id, self.table, self.materialize, self.max_scan_bytes, self.as_of)
+        if self.changes is not None:
+            check_source(self)
 
     def _check_loc(self) -> None:
         if "{" not in self.loc and "}" not in self.loc:
@@ -237,6 +244,11 @@ class SqlSource:
         return f"SqlSource({self.conn_id!r}, {name}={getattr(self, name)!r})"
 
     # ------------------------------------------------------------ ports.SourceConfig
+
+    @property
+    def feed_interval(self) -> timedelta | None:
+        """How long the change feed stands for a survey of every range; None if there is none."""
+        return None if self.changes is None else self.changes.full_every
 
     @property
     def key_columns(self) -> tuple[str, ...]:
@@ -320,6 +332,7 @@ class SqlSource:
             "query": None if text is None else rendered_text(render, query, text),
             "where": None if self.where is None else rendered_text(render, "where=", self.where),
             "parameters": parameters or None,
+            "changes": None if self.changes is None else self.changes.rendered(render),
             "_run": run_name(render("{{ dag.dag_id }}/{{ run_id }}")) if self.materialize else "",
             "_origin": run_name(render("dag={{ dag.dag_id }} task={{ task.task_id }} run={{ run_id }}")),
             "_template": self._template or self,
@@ -377,6 +390,8 @@ class SqlSource:
             run=self._run,
             origin=self._origin,
             arrow=self.reader == "auto",
+            changes=self.changes,
+            feed_identity=identity_of(self, self._template or self),
         )
 
     def query_text(self) -> str | None:

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from datetime import date, datetime, timezone
+from datetime import date, datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any, Final
 from zoneinfo import ZoneInfo
 
@@ -21,8 +21,10 @@ from airflow_sitemaps.sources import keytext, rowhash
 from airflow_sitemaps.sources.columns import FEED_FIELDS
 from airflow_sitemaps.sources.groups import COLUMN, EMPTY, LARGE, MAX_MEMBERS, alternates
 from airflow_sitemaps.sources.loc_mapping import LocMapping
+from airflow_sitemaps.testing.feed_reader import Change, reading
 
 if TYPE_CHECKING:
+    from airflow_sitemaps.ports import ChangeReading
     from airflow_sitemaps.shards.key import Key, KeyRange
     from airflow_sitemaps.shards.scan_estimate import ScanEstimate
 
@@ -63,6 +65,9 @@ class MemorySourceConfig:
         clock: Returns the current time of this "database". Default: the system's.
         batch_rows: Largest number of rows in a batch. Default: 65,536.
         version: Returns the version of this "table", or None. Default: it keeps none.
+        feed: The change feed: positions that grow, each with a key or None. The list is read again at every reading.
+            Default: none.
+        feed_interval: How long the feed stands for a survey of every range. Default: 1 day.
     """
 
     rows: Sequence[Row]
@@ -85,6 +90,13 @@ class MemorySourceConfig:
     clock: Callable[[], datetime] = field(default=lambda: datetime.now(timezone.utc), kw_only=True)
     batch_rows: int = field(default=65_536, kw_only=True)
     version: Callable[[], str | None] = field(default=lambda: None, kw_only=True)
+    feed: Sequence[Change] | None = field(default=None, kw_only=True)
+    feed_interval: timedelta | None = field(default=timedelta(days=1), kw_only=True)
+
+    def __post_init__(self) -> None:
+        """Have no interval without a feed."""
+        if self.feed is None:
+            object.__setattr__(self, "feed_interval", None)
 
     @contextmanager
     def open(self, *, section: str) -> Iterator[MemorySource]:
@@ -260,6 +272,11 @@ class MemorySource:
         """Return the version of the "table"."""
         self._config.before("table_version")
         return self._config.version()
+
+    def changes(self, ranges: Sequence[KeyRange], since: str | None) -> ChangeReading:
+        """Return what the feed says."""
+        self._config.before("changes")
+        return reading(self._config.feed or (), ranges, since, self._config.order)
 
     def now(self) -> datetime:
         """Return the time of the "database's" clock."""

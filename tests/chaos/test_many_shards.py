@@ -39,6 +39,7 @@ class Numbers:
     digest_kind = "numbers"
     key_kinds = ("id integer",)
     timezone = "UTC"
+    feed_interval = None
 
     def __init__(self, shards: int) -> None:
         self.shards = shards

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from airflow_sitemaps.errors import ManifestError
 from airflow_sitemaps.shards import codec
 from airflow_sitemaps.shards.digest import Digest
+from airflow_sitemaps.shards.feed_mark import FeedMark
 from airflow_sitemaps.shards.guards import Refusal
 from airflow_sitemaps.shards.key import KeyRange
 from airflow_sitemaps.shards.manifest import (
@@ -66,7 +67,7 @@ sections = st.builds(
     SectionManifest,
     name=names, fingerprint=texts, digest_kind=texts, changed_in=numbers, next_serial=numbers,
     shards=st.lists(shards, max_size=3).map(tuple), base_url=texts, path=folders, null_keys=numbers, samples=samples,
-    peaks=counts,
+    peaks=counts, feed=st.none() | st.builds(FeedMark, position=texts, surveyed_at=moments),
 )  # fmt: skip
 notes = st.builds(
     GenerationNote, generation=numbers, committed_at=moments, run=texts, urls=numbers, shards=numbers, byte_size=numbers
@@ -101,6 +102,8 @@ def test_plans_and_receipts_come_back_as_they_were(within, digest, key, shown, c
     section = SectionPlan(
         name="pages", base=7, fingerprint="f", digest_kind="k", targets=(target,), gone=(1,), taken=("x",),
         null_key_samples=("y",), watermark=datetime(2026, 1, 1, tzinfo=timezone.utc), slice=3,
+        feed=FeedMark(position="[7]", surveyed_at=datetime(2026, 1, 1, tzinfo=timezone.utc)), survey_note="n",
+        warnings=("w",),
     )  # fmt: skip
     plan = Plan(
         run="r", created_at=datetime(2026, 1, 1, tzinfo=timezone.utc), base_generation=7, sections={"pages": section},

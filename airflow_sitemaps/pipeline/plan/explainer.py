@@ -45,6 +45,8 @@ def _section(section: SectionPlan) -> list[str]:
     ]
     if section.scan is not None:
         lines.append(_scan(section.scan))
+    if section.survey_note:
+        lines.append(f"  survey: {section.survey_note}")
     if section.null_keys:
         samples = "; ".join(section.null_key_samples)
         lines.append(

@@ -228,7 +228,7 @@ def _planned(
         sample = judge_sample(context, plan, clock) if request.dry_run else Judgment()
     refusals = _judge(sitemap, section, plan, context.before, clock.now())
     more = tuple(refusal for refusal in sample.refusals if refusal.guard not in {each.guard for each in refusals})
-    return plan, replace(sample, refusals=(*refusals, *more))
+    return plan, replace(sample, refusals=(*refusals, *more), warnings=(*plan.warnings, *sample.warnings))
 
 
 def _publishable(sitemap: Sitemap, plan: Plan, request: RunRequest) -> Plan:

@@ -6,7 +6,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from airflow_sitemaps.pipeline.plan import drift, layout, watermark
-from airflow_sitemaps.pipeline.plan.table_version import UnchangedSurvey, unchanged_since
+from airflow_sitemaps.pipeline.plan.feed_survey import FeedQuestion, FeedSurvey, known_mark, survey_by_feed
+from airflow_sitemaps.pipeline.plan.table_version import unchanged_since
+from airflow_sitemaps.pipeline.plan.unchanged_survey import UnchangedSurvey
 from airflow_sitemaps.pipeline.state.fingerprint import fingerprint
 from airflow_sitemaps.pipeline.state.repository import StateRepository
 from airflow_sitemaps.shards.key import UNKNOWN, same_kinds
@@ -66,13 +68,15 @@ def plan_section(context: SectionContext) -> SectionPlan:
     section, source, before = context.section, context.source, context.before
     mark = fingerprint(context.sitemap, section)
     everything = _everything(context, mark)
+    fresh = _fresh_cause(context)
     moment, kept_mark = _watermark(context, everything)
     partial = _incremental(context, before, kept_mark) if before is not None and kept_mark is not None else None
     version = _version(context)
     known_at = _unchanged_since(context, everything, version)
-    surveyor = UnchangedSurvey(source, before) if before is not None and known_at is not None else partial
+    feed = _feed(context, everything or fresh, known_at)
+    surveyor = feed.surveyor or partial
     files = drift.Drift() if before is None else drift.find(context.store, before, context.listing)
-    targets, survey = _targets(context, everything, surveyor, files)
+    targets, survey = _targets(context, everything, fresh, surveyor, files)
     carried = {t.carries for t in targets if t.carries is not None and t.action is not Action.EMPTY}
     shards = before.shards if before is not None else ()
     return SectionPlan(
@@ -91,7 +95,10 @@ def plan_section(context: SectionContext) -> SectionPlan:
         slice=(kept_mark.slice + 1) % watermark.SLICES if kept_mark is not None else 0,
         ages=watermark.next_ages(before, targets, partial) if moment is not None else (),
         version=version or "",
-        surveyed_at=(known_at or context.now) if version else None,
+        surveyed_at=_surveyed_at(context, feed, known_at) if version else None,
+        feed=feed.mark,
+        survey_note=feed.note,
+        warnings=feed.warnings,
         as_of=source.state,
         scan=source.scan_estimate(),
         refresh=_differs(before, targets, survey, mark, source),
@@ -114,6 +121,37 @@ def _unchanged_since(context: SectionContext, everything: str, version: str | No
     return unchanged_since(state, context.before, version, context.now, longest)
 
 
+def _feed(context: SectionContext, everything: str, known_at: datetime | None) -> FeedSurvey:
+    """Return what the change feed makes of the survey. A table whose version has not changed has no changes either."""
+    section, before, state = context.section, context.before, StateRepository(context.store.state)
+    interval = context.sitemap.feed_interval_of(section)
+    if before is not None and known_at is not None:
+        return FeedSurvey(
+            mark=known_mark(state, before) if interval is not None else None,
+            surveyor=UnchangedSurvey(context.source, before),
+            note=f"the version of its table has not changed since {known_at}; nothing is surveyed",
+        )
+    if interval is None:
+        return FeedSurvey()
+    question = FeedQuestion(
+        name=section.name,
+        source=context.source,
+        before=before,
+        state=state,
+        now=context.now,
+        interval=interval,
+        everything=everything,
+    )
+    return survey_by_feed(question)
+
+
+def _surveyed_at(context: SectionContext, feed: FeedSurvey, known_at: datetime | None) -> datetime:
+    """Return the time of the last survey of every range."""
+    if known_at is not None:
+        return known_at
+    return feed.mark.surveyed_at if feed.mark is not None and feed.surveyor is not None else context.now
+
+
 def _incremental(
     context: SectionContext, before: SectionManifest, mark: watermark.Watermark
 ) -> watermark.IncrementalSurvey:
@@ -124,7 +162,7 @@ def _incremental(
 
 
 def _targets(
-    context: SectionContext, everything: str, partial: PartialSurvey | None, files: drift.Drift
+    context: SectionContext, everything: str, fresh: str, partial: PartialSurvey | None, files: drift.Drift
 ) -> tuple[tuple[RangeAction, ...], Survey]:
     """Decide the actions of all ranges; return them with their survey.
 
@@ -132,10 +170,10 @@ def _targets(
     """
     shards = context.before.shards if context.before is not None else ()
     while True:
-        ranges, survey, cause = _ranges(context, partial)
+        ranges, survey = _ranges(context, fresh, partial)
         decision = DecisionContext(
             now=context.now,
-            everything=cause or everything,
+            everything=fresh or everything,
             rebuild=frozenset(context.request.rebuild),
             drifted=files.files,
             bodiless=files.bodiless,
@@ -147,14 +185,15 @@ def _targets(
             return targets, survey
 
 
-def _ranges(context: SectionContext, partial: PartialSurvey | None) -> tuple[tuple[LayoutRange, ...], Survey, str]:
-    """Return the new ranges, their survey, and why all ranges are new ("" if they are not)."""
+def _ranges(
+    context: SectionContext, fresh: str, partial: PartialSurvey | None
+) -> tuple[tuple[LayoutRange, ...], Survey]:
+    """Return the new ranges and their survey. ``fresh`` says why all ranges are cut again ("" if they are not)."""
     section, before = context.section, context.before
     policy = context.sitemap.shards_of(section)
-    cause = _fresh_cause(context)
-    if cause or before is None:
-        return *layout.first_layout(context.source, section.name, policy, cause), cause
-    ranges, survey = layout.next_layout(
+    if fresh or before is None:
+        return layout.first_layout(context.source, section.name, policy, fresh)
+    return layout.next_layout(
         context.source,
         section.name,
         before.shards,
@@ -163,7 +202,6 @@ def _ranges(context: SectionContext, partial: PartialSurvey | None) -> tuple[tup
         partial or context.source,
         context.sitemap.file_urls_of(section) if section.kind == "news" else None,
     )
-    return ranges, survey, ""
 
 
 def _fresh_cause(context: SectionContext) -> str:

@@ -16,15 +16,11 @@ from typing import TYPE_CHECKING
 from airflow_sitemaps.pipeline.state.conditional_put import ObjectHeaders, put_verified
 from airflow_sitemaps.pipeline.state.repository import version_key
 from airflow_sitemaps.ports import Overwrite
-from airflow_sitemaps.shards.digest import Digest, Survey
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
     from datetime import timedelta
 
     from airflow_sitemaps.pipeline.state.repository import StateRepository
-    from airflow_sitemaps.ports import Source
-    from airflow_sitemaps.shards.key import KeyRange
     from airflow_sitemaps.shards.manifest import Manifest, SectionManifest
     from airflow_sitemaps.shards.plan import Plan
 
@@ -125,27 +121,3 @@ def remember_all(state: StateRepository, plan: Plan, manifest: Manifest) -> None
             write_id=f"{section.changed_in}-{plan.run}",
             headers=ObjectHeaders(content_type="application/json"),
         )
-
-
-class UnchangedSurvey:
-    """A surveyor that returns the last digests, and queries only the ranges that a run reads for another reason."""
-
-    def __init__(self, source: Source, section: SectionManifest) -> None:
-        self._source = source
-        self._section = section
-        self._also: set[int] = set()
-        self._known: dict[int, Digest] = {}
-
-    def ask_also(self, positions: Iterable[int]) -> bool:
-        """Include ranges in the next survey; return whether one of them was not included before."""
-        self._also.update(positions)
-        return not self._also <= self._known.keys()
-
-    def survey(self, ranges: Sequence[KeyRange]) -> Survey:
-        """Return the digests of all ranges; for ranges that are not queried, those of the last survey."""
-        asked = sorted(self._also - self._known.keys())
-        if asked:
-            survey = self._source.survey([ranges[position] for position in asked])
-            self._known.update(zip(asked, survey.digests, strict=True))
-        digests = [self._known.get(position, shard.digest) for position, shard in enumerate(self._section.shards)]
-        return Survey(digests=tuple(digests), null_keys=self._section.null_keys)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from airflow_sitemaps.ports import Clock, ObjectInfo, Progress, Store
-    from airflow_sitemaps.shards.manifest import Manifest
+    from airflow_sitemaps.shards.manifest import Manifest, SectionManifest
     from airflow_sitemaps.shards.plan import Plan
     from airflow_sitemaps.shards.receipt import Receipt
     from airflow_sitemaps.sitemap import Sitemap
@@ -228,17 +228,19 @@ def _failed_before(plan: Plan, manifest: Manifest) -> tuple[SectionFailure, ...]
 
 
 def says_the_same(old: Manifest, new: Manifest) -> bool:
-    """Return whether a new generation differs from the last generation only in its number and in samples of faulty rows.
+    """Return whether a new generation differs only in its number, samples of faulty rows, and positions of change feeds.
 
     A run that reads only some shards again finds only their faulty rows, so its samples differ.
     """
-    sections = {
-        name: replace(section, samples=old.sections[name].samples, changed_in=old.sections[name].changed_in)
-        if name in old.sections
-        else section
-        for name, section in new.sections.items()
-    }
+    sections = {name: _with_marks_of(old.sections.get(name), section) for name, section in new.sections.items()}
     return (dict(old.sections), old.indexes, old.extras) == (sections, new.indexes, new.extras)
+
+
+def _with_marks_of(old: SectionManifest | None, new: SectionManifest) -> SectionManifest:
+    """Return a section with the earlier values of what does not count as a change."""
+    if old is None:
+        return new
+    return replace(new, samples=old.samples, changed_in=old.changed_in, feed=old.feed)
 
 
 def _refuse_old(sitemap: Sitemap, plan: Plan, clock: Clock) -> None:

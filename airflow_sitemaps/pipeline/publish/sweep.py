@@ -22,6 +22,7 @@ from airflow_sitemaps.pipeline.state.repository import (
     WATERMARKS,
     ManifestVersion,
     StateRepository,
+    feed_key,
     plan_key,
     run_directory,
     version_key,
@@ -207,7 +208,7 @@ def leftovers(state: StateRepository, manifest: Manifest, now: datetime, grace: 
         for info in state.objects.list(folder)
     ]
     bodies = [key for key in keys if key not in needed and ages.is_over(key.removeprefix(RUNS).partition("/")[0])]
-    kept = {key for name in manifest.sections for key in (watermark_key(name), version_key(name))}
+    kept = {key for name in manifest.sections for key in (watermark_key(name), version_key(name), feed_key(name))}
     marks = (info.key for info in state.objects.list(WATERMARKS)) if deep else ()
     return Leftovers(
         bodies=tuple(bodies),

@@ -85,6 +85,11 @@ def version_key(section: str) -> str:
     return f"{WATERMARKS}{section}.version.json"
 
 
+def feed_key(section: str) -> str:
+    """Return the key of the position in a section's change feed. A section's name holds no dot."""
+    return f"{WATERMARKS}{section}.feed.json"
+
+
 @dataclass(frozen=True, slots=True)
 class StateRepository:
     """Repository of the private area.

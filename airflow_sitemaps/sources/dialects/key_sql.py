@@ -61,6 +61,10 @@ class KeySql(ValueSql):
             SourceConfigurationError: A key column cannot order the rows. The message names the cast that helps.
         """
 
+    def compares_alike(self, column: Column, other: Column) -> bool:
+        """Return whether the values of two columns compare by one rule: they have one kind, and one collation."""
+        return column.kind_text() == other.kind_text()
+
     def key_value(self, column: Column) -> str:
         """Return SQL for the canonical value of a key column: an integer, or a text that ``key_bind`` takes back."""
         value = self.column(column)

@@ -92,6 +92,11 @@ class SQLite(Dialect):
                     "have no one order: cast it to one type in a query"
                 )
 
+    def compares_alike(self, column: Column, other: Column) -> bool:
+        """Return whether the values of two columns compare by one rule. All numbers do, and a column has no type."""
+        numbers = {Kind.INTEGER, Kind.NUMBER}
+        return {column.kind, other.kind} <= numbers or super().compares_alike(column, other)
+
     def key_value(self, column: Column) -> str:
         """Return SQL for the stored number or text. Python writes a float exactly, and SQLite reads ``9e999`` as infinity."""
         value = self.column(column)

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     import sqlalchemy as sa
 
+    from airflow_sitemaps.sources.columns import Column
     from airflow_sitemaps.sources.queries.context import QueryContext
 
 LARGEST_STEP_BACK = 4
@@ -245,8 +246,22 @@ def key_of(context: QueryContext, values: Sequence[Any]) -> Key:
     Raises:
         SourceConfigurationError: A value's type differs from the kind of its column.
     """
+    return canonical(context.name, context.mapping.key, values)
+
+
+def canonical(name: str, columns: Sequence[Column], values: Sequence[Any]) -> Key:
+    """Return a key from the values of ``key_value`` of some columns.
+
+    Args:
+        name: The section and source, for messages.
+        columns: The columns.
+        values: One value per column.
+
+    Raises:
+        SourceConfigurationError: A value's type differs from the kind of its column.
+    """
     parts: list[int | str] = []
-    for column, value in zip(context.mapping.key, values, strict=True):
+    for column, value in zip(columns, values, strict=True):
         if column.kind is Kind.INTEGER and not isinstance(value, str) and int(value) == value:
             parts.append(int(value))
         elif isinstance(value, str):
@@ -256,7 +271,7 @@ def key_of(context: QueryContext, values: Sequence[Any]) -> Key:
             parts.append(str(value))
         else:
             raise SourceConfigurationError(
-                f"{context.name}: the key column {column.name!r} holds {value!r} ({type(value).__name__}) beside values "
+                f"{name}: the key column {column.name!r} holds {value!r} ({type(value).__name__}) beside values "
                 f"of kind {column.kind.value!r}; a key needs one type: cast it in a query"
             )
     return tuple(parts)

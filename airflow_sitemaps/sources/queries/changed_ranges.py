@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo
 from airflow_sitemaps.errors import SourceConfigurationError
 from airflow_sitemaps.sources.columns import TIMES, Kind
 from airflow_sitemaps.sources.epochs import number_of
-from airflow_sitemaps.sources.queries.key_spans import GAP, condition, nested_case, spans
+from airflow_sitemaps.sources.queries import row_places
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -17,12 +17,11 @@ if TYPE_CHECKING:
 
     import sqlalchemy as sa
 
-    from airflow_sitemaps.shards.key import KeyPart, KeyRange
+    from airflow_sitemaps.shards.key import KeyRange
     from airflow_sitemaps.sources.columns import Column
     from airflow_sitemaps.sources.queries.context import QueryContext
-    from airflow_sitemaps.sources.queries.key_spans import KeySpan
+    from airflow_sitemaps.sources.statements.binds import Binds
 
-RUNS_AT_MOST = 8
 NUMBERS = frozenset({Kind.INTEGER, Kind.NUMBER})
 TEXT_TIMES = frozenset({Kind.TEXT, Kind.OTHER})
 """The kinds of times in SQLite. They are compared as ISO text, which sorts chronologically."""
@@ -43,45 +42,11 @@ def find(context: QueryContext, connection: sa.Connection, ranges: Sequence[KeyR
     column = _lastmod(context)
     unit = context.selection.lastmod_unit
     bound = _since(column, since, context.selection.timezone) if unit is None else number_of(since, unit)
-    positions: set[int] = set()
-    for run in spans(ranges, at_most=RUNS_AT_MOST) if ranges else ():
-        quick = _buckets(context, connection, run, column, bound, whole=True)
-        if quick is not None:
-            positions |= {run.places[bucket] for bucket in quick}
-            continue
-        for part in run.split(context.dialect):
-            buckets = _buckets(context, connection, part, column, bound, whole=False) or ()
-            positions |= {part.places[bucket] for bucket in buckets}
-    return sorted(positions - {GAP})
 
+    def rows(binds: Binds) -> tuple[str, str]:
+        return context.from_item, context.dialect.compare((column,), ">=", (bound,), binds)
 
-def _buckets(
-    context: QueryContext, connection: sa.Connection, run: KeySpan, column: Column, bound: KeyPart, *, whole: bool
-) -> set[int] | None:
-    """Return the buckets of a span that have a changed row.
-
-    Args:
-        context: The source.
-        connection: A connection in a transaction.
-        run: The span.
-        column: The lastmod column.
-        bound: The value from which a row counts as changed.
-        whole: Whether to use only the database's own bucket expression, for a span of any length.
-
-    Returns:
-        The buckets, or None if ``whole`` is set and the database has no such expression.
-    """
-    dialect, key = context.dialect, context.mapping.key
-    binds = context.relation.binds()
-    bucket = dialect.buckets(key, run.cuts, binds) if whole and run.cuts else None
-    if bucket is None:
-        if whole and run.cuts:
-            return None
-        bucket = nested_case(dialect, key, run.cuts, binds)
-    where = condition(dialect, key, run.within, binds)
-    changed = dialect.compare((column,), ">=", (bound,), binds)
-    sql = f"SELECT DISTINCT {bucket} AS bucket FROM {context.from_item} WHERE {where} AND {changed}"
-    return {int(row[0]) for row in connection.execute(*binds.statement(sql))}
+    return row_places.find(context, connection, ranges, rows)
 
 
 def _lastmod(context: QueryContext) -> Column:

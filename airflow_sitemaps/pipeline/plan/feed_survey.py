@@ -1,0 +1,171 @@
+"""Survey only the ranges that a change feed names, for sources with a feed of the keys that changed.
+
+The position of the feed is read before the survey and committed with its digests. A range without a change after it
+therefore has the rows of its recorded digest. A run that publishes nothing has no commit; it stores its position
+beside the manifest. If no position is known, if the feed has a gap, or if the last survey of every range is older than
+the source's ``feed_interval``, the run surveys every range.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from airflow_sitemaps.pipeline.plan.unchanged_survey import UnchangedSurvey
+from airflow_sitemaps.pipeline.state.conditional_put import ObjectHeaders, put_verified
+from airflow_sitemaps.pipeline.state.repository import feed_key
+from airflow_sitemaps.ports import Overwrite
+from airflow_sitemaps.quantities import counted
+from airflow_sitemaps.shards.feed_mark import FeedMark
+
+if TYPE_CHECKING:
+    from datetime import timedelta
+
+    from airflow_sitemaps.pipeline.state.repository import StateRepository
+    from airflow_sitemaps.ports import ChangeReading, Source
+    from airflow_sitemaps.shards.manifest import Manifest, SectionManifest
+    from airflow_sitemaps.shards.plan import Plan
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FeedSurvey:
+    """What the change feed of a section makes of its survey.
+
+    Attributes:
+        mark: The position to commit, or None if there is no feed.
+        surveyor: The survey of the changed ranges. Default: None, every range is surveyed.
+        note: Which ranges are surveyed, and why. Default: "".
+        warnings: Sentences for people. Default: none.
+    """
+
+    mark: FeedMark | None = None
+    surveyor: UnchangedSurvey | None = None
+    note: str = ""
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FeedQuestion:
+    """What a survey by change feed depends on.
+
+    Attributes:
+        name: Name of the section.
+        source: Its open source.
+        before: The section as last committed, or None.
+        state: The private area.
+        now: Time of planning.
+        interval: How long the feed stands for a survey of every range.
+        everything: Why every range is surveyed whatever the feed says, or "".
+    """
+
+    name: str
+    source: Source
+    before: SectionManifest | None
+    state: StateRepository
+    now: datetime
+    interval: timedelta
+    everything: str
+
+
+def survey_by_feed(question: FeedQuestion) -> FeedSurvey:
+    """Read the change feed, and decide which ranges are surveyed.
+
+    Args:
+        question: The section and what is known of it.
+    """
+    before = question.before
+    mark = None if before is None else known_mark(question.state, before)
+    cause = question.everything or _cause(mark, question)
+    if cause or before is None or mark is None:
+        return _whole(question, question.source.changes((), None), cause)
+    reading = question.source.changes([shard.range for shard in before.shards], mark.position)
+    if reading.ranges is None:
+        return _whole(question, reading, reading.cause)
+    note = (
+        f"the change feed names {counted(reading.changes, 'change')} in {len(reading.ranges):,} of "
+        f"{len(before.shards):,} ranges; only these are surveyed (the last survey of every range: {mark.surveyed_at})"
+    )
+    log.info("section %s: %s", question.name, note)
+    return FeedSurvey(
+        mark=FeedMark(position=reading.position, surveyed_at=mark.surveyed_at),
+        surveyor=UnchangedSurvey(question.source, before, reading.ranges),
+        note=note,
+    )
+
+
+def _cause(mark: FeedMark | None, question: FeedQuestion) -> str:
+    """Return why every range is surveyed before the feed is read, or ""."""
+    if mark is None:
+        return "no position of its change feed is known"
+    if not mark.surveyed_at <= question.now < mark.surveyed_at + question.interval:
+        return f"the last survey of every range, of {mark.surveyed_at}, is older than full_every={question.interval}"
+    return ""
+
+
+def _whole(question: FeedQuestion, reading: ChangeReading, cause: str) -> FeedSurvey:
+    note = f"every range is surveyed: {cause}"
+    log.info("section %s: %s", question.name, note)
+    return FeedSurvey(
+        mark=FeedMark(position=reading.position, surveyed_at=question.now),
+        note=note,
+        warnings=(f"section {question.name!r}: {note}",) if reading.is_gap else (),
+    )
+
+
+def known_mark(state: StateRepository, section: SectionManifest) -> FeedMark | None:
+    """Return the last position that is valid for this state of the section: that of the last run, or of the commit.
+
+    Args:
+        state: The private area.
+        section: The section as last committed.
+    """
+    stored = state.objects.get(feed_key(section.name))
+    if stored is None:
+        return section.feed
+    try:
+        value = json.loads(stored.body)
+        mark = FeedMark(position=str(value["position"]), surveyed_at=datetime.fromisoformat(value["surveyed_at"]))
+        changed_in = int(value["changed_in"])
+        if mark.surveyed_at.tzinfo is None:
+            raise ValueError("its time has no zone")
+    except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
+        log.warning("section %s: the stored position of its change feed cannot be read", section.name)
+        return section.feed
+    return mark if changed_in == section.changed_in else section.feed
+
+
+def remember_all(state: StateRepository, plan: Plan, manifest: Manifest) -> None:
+    """Store the positions of a plan whose result the manifest now holds.
+
+    Args:
+        state: The private area.
+        plan: The plan.
+        manifest: The current manifest.
+    """
+    for name, section_plan in plan.sections.items():
+        section, mark = manifest.sections.get(name), section_plan.feed
+        if mark is None or section is None:
+            continue
+        if section.changed_in not in (
+            section_plan.base,
+            manifest.generation if manifest.run == plan.run else section_plan.base,
+        ):
+            continue
+        value = {
+            "position": mark.position,
+            "surveyed_at": mark.surveyed_at.isoformat(),
+            "changed_in": section.changed_in,
+        }
+        put_verified(
+            state.objects,
+            feed_key(name),
+            json.dumps(value).encode(),
+            mode=Overwrite(),
+            write_id=f"{section.changed_in}-{plan.run}",
+            headers=ObjectHeaders(content_type="application/json"),
+        )

@@ -1,0 +1,85 @@
+"""The columns of a table or query that a source names, with messages that list those that exist."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import sqlalchemy as sa
+from sqlalchemy import exc
+
+from airflow_sitemaps.errors import SourceConfigurationError
+from airflow_sitemaps.sources.statements.nearest_names import nearest
+from airflow_sitemaps.sources.statements.table_name import name_parts
+
+if TYPE_CHECKING:
+    from airflow_sitemaps.sources.columns import Column
+    from airflow_sitemaps.sources.dialects.base import Dialect
+    from airflow_sitemaps.sources.statements.relation import Relation
+
+
+def columns_of(
+    connection: sa.Connection, dialect: Dialect, relation: Relation, name: str, wanted: dict[str, list[str]]
+) -> dict[str, Column]:
+    """Return the relation's columns by the user's names.
+
+    A name is looked up as it is written, then without regard to case if that matches exactly one column: Snowflake and
+    Oracle return names in upper case.
+
+    Args:
+        connection: A connection in a transaction.
+        dialect: The database's SQL.
+        relation: The table or query.
+        name: The section and source, for messages.
+        wanted: The user's names, by the argument that gives them.
+
+    Raises:
+        SourceConfigurationError: The table, the query or a column is wrong.
+    """
+    names = {each for part in wanted.values() for each in part}
+    try:
+        described = _described(connection, dialect, relation, names)
+    except exc.DBAPIError as error:
+        if error.connection_invalidated:
+            raise
+        raise SourceConfigurationError(_no_relation(connection, relation, name, error)) from None
+    columns = {}
+    for part, each in ((part, each) for part, names_of_part in wanted.items() for each in names_of_part):
+        column = _named(described, each)
+        if column is None:
+            raise SourceConfigurationError(
+                f"{name}: {part}={each!r}: there is no such column.{nearest(each, described)} "
+                "Give one of the columns of the table or query"
+            )
+        columns[each] = column
+    return columns
+
+
+def _described(connection: sa.Connection, dialect: Dialect, relation: Relation, names: set[str]) -> dict[str, Column]:
+    described = dialect.describe(connection, relation, sorted(names))
+    real = {column.name for name in names if (column := _named(described, name)) is not None}
+    return dialect.describe(connection, relation, sorted(real)) if real != names & described.keys() else described
+
+
+def _named(columns: dict[str, Column], name: str) -> Column | None:
+    if name in columns:
+        return columns[name]
+    alike = [column for other, column in columns.items() if other.casefold() == name.casefold()]
+    return alike[0] if len(alike) == 1 else None
+
+
+def _no_relation(connection: sa.Connection, relation: Relation, name: str, error: exc.DBAPIError) -> str:
+    """Return a message that says what is wrong with the table or query, and lists tables that exist."""
+    reason = " ".join(str(error.orig).split())[:500]
+    hint = "Correct the query, or run it by hand to see more"
+    if relation.table is not None:
+        connection.rollback()
+        hint = "Check the table's name and schema, and that the connection may read it."
+        try:
+            *schema, table = name_parts(relation.table)
+            inspector = sa.inspect(connection)
+            place = schema[-1].text if schema else None
+            names = [*inspector.get_table_names(schema=place), *inspector.get_view_names(schema=place)]
+            hint += nearest(table.text, names)
+        except (exc.SQLAlchemyError, NotImplementedError):
+            hint += " The tables there could not be listed"
+    return f"{name}: the database refuses to read it: {reason}. {hint}"

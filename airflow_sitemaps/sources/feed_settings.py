@@ -1,0 +1,204 @@
+"""``Changes``: a table or query of the keys that changed, as a user defines it. Creating one does no I/O."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from hashlib import sha256
+from typing import TYPE_CHECKING, Final
+
+from airflow_sitemaps.errors import SourceConfigurationError, TemplateError
+from airflow_sitemaps.sources.statements.table_name import name_parts
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from airflow_sitemaps.sources.sql import SqlSource
+
+SINCE: Final = "since"
+"""Name of the placeholder of the last position."""
+ASKS_SINCE: Final = re.compile(rf"(?<![:\w\\]):{SINCE}\b(?!:)")
+TEXTS: Final = ("table", "query", "position", "newest", "oldest")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Changes:
+    """The keys of the rows that changed, in the order of a position that grows with each commit.
+
+    The feed names the key of each row that is inserted, changed or deleted, and both keys if a key changes. A change
+    whose key is NULL stands for any row: the run digests every range. Leave at least the newest change in the feed;
+    delete older ones in the order of their positions.
+
+    ``query``, ``newest`` and ``oldest`` may be Jinja templates, and may use the source's ``parameters``.
+
+    Attributes:
+        table: A table of changes, such as an outbox. Give this or ``query``.
+        query: SQL that selects the changes. It may use ``:since``, the last position, as the argument of a function
+            (SQL Server's ``CHANGETABLE``, Delta's ``table_changes``); ``newest`` is then required. Give this or ``table``.
+        position: The column of the position: a number or time that grows in the order of commits. It may be omitted if
+            ``query`` uses ``:since``. Default: None.
+        key: The columns of the key, in the order of the source's key. Default: the names of the source's key.
+        overlap: How far before the last position to read again, for positions that do not follow the order of commits: a
+            number for numbers, a ``timedelta`` for times. Default: None, they follow it.
+        newest: SQL that selects the present position as one integer or text, if the changes do not hold it themselves.
+            Default: None, the greatest position of the changes.
+        oldest: SQL that selects the least position, an integer, since which the changes are complete. Used with
+            ``newest``. Default: None.
+        full_every: Time after which a run digests every range all the same. Default: 1 day.
+
+    Raises:
+        SourceConfigurationError: An argument is invalid.
+    """
+
+    table: str | None = None
+    query: str | None = None
+    position: str | None = None
+    key: str | Sequence[str] | None = None
+    overlap: int | timedelta | None = None
+    newest: str | None = None
+    oldest: str | None = None
+    full_every: timedelta = timedelta(days=1)
+
+    def __post_init__(self) -> None:
+        """Check the arguments."""
+        if (self.table is None) == (self.query is None):
+            raise SourceConfigurationError("Changes: give one of table= and query=")
+        for name in TEXTS:
+            value = getattr(self, name)
+            if value is not None and (not isinstance(value, str) or not value.strip()):
+                raise SourceConfigurationError(f"Changes({name}={value!r}): give a text that is not empty, or omit it")
+        if self.table is not None:
+            name_parts(self.table)
+        self._check_position()
+        self._check_key()
+        self._check_overlap()
+        if not isinstance(self.full_every, timedelta) or self.full_every <= timedelta(0):
+            raise SourceConfigurationError(f"Changes(full_every={self.full_every!r}): give a positive timedelta")
+
+    def _check_position(self) -> None:
+        if self.asks_since and self.newest is None:
+            raise SourceConfigurationError(
+                "Changes(query=): the query uses :since, which the first run does not know; give newest=, a query of the "
+                "present position"
+            )
+        if self.position is None and not self.asks_since:
+            raise SourceConfigurationError(
+                "Changes: give position=, the column by which changes are newer than the last run's, or use :since in query="
+            )
+        if self.oldest is not None and self.newest is None:
+            raise SourceConfigurationError("Changes(oldest=): give newest= too")
+
+    def _check_key(self) -> None:
+        if self.key is None:
+            return
+        names = self.key_columns(())
+        if (
+            not names
+            or any(not isinstance(name, str) or not name.strip() for name in names)
+            or len(set(names)) != len(names)
+        ):
+            raise SourceConfigurationError(f"Changes(key={self.key!r}): give one column, or several different ones")
+
+    def _check_overlap(self) -> None:
+        overlap = self.overlap
+        if overlap is None:
+            return
+        if self.newest is not None or self.position is None:
+            raise SourceConfigurationError("Changes(overlap=): it needs position=, and no newest=")
+        is_span = isinstance(overlap, timedelta) and overlap > timedelta(0)
+        is_count = isinstance(overlap, int) and not isinstance(overlap, bool) and overlap > 0
+        if not is_span and not is_count:
+            raise SourceConfigurationError(
+                f"Changes(overlap={overlap!r}): give a positive number of positions, or a positive timedelta"
+            )
+
+    @property
+    def asks_since(self) -> bool:
+        """Whether the query takes the last position as ``:since``."""
+        return self.query is not None and ASKS_SINCE.search(self.query) is not None
+
+    def key_columns(self, default: Sequence[str]) -> tuple[str, ...]:
+        """Return the columns of the key.
+
+        Args:
+            default: The columns of the source's key.
+        """
+        if self.key is None:
+            return tuple(default)
+        return (self.key,) if isinstance(self.key, str) else tuple(self.key)
+
+    def identity(self) -> list[object]:
+        """Return what a position depends on, as JSON values."""
+        return [*(getattr(self, name) for name in TEXTS), list(self.key_columns(()))]
+
+    def rendered(self, render: Callable[[str], str]) -> Changes:
+        """Return a copy with its texts rendered.
+
+        Args:
+            render: The function that renders a Jinja template.
+
+        Raises:
+            TemplateError: A text cannot be rendered. The message names the argument.
+        """
+
+        def text(name: str) -> str | None:
+            value = getattr(self, name)
+            try:
+                return None if value is None else render(value)
+            except TemplateError as error:
+                raise error.within(f"changes.{name}=") from error.__cause__
+
+        return replace(self, query=text("query"), newest=text("newest"), oldest=text("oldest"))
+
+
+def check_source(source: SqlSource) -> None:
+    """Check that a source can have its change feed.
+
+    Args:
+        source: The source, whose ``changes`` is set.
+
+    Raises:
+        SourceConfigurationError: It cannot. The message says what to omit.
+    """
+    changes, where = source.changes, f"SqlSource({source.conn_id!r}, changes=)"
+    if not isinstance(changes, Changes):
+        raise SourceConfigurationError(f"{where}: give Changes(table=…, position=…) or Changes(query=…, position=…)")
+    if len(changes.key_columns(source.key_columns)) != len(source.key_columns):
+        raise SourceConfigurationError(
+            f"{where}: key={changes.key!r} has another number of columns than the source's key "
+            f"({', '.join(source.key_columns)})"
+        )
+    if SINCE in (source.parameters or {}):
+        raise SourceConfigurationError(f"{where}: parameters= holds {SINCE!r}, the name of the last position")
+    if source.group is not None:
+        raise SourceConfigurationError(
+            f"{where}: it cannot be used with group=: a change of one row changes the entries of its whole group, which "
+            "the feed does not name. Collect the versions in the query, write all their keys to the feed, or omit changes="
+        )
+    if source.as_of is not None:
+        raise SourceConfigurationError(
+            f"{where}: it cannot be used with as_of=: the state that the plan reads is older than the feed. Omit one of the "
+            "two"
+        )
+    if source.materialize is not None:
+        raise SourceConfigurationError(
+            f"{where}: it cannot be used with materialize=: the stored rows are older than the feed. Omit one of the two"
+        )
+
+
+def identity_of(source: SqlSource, template: SqlSource) -> str:
+    """Return a hash of all that a position in the change feed depends on: the feed, and which rows the source selects.
+
+    The feed's own texts count as they are before they are rendered.
+
+    Args:
+        source: The source.
+        template: The source before its texts were rendered.
+    """
+    if template.changes is None:
+        return ""
+    parameters = sorted((name, str(value)) for name, value in (source.parameters or {}).items())
+    rows = [source.conn_id, source.table, source.query_text(), source.where, parameters]
+    return sha256(json.dumps([template.changes.identity(), rows], default=str).encode()).hexdigest()

@@ -1,0 +1,368 @@
+"""The change feed of a source: its present position, whether it is complete, and the key ranges that it names."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta, timezone
+from decimal import Decimal
+from typing import TYPE_CHECKING, Final
+
+from sqlalchemy import exc
+
+from airflow_sitemaps.errors import SourceConfigurationError
+from airflow_sitemaps.ports import ChangeReading
+from airflow_sitemaps.sources.columns import TIMES, Column, Kind
+from airflow_sitemaps.sources.described_columns import columns_of
+from airflow_sitemaps.sources.feed_settings import ASKS_SINCE, SINCE
+from airflow_sitemaps.sources.queries import row_places
+from airflow_sitemaps.sources.queries.boundaries import canonical
+from airflow_sitemaps.sources.statements.binds import guarded
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import sqlalchemy as sa
+
+    from airflow_sitemaps.shards.key import KeyPart, KeyRange
+    from airflow_sitemaps.sources.feed_settings import Changes
+    from airflow_sitemaps.sources.queries.context import QueryContext
+    from airflow_sitemaps.sources.statements.binds import Binds
+    from airflow_sitemaps.sources.statements.relation import Relation
+
+UNKNOWN: Final = "unknown"
+"""The kind of an empty column where only values have a type."""
+NUMBERS: Final = frozenset({Kind.INTEGER, Kind.NUMBER})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Feed:
+    """The change feed of a source, as its texts are written.
+
+    Attributes:
+        changes: The user's settings, rendered.
+        relation: The table or query of the changes, with the source's parameters.
+        key: The user's names of the key columns of the changes.
+        identity: A hash of all that a position depends on.
+    """
+
+    changes: Changes
+    relation: Relation
+    key: tuple[str, ...]
+    identity: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Position:
+    """Where a feed was read to.
+
+    Attributes:
+        value: The position, or None for a feed without a change.
+        feed: Hash of all that the position depends on.
+        kind: Kind of the position. Default: "".
+        rows: Number of changes at this position, and the least and greatest value of each of their key columns. They
+            show whether the changes at the position are the same as before. Default: none.
+    """
+
+    value: KeyPart | None
+    feed: str
+    kind: str = ""
+    rows: tuple[KeyPart | None, ...] = ()
+
+    def text(self) -> str:
+        """Return the position as a text that ``of`` reads."""
+        return json.dumps([self.value, self.feed, self.kind, self.rows], ensure_ascii=False)
+
+    @classmethod
+    def of(cls, text: str) -> Position | None:
+        """Return a position from its text, or None if the text is not one."""
+        try:
+            value, feed, kind, rows = json.loads(text)
+            return cls(value=value, feed=str(feed), kind=str(kind), rows=tuple(rows))
+        except (ValueError, TypeError, RecursionError):
+            return None
+
+
+@dataclass(slots=True)
+class FeedQueries:
+    """The queries of one reading.
+
+    Attributes:
+        context: The source.
+        connection: A connection in a transaction.
+        feed: The change feed.
+        columns: The columns of the feed by the user's names, once they are described. Default: none.
+    """
+
+    context: QueryContext
+    connection: sa.Connection
+    feed: Feed
+    columns: dict[str, Column] = field(default_factory=dict)
+
+    def read(self, ranges: Sequence[KeyRange], since: str | None) -> ChangeReading:
+        """Return what the feed says, as ``ports.Source.changes`` defines it.
+
+        The newest position is read before the changes, and the oldest one after them, so that what happens between two
+        statements is at worst read twice.
+
+        Args:
+            ranges: The ranges, disjoint and in key order.
+            since: The position of an earlier reading, or None.
+        """
+        before = None if since is None else Position.of(since)
+        newest = self._stated_position() if self.feed.changes.newest is not None else self._last_position(before)
+        position = newest.text()
+        if since is None:
+            return ChangeReading(position=position, ranges=None)
+        if before is None or (before.feed, before.kind) != (newest.feed, newest.kind):
+            cause = "the settings of the source or of its change feed are others than at the last run"
+            return ChangeReading(position=position, ranges=None, cause=cause)
+        if newest.value is None or before.value is None:
+            was_full = before.value is not None
+            cause = "its change feed is empty" + (", though it was not at the last run" if was_full else "")
+            if before.value is None and newest.value is not None:
+                cause = "its change feed was empty at the last run, so that changes may be missing"
+            return ChangeReading(position=position, ranges=None, cause=cause, is_gap=was_full)
+        if not self.feed.changes.asks_since:
+            return self._since(ranges, before, newest, position)
+        try:
+            return self._since(ranges, before, newest, position)
+        except exc.DBAPIError as error:
+            if error.connection_invalidated:
+                raise
+            reason = " ".join(str(error.orig).split())[:300]
+            cause = f"its change feed cannot be read from position {before.value}: {reason}"
+            return ChangeReading(position=position, ranges=None, cause=cause, is_gap=True)
+
+    def _since(self, ranges: Sequence[KeyRange], before: Position, newest: Position, position: str) -> ChangeReading:
+        assert before.value is not None
+        begin = self._begin(before.value)
+        number, unplaced = self._count(before.value, begin)
+        gap = self._gap(before, newest)
+        if gap:
+            return ChangeReading(position=position, ranges=None, changes=number, cause=gap, is_gap=True)
+        if unplaced:
+            cause = f"{unplaced:,} changes of its change feed have a NULL key or position, which stand for any row"
+            return ChangeReading(position=position, ranges=None, changes=number, cause=cause, is_gap=True)
+        places: tuple[int, ...] = ()
+        if number:
+            places = tuple(
+                row_places.find(
+                    self.context, self.connection, ranges, lambda binds: self._keys(binds, before.value, begin)
+                )
+            )
+        return ChangeReading(position=position, ranges=places, changes=number)
+
+    # ------------------------------------------------------------ positions
+
+    def _stated_position(self) -> Position:
+        """Return the position by the query ``newest``."""
+        value = self._scalar("newest", self.feed.changes.newest or "")
+        kind = "integer" if isinstance(value, int) else "text"
+        self._describe(value)
+        return Position(value=value, feed=self.feed.identity, kind=kind)
+
+    def _last_position(self, before: Position | None) -> Position:
+        """Return the greatest position of the changes, and what is at it."""
+        self._describe(None)
+        column = self._position_column()
+        kind = column.kind_text()
+        value = self._extreme("DESC")
+        if value is None:
+            # The kind of an empty column may be unknown.
+            return Position(value=None, feed=self.feed.identity, kind=before.kind if before is not None else kind)
+        return Position(value=value, feed=self.feed.identity, kind=kind, rows=self._rows_at(value))
+
+    def _extreme(self, direction: str) -> KeyPart | None:
+        column, dialect = self._position_column(), self.context.dialect
+        binds = self.feed.relation.binds()
+        sql = (
+            f"SELECT {dialect.key_value(column)} AS k0 FROM {self._from_item()} WHERE {dialect.column(column)} IS NOT NULL"
+            f" ORDER BY {dialect.key_order(column)} {direction}{dialect.limit(1)}"
+        )
+        row = self.connection.execute(*binds.statement(sql)).first()
+        return None if row is None else canonical(f"{self.context.name}: changes", (column,), row)[0]
+
+    def _rows_at(self, value: KeyPart) -> tuple[KeyPart | None, ...]:
+        """Return the number of changes at a position, and the least and greatest text of each key column."""
+        dialect, binds = self.context.dialect, self.feed.relation.binds()
+        keys = [dialect.key_value(column) for column in self._key_columns()]
+        measures = ", ".join(f"MIN({key}), MAX({key})" for key in keys)
+        where = dialect.compare((self._position_column(),), "=", (value,), binds)
+        sql = f"SELECT COUNT(*), {measures} FROM {self._from_item()} WHERE {where}"
+        count, *ends = self.connection.execute(*binds.statement(sql)).one()
+        return (int(count), *(end if end is None or isinstance(end, (int, str)) else str(end) for end in ends))
+
+    def _begin(self, value: KeyPart) -> KeyPart:
+        """Return the position after which changes are read again.
+
+        Raises:
+            SourceConfigurationError: The overlap does not fit the position.
+        """
+        overlap = self.feed.changes.overlap
+        if overlap is None:
+            return value
+        column = self._position_column()
+        if isinstance(overlap, timedelta):
+            if column.kind in TIMES:
+                return _earlier(column, str(value), overlap)
+        elif column.kind in NUMBERS:
+            return value - overlap if isinstance(value, int) else str(Decimal(str(value)) - overlap)
+        raise SourceConfigurationError(
+            f"{self.context.name}: changes: overlap={overlap!r} does not fit the position {column.name!r} of type "
+            f"{column.type_name or column.kind.value}: give a number for numbers, a timedelta for times, or cast the "
+            "position in the query"
+        )
+
+    def _gap(self, before: Position, newest: Position) -> str:
+        """Return why changes since a position may be missing, or ""."""
+        changes = self.feed.changes
+        if changes.newest is not None:
+            oldest = self._scalar("oldest", changes.oldest) if changes.oldest is not None else None
+            if _is_less(newest.value, before.value):
+                return f"its change feed goes backwards, from position {before.value} to {newest.value}"
+            if oldest is not None and _is_less(before.value, oldest):
+                return f"its change feed is truncated: it begins at {oldest}, and was read to {before.value}"
+            return ""
+        assert before.value is not None
+        now = newest.rows if newest.value == before.value else self._rows_at(before.value)
+        if now == before.rows or (changes.overlap is not None and 0 < int(before.rows[0] or 0) <= int(now[0] or 0)):
+            return ""
+        if now[0]:
+            return (
+                f"the changes at its last position {before.value} are others than at the last run: the feed was made again, "
+                "or two commits have one position (then set overlap=)"
+            )
+        if not self._exists(">", before.value):
+            return f"its change feed goes backwards, from position {before.value} to {newest.value}"
+        return (
+            f"its change feed is truncated: position {before.value}, to which it was read, is no longer in it. Keep "
+            "changes until a run has read them, and the newest one always"
+        )
+
+    # ------------------------------------------------------------ changes
+
+    def _count(self, last: KeyPart, begin: KeyPart) -> tuple[int, int]:
+        """Return the number of changes since a position, and how many of them have a NULL key or position."""
+        dialect, binds = self.context.dialect, self.feed.relation.binds()
+        missing = [f"{dialect.column(column)} IS NULL" for column in self._key_columns()]
+        where = "1 = 1"
+        if self.feed.changes.position is not None:
+            position = self._position_column()
+            missing.append(f"{dialect.column(position)} IS NULL")
+            where = f"({dialect.compare((position,), '>', (begin,), binds)} OR {missing[-1]})"
+        sql = (
+            f"SELECT COUNT(*), SUM(CASE WHEN {' OR '.join(missing)} THEN 1 ELSE 0 END) FROM"
+            f" {self._from_item(last, binds)} WHERE {where}"
+        )
+        number, unplaced = self.connection.execute(*binds.statement(sql)).one()
+        return int(number), int(unplaced or 0)
+
+    def _keys(self, binds: Binds, last: KeyPart | None, begin: KeyPart) -> tuple[str, str]:
+        """Return the changed keys as a relation with the names, types and collations of the source's key columns."""
+        dialect, source = self.context.dialect, self.context
+        names = [dialect.quote(column.name) for column in source.mapping.key]
+        own = ", ".join(
+            f"{dialect.column(column)} AS {name}" for column, name in zip(source.mapping.key, names, strict=True)
+        )
+        changed = ", ".join(
+            f"{dialect.column(column)} AS {name}" for column, name in zip(self._key_columns(), names, strict=True)
+        )
+        binds.include(self.feed.relation.parameters)
+        where = "1 = 1"
+        if self.feed.changes.position is not None:
+            where = dialect.compare((self._position_column(),), ">", (begin,), binds)
+        sql = (
+            f"(SELECT {own} FROM {source.from_item} WHERE 1 = 0 UNION ALL"
+            f" SELECT {changed} FROM {self._from_item(last, binds)} WHERE {where}) src"
+        )
+        return sql, "1 = 1"
+
+    def _exists(self, operator: str, value: KeyPart) -> bool:
+        dialect, binds = self.context.dialect, self.feed.relation.binds()
+        where = dialect.compare((self._position_column(),), operator, (value,), binds)
+        sql = f"SELECT 1 FROM {self._from_item()} WHERE {where}{dialect.limit(1, ordered=False)}"
+        return self.connection.execute(*binds.statement(sql)).first() is not None
+
+    # ------------------------------------------------------------ columns and texts
+
+    def _describe(self, since: KeyPart | None) -> None:
+        """Look up the columns of the changes, and compare the types of the keys.
+
+        Raises:
+            SourceConfigurationError: A column does not exist, or its values do not compare as the source's.
+        """
+        changes, dialect, name = self.feed.changes, self.context.dialect, f"{self.context.name}: changes"
+        wanted = {"key": list(self.feed.key)}
+        if changes.position is not None:
+            wanted["position"] = [changes.position]
+        relation = self._with_since(since)
+        self.columns = columns_of(self.connection, dialect, relation, name, wanted)
+        ordered = [*self._key_columns(), *([self._position_column()] if changes.position is not None else [])]
+        dialect.check_key(self.connection, relation.from_item(dialect), relation.binds(), ordered)
+        for own, changed in zip(self.context.mapping.key, self._key_columns(), strict=True):
+            is_unknown = UNKNOWN in (own.kind_text(), changed.kind_text())
+            if not is_unknown and not dialect.compares_alike(own, changed):
+                raise SourceConfigurationError(
+                    f"{name}: the key column {changed.name!r} is {changed.kind_text()}, and that of the source, "
+                    f"{own.name!r}, is {own.kind_text()}: such values may not compare alike. Cast it to the source's type "
+                    "in Changes(query=)"
+                )
+
+    def _position_column(self) -> Column:
+        return self.columns[self.feed.changes.position or ""]
+
+    def _key_columns(self) -> list[Column]:
+        return [self.columns[name] for name in self.feed.key]
+
+    def _from_item(self, since: KeyPart | None = None, binds: Binds | None = None) -> str:
+        """Write the changes for ``FROM``; a text as ``:since`` is added to the binds."""
+        relation = self._with_since(since)
+        if binds is not None:
+            binds.include(relation.parameters)
+        return relation.from_item(self.context.dialect)
+
+    def _with_since(self, since: KeyPart | None) -> Relation:
+        """Return the changes with the last position: an integer is written, since functions such as Delta's take literals."""
+        relation = self.feed.relation
+        if not self.feed.changes.asks_since or relation.query is None:
+            return relation
+        if isinstance(since, int):
+            return replace(relation, query=ASKS_SINCE.sub(str(since), relation.query))
+        return replace(relation, parameters={**relation.parameters, SINCE: since})
+
+    def _scalar(self, argument: str, sql: str) -> KeyPart:
+        """Return the one value of a query of the user.
+
+        Raises:
+            SourceConfigurationError: The query gives no integer and no text.
+        """
+        parameters = self.feed.relation.parameters
+        binds = self.feed.relation.binds()
+        row = self.connection.execute(*binds.statement(guarded(sql.strip().rstrip(";"), parameters))).first()
+        value = None if row is None else row[0]
+        if isinstance(value, Decimal) and value == int(value):
+            value = int(value)
+        if isinstance(value, bool) or not isinstance(value, (int, str)):
+            raise SourceConfigurationError(
+                f"{self.context.name}: changes: {argument}= gives {value!r}; select one integer or one text (cast a time to "
+                "a text that sorts as the time does). Is change tracking on?"
+            )
+        return value
+
+
+def _is_less(left: KeyPart | None, right: KeyPart | None) -> bool:
+    if isinstance(left, int) and isinstance(right, int):
+        return left < right
+    return str(left) < str(right)
+
+
+def _earlier(column: Column, text: str, overlap: timedelta) -> str:
+    """Return a time before another, both in the database's own text."""
+    moment = datetime.fromisoformat(text.strip().replace("Z", "+00:00"))
+    begin = moment - overlap
+    if column.kind is Kind.DATE:
+        return begin.strftime("%Y-%m-%d")
+    if column.kind is Kind.ZONED and begin.tzinfo is not None:
+        begin = begin.astimezone(timezone.utc)
+    return begin.strftime("%Y-%m-%d %H:%M:%S.%f")

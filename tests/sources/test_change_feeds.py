@@ -1,0 +1,384 @@
+"""Change feeds on live databases: which ranges they touch, and what happens to a feed with a gap."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import sqlalchemy as sa
+
+from airflow_sitemaps import Changes, SqlSource
+from airflow_sitemaps.errors import SourceConfigurationError, TemplateError
+from airflow_sitemaps.shards.key import KeyRange, cut
+from tests.support.databases import NAMES, Database
+from tests.support.source_sessions import CASES, KEYS, TYPES, World, create, live, read, session, world
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from contextlib import AbstractContextManager
+
+    from airflow_sitemaps.ports import ChangeReading
+
+FEEDS = [case for case in CASES if case[0] != "memory" and not case[0].endswith("-cursor")]
+LIVE = [name for name in ("sqlite", "postgresql", "duckdb", "mariadb") if name in NAMES]
+SQL = {"key": "id", "loc": "slug"}
+
+
+def outbox(base: Database, table: str, columns: dict[str, str], position: str = "integer") -> None:
+    create(base, table, {"pos": position, **columns})
+
+
+def swapped(row: dict[str, Any], columns: Sequence[str], *, any_case: bool) -> dict[str, Any]:
+    """The key of a row, as another program may write it: where the collation ignores case, in the other case."""
+
+    def other(value: Any) -> Any:
+        return "".join(c.swapcase() if c.isascii() else c for c in value) if any_case else value
+
+    return {name: other(row[name]) for name in columns}
+
+
+@pytest.mark.parametrize(("backend", "key_name"), FEEDS, ids=[" ".join(case) for case in FEEDS])
+def test_a_change_touches_the_range_of_its_row(backend: str, key_name: str) -> None:
+    key = KEYS[key_name]
+    with world(backend, key_name) as base:
+        assert base.database is not None
+        table = f"feed_of_{base.table}"
+        outbox(base.database, table, {name: TYPES[name] for name in key.names} | dict(key.columns))
+        ranges = cut(KeyRange(), base.source.boundaries(KeyRange(), 9))
+        places = {loc: place for place, _key, loc in read(base.source, ranges)[2]}
+        any_case = key_name == "text of any case"
+        with feed_session(base, table) as source:
+            mark, number = None, 0
+            for size in (1, 1, 3, 17, 0):
+                part = base.rows[number : number + size]
+                rows = [
+                    {"pos": number + place, **swapped(row, key.names, any_case=any_case)}
+                    for place, row in enumerate(part)
+                ]
+                base.database.insert(table, rows)
+                reading = source.changes(ranges, mark)
+                if mark is not None:
+                    assert reading.ranges == tuple(sorted({places[row["slug"]] for row in part})), reading.cause
+                    assert reading.changes == size
+                mark, number = reading.position, number + size
+
+
+def feed_session(base: World, table: str) -> AbstractContextManager[Any]:
+    assert base.database is not None
+    changes = Changes(table=table, position="pos")
+    return session(base.database, table=base.table, key=base.key.names, loc="slug", changes=changes)
+
+
+class Outbox:
+    """A table of twenty rows in four ranges, and an outbox that a test fills."""
+
+    def __init__(self, base: Database, position: str = "integer") -> None:
+        self.base = base
+        create(base, "fed", {"id": "integer", "slug": "text"})
+        base.insert("fed", [{"id": number, "slug": f"p/{number}"} for number in range(20)])
+        outbox(base, "fed_changes", {"id": "integer"}, position)
+        self.ranges = cut(KeyRange(), [(5,), (10,), (15,)])
+
+    def put(self, *changes: tuple[Any, Any]) -> None:
+        self.base.insert("fed_changes", [{"pos": position, "id": key} for position, key in changes])
+
+    def read(self, since: str | None = None, **settings: Any) -> ChangeReading:
+        settings = {"table": "fed_changes", "position": "pos"} | settings
+        with session(self.base, table="fed", **SQL, changes=Changes(**settings)) as source:
+            reading: ChangeReading = source.changes(self.ranges if since is not None else (), since)
+        return reading
+
+
+@pytest.fixture(params=LIVE)
+def box(request: pytest.FixtureRequest) -> Iterator[Outbox]:
+    return Outbox(live(request.param))
+
+
+def test_no_change_touches_nothing(box: Outbox) -> None:
+    box.put((1, 3))
+    mark = box.read().position
+    reading = box.read(mark)
+    assert (reading.ranges, reading.changes, reading.position) == ((), 0, mark)
+
+
+def test_a_truncated_feed_is_a_gap(box: Outbox) -> None:
+    box.put((1, 3), (2, 7))
+    mark = box.read().position
+    box.put((3, 8), (4, 17))
+    box.base.run("DELETE FROM fed_changes WHERE pos < 2")
+    assert box.read(mark).ranges == (1, 3)
+    box.base.run("DELETE FROM fed_changes WHERE pos < 4")
+    reading = box.read(mark)
+    assert (reading.ranges, reading.is_gap) == (None, True)
+    assert "truncated: position 2, to which it was read, is no longer in it" in reading.cause
+
+
+def test_a_feed_that_goes_backwards_is_a_gap(box: Outbox) -> None:
+    box.put((100, 3))
+    mark = box.read().position
+    box.base.run("DELETE FROM fed_changes")
+    box.put((1, 3), (2, 4))
+    reading = box.read(mark)
+    assert (reading.ranges, reading.is_gap) == (None, True)
+    assert "goes backwards, from position 100 to 2" in reading.cause
+
+
+def test_a_feed_that_was_made_again_is_a_gap(box: Outbox) -> None:
+    box.put((1, 3), (2, 4))
+    mark = box.read().position
+    box.base.run("DELETE FROM fed_changes")
+    box.put((1, 12), (2, 13), (3, 14))
+    reading = box.read(mark)
+    assert (reading.ranges, reading.is_gap) == (None, True)
+    assert "are others than at the last run" in reading.cause
+
+
+def test_an_empty_feed_tells_nothing(box: Outbox) -> None:
+    mark = box.read().position
+    assert box.read(mark).ranges is None
+    assert not box.read(mark).is_gap
+    box.put((1, 3))
+    first = box.read(mark)
+    assert (first.ranges, first.is_gap) == (None, False)
+    assert box.read(first.position).ranges == ()
+    box.base.run("DELETE FROM fed_changes")
+    assert box.read(first.position).is_gap
+
+
+@pytest.mark.parametrize("change", [(2, None), (None, 7)], ids=["key", "position"])
+def test_a_null_stands_for_any_row(box: Outbox, change: tuple[Any, Any]) -> None:
+    box.put((1, 3))
+    mark = box.read().position
+    box.put(change)
+    reading = box.read(mark)
+    assert (reading.ranges, reading.is_gap) == (None, True)
+    assert "1 changes of its change feed have a NULL key or position" in reading.cause
+
+
+def test_commits_of_one_position_are_a_gap_without_an_overlap(box: Outbox) -> None:
+    box.put((1, 3), (2, 4))
+    mark = box.read().position
+    box.put((2, 17))  # visible only now
+    assert box.read(mark).is_gap
+    overlapping = box.read(mark, overlap=1)
+    assert overlapping.ranges == (0, 3)
+
+
+def test_an_overlap_finds_what_is_committed_late(box: Outbox) -> None:
+    box.put((10, 3), (20, 4))
+    mark = box.read().position
+    box.put((15, 17))
+    assert box.read(mark).ranges == ()
+    assert box.read(mark, overlap=10).ranges == (0, 3)
+
+
+@pytest.mark.parametrize("position", ["timestamp", "zoned", "date", "decimal", "text"])
+@pytest.mark.parametrize("name", LIVE)
+def test_positions_of_other_types(name: str, position: str) -> None:
+    box = Outbox(live(name), position)
+    days = [datetime(2026, 1, 9, 12) + timedelta(days=number) for number in range(4)]
+    values = {
+        "timestamp": days, "zoned": days, "date": [day.date() for day in days],
+        "decimal": ["9.5", "10.5", "11.5", "12.5"], "text": ["2026-01", "2026-02", "2026-03", "2026-04"],
+    }[position]  # fmt: skip
+    if name == "sqlite" and position == "decimal":
+        values = [9.5, 10.5, 11.5, 12.5]
+    box.put((values[0], 1), (values[2], 11))
+    mark = box.read().position
+    assert box.read(mark).ranges == ()
+    box.put((values[3], 6))
+    assert box.read(mark).ranges == (1,)
+    box.put((values[1], 17))
+    overlap = 2 if position == "decimal" else timedelta(days=1, hours=6)
+    if position == "text" or (name == "sqlite" and position != "decimal"):
+        with pytest.raises(SourceConfigurationError, match="does not fit the position 'pos'"):
+            box.read(mark, overlap=overlap)
+    else:
+        assert box.read(mark, overlap=overlap).ranges == (1, 2, 3)
+
+
+def test_other_settings_are_another_feed(box: Outbox) -> None:
+    box.put((1, 3))
+    mark = box.read().position
+    box.put((2, 4))
+    for settings in ({"table": None, "query": "SELECT * FROM fed_changes"}, {"key": ["ID"]}):
+        reading = box.read(mark, **settings)
+        assert (reading.ranges, reading.is_gap) == (None, False)
+        assert "settings" in reading.cause
+    assert box.read("what is this").ranges is None
+    assert box.read(mark, full_every=timedelta(hours=1), overlap=1).ranges == (0,)
+
+
+def test_a_query_may_rename_the_columns(box: Outbox) -> None:
+    query = "SELECT pos AS at_place, id AS product FROM fed_changes -- all"
+    settings = {"table": None, "query": query, "position": "at_place", "key": "product"}
+    box.put((1, 3))
+    mark = box.read(**settings).position
+    box.put((2, 11))
+    assert box.read(mark, **settings).ranges == (2,)
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"key": "nothing"}, "changes: key='nothing': there is no such column"),
+        ({"position": "nothing"}, "changes: position='nothing': there is no such column"),
+        ({"table": "nothing"}, "changes: the database refuses to read it"),
+        ({"table": None, "query": "SELECT pos, slug FROM nothing"}, "changes: the database refuses to read it"),
+    ],
+    ids=["key", "position", "table", "query"],
+)
+def test_a_feed_without_its_columns_is_refused(box: Outbox, settings: dict[str, Any], words: str) -> None:
+    box.put((1, 3))
+    with pytest.raises(SourceConfigurationError, match=words):
+        box.read(**settings)
+
+
+def test_keys_of_another_type_are_refused(box: Outbox) -> None:
+    create(box.base, "fed_changes", {"pos": "integer", "id": "text"})
+    box.base.insert("fed_changes", [{"pos": 1, "id": "3"}])
+    with pytest.raises(SourceConfigurationError, match="Cast it to the source's type"):
+        box.read()
+
+
+# ---------------------------------------------------------------- functions of the last position
+
+FUNCTIONS = {
+    "postgresql": (
+        "DROP FUNCTION IF EXISTS changes_of(bigint)",
+        (
+            "CREATE FUNCTION changes_of(since bigint) RETURNS TABLE (pos bigint, id bigint) LANGUAGE sql STABLE"
+            " AS 'SELECT * FROM fed_changes WHERE pos > since'"
+        ),
+    ),
+    "duckdb": ("CREATE OR REPLACE MACRO changes_of(since) AS TABLE SELECT * FROM fed_changes WHERE pos > since",),
+}
+"""What stands for SQL Server's CHANGETABLE and Delta's table_changes."""
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_a_query_takes_the_last_position(name: str) -> None:
+    box = Outbox(live(name))
+    box.base.run(*FUNCTIONS[name])
+    settings = {
+        "table": None, "position": None, "query": "SELECT id FROM changes_of(:since)",
+        "newest": "SELECT COALESCE(MAX(pos), 0) FROM fed_changes;",
+        "oldest": "SELECT COALESCE(MIN(pos), 0) FROM fed_changes",
+    }  # fmt: skip
+    box.put((5, 1))
+    mark = box.read(**settings).position
+    assert box.read(mark, **settings).ranges == ()
+    box.put((7, 11), (8, 17))
+    assert box.read(mark, **settings).ranges == (2, 3)
+    assert box.read(mark, **settings).changes == 2
+    box.base.run("DELETE FROM fed_changes WHERE pos < 7")
+    reading = box.read(mark, **settings)
+    assert (reading.ranges, reading.is_gap) == (None, True)
+    assert "truncated: it begins at 7, and was read to 5" in reading.cause
+    late = box.read(**settings).position
+    box.base.run("DELETE FROM fed_changes WHERE pos > 7")
+    assert "goes backwards, from position 8 to 7" in box.read(late, **settings).cause
+    with pytest.raises(SourceConfigurationError, match="newest= gives None"):
+        box.read(**settings | {"newest": "SELECT NULL"})
+
+
+# ---------------------------------------------------------------- costs
+
+
+def statements(base: Database, box: Outbox, since: str | None) -> list[str]:
+    seen: list[str] = []
+    with session(base, table="fed", **SQL, changes=Changes(table="fed_changes", position="pos")) as source:
+        sa.event.listen(source.engine, "before_cursor_execute", lambda *arguments: seen.append(arguments[2]))
+        source.changes(box.ranges, since)
+    return [sql for sql in seen if "fed_changes" in sql]
+
+
+@pytest.mark.parametrize("name", ["postgresql", "duckdb"])
+def test_a_reading_without_changes_is_a_few_statements(name: str) -> None:
+    box = Outbox(live(name))
+    box.put((1, 3))
+    mark = box.read().position
+    quiet = statements(box.base, box, mark)
+    box.put((2, 4))
+    assert len(statements(box.base, box, mark)) == len(quiet) + 2
+    described = {"postgresql": 2, "duckdb": 1}[name]
+    assert len(quiet) == described + 3
+    assert not [sql for sql in quiet if "fed " in sql]
+
+
+# ---------------------------------------------------------------- settings
+
+WRONG = {
+    "nothing": {"position": "p"},
+    "both": {"table": "t", "query": "SELECT 1", "position": "p"},
+    "no position": {"table": "t"},
+    "an empty text": {"table": "t", "position": " "},
+    "since without newest": {"query": "SELECT id FROM f(:since)"},
+    "oldest without newest": {"table": "t", "position": "p", "oldest": "SELECT 1"},
+    "no key": {"table": "t", "position": "p", "key": ()},
+    "one key twice": {"table": "t", "position": "p", "key": ("a", "a")},
+    "a key that is no name": {"table": "t", "position": "p", "key": (1,)},
+    "overlap of nothing": {"table": "t", "position": "p", "overlap": 0},
+    "overlap of a flag": {"table": "t", "position": "p", "overlap": True},
+    "a negative overlap": {"table": "t", "position": "p", "overlap": timedelta(-1)},
+    "overlap with newest": {"table": "t", "position": "p", "overlap": 1, "newest": "SELECT 1"},
+    "no interval": {"table": "t", "position": "p", "full_every": timedelta(0)},
+    "an interval that is no time": {"table": "t", "position": "p", "full_every": 3600},
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_wrong_settings_are_refused_when_the_object_is_made(name: str) -> None:
+    with pytest.raises(SourceConfigurationError, match="Changes"):
+        Changes(**WRONG[name])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"changes": "SELECT id"}, "give Changes"),
+        ({"group": "g", "language": "l"}, "cannot be used with group="),
+        ({"materialize": "scratch"}, "cannot be used with materialize="),
+        ({"as_of": "plan"}, "cannot be used with as_of="),
+        ({"key": ("a", "b"), "changes": Changes(table="t", position="p", key="a")}, "another number of columns"),
+        ({"parameters": {"since": 1}}, "the name of the last position"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else None,
+)
+def test_a_source_that_cannot_have_a_feed_is_refused(arguments: dict[str, Any], words: str) -> None:
+    with pytest.raises(SourceConfigurationError, match=words):
+        SqlSource("w", table="t", loc="/p/{a}", **{"changes": Changes(table="c", position="p"), **arguments})
+
+
+def test_a_feed_does_not_change_what_the_files_depend_on() -> None:
+    with_feed = SqlSource("w", table="t", loc="url", changes=Changes(table="c", position="p"))
+    assert with_feed.identity() == SqlSource("w", table="t", loc="url").identity()
+    assert with_feed.feed_interval == timedelta(days=1)
+    assert SqlSource("w", table="t", loc="url").feed_interval is None
+
+
+def test_its_texts_are_templates() -> None:
+    changes = Changes(query="SELECT id FROM f('{{ x }}', :since)", newest="SELECT {{ x }}", oldest="SELECT {{ x }} - 1")
+    source = SqlSource("w", table="t", loc="url", changes=changes)
+    rendered = source.rendered(lambda text: text.replace("{{ x }}", "7")).spec()
+    assert rendered.changes is not None
+    assert rendered.changes.query == "SELECT id FROM f('7', :since)"
+    assert (rendered.changes.newest, rendered.changes.oldest) == ("SELECT 7", "SELECT 7 - 1")
+    assert rendered.feed_identity == source.spec().feed_identity
+
+    def fail(text: str) -> str:
+        if "since" in text:
+            raise TemplateError("'x' is undefined")
+        return text
+
+    with pytest.raises(TemplateError, match=r"changes\.query="):
+        source.rendered(fail)
+
+
+def test_the_position_depends_on_the_rows_that_the_source_selects() -> None:
+    changes = Changes(table="c", position="p")
+    plain = SqlSource("w", table="t", loc="url", changes=changes).spec().feed_identity
+    for arguments in ({"where": "a = 1"}, {"parameters": {"a": 1}}):
+        assert SqlSource("w", table="t", loc="url", changes=changes, **arguments).spec().feed_identity != plain
+    assert SqlSource("w", table="t", loc="url").spec().feed_identity == ""
