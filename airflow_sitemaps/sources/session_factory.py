@@ -13,7 +13,6 @@ from airflow_sitemaps.sources.connections.driver_errors import translated
 from airflow_sitemaps.sources.connections.engines import engine_of
 from airflow_sitemaps.sources.connections.statement_labels import labelled
 from airflow_sitemaps.sources.connections.transaction import begin, database_time, read_transaction
-from airflow_sitemaps.sources.described_columns import columns_of
 from airflow_sitemaps.sources.dialects import dialect_of
 from airflow_sitemaps.sources.groups import COLUMN, GroupedRelation
 from airflow_sitemaps.sources.loc_mapping import LocMapping
@@ -21,6 +20,7 @@ from airflow_sitemaps.sources.materialization import Materialization
 from airflow_sitemaps.sources.pinned_state import PinnedState
 from airflow_sitemaps.sources.queries import db_indexes
 from airflow_sitemaps.sources.queries.context import QueryContext
+from airflow_sitemaps.sources.queries.described_columns import columns_of
 from airflow_sitemaps.sources.queries.feed_query import Feed
 from airflow_sitemaps.sources.selection import Selection
 from airflow_sitemaps.sources.session import SqlSession

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from airflow_sitemaps.sources.feed_settings import Changes
+    from airflow_sitemaps.sources.statements.feed_settings import Changes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,10 +13,10 @@ from zoneinfo import ZoneInfo
 from airflow_sitemaps.errors import ConfigurationError, SourceConfigurationError
 from airflow_sitemaps.protocol.columnar.url_template import Template
 from airflow_sitemaps.sources.columns import FEED_FIELDS, FIELDS
-from airflow_sitemaps.sources.feed_settings import Changes, check_source, identity_of
 from airflow_sitemaps.sources.file_lookup import callers_folder, dag_folder
 from airflow_sitemaps.sources.spec import SourceSpec
 from airflow_sitemaps.sources.statements.exclusive_settings import check_exclusive
+from airflow_sitemaps.sources.statements.feed_settings import Changes, check_source, identity_of
 from airflow_sitemaps.sources.statements.table_name import name_parts
 from airflow_sitemaps.sources.statements.text_template import rendered_text, run_name
 

@@ -40,6 +40,7 @@ class Numbers:
     key_kinds = ("id integer",)
     timezone = "UTC"
     feed_interval = None
+    state = ""
 
     def __init__(self, shards: int) -> None:
         self.shards = shards
@@ -60,6 +61,9 @@ class Numbers:
 
     def table_version(self) -> None:
         """This table keeps no version."""
+
+    def scan_estimate(self) -> None:
+        """This table does not say."""
 
     def survey(self, ranges: Sequence[KeyRange]) -> Survey:
         return Survey(digests=tuple(self._digest(self._keys(within)) for within in ranges))

@@ -13,11 +13,11 @@ from sqlalchemy import exc
 from airflow_sitemaps.errors import SourceConfigurationError
 from airflow_sitemaps.ports import ChangeReading
 from airflow_sitemaps.sources.columns import TIMES, Column, Kind
-from airflow_sitemaps.sources.described_columns import columns_of
-from airflow_sitemaps.sources.feed_settings import ASKS_SINCE, SINCE
 from airflow_sitemaps.sources.queries import row_places
 from airflow_sitemaps.sources.queries.boundaries import canonical
+from airflow_sitemaps.sources.queries.described_columns import columns_of
 from airflow_sitemaps.sources.statements.binds import guarded
+from airflow_sitemaps.sources.statements.feed_settings import ASKS_SINCE, SINCE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     import sqlalchemy as sa
 
     from airflow_sitemaps.shards.key import KeyPart, KeyRange
-    from airflow_sitemaps.sources.feed_settings import Changes
     from airflow_sitemaps.sources.queries.context import QueryContext
     from airflow_sitemaps.sources.statements.binds import Binds
+    from airflow_sitemaps.sources.statements.feed_settings import Changes
     from airflow_sitemaps.sources.statements.relation import Relation
 
 UNKNOWN: Final = "unknown"

@@ -7,20 +7,71 @@ import re
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from hashlib import sha256
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from airflow_sitemaps.errors import SourceConfigurationError, TemplateError
 from airflow_sitemaps.sources.statements.table_name import name_parts
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from airflow_sitemaps.sources.sql import SqlSource
+    from collections.abc import Callable, Mapping, Sequence
 
 SINCE: Final = "since"
 """Name of the placeholder of the last position."""
 ASKS_SINCE: Final = re.compile(rf"(?<![:\w\\]):{SINCE}\b(?!:)")
 TEXTS: Final = ("table", "query", "position", "newest", "oldest")
+
+
+class FedSource(Protocol):
+    """What a change feed depends on: the attributes of a ``SqlSource``."""
+
+    @property
+    def conn_id(self) -> str:
+        """The id of the Airflow connection."""
+        ...
+
+    @property
+    def table(self) -> str | None:
+        """The table's name."""
+        ...
+
+    @property
+    def where(self) -> str | None:
+        """The condition."""
+        ...
+
+    @property
+    def parameters(self) -> Mapping[str, Any] | None:
+        """The values of ``:name``."""
+        ...
+
+    @property
+    def changes(self) -> Changes | None:
+        """The change feed."""
+        ...
+
+    @property
+    def key_columns(self) -> tuple[str, ...]:
+        """The key's columns."""
+        ...
+
+    @property
+    def group(self) -> str | None:
+        """The column of groups."""
+        ...
+
+    @property
+    def materialize(self) -> str | None:
+        """The schema of stored rows."""
+        ...
+
+    @property
+    def as_of(self) -> str | None:
+        """The state that a run reads."""
+        ...
+
+    def query_text(self) -> str | None:
+        """Return the query's SQL."""
+        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,7 +204,7 @@ class Changes:
         return replace(self, query=text("query"), newest=text("newest"), oldest=text("oldest"))
 
 
-def check_source(source: SqlSource) -> None:
+def check_source(source: FedSource) -> None:
     """Check that a source can have its change feed.
 
     Args:
@@ -188,7 +239,7 @@ def check_source(source: SqlSource) -> None:
         )
 
 
-def identity_of(source: SqlSource, template: SqlSource) -> str:
+def identity_of(source: FedSource, template: FedSource) -> str:
     """Return a hash of all that a position in the change feed depends on: the feed, and which rows the source selects.
 
     The feed's own texts count as they are before they are rendered.
