@@ -61,7 +61,7 @@ def soak(result: dict[str, Any]) -> dict[str, tuple[Lines, bool]]:
     }
     names = {
         "public_objects": "public", "state_objects": "private, without reports", "manifest_kb": "manifest",
-        "index_kb": "index", "memory_mb": "Python's objects", "fill": "rows ÷ limit", "rewrites_per_change": "a day's runs",
+        "index_kb": "index", "memory_mb": "process", "fill": "rows ÷ limit", "rewrites_per_change": "a day's runs",
     }  # fmt: skip
     return {
         title: ({names[key]: (runs, [one[key] for one in marks]) for key in keys}, False)

@@ -42,9 +42,9 @@ class Month:
     Each hour some rows change, as many rows come as go, and keys are added at the end and in the middle.
     """
 
-    rows_number: int = 300
+    rows_number: int = 100
     max_urls: int = 10
-    changes: int = 2
+    changes: int = 1
     seed: int = 1
     rows: list[dict[str, Any]] = field(default_factory=list)
     failed: int = 0
@@ -88,6 +88,7 @@ class Month:
         finally:
             self.struck += len(self.faults.struck)
             self.faults.struck.clear()
+            self.faults.calls.clear()
             self.faults.land()
             self.faults.answers.clear()
             self.memory.log.clear()
