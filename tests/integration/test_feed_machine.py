@@ -134,7 +134,7 @@ def connected(name: str, monkeypatch: pytest.MonkeyPatch) -> Any:
 def documented() -> tuple[list[str], str]:
     """The statements of the example in the docs, and its query of the changes."""
     text = DOCS.read_text()
-    (script,) = re.findall(r"```sql\n(CREATE TABLE product_changes.*?)```", text, re.DOTALL)
+    (script,) = re.findall(r"```postgresql\n(CREATE TABLE product_changes.*?)```", text, re.DOTALL)
     (query,) = re.findall(r'query="""(\s*SELECT id, changed_in .*?)"""', text, re.DOTALL)
     return re.split(r";\n(?=CREATE)", script.strip().removesuffix(";")), query
 
