@@ -38,6 +38,8 @@ class GeneratedTable:
     digest_kind = "generated"
     key_kinds = ("id integer",)
     timezone = "UTC"
+    state = ""
+    feed_interval = None
 
     def __init__(self, rows: int, max_urls: int) -> None:
         self.rows = rows
@@ -68,6 +70,13 @@ class GeneratedTable:
 
     def table_version(self) -> None:
         """It keeps no version."""
+
+    def scan_estimate(self) -> None:
+        """Nothing is scanned."""
+
+    def at(self, state: str) -> GeneratedTable:
+        """The same table: it has no earlier state."""
+        return self
 
     def now(self) -> datetime:
         """The system's time."""

@@ -142,7 +142,7 @@ def test_every_dialect_pins_zone_and_names_its_hash(name: str) -> None:
 
 
 def test_an_unknown_database_is_refused_by_name() -> None:
-    with pytest.raises(ValueError, match="'access' is not known"):
+    with pytest.raises(ValueError, match="'access' is not supported"):
         dialect_of(stub("access"))
 
 

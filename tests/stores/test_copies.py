@@ -198,7 +198,7 @@ def test_a_damaged_body_is_not_copied(aws: S3Server) -> None:
                         spoilt.append(info.key)
 
         faults.before = spoil
-        with pytest.raises(Exception, match="is gone: run again with rebuild"):
+        with pytest.raises(Exception, match="is missing: run again with rebuild"):
             build(sitemap(FaultyStore(config, faults)))
         assert spoilt
 

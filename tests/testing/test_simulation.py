@@ -53,10 +53,10 @@ def test_every_feature_is_in_the_histories_that_are_played_each_time(name):
 
 def test_a_second_pipeline_is_refused_and_adoptions_are_needed():
     """What the features are for is seen in their traces."""
-    drawn = {seed: Features.drawn(seed) for seed in range(250)}
+    drawn = {seed: Features.drawn(seed) for seed in range(500)}
     traces = {
         name: "\n".join(
-            line for seed in [s for s, f in drawn.items() if getattr(f, name)][:6] for line in simulate(seed).lines
+            line for seed in [s for s, f in drawn.items() if getattr(f, name)][:20] for line in simulate(seed).lines
         )
         for name in ("stranger", "loses_state", "partly")
     }
