@@ -9,17 +9,17 @@ import json
 import re
 from dataclasses import dataclass
 from functools import lru_cache
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from airflow_sitemaps.errors import SourceConfigurationError
 from airflow_sitemaps.protocol.columnar.url_template import Template
-from airflow_sitemaps.sources.file_lookup import dag_folder
+from airflow_sitemaps.sources.file_lookup import found_file
 from airflow_sitemaps.sources.statements.nearest_names import nearest
 from airflow_sitemaps.sources.statements.table_name import NamePart, name_parts, written_name
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
 
     from airflow_sitemaps.sources.spec import SourceSpec
 
@@ -59,7 +59,8 @@ def dbt_model(manifest: str, model: str, folder: str) -> DbtModel:
     Raises:
         SourceConfigurationError: The file is no manifest, or the model is not in it, is ambiguous, or is no table or view.
     """
-    path = _path(manifest, folder)
+    hint = "`dbt parse`, `dbt compile` and `dbt run` write it"
+    path = found_file(manifest, folder, f"SqlSource.from_dbt(manifest={manifest!r})", hint=hint)
     content = _content(path, path.stat().st_mtime_ns)
     where = f"SqlSource.from_dbt(manifest={manifest!r}, model={model!r})"
     node = _node(content, model, where)
@@ -99,17 +100,6 @@ def check_columns(model: DbtModel, spec: SourceSpec, where: str) -> None:
             raise SourceConfigurationError(
                 f"{where}: the model has no column {name!r} in its contract.{nearest(name, model.columns)}"
             )
-
-
-def _path(manifest: str, folder: str) -> Path:
-    paths = list(dict.fromkeys(each / manifest for each in (Path(folder), Path.cwd(), *dag_folder())))
-    first = next((path for path in paths if path.is_file()), None)
-    if first is None:
-        raise SourceConfigurationError(
-            f"SqlSource.from_dbt(manifest={manifest!r}): there is no such file; tried {', '.join(map(str, paths))}. "
-            "`dbt parse`, `dbt compile` and `dbt run` write it"
-        )
-    return first
 
 
 @lru_cache(maxsize=4)

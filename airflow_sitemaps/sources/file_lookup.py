@@ -1,4 +1,4 @@
-"""Folders in which a file that a source names is searched for."""
+"""The search for a file that a source names: beside the DAG file, in the current folder, and in Airflow's DAG folder."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ import sys
 from importlib import import_module
 from pathlib import Path
 from typing import Final
+
+from airflow_sitemaps.errors import SourceConfigurationError
 
 STANDARD_LIBRARY: Final = ("dataclasses.py", "copy.py")
 
@@ -31,3 +33,23 @@ def dag_folder() -> list[Path]:
     if folder is None and "airflow.configuration" in sys.modules:
         folder = import_module("airflow.configuration").conf.get("core", "dags_folder", fallback=None)
     return [Path(folder)] if folder else []
+
+
+def found_file(name: str, folder: str, argument: str, *, hint: str = "") -> Path:
+    """Return the first file of a name in a folder, the current folder or Airflow's DAG folder.
+
+    Args:
+        name: The file's name or path.
+        folder: The folder that is searched first, usually that of the DAG file.
+        argument: The argument that names the file, for the message.
+        hint: How the file is made, for the message. Default: "".
+
+    Raises:
+        SourceConfigurationError: The file does not exist. The message lists the paths that were tried.
+    """
+    paths = dict.fromkeys(each / name for each in (Path(folder), Path.cwd(), *dag_folder()))
+    for path in paths:
+        if path.is_file():
+            return path
+    tried = ", ".join(map(str, paths))
+    raise SourceConfigurationError(f"{argument}: there is no such file; tried {tried}{f'. {hint}' if hint else ''}")

@@ -8,12 +8,11 @@ from collections import Counter
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta, timezone
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from zoneinfo import ZoneInfo
 
 from airflow_sitemaps.errors import SourceConfigurationError
-from airflow_sitemaps.sources.file_lookup import callers_folder, dag_folder
+from airflow_sitemaps.sources.file_lookup import callers_folder, found_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -277,10 +276,7 @@ def _read(file: str, where: str) -> list[object]:
     """
     if not file.endswith(SUFFIXES):
         raise SourceConfigurationError(f"{where}: the name ends in none of {', '.join(SUFFIXES)}")
-    paths = list(dict.fromkeys(folder / file for folder in (Path(callers_folder()), Path.cwd(), *dag_folder())))
-    path = next((path for path in paths if path.is_file()), None)
-    if path is None:
-        raise SourceConfigurationError(f"{where}: there is no such file; tried {', '.join(map(str, paths))}")
+    path = found_file(file, callers_folder(), where)
     try:
         text = path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:

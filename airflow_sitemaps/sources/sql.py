@@ -6,14 +6,13 @@ import copy
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 from zoneinfo import ZoneInfo
 
 from airflow_sitemaps.errors import ConfigurationError, SourceConfigurationError
 from airflow_sitemaps.protocol.columnar.url_template import Template
 from airflow_sitemaps.sources.columns import FEED_FIELDS, FIELDS
-from airflow_sitemaps.sources.file_lookup import callers_folder, dag_folder
+from airflow_sitemaps.sources.file_lookup import callers_folder, found_file
 from airflow_sitemaps.sources.spec import SourceSpec
 from airflow_sitemaps.sources.statements.exclusive_settings import check_exclusive
 from airflow_sitemaps.sources.statements.feed_settings import Changes, check_source, identity_of
@@ -236,9 +235,8 @@ class SqlSource:
         try:
             ZoneInfo(self.timezone)
         except (KeyError, ValueError, OSError, TypeError):
-            raise SourceConfigurationError(
-                f"{self._argument('timezone')}: give an IANA name, like 'Europe/Berlin'"
-            ) from None
+            text = f"{self._argument('timezone')}: give an IANA name, like 'Europe/Berlin'"
+            raise SourceConfigurationError(text) from None
 
     def _argument(self, name: str) -> str:
         return f"SqlSource({self.conn_id!r}, {name}={getattr(self, name)!r})"
@@ -402,13 +400,7 @@ class SqlSource:
         """
         if self.query is None or not self.is_path():
             return self.query
-        paths = dict.fromkeys(folder / self.query for folder in (Path(self._folder), Path.cwd(), *dag_folder()))
-        for path in paths:
-            if path.is_file():
-                return path.read_text(encoding="utf-8")
-        raise SourceConfigurationError(
-            f"{self._argument('query')}: there is no such file; tried {', '.join(map(str, paths))}"
-        )
+        return found_file(self.query, self._folder, self._argument("query")).read_text(encoding="utf-8")
 
     def is_path(self) -> bool:
         """Return whether ``query`` names a file: one line that ends in ``.sql``, which SQL itself never does."""
