@@ -8,10 +8,13 @@ import { logOf, runTabOf } from "../routes";
 import type { Counts, Gauge, PlanNumbers, Report, SectionReport, Verification } from "../types";
 import { Age, Inner, Note, State, When } from "./basics";
 
+/** Characters of a value above which it is shown smaller, so that a number of ten digits stays in one line. */
+const LONG = 11;
+
 export const Tile = ({ name, value, help }: { name: string; value: ReactNode; help?: ReactNode }) => (
   <Stat.Root borderWidth="1px" borderColor="border" borderRadius="md" bg="bg" p={3} minW={0}>
     <Stat.Label>{name}</Stat.Label>
-    <Stat.ValueText fontSize="xl" wordBreak="break-word">
+    <Stat.ValueText fontSize={typeof value === "string" && value.length > LONG ? "md" : "xl"} wordBreak="break-word">
       {value}
     </Stat.ValueText>
     <Stat.HelpText asChild>
