@@ -26,9 +26,10 @@ OVERFLOWING = """() => [...document.querySelectorAll('[data-testid=sitemaps-page
 PUSHED_OFF = """() => {
   const right = document.querySelector('[data-testid=sitemaps-page]').getBoundingClientRect().right;
   return [...document.querySelectorAll('[data-testid=sitemaps-page] :is(button, a, h1)')]
-    .filter(one => one.checkVisibility() && one.getBoundingClientRect().right > right + 1).map(one => one.textContent);
+    .filter(one => one.checkVisibility() && one.getBoundingClientRect().right > right + 1)
+    .filter(one => getComputedStyle(one.closest('thead') ?? one).clipPath === 'none').map(one => one.textContent);
 }"""
-"""Buttons, links and titles that end outside the window."""
+"""Buttons, links and titles that end outside the window. A narrow table's head is clipped: only screen readers have it."""
 
 
 def fits(page: Page) -> None:
@@ -41,7 +42,8 @@ def shows_everything(page: Page) -> None:
     """Nothing is cut off: no tile's text leaves its tile, no table scrolls sideways, every button is in the window."""
     fits(page)
     for what in (SIDEWAYS, OVERFLOWING, PUSHED_OFF):
-        assert page.evaluate(what) == [], page.url
+        found = page.evaluate(what)
+        assert found == [], f"{page.url}: {found}"
 
 
 @contextmanager

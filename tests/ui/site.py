@@ -26,6 +26,8 @@ USERS = {"admin": "ADMIN", "viewer": "VIEWER"}
 START_S = 600.0
 DAGS = Path(__file__).parent / "dags"
 ENDED = ("success", "failed")
+ATTEMPTS = 20
+"""Times that a run is triggered while the database is busy; each answer takes SQLite's five seconds or less."""
 ONCE = {"retries": {"mode": "standard", "total_max_attempts": 1}}
 """Settings of a client that does not try again."""
 
@@ -72,9 +74,16 @@ class Site:
         return httpx.request(method, f"{self.url}{path}", headers=headers, timeout=300, **kwargs)
 
     def trigger(self, dag_id: str, conf: Mapping[str, Any] | None = None) -> str:
-        """Trigger a run; returns its id."""
+        """Trigger a run; returns its id.
+
+        While another process writes, SQLite refuses a transaction that read before it writes. Airflow then answers with a
+        database error, and nothing is stored.
+        """
         body = {"logical_date": None, "conf": dict(conf or {})}
-        answer = self.request("POST", f"/api/v2/dags/{dag_id}/dagRuns", json=body)
+        for _ in range(ATTEMPTS):
+            answer = self.request("POST", f"/api/v2/dags/{dag_id}/dagRuns", json=body)
+            if "Database error" not in answer.text:
+                break
         assert answer.status_code == 200, answer.text
         return str(answer.json()["dag_run_id"])
 

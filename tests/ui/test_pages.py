@@ -10,11 +10,10 @@ import pytest
 from playwright.sync_api import expect
 
 from airflow_sitemaps.ui_routes import dag_page, run_page, sitemap_page, sitemaps_page
+from tests.ui.layout import SIDEWAYS, WIDTHS, fits, shows_everything, width_of
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-    from playwright.sync_api import Page
 
     from tests.ui.browser import Visitor
     from tests.ui.conftest import Published
@@ -25,23 +24,6 @@ pytestmark = [pytest.mark.ui, pytest.mark.timeout(1_800)]
 THEMES = ["light", "dark"]
 SITEMAPS = 11
 """Sitemaps that the DAGs declare; four of them were never published, two of these without an error."""
-
-
-def fits(page: Page) -> None:
-    """Nothing stands outside the page: tables scroll within themselves."""
-    wide = page.evaluate(
-        "() => { const p = document.querySelector('[data-testid=sitemaps-page]'); return p.scrollWidth - p.clientWidth; }"
-    )
-    assert wide <= 1, f"{page.url} is {wide} pixels wider than its window"
-
-
-SIDEWAYS = """() => [...document.querySelectorAll('[role=region]')]
-  .filter(box => box.scrollWidth > box.clientWidth + 1).map(box => box.ariaLabel)"""
-"""The tables that would have to be scrolled sideways."""
-
-OVERFLOWING = """() => [...document.querySelectorAll('[data-testid=sitemaps-page] dd, [data-testid=sitemaps-page] dt')]
-  .filter(cell => cell.scrollWidth > cell.clientWidth + 1).map(cell => cell.textContent)"""
-"""Texts that leave their tile."""
 
 
 @pytest.mark.parametrize("theme", THEMES)
@@ -227,22 +209,17 @@ def test_times_are_in_the_zone_that_is_chosen_in_airflows_menu(published: Publis
 
 
 @pytest.mark.parametrize("theme", THEMES)
-@pytest.mark.parametrize("width", [1440, 1024, 390])
+@pytest.mark.parametrize("width", WIDTHS)
 def test_no_width_cuts_anything_off(published: Published, visitors: dict[str, Visitor], theme: str, width: int) -> None:
-    """U17, U25: no tile's text leaves its tile, no table has to be scrolled sideways, in the DAG's tab as well."""
+    """U17, U25: in the list, on pages with many shards and with feeds, and in the DAG's tab."""
     visitor = visitors[theme]
-    size = visitor.page.viewport_size
-    visitor.page.set_viewport_size({"width": width, "height": 900})
-    try:
-        for path in (sitemaps_page(), sitemap_page(published.asset("shop")), dag_page("shop")):
+    with width_of(visitor.page, width):
+        assets = [published.asset(name) for name in ("shop", "north")]
+        for path in (sitemaps_page(), *map(sitemap_page, assets), dag_page("shop")):
             page = visitor.visit(path)
             expect(page.get_by_test_id("verdict").first).to_be_visible()
             expect(page.get_by_test_id("loading")).to_have_count(0)
-            fits(page)
-            assert page.evaluate(SIDEWAYS) == [], f"{path} at {width}"
-            assert page.evaluate(OVERFLOWING) == [], f"{path} at {width}"
-    finally:
-        visitor.page.set_viewport_size(size or {"width": 1360, "height": 900})
+            shows_everything(page)
 
 
 def test_a_sitemap_that_was_never_published(published: Published, admin: Visitor) -> None:
@@ -324,6 +301,36 @@ def test_a_run_of_three_sitemaps_names_each_in_its_link(published: Published, ad
     ]
     links.filter(has_text="south.example").click()
     expect(page.get_by_role("heading", name="south.example/sitemap.xml")).to_be_visible()
+
+
+@pytest.mark.parametrize("theme", THEMES)
+def test_the_dashboard_shows_what_needs_attention(
+    published: Published, visitors: dict[str, Visitor], pictures: Path, theme: str
+) -> None:
+    """The panel counts as the list does, whatever other tests have published, and names the most urgent sitemaps first."""
+    visitor = visitors[theme]
+    listed = published.site.request("GET", "/sitemaps-ui/api/sitemaps", params={"sort": "state", "limit": 500}).json()
+    failing = listed["totals"]["failing"]
+    reasons = {one["asset"]: one["reason"] for one in listed["sitemaps"]}
+    assert reasons[published.asset("failing")] == "Last run failed"
+    page = visitor.visit("/")
+    widget = page.get_by_test_id("sitemaps-widget")
+    expect(widget).to_contain_text(f"{listed['totals']['sitemaps']} sitemaps")
+    lines = widget.get_by_test_id("widget-line")
+    expect(lines).to_have_count(min(5, failing + listed["totals"]["warning"]))
+    expect(lines.filter(has_text="Failing")).to_have_count(min(5, failing))
+    visitor.page.mouse.move(0, 0)
+    widget.screenshot(path=pictures / f"dashboard-{theme}.png")
+    for width in WIDTHS:
+        with width_of(page, width):
+            wide = widget.evaluate("node => [node.scrollWidth - node.clientWidth, node.getBoundingClientRect().right]")
+            assert wide[0] <= 1, width
+            assert wide[1] <= width, width
+    widget.get_by_role("link", name=f"{failing} failing").click()
+    expect(page).to_have_url(re.compile("state=failing"))
+    expect(page.get_by_test_id("sitemap-line")).to_have_count(failing)
+    expect(page.get_by_test_id("sitemap-line").filter(has_text="failing")).not_to_have_count(0)
+    assert not visitor.errors
 
 
 def test_our_links_leave_the_hosts_tab_highlighted(published: Published, admin: Visitor) -> None:
