@@ -147,7 +147,7 @@ def digest(*, database: str, max_urls: int = 50_000, store: str = "", postmaster
 
     load(database, store)
     with _source(database).open(section="pages") as session:
-        ranges = cut(KeyRange(), session.boundaries(KeyRange(), max_urls))
+        ranges = cut(KeyRange(None, None), session.boundaries(KeyRange(None, None), max_urls))
         before = server_cpu_s(postmaster)
         with metered() as found:
             session.survey(ranges)
@@ -178,7 +178,7 @@ def parts(*, database: str, rows: int = 300_000, **_: Any) -> dict[str, Any]:
     sitemap = sitemap_of(database=database, store="unused")
     judge = judge_of(sitemap, sitemap.sections[0], SYSTEM_CLOCK)
     with _source(database).open(section="pages") as session:
-        ends = session.boundaries(KeyRange(), 50_000)[: rows // 50_000]
+        ends = session.boundaries(KeyRange(None, None), 50_000)[: rows // 50_000]
         ranges = cut(KeyRange(None, ends[-1]), ends[:-1])
         batches = list(session.read(ranges))
     pieces = [b.slice(start, SLICE_ROWS) for b in batches for start in range(0, b.num_rows, SLICE_ROWS)]
@@ -295,7 +295,7 @@ def _span(session: SqlSession, shards: int) -> Any:
     from airflow_sitemaps.shards.key import KeyRange, cut
     from airflow_sitemaps.sources.queries.key_spans import spans
 
-    (span,) = spans(cut(KeyRange(), session.boundaries(KeyRange(), shards)))
+    (span,) = spans(cut(KeyRange(None, None), session.boundaries(KeyRange(None, None), shards)))
     return span
 
 

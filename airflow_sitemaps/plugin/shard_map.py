@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime  # noqa: TC003 - msgspec looks the annotation up
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from airflow_sitemaps.plugin.manifest_view import decode_view, reading
 from airflow_sitemaps.protocol.limits import CURRENT
-from airflow_sitemaps.shards.key import show
+from airflow_sitemaps.shards.codec import decode
+from airflow_sitemaps.shards.digest import EMPTY as NO_ROWS
+from airflow_sitemaps.shards.digest import Digest
+from airflow_sitemaps.shards.key import Key, KeyRange, show
+from airflow_sitemaps.shards.schema import Count, Moment
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
 MAX_PAGE: Final = 500
 """Largest number of shards whose names and ranges are in one response."""
@@ -22,29 +24,27 @@ KEY_CHARACTERS: Final = 200
 KEPT, WRITTEN, WAITING, EMPTY = range(4)
 """States of a shard: kept by the last generation, written by it, written but not yet public, or without a file."""
 
-Key = tuple[int | str, ...]
 
-
-# The part of the persisted form that a map needs. A map creates hundreds of thousands of these objects. They hold no
+# The part of a manifest that a map needs, with the names and types of its fields (``shards.manifest``). A map creates hundreds of thousands of these objects. They hold no
 # cycles, so the garbage collector does not have to track them.
 class _File(msgspec.Struct, gc=False):
     name: str
-    modified_at: datetime
-    xml_byte_size: int = 0
-    byte_size: int = 0
+    modified_at: Moment
+    xml_byte_size: Count = 0
+    byte_size: Count = 0
     etag: str | None = None
 
 
 class _Shard(msgspec.Struct, gc=False):
-    range: tuple[Key | None, Key | None]
-    digest: tuple[int, Any, Any] = (0, None, None)
-    urls: int = 0
+    range: KeyRange
+    digest: Digest = NO_ROWS
+    urls: Count = 0
     file: _File | None = None
     newest_lastmod: str | None = None
     settled: bool = True
-    dropped: dict[str, int] = {}
-    mended: dict[str, int] = {}
-    written_in: int = 0
+    dropped: dict[str, Count] = {}
+    mended: dict[str, Count] = {}
+    written_in: Count = 0
 
 
 class _Section(msgspec.Struct, gc=False):
@@ -52,22 +52,22 @@ class _Section(msgspec.Struct, gc=False):
     shards: list[_Shard]
     base_url: str = ""
     path: str = ""
-    null_keys: int = 0
+    null_keys: Count = 0
 
 
 class _Note(msgspec.Struct, gc=False):
-    generation: int
+    generation: Count
     committed_at: str
-    urls: int
-    shards: int
-    byte_size: int
+    urls: Count
+    shards: Count
+    byte_size: Count
     action: str = "build"
-    touched: int = 0
-    dropped: int = 0
+    touched: Count = 0
+    dropped: Count = 0
 
 
 class _Manifest(msgspec.Struct, gc=False):
-    generation: int
+    generation: Count
     committed_at: str
     run: str
     sections: dict[str, _Section]
@@ -122,15 +122,14 @@ def read_map(body: bytes, where: str) -> ShardMap:
     Raises:
         ManifestError: The manifest is damaged, or written by a later version.
     """
-    manifest = decode_view(body, where, _Manifest)
-    with reading(where):
-        return ShardMap(
-            generation=manifest.generation,
-            columns=msgspec.json.encode(columns_of(manifest)),
-            places={name: (section.base_url, section.path) for name, section in manifest.sections.items()},
-            texts={name: tuple(map(_texts, section.shards)) for name, section in manifest.sections.items()},
-            kept=tuple(kept_of(manifest)),
-        )
+    manifest = decode(_Manifest, body, where)
+    return ShardMap(
+        generation=manifest.generation,
+        columns=msgspec.json.encode(columns_of(manifest)),
+        places={name: (section.base_url, section.path) for name, section in manifest.sections.items()},
+        texts={name: tuple(map(_texts, section.shards)) for name, section in manifest.sections.items()},
+        kept=tuple(kept_of(manifest)),
+    )
 
 
 def columns_of(manifest: _Manifest) -> dict[str, Any]:
@@ -154,7 +153,7 @@ def _section(generation: int, section: _Section) -> dict[str, Any]:
         "name": section.name,
         "null_keys": section.null_keys,
         "urls": [shard.urls for shard in shards],
-        "rows": [shard.digest[0] for shard in shards],
+        "rows": [shard.digest.rows for shard in shards],
         "xml_bytes": [file.xml_byte_size if file else 0 for file in files],
         "file_bytes": [file.byte_size if file else 0 for file in files],
         "written_at": [int(file.modified_at.timestamp()) if file else 0 for file in files],
@@ -174,13 +173,13 @@ def _state(generation: int, shard: _Shard) -> int:
 
 def _texts(shard: _Shard) -> tuple[Any, ...]:
     """Return a shard's texts in the order of ``ShardMap.page``."""
-    lower, upper = shard.range
     name = shard.file.name if shard.file else None
-    return name, lower, upper, shard.newest_lastmod, shard.dropped, shard.mended, shard.settled
+    return name, shard.range.lower, shard.range.upper, shard.newest_lastmod, shard.dropped, shard.mended, shard.settled
 
 
-def _key(parts: Sequence[int | str] | None) -> str | None:
-    return None if parts is None else show(tuple(parts))[:KEY_CHARACTERS]
+def _key(key: Key | None) -> str | None:
+    """Return a key for people. JSON has no lone surrogates, so the page shows them as question marks."""
+    return None if key is None else show(key)[:KEY_CHARACTERS].encode("utf-8", "replace").decode()
 
 
 def kept_of(manifest: _Manifest) -> list[dict[str, Any]]:

@@ -1,24 +1,27 @@
 """Encode manifests, plans and receipts as gzipped JSON. Equal values give equal bytes.
 
-The format is versioned (``manifest.FORMAT``). A test ensures that the first version stays readable.
+msgspec decodes them by the annotations of the dataclasses (see ``shards.schema``), which also say what is valid. The
+format is versioned (``manifest.FORMAT``). A test ensures that the first version stays readable.
 """
 
 from __future__ import annotations
 
 import gzip
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import MISSING, fields
 from datetime import datetime
-from typing import Any, Final
+from typing import Any, Final, TypeVar
+
+import msgspec
 
 from airflow_sitemaps.errors import InvalidSitemapError, ManifestError
 from airflow_sitemaps.protocol import gzip as capped
 from airflow_sitemaps.protocol.feeds import FeedText
-from airflow_sitemaps.shards.digest import Digest
+from airflow_sitemaps.shards.digest import Checksum, Digest
 from airflow_sitemaps.shards.feed_mark import FeedMark
 from airflow_sitemaps.shards.guards import Refusal
-from airflow_sitemaps.shards.key import Key, KeyRange
+from airflow_sitemaps.shards.key import KeyRange
 from airflow_sitemaps.shards.manifest import (
     FORMAT,
     Departed,
@@ -31,7 +34,6 @@ from airflow_sitemaps.shards.manifest import (
     Shard,
 )
 from airflow_sitemaps.shards.plan import (
-    Action,
     Batch,
     Plan,
     RangeAction,
@@ -42,7 +44,6 @@ from airflow_sitemaps.shards.plan import (
 )
 from airflow_sitemaps.shards.receipt import Receipt, StagedShard
 from airflow_sitemaps.shards.scan_estimate import ScanEstimate
-from airflow_sitemaps.shards.schema_validation import checks_of, misfit
 from airflow_sitemaps.shards.url_sample import PrefixCount
 
 ROOM: Final = 64 << 20
@@ -51,152 +52,38 @@ ROOM: Final = 64 << 20
 RATIO: Final = 200
 """Maximum compression ratio of a larger object. This module's own objects have about 10, a gzip bomb about 1,000."""
 
-_UNREADABLE: Final = (
-    OSError,
-    EOFError,
-    ValueError,
-    TypeError,
-    KeyError,
-    AttributeError,
-    OverflowError,
-    RecursionError,
-    InvalidSitemapError,
-)
+_UNREADABLE: Final = (OSError, EOFError, ValueError, TypeError, OverflowError, RecursionError, InvalidSitemapError)
 """Exceptions that damaged bytes can cause."""
 
-Json = dict[str, Any]
-Reader = Callable[[Any], Any]
+T = TypeVar("T")
 
-
-def _moment(text: str) -> datetime:
-    return datetime.fromisoformat(text)
-
-
-def _key(parts: Any) -> Key:
-    return _listed(parts)
-
-
-def _range(pair: list[Any]) -> KeyRange:
-    lower, upper = pair
-    return KeyRange(None if lower is None else _key(lower), None if upper is None else _key(upper))
-
-
-def _digest(value: list[Any]) -> Digest:
-    rows, newest, checksum = value
-    return Digest(rows=rows, newest=newest, checksum=int(checksum, 16))
-
-
-def _listed(values: Any) -> tuple[Any, ...]:
-    if not isinstance(values, list):
-        raise TypeError(f"a list is expected, not {type(values).__name__}")
-    return tuple(values)
-
-
-def _many(kind: type) -> Reader:
-    return lambda values: tuple(_read(kind, value) for value in _listed(values))
-
-
-def _by_name(kind: type) -> Reader:
-    return lambda values: {name: _read(kind, value) for name, value in values.items()}
-
-
-def _samples(values: Json) -> dict[str, tuple[str, ...]]:
-    return {rule: _listed(texts) for rule, texts in values.items()}
-
-
-_READERS: Final[Mapping[type, Mapping[str, Reader]]] = {
-    PublicFile: {"modified_at": _moment, "past": _listed},
-    Shard: {
-        "range": _range,
-        "digest": _digest,
-        "file": lambda value: _read(PublicFile, value),
-        "must": _listed,
-        "last_key": _key,
-        "recheck_at": _moment,
-    },
-    FeedMark: {"surveyed_at": _moment},
-    SectionManifest: {
-        "shards": _many(Shard),
-        "samples": _samples,
-        "key_kinds": _listed,
-        "feed": lambda value: _read(FeedMark, value),
-    },
-    IndexFile: {},
-    IndexRecord: {"extras": _listed},
-    GenerationNote: {"committed_at": _moment, "failed": _listed},
-    Departed: {"at": _moment},
-    Manifest: {
-        "committed_at": _moment,
-        "sections": _by_name(SectionManifest),
-        "indexes": _many(IndexFile),
-        "extras": _many(PublicFile),
-        "recheck_at": _moment,
-        "swept_at": _moment,
-        "index_record": lambda value: _read(IndexRecord, value),
-        "history": _many(GenerationNote),
-        "departed": _many(Departed),
-    },
-    RangeAction: {"range": _range, "digest": _digest, "action": Action},
-    SectionPlan: {
-        "watermark": _moment,
-        "surveyed_at": _moment,
-        "scan": lambda value: _read(ScanEstimate, value),
-        "targets": _many(RangeAction),
-        "gone": _listed,
-        "taken": _listed,
-        "drift": _listed,
-        "key_kinds": _listed,
-        "ages": _listed,
-        "null_key_samples": _listed,
-        "feed": lambda value: _read(FeedMark, value),
-        "warnings": _listed,
-    },
-    ScanEstimate: {},
-    Batch: {"targets": _listed},
-    Refusal: {},
-    SectionFailure: {},
-    RuleCheck: {"samples": _listed},
-    SectionCheck: {"rules": _many(RuleCheck), "unbroken": _listed},
-    Plan: {
-        "created_at": _moment,
-        "sections": _by_name(SectionPlan),
-        "batches": _many(Batch),
-        "retired": _listed,
-        "index_drift": _listed,
-        "adopted": _listed,
-        "refusals": _many(Refusal),
-        "refused": _by_name(SectionPlan),
-        "failures": _many(SectionFailure),
-        "warnings": _listed,
-        "allow": _listed,
-        "prefixes": _many(PrefixCount),
-        "notes": _listed,
-        "checks": _many(SectionCheck),
-    },
-    PrefixCount: {},
-    StagedShard: {
-        "range": _range,
-        "digest": _digest,
-        "last_key": _key,
-        "recheck_at": _moment,
-        "samples": _samples,
-        "must": _listed,
-    },
-    FeedText: {},
-    Receipt: {
-        "pieces": lambda values: {int(t): tuple(_read(StagedShard, p) for p in ps) for t, ps in values.items()},
-        "feed_texts": _many(FeedText),
-    },
-}
+_PERSISTED: Final[tuple[type, ...]] = (
+    PublicFile,
+    Shard,
+    FeedMark,
+    SectionManifest,
+    IndexFile,
+    IndexRecord,
+    GenerationNote,
+    Departed,
+    Manifest,
+    RangeAction,
+    SectionPlan,
+    ScanEstimate,
+    Batch,
+    Refusal,
+    SectionFailure,
+    RuleCheck,
+    SectionCheck,
+    Plan,
+    PrefixCount,
+    StagedShard,
+    FeedText,
+    Receipt,
+)
+"""Classes whose fields are encoded by name."""
 
 _LEAVES: Final = frozenset({str, int, float, bool, type(None)})
-_FIELDS: Final = {kind: tuple(f.name for f in fields(kind)) for kind in _READERS}
-_CHECKS: Final = {kind: checks_of(kind) for kind in _READERS}
-_NEEDED: Final = {
-    kind: frozenset(f.name for f in fields(kind) if f.default is MISSING and f.default_factory is MISSING)
-    for kind in _READERS
-}
-
 
 _LATER: Final[Mapping[type, frozenset[str]]] = {
     Shard: frozenset({"articles", "sample_level", "lastmods"}),
@@ -205,18 +92,30 @@ _LATER: Final[Mapping[type, frozenset[str]]] = {
 """Numbers that the first version of the format lacks; they are omitted if they are 0, so that its bytes stay equal."""
 
 
+def _omitted(kind: type) -> tuple[tuple[str, tuple[object, ...]], ...]:
+    """Return the names of a class's fields in order, each with the values that are omitted."""
+    later = _LATER.get(kind, frozenset())
+    omitted: list[tuple[str, tuple[object, ...]]] = []
+    for f in fields(kind):
+        needed = f.default is MISSING and f.default_factory is MISSING
+        omitted.append((f.name, () if needed else (None, (), {}, 0) if f.name in later else (None, (), {})))
+    return tuple(omitted)
+
+
+_FIELDS: Final = {kind: _omitted(kind) for kind in _PERSISTED}
+
+
 def _plain(value: object) -> object:
     """Convert a value to JSON values; omit fields with a default if they are None or empty."""
-    if type(value) in _LEAVES:  # most are: of 50,000 shards a million
+    if type(value) in _LEAVES:
         return value
-    if type(value) in _FIELDS:
-        pairs = ((name, getattr(value, name)) for name in _FIELDS[type(value)])
-        needed, later = _NEEDED[type(value)], _LATER.get(type(value), frozenset())
-        return {
-            name: _plain(v)
-            for name, v in pairs
-            if name in needed or (v is not None and v not in ((), {}) and not (name in later and v == 0))
-        }
+    if (names := _FIELDS.get(type(value))) is not None:
+        plain = {}
+        for name, omitted in names:
+            part = getattr(value, name)
+            if part not in omitted:  # most parts are leaves: of 50,000 shards a million
+                plain[name] = part if type(part) in _LEAVES else _plain(part)
+        return plain
     if isinstance(value, KeyRange):
         return [value.lower, value.upper]
     if isinstance(value, Digest):
@@ -230,38 +129,57 @@ def _plain(value: object) -> object:
     return value
 
 
-def _read(kind: type, value: Json) -> Any:
-    readers = _READERS[kind]
-    names = _FIELDS[kind]
-    decoded = kind(
-        **{n: readers[n](v) if n in readers and v is not None else v for n, v in value.items() if n in names}
-    )
-    for name, fits in _CHECKS[kind]:
-        if not fits(getattr(decoded, name)):
-            raise ValueError(f"{kind.__name__}.{name} has the invalid value {getattr(decoded, name)!r:.200}")
-    return decoded
-
-
 def _encode(value: object) -> bytes:
     text = json.dumps(_plain(value), ensure_ascii=False, separators=(",", ":"))
     return gzip.compress(text.encode("utf-8", "surrogatepass"), compresslevel=4, mtime=0)
 
 
-def _decode(kind: type, data: bytes, what: str) -> Any:
+class _Version(msgspec.Struct):
+    format: int = FORMAT
+
+
+def decode(kind: type[T], data: bytes, what: str) -> T:
+    """Decode a persisted object, or the part of it that another type of the same field names describes.
+
+    Args:
+        kind: Type of the result: ``Manifest``, ``Plan``, ``Receipt``, or a dataclass or Struct with some of their fields.
+        data: The bytes.
+        what: Description of the object with its location, for messages.
+
+    Raises:
+        ManifestError: The bytes are damaged or of a newer format.
+    """
     try:
         text = capped.decompress(data, max_byte_size=max(ROOM, RATIO * len(data)))
-        value = json.loads(text.decode("utf-8", "surrogatepass"))
-        version = value.get("format", FORMAT)
-        if version > FORMAT:
-            raise ManifestError(
-                f"{what} has format {version}; this version of airflow-sitemaps reads up to {FORMAT}: upgrade it"
-            )
-        return _read(kind, value)
+        try:
+            decoded = msgspec.json.decode(text, type=kind, dec_hook=_special)
+        except UnicodeDecodeError:  # a key holds a lone surrogate, which UTF-8 has no bytes for
+            value = json.loads(text.decode("utf-8", "surrogatepass"))
+            decoded = msgspec.convert(value, kind, dec_hook=_special, str_keys=True)
+        except msgspec.ValidationError:
+            _check_version(text, what)
+            raise
+        _check_version(text, what)
     except _UNREADABLE as error:
         raise ManifestError(
             f"{what} cannot be read ({type(error).__name__}: {error}); it is damaged, or another program wrote it. "
             "Restore it from the state area's generations/, or publish with a new state_url and adopt."
         ) from error
+    return decoded
+
+
+def _special(kind: type, value: Any) -> Any:
+    if kind is Checksum:
+        return Checksum.from_hex(value)
+    raise TypeError(f"no field has the type {kind.__name__}")
+
+
+def _check_version(text: bytes, what: str) -> None:
+    version = msgspec.json.decode(text, type=_Version).format
+    if version > FORMAT:
+        raise ManifestError(
+            f"{what} has format {version}; this version of airflow-sitemaps reads up to {FORMAT}: upgrade it"
+        )
 
 
 def encode_manifest(manifest: Manifest) -> bytes:
@@ -279,8 +197,7 @@ def decode_manifest(data: bytes, where: str = "the manifest") -> Manifest:
     Raises:
         ManifestError: The bytes are damaged or of a newer format.
     """
-    manifest: Manifest = _decode(Manifest, data, where)
-    return manifest
+    return decode(Manifest, data, where)
 
 
 def encode_plan(plan: Plan) -> bytes:
@@ -298,8 +215,8 @@ def decode_plan(data: bytes, where: str = "the plan") -> Plan:
     Raises:
         ManifestError: The bytes are damaged or of a newer format.
     """
-    plan: Plan = _decode(Plan, data, where)
-    if problem := misfit(plan):
+    plan = decode(Plan, data, where)
+    if problem := _misfit(plan):
         raise ManifestError(f"{where} is not a valid plan: {problem}. It was damaged or forged. Plan again.")
     return plan
 
@@ -319,5 +236,18 @@ def decode_receipt(data: bytes, where: str = "the receipt") -> Receipt:
     Raises:
         ManifestError: The bytes are damaged or of a newer format.
     """
-    receipt: Receipt = _decode(Receipt, data, where)
-    return receipt
+    return decode(Receipt, data, where)
+
+
+def _misfit(plan: Plan) -> str | None:
+    """Return what a plan refers to that does not exist, or None if every reference is valid."""
+    for name, section in plan.sections.items():
+        if name != section.name:
+            return f"section {name!r} has the name {section.name!r}"
+    for number, batch in enumerate(plan.batches):
+        section_plan = plan.sections.get(batch.section)
+        if section_plan is None or batch.number != number:
+            return f"batch {number} is of section {batch.section!r} and numbered {batch.number}"
+        if any(position >= len(section_plan.targets) for position in batch.targets):
+            return f"batch {number} writes ranges that do not exist"
+    return None

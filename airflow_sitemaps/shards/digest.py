@@ -5,6 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
+import msgspec
+
+from airflow_sitemaps.shards.schema import Count
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -14,31 +18,59 @@ NEWEST_CHARACTERS: Final = 64
 """Characters that are kept of a newest lastmod: in a column of text it may be of any length."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Digest:
-    """Number of rows, newest lastmod and checksum of one key range.
+class Checksum(int):
+    """A sum of hashes, from 0 to 2**64 - 1. It is persisted as 16 hexadecimal digits."""
+
+    __slots__ = ()
+
+    @classmethod
+    def from_hex(cls, digits: str) -> Checksum:
+        """Return the checksum that these hexadecimal digits stand for.
+
+        Raises:
+            ValueError: They are not hexadecimal digits, or the number has more than 64 bits.
+        """
+        value = int(digits, 16)
+        if not 0 <= value < MODULUS:
+            raise ValueError(f"a checksum has 64 bits, unlike {digits!r:.100}")
+        return cls(value)
+
+
+class Digest(msgspec.Struct, frozen=True, kw_only=True, array_like=True, forbid_unknown_fields=True, gc=False):
+    """Number of rows, newest lastmod and checksum of one key range. It is persisted as a list of the three.
 
     Attributes:
-        rows: Number of source rows, valid or not, with a key in the range. Default: 0.
-        newest: Greatest lastmod as the source writes it (ISO 8601, UTC). Default: None.
+        rows: Number of source rows, valid or not, with a key in the range.
+        newest: Greatest lastmod as the source writes it (ISO 8601, UTC), or None.
         checksum: Sum of the 64-bit hashes of the rows over all emitted columns, modulo 2**64, unsigned. It does not
-            depend on the order of rows, and a repeated row counts twice. Default: 0.
+            depend on the order of rows, and a repeated row counts twice.
     """
 
-    rows: int = 0
-    newest: str | None = None
-    checksum: int = 0
+    rows: Count
+    newest: str | None
+    checksum: Checksum
+
+    @classmethod
+    def of(cls, rows: int, newest: str | None, checksum: int) -> Digest:
+        """Return a digest.
+
+        Args:
+            rows: Number of rows.
+            newest: Greatest lastmod, or None.
+            checksum: Sum of the rows' hashes, of any size and sign. The digest holds it modulo 2**64.
+        """
+        return cls(rows=rows, newest=newest, checksum=Checksum(checksum % MODULUS))
 
     def __add__(self, other: Digest) -> Digest:
         newest = max((n for n in (self.newest, other.newest) if n is not None), default=None)
-        return Digest(rows=self.rows + other.rows, newest=newest, checksum=(self.checksum + other.checksum) % MODULUS)
+        return Digest.of(self.rows + other.rows, newest, self.checksum + other.checksum)
 
     def same_rows(self, other: Digest) -> bool:
         """Return whether two digests are of equal rows. ``newest`` does not count: the checksum covers lastmod."""
         return self.rows == other.rows and self.checksum == other.checksum
 
 
-EMPTY: Final = Digest()
+EMPTY: Final = Digest.of(0, None, 0)
 
 
 def total(digests: Iterable[Digest]) -> Digest:

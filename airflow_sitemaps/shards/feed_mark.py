@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from datetime import datetime
+from airflow_sitemaps.shards.schema import Moment
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,4 +19,4 @@ class FeedMark:
     """
 
     position: str
-    surveyed_at: datetime
+    surveyed_at: Moment

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 from airflow_sitemaps import setting_checks
 from airflow_sitemaps.errors import ConfigurationError
 from airflow_sitemaps.quantities import counted
+from airflow_sitemaps.shards.schema import Number
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -144,7 +145,7 @@ class Refusal:
     guard: str
     section: str
     message: str
-    value: float | None = None
+    value: Number | None = None
 
     @property
     def permit(self) -> str:

@@ -7,8 +7,9 @@ stored as JSON, bound in a statement, and tested for equality.
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Annotated, Final
+
+import msgspec
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 KeyPart = int | str
 """One column of a key: an integer unchanged, or the canonical text of any other value (UUID, timestamp, decimal, text)."""
 
-Key = tuple[KeyPart, ...]
+Key = Annotated[tuple[KeyPart, ...], msgspec.Meta(min_length=1)]
 """One value per key column, in order."""
 
 UNKNOWN: Final = " unknown"
@@ -26,17 +27,16 @@ INTEGER: Final = " integer"
 """Ending of the kind of a key column with integers of at most 64 bits."""
 
 
-@dataclass(frozen=True, slots=True)
-class KeyRange:
-    """A half-open range of keys.
+class KeyRange(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, gc=False):
+    """A half-open range of keys. It is persisted as a list of its two ends.
 
     Attributes:
-        lower: Lower end, inclusive. Default: None, from the first key.
-        upper: Upper end, exclusive. Default: None, up to the last key.
+        lower: Lower end, inclusive. None: from the first key.
+        upper: Upper end, exclusive. None: up to the last key.
     """
 
-    lower: Key | None = None
-    upper: Key | None = None
+    lower: Key | None
+    upper: Key | None
 
     def __str__(self) -> str:
         """Return the range for people: ``all keys``, ``keys before 42``, ``keys from 42``, ``keys from 10 to before 42``."""

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final, Literal
 
 from airflow_sitemaps.shards.digest import EMPTY, Digest
+from airflow_sitemaps.shards.feed_mark import FeedMark
+from airflow_sitemaps.shards.key import Key, KeyRange
+from airflow_sitemaps.shards.schema import BodyKey, Count, Folder, Moment, RelativePath, RunName, SectionName
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
     from datetime import datetime
-
-    from airflow_sitemaps.shards.feed_mark import FeedMark
-    from airflow_sitemaps.shards.key import Key, KeyRange
 
 FORMAT: Final = 1
 """Version of the persisted format. A reader refuses a newer one."""
@@ -44,15 +45,15 @@ class PublicFile:
         listed: Whether the index lists the file. Default: True.
     """
 
-    name: str
-    body: str
+    name: RelativePath
+    body: BodyKey
     xml_sha256: str
-    xml_byte_size: int
-    byte_size: int
-    modified_at: datetime
+    xml_byte_size: Count
+    byte_size: Count
+    modified_at: Moment
     etag: str | None = None
     replaces: str | None = None
-    variant: int = 0
+    variant: Count = 0
     past: tuple[str, ...] = ()
     listed: bool = True
 
@@ -91,24 +92,24 @@ class Shard:
 
     range: KeyRange
     digest: Digest = EMPTY
-    urls: int = 0
-    articles: int = 0
+    urls: Count = 0
+    articles: Count = 0
     file: PublicFile | None = None
     last_key: Key | None = None
     newest_lastmod: str | None = None
-    recheck_at: datetime | None = None
+    recheck_at: Moment | None = None
     settled: bool = True
-    dropped: Mapping[str, int] = field(default_factory=dict)
-    expired: Mapping[str, int] = field(default_factory=dict)
-    mended: Mapping[str, int] = field(default_factory=dict)
-    written_in: int = 0
-    sample_level: int = 0
+    dropped: Mapping[str, Count] = field(default_factory=dict)
+    expired: Mapping[str, Count] = field(default_factory=dict)
+    mended: Mapping[str, Count] = field(default_factory=dict)
+    written_in: Count = 0
+    sample_level: Count = 0
     sample: str | None = None
-    prefixes: Mapping[str, int] = field(default_factory=dict)
-    lastmods: int = 0
+    prefixes: Mapping[str, Count] = field(default_factory=dict)
+    lastmods: Count = 0
     oldest_lastmod: str | None = None
     must: tuple[str, ...] = ()
-    extensions: Mapping[str, int] = field(default_factory=dict)
+    extensions: Mapping[str, Count] = field(default_factory=dict)
 
     @property
     def expired_rows(self) -> int:
@@ -141,19 +142,19 @@ class SectionManifest:
         feed: How far its change feed was read. Default: None, it has none.
     """
 
-    name: str
+    name: SectionName
     fingerprint: str
     digest_kind: str
-    changed_in: int
-    next_serial: int
+    changed_in: Count
+    next_serial: Count
     shards: tuple[Shard, ...]
     base_url: str = ""
-    path: str = ""
-    null_keys: int = 0
+    path: Folder = ""
+    null_keys: Count = 0
     key_kinds: tuple[str, ...] = ()
     samples: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    peaks: Mapping[str, int] = field(default_factory=dict)
-    declines: Mapping[str, int] = field(default_factory=dict)
+    peaks: Mapping[str, Count] = field(default_factory=dict)
+    declines: Mapping[str, Count] = field(default_factory=dict)
     feed: FeedMark | None = None
 
     @property
@@ -208,10 +209,10 @@ class IndexFile:
         replaces: Etag of the object that the promotion replaces. Default: None, if no object has the name.
     """
 
-    name: str
-    changed_in: int
+    name: RelativePath
+    changed_in: Count
     xml_sha256: str
-    byte_size: int
+    byte_size: Count
     etag: str | None = None
     replaces: str | None = None
 
@@ -228,11 +229,11 @@ class IndexRecord:
         changed_in: Generation that last changed any of these; a plan based on an older one is stale. Default: 0.
     """
 
-    name: str
+    name: RelativePath
     mode: Literal["one", "per_section"]
     limits: str
-    extras: tuple[str, ...] = ()
-    changed_in: int = 0
+    extras: tuple[RelativePath, ...] = ()
+    changed_in: Count = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -252,15 +253,15 @@ class GenerationNote:
         failed: Sections that the run could not publish. Default: none.
     """
 
-    generation: int
-    committed_at: datetime
+    generation: Count
+    committed_at: Moment
     run: str
-    urls: int
-    shards: int
-    byte_size: int
+    urls: Count
+    shards: Count
+    byte_size: Count
     action: str = "build"
-    touched: int = 0
-    dropped: int = 0
+    touched: Count = 0
+    dropped: Count = 0
     failed: tuple[str, ...] = ()
 
 
@@ -278,9 +279,9 @@ class Departed:
     """
 
     area: Literal["public", "state"]
-    key: str
-    generation: int
-    at: datetime
+    key: RelativePath
+    generation: Count
+    at: Moment
     etag: str | None = None
 
 
@@ -311,24 +312,24 @@ class Manifest:
         format: Version of the persisted format. Default: the current one.
     """
 
-    generation: int
+    generation: Count
     write_id: str
-    run: str
+    run: RunName
     owner: str
     base_url: str
-    committed_at: datetime
+    committed_at: Moment
     sections: Mapping[str, SectionManifest]
     indexes: tuple[IndexFile, ...]
     promoted: bool = False
     extras: tuple[PublicFile, ...] = ()
-    recheck_at: datetime | None = None
+    recheck_at: Moment | None = None
     history: tuple[GenerationNote, ...] = ()
     departed: tuple[Departed, ...] = ()
-    serials: Mapping[str, int] = field(default_factory=dict)
-    swept_at: datetime | None = None
+    serials: Mapping[str, Count] = field(default_factory=dict)
+    swept_at: Moment | None = None
     index_record: IndexRecord | None = None
     state_id: str | None = None
-    format: int = FORMAT
+    format: Count = FORMAT
 
     @property
     def urls(self) -> int:

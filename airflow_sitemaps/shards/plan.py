@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import TYPE_CHECKING
 
 from airflow_sitemaps.errors import GuardError
 from airflow_sitemaps.shards.digest import EMPTY, Digest
+from airflow_sitemaps.shards.feed_mark import FeedMark
+from airflow_sitemaps.shards.guards import Refusal
+from airflow_sitemaps.shards.key import KeyRange
+from airflow_sitemaps.shards.scan_estimate import ScanEstimate
+from airflow_sitemaps.shards.schema import Count, Moment, Number, RelativePath, RunName, SectionName
+from airflow_sitemaps.shards.url_sample import PrefixCount
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
-    from datetime import datetime
-
-    from airflow_sitemaps.shards.feed_mark import FeedMark
-    from airflow_sitemaps.shards.guards import Refusal
-    from airflow_sitemaps.shards.key import KeyRange
-    from airflow_sitemaps.shards.scan_estimate import ScanEstimate
-    from airflow_sitemaps.shards.url_sample import PrefixCount
+    from collections.abc import Collection, Sequence
 
 
 class Action(str, Enum):
@@ -66,7 +66,7 @@ class RangeAction:
     range: KeyRange
     action: Action
     digest: Digest = EMPTY
-    carries: int | None = None
+    carries: Count | None = None
     reason: str = ""
     drifted: bool = False
     found_etag: str | None = None
@@ -104,22 +104,22 @@ class SectionPlan:
             Default: False.
     """
 
-    name: str
-    base: int
+    name: SectionName
+    base: Count
     fingerprint: str
     digest_kind: str
     targets: tuple[RangeAction, ...]
-    gone: tuple[int, ...] = ()
-    taken: tuple[str, ...] = ()
+    gone: tuple[Count, ...] = ()
+    taken: tuple[RelativePath, ...] = ()
     drift: tuple[str, ...] = ()
     key_kinds: tuple[str, ...] = ()
-    null_keys: int = 0
+    null_keys: Count = 0
     null_key_samples: tuple[str, ...] = ()
-    watermark: datetime | None = None
-    slice: int = 0
-    ages: tuple[int, ...] = ()
+    watermark: Moment | None = None
+    slice: Count = 0
+    ages: tuple[Count, ...] = ()
     version: str = ""
-    surveyed_at: datetime | None = None
+    surveyed_at: Moment | None = None
     as_of: str = ""
     scan: ScanEstimate | None = None
     feed: FeedMark | None = None
@@ -186,10 +186,10 @@ class Batch:
         rows: Number of rows at the survey.
     """
 
-    number: int
+    number: Count
     section: str
-    targets: tuple[int, ...]
-    rows: int
+    targets: tuple[Count, ...]
+    rows: Count
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -208,7 +208,7 @@ class RuleCheck:
     rule: str
     verdict: str
     effect: str
-    rows: int
+    rows: Count
     samples: tuple[str, ...]
     setting: str
 
@@ -228,10 +228,10 @@ class SectionCheck:
     """
 
     section: str
-    rows: int
-    all_rows: int
-    urls: int
-    xml_byte_size: int
+    rows: Count
+    all_rows: Count
+    urls: Count
+    xml_byte_size: Count
     rules: tuple[RuleCheck, ...]
     unbroken: tuple[str, ...]
 
@@ -264,19 +264,19 @@ class Plan:
         checks: What the rules do to the first rows of each section, if a dry run was to check them. Default: none.
     """
 
-    run: str
-    created_at: datetime
-    base_generation: int
+    run: RunName
+    created_at: Moment
+    base_generation: Count
     sections: Mapping[str, SectionPlan]
     batches: tuple[Batch, ...] = ()
     retired: tuple[str, ...] = ()
     index_drift: tuple[str, ...] = ()
-    adopted: tuple[str, ...] = ()
+    adopted: tuple[RelativePath, ...] = ()
     extras_due: bool = False
     refusals: tuple[Refusal, ...] = ()
     warnings: tuple[str, ...] = ()
     allow: tuple[str, ...] = ()
-    seconds: float = 0.0
+    seconds: Number = 0.0
     failures: tuple[SectionFailure, ...] = ()
     rebases: bool = False
     prefixes: tuple[PrefixCount, ...] = ()

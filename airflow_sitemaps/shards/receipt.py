@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from datetime import datetime
-
-    from airflow_sitemaps.protocol.feeds import FeedText
-    from airflow_sitemaps.shards.digest import Digest
-    from airflow_sitemaps.shards.key import Key, KeyRange
+from airflow_sitemaps.protocol.feeds import FeedText
+from airflow_sitemaps.shards.digest import Digest
+from airflow_sitemaps.shards.key import Key, KeyRange
+from airflow_sitemaps.shards.schema import BodyKey, Count, Moment, Number, RunName, SectionName
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,28 +45,28 @@ class StagedShard:
 
     range: KeyRange
     digest: Digest
-    urls: int
-    articles: int = 0
-    body: str | None = None
+    urls: Count
+    articles: Count = 0
+    body: BodyKey | None = None
     same: bool = False
     xml_sha256: str = ""
-    xml_byte_size: int = 0
-    byte_size: int = 0
+    xml_byte_size: Count = 0
+    byte_size: Count = 0
     last_key: Key | None = None
     newest_lastmod: str | None = None
-    recheck_at: datetime | None = None
+    recheck_at: Moment | None = None
     settled: bool = True
-    dropped: Mapping[str, int] = field(default_factory=dict)
-    expired: Mapping[str, int] = field(default_factory=dict)
-    mended: Mapping[str, int] = field(default_factory=dict)
+    dropped: Mapping[str, Count] = field(default_factory=dict)
+    expired: Mapping[str, Count] = field(default_factory=dict)
+    mended: Mapping[str, Count] = field(default_factory=dict)
     samples: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    sample_level: int = 0
+    sample_level: Count = 0
     sample: str | None = None
-    prefixes: Mapping[str, int] = field(default_factory=dict)
-    lastmods: int = 0
+    prefixes: Mapping[str, Count] = field(default_factory=dict)
+    lastmods: Count = 0
     oldest_lastmod: str | None = None
     must: tuple[str, ...] = ()
-    extensions: Mapping[str, int] = field(default_factory=dict)
+    extensions: Mapping[str, Count] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,11 +85,11 @@ class Receipt:
             has feeds. Default: none.
     """
 
-    run: str
-    batch: int
-    section: str
-    pieces: Mapping[int, tuple[StagedShard, ...]]
-    rows: int
-    bytes_written: int
-    seconds: float
+    run: RunName
+    batch: Count
+    section: SectionName
+    pieces: Mapping[Count, tuple[StagedShard, ...]]
+    rows: Count
+    bytes_written: Count
+    seconds: Number
     feed_texts: tuple[FeedText, ...] = ()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from airflow_sitemaps.shards.schema import Count
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScanEstimate:
@@ -16,10 +18,10 @@ class ScanEstimate:
         all_partitions: Number of partitions of the scanned tables. Default: None.
     """
 
-    byte_size: int
+    byte_size: Count
     basis: str
-    partitions: int | None = None
-    all_partitions: int | None = None
+    partitions: Count | None = None
+    all_partitions: Count | None = None
 
     def __add__(self, other: ScanEstimate) -> ScanEstimate:
         """Return the estimate of both scans together."""

@@ -21,7 +21,7 @@ from airflow_sitemaps.protocol.gzip import Compressor
 from airflow_sitemaps.protocol.lastmod import render as render_lastmod
 from airflow_sitemaps.protocol.rules import SAMPLES_PER_RULE, Tally, Verdict
 from airflow_sitemaps.protocol.urlset import FOOTER, header
-from airflow_sitemaps.shards.digest import EMPTY, MODULUS, NEWEST_CHARACTERS, Digest
+from airflow_sitemaps.shards.digest import EMPTY, NEWEST_CHARACTERS, Digest
 from airflow_sitemaps.shards.distinct import all_distinct
 from airflow_sitemaps.shards.url_sample import UrlSample, sample
 
@@ -318,8 +318,8 @@ def digest_of(rows: pa.RecordBatch) -> Digest:
     """Return the digest of rows as they were read: their number, the sum of their hashes, and the newest lastmod."""
     hashes = rows.column("row_hash")
     unsigned = hashes if pa.types.is_uint64(hashes.type) else hashes.cast(pa.int64()).view(pa.uint64())
-    checksum = (pc.sum(unsigned).as_py() or 0) % MODULUS
-    return Digest(rows=rows.num_rows, newest=_newest(rows), checksum=checksum)
+    checksum = pc.sum(unsigned).as_py() or 0
+    return Digest.of(rows.num_rows, _newest(rows), checksum)
 
 
 def _newest(rows: pa.RecordBatch) -> str | None:

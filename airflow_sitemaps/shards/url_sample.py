@@ -15,6 +15,8 @@ from urllib.parse import urlsplit
 
 import xxhash
 
+from airflow_sitemaps.shards.schema import Count
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
@@ -137,8 +139,8 @@ class PrefixCount:
     """
 
     prefix: str
-    urls: int
-    urls_before: int
+    urls: Count
+    urls_before: Count
 
 
 def top_prefixes(

@@ -147,14 +147,14 @@ class ListSession:
 
     def survey(self, ranges: Sequence[KeyRange]) -> Survey:
         """Return a digest of each range, as ``ports.Source`` defines it."""
-        from airflow_sitemaps.shards.digest import MODULUS, Digest, Survey  # noqa: PLC0415 - pyarrow is heavy
+        from airflow_sitemaps.shards.digest import Digest, Survey  # noqa: PLC0415 - pyarrow is heavy
 
         digests = []
         for within in ranges:
             entries = self._of(within)
             newest = max((entry.lastmod for entry in entries if entry.lastmod), default=None)
-            checksum = sum(self._hashes(entries)) % MODULUS
-            digests.append(Digest(rows=len(entries), newest=newest, checksum=checksum))
+            checksum = sum(self._hashes(entries))
+            digests.append(Digest.of(len(entries), newest, checksum))
         return Survey(digests=tuple(digests))
 
     def scan_estimate(self) -> ScanEstimate | None:

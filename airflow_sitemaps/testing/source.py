@@ -16,7 +16,7 @@ import pyarrow as pa
 from airflow_sitemaps.errors import SourceConfigurationError
 from airflow_sitemaps.ports import Duplicate
 from airflow_sitemaps.protocol.rules import sample_text
-from airflow_sitemaps.shards.digest import MODULUS, Digest, Survey
+from airflow_sitemaps.shards.digest import Digest, Survey
 from airflow_sitemaps.sources import keytext, rowhash
 from airflow_sitemaps.sources.columns import FEED_FIELDS
 from airflow_sitemaps.sources.groups import COLUMN, EMPTY, LARGE, MAX_MEMBERS, alternates
@@ -328,7 +328,7 @@ class MemorySource:
         if self._config.lastmod is not None:
             values = [row.get(self._config.lastmod) for row in rows]
             newest = max((_iso(value) for value in values if value is not None), default=None)
-        return Digest(rows=len(rows), newest=newest, checksum=sum(self._hashes(rows)) % MODULUS)
+        return Digest.of(len(rows), newest, sum(self._hashes(rows)))
 
     def _hashes(self, rows: Sequence[Row]) -> list[int]:
         names = self._emitted()

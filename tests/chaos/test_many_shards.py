@@ -87,7 +87,7 @@ class Numbers:
         return range(lower, within.upper[0] if within.upper else self.shards * ROWS)
 
     def _digest(self, keys: range) -> Digest:
-        return Digest(rows=len(keys), checksum=sum(map(self._hash, keys)) % (1 << 64))
+        return Digest.of(len(keys), None, sum(map(self._hash, keys)))
 
     def _hash(self, key: int) -> int:
         return (key * 2_654_435_761 + (key // ROWS in self.changed)) % (1 << 64)
@@ -96,7 +96,7 @@ class Numbers:
 def published(sitemap: Sitemap, source: Numbers, store: Store) -> None:
     """Put a first generation there, as if it had been published; its files hold something short."""
     section, settings = sitemap.sections[0], index_settings(sitemap)
-    ranges = cut(KeyRange(), [(number * ROWS,) for number in range(1, source.shards)])
+    ranges = cut(KeyRange(None, None), [(number * ROWS,) for number in range(1, source.shards)])
     shards = [
         Shard(range=within, digest=digest, urls=ROWS, written_in=1, file=file_of(store, number))
         for number, (within, digest) in enumerate(zip(ranges, source.survey(ranges).digests, strict=True), start=1)

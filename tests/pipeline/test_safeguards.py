@@ -99,7 +99,7 @@ def test_a_file_that_left_the_index_stays_for_the_whole_grace(part: float, stays
 
 @pytest.mark.parametrize("bit", [0, 31, 32, 63])
 def test_digests_that_differ_in_one_bit_differ(bit: int) -> None:
-    assert not Digest(rows=3, checksum=5).same_rows(Digest(rows=3, checksum=5 ^ (1 << bit)))
+    assert not Digest.of(3, None, 5).same_rows(Digest.of(3, None, 5 ^ (1 << bit)))
 
 
 def test_a_body_that_was_cut_short_stops_the_commit() -> None:

@@ -89,8 +89,8 @@ def test_hostile_names(base: Database, name: str) -> None:
     base.insert(name, [{"id": n, column: f"v{n}", f"{name} at": None} for n in range(5)])
     quoted = '"' + name.replace('"', '""') + '"'
     with session(base, table=quoted, key=column, loc=column, lastmod=f"{name} at", changefreq=column) as source:
-        boundaries = source.boundaries(KeyRange(), 2)
-        ranges = cut(KeyRange(), boundaries)
+        boundaries = source.boundaries(KeyRange(None, None), 2)
+        ranges = cut(KeyRange(None, None), boundaries)
         digests = source.survey(ranges).digests
         counts, sums, order = read(source, ranges)
     assert [loc for _place, _key, loc in order] == [f"v{n}" for n in range(5)]
@@ -121,8 +121,8 @@ def test_hostile_values_are_read_and_surveyed_alike(backend: str) -> None:
     create(base, "hostile", {"k": "text", "slug": "text"})
     base.insert("hostile", [{"k": value, "slug": value} for value in HOSTILE])
     with session(base, table="hostile", key="k", loc="slug", reader=reader) as source:
-        boundaries = source.boundaries(KeyRange(), 1)
-        ranges = cut(KeyRange(), boundaries)
+        boundaries = source.boundaries(KeyRange(None, None), 1)
+        ranges = cut(KeyRange(None, None), boundaries)
         digests = source.survey(ranges).digests
         counts, sums, order = read(source, ranges)
         assert source.rank([key for _place, key, _loc in order]) == sorted(
@@ -147,7 +147,7 @@ def test_a_query_with_parameters(backend: str) -> None:
             where="colon = ':x' AND k >= :low", parameters={"value": value, "low": 0, "unused": "x"},
             key="k", loc="slug", changefreq="colon", reader=reader,
         ) as source:  # fmt: skip
-            assert source.survey([KeyRange()]).digests[0].rows == 1
+            assert source.survey([KeyRange(None, None)]).digests[0].rows == 1
             rows = [row for batch in source.read([KeyRange((0,), (99,))]) for row in batch.to_pylist()]
         assert [(row["loc"], row["changefreq"]) for row in rows] == [(value, ":x")]
     assert is_unharmed(base)

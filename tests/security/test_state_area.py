@@ -94,7 +94,7 @@ def test_nothing_but_bodies_is_ever_published(area: Area, body: str) -> None:
     receipt = stages.write(area.sitemap, planned.key, 0).receipt_key
     area.change(receipt, lambda value: value["pieces"]["0"][0].update(body=body))
 
-    with pytest.raises(ManifestError, match=r"StagedShard\.body has the invalid value"):
+    with pytest.raises(ManifestError, match=r"Expected `str` matching regex .* at `\$\.pieces\[\.\.\.\]\[0\]\.body`"):
         stages.publish(area.sitemap, planned.key, [receipt])
 
 

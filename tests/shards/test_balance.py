@@ -22,12 +22,12 @@ policies = st.builds(ShardPolicy, max_urls=st.integers(2, 50_000), fill=st.float
 
 
 def edges(number: int) -> tuple[KeyRange, ...]:
-    return cut(KeyRange(), [(10 * n,) for n in range(1, number)])
+    return cut(KeyRange(None, None), [(10 * n,) for n in range(1, number)])
 
 
 def layout(rows: list[int]) -> list[LayoutRange]:
     return [
-        LayoutRange(range=within, digest=Digest(rows=n, checksum=n), olds=(at,) if n else (), carries=at if n else None)
+        LayoutRange(range=within, digest=Digest.of(n, None, n), olds=(at,) if n else (), carries=at if n else None)
         for at, (within, n) in enumerate(zip(edges(len(rows)), rows, strict=True))
     ]
 
@@ -36,7 +36,7 @@ def shards(rows: list[int]) -> list[Shard]:
     at = datetime(2026, 1, 1, tzinfo=timezone.utc)
     file = PublicFile(name="n", body="b", xml_sha256="s", xml_byte_size=1, byte_size=1, modified_at=at)
     return [
-        Shard(range=w, digest=Digest(rows=n), file=file if n else None)
+        Shard(range=w, digest=Digest.of(n, None, 0), file=file if n else None)
         for w, n in zip(edges(len(rows)), rows, strict=True)
     ]
 
@@ -75,7 +75,7 @@ def test_fat_shards_are_weighed_by_bytes():
     rows = [9_000, 9_000]
     at = datetime(2026, 1, 1, tzinfo=timezone.utc)
     file = PublicFile(name="n", body="b", xml_sha256="s", xml_byte_size=50_000_000, byte_size=1, modified_at=at)
-    fat = [Shard(range=w, digest=Digest(rows=n), file=file) for w, n in zip(edges(2), rows, strict=True)]
+    fat = [Shard(range=w, digest=Digest.of(n, None, 0), file=file) for w, n in zip(edges(2), rows, strict=True)]
     assert len(join(layout(rows), fat, ShardPolicy(), CURRENT)) == 2
     assert len(join(layout(rows), shards(rows), ShardPolicy(), CURRENT)) == 1
 
@@ -83,7 +83,7 @@ def test_fat_shards_are_weighed_by_bytes():
 @given(st.lists(st.integers(1, 50_000), max_size=300), st.none() | st.integers(1, 10**6))
 def test_batches_hold_every_target_once_in_order_and_are_never_too_many(rows, size):
     targets = tuple(
-        RangeAction(range=within, action=Action.CREATE, digest=Digest(rows=n))
+        RangeAction(range=within, action=Action.CREATE, digest=Digest.of(n, None, 0))
         for within, n in zip(edges(len(rows)), rows, strict=True)
     ) if rows else ()  # fmt: skip
     plan = SectionPlan(name="a", base=0, fingerprint="", digest_kind="", targets=targets)
@@ -94,7 +94,9 @@ def test_batches_hold_every_target_once_in_order_and_are_never_too_many(rows, si
 
 
 def test_fifty_thousand_shards_are_at_most_a_thousand_batches():
-    targets = tuple(RangeAction(range=w, action=Action.CREATE, digest=Digest(rows=50_000)) for w in edges(50_000))
+    targets = tuple(
+        RangeAction(range=w, action=Action.CREATE, digest=Digest.of(50_000, None, 0)) for w in edges(50_000)
+    )
     plan = SectionPlan(name="a", base=0, fingerprint="", digest_kind="", targets=targets)
     assert 500 < len(make_batches({"a": plan})) <= MAX_BATCHES
 

@@ -94,6 +94,23 @@ def test_a_manifest_comes_back_as_it_was(manifest):
     assert codec.encode_manifest(codec.decode_manifest(data)) == data
 
 
+@pytest.mark.parametrize(
+    "key", [("half \ud800 a character", "é"), (10**40,), (-(10**40), "x")], ids=["surrogate", "large", "both"]
+)
+def test_any_key_comes_back_as_it_was(key):
+    cut = (Shard(range=KeyRange(None, key), last_key=key), Shard(range=KeyRange(key, None)))
+    section = SectionManifest(
+        name="pages", fingerprint="f", digest_kind="k", changed_in=1, next_serial=1, shards=cut, samples={"rule": ("\udfff",)}
+    )  # fmt: skip
+    made = Manifest(
+        generation=1, write_id="w", run="r", owner="o", base_url="https://www.example.com/", sections={"pages": section},
+        committed_at=datetime(2026, 1, 1, tzinfo=timezone.utc), indexes=(),
+    )  # fmt: skip
+    data = codec.encode_manifest(made)
+    assert codec.decode_manifest(data) == made
+    assert codec.encode_manifest(codec.decode_manifest(data)) == data
+
+
 @given(ranges, digests, keys, samples, counts)
 def test_plans_and_receipts_come_back_as_they_were(within, digest, key, shown, counted):
     target = RangeAction(
@@ -141,6 +158,36 @@ def test_a_newer_format_is_refused():
     data = gzip.compress(json.dumps({"format": 2}).encode())
     with pytest.raises(ManifestError, match="format 2; this version of airflow-sitemaps reads up to 1: upgrade"):
         codec.decode_manifest(data, "s3://bucket/manifest.json.gz")
+
+
+@pytest.mark.parametrize(
+    ("digest", "why"),
+    [
+        ([1, None, "1" * 17], "a checksum has 64 bits"),
+        ([1, None, "-1"], "a checksum has 64 bits"),
+        ([1, None, "xyz"], "invalid literal"),
+        ([-1, None, "00"], "Expected `int` >= 0"),
+        ([1, None], "Expected `array` of at least length 3"),
+        ([1, None, "00", 4], "Expected `array` of at most length 3"),  # msgspec gives no place for this
+        ([1, 5, "00"], "Expected `str | null`"),
+        ({"rows": 1}, "Expected `array`"),
+    ],
+)
+def test_a_damaged_digest_is_named_with_its_place(digest, why):
+    value = json.loads(gzip.decompress(FIRST_FORMAT.read_bytes()))
+    value["sections"]["pages"]["shards"][0]["digest"] = digest
+    with pytest.raises(ManifestError, match=why if "at most" in why else rf"{why}.*shards\[0\]\.digest"):
+        codec.decode_manifest(packed(json.dumps(value).encode()))
+
+
+@pytest.mark.parametrize(
+    "ends", [[], [None], [None, None, None], {"lower": None}, [[], None], [[1.5], None], ["a", None]]
+)
+def test_a_damaged_range_is_no_range(ends):
+    value = json.loads(gzip.decompress(FIRST_FORMAT.read_bytes()))
+    value["sections"]["pages"]["shards"][0]["range"] = ends
+    with pytest.raises(ManifestError, match=r"at most length 2|shards\[0\]\.range"):
+        codec.decode_manifest(packed(json.dumps(value).encode()))
 
 
 def test_what_a_newer_minor_version_added_is_passed_over():

@@ -10,7 +10,7 @@ from airflow_sitemaps.shards.key import KeyRange, show
 @pytest.mark.parametrize(
     ("key_range", "text"),
     [
-        (KeyRange(), "all keys"),
+        (KeyRange(None, None), "all keys"),
         (KeyRange(None, (42,)), "keys before 42"),
         (KeyRange((42,), None), "keys from 42"),
         (KeyRange(("de", "berlin"), ("de", 7)), "keys from de/berlin to before de/7"),

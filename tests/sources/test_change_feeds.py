@@ -45,7 +45,7 @@ def test_a_change_touches_the_range_of_its_row(backend: str, key_name: str) -> N
         assert base.database is not None
         table = f"feed_of_{base.table}"
         outbox(base.database, table, {name: TYPES[name] for name in key.names} | dict(key.columns))
-        ranges = cut(KeyRange(), base.source.boundaries(KeyRange(), 9))
+        ranges = cut(KeyRange(None, None), base.source.boundaries(KeyRange(None, None), 9))
         places = {loc: place for place, _key, loc in read(base.source, ranges)[2]}
         any_case = key_name == "text of any case"
         with feed_session(base, table) as source:
@@ -78,7 +78,7 @@ class Outbox:
         create(base, "fed", {"id": "integer", "slug": "text"})
         base.insert("fed", [{"id": number, "slug": f"p/{number}"} for number in range(20)])
         outbox(base, "fed_changes", {"id": "integer"}, position)
-        self.ranges = cut(KeyRange(), [(5,), (10,), (15,)])
+        self.ranges = cut(KeyRange(None, None), [(5,), (10,), (15,)])
 
     def put(self, *changes: tuple[Any, Any]) -> None:
         self.base.insert("fed_changes", [{"pos": position, "id": key} for position, key in changes])

@@ -48,8 +48,8 @@ def digest(base: Database, **mapping: object) -> tuple[int, int]:
     seen = set()
     for backend in (name for name in SQL_BACKENDS if BACKENDS[name][0] == base.name):
         with session(base, table="changes", reader=BACKENDS[backend][1], **arguments) as source:
-            found = source.survey([KeyRange()]).digests[0]
-            counts, sums, _order = read(source, [KeyRange()])
+            found = source.survey([KeyRange(None, None)]).digests[0]
+            counts, sums, _order = read(source, [KeyRange(None, None)])
         assert (counts[0], sums[0]) == (found.rows, found.checksum)
         seen.add((found.rows, found.checksum))
     assert len(seen) == 1
@@ -146,8 +146,8 @@ def test_a_session_in_another_zone_hashes_and_reads_alike(name: str, reader: str
             ) as source:
                 sa.event.listen(source.engine, "connect", lambda raw, _record, run=commands: every(raw, run))
                 source.engine.dispose()
-                digests = source.survey([KeyRange()]).digests
-                rows = [row for batch in source.read([KeyRange()]) for row in batch.to_pylist()]
+                digests = source.survey([KeyRange(None, None)]).digests
+                rows = [row for batch in source.read([KeyRange(None, None)]) for row in batch.to_pylist()]
                 seen.append((lastmod, digests, rows))
     assert seen[:3] == seen[3:]
 
@@ -164,8 +164,8 @@ def every(raw: object, commands: tuple[str, ...]) -> None:
 def test_a_null_key_is_counted_and_shown(base: Database) -> None:
     fill(base, {"id": 1, "slug": "a"}, {"id": None, "slug": "lost"}, {"id": None, "slug": "gone"})
     with session(base, table="changes", key="id", loc="slug") as source:
-        found = source.survey([KeyRange()])
-        _counts, _sums, order = read(source, [KeyRange()])
+        found = source.survey([KeyRange(None, None)])
+        _counts, _sums, order = read(source, [KeyRange(None, None)])
     assert (found.digests[0].rows, found.null_keys) == (1, 2)
     assert sorted(found.null_key_samples) == ["gone", "lost"]
     assert [loc for _place, _key, loc in order] == ["a"]

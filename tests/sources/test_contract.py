@@ -11,7 +11,7 @@ from airflow_sitemaps.shards.digest import EMPTY, total
 from airflow_sitemaps.shards.key import KeyRange, cut
 from tests.support.source_sessions import CASES, ROWS, World, read, world
 
-WHOLE = KeyRange()
+WHOLE = KeyRange(None, None)
 
 
 @pytest.fixture(scope="module", params=CASES, ids=lambda case: f"{case[0]}, {case[1]}")

@@ -43,8 +43,8 @@ def test_times_that_no_driver_can_hold(name: str, kind: str) -> None:
     found = []
     for reader in ("auto", "cursor"):
         with session(base, table="edges", key="id", loc="id", lastmod="lm", reader=reader) as source:
-            batches = list(source.read([KeyRange()]))
-            digest = source.survey([KeyRange()]).digests[0]
+            batches = list(source.read([KeyRange(None, None)]))
+            digest = source.survey([KeyRange(None, None)]).digests[0]
         found.append((batches[0].schema, batches[0].to_pylist()))
         assert sum(batches[0]["row_hash"].to_pylist()) % (1 << 64) == digest.checksum
     assert found[0] == found[1]
@@ -63,8 +63,8 @@ def test_zero_dates_come_through_as_they_are() -> None:
     found = {}
     for column in ("lm", "at", "day"):
         with session(base, table="zeros", key="id", loc="id", lastmod=column) as source:
-            found[column] = [v for batch in source.read([KeyRange()]) for v in batch["lastmod"].to_pylist()]
-            assert source.survey([KeyRange()]).digests[0].rows == 2
+            found[column] = [v for batch in source.read([KeyRange(None, None)]) for v in batch["lastmod"].to_pylist()]
+            assert source.survey([KeyRange(None, None)]).digests[0].rows == 2
     assert found == {
         "lm": ["0000-00-00 00:00:00", "2024-05-01 10:00:00"],
         "at": ["2024-05-01 10:00:00Z", "0000-00-00 00:00:00Z"],
@@ -80,8 +80,8 @@ def test_sqlite_holds_what_it_likes() -> None:
         " (4, 1.5, NULL), (5, NULL, 'soon')"
     )
     with session(base, table="mixed", key="id", loc="slug", lastmod="lm") as source:
-        (batch,) = source.read([KeyRange()])
-        digest = source.survey([KeyRange()]).digests[0]
+        (batch,) = source.read([KeyRange(None, None)])
+        digest = source.survey([KeyRange(None, None)]).digests[0]
     assert batch["loc"].to_pylist() == ["a", "7", "\x1aFFA", "1.5", None]
     assert batch["lastmod"].to_pylist() == ["2024-05-01 10:00:00", "1714557600", "2024-05-01", None, "soon"]
     assert sum(batch["row_hash"].to_pylist()) % (1 << 64) == digest.checksum
@@ -120,8 +120,8 @@ def test_adbc_and_the_cursor_give_the_same_columns(rows: list[dict[str, Any]]) -
                 base, table="random", key=key, loc="https://x.test/{slug}/{flag}", lastmod=lastmod, priority=priority,
                 changefreq=freq, images="slug", timezone="America/New_York", reader=reader,
             ) as source:  # fmt: skip
-                batches = list(source.read([KeyRange()]))
-                digest = source.survey([KeyRange()]).digests[0]
+                batches = list(source.read([KeyRange(None, None)]))
+                digest = source.survey([KeyRange(None, None)]).digests[0]
             found.append([(batch.schema, repr(batch.to_pydict())) for batch in batches])
             assert sum(sum(batch["row_hash"].to_pylist()) for batch in batches) % (1 << 64) == digest.checksum
             assert all(load(text) for batch in batches for text in batch["key"].to_pylist())

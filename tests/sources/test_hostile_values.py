@@ -77,7 +77,7 @@ def test_a_failing_stream_is_an_error_of_ours(name: str, reader: str, monkeypatc
         monkeypatch.setattr("airflow_sitemaps.sources.readers.duckdb_arrow.fitted", broken)
         monkeypatch.setattr("airflow_sitemaps.sources.readers.cursor._next_batch", broken)
         with pytest.raises(SourceError, match=r"reading rows failed: ArrowInvalid: the stream broke"):
-            list(source.read([KeyRange()]))
+            list(source.read([KeyRange(None, None)]))
 
 
 def test_a_backend_that_is_terminated_while_rows_stream_is_an_error_of_ours() -> None:
@@ -87,7 +87,7 @@ def test_a_backend_that_is_terminated_while_rows_stream_is_an_error_of_ours() ->
     with session(base, table="hostile", key="id", loc="slug") as source:
 
         def read_and_terminate() -> None:
-            for number, _batch in enumerate(source.read([KeyRange()])):
+            for number, _batch in enumerate(source.read([KeyRange(None, None)])):
                 if number == 0:
                     base.rows(
                         "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
@@ -154,9 +154,9 @@ def test_the_unit_of_a_numeric_lastmod(name: str, kind: str, unit: str, monkeypa
     assert entries["b"].lastmod is None
     if kind in ("integer", "decimal"):
         with session(base, table="hostile", key="id", loc="slug", lastmod="lm", lastmod_unit=unit) as source:
-            ranges = cut(KeyRange(), [(2,), (3,)])
+            ranges = cut(KeyRange(None, None), [(2,), (3,)])
             assert list(source.touched(ranges, MOMENT)) == [0]
-            assert source.survey([KeyRange()]).digests[0].newest == MOMENT.isoformat()
+            assert source.survey([KeyRange(None, None)]).digests[0].newest == MOMENT.isoformat()
 
 
 def test_a_number_that_is_no_moment_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -180,8 +180,11 @@ def test_a_parameter_may_be_a_list(backend: str) -> None:
         base, query="SELECT id, slug FROM hostile WHERE id IN :ids AND slug NOT IN :slugs", where="id <> :ids_0",
         parameters={"ids": [1, 2, 4, 5], "slugs": ("p4", "it's"), "ids_0": 5}, key="id", loc="slug", reader=reader,
     ) as source:  # fmt: skip
-        assert source.survey([KeyRange()]).digests[0].rows == 2
-        assert [loc for batch in source.read([KeyRange()]) for loc in batch["loc"].to_pylist()] == ["p1", "p2"]
+        assert source.survey([KeyRange(None, None)]).digests[0].rows == 2
+        assert [loc for batch in source.read([KeyRange(None, None)]) for loc in batch["loc"].to_pylist()] == [
+            "p1",
+            "p2",
+        ]
     with (
         pytest.raises(SourceConfigurationError, match="an empty list matches no row"),
         session(base, table="hostile", where="id IN :ids", parameters={"ids": []}, key="id", loc="slug"),
@@ -198,7 +201,10 @@ def test_a_list_is_an_array_after_any(reader: str) -> None:
     with session(
         base, table="hostile", where=where, parameters={"ids": [1, 4]}, key="id", loc="slug", reader=reader
     ) as source:
-        assert [loc for batch in source.read([KeyRange()]) for loc in batch["loc"].to_pylist()] == ["p1", "p4"]
+        assert [loc for batch in source.read([KeyRange(None, None)]) for loc in batch["loc"].to_pylist()] == [
+            "p1",
+            "p4",
+        ]
 
 
 @pytest.mark.parametrize("value", [10**30, Decimal("1e400"), object()], ids=("integer", "decimal", "object"))
@@ -211,7 +217,7 @@ def test_a_parameter_that_no_type_holds_is_an_error_of_ours(backend: str, value:
     arguments = {"where": "id < :most", "parameters": {"most": value}, "key": "id", "loc": "slug", "reader": reader}
     try:
         with session(base, table="hostile", **arguments) as source:
-            rows = source.survey([KeyRange()]).digests[0].rows
-            assert sum(batch.num_rows for batch in source.read([KeyRange()])) == rows
+            rows = source.survey([KeyRange(None, None)]).digests[0].rows
+            assert sum(batch.num_rows for batch in source.read([KeyRange(None, None)])) == rows
     except SitemapError:
         pass

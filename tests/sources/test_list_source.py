@@ -115,7 +115,7 @@ def test_a_zone_that_does_not_exist_is_refused() -> None:
 def test_ranges_part_the_list_and_their_digests_are_those_of_their_rows(names: set[str], every: int) -> None:
     source = ListSource([f"/{name}|" for name in sorted(names)])
     with source.open(section="pages") as session:
-        ranges = cut(KeyRange(), session.boundaries(KeyRange(), every))
+        ranges = cut(KeyRange(None, None), session.boundaries(KeyRange(None, None), every))
         survey = session.survey(ranges)
         batches = list(session.read(ranges))
         assert session.rank([(loc,) for loc in sorted(f"/{name}|" for name in names)]) == list(range(len(names)))

@@ -41,9 +41,9 @@ def test_fifty_thousand_boundaries(base, key) -> None:
         ranks = source.rank(keys)
         ordered = [key for _rank, key in sorted(zip(ranks, keys, strict=True))]
         boundaries = [ordered[1 + number * (ROWS - 2) // BOUNDARIES] for number in range(BOUNDARIES)]
-        ranges = cut(KeyRange(), boundaries)
+        ranges = cut(KeyRange(None, None), boundaries)
         digests = source.survey(ranges).digests
-        whole = source.survey([KeyRange()]).digests[0]
+        whole = source.survey([KeyRange(None, None)]).digests[0]
     assert len(digests) == BOUNDARIES + 1
     assert total(digests) == whole
     assert whole.rows == ROWS

@@ -42,13 +42,13 @@ def arguments(base: Database) -> dict[str, object]:
 def test_it_is_one_snapshot_and_is_dropped(base: Database) -> None:
     plain = {name: value for name, value in arguments(base).items() if name != "materialize"}
     with session(base, **plain) as source:
-        before = source.survey([KeyRange()])
+        before = source.survey([KeyRange(None, None)])
     with session(base, **arguments(base)) as source:
         assert len(base.rows(LISTS[base.name])) == 1
         base.run("DELETE FROM dear WHERE id > 3")
-        assert source.survey([KeyRange()]) == before
-        counts, sums, order = read(source, [KeyRange()])
-        assert source.boundaries(KeyRange(), 6) == [(6,), (12,), (18,)]
+        assert source.survey([KeyRange(None, None)]) == before
+        counts, sums, order = read(source, [KeyRange(None, None)])
+        assert source.boundaries(KeyRange(None, None), 6) == [(6,), (12,), (18,)]
     assert [loc for _place, _key, loc in order] == [f"it's {n}% :x \\:y" for n in range(20)]
     assert (counts[0], sums[0]) == (before.digests[0].rows, before.digests[0].checksum)
     assert base.rows(LISTS[base.name]) == []
@@ -72,10 +72,10 @@ def test_the_tasks_of_a_run_share_it(base: Database, monkeypatch: pytest.MonkeyP
     render = {"{{ dag.dag_id }}/{{ run_id }}": "shop/manual__1"}
     source = written.rendered(lambda text: render.get(text, text))
     with source.open(section="dear") as first:
-        surveyed = first.survey([KeyRange()])
+        surveyed = first.survey([KeyRange(None, None)])
     base.run("DELETE FROM dear")
     with source.open(section="dear") as second:
-        assert second.survey([KeyRange()]) == surveyed
+        assert second.survey([KeyRange(None, None)]) == surveyed
     assert len(base.rows(LISTS[base.name])) == 1
     source.discard(section="other")
     assert len(base.rows(LISTS[base.name])) == 1

@@ -71,10 +71,10 @@ def test_every_row_is_found_once(name: str, kind: str, indexed: bool, monkeypatc
         if database != name:
             continue
         with session(base, table="odd_keys", key="k", loc="slug", reader=reader) as source:
-            boundaries = source.boundaries(KeyRange(), 20)
+            boundaries = source.boundaries(KeyRange(None, None), 20)
             assert len(boundaries) >= 2, backend
             assert all(low < high for low, high in pairwise(source.rank(boundaries)))
-            ranges = cut(KeyRange(), boundaries)
+            ranges = cut(KeyRange(None, None), boundaries)
             digests = source.survey(ranges).digests
             counts, sums, order = read(source, ranges)
             assert sorted(loc for _place, _key, loc in order) == sorted(f"p{n}" for n in range(len(values)))
@@ -115,6 +115,6 @@ def test_the_null_column_of_a_composite_key_is_named(name: str) -> None:
     rows: list[dict[str, Any]] = [{"a": 1, "b": None, "slug": "x"}, {"a": 2, "b": "y", "slug": "z"}]
     base.insert("nullable", rows)
     with session(base, table="nullable", key=("a", "b"), loc="slug") as source:
-        survey = source.survey([KeyRange()])
+        survey = source.survey([KeyRange(None, None)])
     assert survey.null_keys == 1
     assert survey.null_key_samples[0].startswith("x (b is NULL; give a value by COALESCE")

@@ -29,7 +29,7 @@ def expected(rows, ranges, since) -> list[int]:
 def test_ranges_that_changed_since_a_moment(backend, hours):
     since = (EPOCH + timedelta(hours=hours)).replace(tzinfo=timezone.utc)
     with world(backend, "integer") as found:
-        ranges = cut(KeyRange(), found.source.boundaries(KeyRange(), 20))
+        ranges = cut(KeyRange(None, None), found.source.boundaries(KeyRange(None, None), 20))
         assert len(ranges) > 5
         assert list(found.source.touched(ranges, since)) == expected(found.rows, ranges, since)
         some = ranges[1::3]
@@ -42,7 +42,7 @@ def test_the_moment_is_meant_in_the_sources_own_zone(name, kind):
     base = live(name)
     create(base, "moments", {"id": "integer", "slug": "text", "lm": kind})
     base.run("INSERT INTO moments VALUES (1, 'a', '2026-01-10 00:00:00'), (5, 'b', '2026-01-20 00:00:00')")
-    ranges = cut(KeyRange(), [(3,)])
+    ranges = cut(KeyRange(None, None), [(3,)])
     with session(base, table="moments", key="id", loc="slug", lastmod="lm", timezone="Europe/Berlin") as source:
         assert list(source.touched(ranges, datetime(2026, 1, 15, tzinfo=timezone.utc))) == [1]
         assert list(source.touched(ranges, datetime(2026, 1, 9, tzinfo=timezone.utc))) == [0, 1]
@@ -60,7 +60,7 @@ def test_a_watermark_needs_a_lastmod(name):
         session(base, table="plain", key="id", loc="slug") as source,
         pytest.raises(SourceConfigurationError, match=r"needs a lastmod .* has no lastmod"),
     ):
-        source.touched([KeyRange()], datetime(2026, 1, 15, tzinfo=timezone.utc))
+        source.touched([KeyRange(None, None)], datetime(2026, 1, 15, tzinfo=timezone.utc))
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -32,7 +32,7 @@ from tests.support.source_sessions import create, live, session
 
 BASE = "https://www.example.com/"
 ROWS = 20_000
-WHOLE = [KeyRange()]
+WHOLE = [KeyRange(None, None)]
 SOURCE = {"table": "scanned", "key": "id", "loc": "slug"}
 
 
@@ -69,7 +69,7 @@ def scanned(base: Database, ranges: list[KeyRange] = WHOLE, **arguments: Any) ->
 def test_postgresql_counts_the_pages_of_a_whole_table_and_the_share_of_a_range() -> None:
     base = table("postgresql")
     ((heap,),) = base.rows("SELECT pg_relation_size('scanned')")
-    whole = scanned(base, cut(KeyRange(), [(n,) for n in range(100, ROWS, 100)]))
+    whole = scanned(base, cut(KeyRange(None, None), [(n,) for n in range(100, ROWS, 100)]))
     assert whole is not None
     assert heap <= whole.byte_size <= 1.2 * heap + 8_192  # the count of NULL keys reads a page, or none
     few = scanned(base, [KeyRange((5_000,), (5_200,))])
@@ -199,7 +199,7 @@ def test_snowflake_is_asked_by_explain() -> None:
     context = context_of("snowflake", (Column(name="id", kind=Kind.INTEGER),))
     stats = {"partitionsTotal": 340, "partitionsAssigned": 12, "bytesAssigned": 5_000}
     connection = Explains(stats)
-    statements = list(survey.statements(context, cut(KeyRange(), [(1,), (2,)])))
+    statements = list(survey.statements(context, cut(KeyRange(None, None), [(1,), (2,)])))
     found = [snowflake_explain.estimate(context, connection, each) for each in statements]
     assert connection.received == [f"EXPLAIN USING JSON {clause.text}" for clause, _values in statements]
     assert found[0] is not None
@@ -214,7 +214,7 @@ def test_a_database_that_cannot_tell_refuses_a_ceiling(name: str) -> None:
     base = table(name)
     assert scanned(base) is None
     with session(base, **SOURCE, max_scan_bytes=10**12) as source:
-        for question in (lambda: source.survey(WHOLE), lambda: source.boundaries(KeyRange(), 10)):
+        for question in (lambda: source.survey(WHOLE), lambda: source.boundaries(KeyRange(None, None), 10)):
             with pytest.raises(SourceConfigurationError, match=rf"section 'test' .*{name}.* cannot estimate the scan"):
                 question()
 
@@ -289,7 +289,7 @@ def test_the_statements_of_an_estimate_are_those_of_the_survey() -> None:
     seen: list[str] = []
     with session(base, **SOURCE) as source:
         sa.event.listen(source.engine, "before_execute", lambda _c, clause, *_: seen.append(str(clause)))
-        ranges = cut(KeyRange(), [(n,) for n in range(1, 90)])
+        ranges = cut(KeyRange(None, None), [(n,) for n in range(1, 90)])
         source.survey(ranges)
         sent = [str(clause) for clause, _values in survey.statements(source.context, ranges)]
     assert [sql for sql in seen if sql in sent] == sent

@@ -26,10 +26,10 @@ def test_a_setting_holds_for_every_statement_of_every_reader(name: str, reader: 
     with session(
         live(name), query=f"SELECT 1 AS id, {shown} AS slug", key="id", loc="slug", session=[setting], reader=reader
     ) as source:
-        before = source.survey([KeyRange()]).digests
-        _counts, _sums, order = read(source, [KeyRange()])
+        before = source.survey([KeyRange(None, None)]).digests
+        _counts, _sums, order = read(source, [KeyRange(None, None)])
         assert [loc for _place, _key, loc in order] == [value]
-        assert source.survey([KeyRange()]).digests == before
+        assert source.survey([KeyRange(None, None)]).digests == before
 
 
 @pytest.mark.parametrize("name", ["postgresql", "mariadb"])
@@ -49,7 +49,7 @@ def test_a_statement_that_takes_too_long_ends_with_the_reason(name: str) -> None
         session(base, query=query, key="id", loc="slug", changefreq="waited", session=[limit]) as source,
         pytest.raises(SourceError, match=reason),
     ):
-        source.survey([KeyRange()])
+        source.survey([KeyRange(None, None)])
 
 
 def test_a_setting_holds_while_a_query_is_stored() -> None:
@@ -60,7 +60,7 @@ def test_a_setting_holds_while_a_query_is_stored() -> None:
     with session(
         base, query=query, key="id", loc="slug", session=[setting], materialize="scratch_of_session"
     ) as source:
-        _counts, _sums, order = read(source, [KeyRange()])
+        _counts, _sums, order = read(source, [KeyRange(None, None)])
     assert [loc for _place, _key, loc in order] == ["11min"]
 
 
@@ -70,8 +70,8 @@ def test_a_zone_of_the_users_does_not_change_what_is_read() -> None:
     seen = []
     for settings in ((), ("SET TimeZone = 'Asia/Kolkata'", "SET DateStyle = 'German'")):
         with session(base, query=query, key="id", loc="slug", lastmod="lm", session=settings) as source:
-            rows = [row for batch in source.read([KeyRange()]) for row in batch.to_pylist()]
-            seen.append((source.survey([KeyRange()]).digests, rows))
+            rows = [row for batch in source.read([KeyRange(None, None)]) for row in batch.to_pylist()]
+            seen.append((source.survey([KeyRange(None, None)]).digests, rows))
     assert seen[0] == seen[1]
 
 

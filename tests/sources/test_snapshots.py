@@ -26,15 +26,15 @@ def test_questions_within_a_snapshot_see_one_state(name: str) -> None:
     base.insert("busy", [{"id": n, "slug": f"p{n}"} for n in range(30)])
     with session(base, table="busy", key="id", loc="slug") as source:
         with source.snapshot():
-            boundaries = source.boundaries(KeyRange(), 10)
-            before = source.survey(cut(KeyRange(), boundaries))
+            boundaries = source.boundaries(KeyRange(None, None), 10)
+            before = source.survey(cut(KeyRange(None, None), boundaries))
             base.insert("busy", [{"id": 5, "slug": f"q{n}"} for n in range(40)])
-            assert source.survey(cut(KeyRange(), boundaries)) == before
-            assert source.largest_key(KeyRange())[1] == 1
-            assert source.boundaries(KeyRange(), 10) == boundaries
+            assert source.survey(cut(KeyRange(None, None), boundaries)) == before
+            assert source.largest_key(KeyRange(None, None))[1] == 1
+            assert source.boundaries(KeyRange(None, None), 10) == boundaries
             assert source.rank([(3,), (2,)]) == [1, 0]
-        assert source.survey([KeyRange()]).digests[0].rows == 70
-        assert source.largest_key(KeyRange()) == ((5,), 41)
+        assert source.survey([KeyRange(None, None)]).digests[0].rows == 70
+        assert source.largest_key(KeyRange(None, None)) == ((5,), 41)
 
 
 def rows_of(number: int) -> list[dict[str, Any]]:

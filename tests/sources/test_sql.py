@@ -148,7 +148,9 @@ def test_names_are_found_in_any_case() -> None:
     create(base, "cases", {"ID": "integer", "Slug": "text"})
     base.insert("cases", [{"ID": 1, "Slug": "a"}])
     with session(base, table="cases", key="id", loc="https://x.test/{slug}") as source:
-        assert [row["loc"] for batch in source.read([KeyRange()]) for row in batch.to_pylist()] == ["https://x.test/a"]
+        assert [row["loc"] for batch in source.read([KeyRange(None, None)]) for row in batch.to_pylist()] == [
+            "https://x.test/a"
+        ]
 
 
 @pytest.mark.parametrize("name", ["sqlite", "postgresql", "duckdb", "mariadb"])
@@ -169,7 +171,7 @@ def test_times_without_a_zone_are_read_in_the_sections() -> None:
             "INSERT INTO naive VALUES (1, '2024-07-01 12:00:00'), (2, '2024-03-31 02:30:00'), (3, '2024-10-27 02:30:00')"
         )
         with session(base, table="naive", key="id", loc="id", lastmod="lm", timezone="Europe/Berlin") as source:
-            found = [v for batch in source.read([KeyRange()]) for v in batch["lastmod"].to_pylist()]
+            found = [v for batch in source.read([KeyRange(None, None)]) for v in batch["lastmod"].to_pylist()]
         assert [v.isoformat() for v in found] == [
             "2024-07-01T10:00:00+00:00", "2024-03-31T01:30:00+00:00", "2024-10-27T00:30:00+00:00",
         ]  # fmt: skip
@@ -195,8 +197,8 @@ def test_a_connection_that_names_its_engine(name: str, monkeypatch: pytest.Monke
     connection = {"conn_type": "generic", "extra": {"sqlalchemy_url": base.url}}
     monkeypatch.setenv("AIRFLOW_CONN_LIVE", json.dumps(connection))
     with SqlSource("live", table="joined", key="id", loc="slug").open(section="s") as source:
-        assert source.survey([KeyRange()]).digests[0].rows == 2
-        assert [loc for batch in source.read([KeyRange()]) for loc in batch["loc"].to_pylist()] == ["a", "b"]
+        assert source.survey([KeyRange(None, None)]).digests[0].rows == 2
+        assert [loc for batch in source.read([KeyRange(None, None)]) for loc in batch["loc"].to_pylist()] == ["a", "b"]
         assert source.now().utcoffset() == timedelta(0)
 
 
@@ -212,7 +214,7 @@ def test_a_connection_of_airflows_own_hooks(monkeypatch: pytest.MonkeyPatch) -> 
     with source.open(section="s") as opened:
         with adbc.reader(opened.context, opened.engine):
             pass
-        assert [loc for batch in opened.read([KeyRange()]) for loc in batch["loc"].to_pylist()] == ["a"]
+        assert [loc for batch in opened.read([KeyRange(None, None)]) for loc in batch["loc"].to_pylist()] == ["a"]
 
 
 def test_no_secret_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -241,7 +243,7 @@ def test_a_plain_process_needs_no_metadata_database(tmp_path: Path) -> None:
         "from airflow_sitemaps.sources.sql import SqlSource\n"
         "from airflow_sitemaps.shards.key import KeyRange\n"
         "with SqlSource('plain', table='plain', key='id', loc='slug').open(section='s') as source:\n"
-        "    print('rows', source.survey([KeyRange()]).digests[0].rows)\n"
+        "    print('rows', source.survey([KeyRange(None, None)]).digests[0].rows)\n"
     )
     connection = json.dumps({"conn_type": "generic", "extra": {"sqlalchemy_url": base.url}})
     environment = {

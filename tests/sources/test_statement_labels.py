@@ -77,8 +77,8 @@ def test_each_query_names_dag_task_run_and_section_in_a_comment_that_cannot_be_l
         observed() as statements,
         source.rendered(lambda text: WORDS.get(text, text)).open(section="pages") as session,
     ):
-        session.survey([KeyRange()])
-        assert sum(batch.num_rows for batch in session.read([KeyRange()])) == 2
+        session.survey([KeyRange(None, None)])
+        assert sum(batch.num_rows for batch in session.read([KeyRange(None, None)])) == 2
 
     queries = [each for each in statements if "SELECT" in each]
     label = "/* airflow-sitemaps dag=shop task=sitemap.plan run=manual__2026-03-04T05:06:07+00:00 __ DROP TABLE section=pages */"
@@ -93,6 +93,6 @@ def test_in_the_shell_a_query_names_its_section(engine: sa.Engine) -> None:
         observed() as statements,
         SqlSource("shop", table="pages", key="id", loc="url").open(section="pages") as session,
     ):
-        session.survey([KeyRange()])
+        session.survey([KeyRange(None, None)])
 
     assert any(each.startswith("/* airflow-sitemaps section=pages */ SELECT") for each in statements)

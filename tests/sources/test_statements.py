@@ -32,7 +32,7 @@ SURVEYS = {
 
 def scans(name: str, shards: int) -> list[str]:
     context, recorder = context_of(name, (Column(name="shop", kind=Kind.INTEGER),)), Recorder()
-    survey.take(context, recorder, cut(KeyRange(), [(1_000_000 + n * 50_000,) for n in range(1, shards)]))
+    survey.take(context, recorder, cut(KeyRange(None, None), [(1_000_000 + n * 50_000,) for n in range(1, shards)]))
     return [sql for sql, _values in recorder.asked if "GROUP BY bucket" in sql]
 
 
@@ -45,7 +45,7 @@ def test_an_unchanged_survey_takes_few_scans(name: str) -> None:
 def test_no_large_table_is_sorted_by_one_process(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     context, recorder = context_of(name, (Column(name="shop", kind=Kind.INTEGER),)), Recorder()
     monkeypatch.setattr(recorder, "execute", large(recorder.execute))
-    boundaries.find(context, recorder, KeyRange(), 50_000)
+    boundaries.find(context, recorder, KeyRange(None, None), 50_000)
     (numbering,) = (sql for sql, _values in recorder.asked if "ROW_NUMBER" in sql)
     assert numbering.count("OVER (PARTITION BY CASE ") == numbering.count("OVER (") == 2
 
@@ -74,10 +74,10 @@ def test_numbering_in_parts_finds_the_same_boundaries(name: str, key: str, monke
         pytest.skip(f"{name} is not here: `make test-warehouses`")
     with world({"duckdb": "duckdb-arrow"}.get(name, name), key) as found:
         monkeypatch.setattr(sort_parts, "SORTED_AT_ONCE", 10**9)
-        plain = [list(found.source.boundaries(KeyRange(), every)) for every in (7, 40, 100)]
+        plain = [list(found.source.boundaries(KeyRange(None, None), every)) for every in (7, 40, 100)]
         monkeypatch.setattr(sort_parts, "SORTED_AT_ONCE", 10)
         monkeypatch.setattr(DuckDB, "sorts_in_parts", True)
-        assert [list(found.source.boundaries(KeyRange(), every)) for every in (7, 40, 100)] == plain
+        assert [list(found.source.boundaries(KeyRange(None, None), every)) for every in (7, 40, 100)] == plain
         low, high = plain[0][2], plain[0][-2]
         inner = list(found.source.boundaries(KeyRange(low, high), 10))
         monkeypatch.setattr(sort_parts, "SORTED_AT_ONCE", 10**9)
@@ -89,7 +89,7 @@ def test_scattered_ranges_are_read_by_one_statement_without_their_gaps(name: str
     if name not in NAMES:
         pytest.skip(f"{name} is not here: `make test-warehouses`")
     with world({"duckdb": "duckdb-cursor"}.get(name, name), "integer") as found:
-        ranges = cut(KeyRange(), found.source.boundaries(KeyRange(), 3))
+        ranges = cut(KeyRange(None, None), found.source.boundaries(KeyRange(None, None), 3))
         assert len(ranges) == ROWS / 3
         some = ranges[1:30:2]
         asked: list[str] = []
@@ -105,7 +105,7 @@ def test_scattered_ranges_are_read_by_one_statement_without_their_gaps(name: str
 
 
 def test_more_ranges_than_a_condition_names_take_more_statements() -> None:
-    ranges = cut(KeyRange(), [(n,) for n in range(1, 260)])[1::2]
+    ranges = cut(KeyRange(None, None), [(n,) for n in range(1, 260)])[1::2]
     joined = spans_with_gaps(ranges)
     assert [len(span.wanted()) for span in joined] == [RANGES_AT_ONCE, RANGES_AT_ONCE, 30]
     assert [within for span in joined for within in span.wanted()] == list(ranges)
@@ -115,7 +115,7 @@ def test_more_ranges_than_a_condition_names_take_more_statements() -> None:
 def test_a_decimal_key_of_redshift_is_cast_to_its_own_type() -> None:
     """A comparison of NUMERIC with a text fails on Redshift (finding W9)."""
     context, recorder = context_of("redshift", (Column(name="price", kind=Kind.NUMBER),)), Recorder()
-    survey.take(context, recorder, cut(KeyRange(), [("1.5",), ("20.25",)]))
+    survey.take(context, recorder, cut(KeyRange(None, None), [("1.5",), ("20.25",)]))
     with pytest.raises(KeyError):
         boundaries.rank(context, recorder, [("1.5",), ("20.25",)])
     compared = [sql for sql, _values in recorder.asked if "sitemap_" in sql]
@@ -133,7 +133,7 @@ def test_a_key_of_bytes_is_bound_as_bytes(name: str) -> None:
     create(base, "bytes_keys", {"k": "=BLOB", "slug": "text"})
     base.run("INSERT INTO bytes_keys SELECT unhex(md5(CAST(i AS VARCHAR))), 'p' || i FROM range(60) t(i)")
     with session(base, table="bytes_keys", key="k", loc="slug") as source:
-        ranges = cut(KeyRange(), source.boundaries(KeyRange(), 20))
+        ranges = cut(KeyRange(None, None), source.boundaries(KeyRange(None, None), 20))
         assert [digest.rows for digest in source.survey(ranges).digests] == [20, 20, 20]
         counts, _sums, _order = read(source, ranges)
     assert counts == {0: 20, 1: 20, 2: 20}

@@ -60,7 +60,7 @@ def test_every_query_of_a_table_reads_the_state(name: str) -> None:
     context = replace(plain, relation=replace(plain.relation, table="mart.pages", query=None, as_of=clause))
     for condition in (None, "live = 1"):
         each = replace(context, relation=replace(context.relation, where=condition))
-        for statement, _values in survey.statements(each, cut(KeyRange(), [(1,), (2,)])):
+        for statement, _values in survey.statements(each, cut(KeyRange(None, None), [(1,), (2,)])):
             sql = statement.text.replace("\\:", ":")
             assert sql.count("pages") == sql.count(clause) == 1
             assert sqlglot.parse_one(sql.replace(":sitemap_", "@sitemap_") if name == "bigquery" else sql, read=name)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from airflow_sitemaps.errors import OwnershipError
 from airflow_sitemaps.pipeline.publish.foreign_content import MAX_FILE_BYTES
 from airflow_sitemaps.pipeline.state.ownership import check_stamp, is_of_another
-from airflow_sitemaps.shards.schema_validation import relative_path
+from airflow_sitemaps.shards.schema import is_relative_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -149,6 +149,6 @@ def _is_child(name: str) -> bool:
     return (
         looks
         and ".." not in name
-        and relative_path(name)
+        and is_relative_path(name)
         and len(name.encode("utf-8", "surrogatepass")) <= MAX_NAME_BYTES
     )

@@ -42,7 +42,7 @@ def first_layout(
     Returns:
         The ranges and their survey.
     """
-    ranges = cut(KeyRange(), source.boundaries(KeyRange(), policy.target_urls))
+    ranges = cut(KeyRange(None, None), source.boundaries(KeyRange(None, None), policy.target_urls))
     survey = source.survey(ranges)
     pieces = []
     for within, digest in zip(ranges, survey.digests, strict=True):

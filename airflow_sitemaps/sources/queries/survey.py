@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from airflow_sitemaps.protocol.rules import sample_text
-from airflow_sitemaps.shards.digest import EMPTY, MODULUS, NEWEST_CHARACTERS, Digest, Survey
+from airflow_sitemaps.shards.digest import EMPTY, NEWEST_CHARACTERS, Digest, Survey
 from airflow_sitemaps.sources.columns import TIMES, Kind, Output
 from airflow_sitemaps.sources.epochs import newest_text
 from airflow_sitemaps.sources.queries.key_spans import GAP, KeySpan, nested_case, span_condition, spans, spans_with_gaps
@@ -85,7 +85,7 @@ def _by_sql(context: QueryContext, connection: sa.Connection, run: KeySpan) -> I
     """Yield the number and digest of each bucket that has rows."""
     for before, statement in _sums(context, run):
         for bucket, count, moment, checksum in connection.execute(*statement):
-            digest = Digest(rows=int(count), newest=_newest(context, moment), checksum=int(checksum) % MODULUS)
+            digest = Digest.of(int(count), _newest(context, moment), int(checksum))
             yield before + int(bucket), digest
 
 
@@ -215,7 +215,7 @@ def _hashed_here(context: QueryContext, connection: sa.Connection, run: KeySpan)
 
 def _digest(context: QueryContext, hashes: Sequence[int], moments: Sequence[str | None] | None) -> Digest:
     newest = max((moment for moment in moments or () if moment is not None), default=None)
-    return Digest(rows=len(hashes), newest=_newest(context, newest), checksum=sum(hashes) % MODULUS)
+    return Digest.of(len(hashes), _newest(context, newest), sum(hashes))
 
 
 def _marked_rows(context: QueryContext, run: KeySpan, outputs: Sequence[Output]) -> tuple[Statement, list[Output]]:

@@ -1,0 +1,51 @@
+"""Types of persisted fields, with the limits that decoding checks.
+
+A program that can write to the state area controls the published files. Even so, a damaged or forged object must cause
+an error, not a write to another place, an endless loop, or a TypeError in the middle of a promotion. msgspec reads these
+annotations when it decodes a manifest, a plan or a receipt.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime
+from typing import Annotated, Any, Final
+
+from msgspec import Meta
+
+MOST: Final = (1 << 63) - 1
+"""Greatest count, size or position."""
+
+_PART: Final = r"(?!\.{1,2}(?:/|\Z))[^/\\\x00-\x1f\x7f]+"
+"""One part of a path: not ``.`` or ``..``, and without separators and control characters."""
+
+_PATH: Final = rf"{_PART}(?:/{_PART})*"
+
+Count = Annotated[int, Meta(ge=0, le=MOST)]
+"""A number of things, a size in bytes, or a position."""
+
+Number = Annotated[float, Meta(ge=0, le=float(MOST))]
+"""A duration in seconds, or a measured value."""
+
+Moment = Annotated[datetime, Meta(tz=True)]
+"""A time with its zone."""
+
+RelativePath = Annotated[str, Meta(pattern=rf"\A{_PATH}\Z")]
+"""A path that stays in its folder."""
+
+Folder = Annotated[str, Meta(pattern=rf"\A(?:{_PATH}/)?\Z")]
+"""A relative path that ends in ``/``, or an empty text."""
+
+BodyKey = Annotated[str, Meta(pattern=r"\Aruns/[A-Za-z0-9_-]{1,100}/bodies/(?!\.)[A-Za-z0-9._-]{1,200}\Z")]
+"""Key of a private body in the state area."""
+
+RunName = Annotated[str, Meta(pattern=r"\A[A-Za-z0-9_-]{1,100}\Z")]
+"""Identifier of a run."""
+
+SectionName = Annotated[str, Meta(pattern=r"\A[a-z0-9][a-z0-9_-]{0,63}\Z")]
+"""Name of a section."""
+
+
+def is_relative_path(value: Any) -> bool:
+    """Return whether a name is a relative path without ``..`` and control characters, so it stays in its folder."""
+    return isinstance(value, str) and re.fullmatch(_PATH, value) is not None
