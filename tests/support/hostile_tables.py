@@ -25,6 +25,14 @@ SHOWN = 200
 POOL = 14
 """Values drawn for each column. As many again are NULL, or of the kind that the field expects."""
 
+HUGE_SHARE = 0.05
+"""How often a huge value is picked, relative to others: a few rows of each table hold one, and reading them costs little."""
+
+
+def is_huge(value: str) -> bool:
+    """Whether an SQL expression gives a text of more than about 5,000 characters."""
+    return len(value) > 5_000 or "20000" in value
+
 
 @dataclass(frozen=True)
 class HostileColumn:
@@ -95,6 +103,8 @@ class Filled:
     connection: Any
     taken: dict[str, list[int]] = field(default_factory=dict)
     """By column the numbers of the values that the database took."""
+    weights: dict[str, list[float]] = field(default_factory=dict)
+    """By column how often each of them is picked."""
 
     def __post_init__(self) -> None:
         self._random = random.Random(self.table.seed)
@@ -145,7 +155,9 @@ class Filled:
         return ",".join(str(nr) for nr in self._random.sample(range(1, self._next), number))
 
     def _pick(self, name: str) -> str:
-        return str(self._random.choice(self.taken[name])) if self.taken[name] else "NULL"
+        if not self.taken[name]:
+            return "NULL"
+        return str(self._random.choices(self.taken[name], self.weights[name])[0])
 
     def _mixed(self, column: HostileColumn) -> str:
         value = f"pool_{column.name}.v"
@@ -171,7 +183,9 @@ class Filled:
             for statement in column.kind.setup:
                 self.run(statement)
         self.run(f"CREATE TABLE {pool} (n {self.base.types['integer']}, v {column.kind.sql})")
-        self.taken[column.name] = [n for n, value in enumerate(column.values) if self._takes(pool, n, value)]
+        taken = [n for n, value in enumerate(column.values) if self._takes(pool, n, value)]
+        self.taken[column.name] = taken
+        self.weights[column.name] = [HUGE_SHARE if is_huge(column.values[n]) else 1.0 for n in taken]
 
     def _takes(self, pool: str, number: int, value: str) -> bool:
         try:
