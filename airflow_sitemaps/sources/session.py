@@ -17,7 +17,7 @@ from airflow_sitemaps.sources.queries import boundaries, changed_ranges, duplica
 from airflow_sitemaps.sources.queries.feed_query import FeedQueries
 from airflow_sitemaps.sources.queries.key_spans import spans, spans_with_gaps
 from airflow_sitemaps.sources.queries.row_query import rows_statement
-from airflow_sitemaps.sources.readers import adbc, duckdb_arrow
+from airflow_sitemaps.sources.readers import adbc, clickhouse_arrow, duckdb_arrow, result_arrow
 from airflow_sitemaps.sources.readers.cursor import from_cursor
 from airflow_sitemaps.sources.scans.scan_meter import ScanMeter
 from airflow_sitemaps.sources.statements.table_name import name_parts
@@ -44,6 +44,8 @@ log = logging.getLogger(__name__)
 ARROW_READERS: dict[str, Callable[[QueryContext, sa.Engine], AbstractContextManager[SpanReader] | None]] = {
     "postgresql": adbc.reader,
     "duckdb": duckdb_arrow.reader,
+    "clickhouse": clickhouse_arrow.reader,
+    **dict.fromkeys(result_arrow.CURSORS, result_arrow.reader),
 }
 """The driver's own Arrow reader, by dialect. If it returns None, the cursor reads the rows."""
 

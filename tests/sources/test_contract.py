@@ -78,7 +78,7 @@ def test_the_survey_of_parts_adds_up_to_the_whole(here: World) -> None:
 
 def _newest(here: World) -> str:
     newest = max(row["lm"] for row in here.rows if row["lm"]).isoformat()
-    return newest + "+00:00" if here.backend in ("memory", "clickhouse") else newest
+    return newest + "+00:00" if here.backend in ("memory", "clickhouse", "clickhouse-cursor") else newest
 
 
 def test_what_is_read_is_what_was_surveyed(here: World) -> None:

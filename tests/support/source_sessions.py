@@ -34,6 +34,7 @@ BACKENDS = {
     "duckdb-cursor": ("duckdb", "cursor"),
     "mariadb": ("mariadb", "auto"),
     **{name: (name, "auto") for name in NAMES if name not in ("sqlite", "postgresql", "duckdb", "mariadb")},
+    **({"clickhouse-cursor": ("clickhouse", "cursor")} if "clickhouse" in NAMES else {}),
 }
 """Names of ways to read to database and ``reader``."""
 SQL_BACKENDS = [name for name in BACKENDS if name != "memory"]
@@ -97,6 +98,7 @@ SOME_KEYS = {
     "memory": MEMORY_KEYS,
     "postgresql-cursor": CURSOR_KEYS,
     "duckdb-cursor": CURSOR_KEYS,
+    "clickhouse-cursor": CURSOR_KEYS,
     "snowflake": SNOWFLAKE_KEYS,
     **dict.fromkeys(transpiled.NAMES, EXECUTED_KEYS),
 }

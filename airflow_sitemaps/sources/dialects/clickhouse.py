@@ -9,15 +9,17 @@ import pyarrow as pa
 from airflow_sitemaps.sources.columns import Column, Kind
 from airflow_sitemaps.sources.dialects.base import Dialect
 from airflow_sitemaps.sources.dialects.clickhouse_version import version_of
+from airflow_sitemaps.sources.readers import clickhouse_stream
 from airflow_sitemaps.sources.statements.binds import guarded
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Generator, Mapping, Sequence
 
     import sqlalchemy as sa
 
     from airflow_sitemaps.shards.key import Key
-    from airflow_sitemaps.sources.statements.binds import Binds
+    from airflow_sitemaps.sources.readers.streams import Rows
+    from airflow_sitemaps.sources.statements.binds import Binds, Statement
     from airflow_sitemaps.sources.statements.relation import Relation
     from airflow_sitemaps.sources.statements.table_name import NamePart
 
@@ -100,6 +102,10 @@ class ClickHouse(Dialect):
             str(name): Column(name=str(name), kind=self.kind(str(code)), type_name=guarded(_bare(str(code))))
             for name, code, *_rest in described or ()
         }
+
+    def rows(self, connection: sa.Connection, statement: Statement) -> Generator[Rows, None, None]:
+        """Stream the rows of a statement by the client, block by block."""
+        return clickhouse_stream.blocks(connection, statement)
 
     def table_version(self, connection: sa.Connection, table: Sequence[NamePart]) -> str | None:
         """Return the table's definition and active parts as a version."""

@@ -9,6 +9,7 @@ from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -130,10 +131,18 @@ def _text(value: Any) -> str:
 
 
 def _cast(column: pa.Array, kind: pa.DataType) -> pa.Array:
-    if pa.types.is_timestamp(column.type) and column.type.tz is not None:
-        return column.cast(pa.timestamp("us", "UTC")).cast(kind)
-    if pa.types.is_binary(column.type) or pa.types.is_large_binary(column.type) or pa.types.is_binary_view(column.type):
-        return _texts(column.to_pylist())
+    given = column.type
+    if pa.types.is_timestamp(given):
+        # Nanoseconds are cut off, as the drivers cut them off in Python's times.
+        micros = column if given.unit != "ns" else pc.floor_temporal(column, unit="microsecond")
+        return micros.cast(pa.timestamp("us", given.tz and "UTC")).cast(kind)
+    if pa.types.is_binary(given) or pa.types.is_large_binary(given) or pa.types.is_binary_view(given):
+        try:
+            return column.cast(kind)
+        except pa.ArrowInvalid:  # a text that is not UTF-8
+            return _texts(column.to_pylist())
+    if pa.types.is_date(kind) and pa.types.is_integer(given):
+        return column.cast(pa.int32()).cast(kind)  # days since 1970
     return column.cast(kind)
 
 
