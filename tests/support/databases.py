@@ -25,12 +25,14 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from tests.support import transpiled
+from tests.support import spark_databricks, transpiled
 
 HAS_CLICKHOUSE = all(find_spec(module) is not None for module in ("chdb", "clickhouse_connect"))
 """ClickHouse in this process, by its own client: in the environment of `make test-warehouses`."""
 HAS_SNOWFLAKE = all(find_spec(module) is not None for module in ("fakesnow", "snowflake"))
 """Snowflake's own SQLAlchemy dialect and connector over fakesnow, in the same environment."""
+HAS_SPARK = spark_databricks.lacking() is None
+"""Databricks' own SQLAlchemy dialect and cursor over Spark, in the same environment where Java is installed."""
 NAMES = (
     "sqlite",
     "postgresql",
@@ -39,6 +41,7 @@ NAMES = (
     *(("clickhouse",) if HAS_CLICKHOUSE else ()),
     *(("snowflake",) if HAS_SNOWFLAKE else ()),
     *transpiled.NAMES,
+    *(("databricks",) if HAS_SPARK else ()),
 )
 START_S = 90
 
@@ -61,6 +64,9 @@ class Database:
 
     def run(self, *statements: str) -> None:
         """Run SQL as it stands, and commit."""
+        if self.name == "databricks":
+            spark_databricks.run(*statements)
+            return
         if self.name in transpiled.WAREHOUSES:
             transpiled.run(self.name, *statements)
             return
@@ -72,6 +78,8 @@ class Database:
 
     def rows(self, query: str) -> list[tuple[Any, ...]]:
         """The rows of a query as it stands."""
+        if self.name == "databricks":
+            return spark_databricks.run(query)
         if self.name in transpiled.WAREHOUSES:
             return transpiled.run(self.name, query)
         engine = self.engine()
@@ -131,7 +139,7 @@ def _standard_literal(value: Any) -> str:
     )
 
 
-LITERALS = frozenset({"clickhouse", "snowflake", *transpiled.WAREHOUSES})
+LITERALS = frozenset({"clickhouse", "snowflake", "databricks", *transpiled.WAREHOUSES})
 """The databases into which rows are inserted as one statement of literals."""
 
 
@@ -164,6 +172,7 @@ def _started(name: str) -> Database | Exception:
         "bigquery": partial(_transpiled, "bigquery"),
         "trino": partial(_transpiled, "trino"),
         "redshift": partial(_transpiled, "redshift"),
+        "databricks": _databricks,
     }[name]
     try:
         return start()
@@ -237,6 +246,17 @@ def _transpiled(name: str) -> Database:
     }  # fmt: skip
     kinds |= {} if name == "trino" else {"uuid": "VARCHAR"}
     return Database(name=name, url=transpiled.url(name), types=kinds)
+
+
+def _databricks() -> Database:
+    lacking = spark_databricks.lacking()
+    if lacking is not None:
+        raise NotAvailable(lacking)
+    kinds = {
+        "integer": "BIGINT", "text": "VARCHAR", "uuid": "VARCHAR", "timestamp": "TIMESTAMP", "zoned": "TIMESTAMPTZ",
+        "date": "DATE", "decimal": "DECIMAL(6, 3)", "float": "DOUBLE", "json": "VARCHAR", "boolean": "BOOLEAN",
+    }  # fmt: skip
+    return Database(name="databricks", url=spark_databricks.url(), types=kinds)
 
 
 def _duckdb() -> Database:

@@ -34,7 +34,7 @@ BACKENDS = {
     "duckdb-cursor": ("duckdb", "cursor"),
     "mariadb": ("mariadb", "auto"),
     **{name: (name, "auto") for name in NAMES if name not in ("sqlite", "postgresql", "duckdb", "mariadb")},
-    **({"clickhouse-cursor": ("clickhouse", "cursor")} if "clickhouse" in NAMES else {}),
+    **{f"{name}-cursor": (name, "cursor") for name in ("clickhouse", "databricks") if name in NAMES},
 }
 """Names of ways to read to database and ``reader``."""
 SQL_BACKENDS = [name for name in BACKENDS if name != "memory"]
@@ -93,13 +93,15 @@ CURSOR_KEYS = ("integer", "text of any case", "composite")
 EXECUTED_KEYS = ("integer", "text", "timestamp", "date", "decimal", "composite", "not unique")
 """For warehouses that DuckDB stands for."""
 SNOWFLAKE_KEYS = ("integer", "text", "timestamp", "composite, not unique")
-"""fakesnow takes half a second for a statement."""
+"""fakesnow and Spark take half a second for a statement."""
 SOME_KEYS = {
     "memory": MEMORY_KEYS,
     "postgresql-cursor": CURSOR_KEYS,
     "duckdb-cursor": CURSOR_KEYS,
     "clickhouse-cursor": CURSOR_KEYS,
     "snowflake": SNOWFLAKE_KEYS,
+    "databricks": SNOWFLAKE_KEYS,
+    "databricks-cursor": ("integer",),
     **dict.fromkeys(transpiled.NAMES, EXECUTED_KEYS),
 }
 CASES = [(backend, key) for backend in BACKENDS for key in KEYS if key in SOME_KEYS.get(backend, KEYS)]
