@@ -120,6 +120,23 @@ class Error(Exception):
     """The drivers' errors, as PEP 249 names them."""
 
 
+def _translated(name: str, text: str) -> str:
+    import sqlglot  # noqa: PLC0415 - only where the warehouses' packages are
+
+    text = TRAVEL.sub(HISTORY, text) if name == "bigquery" else text
+    translated = sqlglot.transpile(text, read=name, write="duckdb")[0]
+    for pattern, other in RENAMED.get(name, ()):
+        translated = pattern.sub(other, translated)
+    return translated
+
+
+def answer(name: str, text: str) -> tuple[list[tuple[Any, ...]], list[tuple[str, str]]]:
+    """Run SQL of the warehouse, values filled in; its rows, and the names and DuckDB's types of its columns."""
+    with _base_of(name).cursor() as cursor:
+        cursor.execute(_translated(name, text))
+        return cursor.fetchall(), [(str(entry[0]), str(entry[1])) for entry in cursor.description or ()]
+
+
 class Cursor:
     """A cursor that writes values into the statement, as literals of the warehouse, and has DuckDB run it."""
 
@@ -131,18 +148,12 @@ class Cursor:
         self.rowcount = -1
 
     def execute(self, operation: str, parameters: Any = None) -> None:
-        import sqlglot  # noqa: PLC0415 - only where the warehouses' packages are
-
         text = self._filled(operation, parameters)
         self._log.append(text)
         if re.match(r"\s*(/\*.*?\*/|--[^\n]*\n)?\s*SET\s", text, re.IGNORECASE | re.DOTALL):
             self.description = None
             return
-        text = TRAVEL.sub(HISTORY, text) if self._name == "bigquery" else text
-        translated = sqlglot.transpile(text, read=self._name, write="duckdb")[0]
-        for pattern, other in RENAMED.get(self._name, ()):
-            translated = pattern.sub(other, translated)
-        self._connection.execute(translated)
+        self._connection.execute(_translated(self._name, text))
         self.description = [
             (entry[0], self._code(str(entry[1])), None, None, None, None, True)
             for entry in self._connection.description or ()
