@@ -174,7 +174,15 @@ test-s3: test-s3-deps  ## The stores' tests over real S3 servers
 # Warehouses whose packages need SQLAlchemy 2.0, while requirements.lock holds 2.1: an environment of their own.
 .PHONY: test-warehouses
 WAREHOUSES := .test/warehouses
-test-warehouses:  ## ClickHouse live, Snowflake, BigQuery, Trino and Redshift executed, connections by provider; about 20 minutes
+.PHONY: java
+java:  ## Java from Debian's packages, where this may install it; else the tests of Databricks over Spark skip
+	@if command -v java >/dev/null; then echo "Java is here"; \
+	elif [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+	  apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends openjdk-17-jre-headless >/dev/null \
+	  && echo "Java is installed"; \
+	else echo "Java is not here, and only root with apt-get can install it: its tests will skip"; fi
+
+test-warehouses: java  ## ClickHouse live; Snowflake, BigQuery, Trino, Redshift and Databricks executed; connections; about 25 minutes
 	$(PYTHON) -m venv $(WAREHOUSES)
 	$(WAREHOUSES)/bin/python -m pip install --quiet --disable-pip-version-check uv
 	$(WAREHOUSES)/bin/uv pip install --quiet --python $(WAREHOUSES)/bin/python \
@@ -182,10 +190,13 @@ test-warehouses:  ## ClickHouse live, Snowflake, BigQuery, Trino and Redshift ex
 	$(WAREHOUSES)/bin/python -m pytest $(PARALLEL) -o addopts=-ra -W default $(PYTEST_ARGS) \
 	  tests/sources/test_connections.py tests/sources/test_contract.py tests/sources/test_odd_keys.py tests/sources/test_statements.py \
 	  tests/sources/test_table_versions.py tests/sources/test_scans.py tests/sources/test_time_travel.py \
-	  -k 'clickhouse or snowflake or bigquery or trino or redshift or connections or versions or write_tasks or present'
+	  tests/sources/test_arrow_readers.py \
+	  -k '(arrow and not databricks) or clickhouse or snowflake or bigquery or trino or redshift or connections or versions or write_tasks or present'
 	$(WAREHOUSES)/bin/python -m pytest $(PARALLEL) -o addopts=-ra -W default $(PYTEST_ARGS) \
 	  tests/sources/test_changes.py tests/sources/test_questions.py tests/integration/test_incremental_machine.py \
 	  -k 'bigquery or trino or redshift or (snowflake and not machine)'
+	$(WAREHOUSES)/bin/python -m pytest -o addopts=-ra -W default $(PYTEST_ARGS) \
+	  tests/sources/test_contract.py tests/sources/test_arrow_readers.py -k databricks  # one process: one session of Spark
 
 # Two Celery workers over Redis and PostgreSQL, in an environment of their own: requirements.lock holds no Celery.
 .PHONY: redis test-celery

@@ -219,6 +219,7 @@ class SqlSession:
                 yield reader
             return
         context = self.context
+        log.info("%s: reading rows by the cursor", context.name)
         outputs = context.selection.outputs(objects=True)
         what = f"{context.name}: reading rows"
         with read_transaction(self.engine, context.dialect, what) as connection, context.dialect.reading(connection):

@@ -31,14 +31,19 @@ METHODS = {
     "bigquery": "to_arrow_iterable",
     "databricks": "fetchmany_arrow",
 }
-ROW = {"loc": "https://shop.example/l'été", **dict.fromkeys(("stamp", "zoned", "day", "told", "cf", "weight", "amount", "images"))}
+ROW = {
+    "loc": "https://shop.example/l'été",
+    **dict.fromkeys(("stamp", "zoned", "day", "told", "cf", "weight", "amount", "images")),
+}
 
 
 def clickhouse(data: list[dict[str, Any]]) -> Callable[[], sa.Engine]:
     base = live("clickhouse")
     create(base, "arrow_rows", COLUMNS)
     client = base.engine().raw_connection().dbapi_connection.client
-    utc = [{**row, "stamp": _held(row["stamp"]), "zoned": _held(row["zoned"]), "day": _held(row["day"])} for row in data]
+    utc = [
+        {**row, "stamp": _held(row["stamp"]), "zoned": _held(row["zoned"]), "day": _held(row["day"])} for row in data
+    ]
     client.insert("arrow_rows", [list(row.values()) for row in utc], column_names=list(utc[0]))
     return base.engine
 
@@ -125,7 +130,9 @@ def same(one: pa.Table, other: pa.Table) -> bool:
 def test_arrow_and_cursor_read_the_same_columns(
     name: str, data: list[dict[str, Any]], lastmod: str, priority: str
 ) -> None:
-    engine = FILL[name]([{"id": number, **{each: row[each] for each in COLUMNS if each != "id"}} for number, row in enumerate(data)])
+    engine = FILL[name](
+        [{"id": number, **{each: row[each] for each in COLUMNS if each != "id"}} for number, row in enumerate(data)]
+    )
     logger = logging.getLogger("airflow_sitemaps.sources.readers")
     with _messages(logger) as messages:
         by_arrow = columns_of(engine(), "auto", lastmod, priority)

@@ -36,7 +36,11 @@ def _answer(request: dict[str, Any]) -> dict[str, Any]:
     text = PARAMETER.sub(lambda match: values.get(match[1], match[0]), request["query"])
     rows, described = transpiled.answer("bigquery", text)
     fields = [
-        {"name": name, "type": TYPES.get(kind.partition("(")[0], "INTEGER" if "INT" in kind else "STRING"), "mode": "NULLABLE"}
+        {
+            "name": name,
+            "type": TYPES.get(kind.partition("(")[0], "INTEGER" if "INT" in kind else "STRING"),
+            "mode": "NULLABLE",
+        }
         for name, kind in described
     ]
     job = f"job_{len(JOBS)}"
@@ -52,6 +56,16 @@ def _page(job: str, start: int) -> dict[str, Any]:
         "kind": "bigquery#queryResponse", "jobComplete": True, "totalRows": str(len(found["rows"])),
         "schema": {"fields": found["fields"]}, "rows": found["rows"][start:end],
         "jobReference": {"projectId": "mart", "jobId": job, "location": "EU"}, "cacheHit": False, **more,
+    }  # fmt: skip
+
+
+def _job(job: str) -> dict[str, Any]:
+    """A query that is done."""
+    return {
+        "kind": "bigquery#job", "id": f"mart:EU.{job}", "status": {"state": "DONE"},
+        "jobReference": {"projectId": "mart", "jobId": job, "location": "EU"},
+        "configuration": {"jobType": "QUERY", "query": {"query": ""}},
+        "statistics": {"query": {"statementType": "SELECT"}},
     }  # fmt: skip
 
 
@@ -79,7 +93,7 @@ def _cell(value: Any) -> Any:
 
 
 class Handler(BaseHTTPRequestHandler):
-    """The interface's ``jobs.query``, ``jobs.getQueryResults`` and ``tabledata.list``."""
+    """The interface's ``jobs.query``, ``jobs.getQueryResults`` and ``jobs.get``."""
 
     protocol_version = "HTTP/1.1"
 
@@ -91,12 +105,14 @@ class Handler(BaseHTTPRequestHandler):
             self._send(400, {"error": {"code": 400, "message": str(error), "errors": [{"reason": "invalidQuery"}]}})
 
     def do_GET(self) -> None:
-        job = re.search(r"/queries/(\w+)", self.path)
+        kind, job = re.findall(r"/(queries|jobs)/(\w+)", self.path)[0]
         start = re.search(r"pageToken=(\d+)", self.path)
-        if job is None:
-            self._send(404, {"error": {"code": 404, "message": self.path}})
-            return
-        self._send(200, _page(job[1], int(start[1]) if start else 0))
+        if kind == "jobs":
+            self._send(200, _job(job))
+        elif "maxResults=0" in self.path:
+            self._send(200, {**_page(job, 0), "rows": []})
+        else:
+            self._send(200, _page(job, int(start[1]) if start else 0))
 
     def _send(self, status: int, answer: dict[str, Any]) -> None:
         body = json.dumps(answer).encode()

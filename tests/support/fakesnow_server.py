@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import logging
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
@@ -25,6 +26,9 @@ def lacking() -> str | None:
 def _settings() -> dict[str, Any]:
     server = import_module("fakesnow").server(session_parameters={"nop_regexes": ["^ALTER SESSION SET"]})
     settings: dict[str, Any] = server.__enter__()
+    # The server logs each statement to a stream that pytest closes.
+    for name in ("uvicorn", "uvicorn.error", "uvicorn.access", "fakesnow.server"):
+        logging.getLogger(name).disabled = True
     atexit.register(server.__exit__, None, None, None)
     for macro in transpiled.SNOWFLAKE_STAND_INS:
         base().execute(f"CREATE MACRO MART.PUBLIC.{macro}")

@@ -1,4 +1,4 @@
-"""Databricks: xxhash64. The tests only compile its statements."""
+"""Databricks: xxhash64. The tests run its statements through Spark, not on Databricks itself."""
 
 from __future__ import annotations
 

@@ -113,6 +113,7 @@ def _connection(context: QueryContext, engine: sa.Engine, dbapi: Any) -> Any | N
 def _reader(context: QueryContext, engine: sa.Engine, connection: Any, dbapi: Any) -> Iterator[SpanReader]:
     columns = context.selection.outputs(objects=False)
     plain = postgresql.dialect(paramstyle="named")  # type: ignore[no-untyped-call]
+    log.info("%s: reading Arrow batches by ADBC", context.name)
 
     def rows_of(span: KeySpan) -> Generator[pa.RecordBatch, None, None]:
         statement, outputs = rows_statement(context, span, columns)

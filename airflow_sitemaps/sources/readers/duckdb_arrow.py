@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from airflow_sitemaps.sources.queries.key_spans import KeySpan
     from airflow_sitemaps.sources.readers.cursor import SpanReader
 
+log = logging.getLogger(__name__)
+
 
 @contextmanager
 def reader(context: QueryContext, engine: sa.Engine) -> Iterator[SpanReader]:
@@ -33,6 +36,7 @@ def reader(context: QueryContext, engine: sa.Engine) -> Iterator[SpanReader]:
     columns = context.selection.outputs(objects=False)
     what = f"{context.name}: reading rows"
     with read_transaction(engine, context.dialect, what) as connection:
+        log.info("%s: reading Arrow batches by DuckDB's own reader", context.name)
         driver: Any = connection.connection.dbapi_connection
 
         def rows_of(span: KeySpan) -> Generator[pa.RecordBatch, None, None]:

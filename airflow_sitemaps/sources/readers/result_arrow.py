@@ -41,9 +41,9 @@ def _snowflake(cursor: Any, refusals: tuple[type[Exception], ...]) -> Iterator[p
     if fetch is None:
         return None
     # Nanoseconds of 64 bits end in the year 2262.
-    known = "force_microsecond_precision" in signature(fetch).parameters
+    has_microseconds = "force_microsecond_precision" in signature(fetch).parameters
     try:
-        tables = fetch(force_microsecond_precision=True) if known else fetch()
+        tables = fetch(force_microsecond_precision=True) if has_microseconds else fetch()
     except refusals:
         return None
     return chain.from_iterable(table.to_batches() for table in tables)
@@ -79,7 +79,7 @@ def _bigquery(cursor: Any, _refusals: tuple[type[Exception], ...]) -> Iterator[p
 
     https://cloud.google.com/python/docs/reference/bigquery/latest/google.cloud.bigquery.table.RowIterator
     """
-    rows = getattr(cursor, "_query_rows", None)
+    rows: Any = getattr(cursor, "_query_rows", None)
     if rows is None:
         job = getattr(cursor, "query_job", None)
         rows = job.result() if job is not None else None
@@ -90,9 +90,7 @@ def _bigquery(cursor: Any, _refusals: tuple[type[Exception], ...]) -> Iterator[p
     return batches
 
 
-CURSORS: Final[
-    dict[str, tuple[str, Callable[[Any, tuple[type[Exception], ...]], Iterator[pa.RecordBatch] | None]]]
-] = {
+CURSORS: Final[dict[str, tuple[str, Callable[[Any, tuple[type[Exception], ...]], Iterator[pa.RecordBatch] | None]]]] = {
     "snowflake": ("fetch_arrow_batches", _snowflake),
     "databricks": ("fetchmany_arrow", _databricks),
     "bigquery": ("to_arrow_iterable", _bigquery),
@@ -112,9 +110,7 @@ def reader(context: QueryContext, engine: sa.Engine) -> Iterator[SpanReader]:
     outputs = context.selection.outputs(objects=True)
     what = f"{context.name}: reading rows"
     dbapi: Any = engine.dialect.loaded_dbapi
-    refusals = tuple(
-        getattr(dbapi, name) for name in ("NotSupportedError", "ProgrammingError") if hasattr(dbapi, name)
-    )
+    refusals = tuple(getattr(dbapi, name) for name in ("NotSupportedError", "ProgrammingError") if hasattr(dbapi, name))
     logged: set[str] = set()
 
     def tell(way: str) -> None:
