@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 from airflow_sitemaps.errors import GuardError, OwnershipError, SitemapError
 from airflow_sitemaps.pipeline.clock import QUIET, SYSTEM_CLOCK
 from airflow_sitemaps.pipeline.concurrency import mapped
-from airflow_sitemaps.pipeline.plan import feed_survey, table_version, watermark
 from airflow_sitemaps.pipeline.plan.explainer import explain
 from airflow_sitemaps.pipeline.plan.foreign_index import adopted_names
 from airflow_sitemaps.pipeline.plan.planner import OF_ONE_SECTION, failure_of, make_plan
+from airflow_sitemaps.pipeline.plan.survey_records import remember_all
 from airflow_sitemaps.pipeline.publish.draft.content_guard import refusal_text
 from airflow_sitemaps.pipeline.publish.foreign_content import judge_adoption
 from airflow_sitemaps.pipeline.publish.index_settings import index_names
@@ -320,10 +320,8 @@ def publish(
     report = make_report(outcome, old=old, new=root.manifest, plan=run_plan, receipts=receipts)
     state.write_report(report)
     published = run_plan.without([failure.section for failure in run_plan.failures])
-    if not (committed.repeated and run_plan.rebases):  # the first try may have kept what other runs wrote
-        watermark.remember_all(state, published, root.manifest)
-        feed_survey.remember_all(state, published, root.manifest)
-    table_version.remember_all(state, published, root.manifest)
+    # The first try of a run that rebases may have kept ranges that other runs wrote.
+    remember_all(state, published, root.manifest, ranges_too=not (committed.repeated and run_plan.rebases))
     return report
 
 
@@ -397,7 +395,5 @@ def _unchanged(
     report = make_report(outcome, old=manifest, new=manifest, plan=run_plan, receipts=receipts)
     state.write_report(report)
     if manifest is not None:
-        watermark.remember_all(state, run_plan, manifest)
-        feed_survey.remember_all(state, run_plan, manifest)
-        table_version.remember_all(state, run_plan, manifest)
+        remember_all(state, run_plan, manifest)
     return report

@@ -8,28 +8,41 @@ the source's ``feed_interval``, the run surveys every range.
 
 from __future__ import annotations
 
-import json
 import logging
 from dataclasses import dataclass
-from datetime import datetime
 from typing import TYPE_CHECKING
 
 from airflow_sitemaps.pipeline.plan.unchanged_survey import UnchangedSurvey
-from airflow_sitemaps.pipeline.state.conditional_put import ObjectHeaders, put_verified
 from airflow_sitemaps.pipeline.state.repository import feed_key
-from airflow_sitemaps.ports import Overwrite
+from airflow_sitemaps.pipeline.state.section_record import read_record
 from airflow_sitemaps.quantities import counted
 from airflow_sitemaps.shards.feed_mark import FeedMark
+from airflow_sitemaps.shards.schema import Count, Moment
 
 if TYPE_CHECKING:
-    from datetime import timedelta
+    from datetime import datetime, timedelta
 
     from airflow_sitemaps.pipeline.state.repository import StateRepository
     from airflow_sitemaps.ports import ChangeReading, Source
-    from airflow_sitemaps.shards.manifest import Manifest, SectionManifest
-    from airflow_sitemaps.shards.plan import Plan
+    from airflow_sitemaps.shards.manifest import SectionManifest
+    from airflow_sitemaps.shards.plan import SectionPlan
 
 log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FeedRecord:
+    """The position in a section's change feed that is kept between runs.
+
+    Attributes:
+        position: The position, as the source wrote it.
+        surveyed_at: Time of the last survey of every range.
+        changed_in: Generation that had last changed the section when the record was stored.
+    """
+
+    position: str
+    surveyed_at: Moment
+    changed_in: Count
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,48 +137,19 @@ def known_mark(state: StateRepository, section: SectionManifest) -> FeedMark | N
         state: The private area.
         section: The section as last committed.
     """
-    stored = state.objects.get(feed_key(section.name))
-    if stored is None:
-        return section.feed
-    try:
-        value = json.loads(stored.body)
-        mark = FeedMark(position=str(value["position"]), surveyed_at=datetime.fromisoformat(value["surveyed_at"]))
-        changed_in = int(value["changed_in"])
-        if mark.surveyed_at.tzinfo is None:
-            raise ValueError("its time has no zone")
-    except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
-        log.warning("section %s: the stored position of its change feed cannot be read", section.name)
-        return section.feed
-    return mark if changed_in == section.changed_in else section.feed
+    name = "the stored position of its change feed"
+    record = read_record(state, feed_key(section.name), FeedRecord, section, name)
+    return section.feed if record is None else FeedMark(position=record.position, surveyed_at=record.surveyed_at)
 
 
-def remember_all(state: StateRepository, plan: Plan, manifest: Manifest) -> None:
-    """Store the positions of a plan whose result the manifest now holds.
+def record_of(section_plan: SectionPlan, section: SectionManifest) -> FeedRecord | None:
+    """Return the position that a plan leaves to the next run, or None if the section has no change feed.
 
     Args:
-        state: The private area.
-        plan: The plan.
-        manifest: The current manifest.
+        section_plan: The plan of the section.
+        section: The section as published.
     """
-    for name, section_plan in plan.sections.items():
-        section, mark = manifest.sections.get(name), section_plan.feed
-        if mark is None or section is None:
-            continue
-        if section.changed_in not in (
-            section_plan.base,
-            manifest.generation if manifest.run == plan.run else section_plan.base,
-        ):
-            continue
-        value = {
-            "position": mark.position,
-            "surveyed_at": mark.surveyed_at.isoformat(),
-            "changed_in": section.changed_in,
-        }
-        put_verified(
-            state.objects,
-            feed_key(name),
-            json.dumps(value).encode(),
-            mode=Overwrite(),
-            write_id=f"{section.changed_in}-{plan.run}",
-            headers=ObjectHeaders(content_type="application/json"),
-        )
+    mark = section_plan.feed
+    if mark is None:
+        return None
+    return FeedRecord(position=mark.position, surveyed_at=mark.surveyed_at, changed_in=section.changed_in)

@@ -7,22 +7,20 @@ between the two makes the next version differ. The stored version only avoids wo
 
 from __future__ import annotations
 
-import json
 import logging
 from dataclasses import dataclass
-from datetime import datetime
 from typing import TYPE_CHECKING
 
-from airflow_sitemaps.pipeline.state.conditional_put import ObjectHeaders, put_verified
 from airflow_sitemaps.pipeline.state.repository import version_key
-from airflow_sitemaps.ports import Overwrite
+from airflow_sitemaps.pipeline.state.section_record import read_record
+from airflow_sitemaps.shards.schema import Count, Moment
 
 if TYPE_CHECKING:
-    from datetime import timedelta
+    from datetime import datetime, timedelta
 
     from airflow_sitemaps.pipeline.state.repository import StateRepository
-    from airflow_sitemaps.shards.manifest import Manifest, SectionManifest
-    from airflow_sitemaps.shards.plan import Plan
+    from airflow_sitemaps.shards.manifest import SectionManifest
+    from airflow_sitemaps.shards.plan import SectionPlan
 
 log = logging.getLogger(__name__)
 
@@ -38,8 +36,8 @@ class VersionRecord:
     """
 
     version: str
-    surveyed_at: datetime
-    changed_in: int
+    surveyed_at: Moment
+    changed_in: Count
 
 
 def unchanged_since(
@@ -54,7 +52,7 @@ def unchanged_since(
         now: Time of planning.
         longest: Maximum age of a survey that an unchanged version replaces.
     """
-    record = _remembered(state, section)
+    record = read_record(state, version_key(section.name), VersionRecord, section, "the version of its table")
     if record is None:
         log.info("section %s: no table version is recorded; every range is surveyed", section.name)
     elif record.version != version:
@@ -72,52 +70,15 @@ def unchanged_since(
     return None
 
 
-def _remembered(state: StateRepository, section: SectionManifest) -> VersionRecord | None:
-    stored = state.objects.get(version_key(section.name))
-    if stored is None:
-        return None
-    try:
-        value = json.loads(stored.body)
-        record = VersionRecord(
-            version=str(value["version"]),
-            surveyed_at=datetime.fromisoformat(value["surveyed_at"]),
-            changed_in=int(value["changed_in"]),
-        )
-        if record.surveyed_at.tzinfo is None:
-            raise ValueError("its time has no zone")
-    except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
-        log.warning("section %s: the version of its table cannot be read; every range is surveyed", section.name)
-        return None
-    return record if record.changed_in == section.changed_in else None
-
-
-def remember_all(state: StateRepository, plan: Plan, manifest: Manifest) -> None:
-    """Store the table versions of a plan whose result the manifest now holds.
+def record_of(section_plan: SectionPlan, section: SectionManifest) -> VersionRecord | None:
+    """Return the table version that a plan leaves to the next run, or None if the source keeps none.
 
     Args:
-        state: The private area.
-        plan: The plan.
-        manifest: The current manifest.
+        section_plan: The plan of the section.
+        section: The section as published.
     """
-    for name, section_plan in plan.sections.items():
-        section = manifest.sections.get(name)
-        if not section_plan.version or section_plan.surveyed_at is None or section is None:
-            continue
-        if section.changed_in not in (
-            section_plan.base,
-            manifest.generation if manifest.run == plan.run else section_plan.base,
-        ):
-            continue
-        value = {
-            "version": section_plan.version,
-            "surveyed_at": section_plan.surveyed_at.isoformat(),
-            "changed_in": section.changed_in,
-        }
-        put_verified(
-            state.objects,
-            version_key(name),
-            json.dumps(value).encode(),
-            mode=Overwrite(),
-            write_id=f"{section.changed_in}-{plan.run}",
-            headers=ObjectHeaders(content_type="application/json"),
-        )
+    if not section_plan.version or section_plan.surveyed_at is None:
+        return None
+    return VersionRecord(
+        version=section_plan.version, surveyed_at=section_plan.surveyed_at, changed_in=section.changed_in
+    )

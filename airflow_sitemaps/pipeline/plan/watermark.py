@@ -8,26 +8,26 @@ rollback, another configuration), a run surveys every range.
 
 from __future__ import annotations
 
-import json
 import logging
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 from zoneinfo import ZoneInfo
 
-from airflow_sitemaps.pipeline.state.conditional_put import ObjectHeaders, put_verified
 from airflow_sitemaps.pipeline.state.repository import watermark_key
-from airflow_sitemaps.ports import Overwrite
+from airflow_sitemaps.pipeline.state.section_record import read_record
 from airflow_sitemaps.shards.digest import Digest, Survey
+from airflow_sitemaps.shards.schema import Count, Moment
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+    from datetime import datetime
 
     from airflow_sitemaps.pipeline.state.repository import StateRepository
     from airflow_sitemaps.ports import Source
     from airflow_sitemaps.shards.key import Key, KeyRange
-    from airflow_sitemaps.shards.manifest import Manifest, SectionManifest
-    from airflow_sitemaps.shards.plan import Plan, RangeAction
+    from airflow_sitemaps.shards.manifest import SectionManifest
+    from airflow_sitemaps.shards.plan import RangeAction, SectionPlan
 
 log = logging.getLogger(__name__)
 
@@ -49,10 +49,10 @@ class Watermark:
         ages: Number of runs since each shard's range was surveyed, in key order. Default: not recorded.
     """
 
-    moment: datetime
-    slice: int
-    changed_in: int
-    ages: tuple[int, ...] = ()
+    moment: Moment
+    slice: Count
+    changed_in: Count
+    ages: tuple[Count, ...] = ()
 
 
 def remembered(state: StateRepository, section: SectionManifest) -> Watermark | None:
@@ -65,74 +65,24 @@ def remembered(state: StateRepository, section: SectionManifest) -> Watermark | 
     Returns:
         The watermark, or None if there is none that is valid for this state of the section.
     """
-    stored = state.objects.get(watermark_key(section.name))
-    if stored is None:
-        return None
-    try:
-        value = json.loads(stored.body)
-        mark = Watermark(
-            moment=datetime.fromisoformat(value["moment"]),
-            slice=int(value["slice"]),
-            changed_in=int(value["changed_in"]),
-            ages=tuple(map(int, value.get("ages", ()))),
-        )
-        if mark.moment.tzinfo is None:
-            raise ValueError("its moment has no zone")
-    except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
-        log.warning("section %s: its watermark cannot be read; every range is surveyed", section.name)
-        return None
-    return mark if mark.changed_in == section.changed_in else None
+    return read_record(state, watermark_key(section.name), Watermark, section, "its watermark")
 
 
-def remember(state: StateRepository, section: str, mark: Watermark) -> None:
-    """Store a watermark for the next run.
+def record_of(section_plan: SectionPlan, section: SectionManifest) -> Watermark | None:
+    """Return the watermark that a plan leaves to the next run, or None if no watermark found its changes.
 
     Args:
-        state: The private area.
-        section: Name of the section.
-        mark: The watermark.
+        section_plan: The plan of the section.
+        section: The section as published.
     """
-    value = {
-        "moment": mark.moment.isoformat(),
-        "slice": mark.slice,
-        "changed_in": mark.changed_in,
-        "ages": mark.ages,
-    }
-    body = json.dumps(value).encode()
-    put_verified(
-        state.objects,
-        watermark_key(section),
-        body,
-        mode=Overwrite(),
-        write_id=f"{mark.changed_in}-{mark.slice}-{mark.moment.isoformat()}",
-        headers=ObjectHeaders(content_type="application/json"),
+    if section_plan.watermark is None:
+        return None
+    return Watermark(
+        moment=section_plan.watermark,
+        slice=section_plan.slice,
+        changed_in=section.changed_in,
+        ages=_ages_of(section, section_plan.targets, section_plan.ages),
     )
-
-
-def remember_all(state: StateRepository, plan: Plan, manifest: Manifest) -> None:
-    """Store the watermarks of a plan whose result the manifest now holds.
-
-    Args:
-        state: The private area.
-        plan: The plan.
-        manifest: The current manifest.
-    """
-    for name, section_plan in plan.sections.items():
-        section = manifest.sections.get(name)
-        if section_plan.watermark is None or section is None:
-            continue
-        if section.changed_in not in (
-            section_plan.base,
-            manifest.generation if manifest.run == plan.run else section_plan.base,
-        ):
-            continue
-        mark = Watermark(
-            moment=section_plan.watermark,
-            slice=section_plan.slice,
-            changed_in=section.changed_in,
-            ages=_ages_of(section, section_plan.targets, section_plan.ages),
-        )
-        remember(state, name, mark)
 
 
 def _ages_of(section: SectionManifest, targets: Sequence[RangeAction], ages: Sequence[int]) -> tuple[int, ...]:
