@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from datetime import date, datetime, timedelta, timezone
+from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any, Final
 from zoneinfo import ZoneInfo
 
@@ -22,6 +22,7 @@ from airflow_sitemaps.sources.columns import FEED_FIELDS
 from airflow_sitemaps.sources.groups import COLUMN, EMPTY, LARGE, MAX_MEMBERS, alternates
 from airflow_sitemaps.sources.loc_mapping import LocMapping
 from airflow_sitemaps.testing.feed_reader import Change, reading
+from airflow_sitemaps.testing.row_columns import iso, kind, lastmods, locs, priorities, row_hashes, text
 
 if TYPE_CHECKING:
     from airflow_sitemaps.ports import ChangeReading
@@ -31,8 +32,6 @@ if TYPE_CHECKING:
 Row = Mapping[str, Any]
 EXTENSIONS: Final = ("images", "videos", "news", "alternates", "title", "description")
 NULL_SAMPLES: Final = 5
-MOST_HASHES: Final = 100_000
-"""Number of rows whose hashes are cached."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +128,7 @@ class MemorySourceConfig:
         groups: dict[Any, list[list[str | None]]] = {}
         for row in self.rows:
             if None not in (row.get(self.group), *(row.get(name) for name in (*self.key_columns, *needed))):
-                groups.setdefault(row[self.group], []).append([_text(row[name]) for name in needed])
+                groups.setdefault(row[self.group], []).append([text(row[name]) for name in needed])
         texts = {
             group: LARGE if len(members) > MAX_MEMBERS else json.dumps(sorted(members, key=str), ensure_ascii=False)
             for group, members in groups.items()
@@ -180,7 +179,7 @@ class MemorySource:
             next((row[name] for row in self._config.rows if row.get(name) is not None), None)
             for name in self._config.key_columns
         ]
-        return [f"{name} {_kind(value)}" for name, value in zip(self._config.key_columns, values, strict=True)]
+        return [f"{name} {kind(value)}" for name, value in zip(self._config.key_columns, values, strict=True)]
 
     def boundaries(self, within: KeyRange, every: int) -> Sequence[Key]:
         """Return the keys at which new pieces begin.
@@ -254,17 +253,17 @@ class MemorySource:
         name = self._config.lastmod
         if name is None:
             raise SourceConfigurationError(f"section {self._section!r}: a watermark needs a lastmod")
-        first = _iso(since)[:19]
+        first = iso(since)[:19]
         return [
             index
             for index, within in enumerate(ranges)
-            if any(_iso(row[name])[:19] >= first for row in self._ordered(within) if row.get(name) is not None)
+            if any(iso(row[name])[:19] >= first for row in self._ordered(within) if row.get(name) is not None)
         ]
 
     def duplicates(self, most: int) -> Sequence[Duplicate]:
         """Return the URLs that several rows share, with their number of rows, the largest number first."""
         self._config.before("duplicates")
-        counts = Counter(loc for loc in _locs(self._config.loc, self._config.rows).to_pylist() if loc is not None)
+        counts = Counter(loc for loc in locs(self._config.loc, self._config.rows).to_pylist() if loc is not None)
         shared = sorted(((rows, loc) for loc, rows in counts.items() if rows > 1), key=lambda pair: (-pair[0], pair[1]))
         return [Duplicate(loc=loc, rows=rows) for rows, loc in shared[:most]]
 
@@ -327,12 +326,12 @@ class MemorySource:
         newest = None
         if self._config.lastmod is not None:
             values = [row.get(self._config.lastmod) for row in rows]
-            newest = max((_iso(value) for value in values if value is not None), default=None)
+            newest = max((iso(value) for value in values if value is not None), default=None)
         return Digest.of(len(rows), newest, sum(self._hashes(rows)))
 
     def _hashes(self, rows: Sequence[Row]) -> list[int]:
         names = self._emitted()
-        return _row_hashes([tuple(_text(row.get(name)) for name in names) for row in rows])
+        return row_hashes([tuple(text(row.get(name)) for name in names) for row in rows])
 
     def _batch(self, found: Sequence[tuple[int, Row]]) -> pa.RecordBatch:
         config = self._config
@@ -341,81 +340,18 @@ class MemorySource:
             "range": pa.array([index for index, _row in found], pa.int32()),
             "row_hash": pa.array(self._hashes(rows), pa.uint64()),
             "key": pa.array([keytext.dump(self._key(row) or ()) for row in rows], pa.string()),
-            "loc": _locs(config.loc, rows),
+            "loc": locs(config.loc, rows),
         }
         if config.lastmod is not None:
-            columns["lastmod"] = _lastmods([row.get(config.lastmod) for row in rows], ZoneInfo(config.timezone))
+            columns["lastmod"] = lastmods([row.get(config.lastmod) for row in rows], ZoneInfo(config.timezone))
         if config.changefreq is not None:
             columns["changefreq"] = pa.array([row.get(config.changefreq) for row in rows], pa.string())
         if config.priority is not None:
-            columns["priority"] = _priorities([row.get(config.priority) for row in rows])
+            columns["priority"] = priorities([row.get(config.priority) for row in rows])
         for name in EXTENSIONS:
             column = config.column(name)
             if column is not None:
-                columns[name] = pa.array([_text(row.get(column)) for row in rows], pa.string())
+                columns[name] = pa.array([text(row.get(column)) for row in rows], pa.string())
         if config.group is not None:
             columns["alternates"] = alternates(columns["alternates"], columns["loc"], LocMapping(config.loc))
         return pa.RecordBatch.from_pydict(columns)
-
-
-def _kind(value: Any) -> str:
-    if value is None:
-        return "unknown"
-    return "integer" if isinstance(value, int) else "text"
-
-
-_hashes: dict[tuple[str | None, ...], int] = {}
-
-
-def _row_hashes(rows: list[tuple[str | None, ...]]) -> list[int]:
-    """Return the ``rowhash`` of rows of texts from a cache, because simulations hash the same few rows repeatedly."""
-    hashes = {row: _hashes.get(row) for row in rows}
-    unknown = [row for row, value in hashes.items() if value is None]
-    if unknown:
-        columns = [pa.array(column, pa.string()) for column in zip(*unknown, strict=True)]
-        computed = dict(zip(unknown, rowhash.row_hashes(columns).to_pylist(), strict=True))
-        if len(_hashes) > MOST_HASHES:
-            _hashes.clear()
-        _hashes.update(computed)
-        hashes |= computed
-    return [hashes[row] or 0 for row in rows]
-
-
-def _locs(loc: str, rows: Sequence[Row]) -> pa.Array:
-    location = LocMapping(loc)
-    return location.expand(
-        {name: pa.array([_text(row.get(name)) for row in rows], pa.string()) for name in location.columns}
-    )
-
-
-def _text(value: Any) -> str | None:
-    if value is None or isinstance(value, str):
-        return value
-    if isinstance(value, (dict, list)):
-        return json.dumps(value, sort_keys=True, ensure_ascii=False)
-    return _iso(value) if isinstance(value, date) else str(value)
-
-
-def _iso(value: Any) -> str:
-    """Return a lastmod in the form of the survey. Naive datetimes are in UTC."""
-    if isinstance(value, datetime):
-        aware = value if value.tzinfo else value.replace(tzinfo=timezone.utc)
-        return aware.astimezone(timezone.utc).isoformat()
-    return value.isoformat() if isinstance(value, date) else str(value)
-
-
-def _lastmods(values: Sequence[Any], zone: ZoneInfo) -> pa.Array:
-    """Return a column of type timestamp, date32 or string: the type of all values, or string for mixed types."""
-    kinds = {type(value) for value in values if value is not None}
-    if kinds <= {datetime}:
-        aware = [value.replace(tzinfo=zone) if value and not value.tzinfo else value for value in values]
-        return pa.array(aware, pa.timestamp("us", "UTC"))
-    if kinds == {date}:
-        return pa.array(values, pa.date32())
-    return pa.array([None if value is None else _iso(value) for value in values], pa.string())
-
-
-def _priorities(values: Sequence[Any]) -> pa.Array:
-    if any(isinstance(value, str) for value in values):
-        return pa.array([None if value is None else str(value) for value in values], pa.string())
-    return pa.array([None if value is None else float(value) for value in values], pa.float64())

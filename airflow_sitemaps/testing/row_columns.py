@@ -1,0 +1,86 @@
+"""Columns of rows in memory, in the types that a database's driver would give them."""
+
+from __future__ import annotations
+
+import json
+from datetime import date, datetime, timezone
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
+
+from airflow_sitemaps.sources import rowhash
+from airflow_sitemaps.sources.loc_mapping import LocMapping
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from zoneinfo import ZoneInfo
+
+MOST_HASHES: Final = 100_000
+"""Number of rows whose hashes are cached."""
+
+
+def kind(value: Any) -> str:
+    """Return the kind of a key's value: ``integer``, ``text``, or ``unknown`` for None."""
+    if value is None:
+        return "unknown"
+    return "integer" if isinstance(value, int) else "text"
+
+
+_hashes: dict[tuple[str | None, ...], int] = {}
+
+
+def row_hashes(rows: list[tuple[str | None, ...]]) -> list[int]:
+    """Return the ``rowhash`` of rows of texts from a cache, because simulations hash the same few rows repeatedly."""
+    hashes = {row: _hashes.get(row) for row in rows}
+    unknown = [row for row, value in hashes.items() if value is None]
+    if unknown:
+        columns = [pa.array(column, pa.string()) for column in zip(*unknown, strict=True)]
+        computed = dict(zip(unknown, rowhash.row_hashes(columns).to_pylist(), strict=True))
+        if len(_hashes) > MOST_HASHES:
+            _hashes.clear()
+        _hashes.update(computed)
+        hashes |= computed
+    return [hashes[row] or 0 for row in rows]
+
+
+def locs(loc: str, rows: Sequence[Mapping[str, Any]]) -> pa.Array:
+    """Return the URLs of rows, from a column or a template."""
+    location = LocMapping(loc)
+    return location.expand(
+        {name: pa.array([text(row.get(name)) for row in rows], pa.string()) for name in location.columns}
+    )
+
+
+def text(value: Any) -> str | None:
+    """Return a value as the text of a column."""
+    if value is None or isinstance(value, str):
+        return value
+    if isinstance(value, (dict, list)):
+        return json.dumps(value, sort_keys=True, ensure_ascii=False)
+    return iso(value) if isinstance(value, date) else str(value)
+
+
+def iso(value: Any) -> str:
+    """Return a lastmod in the form of the survey. Naive datetimes are in UTC."""
+    if isinstance(value, datetime):
+        aware = value if value.tzinfo else value.replace(tzinfo=timezone.utc)
+        return aware.astimezone(timezone.utc).isoformat()
+    return value.isoformat() if isinstance(value, date) else str(value)
+
+
+def lastmods(values: Sequence[Any], zone: ZoneInfo) -> pa.Array:
+    """Return a column of type timestamp, date32 or string: the type of all values, or string for mixed types."""
+    kinds = {type(value) for value in values if value is not None}
+    if kinds <= {datetime}:
+        aware = [value.replace(tzinfo=zone) if value and not value.tzinfo else value for value in values]
+        return pa.array(aware, pa.timestamp("us", "UTC"))
+    if kinds == {date}:
+        return pa.array(values, pa.date32())
+    return pa.array([None if value is None else iso(value) for value in values], pa.string())
+
+
+def priorities(values: Sequence[Any]) -> pa.Array:
+    """Return a column of numbers, or of texts if any value is one."""
+    if any(isinstance(value, str) for value in values):
+        return pa.array([None if value is None else str(value) for value in values], pa.string())
+    return pa.array([None if value is None else float(value) for value in values], pa.float64())
