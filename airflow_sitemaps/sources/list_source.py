@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from zoneinfo import ZoneInfo
 
 from airflow_sitemaps.errors import SourceConfigurationError
+from airflow_sitemaps.ports import ChangeReading
 from airflow_sitemaps.sources.file_lookup import callers_folder, found_file
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from airflow_sitemaps.ports import ChangeReading, Duplicate
+    from airflow_sitemaps.ports import Duplicate
     from airflow_sitemaps.shards.digest import Survey
     from airflow_sitemaps.shards.key import Key, KeyRange
     from airflow_sitemaps.shards.scan_estimate import ScanEstimate
@@ -185,8 +186,8 @@ class ListSession:
         return None
 
     def changes(self, ranges: Sequence[KeyRange], since: str | None) -> ChangeReading:
-        """Raise an error: a list has no change feed."""
-        raise NotImplementedError("a list has no change feed")
+        """Return that any range may have changed, because a list has no change feed."""
+        return ChangeReading(position="", ranges=None, cause="a list has no change feed")
 
     def now(self) -> datetime:
         """Return this machine's time."""

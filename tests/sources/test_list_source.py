@@ -129,6 +129,13 @@ def test_ranges_part_the_list_and_their_digests_are_those_of_their_rows(names: s
         assert [row["loc"] for row in rows] == sorted(row["loc"] for row in rows)
 
 
+def test_a_list_has_no_change_feed() -> None:
+    with ListSource(["/a"]).open(section="pages") as session:
+        reading = session.changes([KeyRange(None, None)], "7")
+
+    assert (reading.ranges, reading.cause, reading.is_gap) == (None, "a list has no change feed", False)
+
+
 def test_a_long_list_is_cut_into_shards() -> None:
     store = MemoryStore(base_url=URL)
     source = ListSource([f"/{number:04d}" for number in range(100)])
