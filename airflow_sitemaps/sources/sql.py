@@ -6,16 +6,15 @@ import copy
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, Literal, get_args
-from zoneinfo import ZoneInfo
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from airflow_sitemaps.errors import ConfigurationError, SourceConfigurationError
 from airflow_sitemaps.protocol.columnar.url_template import Template
 from airflow_sitemaps.sources.columns import FEED_FIELDS, FIELDS
 from airflow_sitemaps.sources.file_lookup import callers_folder, found_file
 from airflow_sitemaps.sources.spec import SourceSpec
-from airflow_sitemaps.sources.statements.exclusive_settings import check_exclusive
 from airflow_sitemaps.sources.statements.feed_settings import Changes, check_source, identity_of
+from airflow_sitemaps.sources.statements.source_settings import LastmodUnit, Reader, check_choices, check_exclusive
 from airflow_sitemaps.sources.statements.table_name import name_parts
 from airflow_sitemaps.sources.statements.text_template import rendered_text, run_name
 
@@ -28,8 +27,6 @@ if TYPE_CHECKING:
 
 PARAMETER: Final = re.compile(r"(?!sitemap_)[A-Za-z_]\w*", re.ASCII)
 TEXTS: Final = ("table", "query", "where", "loc", "materialize", "group", "language", "timezone", *FIELDS)
-Reader = Literal["auto", "cursor"]
-LastmodUnit = Literal["s", "ms", "us"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +166,7 @@ class SqlSource:
         self._check_key()
         self._check_group()
         self._check_parameters()
-        self._check_choices()
+        check_choices(self)
         check_exclusive(self.conn_id, self.table, self.materialize, self.max_scan_bytes, self.as_of)
         if self.changes is not None:
             check_source(self)
@@ -219,24 +216,6 @@ class SqlSource:
                     f"SqlSource({self.conn_id!r}, parameters=): {name!r} cannot be a parameter's name; give letters, "
                     "digits and underscores, and do not begin with 'sitemap_'"
                 )
-
-    def _check_choices(self) -> None:
-        if self.reader not in get_args(Reader):
-            raise SourceConfigurationError(f"{self._argument('reader')}: give 'auto' or 'cursor'")
-        if isinstance(self.session, str) or any(not isinstance(sql, str) or not sql.strip() for sql in self.session):
-            raise SourceConfigurationError(
-                f"{self._argument('session')}: give a list of statements, like [\"SET statement_timeout = '10min'\"]"
-            )
-        if self.lastmod_unit is not None:
-            if self.lastmod_unit not in get_args(LastmodUnit):
-                raise SourceConfigurationError(f"{self._argument('lastmod_unit')}: give 's', 'ms' or 'us'")
-            if self.lastmod is None:
-                raise SourceConfigurationError(f"{self._argument('lastmod_unit')}: give lastmod= too")
-        try:
-            ZoneInfo(self.timezone)
-        except (KeyError, ValueError, OSError, TypeError):
-            text = f"{self._argument('timezone')}: give an IANA name, like 'Europe/Berlin'"
-            raise SourceConfigurationError(text) from None
 
     def _argument(self, name: str) -> str:
         return f"SqlSource({self.conn_id!r}, {name}={getattr(self, name)!r})"
