@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis.stateful import rule, run_state_machine_as_test
 
 from airflow_sitemaps.testing.machine import BASE, START, IncrementalMachine
 from airflow_sitemaps.testing.source import MemorySourceConfig
-from tests.support.databases import NotAvailable, database
 from tests.support.outbox_tables import NEVER, RecordedTable, TriggeredTable
+from tests.support.source_sessions import connected
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    import pytest
 
 TIMES = int(os.environ.get("MACHINE_TIMES", "1"))
 DOCS = Path(__file__).parents[2] / "docs" / "databases.md"
@@ -121,16 +121,6 @@ def test_in_memory() -> None:
     run(RecordedList(), examples=20 * TIMES, steps=30)
 
 
-def connected(name: str, monkeypatch: pytest.MonkeyPatch) -> Any:
-    try:
-        found = database(name)
-    except NotAvailable as lacking:
-        pytest.skip(str(lacking))
-    extra = {"sqlalchemy_url": found.url}
-    monkeypatch.setenv("AIRFLOW_CONN_MACHINE", json.dumps({"conn_type": "generic", "extra": extra}))
-    return found
-
-
 def documented() -> tuple[list[str], str]:
     """The statements of the example in the docs, and its query of the changes."""
     text = DOCS.read_text()
@@ -140,12 +130,12 @@ def documented() -> tuple[list[str], str]:
 
 
 def test_on_postgresql_by_the_triggers_of_the_docs(monkeypatch: pytest.MonkeyPatch) -> None:
-    table = TriggeredTable(connected("postgresql", monkeypatch), *documented())
+    table = TriggeredTable(connected("postgresql", "machine", monkeypatch), *documented())
     run(table, examples=4 * TIMES, steps=25)
 
 
 def test_on_duckdb_with_an_overlap(monkeypatch: pytest.MonkeyPatch) -> None:
-    run(RecordedTable(connected("duckdb", monkeypatch)), examples=4 * TIMES, steps=25)
+    run(RecordedTable(connected("duckdb", "machine", monkeypatch)), examples=4 * TIMES, steps=25)
 
 
 def test_the_interval_is_out_of_reach() -> None:

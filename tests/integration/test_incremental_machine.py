@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +12,8 @@ from hypothesis.stateful import run_state_machine_as_test
 from airflow_sitemaps import SqlSource
 from airflow_sitemaps.testing.machine import IncrementalMachine
 from airflow_sitemaps.testing.source import MemorySourceConfig
-from tests.support.databases import NAMES, Database, NotAvailable, database
+from tests.support.databases import NAMES, Database
+from tests.support.source_sessions import connected
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -95,10 +95,5 @@ def test_in_memory() -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_on_a_live_database(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    try:
-        found = database(name)
-    except NotAvailable as lacking:
-        pytest.skip(str(lacking))
-    extra = {"sqlalchemy_url": found.url}
-    monkeypatch.setenv("AIRFLOW_CONN_MACHINE", json.dumps({"conn_type": "generic", "extra": extra}))
+    found = connected(name, "machine", monkeypatch)
     run(SqlTable(found), examples=4 * TIMES, steps=25)

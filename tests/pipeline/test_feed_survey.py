@@ -20,25 +20,15 @@ from airflow_sitemaps.testing.clock import FakeClock
 from airflow_sitemaps.testing.crawler import crawl
 from airflow_sitemaps.testing.source import MemorySourceConfig
 from tests.support.environment import BASE, FREE, World, row
+from tests.support.observed_table import ObservedTable
 
 
-class Table:
-    """Rows of 20 shards, a feed of their changes, and the operations on the source."""
+class Table(ObservedTable):
+    """The table with a feed of its changes."""
 
     def __init__(self, **settings: Any) -> None:
         self.feed: list[tuple[int, Any]] = [(0, (0,))]
-        self.operations: list[str] = []
-        self.hooks: dict[str, Any] = {}
-        self.world = World([row(10 * n) for n in range(1, 101)], settings=settings)
-        self.world.source_settings = {"feed": self.feed, "before": self.before}
-
-    def before(self, operation: str) -> None:
-        self.operations.append(operation)
-        self.hooks.pop(operation, lambda: None)()
-
-    def build(self, **arguments: Any) -> Any:
-        self.operations.clear()
-        return self.world.build(**arguments)
+        super().__init__({"feed": self.feed}, **settings)
 
     def change(self, place: int, priority: float, *, is_recorded: bool = True) -> None:
         self.world.rows[place]["priority"] = priority
@@ -53,10 +43,6 @@ class Table:
         self.record(self.world.rows.pop(place)["id"])
 
     @property
-    def is_surveyed(self) -> bool:
-        return "survey" in self.operations
-
-    @property
     def mark(self) -> FeedMark | None:
         manifest = StateRepository(self.world.store.state).manifest()
         assert manifest is not None
@@ -65,9 +51,6 @@ class Table:
     def note(self) -> str:
         planned = stages.plan(self.world.sitemap(), RunRequest(dry_run=True), clock=self.world.clock)
         return planned.plan.sections["pages"].survey_note
-
-    def is_right(self) -> bool:
-        return self.world.crawl().entries() == self.world.rebuilt().entries()
 
 
 @pytest.fixture

@@ -13,33 +13,15 @@ from airflow_sitemaps.errors import ConfigurationError, GuardError
 from airflow_sitemaps.pipeline import stages
 from airflow_sitemaps.pipeline.state.repository import version_key
 from airflow_sitemaps.ports import Overwrite
-from tests.support.environment import World, row
+from tests.support.observed_table import ObservedTable
 
 
-class Table:
-    """Rows whose version the test sets, and the operations on them."""
+class Table(ObservedTable):
+    """The table with a version that the test sets."""
 
     def __init__(self, **settings: Any) -> None:
         self.version: str | None = "v1"
-        self.operations: list[str] = []
-        self.hooks: dict[str, Any] = {}
-        self.world = World([row(10 * n) for n in range(1, 101)], settings=settings)
-        self.world.source_settings = {"version": lambda: self.version, "before": self.before}
-
-    def before(self, operation: str) -> None:
-        self.operations.append(operation)
-        self.hooks.pop(operation, lambda: None)()
-
-    def build(self, **arguments: Any) -> Any:
-        self.operations.clear()
-        return self.world.build(**arguments)
-
-    @property
-    def is_surveyed(self) -> bool:
-        return "survey" in self.operations
-
-    def is_right(self) -> bool:
-        return self.world.crawl().entries() == self.world.rebuilt().entries()
+        super().__init__({"version": lambda: self.version}, **settings)
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING
 
 from airflow_sitemaps import Guards, MemoryStore, Section, ShardPolicy, Sitemap, SqlSource
@@ -10,7 +9,7 @@ from airflow_sitemaps.pipeline import build
 from airflow_sitemaps.sources.dialects.base import Dialect
 from airflow_sitemaps.sources.dialects.postgresql import PostgreSQL
 from airflow_sitemaps.testing.crawler import crawl
-from tests.support.source_sessions import create, live
+from tests.support.source_sessions import connected, create
 
 if TYPE_CHECKING:
     import pytest
@@ -19,10 +18,9 @@ BASE = "https://www.example.com/"
 
 
 def test_a_newer_row_hash_rewrites_no_file(monkeypatch: pytest.MonkeyPatch) -> None:
-    base = live("postgresql")
+    base = connected("postgresql", "kept", monkeypatch)
     create(base, "kept", {"id": "integer", "slug": "text", "lm": "zoned"})
     base.run("INSERT INTO kept SELECT i, 'p' || i, TIMESTAMPTZ '2024-01-01 00:00:00Z' FROM generate_series(1, 40) i")
-    monkeypatch.setenv("AIRFLOW_CONN_KEPT", json.dumps({"conn_type": "generic", "extra": {"sqlalchemy_url": base.url}}))
     config = MemoryStore(base_url=BASE)
     section = Section("pages", SqlSource("kept", table="kept", key="id", loc=BASE + "{slug}", lastmod="lm"))
     sitemap = Sitemap(config, [section], shards=ShardPolicy(max_urls=10), guards=Guards(min_rows=10**6))

@@ -33,7 +33,7 @@ from tests.support.file_checks import assert_no_error, assert_valid
 from tests.support.hostile_tables import TABLE, Filled, HostileTable, filled, tables
 from tests.support.hostile_values import W
 from tests.support.reference_renderer import NOW
-from tests.support.source_sessions import live
+from tests.support.source_sessions import connected
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -253,8 +253,7 @@ def connections() -> Iterator[pytest.MonkeyPatch]:
 @pytest.mark.filterwarnings("ignore:Did not recognize type")  # SQLAlchemy's inspector, of MariaDB's INET6
 @pytest.mark.parametrize("name", DATABASES)
 def test_the_law_holds_for_columns_of_any_type(name: str, connections: pytest.MonkeyPatch) -> None:
-    base = live(name)
-    connections.setenv("AIRFLOW_CONN_LAW", json.dumps({"conn_type": "generic", "extra": {"sqlalchemy_url": base.url}}))
+    base = connected(name, "law", connections)
 
     @given(case=cases(name))
     @settings(

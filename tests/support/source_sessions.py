@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import uuid
 from collections import Counter
 from contextlib import contextmanager
@@ -144,6 +145,14 @@ TYPES = {
     "id": "integer", "word": "text", "ident": "uuid", "made": "timestamp", "day": "date", "amount": "decimal",
     "part": "integer", "slug": "text", "lm": "timestamp", "cf": "text",
 }  # fmt: skip
+
+
+def connected(name: str, conn_id: str, monkeypatch: pytest.MonkeyPatch) -> Database:
+    """A live database, with an Airflow connection to it."""
+    found = live(name)
+    connection = {"conn_type": "generic", "extra": {"sqlalchemy_url": found.url}}
+    monkeypatch.setenv(f"AIRFLOW_CONN_{conn_id.upper()}", json.dumps(connection))
+    return found
 
 
 def live(name: str) -> Database:
