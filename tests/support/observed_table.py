@@ -12,7 +12,7 @@ class ObservedTable:
 
     Attributes:
         world: The rows, the store and the clock.
-        operations: What the last run asked the source, in order.
+        operations: Methods of the source that the last run called, in order.
         hooks: By operation a function that is called before it, once.
     """
 
