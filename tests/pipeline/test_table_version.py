@@ -8,11 +8,15 @@ from typing import Any
 
 import pytest
 
-from airflow_sitemaps import Guards
-from airflow_sitemaps.errors import ConfigurationError, GuardError
-from airflow_sitemaps.pipeline import stages
-from airflow_sitemaps.pipeline.state.repository import version_key
+from airflow_sitemaps import Guards, Section, ShardPolicy, Sitemap
+from airflow_sitemaps.errors import ConfigurationError, GuardError, PartlyPublishedError
+from airflow_sitemaps.pipeline import build, stages
+from airflow_sitemaps.pipeline.state.repository import version_key, watermark_key
 from airflow_sitemaps.ports import Overwrite
+from airflow_sitemaps.testing.clock import FakeClock
+from airflow_sitemaps.testing.crawler import crawl
+from airflow_sitemaps.testing.source import MemorySourceConfig
+from tests.support.environment import BASE, World, row
 from tests.support.observed_table import ObservedTable
 
 
@@ -128,6 +132,43 @@ def test_a_refused_run_is_not_remembered(table: Table) -> None:
         table.build()
     table.build(allow=("shrink:pages=0.9",))
     assert table.is_right()
+
+
+@pytest.mark.parametrize("detection", ["digest", "watermark"])
+def test_a_section_that_the_commit_refuses_stores_neither_version_nor_watermark(detection: str) -> None:
+    """The guard refuses it after its rows were read. The other section is published, and stores its own."""
+    clock, world = FakeClock(), World()
+    rows = {name: [row(n) for n in range(1, 101)] for name in ("good", "bad")}
+    version = ["v1"]
+
+    def sitemap() -> Sitemap:
+        guards = Guards(max_dropped=0.1, min_rows=1)
+        settings: dict[str, Any] = {"version": lambda: version[0]} if detection == "digest" else {}
+        settings |= {"lastmod": "lastmod", "clock": clock.now}
+        sections = [Section(name, MemorySourceConfig(rows[name], **settings), guards=guards) for name in rows]
+        return Sitemap(world.config, sections, shards=ShardPolicy(max_urls=50), change_detection=detection)
+
+    def stored(name: str) -> Any:
+        key = version_key(name) if detection == "digest" else watermark_key(name)
+        found = world.store.state.get(key)
+        return found and found.body
+
+    build(sitemap(), clock=clock)
+    before = {name: stored(name) for name in rows}
+    assert all(before.values())
+    clock.advance(timedelta(hours=1))
+    version[0] = "v2"
+    for listed in rows.values():
+        listed[0] = {**listed[0], "loc": f"{BASE}p/new", "lastmod": clock.now()}
+    rows["bad"][1:40] = [{**each, "loc": "not a url", "lastmod": clock.now()} for each in rows["bad"][1:40]]
+    with pytest.raises((PartlyPublishedError, GuardError)):
+        build(sitemap(), clock=clock)
+    assert stored("bad") == before["bad"]
+    assert stored("good") != before["good"]
+    rows["bad"][:] = [row(n) for n in range(1, 101)]
+    rows["bad"][0] = {**rows["bad"][0], "loc": f"{BASE}p/other", "lastmod": clock.now()}
+    build(sitemap(), clock=clock)
+    assert f"{BASE}p/other" in crawl(world.store).entries()
 
 
 def test_only_the_ranges_that_are_read_are_surveyed(table: Table) -> None:

@@ -283,6 +283,46 @@ def test_a_query_takes_the_last_position(name: str) -> None:
         box.read(**settings | {"newest": "SELECT NULL"})
 
 
+GONE = {
+    "postgresql": (
+        "DROP FUNCTION IF EXISTS changes_gone(bigint)",
+        (
+            "CREATE FUNCTION changes_gone(since bigint) RETURNS TABLE (pos bigint, id bigint) LANGUAGE plpgsql STABLE"
+            " AS 'BEGIN IF since < 6 THEN RAISE ''version % is gone'', since; END IF;"
+            " RETURN QUERY SELECT f.pos, f.id FROM fed_changes f WHERE f.pos > since; END'"
+        ),
+    ),
+    "duckdb": (
+        (
+            "CREATE OR REPLACE MACRO changes_gone(since) AS TABLE SELECT * FROM fed_changes WHERE pos >"
+            " CASE WHEN since < 6 THEN error('version is gone') ELSE since END"
+        ),
+    ),
+}
+"""Functions that fail below position 6, as Delta's table_changes does below the oldest version that is kept."""
+
+
+@pytest.mark.parametrize("name", GONE)
+def test_a_function_that_cannot_be_read_from_the_last_position_is_a_gap(name: str) -> None:
+    """The survey that follows works, in the same snapshot too."""
+    box = Outbox(live(name))
+    box.base.run(*GONE[name])
+    changes = Changes(query="SELECT id FROM changes_gone(:since)", newest="SELECT MAX(pos) FROM fed_changes")
+    box.put((5, 1))
+    with session(box.base, table="fed", **SQL, changes=changes) as source:
+        early = source.changes(box.ranges, None).position
+        box.put((9, 11))
+        with source.snapshot():
+            reading = source.changes(box.ranges, early)
+            digests = source.survey(box.ranges).digests
+        assert (reading.ranges, reading.is_gap) == (None, True)
+        assert reading.cause.startswith("its change feed cannot be read from position 5: ")
+        assert "is gone" in reading.cause
+        assert digests == source.survey(box.ranges).digests
+        box.put((12, 17))
+        assert source.changes(box.ranges, reading.position).ranges == (3,)
+
+
 # ---------------------------------------------------------------- costs
 
 

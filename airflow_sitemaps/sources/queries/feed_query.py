@@ -13,6 +13,7 @@ from sqlalchemy import exc
 from airflow_sitemaps.errors import SourceConfigurationError
 from airflow_sitemaps.ports import ChangeReading
 from airflow_sitemaps.sources.columns import TIMES, Column, Kind
+from airflow_sitemaps.sources.connections.transaction import begin
 from airflow_sitemaps.sources.queries import row_places
 from airflow_sitemaps.sources.queries.boundaries import canonical
 from airflow_sitemaps.sources.queries.described_columns import columns_of
@@ -130,6 +131,10 @@ class FeedQueries:
         except exc.DBAPIError as error:
             if error.connection_invalidated:
                 raise
+            # A failed statement aborts the transaction, in which the ranges are surveyed next. The survey of a later moment
+            # is sound: the feed's position was read before it.
+            self.connection.rollback()
+            begin(self.connection, self.context.dialect)
             reason = " ".join(str(error.orig).split())[:300]
             cause = f"its change feed cannot be read from position {before.value}: {reason}"
             return ChangeReading(position=position, ranges=None, cause=cause, is_gap=True)
