@@ -5,8 +5,9 @@ row's group. It is one of the emitted columns, and so part of the row hash. If a
 member joins or leaves, the ranges of all members are dirty. This module builds the members' URLs as those of rows.
 
 Zero and the empty text form no group, because tables use them for rows without a group. A group of more than
-``MAX_MEMBERS`` rows most likely comes from the wrong column. Its rows are listed without alternates, so that memory and
-file sizes stay linear in the rows. The rule ``alternate`` counts both cases.
+``MAX_MEMBERS`` rows most likely comes from the wrong column, and a text of more than ``MAX_CHARACTERS`` holds something
+else than URLs. The rows of such a group are listed without alternates, so that memory and file sizes stay linear in the
+rows. The rule ``alternate`` counts these cases.
 """
 
 from __future__ import annotations
@@ -38,13 +39,18 @@ MAX_MEMBERS: Final = 500
 
 Google lists about 200 languages and as many regions, and no site uses more than 500 pairs of them.
 """
+MAX_CHARACTERS: Final = 250_000
+"""The largest number of characters of a group's members: 500 URLs of 500 characters. Each row of the group repeats them."""
 EMPTY: Final = "#empty"
 """The column's value for a row whose group is zero or the empty text."""
 LARGE: Final = "#large"
-"""The column's value for a row whose group has more than ``MAX_MEMBERS`` members."""
+"""The column's value for a row whose group has more than ``MAX_MEMBERS`` members, or ``MAX_CHARACTERS``."""
 FAULTS: Final = {
     EMPTY: "the group is zero or the empty text, which form no group",
-    LARGE: f"more than {MAX_MEMBERS} rows share this group; check the column given as group=",
+    LARGE: (
+        f"more than {MAX_MEMBERS} rows share this group, or their URLs have more than {MAX_CHARACTERS:,} characters; "
+        "check the column given as group="
+    ),
 }
 
 
@@ -77,8 +83,10 @@ class GroupedRelation(Relation):
         empty = self._is_empty(sql)
         grouped = f"{whole} AND NOT ({empty})"
         members = sql.members(self.group, (self.language, *self.loc), base, grouped, MAX_MEMBERS)
+        too_long = f"{sql.character_length('sitemap_members.members')} > {MAX_CHARACTERS:d}"
         return (
-            f"(SELECT src.*, CASE WHEN {whole} AND {empty} THEN '{EMPTY}' ELSE sitemap_members.members END"
+            f"(SELECT src.*, CASE WHEN {whole} AND {empty} THEN '{EMPTY}' WHEN {too_long} THEN '{LARGE}'"
+            " ELSE sitemap_members.members END"
             f" AS {sql.quote(COLUMN)} FROM {base} LEFT JOIN ({members}) sitemap_members"
             f" ON {sql.column(self.group)} = sitemap_members.member_of AND {whole}) src"
         )

@@ -19,7 +19,7 @@ from airflow_sitemaps.protocol.rules import sample_text
 from airflow_sitemaps.shards.digest import Digest, Survey
 from airflow_sitemaps.sources import keytext, rowhash
 from airflow_sitemaps.sources.columns import FEED_FIELDS
-from airflow_sitemaps.sources.groups import COLUMN, EMPTY, LARGE, MAX_MEMBERS, alternates
+from airflow_sitemaps.sources.groups import COLUMN, EMPTY, LARGE, MAX_CHARACTERS, MAX_MEMBERS, alternates
 from airflow_sitemaps.sources.loc_mapping import LocMapping
 from airflow_sitemaps.testing.feed_reader import Change, reading
 from airflow_sitemaps.testing.row_columns import iso, kind, lastmods, locs, priorities, row_hashes, text
@@ -129,10 +129,7 @@ class MemorySourceConfig:
         for row in self.rows:
             if None not in (row.get(self.group), *(row.get(name) for name in (*self.key_columns, *needed))):
                 groups.setdefault(row[self.group], []).append([text(row[name]) for name in needed])
-        texts = {
-            group: LARGE if len(members) > MAX_MEMBERS else json.dumps(sorted(members, key=str), ensure_ascii=False)
-            for group, members in groups.items()
-        }
+        texts = {group: _members_text(members) for group, members in groups.items()}
         texts |= {group: EMPTY for group in groups if group == 0 or str(group).strip() in ("", "0")}
         whole = [None not in [row.get(name) for name in (*self.key_columns, *needed)] for row in self.rows]
         return [
@@ -355,3 +352,8 @@ class MemorySource:
         if config.group is not None:
             columns["alternates"] = alternates(columns["alternates"], columns["loc"], LocMapping(config.loc))
         return pa.RecordBatch.from_pydict(columns)
+
+
+def _members_text(members: list[list[str | None]]) -> str:
+    text_of_all = json.dumps(sorted(members, key=str), ensure_ascii=False)
+    return LARGE if len(members) > MAX_MEMBERS or len(text_of_all) > MAX_CHARACTERS else text_of_all

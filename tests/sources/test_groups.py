@@ -305,6 +305,23 @@ def test_a_group_with_too_many_members_is_listed_without_alternates(
     check(shop)
 
 
+def test_a_group_with_too_long_urls_is_listed_without_alternates(
+    shop_of: Callable[..., Shop], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(groups, "MAX_CHARACTERS", 900)
+    monkeypatch.setattr("airflow_sitemaps.testing.source.MAX_CHARACTERS", 900)
+    shop = shop_of("url")
+    shop.rows[:] = [
+        {**row(n, group, language), "url": f"{row(n, group, language)['url']}?{'x' * length}"}
+        for n, (group, language, length) in enumerate([(1, "de", 500), (1, "en", 500), (2, "de", 100), (2, "en", 100)])
+    ]
+    report = shop.build()
+    assert report.urls == 4
+    assert report.fields_mended["alternate"] == 2
+    assert sorted(len(others) for others in shop.alternates().values()) == [0, 0, 2, 2]
+    check(shop)
+
+
 def test_a_large_group_costs_memory_in_proportion_to_its_rows() -> None:
     """Three thousand rows of one group took four gigabytes when each row carried all of them."""
     base = live("sqlite")

@@ -89,6 +89,10 @@ class SQLServer(Dialect):
         """Return SQL for the number of bytes in UTF-16."""
         return f"CONVERT(NVARCHAR(20), DATALENGTH({text}))"
 
+    def character_length(self, text: str) -> str:
+        """Return SQL for the number of characters, without spaces at the end."""
+        return f"LEN({text})"
+
     def concat(self, parts: Sequence[str]) -> str:
         """Concatenate by ``+``, which yields NULL for NULL. CONCAT treats NULL as an empty text."""
         return "(" + " + ".join(parts) + ")"

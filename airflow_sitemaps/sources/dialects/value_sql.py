@@ -79,6 +79,10 @@ class ValueSql(IdentifierSql):
         """
         return f"CAST(LENGTH({text}) AS {self.text_type})"
 
+    def character_length(self, text: str) -> str:
+        """Return SQL for the number of characters of a text; some databases count bytes."""
+        return f"LENGTH({text})"
+
     def concat(self, parts: Sequence[str]) -> str:
         """Return SQL that concatenates texts. No text may be NULL."""
         return " || ".join(parts)

@@ -38,6 +38,10 @@ class RelationSql(Protocol):
         """Return SQL for a column as the text that goes into an entry."""
         ...
 
+    def character_length(self, text: str) -> str:
+        """Return SQL for the number of characters of a text."""
+        ...
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Relation:
