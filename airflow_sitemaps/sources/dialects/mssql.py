@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
+from airflow_sitemaps.errors import SourceConfigurationError
 from airflow_sitemaps.sources.columns import Column, Kind
 from airflow_sitemaps.sources.dialects.base import Dialect
+from airflow_sitemaps.sources.dialects.mssql_collations import codepage_collations
 from airflow_sitemaps.sources.dialects.mssql_version import version_of
 
 if TYPE_CHECKING:
@@ -13,6 +15,7 @@ if TYPE_CHECKING:
 
     import sqlalchemy as sa
 
+    from airflow_sitemaps.sources.statements.binds import Binds
     from airflow_sitemaps.sources.statements.table_name import NamePart
 
 PYTHON_TYPES = {
@@ -57,6 +60,17 @@ class SQLServer(Dialect):
     def table_version(self, connection: sa.Connection, table: Sequence[NamePart]) -> str | None:
         """Return the table's definition and the last tracked change as a version."""
         return version_of(connection, [self.quote_table(part).replace("\\:", ":") for part in table])
+
+    def check_key(self, connection: sa.Connection, from_item: str, binds: Binds, columns: Sequence[Column]) -> None:
+        """Refuse a ``varchar`` column under a ``SQL_…`` collation, which orders its values otherwise than boundaries."""
+        texts = {column.name for column in columns if column.kind is Kind.TEXT}
+        found = codepage_collations(connection, from_item, binds) if texts else {}
+        for name in sorted(texts & found.keys()):
+            raise SourceConfigurationError(
+                f"the key column {name!r} is a varchar with the collation {found[name]}. It orders and equates values otherwise "
+                "than boundaries, which are nvarchar. Cast it in a query, "
+                f"CONVERT(NVARCHAR(400), {name}) COLLATE Latin1_General_100_BIN2 AS {name}, or take an integer key"
+            )
 
     def kind_of(self, description: Sequence[object]) -> Kind:
         """Return the kind by the Python type that pyodbc names."""
