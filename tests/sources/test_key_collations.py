@@ -1,4 +1,4 @@
-"""Keys of SQL Server whose collation orders them otherwise than boundaries: the statement that finds them, and the refusal."""
+"""Keys of SQL Server whose collation orders them differently from boundaries: the statement that finds them, and the refusal."""
 
 from __future__ import annotations
 

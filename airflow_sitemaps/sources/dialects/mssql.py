@@ -62,13 +62,13 @@ class SQLServer(Dialect):
         return version_of(connection, [self.quote_table(part).replace("\\:", ":") for part in table])
 
     def check_key(self, connection: sa.Connection, from_item: str, binds: Binds, columns: Sequence[Column]) -> None:
-        """Refuse a ``varchar`` column under a ``SQL_…`` collation, which orders its values otherwise than boundaries."""
+        """Refuse a ``varchar`` column under a ``SQL_…`` collation, which orders its values differently from boundaries."""
         texts = {column.name for column in columns if column.kind is Kind.TEXT}
-        found = codepage_collations(connection, from_item, binds) if texts else {}
-        for name in sorted(texts & found.keys()):
+        collations = codepage_collations(connection, from_item, binds) if texts else {}
+        for name in sorted(texts & collations.keys()):
             raise SourceConfigurationError(
-                f"the key column {name!r} is a varchar with the collation {found[name]}. It orders and equates values otherwise "
-                "than boundaries, which are nvarchar. Cast it in a query, "
+                f"the key column {name!r} is a varchar with the collation {collations[name]}. It orders and equates values differently "
+                "from boundaries, which are nvarchar. Cast it in a query, "
                 f"CONVERT(NVARCHAR(400), {name}) COLLATE Latin1_General_100_BIN2 AS {name}, or take an integer key"
             )
 

@@ -1,4 +1,4 @@
-"""Collations of SQL Server by which a varchar column is ordered otherwise than an nvarchar value.
+"""Collations of SQL Server by which a varchar column is ordered differently from an nvarchar value.
 
 https://learn.microsoft.com/en-us/sql/relational-databases/collations/collation-and-unicode-support and
 https://learn.microsoft.com/en-us/sql/relational-databases/system-stored-procedures/sp-describe-first-result-set-transact-sql
