@@ -180,7 +180,7 @@ def test_text_of_clickhouse_that_is_not_utf8_is_marked(reader: str) -> None:
     create(base, "not_utf8", {"id": "integer", "slug": "text"})
     base.run("INSERT INTO not_utf8 VALUES (1, unhex('ff61')), (2, 'é'), (3, NULL), (4, unhex('c3'))")
     with opened(base.engine(), table="not_utf8", key="id", loc="slug", reader=reader) as source:
-        (batch,) = source.read([KeyRange()])
+        (batch,) = source.read([KeyRange(None, None)])
     assert batch["loc"].to_pylist() == ["\x1aFFa", "é", None, "\x1aC3"]
 
 
@@ -191,6 +191,6 @@ def test_a_cursor_without_arrow_is_read_as_rows(caplog: pytest.LogCaptureFixture
     base.insert("no_arrow", [{"id": 1, "slug": "a"}])
     caplog.set_level(logging.INFO, "airflow_sitemaps.sources.readers")
     with opened(base.engine(), table="no_arrow", key="id", loc="slug") as source:
-        (batch,) = source.read([KeyRange()])
+        (batch,) = source.read([KeyRange(None, None)])
     assert batch["loc"].to_pylist() == ["a"]
     assert "reading by cursor, since the driver has no fetch_arrow_batches for this result" in caplog.text
