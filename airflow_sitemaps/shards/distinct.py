@@ -1,4 +1,4 @@
-"""Check that the URLs of a file are all different, by a fingerprint of a few bytes of each."""
+"""Check that the URLs of a file are all different, by the spread of each."""
 
 from __future__ import annotations
 
@@ -8,55 +8,44 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from airflow_sitemaps.protocol.columnar.arrow import offsets_of, value_view
+from airflow_sitemaps.protocol.columnar.arrow import offsets_of
+from airflow_sitemaps.shards.url_spread import WORD
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    import numpy.typing as npt
+    from airflow_sitemaps.shards.url_spread import Numbers
 
-    Prints = npt.NDArray[np.uint64]
-
-_WORD: Final = 8
-_BACK: Final = (8, 16, 24, 32)
-"""Starts of the words that make up a fingerprint, in bytes before a URL's end, where most URLs of a site differ."""
-_MIX: Final = tuple(map(np.uint64, (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9, 0x27D4EB2F165667C5)))
 _SLOT_BITS: Final = 17
 
 
-def all_distinct(columns: Sequence[pa.StringArray]) -> bool:
+def all_distinct(columns: Sequence[pa.StringArray], spreads: Sequence[Numbers]) -> bool:
     """Return whether all texts in these columns are different. The columns hold no nulls.
 
-    Texts with different fingerprints are different. The texts themselves are compared only if two fingerprints are equal
-    or a text is shorter than a word. That takes five times as long.
+    Texts with different spreads are different. The texts themselves are compared only if two spreads are equal or a text
+    is shorter than a word. That takes five times as long.
+
+    Args:
+        columns: The texts.
+        spreads: By column the spread of each text (see ``shards.url_spread``).
     """
-    prints = [_prints(column) for column in columns if len(column)]
-    complete = [of_column for of_column in prints if of_column is not None]
-    if len(complete) == len(prints) and (not complete or _differ(np.concatenate(complete))):
-        return True
+    if all(map(_has_words, columns)):
+        filled = [spread for spread in spreads if len(spread)]
+        if not filled or _differ(np.concatenate(filled)):
+            return True
     texts = pa.chunked_array(list(columns), pa.string())
     return len(pc.unique(texts)) == len(texts)
 
 
-def _prints(texts: pa.StringArray) -> Prints | None:
-    """Return a 64-bit fingerprint of each text, or None if a text is shorter than a word."""
-    view = value_view(texts)
-    offsets = np.frombuffer(offsets_of(texts), np.int32).astype(np.intp)
-    starts, ends = offsets[:-1] - offsets[0], offsets[1:] - offsets[0]
-    if (ends - starts).min() < _WORD:
-        return None
-    # A view with one word for every byte of the texts, each word beginning at its byte.
-    words: Prints = np.ndarray((len(view) - _WORD + 1,), np.uint64, view, 0, (1,))
-    prints: Prints = np.zeros(len(texts), np.uint64)
-    for back, mix in zip(_BACK, _MIX, strict=True):
-        prints += words[np.maximum(ends - back, starts)] * mix
-    return prints
+def _has_words(texts: pa.StringArray) -> bool:
+    """Return whether each text has at least as many bytes as a word."""
+    return not len(texts) or int(np.diff(np.frombuffer(offsets_of(texts), np.int32)).min()) >= WORD
 
 
-def _differ(prints: Prints) -> bool:
-    """Return whether all fingerprints are different.
+def _differ(prints: Numbers) -> bool:
+    """Return whether all spreads are different.
 
-    In each round, every slot of a table keeps one of the fingerprints that fall into it. The others are compared with it,
+    In each round, every slot of a table keeps one of the spreads that fall into it. The others are compared with it,
     and those that differ go into the next round.
     """
     table = np.empty(1 << _SLOT_BITS, np.intp)

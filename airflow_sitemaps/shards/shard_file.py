@@ -24,6 +24,7 @@ from airflow_sitemaps.protocol.urlset import FOOTER, header
 from airflow_sitemaps.shards.digest import EMPTY, NEWEST_CHARACTERS, Digest
 from airflow_sitemaps.shards.distinct import all_distinct
 from airflow_sitemaps.shards.url_sample import UrlSample, sample
+from airflow_sitemaps.shards.url_spread import spread_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from airflow_sitemaps.protocol.entry import RowContext
     from airflow_sitemaps.protocol.feeds import FeedText
     from airflow_sitemaps.protocol.gzip import Preset
+    from airflow_sitemaps.shards.url_spread import Numbers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -211,7 +213,10 @@ class FileWriter:
 
     def finish(self) -> ShardFile:
         """Return the file. Of entries with the same URL, only the first is kept."""
-        pieces = self._without_duplicates()
+        spreads = [spread_of(piece.loc) for piece in self._pieces]
+        pieces = self._without_duplicates(spreads)
+        if pieces is not self._pieces:
+            spreads = [spread_of(piece.loc) for piece in pieces]
         urls = sum(map(len, pieces))
         body, sha256, byte_size = self._body.finish() if urls else (None, "", 0)
         newest = (piece.lastmods.newest() for piece in pieces if piece.lastmods is not None)
@@ -227,7 +232,7 @@ class FileWriter:
             xml_byte_size=byte_size,
             newest_lastmod=max((text for text in newest if text is not None), default=None),
             recheck_at=min(rechecks, default=None),
-            sample=sample([piece.loc for piece in pieces], self._survey.level) if urls else None,
+            sample=sample([piece.loc for piece in pieces], self._survey.level, spreads) if urls else None,
             lastmods=sum(len(p.lastmods.day) - p.lastmods.day.null_count for p in pieces if p.lastmods is not None),
             oldest_lastmod=min(filter(None, map(_oldest, pieces)), default=None),
             must=self._must(pieces),
@@ -254,9 +259,9 @@ class FileWriter:
     def _write(body: _Body, cleaned: Cleaned, rendered: Rendered) -> None:
         body.write(rendered, cleaned.prefixes(), keep=cleaned.extensions is not None)
 
-    def _without_duplicates(self) -> list[Cleaned]:
+    def _without_duplicates(self, spreads: list[Numbers]) -> list[Cleaned]:
         """Return the pieces without repeated URLs. If there are any, the body is rendered again."""
-        if all_distinct([piece.loc for piece in self._pieces]):
+        if all_distinct([piece.loc for piece in self._pieces], spreads):
             return self._pieces
         seen: set[str] = set()
         masks: list[list[bool]] = []

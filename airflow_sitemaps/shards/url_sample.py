@@ -48,11 +48,6 @@ _HASH_BITS: Final = 24
 The high bits determine at which levels the URL is in the sample.
 """
 
-_WORD: Final = 8
-_AT_END: Final = (8, 16, 24)
-_AT_START: Final = (24,)
-_MIX: Final = (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9, 0x27D4EB2F165667C5)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UrlSample:
@@ -74,21 +69,21 @@ def level_of(rows: int) -> int:
     return max(0, (max(1, rows) - 1) // URLS).bit_length()
 
 
-def sample(columns: Sequence[pa.StringArray], level: int) -> UrlSample:
+def sample(columns: Sequence[pa.StringArray], level: int, spreads: Sequence[Numbers]) -> UrlSample:
     """Return the sample of a file's URLs.
 
     Args:
         columns: The URLs, without nulls.
         level: Level of the sample.
+        spreads: By column the spread of each URL (see ``shards.url_spread``).
     """
     import numpy as np  # noqa: PLC0415 - heavy; loaded where work is done
 
     kept: list[int] = []
     prefixes: Counter[str] = Counter()
-    for column in columns:
+    for column, spread in zip(columns, spreads, strict=True):
         if not len(column):
             continue
-        spread = _spread(column)
         chosen = np.flatnonzero(spread >> np.uint64(64 - level) == 0) if level else np.arange(len(spread))
         urls = column.take(chosen).to_pylist()
         kept += [_print(high, url) for high, url in zip(spread[chosen].tolist(), urls, strict=True)]
@@ -200,29 +195,3 @@ def _print(spread: int, url: str) -> int:
     """Return the fingerprint of a sampled URL: the first bits of its spread, then bits of its hash."""
     high_bits = 8 * PRINT_BYTES - _HASH_BITS
     return (spread >> (64 - high_bits)) << _HASH_BITS | xxhash.xxh3_64_intdigest(url.encode()) & ((1 << _HASH_BITS) - 1)
-
-
-def _spread(texts: pa.StringArray) -> Numbers:
-    """Return 64 bits of each text, computed from its length and a few of its words.
-
-    This is fast, and uniform enough to choose a sample by.
-    """
-    import numpy as np  # noqa: PLC0415 - heavy; loaded where work is done
-
-    from airflow_sitemaps.protocol.columnar.arrow import offsets_of, value_view  # noqa: PLC0415
-
-    view = value_view(texts)
-    offsets = np.frombuffer(offsets_of(texts), np.int32).astype(np.intp)
-    starts, ends = offsets[:-1] - offsets[0], offsets[1:] - offsets[0]
-    if len(view) < _WORD:
-        return np.zeros(len(texts), np.uint64)
-    words: Numbers = np.ndarray((len(view) - _WORD + 1,), np.uint64, view, 0, (1,))
-    last = np.minimum(np.maximum(ends - _WORD, starts), len(words) - 1)
-    spread: Numbers = (ends - starts).astype(np.uint64)
-    places = [np.minimum(np.maximum(ends - back, starts), last) for back in _AT_END]
-    places += [np.minimum(starts + forward, last) for forward in _AT_START]
-    for place, mix in zip(places, _MIX, strict=True):
-        spread ^= words[place]
-        spread *= np.uint64(mix)
-        spread ^= spread >> np.uint64(29)
-    return spread

@@ -14,6 +14,7 @@ from airflow_sitemaps.pipeline import stages
 from airflow_sitemaps.pipeline.state.repository import StateRepository
 from airflow_sitemaps.report_text import lines
 from airflow_sitemaps.shards import url_sample
+from airflow_sitemaps.shards.url_spread import spread_of
 from tests.support.environment import BASE, World, row
 
 if TYPE_CHECKING:
@@ -177,8 +178,8 @@ def test_samples_stay_small_however_many_shards() -> None:
 @pytest.mark.parametrize("level", [1, 3, 5])
 def test_a_sample_of_a_low_level_holds_that_of_a_higher_one(level: int) -> None:
     locs = pa.array([f"{BASE}p/{n}" for n in range(20_000)])
-    whole = url_sample.sample([locs], 0)
-    part = url_sample.sample([locs], level)
+    whole = url_sample.sample([locs], 0, [spread_of(locs)])
+    part = url_sample.sample([locs], level, [spread_of(locs)])
     numbers = {n for n in url_sample._numbers(whole.prints) if n < 1 << (48 - level)}
     assert set(url_sample._numbers(part.prints)) == numbers
     assert abs(len(numbers) * 2**level / 20_000 - 1) < 0.15

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from airflow_sitemaps.shards.distinct import all_distinct
+from airflow_sitemaps.shards import distinct
+from airflow_sitemaps.shards.url_spread import spread_of
 
 TEXTS = st.one_of(
     st.text(max_size=12),
@@ -22,6 +23,10 @@ TEXTS = st.one_of(
 )
 
 
+def all_distinct(columns: list[pa.StringArray]) -> bool:
+    return distinct.all_distinct(columns, [spread_of(column) for column in columns])
+
+
 @given(st.lists(st.lists(TEXTS, max_size=20), max_size=4))
 @example([["https://www.example.com/1"], ["https://www.example.com/1"]])
 @example([[], ["https://www.example.com/1", "https://www.example.com/2"]])
@@ -30,6 +35,13 @@ def test_equals_a_set(columns: list[list[str]]) -> None:
     every = [text for column in columns for text in column]
     arrays = [pa.array(["x", *column, "y"], pa.string()).slice(1, len(column)) for column in columns]
     assert all_distinct(arrays) == (len(set(every)) == len(every))
+
+
+@given(st.lists(st.text(min_size=8, max_size=60), min_size=1, max_size=9), st.integers(0, 8))
+def test_the_spread_depends_on_the_text_alone(texts: list[str], place: int) -> None:
+    alone = spread_of(pa.array([texts[place % len(texts)]]))
+    among = spread_of(pa.array(["a", *texts, "é"]).slice(1, len(texts)))
+    assert among[place % len(texts)] == alone[0]
 
 
 @pytest.mark.parametrize("suffix", ["", "?utm_source=sitemap&utm_medium=organic&utm_campaign=none"])
