@@ -245,3 +245,16 @@ test-kubernetes:  ## The values and the pod template for Airflow's Helm chart; C
 	$(KUBERNETES)/bin/uv pip install --quiet --python $(KUBERNETES)/bin/python -c requirements.lock \
 	  --editable '.[demo,postgres]' --group kubernetes $(if $(CHART),'helm-python-sdk>=0.2')
 	SITEMAPS_CHART=$(CHART) $(KUBERNETES)/bin/python -m pytest -o addopts=-ra -W default $(PYTEST_ARGS) tests/deployment
+
+# The dashboard of docs/watch.md over Prometheus from Debian's packages. Matplotlib is only for the picture.
+.PHONY: test-dashboard dashboard-picture
+test-dashboard: $(READY)  ## The Grafana dashboard's queries in a real Prometheus, over two weeks of runs; about two minutes
+	@command -v promtool >/dev/null || { [ "$$(id -u)" = 0 ] && apt-get update -qq \
+	  && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends prometheus >/dev/null; } \
+	  || echo "Prometheus is not here, and only root with apt-get can install it: its test will skip"
+	$(BIN)/python -m pytest -m heavy $(PYTEST_ARGS) tests/metrics/test_dashboard.py
+
+dashboard-picture: $(READY)  ## Draw the dashboard's panels again, from the runs of test-dashboard
+	$(BIN)/python -m pip install --quiet uv
+	$(BIN)/uv pip install --quiet --python $(BIN)/python --target .test/matplotlib -c requirements.lock matplotlib
+	PYTHONPATH=.test/matplotlib SITEMAPS_PICTURES=docs/pictures $(MAKE) --no-print-directory test-dashboard

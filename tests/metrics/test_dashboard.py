@@ -1,0 +1,208 @@
+"""The Grafana dashboard over a real Prometheus: each panel's expression, evaluated over the metrics of real runs.
+
+Two weeks of runs are made one after another: the package's clock is set to the time of each. ``SITEMAPS_PICTURES`` names
+a folder for a picture of the panels, which ``tests/metrics/dashboard_picture.py`` draws.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import shutil
+import subprocess
+import urllib.parse
+import urllib.request
+from contextlib import contextmanager
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from airflow.sdk import DAG
+
+from airflow_sitemaps import LocalStore, Section, ShardPolicy, Sitemap, SitemapTaskGroup, SitemapVerifyOperator
+from airflow_sitemaps.operators import observation
+from airflow_sitemaps.pipeline.clock import SystemClock
+from airflow_sitemaps.testing.source import MemorySourceConfig
+from tests.metrics.openmetrics import Recorder
+from tests.support.airflow_db import run, states
+from tests.support.airflow_processes import free_port
+from tests.support.polling import wait_until
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.support.statsd_server import StatsdServer
+
+pytestmark = [
+    pytest.mark.heavy,
+    pytest.mark.timeout(1800),
+    pytest.mark.skipif(not shutil.which("promtool"), reason="Prometheus is missing: run `make test-dashboard`"),
+]
+PANELS: list[dict[str, Any]] = json.loads(
+    (Path(__file__).parents[2] / "docs" / "grafana-dashboard.json").read_text(encoding="utf-8")
+)["panels"]
+PICTURES = os.environ.get("SITEMAPS_PICTURES", "")
+URL = "https://www.example.com/"
+STEP = timedelta(hours=12)
+RUNS = 28
+SHRUNK, DAMAGED = 11, 20
+DROPPED = range(14, 18)
+NO_SERVER = {"served_index_age", "search_console_urls", "search_console_errors", "search_console_warnings"}
+"""Metrics of tasks that ask a website and Google, which are not part of these runs."""
+
+
+class Shop:
+    """A shop whose tables grow; once most rows are missing, and some runs long a few rows have no address."""
+
+    def __init__(self, folder: Path, start: datetime) -> None:
+        self.products: list[dict[str, Any]] = []
+        self.articles: list[dict[str, Any]] = []
+        self.start = start
+        self.site = folder / "site"
+        source = {"lastmod": "changed"}
+        self.sitemap = Sitemap(
+            LocalStore(self.site, base_url=URL),
+            [
+                Section("products", MemorySourceConfig(self.products, **source)),
+                Section("articles", MemorySourceConfig(self.articles, **source)),
+            ],
+            shards=ShardPolicy(max_urls=1_000),
+        )
+        with DAG("shop", schedule=None, max_active_runs=1) as self.dag:
+            SitemapTaskGroup("sitemap", self.sitemap) >> SitemapVerifyOperator(task_id="verify", sitemap=self.sitemap)
+
+    def advance(self, number: int) -> None:
+        """Change the tables, and once a file, as before run ``number``."""
+        products = 6_000 + 90 * number
+        self.products[:] = self.rows("products", products if number != SHRUNK else products // 2)
+        if number in DROPPED:
+            for row in self.products[-40:]:
+                row["loc"] = ""
+        self.articles[:] = self.rows("articles", 1_400 + 25 * (number // 4))
+        if number == DAMAGED:
+            next(self.site.glob("*products*.xml.gz")).unlink()
+
+    def rows(self, name: str, number: int) -> list[dict[str, Any]]:
+        return [
+            {
+                "id": n,
+                "loc": f"{URL}{name}/{n}",
+                "changed": (self.start + timedelta(minutes=n % 90)).isoformat(),
+            }
+            for n in range(number)
+        ]
+
+
+@contextmanager
+def prometheus(folder: Path, text: str) -> Iterator[str]:
+    """Prometheus over samples of the past; yields its address."""
+    (folder / "samples.txt").write_text(text)
+    (folder / "empty.yml").write_text("{}")
+    data = str(folder / "data")
+    subprocess.run(
+        [
+            "promtool",
+            "tsdb",
+            "create-blocks-from",
+            "--max-block-duration=336h",
+            "openmetrics",
+            str(folder / "samples.txt"),
+            data,
+        ],
+        check=True,
+        capture_output=True,
+    )
+    url = f"http://127.0.0.1:{free_port()}"
+    command = [
+        *("prometheus", f"--config.file={folder / 'empty.yml'}", f"--storage.tsdb.path={data}"),
+        *(
+            "--storage.tsdb.retention.time=10y",
+            "--query.lookback-delta=1h",
+            f"--web.listen-address={url.removeprefix('http://')}",
+        ),
+    ]
+    with (folder / "prometheus.log").open("wb") as log:
+        process = subprocess.Popen(command, stdout=log, stderr=log)
+    try:
+        wait_until(lambda: ready(url), "Prometheus", seconds=120)
+        yield url
+    finally:
+        process.terminate()
+        process.wait(60)
+
+
+def ready(url: str) -> bool:
+    try:
+        with urllib.request.urlopen(f"{url}/-/ready", timeout=10) as answer:
+            return bool(answer.status == 200)
+    except OSError:
+        return False
+
+
+def series(url: str, expression: str, start: datetime, end: datetime) -> list[dict[str, Any]]:
+    """What an expression gives over a time, with a step of an hour."""
+    query = urllib.parse.urlencode(
+        {
+            "query": expression.replace("$sitemap", ".*"),
+            "start": start.timestamp(),
+            "end": end.timestamp(),
+            "step": 3_600,
+        }
+    )
+    with urllib.request.urlopen(f"{url}/api/v1/query_range?{query}", timeout=60) as answer:
+        result: list[dict[str, Any]] = json.load(answer)["data"]["result"]
+    return result
+
+
+def test_every_panel_shows_what_happened(tmp_path: Path, statsd: StatsdServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    start = datetime(2026, 3, 2, 3, 0, tzinfo=timezone.utc)
+    end = start + RUNS * STEP
+    moment = [start]
+    monkeypatch.setattr(SystemClock, "now", lambda _: moment[0])
+    monkeypatch.setattr(observation, "datetime", type("Clock", (), {"now": staticmethod(lambda _: moment[0])}))
+    shop = Shop(tmp_path, start)
+    recorder = Recorder(statsd)
+    for number in range(RUNS):
+        moment[0] = start + number * STEP
+        shop.advance(number)
+        planned = states(run(shop.dag))["sitemap.plan"]
+        assert planned == ("failed" if number == SHRUNK else "success")
+        recorder.record(moment[0], STEP)
+
+    with prometheus(tmp_path, recorder.text()) as url:
+        shown = {
+            panel["title"]: [
+                (target["legendFormat"], each)
+                for target in panel["targets"]
+                for each in series(url, target["expr"], start, end)
+            ]
+            for panel in PANELS
+        }
+
+    empty = {title for title, lines in shown.items() if not lines}
+    expected = {
+        panel["title"]
+        for panel in PANELS
+        if all(any(name in target["expr"] for name in NO_SERVER) for target in panel["targets"])
+    }
+    assert empty == expected
+
+    def peak(title: str, **labels: str) -> float:
+        found = [line for _, line in shown[title] if labels.items() <= line["metric"].items()]
+        assert found, (title, labels, [line["metric"] for _, line in shown[title]])
+        return max(float(value) for line in found for _, value in line["values"])
+
+    assert peak("Generation") == RUNS - 1
+    assert peak("Runs by result", result="refused") >= 1
+    assert peak("Refusals by guard", section="products", guard="shrink") >= 1
+    assert peak("Rows dropped by rule", rule="loc-missing") == 40
+    assert peak("URLs by section", section="products") == 6_000 + 90 * (RUNS - 1)
+    assert peak("Rows in the source", section="articles") == 1_400 + 25 * ((RUNS - 1) // 4)
+    assert peak("Files changed by another program", section="products") >= 1
+    assert peak("Shards by outcome", outcome="repaired") >= 1
+    assert peak("Verification") >= 0
+    assert 12 * 3_600 <= peak("Time since the last successful run") < 25 * 3_600  # one run of two a day was refused
+    if PICTURES:
+        importlib.import_module("tests.metrics.dashboard_picture").draw(PANELS, shown, Path(PICTURES) / "dashboard.png")
