@@ -50,12 +50,12 @@ def draw(panels: Sequence[dict[str, Any]], shown: dict[str, list[Line]], target:
     matplotlib.rcParams["font.size"] = 7
     rows = max(panel["gridPos"]["y"] + panel["gridPos"]["h"] for panel in panels)
     figure = Figure(figsize=(13, rows * 0.32))
-    grid = figure.add_gridspec(rows, COLUMNS, left=0.03, right=0.99, top=0.985, bottom=0.02, wspace=4, hspace=0)
+    grid = figure.add_gridspec(rows, COLUMNS, left=0.05, right=0.99, top=0.985, bottom=0.02, wspace=8, hspace=0)
     moments = [at for lines in shown.values() for _, line in lines for at, _ in line["values"]]
     span = [datetime.fromtimestamp(at, timezone.utc) for at in (min(moments), max(moments))]
     for panel in panels:
         box = panel["gridPos"]
-        axes = figure.add_subplot(grid[box["y"] : box["y"] + box["h"] - 2, box["x"] : box["x"] + box["w"]])
+        axes = figure.add_subplot(grid[box["y"] : box["y"] + box["h"] - 3, box["x"] : box["x"] + box["w"]])
         axes.set_title(panel["title"], loc="left", fontsize=8, fontweight="bold")
         unit = panel["fieldConfig"]["defaults"].get("unit", "short")
         lines = shown[panel["title"]]
@@ -76,5 +76,7 @@ def draw(panels: Sequence[dict[str, Any]], shown: dict[str, list[Line]], target:
         axes.yaxis.get_major_locator().set_params(integer=unit not in ("s", "bytes"))
         axes.grid(alpha=0.25)
         axes.spines[["top", "right"]].set_visible(False)
-        axes.legend(fontsize=5, loc="upper left", frameon=False)
+        axes.legend(
+            fontsize=5, loc="upper left", bbox_to_anchor=(0, -0.12), frameon=False, ncols=2 if box["w"] > 6 else 1
+        )
     figure.savefig(target, dpi=110)
