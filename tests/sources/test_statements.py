@@ -92,6 +92,7 @@ def test_scattered_ranges_are_read_by_one_statement_without_their_gaps(name: str
         ranges = cut(KeyRange(None, None), found.source.boundaries(KeyRange(None, None), 3))
         assert len(ranges) == ROWS / 3
         some = ranges[1:30:2]
+        found.source.arrow = False  # the test counts the statements of the cursor
         asked: list[str] = []
         real = found.source.context.dialect.rows
         found.source.context.dialect.rows = lambda connection, statement: (
