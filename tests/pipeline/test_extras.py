@@ -102,3 +102,28 @@ def test_extras_go_when_the_code_no_longer_wants_them(world):
     world.clock.advance(timedelta(days=3))
     world.build()
     assert set(world.public()) == {*world.crawl().files, "sitemap.xml"}
+
+
+def test_a_repaired_file_has_a_later_lastmod(world):
+    """A crawler may have read the file of the other program, and comes back only for a later ``lastmod``."""
+    world.build()
+    before = world.crawl().lastmods["recent.xml.gz"]
+    world.store.public.delete("recent.xml.gz")
+    world.clock.advance(timedelta(seconds=90))
+    assert world.build().result == "published"
+    assert world.crawl().lastmods["recent.xml.gz"] > before
+    assert world.build().result == "unchanged"
+
+
+def test_a_file_that_returns_has_a_later_lastmod_than_before_whatever_the_clocks_show(world):
+    settings = world.settings
+    world.clock.advance(timedelta(minutes=5))  # a worker whose clock is fast
+    world.build()
+    before = world.crawl().lastmods["recent.xml.gz"]
+    world.clock.advance(-timedelta(minutes=5))
+    world.settings = {}
+    assert world.build().result == "published"
+    world.settings = settings
+    assert world.build().result == "published"
+    assert world.crawl().lastmods["recent.xml.gz"] > before
+    assert world.build().result == "unchanged"

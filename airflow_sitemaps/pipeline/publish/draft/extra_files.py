@@ -16,7 +16,7 @@ from airflow_sitemaps.pipeline.state.conditional_put import ObjectHeaders, put_v
 from airflow_sitemaps.pipeline.state.repository import GZIP, run_directory
 from airflow_sitemaps.ports import Create
 from airflow_sitemaps.protocol import feeds, gzip, recent, stylesheet
-from airflow_sitemaps.shards.file_succession import succeed
+from airflow_sitemaps.shards.file_succession import later, restore, succeed
 from airflow_sitemaps.shards.manifest import PublicFile
 from airflow_sitemaps.shards.shard_names import FEED_NAMES, RECENT
 
@@ -104,9 +104,11 @@ def attach(
         entries = recent.newest(_recent(state, new, now - window), sitemap.index_limits, sitemap.index_limits.max_urls)
     earlier = {file.name: file for file in (old.extras if old is not None else ())}
     files = [
-        _drifted(_file(state, new, extra, earlier.get(extra.name), sitemap, clock), drifted)
+        _restored(_file(state, new, extra, earlier.get(extra.name), sitemap, clock), drifted, now)
         for extra in _contents(sitemap, entries, _texts(sitemap, state, old, receipts))
     ]
+    left = {item.key: item.at for item in (old.departed if old is not None else ()) if item.area == "public"}
+    files = [_returned(file, left[file.name]) if file.name in left else file for file in files]
     log.info(
         "%d entries changed within the last %s; they are listed in %s",
         len(entries),
@@ -205,8 +207,13 @@ def _file(
     return succeed(before, replace(fresh, replaces=before.etag))
 
 
-def _drifted(file: PublicFile, drifted: Mapping[str, str | None]) -> PublicFile:
-    return replace(file, etag=None, replaces=drifted[file.name]) if file.name in drifted else file
+def _returned(file: PublicFile, left_at: datetime) -> PublicFile:
+    """Return a file whose name an earlier generation gave up. A crawler may know that file with its ``lastmod``."""
+    return replace(file, modified_at=later(file.modified_at, left_at))
+
+
+def _restored(file: PublicFile, drifted: Mapping[str, str | None], now: datetime) -> PublicFile:
+    return restore(file, drifted[file.name], now) if file.name in drifted else file
 
 
 def _site(base_url: str) -> str:
