@@ -94,10 +94,18 @@ class Oracle:
     _since: dict[str, tuple[tuple[Any, ...], int]] = field(default_factory=dict)
     _ended: dict[str, int] = field(default_factory=dict)
     _seen: dict[str, int] = field(default_factory=dict)
+    _without_urls: dict[tuple[str, bool], int] = field(default_factory=dict)
+    """By section, and by whether faulty rows are dropped, the last turn at which its table had no row to list.
+
+    The guard against empty sections cannot be turned off.
+    """
 
     def observe(self, turn: int) -> None:
         """Record the rows that appeared, changed or disappeared since the last turn."""
         for name, table in self.tables.items():
+            for drop_faulty in (False, True):
+                if not any(_is_valid(_version(row), drop_faulty=drop_faulty) for row in table.rows):
+                    self._without_urls[name, drop_faulty] = turn
             if self._seen.get(name) == table.changes:
                 continue
             self._seen[name] = table.changes
@@ -146,7 +154,9 @@ class Oracle:
                 else:
                     del self.expected[name]
         for name in intention.sections:
-            earlier = self.expected.get(name, ()) if intention.code.is_guarded else ()
+            without_urls = self._without_urls.get((name, intention.code.drop_faulty), -1)
+            refusable = intention.code.is_guarded or without_urls >= intention.started
+            earlier = self.expected.get(name, ()) if refusable else ()
             self.expected[name] = (self._expectation(name, self._with_rivals(name, intention), turn), *earlier)
 
     def _with_rivals(self, name: str, intention: Intention) -> Intention:
@@ -219,7 +229,7 @@ class Oracle:
             for loc, (version, since) in self._since.items()
             if table.owns(loc)
             and since <= intention.started
-            and _is_valid(version, code)
+            and _is_valid(version, drop_faulty=code.drop_faulty)
             and (not is_news or _is_fresh(version, moments))
         )
         return Expectation(stable, frozenset(self._existed(table, intention.started)), turn)
@@ -233,9 +243,9 @@ def _version(row: Mapping[str, Any]) -> tuple[Any, ...]:
     return (row["id"], row["priority"], row["published"])
 
 
-def _is_valid(version: tuple[Any, ...], code: DagFile) -> bool:
+def _is_valid(version: tuple[Any, ...], *, drop_faulty: bool) -> bool:
     key, priority, _ = version
-    return key is not None and not (code.drop_faulty and priority in FAULTY_PRIORITIES)
+    return key is not None and not (drop_faulty and priority in FAULTY_PRIORITIES)
 
 
 def _is_fresh(version: tuple[Any, ...], moments: Sequence[datetime]) -> bool:
