@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from airflow_sitemaps.protocol.columnar.arrow import any_true, value_view
+from airflow_sitemaps.protocol.columnar.arrow import any_true, value_bytes, value_view
 from airflow_sitemaps.protocol.columnar.extensions import (
     ARTICLE,
     check_freshness,
@@ -98,11 +98,9 @@ class Cleaned:
         """How many images, videos, articles and alternates the entries have; kinds without any are left out."""
         if self.extensions is None:
             return {}
-        counts = {
-            name: pc.sum(pc.count_substring(self.extensions, mark)).as_py() or 0
-            for name, mark in EXTENSION_MARKS.items()
-        }
-        return {name: int(number) for name, number in counts.items() if number}
+        data = value_bytes(self.extensions)  # text is escaped, so a mark neither occurs in it nor spans two rows
+        counts = {name: data.count(mark.encode()) for name, mark in EXTENSION_MARKS.items()}
+        return {name: number for name, number in counts.items() if number}
 
     def prefixes(self) -> frozenset[str]:
         """Namespace prefixes that the entries use."""

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from airflow_sitemaps.protocol import lastmod
-from airflow_sitemaps.protocol.columnar.arrow import any_true, as_texts, row_mask, texts_of
+from airflow_sitemaps.protocol.columnar.arrow import any_true, as_texts, row_mask, texts_of, value_bytes
 from airflow_sitemaps.protocol.columnar.lastmod import Lastmods, value_of
 from airflow_sitemaps.protocol.columnar.row_keys import RowKeys, count_rows
 from airflow_sitemaps.protocol.extensions.news import WINDOW, publication_date
@@ -180,4 +180,5 @@ def _moment(news_json: str | None, changed: date | datetime | None, context: Row
 
 def prefixes_of(fragments: pa.StringArray, prefixes: tuple[str, ...]) -> frozenset[str]:
     """Return the namespace prefixes that the fragments use. Text is escaped, so it contains no prefix."""
-    return frozenset(p for p in prefixes if pc.any(pc.match_substring(fragments, f"<{p}:")).as_py())
+    data = value_bytes(fragments)
+    return frozenset(prefix for prefix in prefixes if f"<{prefix}:".encode() in data)
