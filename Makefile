@@ -208,7 +208,7 @@ redis:  ## Redis from Debian's packages, where this may install it; else the tes
 	else echo "Redis is not here, and only root with apt-get can install it: its tests will skip"; fi
 
 CELERY := .test/celery
-test-celery: redis  ## A sitemap on two Celery workers, one of them killed; about five minutes
+test-celery: redis  ## A sitemap on two Celery workers, one of them killed, and a task delivered twice; about six minutes
 	$(PYTHON) -m venv $(CELERY)
 	$(CELERY)/bin/python -m pip install --quiet --disable-pip-version-check uv
 	$(CELERY)/bin/uv pip install --quiet --python $(CELERY)/bin/python -c requirements.lock \

@@ -1,9 +1,10 @@
-"""A sitemap on two Celery workers: mapped batches on both, and a worker killed."""
+"""A sitemap on two Celery workers: mapped batches on both, a worker killed, and a task delivered twice."""
 
 from __future__ import annotations
 
 import importlib.util
 import json
+import re
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -40,6 +41,7 @@ pytestmark = [
 
 ROWS = 60
 WORKERS = ("worker-1", "worker-2")
+_REFUSED = re.compile(r"\[([0-9a-f-]{36})\] Task already running elsewhere, ignoring redelivered message")
 DAG = """
 import os
 from datetime import timedelta
@@ -123,6 +125,29 @@ class Cluster:
 
         self.proxy.choose = choose
 
+    def hold(self, part: str) -> None:
+        """Hold each put of the next key in which ``part`` stands, until ``release``."""
+        held: list[str] = []
+
+        def choose(exchange: Exchange) -> Spoil | None:
+            if exchange.method != "PUT" or part not in exchange.path:
+                return None
+            if not held:
+                held.append(exchange.path)
+            return Spoil.HELD if exchange.path == held[0] else None
+
+        self.proxy.released.clear()
+        self.proxy.choose = choose
+
+    def release(self) -> None:
+        """Pass on what is held."""
+        self.proxy.choose = lambda _: None
+        self.proxy.released.set()
+
+    def refused_deliveries(self) -> set[str]:
+        """Return the ids of the messages whose second delivery Airflow has refused."""
+        return {found for name in WORKERS for found in _REFUSED.findall(self.airflow.log(name))}
+
     def entries(self) -> dict[str, Any]:
         """Return the facts of each listed URL; none is listed twice."""
         found = crawl(self.store.open()).entries()
@@ -160,6 +185,9 @@ def cluster(moto: S3Server, tmp_path_factory: pytest.TempPathFactory) -> Iterato
             "AIRFLOW__CELERY__BROKER_URL": broker,
             "AIRFLOW__CELERY__WORKER_CONCURRENCY": "2",
             "AIRFLOW__CELERY_BROKER_TRANSPORT_OPTIONS__VISIBILITY_TIMEOUT": "15",
+            # Look for overdue messages each second, instead of each hundred.
+            "AIRFLOW__CELERY_BROKER_TRANSPORT_OPTIONS__UNACKED_RESTORE_INTERVAL": "1",
+            "AIRFLOW__CELERY_BROKER_TRANSPORT_OPTIONS__UNACKED_RESTORE_THROTTLE": "1",
             "AIRFLOW_CONN_AWS_DEFAULT": json.dumps(connection),
             "AIRFLOW__SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT": "20",
             "AIRFLOW__SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT_DETECTION_INTERVAL": "2",
@@ -182,6 +210,23 @@ def test_batches_run_on_both_workers_and_give_the_urls_of_one_process(cluster: C
     batches = [task for task in tasks if task["task_id"] == "sitemap.write"]
     assert len(batches) == ROWS // 5
     assert {task["hostname"] for task in batches} == set(WORKERS)
+    assert cluster.entries() == expected(cluster.version, tmp_path)
+
+
+def test_a_task_that_outlasts_the_visibility_timeout_is_delivered_twice_and_runs_once(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    cluster.change_rows()
+    refused = cluster.refused_deliveries()
+    cluster.hold("/bodies/")
+
+    run = cluster.run()
+    try:
+        cluster.airflow.wait("a second delivery", lambda: cluster.refused_deliveries() - refused, seconds=300)
+    finally:
+        cluster.release()
+
+    cluster.wait(run)
     assert cluster.entries() == expected(cluster.version, tmp_path)
 
 

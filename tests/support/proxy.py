@@ -26,6 +26,7 @@ class Spoil(Enum):
     ANSWER_500_AFTER = "the store gets the request; 500 InternalError comes back"
     SILENCE = "the store gets the request; no answer comes until the client gives up"
     LATE = "the client is reset; the store gets the request when the proxy is told to let it land"
+    HELD = "the request is passed on when the proxy's ``released`` is set"
 
 
 @dataclass(frozen=True)
@@ -46,6 +47,7 @@ class Proxy:
     choose: Callable[[Exchange], Spoil | None] = lambda _: None
     seen: list[Exchange] = field(default_factory=list)
     late: list[bytes] = field(default_factory=list)
+    released: threading.Event = field(default_factory=threading.Event)
 
     def spoil(self, method: str, *spoils: Spoil | None) -> None:
         """Spoil the next requests of a method, one after the other; those after them pass."""
@@ -151,6 +153,8 @@ async def _answer(
     if spoil is Spoil.LATE:
         proxy.late.append(request)
         return None
+    while spoil is Spoil.HELD and not proxy.released.is_set():
+        await asyncio.sleep(0.1)
     if spoil is Spoil.HALF_REQUEST:
         await _ask(upstream, request[: len(request) - body_size // 2 - 1], half=True)
         return None
