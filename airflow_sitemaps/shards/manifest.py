@@ -301,6 +301,7 @@ class Manifest:
         promoted: Whether all public files are those named here. Default: False.
         extras: Files in addition to the shards: recent entries, feeds, a stylesheet. Default: none.
         recheck_at: Time from which the same shards give different extra files. Default: None, never.
+        recent_window: Age in seconds up to which the extra files list an entry. Default: None, not recorded.
         history: Notes of the last generations, oldest first. Default: none.
         departed: Files to be swept. Default: none.
         serials: Next serial of each removed section. If the section returns, no file name is used twice.
@@ -323,6 +324,7 @@ class Manifest:
     promoted: bool = False
     extras: tuple[PublicFile, ...] = ()
     recheck_at: Moment | None = None
+    recent_window: Count | None = None
     history: tuple[GenerationNote, ...] = ()
     departed: tuple[Departed, ...] = ()
     serials: Mapping[str, Count] = field(default_factory=dict)

@@ -127,3 +127,40 @@ def test_a_file_that_returns_has_a_later_lastmod_than_before_whatever_the_clocks
     assert world.build().result == "published"
     assert world.crawl().lastmods["recent.xml.gz"] > before
     assert world.build().result == "unchanged"
+
+
+def test_recent_entries_that_the_code_wants_later_are_listed_though_no_row_changes(world):
+    settings = world.settings
+    world.settings = {"feeds": settings["feeds"]}
+    world.build()
+    assert "recent.xml.gz" not in world.public()
+    world.settings = settings  # the same age as that of feeds without ``recent``
+    assert world.build().result == "published"
+    assert recent_locs(world) == [f"{BASE}p/{n}" for n in (14, 13)]
+    assert world.build().result == "unchanged"
+
+
+def test_another_age_of_recent_entries_changes_the_files_though_no_row_changes(world):
+    world.build()
+    assert len(recent_locs(world)) == 2
+    world.settings = {**world.settings, "recent": timedelta(days=5)}
+    assert world.build().result == "published"
+    assert recent_locs(world) == [f"{BASE}p/{n}" for n in (14, 13, 12, 11)]
+    assert world.build().result == "unchanged"
+
+
+def test_another_age_that_lists_the_same_entries_is_recorded_once(world):
+    world.rows[:] = world.rows[12:]
+    world.build()
+    world.settings = {**world.settings, "recent": timedelta(days=9)}
+    world.build()
+    assert world.build().result == "unchanged"
+
+
+def test_recent_entries_that_the_code_wants_later_wait_until_there_is_one(world):
+    settings = world.settings
+    world.settings = {"feeds": settings["feeds"]}
+    world.clock.advance(timedelta(days=9))
+    world.build()
+    world.settings = settings
+    assert world.build().result == "unchanged"

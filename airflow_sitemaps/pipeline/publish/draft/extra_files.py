@@ -22,7 +22,7 @@ from airflow_sitemaps.shards.shard_names import FEED_NAMES, RECENT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
-    from datetime import datetime
+    from datetime import datetime, timedelta
 
     from airflow_sitemaps.pipeline.state.repository import StateRepository
     from airflow_sitemaps.ports import Clock
@@ -51,7 +51,7 @@ class ExtraFile:
 def due(sitemap: Sitemap, manifest: Manifest | None, now: datetime) -> bool:
     """Return whether the extra files change even if no shard does.
 
-    They change if an entry is no longer recent, or if the code configures other files.
+    They change if an entry is no longer recent, or if the code configures other files or another age for recent entries.
 
     Args:
         sitemap: The sitemap.
@@ -63,12 +63,17 @@ def due(sitemap: Sitemap, manifest: Manifest | None, now: datetime) -> bool:
     if manifest.recheck_at is not None and manifest.recheck_at <= now:
         return True
     have = {file.name for file in manifest.extras}
-    optional = {RECENT}
     want = sitemap.extra_names
+    without_entries = manifest.recheck_at is None
+    optional = {RECENT} if without_entries else set()  # there is no such file without entries
     if have - want or want - have - optional:
         return True
     timeless = {stylesheet.FILE_NAME}
-    return manifest.recheck_at is None and bool(want - timeless) and not have - timeless
+    if not want - timeless:
+        return False
+    if manifest.recent_window not in (None, _seconds(sitemap.recent_window)):
+        return True
+    return without_entries and not have - timeless
 
 
 def attach(
@@ -96,7 +101,7 @@ def attach(
         StoreError: The store fails.
     """
     if not sitemap.extra_names:
-        return replace(new, extras=(), recheck_at=None)
+        return replace(new, extras=(), recheck_at=None, recent_window=None)
     window = sitemap.recent_window
     now = clock.now()
     entries: list[recent.RecentEntry] = []
@@ -115,7 +120,9 @@ def attach(
         window,
         ", ".join(file.name for file in files),
     )
-    return replace(new, extras=tuple(files), recheck_at=recent.leaves_at(entries, window))
+    return replace(
+        new, extras=tuple(files), recheck_at=recent.leaves_at(entries, window), recent_window=_seconds(window)
+    )
 
 
 def _recent(state: StateRepository, manifest: Manifest, since: datetime) -> Iterator[recent.RecentEntry]:
@@ -214,6 +221,10 @@ def _returned(file: PublicFile, left_at: datetime) -> PublicFile:
 
 def _restored(file: PublicFile, drifted: Mapping[str, str | None], now: datetime) -> PublicFile:
     return restore(file, drifted[file.name], now) if file.name in drifted else file
+
+
+def _seconds(window: timedelta) -> int:
+    return int(window.total_seconds())
 
 
 def _site(base_url: str) -> str:
