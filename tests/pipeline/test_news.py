@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from airflow_sitemaps import Guards, MemoryStore, Section, Sitemap
-from airflow_sitemaps.errors import PartlyPublishedError
+from airflow_sitemaps.errors import GuardError, PartlyPublishedError
 from airflow_sitemaps.pipeline import build
 from airflow_sitemaps.pipeline.state.repository import StateRepository
 from airflow_sitemaps.report_text import lines
@@ -89,6 +89,17 @@ def test_faulty_rows_beside_expired_ones_are_still_refused(paper: Paper) -> None
         paper.articles[at] = {**paper.articles[at], "loc": None}
     with pytest.raises(PartlyPublishedError, match=r"100 of 2,024 rows were dropped"):
         build(paper.sitemap(), clock=paper.clock)
+
+
+def test_a_section_whose_fresh_articles_are_all_dropped_stays_as_published(clock: FakeClock) -> None:
+    """Only age may empty a news section. With so few rows, no limit on dropped rows holds."""
+    paper = Paper([article(key, clock, timedelta(hours=1)) for key in range(12)], clock)
+    build(paper.sitemap(), clock=clock)
+    published = dict(paper.store.public.objects)
+    paper.articles[:] = [{**each, "loc": None} for each in paper.articles]
+    with pytest.raises(GuardError, match=r"has no URLs now; 12 are published.*Rows dropped by rule: loc-missing 12"):
+        build(paper.sitemap(), clock=clock)
+    assert paper.store.public.objects == published
 
 
 def test_manifests_that_count_old_articles_as_mended_are_understood(paper: Paper) -> None:

@@ -200,7 +200,8 @@ def _judge(
 ) -> list[Refusal]:
     guards = sitemap.guards_of(section)
     refusals: list[Refusal] = []
-    if section.kind != "news" or after.urls:
+    due = after.rows - after.expired_rows
+    if section.kind != "news" or due:  # a news section may become empty by age alone
         refusals += check_size(
             guards,
             section.name,
@@ -214,7 +215,6 @@ def _judge(
         gone = url_sample.gone(before, after) or 0.0
         fewer = max(0.0, 1 - after.urls / before.urls)  # check_size covers URLs that are gone without a replacement
         refusals += check_churn(guards, section.name, gone=gone - fewer, earlier=before.urls)
-    due = after.rows - after.expired_rows
     refusals += check_dropped(guards, section.name, rows=due, dropped=due - after.urls)
     cause = RowLosses.of_section(after, sitemap.base_url_of(section)).explanation() if refusals else ""
     return [_with_cause(refusal, cause) for refusal in refusals]
