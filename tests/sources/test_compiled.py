@@ -178,6 +178,14 @@ def test_types_are_known_by_the_drivers_codes(name: str, entry: tuple[Any, ...],
     assert dialect_of(stub(name)).kind_of(entry) is kind
 
 
+def test_a_driver_of_sql_server_that_does_not_tell_types_is_refused() -> None:
+    """pymssql describes a bigint and a float by one number."""
+    with pytest.raises(
+        SourceConfigurationError, match=r"the column 'id' by a number, as pymssql does.* Install pyodbc"
+    ):
+        dialect_of(stub("mssql")).kind_of(("id", 3, None, None, None, None, None))
+
+
 @pytest.mark.parametrize("name", [name for name in NAMES if name != "oracle"])
 def test_the_members_of_groups_are_of_each_dialect(name: str) -> None:
     dialect = dialect_of(stub(name))

@@ -94,6 +94,48 @@ def test_trino_connects_as_its_hook_does(engine_for: Any) -> None:
     assert connection._client_session.properties == {"query_priority": "2"}
 
 
+def test_bigquery_takes_location_and_impersonation(engine_for: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both come from the connection's extra, by the hook (finding W1)."""
+    from google.auth.credentials import AnonymousCredentials  # noqa: PLC0415
+
+    hook = pytest.importorskip("airflow.providers.google.common.hooks.base_google").GoogleBaseHook
+    asked: list[Any] = []
+
+    def credentials(self: Any) -> tuple[Any, str]:
+        asked.append(self.extras.get("impersonation_chain"))
+        return AnonymousCredentials(), "acme"
+
+    monkeypatch.setattr(hook, "get_credentials_and_project_id", credentials)
+    extra = {"location": "europe-west3", "impersonation_chain": "reader@acme.iam.gserviceaccount.com"}
+    engine = engine_for({"conn_type": "google_cloud_platform", "extra": extra})
+    client: Any = engine.raw_connection().driver_connection._client
+    assert (client.project, client.location) == ("acme", "europe-west3")
+    assert asked[0] == "reader@acme.iam.gserviceaccount.com"
+
+
+@pytest.mark.skipif(not is_installed("redshift_connector"), reason="redshift_connector is not installed here")
+def test_redshift_connects_by_its_own_driver_and_iam(engine_for: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    import redshift_connector  # noqa: PLC0415 - only where the warehouses' packages are
+
+    given: list[dict[str, Any]] = []
+
+    class Reached(Exception):
+        """The driver was asked for a connection."""
+
+    def connect(**arguments: Any) -> None:
+        given.append(arguments)
+        raise Reached
+
+    monkeypatch.setattr(redshift_connector, "connect", connect)
+    extra = {"iam": True, "cluster_identifier": "mart", "db_user": "reader", "region": "eu-central-1"}
+    provider = pytest.importorskip("airflow.providers.amazon.aws.hooks.redshift_sql").RedshiftSQLHook
+    monkeypatch.setattr(provider, "get_iam_token", lambda _self, _connection: ("IAM:reader", "token", 5439))
+    engine = engine_for({"conn_type": "redshift", "host": "mart.acme.com", "schema": "shop", "extra": extra})
+    with pytest.raises(Reached):
+        engine.raw_connection()
+    assert {"user": "IAM:reader", "password": "token", "host": "mart.acme.com"}.items() <= given[0].items()
+
+
 FORMS = {
     "sqlite URI": "sqlite:///{}",
     "sqlite JSON": {"conn_type": "sqlite", "host": "{}"},

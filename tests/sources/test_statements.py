@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
+from airflow_sitemaps.errors import SourceConfigurationError
 from airflow_sitemaps.shards.key import KeyRange, cut
 from airflow_sitemaps.sources.columns import Column, Kind
 from airflow_sitemaps.sources.dialects.duckdb import DuckDB
@@ -111,6 +114,49 @@ def test_more_ranges_than_a_condition_names_take_more_statements() -> None:
     assert [len(span.wanted()) for span in joined] == [RANGES_AT_ONCE, RANGES_AT_ONCE, 30]
     assert [within for span in joined for within in span.wanted()] == list(ranges)
     assert [place for span in joined for place in span.places if place != GAP] == list(range(len(ranges)))
+
+
+@pytest.mark.parametrize("name", ["snowflake", "bigquery", "trino", "clickhouse", "databricks"])
+def test_the_order_of_many_text_keys_is_one_list(name: str) -> None:
+    """A UNION of 500 SELECTs is more than Trino's 150 stages (finding W7)."""
+    context, recorder = context_of(name, (Column(name="slug", kind=Kind.TEXT),)), Recorder()
+    with pytest.raises(KeyError):
+        boundaries.rank(context, recorder, [(f"p{n:04d}",) for n in range(500)])
+    (asked,) = recorder.asked
+    assert asked[0].count("UNION ALL") == 1
+
+
+class Answers:
+    """A connection that answers each statement with the next of some results."""
+
+    def __init__(self, *results: list[tuple[object, ...]]) -> None:
+        self.results = list(results)
+
+    def execute(self, _clause: object, _values: object) -> list[tuple[object, ...]]:
+        class Rows(list):
+            def all(self):
+                return list(self)
+
+            def first(self):
+                return self[0] if self else None
+
+        return Rows(self.results.pop(0))
+
+
+def test_boundaries_that_do_not_increase_are_refused_with_the_cast() -> None:
+    """The database orders an odd type by its value, and the text of the value otherwise (finding W4)."""
+    context = replace(context_of("mysql", (Column(name="code", kind=Kind.OTHER),)), indexed=False)
+    numbered = [("10", 11, 11), ("9", 21, 21)]
+    with pytest.raises(SourceConfigurationError, match=r"the key \(code\b.*the boundary \('9',\).*cast the column"):
+        boundaries.find(context, Answers(numbered, [(0, 2), (1, 1)]), KeyRange(None, None), 10)
+
+
+def test_a_step_that_comes_back_to_a_boundary_ends_with_the_reason() -> None:
+    """Stepping by an index never runs for ever (finding W4)."""
+    context = replace(context_of("mysql", (Column(name="code", kind=Kind.OTHER),)), indexed=True)
+    steps = [[("a", 1)], [("b", 1)], [("a", 1)]]
+    with pytest.raises(SourceConfigurationError, match=r"no increasing boundaries; the boundary \('a',\)"):
+        boundaries.find(context, Answers(*steps), KeyRange(None, None), 10)
 
 
 def test_a_decimal_key_of_redshift_is_cast_to_its_own_type() -> None:

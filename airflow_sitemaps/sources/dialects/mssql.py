@@ -73,7 +73,17 @@ class SQLServer(Dialect):
             )
 
     def kind_of(self, description: Sequence[object]) -> Kind:
-        """Return the kind by the Python type that pyodbc names."""
+        """Return the kind by the Python type that pyodbc names.
+
+        Raises:
+            SourceConfigurationError: The driver is pymssql, whose numbers of types do not tell integers from floats.
+        """
+        if isinstance(description[1], int):
+            raise SourceConfigurationError(
+                f"the driver describes the column {description[0]!r} by a number, as pymssql does. That does not tell "
+                'integers from other numbers, or dates from texts. Install pyodbc, and set "sqlalchemy_scheme": '
+                '"mssql+pyodbc" or a "sqlalchemy_url" in the connection\'s extra'
+            )
         return PYTHON_TYPES.get(getattr(description[1], "__name__", ""), Kind.OTHER)
 
     def as_text(self, expression: str, column: Column) -> str:
