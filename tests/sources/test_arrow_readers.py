@@ -16,7 +16,7 @@ from airflow_sitemaps.shards.key import KeyRange
 from airflow_sitemaps.sources.session_factory import session_of
 from airflow_sitemaps.sources.sql import SqlSource
 from tests.sources.test_same_files import COLUMNS, LASTMODS, PRIORITIES, rows
-from tests.support import bigquery_rest, fakesnow_server
+from tests.support import bigquery_rest, bigquery_storage, fakesnow_server
 from tests.support.source_sessions import create, live
 
 if TYPE_CHECKING:
@@ -29,6 +29,7 @@ METHODS = {
     "clickhouse": "query_arrow_stream",
     "snowflake": "fetch_arrow_batches",
     "bigquery": "to_arrow_iterable",
+    "bigquery storage": "to_arrow_iterable",
     "databricks": "fetchmany_arrow",
 }
 ROW = {
@@ -80,6 +81,11 @@ def bigquery(data: list[dict[str, Any]]) -> Callable[[], sa.Engine]:
     return bigquery_rest.engine
 
 
+def bigquery_by_storage(data: list[dict[str, Any]]) -> Callable[[], sa.Engine]:
+    bigquery(data)
+    return bigquery_rest.storage_engine
+
+
 def databricks(data: list[dict[str, Any]]) -> Callable[[], sa.Engine]:
     base = live("databricks")
     create(base, "arrow_rows", COLUMNS)
@@ -93,7 +99,13 @@ def _named(row: dict[str, Any]) -> dict[str, Any]:
     return row if weight is None or math.isfinite(weight) else {**row, "weight": str(weight)}
 
 
-FILL = {"clickhouse": clickhouse, "snowflake": snowflake, "bigquery": bigquery, "databricks": databricks}
+FILL = {
+    "clickhouse": clickhouse,
+    "snowflake": snowflake,
+    "bigquery": bigquery,
+    "bigquery storage": bigquery_by_storage,
+    "databricks": databricks,
+}
 
 
 @contextmanager
@@ -134,6 +146,7 @@ def test_arrow_and_cursor_read_the_same_columns(
         [{"id": number, **{each: row[each] for each in COLUMNS if each != "id"}} for number, row in enumerate(data)]
     )
     logger = logging.getLogger("airflow_sitemaps.sources.readers")
+    bigquery_storage.READ.clear()
     with _messages(logger) as messages:
         by_arrow = columns_of(engine(), "auto", lastmod, priority)
     assert any(f"reading Arrow batches by {METHODS[name]}" in message for message in messages), messages
@@ -143,6 +156,11 @@ def test_arrow_and_cursor_read_the_same_columns(
     if name == "databricks":
         # The connector's rows go through pandas, where NaN is NULL. The rules drop and count a priority of NaN.
         by_arrow = _nan_as_null(by_arrow)
+    if name == "bigquery storage":
+        # The driver's cursor reads a result of several pages by the Storage API too, so its rows are also read by REST.
+        assert len(bigquery_storage.READ) == 2
+        by_rest = columns_of(bigquery_rest.engine(), "cursor", lastmod, priority)
+        assert same(by_arrow, by_rest), f"{by_arrow.to_pylist()}\n{by_rest.to_pylist()}"
     assert by_arrow.num_rows == len(data) - sum(9 <= number < 20 for number in range(len(data)))
     assert same(by_arrow, by_cursor), f"{by_arrow.to_pylist()}\n{by_cursor.to_pylist()}"
 

@@ -1,6 +1,7 @@
 """BigQuery's real client over its REST interface on loopback: statements are transpiled, and DuckDB runs them.
 
-The Storage API is gRPC and is not emulated: rows come in pages of JSON, which the client turns into Arrow.
+Rows come in pages of JSON, which the client turns into Arrow; or, with ``storage=True``, as Arrow from
+``tests.support.bigquery_storage``.
 """
 
 from __future__ import annotations
@@ -16,9 +17,9 @@ from typing import Any, Final
 
 import sqlalchemy as sa
 
-from tests.support import transpiled
+from tests.support import bigquery_storage, transpiled
 
-PAGE_ROWS: Final = 7
+PAGE_ROWS: Final = 3
 PARAMETER: Final = re.compile(r"@`?(\w+)`?")
 NUMBERS: Final = ("INT64", "FLOAT64", "NUMERIC", "BIGNUMERIC")
 TYPES: Final = transpiled.WAREHOUSES["bigquery"].codes
@@ -45,6 +46,7 @@ def _answer(request: dict[str, Any]) -> dict[str, Any]:
     ]
     job = f"job_{len(JOBS)}"
     JOBS[job] = {"fields": fields, "rows": [{"f": [{"v": _cell(value)} for value in row]} for row in rows]}
+    bigquery_storage.keep(job, fields, rows)
     return _page(job, 0)
 
 
@@ -60,11 +62,12 @@ def _page(job: str, start: int) -> dict[str, Any]:
 
 
 def _job(job: str) -> dict[str, Any]:
-    """A query that is done."""
+    """A query that is done. Its rows are in a temporary table, which the Storage API reads."""
+    table = {"projectId": "mart", "datasetId": "_results", "tableId": job}
     return {
         "kind": "bigquery#job", "id": f"mart:EU.{job}", "status": {"state": "DONE"},
         "jobReference": {"projectId": "mart", "jobId": job, "location": "EU"},
-        "configuration": {"jobType": "QUERY", "query": {"query": ""}},
+        "configuration": {"jobType": "QUERY", "query": {"query": "", "destinationTable": table}},
         "statistics": {"query": {"statementType": "SELECT"}},
     }  # fmt: skip
 
@@ -134,7 +137,12 @@ def _address() -> str:
     return f"http://127.0.0.1:{server.server_address[1]}"
 
 
-def engine() -> sa.Engine:
+def storage_engine() -> sa.Engine:
+    """An engine whose driver reads results of several pages by the Storage API; dispose of it."""
+    return engine(storage=bigquery_storage.client())
+
+
+def engine(storage: Any = None) -> sa.Engine:
     """An engine of sqlalchemy-bigquery; dispose of it."""
     from google.auth.credentials import AnonymousCredentials  # noqa: PLC0415 - only where the packages are
     from google.cloud import bigquery  # noqa: PLC0415
@@ -143,5 +151,5 @@ def engine() -> sa.Engine:
     client = bigquery.Client("mart", AnonymousCredentials(), client_options={"api_endpoint": _address()})
     return sa.create_engine(
         "bigquery://mart?user_supplied_client=true",
-        creator=lambda: dbapi.connect(client, prefer_bqstorage_client=False),
+        creator=lambda: dbapi.connect(client, storage, prefer_bqstorage_client=storage is not None),
     )
