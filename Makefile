@@ -190,13 +190,18 @@ test-warehouses: java  ## ClickHouse live; Snowflake, BigQuery, Trino, Redshift 
 	$(WAREHOUSES)/bin/python -m pytest $(PARALLEL) -o addopts=-ra -W default $(PYTEST_ARGS) \
 	  tests/sources/test_connections.py tests/sources/test_contract.py tests/sources/test_odd_keys.py tests/sources/test_statements.py \
 	  tests/sources/test_table_versions.py tests/sources/test_scans.py tests/sources/test_time_travel.py \
-	  tests/sources/test_arrow_readers.py \
+	  tests/sources/test_arrow_readers.py tests/benchmarks/test_warehouse_costs.py \
 	  -k '(arrow and not databricks) or clickhouse or snowflake or bigquery or trino or redshift or connections or versions or write_tasks or present'
 	$(WAREHOUSES)/bin/python -m pytest $(PARALLEL) -o addopts=-ra -W default $(PYTEST_ARGS) \
 	  tests/sources/test_changes.py tests/sources/test_questions.py tests/integration/test_incremental_machine.py \
 	  -k 'bigquery or trino or redshift or (snowflake and not machine)'
 	$(WAREHOUSES)/bin/python -m pytest -o addopts=-ra -W default $(PYTEST_ARGS) \
-	  tests/sources/test_contract.py tests/sources/test_arrow_readers.py -k databricks  # one process: one session of Spark
+	  tests/sources/test_contract.py tests/sources/test_arrow_readers.py tests/sources/test_odd_keys.py \
+	  tests/sources/test_changes.py tests/sources/test_questions.py tests/benchmarks/test_warehouse_costs.py -k databricks  # one process: one session of Spark
+
+.PHONY: bench-warehouses
+bench-warehouses:  ## What runs cost on each database, in the environment that test-warehouses makes; about five minutes
+	$(WAREHOUSES)/bin/python -W ignore -m benchmarks.warehouse_costs
 
 # Two Celery workers over Redis and PostgreSQL, in an environment of their own: requirements.lock holds no Celery.
 .PHONY: redis test-celery
