@@ -120,7 +120,7 @@ def test_redshift_connects_by_its_own_driver_and_iam(engine_for: Any, monkeypatc
     given: list[dict[str, Any]] = []
 
     class Reached(Exception):
-        """The driver was asked for a connection."""
+        """The driver is called for a connection."""
 
     def connect(**arguments: Any) -> None:
         given.append(arguments)
