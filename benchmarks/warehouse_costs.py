@@ -49,7 +49,7 @@ TYPES: Final = {"clickhouse": ("Int64", "String"), "mariadb": ("BIGINT", "VARCHA
 
 @dataclass(frozen=True)
 class Cost:
-    """What one run asked of the database.
+    """What one run requested from the database.
 
     Attributes:
         statements: The statements that name the table.
