@@ -178,6 +178,27 @@ def test_types_are_known_by_the_drivers_codes(name: str, entry: tuple[Any, ...],
     assert dialect_of(stub(name)).kind_of(entry) is kind
 
 
+@pytest.mark.parametrize(
+    ("name", "entry", "own"),
+    [
+        ("snowflake", ("k", 0, None, None, 38, 2, True), "NUMBER(38, 2)"),
+        ("snowflake", ("k", 0, None, None, 38, 0, True), ""),
+        ("snowflake", ("k", 1, None, None, None, None, True), "FLOAT"),
+        ("redshift", ("k", 701), "FLOAT8"),
+        ("redshift", ("k", 1700), ""),
+        ("trino", ("k", "decimal(38,0)"), "decimal(38,0)"),
+        ("trino", ("k", "bigint"), ""),
+        ("databricks", ("k", "decimal", None, None, 38, 0, True), "DECIMAL(38, 0)"),
+        ("databricks", ("k", "double", None, None, None, None, True), "DOUBLE"),
+        ("databricks", ("k", "bigint", None, None, None, None, True), ""),
+        ("bigquery", ("k", "FLOAT64"), "FLOAT64"),
+        ("bigquery", ("k", "NUMERIC"), ""),
+    ],
+)
+def test_boundaries_of_numbers_keep_their_own_type(name: str, entry: tuple[Any, ...], own: str) -> None:
+    assert dialect_of(stub(name)).type_of(entry) == own
+
+
 def test_a_driver_of_sql_server_that_does_not_tell_types_is_refused() -> None:
     """pymssql describes a bigint and a float by one number."""
     with pytest.raises(

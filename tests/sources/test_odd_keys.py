@@ -51,7 +51,21 @@ KEYS = {
     ("duckdb", "TIMESTAMP_NS"): [f"'2024-01-01 00:00:00.{n:09d}'" for n in range(ROWS)],
     ("duckdb", "ENUM('z','m','a','k')"): [f"'{'zmak'[n % 4]}'" for n in range(ROWS)],
     ("duckdb", "TIME"): [f"'{n % 24}:{n:02d}:00'" for n in range(ROWS)],
+    ("trino", "DOUBLE"): [f"{1_700_000_000 + n / 1000!r}" for n in range(ROWS)] + ["1e300", "1e-300", "-1e300"],
+    ("trino", "REAL"): [f"{n}.1" for n in range(ROWS)],
+    ("redshift", "DOUBLE"): [f"{1_700_000_000 + n / 1000!r}" for n in range(ROWS)] + ["1e300", "1e-300", "-1e300"],
+    ("bigquery", "DOUBLE"): [f"{1_700_000_000 + n / 1000!r}" for n in range(ROWS)] + ["1e300", "1e-300", "-1e300"],
+    # As DuckDB writes them into the files that Spark reads.
+    ("databricks", "DOUBLE"): [f"{1_700_000_000 + n / 1000!r}" for n in range(ROWS)] + ["1e300", "1e-300", "-1e300"],
+    ("databricks", "FLOAT"): [f"{n}.1" for n in range(ROWS)],
+    ("databricks", "DECIMAL(38, 0)"): [f"{n}00000000000000000000" for n in range(1, ROWS + 1)],
+    ("databricks", "BLOB"): [f"unhex(md5('{n}'))" for n in range(ROWS)],
+    ("databricks", "TIMESTAMPTZ"): [f"'2024-01-01 00:00:00.{n:06d}+00'" for n in range(ROWS)],
 }
+NO_INDEXES = ("clickhouse", "databricks", "trino", "bigquery", "redshift")
+CASES = [
+    (name, kind, indexed) for name, kind in KEYS for indexed in (False, True) if not indexed or name not in NO_INDEXES
+]
 
 
 def fill(base: Database, kind: str, values: list[str]) -> None:
@@ -60,12 +74,11 @@ def fill(base: Database, kind: str, values: list[str]) -> None:
     base.run(f"INSERT INTO odd_keys VALUES {rows}")
 
 
-@pytest.mark.parametrize("indexed", [False, True])
-@pytest.mark.parametrize(("name", "kind"), KEYS)
+@pytest.mark.parametrize(("name", "kind", "indexed"), CASES)
 def test_every_row_is_found_once(name: str, kind: str, indexed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     base, values = live(name), KEYS[name, kind]
     fill(base, kind, values)
-    if indexed and name != "clickhouse":
+    if indexed:
         base.run("CREATE INDEX odd_keys_k ON odd_keys (k)")
     for backend, (database, reader) in BACKENDS.items():
         if database != name:

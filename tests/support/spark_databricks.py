@@ -132,7 +132,18 @@ class Backend:
             self._table, self._start = frame.toArrow(), 0
         except PySparkException as error:
             raise ServerOperationError(str(error)) from error
-        described = [(field.name, field.dataType.typeName(), None, None, None, None, True) for field in frame.schema]
+        described = [
+            (
+                field.name,
+                field.dataType.typeName(),
+                None,
+                None,
+                getattr(field.dataType, "precision", None),
+                getattr(field.dataType, "scale", None),
+                True,
+            )
+            for field in frame.schema
+        ]
         response = ExecuteResponse(
             command_id=SimpleNamespace(to_hex_guid=lambda: "1"),
             status=CommandState.SUCCEEDED,

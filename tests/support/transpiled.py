@@ -96,6 +96,7 @@ CODES: Final = {
     "DATE": ("DATE", "date", 1082),
     "DECIMAL": ("NUMERIC", "decimal(6, 3)", 1700),
     "DOUBLE": ("FLOAT", "double", 701),
+    "FLOAT": ("FLOAT", "real", 700),
     "BOOLEAN": ("BOOLEAN", "boolean", 16),
     "JSON": ("JSON", "json", 4000),
     "UUID": ("STRING", "uuid", 1043),

@@ -105,7 +105,10 @@ class Dialect(KeySql):
         sql = f"SELECT src.* FROM {relation.from_item(self)} WHERE 1 = 0"
         result = connection.execute(*relation.binds().statement(sql))
         described = result.cursor.description if result.cursor is not None else ()
-        columns = {str(entry[0]): Column(name=str(entry[0]), kind=self.kind_of(entry)) for entry in described or ()}
+        columns = {
+            str(entry[0]): Column(name=str(entry[0]), kind=self.kind_of(entry), type_name=self.type_of(entry))
+            for entry in described or ()
+        }
         result.close()
         return columns
 
@@ -116,6 +119,17 @@ class Dialect(KeySql):
             description: The entry as PEP 249 defines it: name, type code, …, precision, scale.
         """
         return self.kind(str(description[1]))
+
+    def type_of(self, description: Sequence[Any]) -> str:
+        """Return the SQL of a column's own type, to which its boundaries are cast.
+
+        Args:
+            description: The column's entry in a result's description.
+
+        Returns:
+            The type. An empty text, the default, stands for the type of ``cast_types``.
+        """
+        return ""
 
     def reading(self, connection: sa.Connection) -> AbstractContextManager[None]:
         """Return a context manager with the driver settings for reading rows by a cursor. The default sets nothing."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from airflow_sitemaps.sources.columns import Column, Kind
 from airflow_sitemaps.sources.dialects.base import Dialect
@@ -60,6 +60,10 @@ class BigQuery(Dialect):
     }
     text_type: ClassVar[str] = "STRING"
     float_type: ClassVar[str] = "FLOAT64"
+
+    def type_of(self, description: Sequence[Any]) -> str:
+        """Return the own type of a float, which may not fit into a BIGNUMERIC."""
+        return "FLOAT64" if str(description[1]).upper() in ("FLOAT", "FLOAT64") else ""
 
     def as_of(self, state: PinnedState) -> str:
         """Return ``FOR SYSTEM_TIME``, which BigQuery keeps for seven days by default."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from airflow_sitemaps.sources.columns import Column, Kind
 from airflow_sitemaps.sources.dialects.base import Dialect
@@ -71,6 +71,13 @@ class Databricks(Dialect):
     }
     text_type: ClassVar[str] = "STRING"
     float_type: ClassVar[str] = "DOUBLE"
+
+    def type_of(self, description: Sequence[Any]) -> str:
+        """Return the own type of a number. As a decimal, a float has another value, and a large one does not fit."""
+        name = str(description[1]).lower()
+        if name == "decimal" and description[4]:
+            return f"DECIMAL({int(description[4])}, {int(description[5] or 0)})"
+        return name.upper() if name in ("float", "double") else ""
 
     def travel_version(self, connection: sa.Connection, table: Sequence[NamePart]) -> int | None:
         """Return the number of a Delta table's newest commit."""

@@ -61,6 +61,10 @@ class Redshift(Dialect):
         """Return the kind by the wire protocol's number of the type."""
         return OIDS.get(int(str(description[1])), Kind.OTHER)
 
+    def type_of(self, description: Sequence[object]) -> str:
+        """Return the own type of a float, which may not fit into a decimal."""
+        return {700: "FLOAT4", 701: "FLOAT8"}.get(int(str(description[1])), "")
+
     def as_text(self, expression: str, column: Column) -> str:
         """Return SQL for the text of Redshift's own casts, and for SUPER as JSON."""
         if column.kind is Kind.JSON:

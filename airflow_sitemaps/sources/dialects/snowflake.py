@@ -84,6 +84,13 @@ class Snowflake(Dialect):
             return Kind.INTEGER if scale == 0 else Kind.NUMBER
         return TYPE_CODES.get(code, Kind.OTHER)
 
+    def type_of(self, description: Sequence[object]) -> str:
+        """Return the own type of a number that is not whole: a large one does not fit into that of ``cast_types``."""
+        code, precision, scale = (int(str(description[place] or 0)) for place in (1, 4, 5))
+        if code == 1:
+            return "FLOAT"
+        return f"NUMBER({precision}, {scale})" if code == 0 and scale and precision else ""
+
     def table_version(self, connection: sa.Connection, table: Sequence[NamePart]) -> str | None:
         """Return the table's definition and last change as a version."""
         return version_of(connection, [self.quote_table(part).replace("\\:", ":") for part in table])

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from airflow_sitemaps.sources.columns import Column, Kind
 from airflow_sitemaps.sources.dialects.base import Dialect
+from airflow_sitemaps.sources.statements.binds import guarded
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -63,6 +64,11 @@ class Trino(Dialect):
         Kind.UUID: "UUID",
     }
     float_type: ClassVar[str] = "DOUBLE"
+
+    def type_of(self, description: Sequence[Any]) -> str:
+        """Return the own type of a number. As a decimal, a float has another value, and a large one does not fit."""
+        name = str(description[1])
+        return guarded(name) if self.kind(name) is Kind.NUMBER else ""
 
     def as_text(self, expression: str, column: Column) -> str:
         """Return SQL for the text of Trino's own casts, with moments in UTC, whatever the session's zone."""
