@@ -25,9 +25,14 @@ log = logging.getLogger(__name__)
 class SitemapSourceSensor(SitemapOperator, BaseSensorOperator):
     """Wait until a sitemap's data differs from what is published.
 
-    Without ``probe``, the sensor plans a dry run at each poke. It succeeds when a build would change something, by the
-    same change detection as the build. It runs in a worker for the time of the survey. In the default mode
-    ``reschedule``, it holds no worker slot between two pokes.
+    Without ``probe``, the sensor plans a dry run. It succeeds if a build would change something. In deferrable mode the
+    triggerer then compares the digest of each whole table with that of the published rows, without a worker slot. It also
+    wakes the sensor when files change only because time passes. If the engine has an exact version of a table, the
+    table is read only when its version has moved.
+
+    The triggerer cannot compare every source: a ``ListSource``, a source of your own, ``materialize=``, ``changes=`` and
+    ``change_detection="watermark"`` need a plan. If a section has one of these, the sensor plans at each poke, in a
+    worker. In the default mode ``reschedule``, it holds no worker slot between two pokes.
 
     With ``probe``, it compares one value of the database, such as ``SELECT max(updated_at) FROM products`` or the
     engine's own version of a table. It succeeds when the value differs from that of the last start, or when no run has
@@ -38,7 +43,7 @@ class SitemapSourceSensor(SitemapOperator, BaseSensorOperator):
         sections: Sections to plan; empty means all. Not used with ``probe``.
         probe: A query that returns one value; a Jinja template. Default: none.
         conn_id: Connection of the probe. Default: that of the sitemap's first section.
-        deferrable: Whether the triggerer polls a probe. Default: True.
+        deferrable: Whether the triggerer polls. Default: True.
         **kwargs: Arguments of Airflow's ``BaseSensorOperator``, such as ``poke_interval`` and ``timeout`` in seconds.
 
     Raises:
@@ -75,9 +80,11 @@ class SitemapSourceSensor(SitemapOperator, BaseSensorOperator):
         self.deferrable = deferrable
 
     def execute(self, context: Context) -> Any:
-        """Wait for a change. In deferrable mode, pass a probe to the triggerer."""
-        if self.probe is None or not self.deferrable:
+        """Wait for a change. In deferrable mode, the triggerer polls."""
+        if not self.deferrable:
             return super().execute(context)
+        if self.probe is None:
+            return self._wait_for_tables(context)
         from airflow_sitemaps.sensors.probe import last_mark
         from airflow_sitemaps.sensors.trigger import SitemapSourceTrigger
 
@@ -90,6 +97,39 @@ class SitemapSourceSensor(SitemapOperator, BaseSensorOperator):
             poll_interval=float(self.poke_interval),
         )
         return self.defer(trigger=trigger, method_name="moved", timeout=timedelta(seconds=self.timeout))
+
+    def _wait_for_tables(self, context: Context) -> Any:
+        from airflow_sitemaps.sensors.table_digest import in_worker, published
+        from airflow_sitemaps.sensors.trigger import SitemapTablesTrigger
+
+        with permanent_failures(context):
+            sitemap = self.rendered(context)
+            reason = in_worker(sitemap, self.sections)
+            if not reason and self._plan_changes(context):
+                return None
+        if reason:
+            log.info("The sensor plans at each poke, in a worker: %s", reason)
+            return super().execute(context)
+        with permanent_failures(context):
+            tables, recheck_at = published(sitemap, self.sections)
+        trigger = SitemapTablesTrigger(
+            tables=[table.to_dict() for table in tables],
+            recheck_at=recheck_at.isoformat() if recheck_at is not None else None,
+            poll_interval=float(self.poke_interval),
+        )
+        return self.defer(trigger=trigger, method_name="differs", timeout=timedelta(seconds=self.timeout))
+
+    def differs(self, context: Context, event: dict[str, Any]) -> str:
+        """Return how the tables differ from what is published.
+
+        Args:
+            context: Context of the task.
+            event: The trigger's event: the difference, or why a table cannot be read.
+        """
+        if "error" in event:
+            raise AirflowFailException(event["error"])
+        log.info("The run starts: %s", event["value"])
+        return str(event["value"])
 
     def moved(self, context: Context, event: dict[str, Any]) -> str:
         """Record the value at which the run starts, and return it.

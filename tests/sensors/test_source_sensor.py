@@ -60,7 +60,7 @@ def test_a_run_starts_when_a_build_would_change_something_or_the_probe_moves(
 ) -> None:
     with DAG("sensed", schedule=None, max_active_runs=1) as dag:
         by_plan = SitemapSourceSensor(
-            task_id="by_plan", sitemap=sitemap, poke_interval=0.1, timeout=0.1, soft_fail=True
+            task_id="by_plan", sitemap=sitemap, poke_interval=0.1, timeout=0.1, soft_fail=True, deferrable=False
         )
         by_probe = SitemapSourceSensor(task_id="by_probe", sitemap=sitemap, probe=MAX, poke_interval=0.1)
         [by_plan, by_probe] >> SitemapTaskGroup("sitemap", sitemap)
@@ -78,7 +78,9 @@ def test_a_run_starts_when_a_build_would_change_something_or_the_probe_moves(
     assert mark is not None
     assert mark.value == "2026-02-03T04:05:06Z"
     with DAG("sensed_again", schedule=None) as unchanged:
-        SitemapSourceSensor(task_id="by_plan", sitemap=sitemap, poke_interval=0.1, timeout=0.1, soft_fail=True)
+        SitemapSourceSensor(
+            task_id="by_plan", sitemap=sitemap, poke_interval=0.1, timeout=0.1, soft_fail=True, deferrable=False
+        )
     assert states(run(unchanged)) == {"by_plan": "skipped"}
 
 

@@ -5,10 +5,12 @@ Those that need more packages are in ``test_queue_and_dbt.py``.
 
 from __future__ import annotations
 
+import gzip
 import json
 import re
 from typing import TYPE_CHECKING, Any
 
+import psycopg
 import pytest
 
 from tests.support.s3 import REGION, moto_server
@@ -40,6 +42,8 @@ def airflow(folder: Path) -> Iterator[Airflow]:
         '"0 3 * * *"': '"* * * * *"',
         # At the turn of an hour its own run would take the change that the test's run waits for.
         '"shop_when_moved", schedule="@hourly"': '"shop_when_moved", schedule=None',
+        '"shop_when_changed", schedule="@hourly"': '"shop_when_changed", schedule=None',
+        "poke_interval=60": "poke_interval=1",
         "acme-exports": "exports",
         'table="products",\n        column_list': 'table="imported",\n        column_list',
         'shop("imported", "products")': 'shop("imported", "imported")',
@@ -134,6 +138,24 @@ def test_a_file_and_a_moved_table_start_a_run(airflow: Airflow, folder: Path) ->
     assert (folder / "site" / "landed" / "sitemap.xml").exists()
     load(airflow, "shop_when_moved")
     assert (folder / "site" / "sensed" / "sitemap.xml").exists()
+
+
+def test_a_sensor_waits_in_the_triggerer_until_a_table_differs_from_what_is_published(
+    airflow: Airflow, folder: Path
+) -> None:
+    load(airflow, "shop_when_changed")
+    index = folder / "site" / "watched" / "products-00001.xml.gz"
+    assert b"first-products" in gzip.decompress(index.read_bytes())
+
+    run = airflow.trigger("shop_when_changed")
+    sensor = f"/dags/shop_when_changed/dagRuns/{run}/taskInstances/changed"
+    airflow.wait("the sensor in the triggerer", lambda: airflow.get(sensor)["state"] == "deferred")
+    warehouse = airflow.environment["AIRFLOW_CONN_WAREHOUSE"].replace("postgres://", "postgresql://", 1)
+    with psycopg.connect(warehouse) as connection:
+        connection.execute("UPDATE products SET slug = 'second-products'")
+
+    assert airflow.wait_for_run("shop_when_changed", run)["state"] == "success"
+    assert b"second-products" in gzip.decompress(index.read_bytes())
 
 
 def runs_of_locales(airflow: Airflow) -> dict[str, Any]:
