@@ -64,9 +64,20 @@ class Source(Protocol):
         state: The state of the data that every query reads, for ``SourceConfig.at``. Empty: the present.
     """
 
-    digest_kind: str
-    key_kinds: Sequence[str]
-    state: str
+    @property
+    def digest_kind(self) -> str:
+        """Name and version of the row-hash expression."""
+        ...
+
+    @property
+    def key_kinds(self) -> Sequence[str]:
+        """One text per key column: its name, kind and collation."""
+        ...
+
+    @property
+    def state(self) -> str:
+        """The state of the data that every query reads; empty for the present."""
+        ...
 
     def snapshot(self) -> AbstractContextManager[None]:
         """Answer every query except ``read`` from one snapshot of the data until the context ends.
@@ -190,7 +201,10 @@ class SourceConfig(Protocol):
         feed_interval: How long the change feed stands for a survey of every range, or None if there is no feed.
     """
 
-    timezone: str
+    @property
+    def timezone(self) -> str:
+        """IANA name of the time zone of date-times that carry none."""
+        ...
 
     @property
     def feed_interval(self) -> timedelta | None:

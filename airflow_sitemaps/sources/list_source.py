@@ -146,6 +146,10 @@ class ListSession:
         """Return boundaries as ``ports.Source`` defines them."""
         return [(entry.loc,) for entry in self._of(within)[every::every]]
 
+    def largest_key(self, within: KeyRange) -> tuple[Key, int] | None:
+        """Return a key of one entry, as ``ports.Source`` defines it: no URL is listed twice."""
+        return next((((entry.loc,), 1) for entry in self._of(within)), None)
+
     def survey(self, ranges: Sequence[KeyRange]) -> Survey:
         """Return a digest of each range, as ``ports.Source`` defines it."""
         from airflow_sitemaps.shards.digest import Digest, Survey  # noqa: PLC0415 - pyarrow is heavy

@@ -98,9 +98,7 @@ class ListTable:
     def source(self, *, priority: bool) -> SourceConfig:
         """Return the list as a source."""
         column = "prio" if priority else None
-        return MemorySourceConfig(  # type: ignore[return-value]
-            self.rows, key="id", loc="url", lastmod="lm", priority=column, clock=lambda: START
-        )
+        return MemorySourceConfig(self.rows, key="id", loc="url", lastmod="lm", priority=column, clock=lambda: START)
 
 
 class IncrementalMachine(RuleBasedStateMachine):

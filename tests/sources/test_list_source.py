@@ -129,6 +129,12 @@ def test_ranges_part_the_list_and_their_digests_are_those_of_their_rows(names: s
         assert [row["loc"] for row in rows] == sorted(row["loc"] for row in rows)
 
 
+def test_a_key_of_a_list_has_one_row() -> None:
+    with ListSource(["/b", "/a"]).open(section="pages") as source:
+        assert source.largest_key(KeyRange(None, None)) == (("/a",), 1)
+        assert source.largest_key(KeyRange(("/c",), None)) is None
+
+
 def test_a_list_has_no_change_feed() -> None:
     with ListSource(["/a"]).open(section="pages") as session:
         reading = session.changes([KeyRange(None, None)], "7")

@@ -78,7 +78,7 @@ class Environment:
         changefreq = "changefreq" if self.dagfile.changefreq else None
 
         def source(name: str) -> SourceConfig:
-            return MemorySourceConfig(  # type: ignore[return-value]
+            return MemorySourceConfig(
                 self.tables[name].rows, key=self.dagfile.key, lastmod="lastmod", priority="priority", clock=self.clock.now,
                 changefreq=changefreq, before=before,
                 news="news" if self.dagfile.kind_of(name) == "news" else None,

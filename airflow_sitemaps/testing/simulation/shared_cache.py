@@ -171,7 +171,7 @@ class CacheHistory:
         rows = [_row(number) for number in range(random.randint(8, 20))]
         # A frozen dataclass has no settable fields, which the protocol declares.
         source = MemorySourceConfig(rows, key="id", clock=clock.now)
-        section = Section("pages", source)  # type: ignore[arg-type]
+        section = Section("pages", source)
         sitemap = Sitemap(store, [section], shards=ShardPolicy(max_urls=5), guards=Guards.disabled())
 
         def act() -> None:

@@ -38,7 +38,7 @@ class Stranger:
         environment = self.environment
         rows = [{"id": number, "loc": f"{BASE}strangers/{number}"} for number in range(7)]
         own = MemoryStore(base_url=BASE, now=environment.clock.now)
-        section = Section("strangers", MemorySourceConfig(rows))  # type: ignore[arg-type]
+        section = Section("strangers", MemorySourceConfig(rows))
         if self.random.random() < 0.5:  # it published elsewhere before
             build(Sitemap(own, [section], guards=FREE, owner="stranger"), clock=environment.clock)
             rows.append({"id": 8, "loc": f"{BASE}strangers/8"})
