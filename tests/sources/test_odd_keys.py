@@ -13,6 +13,7 @@ from airflow_sitemaps.errors import SourceConfigurationError
 from airflow_sitemaps.pipeline import build
 from airflow_sitemaps.shards.key import KeyRange, cut
 from airflow_sitemaps.testing.crawler import crawl
+from tests.support.databases import NAMES
 from tests.support.source_sessions import BACKENDS, create, live, read, session
 
 if TYPE_CHECKING:
@@ -121,7 +122,7 @@ def test_a_key_of_numbers_and_texts_is_refused() -> None:
         pass
 
 
-@pytest.mark.parametrize("name", ["sqlite", "postgresql", "duckdb", "mariadb"])
+@pytest.mark.parametrize("name", NAMES)
 def test_the_null_column_of_a_composite_key_is_named(name: str) -> None:
     base = live(name)
     create(base, "nullable", {"a": "integer", "b": "text", "slug": "text"})
