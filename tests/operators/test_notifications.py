@@ -166,6 +166,8 @@ def test_every_index_is_submitted_to_search_console(sitemap: Sitemap, server: Si
         (f"{URL}sitemap-products.xml", 1),
         (f"{URL}sitemap-pages.xml", 1),
     ]
+    submitted = [path.rpartition("%2F")[2] for method, path, _, _ in server.asked if method == "PUT"]
+    assert submitted == ["sitemap-products.xml", "sitemap-pages.xml"]
     assert [method for method, _, _, _ in server.asked] == ["PUT", "GET", "PUT", "GET"]
     (observation,) = history(sitemap.store.open().state)
     assert [(index.section, index.warnings, index.listed) for index in observation.indexes] == [
