@@ -232,13 +232,23 @@ test-compose: $(READY)  ## The compose file started: both workers, a killed work
 # A message queue and dbt: aiobotocore pins an older botocore than requirements.lock, and dbt excludes Airflow's packages.
 .PHONY: test-triggers
 TRIGGERS := .test/triggers
-test-triggers:  ## A message queue and a dbt run start a DAG; environments of their own for both; about four minutes
+test-triggers:  ## A message queue and a dbt run start a DAG; environments of their own for both; about fifteen minutes on two busy processors
 	$(PYTHON) -m venv $(TRIGGERS) && $(PYTHON) -m venv .test/dbt
 	$(TRIGGERS)/bin/python -m pip install --quiet --disable-pip-version-check uv
 	$(TRIGGERS)/bin/uv pip install --quiet --python $(TRIGGERS)/bin/python --editable '.[demo,postgres,testing]' --group triggers
 	$(TRIGGERS)/bin/uv pip install --quiet --python .test/dbt/bin/python 'dbt-core<1.12' dbt-postgres  # 1.12 needs a compiler of Rust
 	SITEMAPS_DBT=$(CURDIR)/.test/dbt/bin/dbt $(TRIGGERS)/bin/python -m pytest -o addopts=-ra -W default $(PYTEST_ARGS) \
 	  tests/system/test_queue_and_dbt.py
+
+# Airflow's notifiers for Slack, Apprise and mail, in an environment of their own.
+.PHONY: test-notifiers
+NOTIFIERS := .test/notifiers
+test-notifiers:  ## The messages through Airflow's notifiers for Slack, Apprise and mail, to servers on the loopback; about two minutes
+	$(PYTHON) -m venv $(NOTIFIERS)
+	$(NOTIFIERS)/bin/python -m pip install --quiet --disable-pip-version-check uv
+	$(NOTIFIERS)/bin/uv pip install --quiet --python $(NOTIFIERS)/bin/python -c requirements.lock \
+	  --editable '.[demo,testing]' --group notifiers
+	$(NOTIFIERS)/bin/python -m pytest -o addopts=-ra -W default $(PYTEST_ARGS) tests/notifications/test_services.py
 
 # The KubernetesExecutor and Kubernetes' schemas, in an environment of their own. CHART names a folder with Airflow's Helm
 # chart, such as `helm pull apache-airflow/airflow --untar` makes; then Helm renders it too.
