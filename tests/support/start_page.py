@@ -82,13 +82,13 @@ def load(airflow: Airflow, dag_id: str, conf: Mapping[str, Any] | None = None, *
     assert run["state"] == "success", run
 
 
-def started_by(airflow: Airflow, dag_id: str, run_type: str) -> dict[str, Any]:
+def started_by(airflow: Airflow, dag_id: str, run_type: str, *, seconds: float = 300) -> dict[str, Any]:
     """The first run of a type, which something other than a person started, once it has succeeded."""
 
     def ended() -> Any:
         runs = airflow.get(f"/dags/{dag_id}/dagRuns?order_by=run_after")["dag_runs"]
         return [run for run in runs if run["run_type"] == run_type and run["state"] in ("success", "failed")]
 
-    run = dict(airflow.wait(f"the end of a run of {dag_id} of type {run_type}", ended, seconds=300)[0])
+    run = dict(airflow.wait(f"the end of a run of {dag_id} of type {run_type}", ended, seconds=seconds)[0])
     assert run["state"] == "success", (dag_id, run)
     return run
