@@ -260,5 +260,7 @@ def test_services_that_are_down_keep_no_other_from_its_message(
         (WEBHOOK, API, APPRISE), True
     )
     assert "SlackNotifier could not send the message: SlackApiError" in caplog.text
-    assert "Failed to send JSON notification" in caplog.text, "Apprise raises no error"
+    assert "SlackWebhookNotifier could not send the message" in caplog.text
+    assert "Failed to send JSON POST notification: Internal server error., error=500" in caplog.text
+    assert "AppriseNotifier could not send" not in caplog.text, "docs/watch.md says that Apprise raises no error"
     assert "xoxb-token" not in caplog.text
