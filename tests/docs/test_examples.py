@@ -9,6 +9,7 @@ import re
 import shlex
 import shutil
 from dataclasses import replace
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +25,7 @@ from airflow_sitemaps.stores.local.config import LocalStore
 from airflow_sitemaps.testing.source import MemorySourceConfig
 
 if TYPE_CHECKING:
-    from airflow_sitemaps.sitemap import Sitemap
+    from airflow_sitemaps.sitemap import Section, Sitemap
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -81,10 +82,14 @@ def test_python_examples_run(texts: list[str], tmp_path: Path, monkeypatch: pyte
 def within_reach(sitemap: Sitemap, folder: Path) -> Sitemap:
     """The same sitemap over rows of a list and a folder."""
     base = sitemap.store.base_url
-    sections = tuple(
-        replace(section, source=MemorySourceConfig([{"id": 1, "loc": f"{sitemap.base_url_of(section)}{section.name}"}]))
-        for section in sitemap.sections
-    )
+    record = {"publication": {"name": "Shop", "language": "en"}, "title": "Opening"}
+    record["publication_date"] = datetime.now(timezone.utc).isoformat()
+
+    def source(section: Section) -> MemorySourceConfig:
+        row = {"id": 1, "loc": f"{sitemap.base_url_of(section)}{section.name}", "article": json.dumps(record)}
+        return MemorySourceConfig([row], news="article" if section.kind == "news" else None)
+
+    sections = tuple(replace(section, source=source(section)) for section in sitemap.sections)
     return replace(
         sitemap, store=LocalStore(folder, base_url=base, index_name=sitemap.store.index_name), sections=sections
     )
