@@ -52,7 +52,7 @@ class SitemapPageLink(BaseOperatorLink):
         return "sitemap_page_url"
 
     def get_link(self, operator: BaseOperator, *, ti_key: TaskInstanceKey) -> str:
-        """Return the page's address below the API server's ``base_url``."""
+        """Return the page's address under the API server's ``base_url``."""
         if not isinstance(operator, SitemapHolder):
             return ""
         return api_base_url() + sitemap_page(str(operator.sitemap.asset.uri))

@@ -25,15 +25,15 @@ if TYPE_CHECKING:
 def repeated(
     *errors: type[BaseException], attempts: int, pause_s: float, longest_pause_s: float, log: Logger
 ) -> Retrying:
-    """Return a caller that repeats a function while it raises one of the errors.
+    """Return a retrier, which calls a function again while it raises one of the errors.
 
     Args:
         errors: Exceptions that justify another attempt; all others are raised at once.
-        attempts: Number of calls, the first included.
-        pause_s: Upper bound in seconds of the first pause; it doubles with each attempt. The pause is random below its
-            bound, so that many workers do not call at once.
+        attempts: Maximum number of calls, including the first.
+        pause_s: Upper bound in seconds of the first pause; it doubles with each attempt. Each pause is random, up
+            to its bound, so that many workers do not call at once.
         longest_pause_s: Upper bound in seconds of every pause.
-        log: Logger of each repetition, at level INFO.
+        log: Logger for each retry, at level INFO.
 
     Returns:
         A callable: ``repeated(...)(function, argument)``. After the last attempt it raises what the function raised.
@@ -55,14 +55,14 @@ def repeated_on_request(
     log: Logger,
     sleep: Callable[[float], None] = time.sleep,
 ) -> Retrying:
-    """Return a caller that repeats a function while the error that it raises requests a pause.
+    """Return a retrier, which calls a function again while the error that it raises requests a pause.
 
     Args:
         requested_s: Returns the pause in seconds that an error requests, or None if it requests none. An error without
             a request is raised at once.
-        attempts: Number of calls, the first included.
+        attempts: Maximum number of calls, including the first.
         longest_pause_s: Longest pause in seconds. An error that requests a longer one is raised at once.
-        log: Logger of each repetition, at level WARNING.
+        log: Logger for each retry, at level WARNING.
         sleep: Waits for a number of seconds. Tests replace it. Default: ``time.sleep``.
 
     Returns:

@@ -168,7 +168,9 @@ class Sitemap:
         if repeated := sorted({name for name in names if names.count(name) > 1}):
             raise ConfigurationError(f"Sitemap: duplicate section names: {', '.join(repeated)}; names are unique")
         if both := sorted(set(names) & set(self.retired)):
-            raise ConfigurationError(f"Sitemap: {', '.join(both)} is in sections and in retired; choose one")
+            raise ConfigurationError(
+                f"Sitemap: {', '.join(both)} in both sections and retired; list each name in only one of them"
+            )
         for section in self.sections:
             self.rulebook(section)
             self._check_feed(section)

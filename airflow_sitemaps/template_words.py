@@ -68,7 +68,7 @@ def renderer(environment: Environment, words: Mapping[str, Any], *, in_shell: bo
         except UndefinedError as error:
             raise TemplateError(_undefined(str(error.message), words, in_shell=in_shell)) from error
         except TemplateSyntaxError as error:
-            raise TemplateError(f"this is not a Jinja template: {error.message}: {text!r}") from error
+            raise TemplateError(f"this is not a valid Jinja template: {error.message}: {text!r}") from error
         except JinjaError as error:
             raise TemplateError(f"the template cannot be rendered: {error.message}") from error
 

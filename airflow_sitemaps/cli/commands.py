@@ -194,7 +194,7 @@ def robots(arguments: argparse.Namespace) -> Answer:
     sitemap = _sitemap(arguments)
     urls = stages.robots(sitemap)
     if not urls:
-        raise TargetError("nothing was published yet, so there is nothing to name in robots.txt: run build first")
+        raise TargetError("nothing has been published yet, so there is nothing to name in robots.txt: run build first")
     if arguments.file:
         path = Path(arguments.file)
         before = path.read_bytes() if path.exists() else b""

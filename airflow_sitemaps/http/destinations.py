@@ -125,7 +125,7 @@ Rules = AccessRules
 
 
 def is_public(address: str) -> bool:
-    """Return whether an IP address is of the public Internet. An IPv4 address inside an IPv6 address is unwrapped."""
+    """Return whether an IP address belongs to the public Internet. An IPv4 address inside an IPv6 address is unwrapped."""
     try:
         ip: Address = ipaddress.ip_address(address.partition("%")[0])
     except ValueError:

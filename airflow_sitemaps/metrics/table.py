@@ -13,7 +13,7 @@ END: Final = "<!-- end of metrics -->"
 
 
 def render() -> str:
-    """Return both tables in Markdown."""
+    """Return the tables of metrics and of tags in Markdown."""
     metrics = [
         f"| `{metric.name}` | {metric.kind} | {metric.unit} | {', '.join(f'`{tag}`' for tag in metric.tags)} | "
         f"{metric.text} |\n"

@@ -1,1 +1,1 @@
-"""Messages to people about the runs of a sitemap, through Airflow's notifiers."""
+"""Notifications about the runs of a sitemap, sent through Airflow's notifiers."""

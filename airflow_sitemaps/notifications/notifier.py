@@ -59,7 +59,7 @@ class SitemapNotifier(BaseNotifier):
         for target in self.notifiers:
             if not isinstance(target, BaseNotifier) and not isinstance(dict(target).get("notifier"), str):
                 raise ConfigurationError(
-                    f"SitemapNotifier: {target!r} is neither a notifier nor a mapping with the path of its class, like "
+                    f"SitemapNotifier: {target!r} is neither a notifier nor a mapping that names the class of a notifier, like "
                     "{'notifier': 'airflow.providers.slack.notifications.slack_webhook.SlackWebhookNotifier', …}"
                 )
         self.sitemap_name = sitemap if isinstance(sitemap, str) else "" if sitemap is None else sitemap.index_url

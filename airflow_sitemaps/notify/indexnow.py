@@ -152,7 +152,7 @@ class IndexNow:
         client = sender or sender_to(self.endpoint)
         for host, batch in self._requests(urls):
             status = self._send(client, host, batch)
-            log.info("IndexNow accepted %d URLs of %s (status %d)", len(batch), host, status)
+            log.info("IndexNow accepted %d URLs for %s (status %d)", len(batch), host, status)
             sent, requests, unchecked = sent + len(batch), requests + 1, unchecked + (status == 202)
         return Submission(urls=sent, requests=requests, unchecked=unchecked)
 

@@ -23,11 +23,11 @@ log = logging.getLogger(__name__)
 
 
 class IndexNowOperator(BaseOperator):
-    """Notify the search engines of IndexNow (Bing, Yandex, Naver, Seznam, Yep; not Google) of changed URLs.
+    """Notify the search engines that support IndexNow (Bing, Yandex, Naver, Seznam, Yep; not Google) of changed URLs.
 
     Pass either ``sitemap`` or ``urls``. For a sitemap, the task sends the URLs that were added, changed or removed
     since the last announcement. It sends nothing for the first generation unless ``backfill`` is set, and nothing if
-    more than ``max_urls`` changed. The task returns the numbers of the announcement.
+    more than ``max_urls`` changed. The task returns the counts of the announcement, such as URLs sent.
 
     Before it sends URLs, the task requests the key file of each host. It fails if a host does not serve the file, since
     search engines would discard the URLs.
@@ -39,8 +39,8 @@ class IndexNowOperator(BaseOperator):
         generation: Announce the changes of this generation again. Default: all changes since the last announcement.
         backfill: Whether the first announcement sends every URL. Default: False.
         max_urls: Largest number of changes to send. Default: 100,000.
-        http: Client for an endpoint that is not one of IndexNow's, and for the key files. Default: for URLs a client that
-            reaches only IndexNow's endpoints, for key files one that reaches public https addresses.
+        http: Client for an endpoint that is not one of IndexNow's, and for the key files. Default: a client
+            that reaches only IndexNow's endpoints for URLs, and one that reaches public https addresses for key files.
         check_key: Whether to request the key files. Default: True.
         **kwargs: Arguments of Airflow's ``BaseOperator``.
 

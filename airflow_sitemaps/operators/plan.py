@@ -180,7 +180,7 @@ def _log_plan(context: Context, planned: Planned, tasks: Sequence[Sequence[Batch
 
 
 def listed(value: Any) -> tuple[str, ...]:
-    """Return a param as texts. The param is a list, or one text with commas."""
+    """Return a param as strings. The param is a list, or one string with commas."""
     parts = value.split(",") if isinstance(value, str) else value or ()
     return tuple(str(part).strip() for part in parts if str(part).strip())
 

@@ -115,7 +115,7 @@ def changes(
     state = StateRepository(sitemap.store.open().state)
     root = state.root()
     if root is None:
-        raise ConfigurationError(f"{sitemap.store.describe()}: nothing was published yet; build the sitemap first")
+        raise ConfigurationError(f"{sitemap.store.describe()}: nothing has been published yet; build the sitemap first")
     current = root.manifest
     number = current.generation if generation is None else generation
     base = number - 1 if since is None else since
@@ -145,7 +145,7 @@ def compare(state: StateRepository, *, since: int, generation: int, most: int) -
     """
     root = state.root()
     if root is None:
-        raise ConfigurationError(f"{state.objects.url('')}: nothing was published yet; build the sitemap first")
+        raise ConfigurationError(f"{state.objects.url('')}: nothing has been published yet; build the sitemap first")
     old, new = (_kept(state, root.manifest, number) for number in (since, generation))
     return compare_manifests(state, old, new, most=most)
 

@@ -68,10 +68,10 @@ class UrlSearch:
         url: The URL in its normal form, as files list it.
         generation: The generation that was searched.
         matches: The entries that list it.
-        shards_read: Files that were read.
-        shards_total: Files that the sitemap has.
+        shards_read: Number of files that were read.
+        shards_total: Number of files in the sitemap.
         complete: Whether every file that could list the URL was read.
-        note: The reason why the URL is not listed, if the manifest records it, or the files that were not read.
+        note: Why the URL is not listed, if the manifest records the reason; otherwise the files that were not read.
     """
 
     url: str
@@ -129,7 +129,7 @@ def find_in_store(
     """
     root = StateRepository(objects).root()
     if root is None:
-        raise ConfigurationError(f"{objects.url('')}: nothing was published yet; build the sitemap first")
+        raise ConfigurationError(f"{objects.url('')}: nothing has been published yet; build the sitemap first")
     return find_in_manifest(
         objects, root.manifest, url, templates=templates, max_shards=max_shards, max_seconds=max_seconds
     )

@@ -69,7 +69,7 @@ class ActionRequest:
         action: Name of the action.
         sections: Sections for ``plan`` and ``full``. Default: all.
         shards: Names of shards for ``rebuild``. Default: none.
-        permits: Guards to override for ``allow``, such as ``shrink:products``. Default: none.
+        permits: Permits for ``allow``, each of which overrides a guard, such as ``shrink:products``. Default: none.
         generation: Number of the generation for ``rollback``. Default: None.
     """
 

@@ -1,4 +1,4 @@
-"""Coverage in Search Console over the newest submissions, one row for each index. Pure.
+"""Coverage in Search Console over the newest submissions, one row for each index.
 
 Tasks write the observations, so every value is checked and limited in size.
 """

@@ -113,7 +113,7 @@ def _asset(row: Any) -> AssetName:
 
 
 def assets_with_events(session: Session) -> list[int]:
-    """Return the IDs of the assets whose newest event is a sitemap's."""
+    """Return the IDs of the assets whose newest event came from a sitemap."""
     newest = select(func.max(AssetEvent.id)).where(AssetEvent.source_dag_id.is_not(None)).group_by(AssetEvent.asset_id)
     rows = session.execute(select(AssetEvent.id, AssetEvent.asset_id).where(AssetEvent.id.in_(newest))).all()
     summaries = summaries_of(session, [event for event, _ in rows])

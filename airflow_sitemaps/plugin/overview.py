@@ -98,7 +98,7 @@ class _Loaded:
 
 
 def sitemap_assets(session: Session) -> list[AssetName]:
-    """Return every asset that is a sitemap: those with a sitemap's event, and those that a DAG declares."""
+    """Return every asset that is a sitemap: those with an event of a sitemap, and those that a DAG declares."""
     ids = {*events.assets_with_events(session), *declared_sitemaps(session)}
     return sorted(events.assets_by_id(session, ids).values(), key=lambda asset: asset.id)
 

@@ -124,7 +124,7 @@ def _still_live(snapshot: Snapshot) -> str:
 
 
 def _joined(sentences: Sequence[str]) -> str:
-    """Return sentences in one text, each with exactly one full stop."""
+    """Join sentences, each ending with exactly one full stop."""
     return " ".join(f"{sentence.rstrip('. ')}." for sentence in sentences if sentence.strip(". "))
 
 

@@ -91,7 +91,7 @@ class Snapshot:
 
 
 def check_of(snapshot: Snapshot) -> Check:
-    """Return the result of the newest verification for the files that are public now."""
+    """Return what the newest verification says about the files that are public now."""
     verification, changed_at = snapshot.verification, snapshot.changed_at
     if verification is None:
         return "none"

@@ -78,7 +78,7 @@ def newest_texts(texts: Iterable[FeedText]) -> list[FeedText]:
 def read_texts(feed: bytes) -> dict[str, FeedText]:
     """Return titles and descriptions by URL from a feed that ``render`` wrote in any format.
 
-    Texts of entries whose shards did not change then need not be read from the source again.
+    The texts of entries in unchanged shards therefore need not be read from the source again.
     """
     from lxml import etree  # noqa: PLC0415
 

@@ -152,7 +152,7 @@ def resolve_entities(text: str) -> str:
 
 
 def _close_entity(resolved: list[str]) -> None:
-    """Append a semicolon. If it ends an entity, replace the entity, which may end another one."""
+    """Append a semicolon. If it completes an entity, replace the entity. The result may complete another one in turn."""
     pending = ";"
     while pending:
         if pending[0] != ";":

@@ -63,10 +63,10 @@ def merge(existing: AnyStr, sitemaps: Sequence[str], *, name: str = "") -> AnySt
 def _merge(existing: bytes, sitemaps: Sequence[str], name: str) -> bytes:
     for address in (*sitemaps, name or "-"):
         if _LINE_ENDS.search(address) or not address.strip():
-            raise ValueError(f"robots.txt: {address!r} is not an address to put into one line")
+            raise ValueError(f"robots.txt: {address!r} must not be empty or contain a line break")
     if existing.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         raise ConfigurationError(
-            "robots.txt is UTF-16 or UTF-32, which crawlers cannot read (RFC 9309 wants UTF-8): save it as UTF-8 first"
+            "robots.txt is UTF-16 or UTF-32, which crawlers cannot read (RFC 9309 requires UTF-8): save it as UTF-8 first"
         )
     kept, position = _without_block(_KEPT_LINES.findall(existing), name, set(sitemaps))
     theirs = set(read(b"".join(kept).decode("utf-8", "replace")).sitemaps)

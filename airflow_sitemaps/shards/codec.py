@@ -163,7 +163,7 @@ def decode(kind: type[T], data: bytes, what: str) -> T:
     except _UNREADABLE as error:
         raise ManifestError(
             f"{what} cannot be read ({type(error).__name__}: {error}); it is damaged, or another program wrote it. "
-            "Restore it from the state area's generations/, or publish with a new state_url and adopt."
+            "Restore it from the state area's generations/, or set a new state_url and run `airflow-sitemaps adopt`."
         ) from error
     return decoded
 

@@ -78,7 +78,7 @@ def robots_urls(manifest: Manifest) -> tuple[str, ...]:
 
 
 def extra_urls(manifest: Manifest) -> tuple[str, ...]:
-    """The addresses of the file of recent entries and of the feeds."""
+    """Return the addresses of the file of recent entries and of the feeds."""
     return tuple(manifest.base_url + file.name for file in manifest.extras if file.name != STYLESHEET)
 
 

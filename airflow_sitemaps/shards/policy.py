@@ -39,5 +39,5 @@ class ShardPolicy:
 
     @property
     def target_urls(self) -> int:
-        """Number of URLs to which a newly cut shard is filled, at least 1."""
+        """Number of URLs that a newly cut shard is filled to: at least 1."""
         return max(1, int(self.max_urls * self.fill))

@@ -113,7 +113,7 @@ def gone(before: SectionManifest, after: SectionManifest) -> float | None:
 
 
 def prefixes(section: SectionManifest) -> dict[str, int] | None:
-    """Estimate a section's URLs by prefix from its samples. Return None if a shard has no sample."""
+    """Estimate from its samples how many of a section's URLs have each prefix. Return None if a shard has no sample."""
     counts: Counter[str] = Counter()
     for shard in section.shards:
         if shard.urls and shard.sample is None:

@@ -85,7 +85,7 @@ class Output:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ColumnMapping:
-    """The columns that make an entry.
+    """The columns that make up an entry.
 
     Attributes:
         key: The columns of the key.

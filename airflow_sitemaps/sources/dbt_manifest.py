@@ -115,7 +115,7 @@ def _content(path: Path, _modified_at: int) -> Mapping[str, Any]:
         nodes = content["nodes"]
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise SourceConfigurationError(
-            f"{path} is no manifest of dbt ({type(error).__name__}: {error}); give the path of target/manifest.json"
+            f"{path} is not a dbt manifest ({type(error).__name__}: {error}); give the path of target/manifest.json"
         ) from None
     if version is None or not isinstance(nodes, dict):
         raise SourceConfigurationError(f"{path} is no manifest of dbt; give the path of target/manifest.json")

@@ -296,7 +296,9 @@ def _of_csv(text: str, where: str) -> list[object]:
         raise SourceConfigurationError(f"{where}: this is not CSV: {error}") from None
     for number, row in enumerate(rows, start=1):
         if None in row:
-            raise SourceConfigurationError(f"{where}, entry {number}: it has more fields than the header line")
+            raise SourceConfigurationError(
+                f"{where}, entry {number}: it has more fields than the header line; quote values that contain a comma"
+            )
     return list(rows)
 
 

@@ -27,10 +27,10 @@ class Selection:
 
     Attributes:
         dialect: The database's SQL.
-        mapping: The columns that make an entry.
+        mapping: The columns that make up an entry.
         location: The column or template of the URL.
-        timezone: The IANA name of the time zone of times that have none.
-        lastmod_unit: The unit of a numeric lastmod: ``s``, ``ms`` or ``us`` since 1970. Default: None.
+        timezone: The IANA name of the time zone to assume for times that have none.
+        lastmod_unit: The unit of a numeric lastmod: ``s``, ``ms`` or ``us`` since the Unix epoch. Default: None.
         grouped: Whether the ``alternates`` column holds a group's members (see ``groups``), not records. Default: False.
     """
 

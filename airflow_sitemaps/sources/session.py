@@ -1,4 +1,4 @@
-"""An open source: the rows of one section in one database, with the queries of ``ports.Source``."""
+"""A session of a source: the rows of one section in one database, with the queries of ``ports.Source``."""
 
 from __future__ import annotations
 
@@ -219,7 +219,7 @@ class SqlSession:
                 yield reader
             return
         context = self.context
-        log.info("%s: reading rows by the cursor", context.name)
+        log.info("%s: reading rows through a cursor", context.name)
         outputs = context.selection.outputs(objects=True)
         what = f"{context.name}: reading rows"
         with read_transaction(self.engine, context.dialect, what) as connection, context.dialect.reading(connection):

@@ -179,7 +179,9 @@ class SqlSource:
         except ConfigurationError as error:
             raise SourceConfigurationError(f"{self._argument('loc')}: {error}") from None
         if not columns:
-            raise SourceConfigurationError(f"{self._argument('loc')}: the template names no column")
+            raise SourceConfigurationError(
+                f"{self._argument('loc')}: the template names no column; write at least one in braces, like '/p/{{slug}}'"
+            )
 
     def _check_key(self) -> None:
         if self.key is not None and not isinstance(self.key, (str, Sequence)):

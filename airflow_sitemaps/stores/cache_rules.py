@@ -54,7 +54,7 @@ def checked_shard_cache_control(cache_control: str, purge: Purge | None, *, wher
     if purge is None and not is_revalidated(cache_control):
         raise ConfigurationError(
             f"{where}: with shard_cache_control={cache_control!r} a cache may answer with an old shard after the index "
-            f"has changed, and crawlers then miss its new URLs permanently. Leave the default {SHARD_CACHE_CONTROL!r}, or "
-            "give a purge= hook that removes changed shards from the cache before the index is put"
+            f"has changed, and crawlers may never see its new URLs. Leave the default {SHARD_CACHE_CONTROL!r}, or "
+            "give a purge= hook that removes changed shards from the cache before the index is uploaded"
         )
     return cache_control

@@ -76,7 +76,9 @@ def checked_base_url(base_url: str, *, where: str) -> str:
             "it is the address at which crawlers read the public folder"
         )
     if parts.username is not None or parts.password is not None:
-        raise ConfigurationError(f"{where}: base_url holds a user name or password; crawlers read it: remove them")
+        raise ConfigurationError(
+            f"{where}: base_url contains a user name or password, which every crawler would see; remove both"
+        )
     if parts.query or parts.fragment or "?" in base_url or "#" in base_url:
         raise ConfigurationError(f"{where}: base_url={base_url!r} must have no query and no fragment")
     if CONTROL.search(base_url) or " " in base_url:
@@ -135,7 +137,7 @@ def check_settings(
         where: The store, for messages.
         flags: Settings that must be True or False.
         headers: Values of HTTP headers: printable ASCII.
-        names: Settings that must be None or a text that is not empty.
+        names: Settings that must be None or a non-empty string.
         purge: The purge hook: None or callable.
 
     Raises:
@@ -156,7 +158,9 @@ def check_settings(
 def _check_path(path: str) -> None:
     """Refuse a path that could leave its folder or has another meaning on another system."""
     if ".." in path:
-        raise ConfigurationError(f"the key {path!r} contains '..': it could leave its folder; rename it")
+        raise ConfigurationError(
+            f"the key {path!r} contains '..', so it could point outside its folder; rename the file"
+        )
     if path.startswith("/") or "\\" in path or CONTROL.search(path):
         raise ConfigurationError(f"the key {path!r} is absolute or holds a backslash or control character; rename it")
     if any(part in ("", ".") for part in path.split("/")):

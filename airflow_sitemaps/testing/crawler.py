@@ -79,7 +79,9 @@ def _entries(store: Store, name: str, kind: str) -> tuple[ReadEntry, ...]:
         raise BrokenSitemapError(f"{name} is listed and not there")
     urlset = read(stored.body)
     if urlset.problems or (kind and urlset.kind != kind) or urlset.kind == "unknown":
-        raise BrokenSitemapError(f"{name} is damaged: {urlset.kind}, {urlset.problems}")
+        raise BrokenSitemapError(
+            f"{name} is damaged: its kind is {urlset.kind!r}, expected {kind or 'any'!r}; problems: {urlset.problems}"
+        )
     if not urlset.entries:
         raise BrokenSitemapError(f"{name} lists nothing")
     return urlset.entries

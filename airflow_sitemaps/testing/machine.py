@@ -46,7 +46,7 @@ PRIORITIES: Final = st.sampled_from((0.1, 0.5, 0.9, 7.0, None))
 
 
 class MachineTable(Protocol):
-    """A table in any database that the machine changes. Every method commits its change before it returns.
+    """A table that the machine changes, in any database. Every method commits its change before it returns.
 
     The columns are ``rid`` (a unique integer), ``id`` (the key: an integer or NULL, not unique), ``url``, ``lm`` (a date-time
     in UTC without a zone, or NULL) and ``prio`` (a number or NULL).
@@ -192,7 +192,7 @@ class IncrementalMachine(RuleBasedStateMachine):
 
     @rule(hours=st.integers(min_value=1, max_value=80))
     def pass_time(self, hours: int) -> None:
-        """Advance the clock, so that future lastmods pass and grace periods end."""
+        """Advance the clock, so that future lastmods become past and grace periods end."""
         self.clock.advance(timedelta(hours=hours))
         self.current = False
 

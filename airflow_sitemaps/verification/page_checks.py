@@ -153,6 +153,6 @@ class _Head(HTMLParser):
             self.canonical = attributes.get("href", "").strip()
 
     def directives(self, crawler: str) -> set[str]:
-        """Return the directives of the meta elements that apply to all crawlers or to one of them."""
+        """Return the directives of the meta elements that apply to all crawlers or to the given one."""
         names = ("robots", crawler.lower())
         return {part.strip() for name, content in self._robots if name in names for part in content.split(",")}

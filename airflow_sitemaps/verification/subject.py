@@ -119,7 +119,7 @@ def of_address(address: str, *, conn_id: str | None = "aws_default", web: Fetche
         web: Requests ``https://`` addresses. Default: an ``HttpClient``.
 
     Raises:
-        ConfigurationError: The file or folder does not exist, holds no index, or S3 denies access.
+        ConfigurationError: The file or folder does not exist, the folder holds no index, or S3 denies access.
         StoreError: S3 does not respond.
     """
     if address.lower().startswith(("https://", "http://")):

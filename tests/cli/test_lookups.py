@@ -77,7 +77,7 @@ def test_a_search_that_cannot_be_answered_is_status_2(shop: Shop) -> None:
     shop.file.write_text(shop.file.read_text().replace(str(shop.site), str(shop.site) + "-new"))
     for command in (("find", "/p/1"), ("diff", "1", "2")):
         failed = shop.json(command[0], shop.target, *command[1:], status=2)
-        assert "nothing was published yet" in failed["error"]["message"]
+        assert "nothing has been published yet" in failed["error"]["message"]
 
 
 def test_two_generations_are_compared_by_section_in_both_directions(shop: Shop) -> None:

@@ -48,7 +48,7 @@ def test_dates_of_a_run_are_known() -> None:
             "{{ ti.try_number }}",
             "the template word 'ti' is not defined in the shell. These work in every run: run_after",
         ),
-        ("{% if %}", "this is not a Jinja template"),
+        ("{% if %}", "this is not a valid Jinja template"),
         ("{{ ''.__class__.__mro__ }}", "cannot be rendered"),
         ("{{ var.value.nothing }}", "the Airflow variable 'nothing' is not defined"),
         ("{{ conn.nothing }}", "the Airflow connection 'nothing' is not defined"),

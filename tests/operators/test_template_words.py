@@ -119,7 +119,7 @@ def test_each_word_of_a_logical_date_has_another_that_works_in_every_run(word: s
     [
         ("{{ nothing }}", "the template word 'nothing' is not defined in this run. These work in every run: run_after"),
         ("{{ params.nothing }}", "The params are: full"),
-        ("{% if %}", "this is not a Jinja template"),
+        ("{% if %}", "this is not a valid Jinja template"),
     ],
 )
 def test_other_mistakes_are_named(text: str, said: str) -> None:

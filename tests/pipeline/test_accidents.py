@@ -147,7 +147,7 @@ def test_a_report_and_a_plan_show_where_the_urls_are() -> None:
 def test_a_first_build_says_that_there_is_nothing_to_compare_with(caplog: pytest.LogCaptureFixture) -> None:
     world = World([row(key) for key in range(30)])
     assert world.build().warnings == ()
-    assert "section pages: first build with 30 URLs; there is nothing to compare it with" in caplog.messages
+    assert "section pages: first build (30 URLs); there is no earlier one to compare it with" in caplog.messages
 
 
 def test_urls_that_must_be_listed_are_never_missing() -> None:

@@ -35,7 +35,7 @@ def world() -> World:
 
 
 def test_the_first_generation_has_changed_nothing_unless_asked(world):
-    with pytest.raises(ConfigurationError, match="nothing was published yet"):
+    with pytest.raises(ConfigurationError, match="nothing has been published yet"):
         changes(world.sitemap())
     world.build()
     assert told(world) == ([], [], [])

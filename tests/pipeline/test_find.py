@@ -63,7 +63,7 @@ def test_the_url_may_be_root_relative_or_unencoded(world: World) -> None:
 def test_what_no_sitemap_can_list_is_refused(world: World) -> None:
     with pytest.raises(ConfigurationError, match="rule loc-scheme"):
         find(world.sitemap(), "javascript:alert(1)")
-    with pytest.raises(ConfigurationError, match="nothing was published yet"):
+    with pytest.raises(ConfigurationError, match="nothing has been published yet"):
         find(World([row(1)]).sitemap(), BASE)
 
 

@@ -116,7 +116,7 @@ def test_a_changed_section_fails_the_tasks_of_the_old_plan_for_good(
 
     assert run.state == "failed"
     assert all(run.tries.count(name) == 1 for name in run.tries)
-    assert "run the DAG again, or clear this run from its plan task on" in caplog.text
+    assert "run the DAG again, or clear this run's tasks from the plan task onwards" in caplog.text
     pages_stand = when == "write" and change != "rules"  # rules are the sitemap's; the rest concerns products alone
     assert {name.rpartition("-")[0] for name in shop.published()} == ({"pages"} if pages_stand else set())
     run.clear(*run.states).step()  # what the message says

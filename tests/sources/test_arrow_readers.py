@@ -211,4 +211,4 @@ def test_a_cursor_without_arrow_is_read_as_rows(caplog: pytest.LogCaptureFixture
     with opened(base.engine(), table="no_arrow", key="id", loc="slug") as source:
         (batch,) = source.read([KeyRange(None, None)])
     assert batch["loc"].to_pylist() == ["a"]
-    assert "reading by cursor, since the driver has no fetch_arrow_batches for this result" in caplog.text
+    assert "reading through a cursor, because the driver has no fetch_arrow_batches for this result" in caplog.text

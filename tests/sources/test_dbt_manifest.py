@@ -125,8 +125,8 @@ def test_columns_are_compared_without_regard_to_case() -> None:
     ("content", "words"),
     [
         (None, ["no such file", "dbt parse"]),
-        ("{", ["no manifest of dbt"]),
-        ("[]", ["no manifest of dbt"]),
+        ("{", ["not a dbt manifest"]),
+        ("[]", ["not a dbt manifest"]),
         ('{"metadata": {"dbt_schema_version": "https://schemas.getdbt.com/dbt/catalog/v1.json"}, "nodes": {}}', ["no manifest"]),
         ('{"metadata": {"dbt_schema_version": "https://schemas.getdbt.com/dbt/manifest/v3.json"}, "nodes": {}}', ["version 3", "upgrade dbt"]),
     ],

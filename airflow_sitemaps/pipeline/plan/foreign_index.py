@@ -65,8 +65,8 @@ def _refuse(store: Store, present: Mapping[str, ObjectInfo], extras: Sequence[st
         if name not in extras:
             raise OwnershipError(
                 f"{store.public.url(name)} exists, but no manifest of this sitemap names it: another program wrote it. "
-                "Nothing was changed. Compare and replace it with `airflow-sitemaps adopt`, or give this "
-                "sitemap another address."
+                "Nothing was changed. To compare and replace it, run `airflow-sitemaps adopt`; or give "
+                "this sitemap another address."
             )
 
 

@@ -162,7 +162,8 @@ def _check_key(source: Source, section: str, within: KeyRange, digest: Digest, p
     """Refuse a key that has more rows than a shard holds.
 
     The rows of the largest key are counted before a refusal: in a database without snapshots, rows may have been added
-    and deleted since the range was cut and surveyed. A range that is then too large is cut when it is written.
+    and deleted since the range was cut and surveyed. If the range has become too large but no key
+    has, it is not refused: it is cut when it is written.
 
     Raises:
         RefusedError: One key has more rows than a shard holds.

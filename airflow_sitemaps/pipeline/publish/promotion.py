@@ -268,7 +268,8 @@ def _body(state: StateRepository, file: PublicFile) -> bytes:
     if len(stored.body) != file.byte_size or xml_byte_size != file.xml_byte_size % (1 << 32):
         raise StoreContentError(
             f"{url}, the body of {file.name}, is damaged: it has {len(stored.body):,} bytes ({xml_byte_size:,} uncompressed) instead of "
-            f"{file.byte_size:,} ({file.xml_byte_size:,} uncompressed). The body was not published"
+            f"{file.byte_size:,} ({file.xml_byte_size:,} uncompressed). The body was not "
+            f"published: run again with rebuild=[{file.name!r}]"
         )
     return with_variant(stored.body, file.variant) if zipped else stored.body
 

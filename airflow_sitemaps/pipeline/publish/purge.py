@@ -44,7 +44,7 @@ def purge_shards(store: Store, manifest: Manifest, names: Collection[str]) -> No
             f"{text}. Shards may be cached (shard_cache_control={store.shard_cache_control!r}), so the index was not "
             "replaced. It still lists the complete earlier generation. Check the purge hook, then run again"
         ) from problem
-    log.warning("%s; crawlers still read the new shards, because caches revalidate them", text)
+    log.warning("%s; crawlers get the new shards nevertheless, because caches revalidate them", text)
 
 
 def purge_indexes(store: Store, names: Sequence[str]) -> None:

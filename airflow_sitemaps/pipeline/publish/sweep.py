@@ -78,8 +78,8 @@ class Leftovers:
     """Objects in the state area that are no longer needed.
 
     Attributes:
-        bodies: Keys of objects in the folders of runs that are over. Default: none.
-        plans: Keys of their plans. Default: none.
+        bodies: Keys of objects in the folders of runs that have ended. Default: none.
+        plans: Keys of the plans of these runs. Default: none.
         watermarks: Keys of watermarks of sections that no longer exist. Default: none.
         deep: Whether the folder of every run was searched. Default: False.
     """
@@ -109,7 +109,7 @@ class _Ages:
         self._kept = frozenset(note.run for note in self.manifest.history)
 
     def is_over(self, run: str) -> bool:
-        """Return whether a run is over."""
+        """Return whether a run is too old to commit, and no kept generation needs it."""
         begun = _time_of(run)
         return begun is not None and begun + lifetime(self.grace) * (1 + SLACK) <= self.now and run not in self._kept
 
@@ -189,7 +189,7 @@ def lifetime(grace: timedelta) -> timedelta:
 
 
 def leftovers(state: StateRepository, manifest: Manifest, now: datetime, grace: timedelta) -> Leftovers:
-    """Find plans, receipts and unneeded bodies of runs that are over, and watermarks that no run will read.
+    """Find plans, receipts and unneeded bodies of runs that have ended, and watermarks that no run will read.
 
     Args:
         state: The state area.

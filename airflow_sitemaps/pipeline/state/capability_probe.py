@@ -82,14 +82,14 @@ def ensure_conditions(store: Store, single_writer: bool) -> None:
     place = store.state.url("")
     if single_writer:
         log.info(
-            "%s: single_writer=True: safety does not depend on conditional writes; no other process may publish here",
+            "%s: single_writer=True: concurrent runs are not protected against each other; no other process may publish here",
             place,
         )
         return
     if not probe(store):
         raise ConfigurationError(
-            f"the store at {place} ignores conditional writes (If-None-Match, If-Match): two runs at once could "
-            "publish over each other. Use a store that enforces them (AWS S3, MinIO, Ceph without versioning), or, "
+            f"the store at {place} ignores conditional writes (If-None-Match, If-Match): two concurrent runs could "
+            "overwrite each other's files. Use a store that enforces them (AWS S3, MinIO, Ceph without versioning), or, "
             "if no other process will ever publish here, set single_writer=True"
         )
 

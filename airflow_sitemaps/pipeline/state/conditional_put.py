@@ -148,7 +148,7 @@ def _resolve_outcome(objects: ObjectStore, key: str, write_id: str, put: Callabl
             present = objects.head(key)
             if present is not None and present.metadata.get(WRITE_ID) == write_id:
                 log.info(
-                    "%s: the answer to a put was lost or unclear, but the object is written (%s)",
+                    "%s: the response to a put was lost or unclear, but the object was written (%s)",
                     objects.url(key),
                     problem,
                 )

@@ -61,10 +61,10 @@ def check_unchanged(sitemap: Sitemap, plan: Plan, names: Iterable[str]) -> None:
         if name not in sections:
             what = "is no longer in the code"
         elif fingerprint(sitemap, sections[name]) != plan.sections[name].fingerprint:
-            what = "has another configuration than when this run was planned"
+            what = "has a different configuration than when this run was planned"
         else:
             continue
         raise ConfigurationError(
             f"section {name!r} {what}: the DAG was changed between two tasks of run {plan.run}. Nothing of this run was "
-            "published and nothing is lost: run the DAG again, or clear this run from its plan task on."
+            "published and nothing is lost: run the DAG again, or clear this run's tasks from the plan task onwards."
         )

@@ -81,6 +81,6 @@ def check_owner(sitemap: Sitemap, manifest: Manifest) -> None:
     if manifest.sections and not names & set(manifest.sections):
         raise OwnershipError(
             f"the sitemap at {manifest.base_url} has the sections {', '.join(manifest.sections)}, and none of them is "
-            "in this pipeline: two pipelines would publish to one address. Give this one an address of its own, or "
-            "name the old sections in retired= if it really replaces them."
+            "in this pipeline: two pipelines would publish to one address. Give this pipeline an address of its own, "
+            "or name the old sections in retired= if this pipeline replaces them."
         )

@@ -207,7 +207,7 @@ class StateRepository:
         return key
 
     def read_report(self, run: str) -> dict[str, Any] | None:
-        """Read a stored report as JSON values; return None if it is not kept."""
+        """Read a run's report as JSON values; return None if none is stored."""
         stored = self.objects.get(report_key(run))
         return None if stored is None else json.loads(stored.body)
 

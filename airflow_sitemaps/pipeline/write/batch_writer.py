@@ -312,7 +312,7 @@ def _runs(batch: pa.RecordBatch) -> Iterator[tuple[int, pa.RecordBatch]]:
         rows = batch.slice(start, length)
         if rows.column("range")[0].as_py() != number:
             raise StoreContentError(
-                "a source returned its rows out of order, which is a defect of its adapter; report it"
+                f"a source returned the rows of range {number} out of order, which is a bug of its adapter; report it to its maintainers"
             )
         yield number, rows
         start += length

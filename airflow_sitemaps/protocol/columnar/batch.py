@@ -291,9 +291,10 @@ def emit_lines(cleaned: Cleaned) -> bytes:
 
 
 def _elements(cleaned: Cleaned, *, escape_loc: bool) -> pa.StringArray:
-    """Return one text for each entry.
+    """Return one XML string for each entry.
 
-    Only ``&`` and ``'`` need escaping in a normal URL. The caller may escape all URLs at once.
+    Only ``&`` and ``'`` need escaping in a normal URL. Pass ``escape_loc=False`` if
+    the URLs are escaped already.
     """
     loc = cleaned.loc
     if escape_loc:

@@ -179,6 +179,6 @@ def _moment(news_json: str | None, changed: date | datetime | None, context: Row
 
 
 def prefixes_of(fragments: pa.StringArray, prefixes: tuple[str, ...]) -> frozenset[str]:
-    """Return the namespace prefixes that the fragments use. Text is escaped, so it contains no prefix."""
+    """Return the namespace prefixes that the fragments use. Text is escaped, so it cannot be mistaken for a tag."""
     data = value_bytes(fragments)
     return frozenset(prefix for prefix in prefixes if f"<{prefix}:".encode() in data)

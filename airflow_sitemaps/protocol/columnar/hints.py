@@ -86,7 +86,7 @@ def _is_number(kind: pa.DataType) -> bool:
 
 
 def _values(values: pa.Array) -> list[object]:
-    """Return the values as Python objects, and text as ``texts_of`` reads it."""
+    """Return the values as Python objects. ``texts_of`` reads strings."""
     return [*texts_of(values)] if pa.types.is_string(values.type) else values.to_pylist()
 
 

@@ -1,4 +1,4 @@
-"""The keys of the rows that are being cleaned, so that a sample of a fault names its row."""
+"""The keys of the rows that are being cleaned. They let each sample of a fault name its row."""
 
 from __future__ import annotations
 

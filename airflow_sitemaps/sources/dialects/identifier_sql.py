@@ -1,4 +1,4 @@
-"""SQL of identifiers and text literals, the first part of a dialect."""
+"""SQL for identifiers and string literals, which dialects inherit."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ if TYPE_CHECKING:
 
 
 class IdentifierSql:
-    """SQL of identifiers and text literals."""
+    """SQL for identifiers and string literals."""
 
     folds_names: ClassVar[bool] = False
     """Whether an unquoted table name in lower case refers to a name in upper case."""
     escapes_backslash: ClassVar[bool] = False
-    """Whether a backslash begins an escape in a text literal."""
+    """Whether a backslash begins an escape in a string literal."""
 
     def __init__(self, dialect: sa.Dialect) -> None:
         """Keep the identifier quoting of an engine's dialect.

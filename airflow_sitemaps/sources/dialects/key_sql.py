@@ -1,4 +1,4 @@
-"""SQL of keys: comparison, order and boundaries. The third part of a dialect."""
+"""SQL for keys: comparison, order and boundaries. Dialects inherit it."""
 
 from __future__ import annotations
 

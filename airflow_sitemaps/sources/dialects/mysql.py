@@ -1,4 +1,4 @@
-"""MySQL and MariaDB: a slice of SHA2 as an integer. The tests run MariaDB live."""
+"""MySQL and MariaDB: part of a SHA-2 hash, read as an integer. The tests run against a real MariaDB server."""
 
 from __future__ import annotations
 

@@ -118,7 +118,10 @@ class Snowflake(Dialect):
     def bucket_rows(
         self, columns: Sequence[Column], keys: Sequence[Key], from_item: str, where: str, measures: str, binds: Binds
     ) -> str | None:
-        """Return an ASOF join, which takes one number or time. Rows below the first boundary have no match."""
+        """Return a query with an ASOF join, or None unless the key is one column of numbers or times.
+
+        Rows below the first boundary have no match.
+        """
         if len(columns) != 1 or columns[0].kind not in ASOF_KINDS:
             return None
         key = self.key_order(columns[0])
@@ -142,7 +145,7 @@ class Snowflake(Dialect):
     def hash_of(self, text: str) -> str:
         """Return SQL for half of the MD5 of the text's bytes, which no collation affects.
 
-        HASH would be faster, but Snowflake does not promise that it is the same in another release.
+        HASH would be faster, but Snowflake does not guarantee the same result across releases.
         """
         return f"MD5_NUMBER_LOWER64({text})"
 

@@ -48,7 +48,7 @@ class SQLite(Dialect):
     float_type: ClassVar[str] = "REAL"
 
     def describe(self, connection: sa.Connection, relation: Relation, names: Sequence[str]) -> dict[str, Column]:
-        """Return kinds from declared integer types, otherwise from the values: any value may have any type."""
+        """Return integer kinds from the declared types, and other kinds from the values, which may have any type."""
         from_item = relation.from_item(self)
         with connection.execute(*relation.binds().statement(f"SELECT src.* FROM {from_item} WHERE 0")) as result:
             all_names = list(result.keys())

@@ -107,7 +107,7 @@ class Trino(Dialect):
         return f" OFFSET {offset:d} LIMIT {rows:d}"
 
     def members(self, group: Column, columns: Sequence[Column], from_item: str, where: str, most: int) -> str:
-        """Write the query of members. Each member is an array as JSON text; the texts are sorted and joined."""
+        """Return the query for the members of groups. Each member is an array as JSON text; these texts are sorted and joined."""
         texts = ", ".join(self.emit_text(column) for column in columns)
         listed = f"ARRAY_AGG(JSON_FORMAT(CAST(ARRAY[{texts}] AS JSON)))"
         return self.aggregated(f"'[' || ARRAY_JOIN(ARRAY_SORT({listed}), ',') || ']'", group, from_item, where, most)

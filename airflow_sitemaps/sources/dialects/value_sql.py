@@ -1,4 +1,4 @@
-"""SQL of values: their types, their canonical texts, their hashes, and how they are read. The second part of a dialect."""
+"""SQL for values: their types, their canonical texts, their hashes, and how they are read. Dialects inherit it."""
 
 from __future__ import annotations
 

@@ -215,8 +215,8 @@ class FeedQueries:
             return value - overlap if isinstance(value, int) else str(Decimal(str(value)) - overlap)
         raise SourceConfigurationError(
             f"{self.context.name}: changes: overlap={overlap!r} does not fit the position {column.name!r} of type "
-            f"{column.type_name or column.kind.value}: give a number for numbers, a timedelta for times, or cast the "
-            "position in the query"
+            f"{column.type_name or column.kind.value}: use a number if the position is a number, a timedelta if it is "
+            "a time, or cast the position in the query"
         )
 
     def _gap(self, before: Position, newest: Position) -> str:
@@ -310,8 +310,8 @@ class FeedQueries:
             if not is_unknown and not dialect.compares_alike(own, changed):
                 raise SourceConfigurationError(
                     f"{name}: the key column {changed.name!r} is {changed.kind_text()}, and that of the source, "
-                    f"{own.name!r}, is {own.kind_text()}: such values may not compare alike. Cast it to the source's type "
-                    "in Changes(query=)"
+                    f"{own.name!r}, is {own.kind_text()}: the two types may compare differently. Cast "
+                    f"{changed.name!r} to the source's type in Changes(query=)"
                 )
 
     def _position_column(self) -> Column:

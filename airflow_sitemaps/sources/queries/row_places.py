@@ -24,7 +24,7 @@ Rows = Callable[[Binds], tuple[str, str]]
 
 
 def find(context: QueryContext, connection: sa.Connection, ranges: Sequence[KeyRange], rows: Rows) -> list[int]:
-    """Return the positions of the ranges that hold one of the rows, in ascending order.
+    """Return the positions of the ranges that hold at least one of the rows, in ascending order.
 
     Args:
         context: The source. The rows have its key columns.
@@ -47,14 +47,14 @@ def find(context: QueryContext, connection: sa.Connection, ranges: Sequence[KeyR
 def _buckets(
     context: QueryContext, connection: sa.Connection, run: KeySpan, rows: Rows, *, whole: bool
 ) -> set[int] | None:
-    """Return the buckets of a span that hold one of the rows.
+    """Return the buckets of a span that hold at least one of the rows.
 
     Args:
         context: The source.
         connection: A connection in a transaction.
         run: The span.
         rows: The rows.
-        whole: Whether to use only the database's own bucket expression, for a span of any length.
+        whole: Whether to accept only the database's own bucket expression, however long the span is.
 
     Returns:
         The buckets, or None if ``whole`` is set and the database has no such expression.

@@ -1,1 +1,1 @@
-"""Readers of rows as Arrow record batches, by the driver's own Arrow interface or by a cursor."""
+"""Readers of rows as Arrow record batches, through the driver's own Arrow interface or a cursor."""

@@ -61,8 +61,8 @@ def _warn_of_slow_wheel() -> None:
     release = version("adbc-driver-postgresql")
     if release.startswith(SLOW_RELEASES):
         log.warning(
-            "adbc-driver-postgresql %s is built without optimization: reading takes about twice the CPU time. Install "
-            "another release where your constraints allow it, such as 1.8",
+            "adbc-driver-postgresql %s is built without optimization: reading takes about twice the CPU time. If "
+            "your constraints allow it, install another release, such as 1.8",
             release,
         )
 
@@ -84,7 +84,7 @@ def _connection(context: QueryContext, engine: sa.Engine, dbapi: Any) -> Any | N
     try:
         connection = dbapi.connect(address(engine.url))
     except dbapi.Error as error:
-        log.info("%s: reading by cursor, since ADBC cannot connect: %s", context.name, redacted(engine, error))
+        log.info("%s: reading through a cursor, because ADBC cannot connect: %s", context.name, redacted(engine, error))
         return None
     try:
         with connection.cursor() as cursor:
@@ -97,12 +97,13 @@ def _connection(context: QueryContext, engine: sa.Engine, dbapi: Any) -> Any | N
         with read_transaction(engine, context.dialect, f"{context.name}: finding the server's name") as other:
             there = tuple(other.exec_driver_sql(WHERE_AM_I).one())
     except dbapi.Error as error:
-        log.info("%s: reading by cursor, since ADBC failed: %s", context.name, redacted(engine, error))
+        log.info("%s: reading through a cursor, because ADBC failed: %s", context.name, redacted(engine, error))
         connection.close()
         return None
     if here != there:
         log.info(
-            "%s: reading by cursor, since ADBC reached another database, role, search_path or encoding", context.name
+            "%s: reading through a cursor, because ADBC reached another database, role, search_path or encoding",
+            context.name,
         )
         connection.close()
         return None

@@ -35,7 +35,7 @@ def reader(context: QueryContext, engine: sa.Engine) -> AbstractContextManager[S
         engine: The engine of the source's connection.
     """
     if engine.dialect.name != "clickhousedb":
-        log.info("%s: reading by cursor, since only clickhouse-connect streams Arrow", context.name)
+        log.info("%s: reading through a cursor, because only clickhouse-connect streams Arrow", context.name)
         return None
     return _reader(context, engine)
 

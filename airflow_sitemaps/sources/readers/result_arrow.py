@@ -129,7 +129,7 @@ def reader(context: QueryContext, engine: sa.Engine) -> Iterator[SpanReader]:
             ):
                 batches = batches_of(result.cursor, (*refusals, NotImplementedError))
                 if batches is None:
-                    tell(f"by cursor, since the driver has no {method} for this result")
+                    tell(f"through a cursor, because the driver has no {method} for this result")
                     yield from from_cursor(_parts(result), columns)
                     return
                 tell(f"Arrow batches by {method}")

@@ -100,7 +100,7 @@ class ScanMeter:
             raise SourceConfigurationError(
                 f"{name}: max_scan_bytes={self._ceiling:,}: this database ({self._context.dialect.name}) cannot "
                 "estimate the scan of this source's survey, so the limit cannot be enforced. Omit max_scan_bytes, and limit "
-                "the statements in session=, for example by a time-out. docs/databases.md lists the databases with estimates"
+                "the statements in session=, for example with a time-out. docs/databases.md lists the databases with estimates"
             )
         whole = estimate if self.total is None else self.total + estimate
         if whole.byte_size > self._ceiling:
@@ -125,6 +125,6 @@ class ScanMeter:
                 total = part if total is None else total + part
         except Exception as error:  # of any driver: without an estimate the survey goes on, unless there is a ceiling
             cause = redacted(connection.engine, getattr(error, "orig", None) or error)
-            log.info("%s: what the survey will scan cannot be estimated: %s", self._context.name, cause)
+            log.info("%s: the database cannot estimate what the survey will scan: %s", self._context.name, cause)
             return None
         return total

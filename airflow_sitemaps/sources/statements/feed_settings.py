@@ -56,7 +56,7 @@ class FedSource(Protocol):
 
     @property
     def group(self) -> str | None:
-        """The column of groups."""
+        """The column whose value the versions of one page share, or None."""
         ...
 
     @property
@@ -131,8 +131,8 @@ class Changes:
     def _check_position(self) -> None:
         if self.asks_since and self.newest is None:
             raise SourceConfigurationError(
-                "Changes(query=): the query uses :since, which the first run does not know; give newest=, a query of the "
-                "present position"
+                "Changes(query=): the query uses :since, which has no value in the first run; give newest=, a query for the "
+                "current position"
             )
         if self.position is None and not self.asks_since:
             raise SourceConfigurationError(

@@ -38,8 +38,8 @@ def relation_of(table: str | None, query: str | None, where: str | None, paramet
     empty = [name for name, values in lists.items() if not values]
     if empty:
         raise SourceConfigurationError(
-            f"parameters={{{empty[0]!r}: []}}: an empty list matches no row, and SQL has no way to write it. Give one "
-            "value at least, or omit the condition"
+            f"parameters={{{empty[0]!r}: []}}: an empty list matches no row, and SQL cannot express it. Give at least "
+            "one value, or omit the condition"
         )
     names = {name: _free_names(name, len(values), parameters) for name, values in lists.items()}
     flat = {name: value for name, value in parameters.items() if name not in lists}

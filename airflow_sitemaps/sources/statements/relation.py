@@ -79,7 +79,7 @@ class Relation:
         return f"(SELECT * FROM {inner} query_rows WHERE (\n{guarded(self.where, self.parameters)}\n)) src"
 
     def binds(self) -> Binds:
-        """Return binds with the user's values, to which a statement adds its own."""
+        """Return new binds that hold the user's values. A statement adds its own values to them."""
         binds = Binds()
         binds.include(self.parameters)
         return binds

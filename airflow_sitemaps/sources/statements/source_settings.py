@@ -92,7 +92,7 @@ def check_exclusive(
         if materialize is not None:
             raise SourceConfigurationError(
                 f"{where}max_scan_bytes={ceiling!r}): cannot be combined with materialize=, because the query "
-                "is stored before its survey can be estimated. Limit the query in session=, for example by a time-out"
+                "is stored before its survey can be estimated. Limit the query in session=, for example with a time-out"
             )
     if as_of is not None:
         if as_of != "plan":

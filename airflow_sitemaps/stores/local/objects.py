@@ -215,8 +215,8 @@ class LocalObjects:
                     raise
                 if self.needs_locks:
                     raise ConfigurationError(
-                        f"{folder}: this file system has no file locks ({e.strerror}), so two runs could publish over "
-                        "each other. Give state_dir= a folder on a file system that has them, or, if no other process "
+                        f"{folder}: this file system has no file locks ({e.strerror}), so two concurrent runs could "
+                        "overwrite each other's files. Set state_dir= to a folder on a file system that has them, or, if no other process "
                         "ever publishes here, set single_writer=True"
                     ) from e
             yield

@@ -81,7 +81,7 @@ class S3Objects:
 
     @property
     def place(self) -> str:
-        """Endpoint and bucket, which decide whether conditions are enforced."""
+        """Endpoint and bucket, which determine whether conditional writes are enforced."""
         return f"{self.connection.endpoint}/{self.address.bucket}"
 
     def url(self, key: str) -> str:
@@ -277,7 +277,9 @@ class S3Objects:
     def _look_first(self, key: str, mode: PutMode) -> None:
         there = self.head(key)
         if isinstance(mode, Create) and there is not None:
-            raise PutOutcomeError(f"PutObject {self.url(key)}: an object is there (etag {there.etag})", definite=True)
+            raise PutOutcomeError(
+                f"PutObject {self.url(key)}: an object exists already (etag {there.etag})", definite=True
+            )
         if isinstance(mode, Update) and (there is None or there.etag != mode.etag):
             state = "nothing is there" if there is None else f"the object has etag {there.etag}"
             raise PutOutcomeError(f"PutObject {self.url(key)}: {state}, not {mode.etag}", definite=True)

@@ -225,7 +225,7 @@ class History:
         self.airflow.run(f"run{number}", request)
 
     def _rebuilt(self) -> tuple[str, ...]:
-        """Return shards to write again, in some runs."""
+        """Return shards to write again in some runs, and none in the others."""
         manifest = self.environment.checker.manifest
         if manifest is None or self.rare.random() >= self.environment.features.rebuilds:
             return ()
@@ -234,11 +234,11 @@ class History:
 
 
 def simulate(seed: int, profile: Profile | None = None) -> Outcome:
-    """Play the history of a seed.
+    """Simulate the history that a seed generates.
 
     Args:
         seed: The seed.
-        profile: Settings that are fixed instead of drawn. Default: none.
+        profile: Settings that are fixed instead of drawn at random. Default: none.
 
     Raises:
         BrokenInvariantError: An invariant is broken. Its ``lines`` are the trace.

@@ -209,6 +209,8 @@ class InvariantChecker:
 
     def _deleted(self, area: str, key: str) -> bool:
         if area == "public":
+            # A late put may restore an index that was removed; the next sweep removes it.
+            self._index_generation.pop(key, None)
             return True
         for note in self.manifest.history if self.manifest is not None else ():
             if key in self.generations[note.generation].bodies():

@@ -160,7 +160,7 @@ class Oracle:
             self.expected[name] = (self._expectation(name, self._with_rivals(name, intention), turn), *earlier)
 
     def _with_rivals(self, name: str, intention: Intention) -> Intention:
-        """Let the reading time of a run that keeps files of other runs begin with the first of these runs."""
+        """Return an intention that starts with the earliest of the other runs whose files the run keeps."""
         rivals = [won for turn, won in self.commits if turn >= intention.started and won and name in won.sections]
         if not intention.rebases or not rivals:
             return intention
@@ -217,7 +217,7 @@ class Oracle:
             raise WrongListingError(f"{name}: {lost[:3]} were in the table while {whose} read, and are not listed")
         alien = sorted(own - expectation.may) if expectation.may is not None else []
         if alien:
-            raise WrongListingError(f"{name}: {alien[:3]} were in no row while {whose} read, and are listed")
+            raise WrongListingError(f"{name}: {alien[:3]} are listed, but were in no row while {whose} read")
 
     def _expectation(self, name: str, intention: Intention, turn: int) -> Expectation:
         table, code = self.tables[name], intention.code

@@ -117,7 +117,7 @@ class CachedCrawler:
                 self.urls[name] = frozenset(e.loc for e in read(body).entries)
 
     def known(self) -> set[str]:
-        """Return every URL that it has read."""
+        """Return every URL that the crawler has read."""
         return {url for urls in self.urls.values() for url in urls}
 
 
@@ -143,7 +143,7 @@ class CacheHistory:
     """Some runs over changing rows, while two crawlers and other visitors read through one cache.
 
     Attributes:
-        seed: Decides all events.
+        seed: Seed of the random generator, which determines all events.
         cache_control: Header of indexes. None: the default of the store.
         shard_cache_control: Header of shards, perhaps an unsafe one. None: the default of the store.
         purge: Whether the store has a purge hook.

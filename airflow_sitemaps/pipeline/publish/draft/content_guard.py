@@ -129,7 +129,7 @@ def content_warnings(sitemap: Sitemap, plan: Plan, old: Manifest | None, new: Ma
             continue
         if before is None:
             log.warning(
-                "section %s: first build with %s; there is nothing to compare it with",
+                "section %s: first build (%s); there is no earlier one to compare it with",
                 section.name,
                 counted(after.urls, "URL"),
             )
