@@ -63,7 +63,7 @@ SNOWFLAKE_STAND_INS: Final = (
 
 def teach_asof_joins() -> None:
     """Let sqlglot write Snowflake's ASOF JOIN for DuckDB, which keeps rows without a match only by LEFT."""
-    from sqlglot import exp  # noqa: PLC0415 - only where the warehouses' packages are
+    from sqlglot import exp, generator  # noqa: PLC0415 - only where the warehouses' packages are
     from sqlglot.dialects import DuckDB  # noqa: PLC0415
 
     def join(generator: Any, expression: Any) -> str:
@@ -76,6 +76,8 @@ def teach_asof_joins() -> None:
         return str(generator.join_sql(expression))
 
     DuckDB.Generator.TRANSFORMS[exp.Join] = join
+    # A generator that wrote a statement before keeps the transforms of that time.
+    getattr(generator, "_DISPATCH_CACHE", {}).pop(DuckDB.Generator, None)
 
 
 @dataclass(frozen=True)
