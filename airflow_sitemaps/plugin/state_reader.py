@@ -10,7 +10,7 @@ import asyncio
 import threading
 import time
 from collections import OrderedDict
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
@@ -99,13 +99,21 @@ class StateReader:
         wait_s: Longest time in seconds that one response waits. Default: ``WAIT_S``.
         fresh_s: Seconds before the store is queried again for changes. Default: ``FRESH_S``.
         opened: Opens the private area of a file.
+        threads: Runs the reads. Default: ``THREADS`` threads.
     """
 
-    def __init__(self, *, wait_s: float = WAIT_S, fresh_s: float = FRESH_S, opened: Callable[[StateFile], ObjectStore]):
+    def __init__(
+        self,
+        *,
+        wait_s: float = WAIT_S,
+        fresh_s: float = FRESH_S,
+        opened: Callable[[StateFile], ObjectStore],
+        threads: Executor | None = None,
+    ):
         self._wait_s = wait_s
         self._fresh_s = fresh_s
         self._opened = opened
-        self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="sitemaps-state")
+        self._threads = threads or ThreadPoolExecutor(THREADS, thread_name_prefix="sitemaps-state")
         self._lock = threading.Lock()
         self._kept: OrderedDict[tuple[StateFile, str], CachedFile[Any]] = OrderedDict()
         self._under_way: dict[tuple[StateFile, str], Future[Any]] = {}
@@ -164,15 +172,16 @@ class StateReader:
             ) from e
 
     def _begin(self, file: StateFile, form: str, attempt: Callable[[], Any]) -> Future[Any]:
+        name = (file, form)
         with self._lock:
-            future = self._under_way.get((file, form))
-            if future is None:
-                if len(self._under_way) >= THREADS * 4:
-                    raise StateUnavailableError("The API server is busy reading other stores; try again soon.")
-                future = self._threads.submit(attempt)
-                self._under_way[file, form] = future
-                future.add_done_callback(lambda _: self._ended(file, form))
-            return future
+            if name in self._under_way:
+                return self._under_way[name]
+            if len(self._under_way) >= THREADS * 4:
+                raise StateUnavailableError("The API server is busy reading other stores; try again soon.")
+            future = self._under_way[name] = self._threads.submit(attempt)
+        # Outside the lock: a future that is already done runs its callback in this thread, and the callback locks.
+        future.add_done_callback(lambda _: self._ended(file, form))
+        return future
 
     def _ended(self, file: StateFile, form: str) -> None:
         with self._lock:

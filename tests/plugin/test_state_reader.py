@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
+from concurrent.futures import Executor, Future
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -72,6 +73,24 @@ def test_the_store_is_asked_at_once_where_the_events_know_of_a_newer_generation(
 
     assert newer == [8, 8]
     assert [op.verb for op in store.log if op.verb != "put"] == ["get", "head", "get"]
+
+
+class Immediate(Executor):
+    """Threads that are always quicker than their caller: each future is done when the caller gets it."""
+
+    def submit(self, fn: Any, /, *args: Any, **kwargs: Any) -> Future[Any]:
+        done: Future[Any] = Future()
+        done.set_result(fn(*args, **kwargs))
+        return done
+
+
+@pytest.mark.timeout(60)
+def test_a_read_that_ends_at_once_does_not_block_the_server(store: MemoryStore) -> None:
+    states = StateReader(opened=lambda _: store.state, threads=Immediate())
+
+    found = [asyncio.run(states.run(FILE, "keys", lambda area: area.head(FILE.key))) for _ in range(2)]
+
+    assert found[0] == found[1] == store.state.head(FILE.key)
 
 
 class Stuck:
