@@ -7,8 +7,14 @@ import os
 import shutil
 import tempfile
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from hypothesis import HealthCheck, settings
+
+from tests.support.hangs import HangGuard
+
+if TYPE_CHECKING:
+    import pytest
 
 # Times are measured in benchmarks, never by tests: a slow machine must not fail one.
 settings.register_profile("suite", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -28,3 +34,8 @@ if "XDG_RUNTIME_DIR" not in os.environ:  # platformdirs warns where it is missin
     os.environ["XDG_RUNTIME_DIR"] = str(_HOME / "run")
 for name in [name for name in os.environ if name.startswith("AIRFLOW_CONN_")]:
     del os.environ[name]
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if not config.option.usepdb:
+        config.pluginmanager.register(HangGuard(config))
