@@ -127,7 +127,7 @@ def test_a_block_that_somebody_wrote_into_is_left_alone() -> None:
 
 @pytest.mark.parametrize("address", ["https://example.com/\nDisallow: /", "https://example.com/\r", ""])
 def test_an_address_cannot_smuggle_in_a_line(address: str) -> None:
-    with pytest.raises(ValueError, match="one line"):
+    with pytest.raises(ValueError, match="line break"):
         robots.merge("", [address])
 
 

@@ -238,7 +238,7 @@ def test_a_feed_without_its_columns_is_refused(box: Outbox, settings: dict[str, 
 def test_keys_of_another_type_are_refused(box: Outbox) -> None:
     create(box.base, "fed_changes", {"pos": "integer", "id": "text"})
     box.base.insert("fed_changes", [{"pos": 1, "id": "3"}])
-    with pytest.raises(SourceConfigurationError, match="Cast it to the source's type"):
+    with pytest.raises(SourceConfigurationError, match="Cast 'id' to the source's type"):
         box.read()
 
 
