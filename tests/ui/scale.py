@@ -63,7 +63,7 @@ def uri_of(site: Site, dag_id: str) -> str:
 @contextmanager
 def metadata(site: Site, dag_id: str) -> Iterator[tuple[Session, int]]:
     """A session with Airflow's database, and the id of the DAG's asset there."""
-    engine = create_engine(f"sqlite:///{site.home / 'airflow.db'}", connect_args={"timeout": 60})
+    engine = create_engine(site.database)
     with Session(engine) as session:
         asset = session.scalar(select(AssetModel.id).where(AssetModel.uri == uri_of(site, dag_id)))
         assert asset is not None, f"the DAG {dag_id} has not been read yet"

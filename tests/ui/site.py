@@ -3,15 +3,9 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
-import signal
-import socket
 import sqlite3
-import subprocess
-import sys
-import time
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from pathlib import Path
@@ -19,15 +13,18 @@ from typing import TYPE_CHECKING, Any
 
 import httpx
 
+from tests.support.airflow_processes import free_port, running
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+
+    from tests.support.airflow_processes import Airflow
 
 USERS = {"admin": "ADMIN", "viewer": "VIEWER"}
 START_S = 600.0
 DAGS = Path(__file__).parent / "dags"
+DAG_FILES = 12
 ENDED = ("success", "failed")
-ATTEMPTS = 20
-"""Times that a run is triggered while the database is busy; each answer takes SQLite's five seconds or less."""
 ONCE = {"retries": {"mode": "standard", "total_max_attempts": 1}}
 """Settings of a client that does not try again."""
 
@@ -37,9 +34,17 @@ class Site:
     """A running Airflow below ``home``; passwords are the users' names."""
 
     home: Path
-    url: str
-    environment: Mapping[str, str]
+    airflow: Airflow
     tokens: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def url(self) -> str:
+        return self.airflow.url
+
+    @property
+    def database(self) -> str:
+        """The URL of Airflow's database."""
+        return self.airflow.environment["AIRFLOW__DATABASE__SQL_ALCHEMY_CONN"]
 
     @property
     def warehouse(self) -> Path:
@@ -74,16 +79,9 @@ class Site:
         return httpx.request(method, f"{self.url}{path}", headers=headers, timeout=300, **kwargs)
 
     def trigger(self, dag_id: str, conf: Mapping[str, Any] | None = None) -> str:
-        """Trigger a run; returns its id.
-
-        While another process writes, SQLite refuses a transaction that read before it writes. Airflow then answers with a
-        database error, and nothing is stored.
-        """
+        """Trigger a run; returns its id."""
         body = {"logical_date": None, "conf": dict(conf or {})}
-        for _ in range(ATTEMPTS):
-            answer = self.request("POST", f"/api/v2/dags/{dag_id}/dagRuns", json=body)
-            if "Database error" not in answer.text:
-                break
+        answer = self.request("POST", f"/api/v2/dags/{dag_id}/dagRuns", json=body)
         assert answer.status_code == 200, answer.text
         return str(answer.json()["dag_run_id"])
 
@@ -93,20 +91,20 @@ class Site:
 
     def wait(self, *runs: tuple[str, str], seconds: float = 900) -> list[str]:
         """The states of runs once they have ended."""
-        deadline = time.monotonic() + seconds
-        while time.monotonic() < deadline:
+
+        def ended() -> list[str] | None:
             states = [self.state(dag_id, run_id) for dag_id, run_id in runs]
-            if all(state in ENDED for state in states):
-                return states
-            time.sleep(0.5)
-        raise AssertionError(f"not ended within {seconds:g} s: {dict(zip(runs, states, strict=True))}")
+            return states if all(state in ENDED for state in states) else None
+
+        return list(self.airflow.wait(f"the ends of {runs}", ended, seconds=seconds))
 
     def wait_for_list(self, number: int, seconds: float = 300) -> None:
         """Wait until the list has so many sitemaps."""
-        deadline = time.monotonic() + seconds
-        while self.request("GET", "/sitemaps-ui/api/sitemaps").json()["total"] != number:
-            assert time.monotonic() < deadline, f"the list does not have {number} sitemaps after {seconds:g} s"
-            time.sleep(1)
+
+        def complete() -> bool:
+            return bool(self.request("GET", "/sitemaps-ui/api/sitemaps").json()["total"] == number)
+
+        self.airflow.wait(f"{number} sitemaps in the list", complete, seconds=seconds)
 
     def run(self, *dag_ids: str, conf: Mapping[str, Any] | None = None) -> list[str]:
         """Run DAGs side by side to their ends; returns the states."""
@@ -114,21 +112,25 @@ class Site:
 
     def wait_for_dag(self, dag_id: str) -> None:
         """Wait until Airflow has read a DAG."""
-        deadline = time.monotonic() + START_S
-        while self.request("GET", f"/api/v2/dags/{dag_id}").status_code != 200:
-            assert time.monotonic() < deadline, f"Airflow has not read the DAG {dag_id}"
-            time.sleep(0.5)
+
+        def known() -> bool:
+            return self.request("GET", f"/api/v2/dags/{dag_id}").status_code == 200
+
+        self.airflow.wait(f"the DAG {dag_id}", known, seconds=START_S)
 
     def archive(self, asset: str, *names: str) -> None:
         """Remove a test's own DAG files, and hide its sitemap, so that other tests find the list as it was."""
         for name in names:
             (self.home / "dags" / f"{name}.py").unlink(missing_ok=True)
-        deadline = time.monotonic() + START_S
-        while asset in self.listed():
+
+        def gone() -> bool:
+            if asset not in self.listed():
+                return True
             answer = self.request("POST", "/sitemaps-ui/api/archive", json={"asset": asset, "archived": True})
             assert answer.status_code in (200, 409), answer.text  # 409: Airflow has not missed the file yet
-            assert time.monotonic() < deadline, f"{asset} is still in the list"
-            time.sleep(0.5)
+            return False
+
+        self.airflow.wait(f"the list without {asset}", gone, seconds=START_S)
 
     def listed(self) -> dict[str, Any]:
         """The lines of the list, by asset."""
@@ -136,37 +138,21 @@ class Site:
         return {line["asset"]: line for line in answer.json()["sitemaps"]}
 
 
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
-def environment_of(home: Path, port: int) -> dict[str, str]:
-    """Settings of all processes; nothing of an Airflow that this shell may know of gets in."""
-    inherited = {name: value for name, value in os.environ.items() if not name.startswith("AIRFLOW")}
+def settings_of(home: Path) -> dict[str, str]:
+    """Settings of all processes."""
     shutil.copytree(DAGS, home / "dags", ignore=shutil.ignore_patterns("__pycache__"))
     (home / "passwords.json").write_text(json.dumps({user: user for user in USERS}))
     settings = {
-        "API__BASE_URL": f"http://127.0.0.1:{port}",
-        "API__HOST": "127.0.0.1",
-        "API__PORT": str(port),
-        "API__WORKERS": "1",
         "API__SECRET_KEY": "only-for-this-test",
-        "API_AUTH__JWT_SECRET": "only-for-this-test-and-long-enough-to-sign-with-SHA-512-without-a-warning-of-any-kind",
         "CORE__DAGS_FOLDER": str(home / "dags"),
         "CORE__DAGS_ARE_PAUSED_AT_CREATION": "False",
-        "CORE__EXECUTION_API_SERVER_URL": f"http://127.0.0.1:{port}/execution/",
-        "CORE__LOAD_EXAMPLES": "False",
         "CORE__PARALLELISM": "3",
         "LOGGING__WORKER_LOG_SERVER_PORT": str(free_port()),
+        "CORE__SIMPLE_AUTH_MANAGER_ALL_ADMINS": "False",
         "CORE__SIMPLE_AUTH_MANAGER_PASSWORDS_FILE": str(home / "passwords.json"),
         "CORE__SIMPLE_AUTH_MANAGER_USERS": ",".join(f"{user}:{role}" for user, role in USERS.items()),
-        "DAG_PROCESSOR__REFRESH_INTERVAL": "5",
         "DAG_PROCESSOR__MIN_FILE_PROCESS_INTERVAL": "5",
-        "DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{home / 'airflow.db'}",
         "SCHEDULER__SCHEDULER_IDLE_SLEEP_TIME": "0.3",
-        "USAGE_DATA_COLLECTION__ENABLED": "False",
         "WORKERS__EXECUTION_API_TIMEOUT": "120",  # on a busy machine
     }
     nowhere = json.dumps(
@@ -174,9 +160,7 @@ def environment_of(home: Path, port: int) -> dict[str, str]:
     )
     extra = json.dumps({"sqlalchemy_url": f"sqlite:///{home / 'warehouse.db'}"})
     return {
-        **inherited,
         **{f"AIRFLOW__{name}": value for name, value in settings.items()},
-        "AIRFLOW_HOME": str(home),
         "AIRFLOW_CONN_WAREHOUSE": json.dumps({"conn_type": "generic", "extra": extra}),
         "AIRFLOW_CONN_NOWHERE": json.dumps(
             {"conn_type": "aws", "login": "nobody", "password": "nothing-at-all", "extra": nowhere}
@@ -229,48 +213,20 @@ HOSTILE = (
 """URLs of rows; those after the first fifty are dropped and shown as samples."""
 
 
+def admin_token(airflow: Airflow) -> str:
+    """The administrator's token."""
+    return str(airflow.call("POST", "/auth/token", {"username": "admin", "password": "admin"})["access_token"])
+
+
 @contextmanager
 def running_site(home: Path) -> Iterator[Site]:
-    """Make the database and the warehouse, start everything, wait until it is healthy, and end it afterwards."""
-    port = free_port()
-    environment = environment_of(home, port)
+    """Make the database and the warehouse, start everything, wait until the DAGs can be run, and end it afterwards."""
     make_warehouse(home / "warehouse.db")
-    airflow = [sys.executable, "-m", "airflow"]
-    subprocess.run([*airflow, "db", "migrate"], env=environment, check=True, capture_output=True, timeout=START_S)
-    processes = []
-    try:
-        for name in ("api-server", "scheduler", "dag-processor"):
-            with (home / f"{name}.log").open("wb") as log:
-                command = [*airflow, name]
-                processes.append(
-                    subprocess.Popen(command, env=environment, stdout=log, stderr=log, start_new_session=True)
-                )
-        site = Site(home, f"http://127.0.0.1:{port}", environment)
-        wait_until_healthy(site, processes)
-        yield site
-    finally:
-        for process in processes:
-            with suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGTERM)
-        for process in processes:
-            try:
-                process.wait(5)
-            except subprocess.TimeoutExpired:
-                os.killpg(process.pid, signal.SIGKILL)
-                process.wait(5)
+    with running(home, settings_of(home), log_in=admin_token) as airflow:
 
+        def healthy() -> bool:
+            scheduler = airflow.call("GET", "/api/v2/monitor/health")["scheduler"]["status"]
+            return scheduler == "healthy" and airflow.get("/dags")["total_entries"] >= DAG_FILES
 
-def wait_until_healthy(site: Site, processes: list[subprocess.Popen[bytes]]) -> None:
-    """Return when the DAGs can be run. Raises AssertionError with the ends of the logs when a process dies."""
-    deadline = time.monotonic() + START_S
-    while time.monotonic() < deadline:
-        if any(process.poll() is not None for process in processes):
-            break
-        with suppress(httpx.HTTPError, KeyError, ValueError):
-            health = httpx.get(f"{site.url}/api/v2/monitor/health", timeout=5).json()
-            dags = site.request("GET", "/api/v2/dags").json()
-            if health["scheduler"]["status"] == "healthy" and dags["total_entries"] >= 12:
-                return
-        time.sleep(0.5)
-    logs = {log.name: log.read_text(errors="replace")[-2_000:] for log in site.home.glob("*.log")}
-    raise AssertionError(f"Airflow did not come up within {START_S:g} s: {logs}")
+        airflow.wait("a healthy scheduler and the DAGs", healthy, seconds=START_S)
+        yield Site(home, airflow)
