@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import pytest
 
-from airflow_sitemaps.errors import StoreError
-from airflow_sitemaps.pipeline import recover, stages
+from airflow_sitemaps.errors import ConflictError, StoreError
+from airflow_sitemaps.pipeline import build, recover, stages
+from airflow_sitemaps.pipeline.clock import QUIET
 from airflow_sitemaps.pipeline.publish import promotion
+from airflow_sitemaps.pipeline.publish.recovery import roll_forward
 from airflow_sitemaps.pipeline.request import RunRequest
 from airflow_sitemaps.pipeline.state.repository import StateRepository
+from airflow_sitemaps.testing.faults import Fault, Faults, FaultyStore, SimulatedCrash
 from tests.support.environment import World, row
+
+if TYPE_CHECKING:
+    from airflow_sitemaps.ports import StoreConfig
+    from airflow_sitemaps.testing.faults import Call
 
 
 @pytest.fixture
@@ -75,3 +83,40 @@ def test_a_damaged_body_is_read_again(interrupted: World) -> None:
     assert recover(interrupted.sitemap(), clock=interrupted.clock) is None
     assert interrupted.build().result == "published"
     assert row(50)["loc"] in interrupted.crawl().locs()
+
+
+def overtaken(world: World) -> StoreConfig:
+    """A store on which, while a run finishes generation 2, another finishes it, commits generation 3 and dies."""
+    overtakes = True
+
+    def rival(call: Call) -> None:
+        nonlocal overtakes
+        if call.verb == "get" and "/bodies/" in call.key and overtakes:
+            overtakes = False
+            assert recover(world.sitemap(), clock=world.clock) == 2
+            world.rows.append(row(51))
+            dies = Faults().on("put", "pages-*", Fault.CRASH_BEFORE, area="public")
+            with pytest.raises(SimulatedCrash):
+                build(world.sitemap(FaultyStore(world.config, dies)), clock=world.clock)
+
+    return FaultyStore(world.config, Faults(after=rival))
+
+
+def test_it_finishes_the_generation_of_the_run_that_overtook_it(interrupted: World) -> None:
+    sitemap = interrupted.sitemap(overtaken(interrupted))
+    store = sitemap.store.open()
+    root = StateRepository(store.state).root()
+    assert root is not None
+
+    found = roll_forward(sitemap, store, root, clock=interrupted.clock, progress=QUIET)
+
+    assert (found.manifest.generation, found.manifest.promoted, promoted(interrupted)) == (3, True, True)
+    assert row(51)["loc"] in interrupted.crawl().locs()
+
+
+def test_a_rollback_that_another_run_overtakes_undoes_nothing_of_it(interrupted: World) -> None:
+    with pytest.raises(ConflictError, match="another run committed generation 3 first; nothing was rolled back"):
+        stages.rollback(interrupted.sitemap(overtaken(interrupted)), 1, clock=interrupted.clock)
+
+    assert promoted(interrupted)
+    assert interrupted.crawl().entries() == interrupted.rebuilt().entries()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from airflow_sitemaps.errors import ConflictError, OwnershipError, StoreContentError
 from airflow_sitemaps.pipeline.publish.index_settings import settings_of_commit
@@ -16,11 +16,17 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+RACES: Final = 8
+"""Number of generations of other runs that one run finishes before it gives up."""
+
 
 def roll_forward(
     sitemap: Sitemap, store: Store, root: ManifestVersion, *, clock: Clock, progress: Progress
 ) -> ManifestVersion:
     """Finish the promotion of a committed generation that another run left unfinished.
+
+    If another run finishes it first and commits the next generation, that one is finished too. The next commit then
+    always follows a generation that is public.
 
     Args:
         sitemap: The sitemap.
@@ -30,29 +36,39 @@ def roll_forward(
         progress: Receiver of the progress of the promotion.
 
     Returns:
-        The manifest after the promotion; it stays unpromoted if the promotion cannot be finished.
+        The current manifest, promoted. It stays unpromoted only if its promotion cannot be finished.
+
+    Raises:
+        ConflictError: Another run removed the manifest, or other runs committed ``RACES`` times meanwhile.
+        StoreError: The store failed; the next try or run continues.
     """
-    manifest = root.manifest
-    log.warning(
-        "generation %d (run %s) was committed but not completely promoted; finishing its promotion first",
-        manifest.generation,
-        manifest.run,
-    )
-    try:
-        return promote(store, root, settings_of_commit(sitemap, manifest), clock=clock, progress=progress)
-    except (StoreContentError, OwnershipError) as error:
-        # Do not raise, or every later run would fail here: the next commit reads the rows of lost bodies again,
-        # and the next plan refuses objects of another pipeline.
+    for _ in range(RACES):
+        manifest = root.manifest
         log.warning(
-            "the promotion of generation %d cannot be finished; the next run replaces the generation: %s",
+            "generation %d (run %s) was committed but not completely promoted; finishing its promotion first",
             manifest.generation,
-            error,
+            manifest.run,
         )
-        return root
-    except SupersededError:
-        now = StateRepository(store.state).root()
+        try:
+            return promote(store, root, settings_of_commit(sitemap, manifest), clock=clock, progress=progress)
+        except (StoreContentError, OwnershipError) as error:
+            # Do not raise, or every later run would fail here: the next commit reads the rows of lost bodies again,
+            # and the next plan refuses objects of another pipeline.
+            log.warning(
+                "the promotion of generation %d cannot be finished; the next run replaces the generation: %s",
+                manifest.generation,
+                error,
+            )
+            return root
+        except SupersededError:
+            now = StateRepository(store.state).root()
         if now is None:
             raise ConflictError(
                 "the manifest was removed while this run finished an earlier promotion; run the DAG again"
-            ) from None
-        return now
+            )
+        if now.manifest.promoted:
+            return now
+        root = now
+    raise ConflictError(
+        f"other runs committed {RACES} times while this run finished an earlier promotion; run again when fewer runs publish at once"
+    )

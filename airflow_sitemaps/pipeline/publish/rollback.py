@@ -61,7 +61,13 @@ def rollback(sitemap: Sitemap, generation: int, *, clock: Clock = SYSTEM_CLOCK, 
         )
     check_owner(sitemap, root.manifest)
     if not root.manifest.promoted:
-        root = roll_forward(sitemap, store, root, clock=clock, progress=progress)
+        promoted = roll_forward(sitemap, store, root, clock=clock, progress=progress)
+        if promoted.manifest.generation != root.manifest.generation:
+            raise ConflictError(
+                f"another run committed generation {promoted.manifest.generation} first; nothing was rolled back. "
+                "Look at the status, then try again."
+            )
+        root = promoted
     earlier = _earlier(state, root, generation)
     run = new_run(clock)
     facts = commit_facts(sitemap, store, root.manifest, (), clock)
