@@ -302,7 +302,7 @@ def publish(
     _discard(sitemap, run_plan)
     run_plan = replace(committed.plan or run_plan, failures=(*run_plan.failures, *committed.failures))
     if committed.unchanged:
-        return _unchanged(sitemap, store, run_plan, clock, receipts)
+        return _unchanged(sitemap, store, run_plan, clock, receipts, committed.warnings)
     root, swept = finish(sitemap, store, committed, clock, progress)
     old = committed.old if not committed.repeated else state.generation(root.manifest.generation - 1)
     now = clock.now()
@@ -319,9 +319,8 @@ def publish(
     )
     report = make_report(outcome, old=old, new=root.manifest, plan=run_plan, receipts=receipts)
     state.write_report(report)
-    published = run_plan.without([failure.section for failure in run_plan.failures])
-    # The first try of a run that rebases may have kept ranges that other runs wrote.
-    remember_all(state, published, root.manifest, ranges_too=not (committed.repeated and run_plan.rebases))
+    if not (committed.repeated and run_plan.rebases):  # the first try may have kept ranges that other runs wrote
+        remember_all(state, run_plan.without([failure.section for failure in run_plan.failures]), root.manifest)
     return report
 
 
@@ -375,7 +374,12 @@ def _own(run_plan: Plan, receipt_keys: Sequence[str]) -> list[str]:
 
 
 def _unchanged(
-    sitemap: Sitemap, store: Store, run_plan: Plan, clock: Clock, receipts: Sequence[Receipt] = ()
+    sitemap: Sitemap,
+    store: Store,
+    run_plan: Plan,
+    clock: Clock,
+    receipts: Sequence[Receipt] = (),
+    warnings: Sequence[str] = (),
 ) -> Report:
     """Report that nothing changed, and sweep the files that are due."""
     state = StateRepository(store.state)
@@ -390,6 +394,7 @@ def _unchanged(
         clock.now(),
         receipts=receipts,
         swept=swept.public + swept.private,
+        warnings=warnings,
         failures=run_plan.failures,
     )
     report = make_report(outcome, old=manifest, new=manifest, plan=run_plan, receipts=receipts)

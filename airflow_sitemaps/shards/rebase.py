@@ -107,6 +107,8 @@ def _section(plan: SectionPlan, before: SectionManifest, now: SectionManifest) -
         slice=0,
         ages=(),
         feed=None,
+        version="",  # the files are no longer those of one state of the table
+        surveyed_at=None,
         refresh=True,
     )
     return rebased, moved

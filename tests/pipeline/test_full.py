@@ -112,6 +112,48 @@ def test_what_a_full_run_alone_found_is_published_though_others_published_meanwh
     assert world.build().result == "unchanged"
 
 
+def test_a_full_run_says_that_others_published_all_that_it_would_change() -> None:
+    """The shorter run read before the last change, and the full run keeps what it wrote."""
+    world = world_of()
+    world.rows[0]["priority"] = 0.7
+    short = started(world)
+    world.rows[1]["priority"] = 0.3
+    slow = started(world, full=True)
+    assert committed(world, short).result == "published"
+
+    report = committed(world, slow)
+
+    assert report.result == "unchanged"
+    assert [w for w in report.warnings if "published meanwhile; 1 of 6 ranges stay as other runs wrote them" in w]
+    assert world.build().result == "published"
+    assert world.crawl().entries() == world.rebuilt().entries()
+
+
+@pytest.mark.parametrize("dies", [False, True], ids=["at once", "by its retry"])
+def test_the_next_run_surveys_a_table_whose_version_a_full_run_read_beside_another_run(dies: bool) -> None:
+    """The full run keeps a shard of a run that read an older version of the table."""
+    version = ["v1"]
+    world = World([row(10 * n) for n in range(1, 31)], policy=ShardPolicy(max_urls=5))
+    world.source_settings = {"version": lambda: version[0]}
+    world.build()
+    world.rows[0]["priority"], version[0] = 0.7, "v2"
+    short = started(world)
+    world.rows[1]["priority"] = world.rows[29]["priority"] = 0.3
+    version[0] = "v3"
+    slow = started(world, full=True)
+    assert committed(world, short).result == "published"
+    if dies:
+        faults = Faults().on("put", "manifest.json.gz", Fault.CRASH_AFTER, area="state")
+        with pytest.raises(SimulatedCrash):
+            stages.publish(world.sitemap(FaultyStore(world.config, faults)), *slow, clock=world.clock)
+    assert committed(world, slow).result == "published"
+
+    assert world.build().result == "published"
+
+    assert world.crawl().entries() == world.rebuilt().entries()
+    assert world.build().result == "unchanged"
+
+
 def test_a_rebuild_is_published_though_others_published_meanwhile() -> None:
     """A rebuild for a silent change that a watermark has not found yet."""
     rows = [row(10 * n, lastmod="2026-01-01T00:00:00Z") for n in range(1, 61)]

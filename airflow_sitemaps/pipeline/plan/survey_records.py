@@ -13,26 +13,26 @@ if TYPE_CHECKING:
     from airflow_sitemaps.shards.manifest import Manifest
     from airflow_sitemaps.shards.plan import Plan
 
-_OF_RANGES: Final = ((watermark_key, watermark.record_of), (feed_key, feed_survey.record_of))
-"""Records about single ranges of a section."""
+_RECORDS: Final = (
+    (watermark_key, watermark.record_of),
+    (feed_key, feed_survey.record_of),
+    (version_key, table_version.record_of),
+)
 
-_OF_TABLES: Final = ((version_key, table_version.record_of),)
 
-
-def remember_all(state: StateRepository, plan: Plan, manifest: Manifest, *, ranges_too: bool = True) -> None:
+def remember_all(state: StateRepository, plan: Plan, manifest: Manifest) -> None:
     """Store the records of a plan whose result the manifest now holds.
 
     Args:
         state: The private area.
         plan: The plan.
         manifest: The current manifest.
-        ranges_too: Whether to store records about single ranges. Default: True.
     """
     for name, section_plan in plan.sections.items():
         section = manifest.sections.get(name)
         generations = {section_plan.base, manifest.generation if manifest.run == plan.run else section_plan.base}
         if section is None or section.changed_in not in generations:
             continue
-        for key, record_of in (*(_OF_RANGES if ranges_too else ()), *_OF_TABLES):
+        for key, record_of in _RECORDS:
             if (record := record_of(section_plan, section)) is not None:
                 write_record(state, key(name), record, write_id=f"{section.changed_in}-{plan.run}")

@@ -110,7 +110,7 @@ def commit(
         if root is not None and says_the_same(root.manifest, draft.manifest):
             if draft.refusals:
                 raise GuardError(refusal_text(draft.refusals), draft.refusals, run=plan.run)
-            return Committed(old=old, root=root, unchanged=True)
+            return Committed(old=old, root=root, unchanged=True, warnings=fitted.warnings)
         bodies = _prepare(store, root, draft.manifest)
         try:
             version = state.replace_root(draft.manifest, root)
