@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from airflow_sitemaps.ports import Overwrite
@@ -77,10 +78,13 @@ class Environment:
         before = self.injector.source if store is None else (lambda _operation: None)
         changefreq = "changefreq" if self.dagfile.changefreq else None
 
+        def version(name: str) -> str | None:
+            return str(self.tables[name].changes) if self.features.versions else None
+
         def source(name: str) -> SourceConfig:
             return MemorySourceConfig(
                 self.tables[name].rows, key=self.dagfile.key, lastmod="lastmod", priority="priority", clock=self.clock.now,
-                changefreq=changefreq, before=before,
+                changefreq=changefreq, before=before, version=partial(version, name),
                 news="news" if self.dagfile.kind_of(name) == "news" else None,
             )  # fmt: skip
 
@@ -100,10 +104,11 @@ class Environment:
             self._event()
 
     def ended(self, report: Report) -> None:
-        """Check a run that reported no change."""
+        """Check a run that reported no change. One that kept the files of other runs says so in its warnings."""
         manifest = self.checker.manifest
         settled = manifest is not None and manifest is self.checker.promoted
-        if report.result == "unchanged" and settled and not self.checker.tampered:
+        rebased = any("published meanwhile" in warning for warning in report.warnings)
+        if report.result == "unchanged" and settled and not rebased and not self.checker.tampered:
             self.checker.unchanged(report.run)
 
     def land(self) -> None:

@@ -16,6 +16,7 @@ CACHED: Final = 0.15
 REBUILT: Final = 0.1
 PARTLY: Final = 0.5
 STALE_READS: Final = 0.1
+VERSIONS: Final = 0.25
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,6 +34,7 @@ class Features:
         rebuilds: Share of runs that write some shards again.
         stale_reads: Fraction of reads of single objects that return an earlier answer.
         partly: Whether runs publish the other sections where a writing task fails (``publish_others``).
+        versions: Whether the database keeps versions of its tables, so that runs skip surveys.
     """
 
     local: bool = False
@@ -45,6 +47,7 @@ class Features:
     rebuilds: float = 0.0
     partly: bool = False
     stale_reads: float = 0.0
+    versions: bool = False
 
     @classmethod
     def drawn(cls, seed: int) -> Features:
@@ -61,4 +64,5 @@ class Features:
             rebuilds=0.3 if random.random() < REBUILT else 0.0,
             partly=random.random() < PARTLY,
             stale_reads=0.1 if random.random() < STALE_READS else 0.0,
+            versions=random.random() < VERSIONS,
         )
