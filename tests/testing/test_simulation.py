@@ -32,7 +32,7 @@ def test_no_seed_of_stalling_rivals_breaks_an_invariant(first):
 
 
 def test_histories_are_rich():
-    outcomes = [simulate(seed) for seed in range(100)]
+    outcomes = [simulate(seed) for seed in range(120)]
     struck = sum((outcome.struck for outcome in outcomes), Counter())
     assert sum(outcome.generations for outcome in outcomes) > 200
     assert sum(outcome.urls for outcome in outcomes) > 5_000
