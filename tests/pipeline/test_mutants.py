@@ -74,6 +74,9 @@ DIRECTED = {
     "full run undoes what others published": (
         "test_full.py::test_a_full_run_does_not_lose_to_the_runs_that_publish_meanwhile"
     ),
+    "table version kept by a rebase": (
+        "test_full.py::test_the_next_run_surveys_a_table_whose_version_a_full_run_read_beside_another_run"
+    ),
     "watermark of another generation": "test_watermark.py::test_after_a_rollback_everything_is_surveyed",
 }
 NEEDLESS = {"commit without finishing the earlier promotion"}

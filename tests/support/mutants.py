@@ -400,7 +400,18 @@ def _rivals_overwritten() -> Iterable[Change]:
     yield rebase, "_unchanged_target", lambda plan, planned, before, earlier, shard: planned.get(shard.range)
 
 
+def _version_kept() -> Iterable[Change]:
+    real = rebase._section
+
+    def kept(plan: Any, before: Any, now: Any) -> Any:
+        rebased, moved = real(plan, before, now)
+        return replace(rebased, version=plan.version, surveyed_at=plan.surveyed_at), moved
+
+    yield rebase, "_section", kept
+
+
 MUTANTS: Final = (
+    Mutant(name="table version kept by a rebase", changes=_version_kept, profile=RIVALS),
     Mutant(name="objects of another pipeline replaced", changes=_no_stamps, profile=SHARED),
     Mutant(name="full run undoes what others published", changes=_rivals_overwritten, profile=RIVALS),
     Mutant(name="unconditional copies within the store", changes=_unconditional_copies, profile=STALLING),
