@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from airflow_sitemaps.ports import Overwrite
 from airflow_sitemaps.testing.faults import FaultyStore
 from airflow_sitemaps.testing.simulation.features import Features
+from airflow_sitemaps.testing.simulation.warehouse import ChangeFeed
 from airflow_sitemaps.testing.source import MemorySourceConfig
 
 if TYPE_CHECKING:
@@ -81,10 +82,14 @@ class Environment:
         def version(name: str) -> str | None:
             return str(self.tables[name].changes) if self.features.versions else None
 
+        def feed(name: str) -> ChangeFeed | None:
+            has_feed = self.features.feeds and self.dagfile.detection == "digest"
+            return ChangeFeed(self.tables[name], self.dagfile.key) if has_feed else None
+
         def source(name: str) -> SourceConfig:
             return MemorySourceConfig(
                 self.tables[name].rows, key=self.dagfile.key, lastmod="lastmod", priority="priority", clock=self.clock.now,
-                changefreq=changefreq, before=before, version=partial(version, name),
+                changefreq=changefreq, before=before, version=partial(version, name), feed=feed(name),
                 news="news" if self.dagfile.kind_of(name) == "news" else None,
             )  # fmt: skip
 

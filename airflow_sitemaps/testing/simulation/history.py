@@ -157,7 +157,7 @@ class History:
         checker.turn = lambda: self.scheduler.turn
         return Environment(
             random=random, scheduler=self.scheduler, clock=clock, store=store, injector=injector, faults=injector.over(),
-            checker=checker, oracle=oracle, tables=tables, dagfile=dagfile, profile=self.profile, foreign=random.random() < 0.1, wild_clock=random.random() < 0.2,
+            checker=checker, oracle=oracle, tables=tables, dagfile=dagfile, profile=self.profile, foreign=random.random() < 0.1 and not features.stranger, wild_clock=random.random() < 0.2,
             features=features,
         )  # fmt: skip
 
@@ -194,6 +194,8 @@ class History:
             environment.dagfile = replace(environment.dagfile, sections=NAMES[: profile.sections])
 
     def _watch(self) -> None:
+        for table in self.environment.tables.values():
+            table.record()
         self.environment.oracle.observe(self.scheduler.turn)
         self.environment.checker.check()
         self.airflow.raise_leaked()

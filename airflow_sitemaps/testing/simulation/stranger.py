@@ -47,7 +47,7 @@ class Stranger:
         for _ in range(self.random.randint(1, 3)):
             for _ in range(self.random.randint(1, 80)):
                 environment.scheduler.pause()
-            if environment.checker.promoted is None or environment.checker.tampered:
+            if environment.checker.promoted is None:
                 continue
             try:
                 build(sitemap, clock=environment.clock)

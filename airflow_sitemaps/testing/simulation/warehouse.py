@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from random import Random
 from typing import TYPE_CHECKING, Any, Final
+
+from airflow_sitemaps.testing.feed_reader import Change
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -14,8 +17,33 @@ if TYPE_CHECKING:
 
 BASE: Final = "https://www.example.com/"
 KEYS: Final = 400
+MAX_FEED: Final = 60
+"""Number of changes that a change feed keeps."""
 AGES: Final = tuple(timedelta(hours=hours) for hours in (0, 7, 20, 35, 47, 60))
 """Ages of articles."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeFeed(Sequence[Change]):
+    """The change feed of a table, as it is at each access.
+
+    Attributes:
+        table: The table.
+        key: The key columns of the section.
+    """
+
+    table: Table
+    key: str | tuple[str, ...]
+
+    def __len__(self) -> int:
+        return len(self._changes)
+
+    def __getitem__(self, index: Any) -> Any:
+        return self._changes[index]
+
+    @property
+    def _changes(self) -> list[Change]:
+        return self.table.logged((self.key,) if isinstance(self.key, str) else self.key)
 
 
 @dataclass(slots=True)
@@ -34,6 +62,9 @@ class Table:
     changes: int = 0
     rare: Random = field(init=False)
     _number: int = 0
+    _log: list[tuple[int, dict[str, Any]]] = field(default_factory=list)
+    _recorded: dict[str, dict[str, Any]] = field(default_factory=dict)
+    _recorded_changes: int = 0
 
     def __post_init__(self) -> None:
         self.rare = Random(self.name)  # noqa: S311 - apart, so that histories without news stay as they are
@@ -80,6 +111,26 @@ class Table:
             self.changes += 1
             pause(f"{self.name}: {min(start + size, len(kept))} of {len(kept)} rows are loaded again")
         self.loading = False
+
+    def record(self) -> None:
+        """Add the rows that changed since the last call to the change feed, which keeps the last ``MAX_FEED`` of them."""
+        if self.changes == self._recorded_changes:
+            return
+        self._recorded_changes = self.changes
+        current = {str(row["loc"]): dict(row) for row in self.rows}
+        position = self._log[-1][0] if self._log else 0
+        for loc in sorted({*self._recorded, *current}):
+            before, now = self._recorded.get(loc), current.get(loc)
+            if before != now:
+                position += 1
+                self._log += [(position, row) for row in (before, now) if row is not None]
+        del self._log[:-MAX_FEED]
+        self._recorded = current
+
+    def logged(self, columns: tuple[str, ...]) -> list[Change]:
+        """Return the recorded changes, with the values of these columns as keys. A key with a NULL is None."""
+        keys = [(position, tuple(row[column] for column in columns)) for position, row in self._log]
+        return [(position, None if None in key else key) for position, key in keys]
 
     def make_publishable(self) -> None:
         """Insert a row that every rule accepts, if there is none."""
