@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from airflow_sitemaps import Guards, MemoryStore, PartlyPublishedError, Section, ShardPolicy, Sitemap
-from airflow_sitemaps.errors import GuardError, RuleError, SourceError, SourceMovedError
+from airflow_sitemaps.errors import ConflictError, GuardError, RuleError, SourceError, SourceMovedError
 from airflow_sitemaps.pipeline import build, stages
 from airflow_sitemaps.pipeline.request import RunRequest
 from airflow_sitemaps.pipeline.state.repository import StateRepository
 from airflow_sitemaps.report_text import lines
 from airflow_sitemaps.testing.clock import FakeClock
 from airflow_sitemaps.testing.crawler import crawl
+from airflow_sitemaps.testing.faults import Call, Fault, Faults, FaultyStore, SimulatedCrash
 from airflow_sitemaps.testing.source import MemorySourceConfig
 from tests.support.environment import BASE, row
 
@@ -186,6 +188,33 @@ def test_a_repeated_publication_says_the_same(shop: Shop) -> None:
     again = stages.publish(sitemap, planned.key, receipts, clock=shop.clock)
     assert (first.result, again.result) == ("partly_published", "partly_published")
     assert [f.section for f in again.failures] == [f.section for f in first.failures] == ["products"]
+
+
+def test_a_repeated_publication_that_another_run_overtakes_does_not_take_its_result_for_its_own(shop: Shop) -> None:
+    """The first try dies before its promotion. While the second one finishes it, another run does, and commits."""
+    for at in range(20, 40):
+        shop.products[at] = {**shop.products[at], "loc": "ftp://www.example.com/"}
+    sitemap = shop.sitemap()
+    planned = stages.plan(sitemap, RunRequest(), clock=shop.clock)
+    assert planned.key is not None
+    receipts = [
+        stages.write(sitemap, planned.key, batch.number, clock=shop.clock).receipt_key for batch in planned.plan.batches
+    ]
+    dies = Faults().on("put", "posts-*", Fault.CRASH_BEFORE, area="public")
+    with pytest.raises(SimulatedCrash):
+        stages.publish(replace(sitemap, store=FaultyStore(shop.store, dies)), planned.key, receipts, clock=shop.clock)
+    overtakes = True
+
+    def rival(call: Call) -> None:
+        nonlocal overtakes
+        if call.verb == "get" and "/bodies/" in call.key and overtakes:
+            overtakes = False
+            shop.posts.append(row(3_000))
+            assert shop.build(sections=["posts"]).generation == 3
+
+    slow = replace(sitemap, store=FaultyStore(shop.store, Faults(after=rival)))
+    with pytest.raises(ConflictError, match="was published before, and generation 3 of run"):
+        stages.publish(slow, planned.key, receipts, clock=shop.clock)
 
 
 def test_a_dry_run_names_what_would_fail(shop: Shop) -> None:

@@ -147,12 +147,14 @@ def _commit_missing(
     """Commit the sections that the first try of a run omitted. Sections that guards still refuse stay omitted.
 
     Raises:
-        ConflictError: Another run committed first.
+        ConflictError: Another run committed first, or after the first try.
     """
     _refuse_old(sitemap, plan, clock)
     check_unchanged(sitemap, missing, missing.sections)
     if not root.manifest.promoted:
         root = roll_forward(sitemap, store, root, clock=clock, progress=progress)
+        if root.manifest.run != plan.run:
+            raise _replaced(root.manifest, plan)
     repeated = Committed(old=None, root=root, repeated=True, failures=_failed_before(plan, root.manifest))
     own = [receipt for receipt in receipts if receipt.section in missing.sections]
     try:
@@ -258,11 +260,15 @@ def _refuse_old(sitemap: Sitemap, plan: Plan, clock: Clock) -> None:
 
 def _refuse_repeated(old: Manifest | None, plan: Plan) -> None:
     if old is not None and any(note.run == plan.run for note in old.history):
-        raise ConflictError(
-            f"run {plan.run} was published before, and generation {old.generation} of run {old.run} has replaced it: "
-            "nothing is left to do for this task. To publish the current rows, run the DAG again.",
-            winner=old.run,
-        )
+        raise _replaced(old, plan)
+
+
+def _replaced(now: Manifest, plan: Plan) -> ConflictError:
+    return ConflictError(
+        f"run {plan.run} was published before, and generation {now.generation} of run {now.run} has replaced it: "
+        "nothing is left to do for this task. To publish the current rows, run the DAG again.",
+        winner=now.run,
+    )
 
 
 def finish(
