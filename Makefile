@@ -232,7 +232,7 @@ test-compose: $(READY)  ## The compose file started: both workers, a killed work
 # A message queue and dbt: aiobotocore pins an older botocore than requirements.lock, and dbt excludes Airflow's packages.
 .PHONY: test-triggers
 TRIGGERS := .test/triggers
-test-triggers:  ## A message queue and a dbt run start a DAG; environments of their own for both; nine to fifteen minutes on two busy processors
+test-triggers:  ## A message queue and a dbt run start a DAG; environments of their own for both; about two minutes
 	$(PYTHON) -m venv $(TRIGGERS) && $(PYTHON) -m venv .test/dbt
 	$(TRIGGERS)/bin/python -m pip install --quiet --disable-pip-version-check uv
 	$(TRIGGERS)/bin/uv pip install --quiet --python $(TRIGGERS)/bin/python --editable '.[demo,postgres,testing]' --group triggers

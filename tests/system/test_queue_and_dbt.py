@@ -27,7 +27,7 @@ DBT = os.environ.get("SITEMAPS_DBT", "")
 pytestmark = [
     pytest.mark.system,
     pytest.mark.heavy,
-    pytest.mark.timeout(3600),
+    pytest.mark.timeout(1_200),
     pytest.mark.skipif(not DBT, reason="SITEMAPS_DBT names no dbt: run `make test-triggers`"),
 ]
 
