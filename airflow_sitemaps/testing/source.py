@@ -231,9 +231,12 @@ class MemorySource:
         return [places[value] for value in sort_keys]
 
     def read(self, ranges: Sequence[KeyRange]) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of the ranges, as they are when the iteration starts."""
+        """Yield the rows of the ranges, as they are when the iteration starts.
+
+        Like the result of one statement, the rows stay in the order of their keys even if a key changes meanwhile.
+        """
         self._config.before("read")
-        rows = [(index, row) for index, within in enumerate(ranges) for row in self._ordered(within)]
+        rows = [(index, dict(row)) for index, within in enumerate(ranges) for row in self._ordered(within)]
         size = self._config.batch_rows
         for start in range(0, len(rows), size):
             self._config.before("batch")
