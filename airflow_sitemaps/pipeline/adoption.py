@@ -109,7 +109,11 @@ def compare(store: Store, state: StateRepository, receipt_keys: Sequence[str]) -
         state: The private area.
         receipt_keys: Keys of the receipts.
     """
-    content = foreign_content(store, state, (store.index_name, *listed(store)), receipt_keys)
+    receipts = [state.read_receipt(key) for key in receipt_keys]
+    bodies = [
+        p.body for receipt in receipts for pieces in receipt.pieces.values() for p in pieces if p.body is not None
+    ]
+    content = foreign_content(store, (store.index_name, *listed(store)), bodies)
     left, new = sorted(content.theirs - content.ours), sorted(content.ours - content.theirs)
     return Adoption(
         theirs=len(content.theirs),

@@ -17,7 +17,6 @@ from airflow_sitemaps.pipeline.plan.foreign_index import adopted_names
 from airflow_sitemaps.pipeline.plan.planner import OF_ONE_SECTION, failure_of, make_plan
 from airflow_sitemaps.pipeline.plan.survey_records import remember_all
 from airflow_sitemaps.pipeline.publish.draft.content_guard import refusal_text
-from airflow_sitemaps.pipeline.publish.foreign_content import judge_adoption
 from airflow_sitemaps.pipeline.publish.index_settings import index_names
 from airflow_sitemaps.pipeline.publish.publisher import commit, finish
 from airflow_sitemaps.pipeline.publish.recovery import roll_forward
@@ -287,9 +286,6 @@ def publish(
     left_out = {failure.section for failure in failures}
     run_plan = replace(run_plan.without(left_out), failures=(*run_plan.failures, *failures))
     receipts = [receipt for receipt in receipts if receipt.section not in left_out]
-    if losses := judge_adoption(sitemap.guards, store, state, run_plan, receipt_keys):
-        _report_refusal(state, run_plan, None, losses, clock, receipts)
-        raise GuardError(refusal_text(losses), losses)
     if not run_plan.changes:
         report = _unchanged(sitemap, store, run_plan, clock)
         _discard(sitemap, run_plan)

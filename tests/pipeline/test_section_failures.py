@@ -12,6 +12,7 @@ from airflow_sitemaps.errors import ConflictError, GuardError, RuleError, Source
 from airflow_sitemaps.pipeline import build, stages
 from airflow_sitemaps.pipeline.request import RunRequest
 from airflow_sitemaps.pipeline.state.repository import StateRepository
+from airflow_sitemaps.ports import Overwrite
 from airflow_sitemaps.report_text import lines
 from airflow_sitemaps.testing.clock import FakeClock
 from airflow_sitemaps.testing.crawler import crawl
@@ -215,6 +216,42 @@ def test_a_repeated_publication_that_another_run_overtakes_does_not_take_its_res
     slow = replace(sitemap, store=FaultyStore(shop.store, Faults(after=rival)))
     with pytest.raises(ConflictError, match="was published before, and generation 3 of run"):
         stages.publish(slow, planned.key, receipts, clock=shop.clock)
+
+
+def put_foreign_index(shop: Shop, locs: list[str]) -> None:
+    """Publish another program's sitemap."""
+    ns = 'xmlns="http://www.sitemaps.org/schemas/sitemap/0.9"'
+    files = {
+        "sitemap.xml": f"<sitemapindex {ns}><sitemap><loc>{BASE}old.xml</loc></sitemap></sitemapindex>",
+        "old.xml": f"<urlset {ns}>{''.join(f'<url><loc>{loc}</loc></url>' for loc in locs)}</urlset>",
+    }
+    for name, body in files.items():
+        shop.store.public.put(name, body.encode(), mode=Overwrite(), metadata={}, content_type="text/xml")
+
+
+@pytest.mark.parametrize("cause", ["a guard refuses it", "a batch cannot be written"])
+def test_an_adoption_counts_the_urls_of_a_section_that_is_not_published_as_lost(cause: str) -> None:
+    shop = Shop()
+    put_foreign_index(shop, [entry["loc"] for entry in (*shop.products, *shop.posts)])
+    before = set(crawl(shop.store.open()).locs())
+    if cause == "a guard refuses it":
+        for at in range(20, 40):
+            shop.products[at] = {**shop.products[at], "loc": "ftp://www.example.com/"}
+    sitemap = shop.sitemap()
+    planned = stages.plan(sitemap, RunRequest(adopt=True, batch_rows=10), clock=shop.clock)
+    assert planned.key is not None
+    receipts = [
+        stages.write(sitemap, planned.key, batch.number, clock=shop.clock).receipt_key for batch in planned.plan.batches
+    ]
+    unwritten: dict[int, str] = {}
+    if cause == "a batch cannot be written":
+        lost = next(batch for batch in planned.plan.batches if batch.section == "products")
+        unwritten = {lost.number: "the worker was stopped"}
+        del receipts[lost.number]
+
+    with pytest.raises(GuardError, match=r"lists 50 URLs, and 40 of them would be listed no more"):
+        stages.publish(sitemap, planned.key, receipts, unwritten=unwritten, clock=shop.clock)
+    assert set(crawl(shop.store.open()).locs()) == before
 
 
 def test_a_dry_run_names_what_would_fail(shop: Shop) -> None:

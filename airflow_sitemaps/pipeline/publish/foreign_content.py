@@ -1,4 +1,4 @@
-"""Compare the URLs of another program's sitemap with the URLs of the run that adopts it."""
+"""Compare the URLs of another program's sitemap with the URLs of the generation that replaces it."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from airflow_sitemaps.errors import StoreContentError
 from airflow_sitemaps.shards.guards import check_adoption, permitted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
-    from airflow_sitemaps.pipeline.state.repository import StateRepository
     from airflow_sitemaps.ports import Store
     from airflow_sitemaps.shards.guards import Guards, Refusal
+    from airflow_sitemaps.shards.manifest import Manifest
     from airflow_sitemaps.shards.plan import Plan
 
 MAX_FILE_BYTES: Final = 64 << 20
@@ -35,16 +35,13 @@ class ForeignContent:
     unread: tuple[str, ...]
 
 
-def foreign_content(
-    store: Store, state: StateRepository, names: Sequence[str], receipt_keys: Sequence[str]
-) -> ForeignContent:
-    """Read the files of another program's sitemap and the bodies that receipts name.
+def foreign_content(store: Store, names: Sequence[str], bodies: Iterable[str]) -> ForeignContent:
+    """Read the files of another program's sitemap and the private bodies of this one.
 
     Args:
         store: The opened store.
-        state: The private area.
         names: Public names of the other sitemap's files. An index lists no page.
-        receipt_keys: Keys of the receipts.
+        bodies: Keys of the bodies.
 
     Raises:
         StoreContentError: A body is missing.
@@ -57,25 +54,23 @@ def foreign_content(
             unread.append(name)
         else:
             theirs |= locs
-    ours = frozenset(loc for key in receipt_keys for loc in _staged(state, key))
+    ours = frozenset(loc for key in bodies for loc in _staged(store, key))
     return ForeignContent(theirs=frozenset(theirs), ours=ours, unread=tuple(unread))
 
 
-def judge_adoption(
-    guards: Guards, store: Store, state: StateRepository, plan: Plan, receipt_keys: Sequence[str]
-) -> tuple[Refusal, ...]:
+def judge_adoption(guards: Guards, store: Store, plan: Plan, manifest: Manifest) -> tuple[Refusal, ...]:
     """Return the guards' refusals for a first publication that replaces another program's sitemap.
 
     Args:
         guards: The sitemap's guards.
         store: The opened store.
-        state: The private area.
         plan: The plan of the run.
-        receipt_keys: Keys of the run's receipts.
+        manifest: The manifest to commit. URLs of sections that it omits are lost.
     """
     if not plan.adopted or plan.base_generation or guards.max_shrink >= 1:
         return ()
-    content = foreign_content(store, state, plan.adopted, receipt_keys)
+    bodies = [file.body for section in manifest.sections.values() for file in section.files()]
+    content = foreign_content(store, plan.adopted, bodies)
     gone = len(content.theirs - content.ours)
     return permitted(check_adoption(guards, theirs=len(content.theirs), only_theirs=gone), plan.allow)[0]
 
@@ -96,14 +91,10 @@ def _locs(store: Store, name: str) -> set[str] | None:
     return set() if urlset.kind == "sitemapindex" else {entry.loc for entry in urlset.entries}
 
 
-def _staged(state: StateRepository, receipt_key: str) -> Iterator[str]:
+def _staged(store: Store, body: str) -> Iterator[str]:
     from airflow_sitemaps.protocol.validation.reader import read  # noqa: PLC0415
 
-    for pieces in state.read_receipt(receipt_key).pieces.values():
-        for piece in pieces:
-            if piece.body is None:
-                continue
-            content = state.objects.get(piece.body)
-            if content is None:
-                raise StoreContentError(f"{state.objects.url(piece.body)} is missing; run adopt again")
-            yield from (entry.loc for entry in read(content.body).entries)
+    content = store.state.get(body)
+    if content is None:
+        raise StoreContentError(f"{store.state.url(body)} is missing; run adopt again")
+    yield from (entry.loc for entry in read(content.body).entries)

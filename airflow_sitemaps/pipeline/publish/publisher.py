@@ -10,6 +10,7 @@ from airflow_sitemaps.errors import ConflictError, GuardError, IncompleteError, 
 from airflow_sitemaps.pipeline.publish.draft.body_check import check_bodies
 from airflow_sitemaps.pipeline.publish.draft.content_guard import refusal_text
 from airflow_sitemaps.pipeline.publish.draft.manifest_draft import Draft, make_draft
+from airflow_sitemaps.pipeline.publish.foreign_content import judge_adoption
 from airflow_sitemaps.pipeline.publish.index_settings import settings_of_commit
 from airflow_sitemaps.pipeline.publish.promotion import SupersededError, promote
 from airflow_sitemaps.pipeline.publish.recovery import roll_forward
@@ -107,6 +108,9 @@ def commit(
             if old is None and state.root() is not None:
                 continue  # the index is that of another first run of this pipeline
             raise
+        if losses := judge_adoption(sitemap.guards, store, plan, draft.manifest):
+            losses = (*losses, *draft.refusals)
+            raise GuardError(refusal_text(losses), losses, run=plan.run)
         if root is not None and says_the_same(root.manifest, draft.manifest):
             if draft.refusals:
                 raise GuardError(refusal_text(draft.refusals), draft.refusals, run=plan.run)
