@@ -285,11 +285,30 @@ class Plan:
     checks: tuple[SectionCheck, ...] = ()
 
     def without(self, names: Collection[str]) -> Plan:
-        """Return the plan without some sections, which stay as published. Batches keep their numbers."""
+        """Return the plan without some sections, which stay as published. Batches keep their numbers.
+
+        If one of them is to be published for the first time, no section is removed: it may replace a retired one under
+        another name.
+        """
         sections = {name: section for name, section in self.sections.items() if name not in names}
         batches = tuple(batch for batch in self.batches if batch.section not in names)
         retired = tuple(name for name in self.retired if name not in names)
-        return replace(self, sections=sections, batches=batches, retired=retired)
+        new = [name for name, section in self.sections.items() if name in names and not section.base]
+        return replace(self, sections=sections, batches=batches, retired=retired).without_removals(new)
+
+    def without_removals(self, new: Sequence[str]) -> Plan:
+        """Return the plan without the removal of retired sections, with a warning for each, if a new section is omitted.
+
+        Args:
+            new: Names of the omitted sections that were never published.
+        """
+        if not new:
+            return self
+        stays = (
+            f"section {name!r} is retired, but stays as published: section {new[0]!r}, which may replace it, is not published"
+            for name in self.retired
+        )
+        return replace(self, retired=(), warnings=(*self.warnings, *stays))
 
     @property
     def changes(self) -> bool:

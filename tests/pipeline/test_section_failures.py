@@ -254,6 +254,73 @@ def test_an_adoption_counts_the_urls_of_a_section_that_is_not_published_as_lost(
     assert set(crawl(shop.store.open()).locs()) == before
 
 
+@pytest.mark.parametrize("cause", ["its database fails", "a guard refuses it", "a batch cannot be written"])
+def test_a_retired_section_stays_until_the_new_section_that_may_replace_it_is_published(shop: Shop, cause: str) -> None:
+    """A section gets another name, and its first build under this name fails."""
+    products = {entry["loc"] for entry in shop.products}
+    goods = [dict(entry) for entry in shop.products]
+    source = MemorySourceConfig(goods, before=lambda operation: shop.before(operation))  # noqa: PLW0108 - replaced later
+    renamed = replace(
+        shop.sitemap(),
+        sections=[Section("goods", source), Section("posts", MemorySourceConfig(shop.posts))],
+        retired=("products",),
+    )
+    if cause == "its database fails":
+        shop.fail("survey", SourceError("the database is down"))
+    elif cause == "a guard refuses it":
+        for at in range(30):
+            goods[at]["loc"] = "ftp://www.example.com/"
+    planned = stages.plan(renamed, RunRequest(batch_rows=10), clock=shop.clock)
+    assert planned.key is not None
+    receipts = [
+        stages.write(renamed, planned.key, batch.number, clock=shop.clock).receipt_key for batch in planned.plan.batches
+    ]
+    unwritten: dict[int, str] = {}
+    if cause == "a batch cannot be written":
+        unwritten = {0: "the worker was stopped"}
+        del receipts[0]
+    report = stages.publish(renamed, planned.key, receipts, unwritten=unwritten, clock=shop.clock)
+
+    assert report.result == "partly_published"
+    assert [failure.section for failure in report.failures] == ["goods"]
+    assert shop.locs() == products | {entry["loc"] for entry in shop.posts}
+    assert any("'products' is retired, but stays as published: section 'goods'" in text for text in report.warnings)
+
+    shop.before = lambda _operation: None
+    goods[:] = [{**entry, "loc": f"{entry['loc']}-new"} for entry in shop.products]
+    assert build(renamed, clock=shop.clock).result == "published"
+    assert shop.locs() == {f"{loc}-new" for loc in products} | {entry["loc"] for entry in shop.posts}
+
+
+def test_a_url_that_must_be_listed_stays_where_it_is_if_its_new_section_is_refused(shop: Shop) -> None:
+    """The URL moves from the posts to the products, whose other rows are faulty."""
+    home = shop.posts[0]["loc"]
+    shop.settings = {"must_list": [home]}
+    shop.build()
+    moved = shop.posts.pop(0)
+    shop.products[:] = [{**entry, "loc": "ftp://www.example.com/"} for entry in shop.products[:30]] + shop.products[30:]
+    shop.products.append({**moved, "id": 5_000})
+    with pytest.raises((GuardError, PartlyPublishedError), match="must_list"):
+        shop.build()
+    assert home in shop.locs()
+
+
+def test_a_retired_section_stays_if_only_it_lists_a_url_that_must_be_listed(shop: Shop) -> None:
+    home = shop.products[0]["loc"]
+    shop.settings = {"must_list": [home]}
+    shop.build()
+    rest = replace(shop.sitemap(), sections=[Section("posts", MemorySourceConfig(shop.posts))], retired=("products",))
+    shop.posts.append(row(3_000))
+    with pytest.raises(
+        PartlyPublishedError, match=r"Section 'products': no section lists 1 URL of must_list"
+    ) as partly:
+        build(rest, clock=shop.clock)
+    assert [failure.section for failure in partly.value.failures] == ["products"]
+    assert {home, row(3_000)["loc"]} <= shop.locs()
+    assert build(rest, allow=["must_list:products"], clock=shop.clock).result == "published"
+    assert shop.locs() == {entry["loc"] for entry in shop.posts}
+
+
 def test_a_dry_run_names_what_would_fail(shop: Shop) -> None:
     shop.fail("survey", SourceError("the database is down"))
     planned = stages.plan(shop.sitemap(), RunRequest(dry_run=True), clock=shop.clock)

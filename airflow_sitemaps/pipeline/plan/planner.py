@@ -145,6 +145,7 @@ def make_plan(
         notes=tuple(surveyed.notes),
         checks=tuple(surveyed.checks),
     )
+    whole = whole.without_removals([name for name in surveyed.errors if name not in _published(manifest)])
     plan = _with_batches(_publishable(sitemap, whole, request), request)
     if surveyed.errors and not stand and not plan.changes:
         raise next(iter(surveyed.errors.values()))
@@ -236,8 +237,6 @@ def _publishable(sitemap: Sitemap, plan: Plan, request: RunRequest) -> Plan:
     if request.dry_run or not plan.refusals or sitemap.on_section_failure == "fail_all":
         return plan
     names = {refusal.section for refusal in plan.refusals}
-    if any(refusal.guard == "renamed" for refusal in plan.refusals):
-        names |= set(plan.retired)
     return replace(
         plan.without(names),
         failures=(*plan.failures, *failures_of(plan.refusals)),
@@ -307,15 +306,18 @@ def _judge_total(
 
 def _names(sitemap: Sitemap, manifest: Manifest | None) -> set[str]:
     """Return the names of sections that a permit may name."""
-    published = set(manifest.sections) if manifest is not None else set()
-    return published | {section.name for section in sitemap.sections} | set(sitemap.retired)
+    return {*_published(manifest), *(section.name for section in sitemap.sections), *sitemap.retired}
+
+
+def _published(manifest: Manifest | None) -> Mapping[str, SectionManifest]:
+    return manifest.sections if manifest is not None else {}
 
 
 def _renamed(
     manifest: Manifest | None, plans: Mapping[str, SectionPlan], retired: Sequence[str]
 ) -> tuple[dict[str, int], dict[str, int]]:
     """Return the URLs of each removed section, and the rows of each section that is built for the first time."""
-    published = manifest.sections if manifest is not None else {}
+    published = _published(manifest)
     return (
         {name: published[name].urls for name in retired},
         {name: plan.rows for name, plan in plans.items() if name not in published},

@@ -53,8 +53,7 @@ def guard(sitemap: Sitemap, plan: Plan, old: Manifest | None, new: Manifest) -> 
     refusals: list[Refusal] = []
     for section, before, after in _rendered(sitemap, plan, old, new):
         refusals += _judge(sitemap, section, before, after, new)
-    refusals += check_missing(_missing(sitemap, plan, old, new))
-    stand = permitted(refusals, plan.allow)[0]
+    stand = (*permitted(refusals, plan.allow)[0], *guard_missing(sitemap, plan, old, new))
     sizes = {
         name: SectionSize(before=before, now=new.sections[name].urls + new.sections[name].expired_rows)
         for name, before in counted_in_total(sitemap, old, stand, plan.allow).items()
@@ -62,6 +61,18 @@ def guard(sitemap: Sitemap, plan: Plan, old: Manifest | None, new: Manifest) -> 
     }
     total = check_total(sitemap.guards, sizes, now=new.committed_at, what="URLs")
     return (*stand, *permitted(total, plan.allow)[0])
+
+
+def guard_missing(sitemap: Sitemap, plan: Plan, old: Manifest | None, new: Manifest) -> tuple[Refusal, ...]:
+    """Return refusals of sections without a URL that must be listed, except those that the run's permits allow.
+
+    Args:
+        sitemap: The sitemap.
+        plan: The plan of the run.
+        old: The last manifest, or None before the first commit.
+        new: The manifest to commit.
+    """
+    return permitted(check_missing(_missing(sitemap, plan, old, new)), plan.allow)[0]
 
 
 def counted_in_total(
@@ -94,7 +105,7 @@ def _rendered(
 
 
 def _missing(sitemap: Sitemap, plan: Plan, old: Manifest | None, new: Manifest) -> dict[str, list[str]]:
-    """Find the URLs that must be listed and are in no section, by the section of the plan that listed them before.
+    """Find the URLs that must be listed and are in no section, by the planned or retired section that listed them before.
 
     A URL that no section listed before is missing from each section of the plan.
     """
@@ -108,7 +119,7 @@ def _missing(sitemap: Sitemap, plan: Plan, old: Manifest | None, new: Manifest) 
     missing: dict[str, list[str]] = {}
     for loc in (loc for loc in sitemap.must_list if loc not in listed):
         home = homes.get(loc)
-        for name in [home] if home in plan.sections else plan.sections:
+        for name in [home] if home in plan.sections or home in plan.retired else plan.sections:
             missing.setdefault(str(name), []).append(loc)
     return missing
 

@@ -8,7 +8,12 @@ from typing import TYPE_CHECKING
 from airflow_sitemaps.errors import GuardError
 from airflow_sitemaps.pipeline.publish.draft import extra_files
 from airflow_sitemaps.pipeline.publish.draft.commit_input import commit_facts
-from airflow_sitemaps.pipeline.publish.draft.content_guard import content_warnings, guard, refusal_text
+from airflow_sitemaps.pipeline.publish.draft.content_guard import (
+    content_warnings,
+    guard,
+    guard_missing,
+    refusal_text,
+)
 from airflow_sitemaps.pipeline.state.repository import StateRepository
 from airflow_sitemaps.shards.commit import complete, next_manifest
 from airflow_sitemaps.shards.plan import failures_of
@@ -48,16 +53,19 @@ def make_draft(
     Raises:
         GuardError: The guards leave nothing to publish.
     """
+    given = plan
     facts = commit_facts(sitemap, store, old, plan.adopted, clock)
     manifest = next_manifest(old, plan, receipts, facts)
-    refusals = guard(sitemap, plan, old, manifest)
-    if refusals:
-        names = {refusal.section for refusal in refusals}
+    refusals = refused = guard(sitemap, plan, old, manifest)
+    while refused:
+        names = {refusal.section for refusal in refused}
         plan = plan.without(names)
         if sitemap.on_section_failure == "fail_all" or not plan.changes:
             raise GuardError(refusal_text(refusals), refusals, run=plan.run)
         receipts = [receipt for receipt in receipts if receipt.section not in names]
         manifest = next_manifest(old, plan, receipts, facts)
+        refused = guard_missing(sitemap, plan, old, manifest)  # an omitted section may be the new home of a URL
+        refusals = (*refusals, *refused)
     state = StateRepository(store.state)
     manifest = extra_files.attach(
         sitemap, state, old, manifest, drifted=facts.index_etags, clock=clock, receipts=receipts
@@ -66,7 +74,7 @@ def make_draft(
     return Draft(
         manifest=complete(old, manifest, facts, action="build", failed=failed, losses=_losses(sitemap, manifest)),
         refusals=refusals,
-        warnings=content_warnings(sitemap, plan, old, manifest),
+        warnings=(*plan.warnings[len(given.warnings) :], *content_warnings(sitemap, plan, old, manifest)),
     )
 
 
