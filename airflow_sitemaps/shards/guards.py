@@ -238,9 +238,8 @@ def check_size(
     """
     if now == 0:
         published = "none were ever published" if before is None else f"{before:,} are published"
-        message = (
-            f"Section {section!r} has no {what} now; {published}. Check whether its table is empty or unreachable."
-        )
+        advice = " Check whether its table is empty or still being loaded." if what == "rows" else ""
+        message = f"Section {section!r} has no {what} now; {published}.{advice}"
         return (Refusal(guard="empty", section=section, message=message),) if before != 0 else ()
     if before is None:
         return _check_first(guards, section, now, what)

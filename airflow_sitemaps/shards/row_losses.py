@@ -93,8 +93,13 @@ class RowLosses:
                 return f"Likely cause: {some} {which} on {' and '.join(hosts)}; base_url is {self.base_url}."
         if rule == "key-null":
             return f"Likely cause: the key is NULL in {some} rows; use key columns that are never NULL."
-        if rule in ("loc-missing", "loc-relative", "loc-scheme"):
-            return f"Likely cause: loc= does not name the column of the URL ({some} rows have none)."
+        if rule == "loc-missing":
+            return f"Likely cause: a column of loc= is NULL or empty in {some} rows."
+        if rule == "loc-relative":
+            template = f'loc="{self.base_url}{{slug}}"'
+            return f"Likely cause: {some} values of loc= are only parts of URLs; write a template, such as {template}."
+        if rule == "loc-scheme":
+            return f"Likely cause: {some} values of loc= begin with neither https:// nor http://."
         return ""
 
 
