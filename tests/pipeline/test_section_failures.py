@@ -292,6 +292,35 @@ def test_a_retired_section_stays_until_the_new_section_that_may_replace_it_is_pu
     assert shop.locs() == {f"{loc}-new" for loc in products} | {entry["loc"] for entry in shop.posts}
 
 
+def test_a_repeated_publication_adds_the_new_section_and_the_next_run_removes_the_retired_one(shop: Shop) -> None:
+    """A person clears the writing task that failed, and the publishing task."""
+    products, posts = {entry["loc"] for entry in shop.products}, {entry["loc"] for entry in shop.posts}
+    tags = [row(9_000)]
+    goods = [{**entry, "loc": f"{entry['loc']}-new"} for entry in shop.products]
+    renamed = replace(
+        shop.sitemap(),
+        sections=[
+            Section("goods", MemorySourceConfig(goods)),
+            Section("posts", MemorySourceConfig(shop.posts)),
+            Section("tags", MemorySourceConfig(tags)),
+        ],
+        retired=("products",),
+    )
+    planned = stages.plan(renamed, RunRequest(batch_rows=10), clock=shop.clock)
+    assert planned.key is not None
+    receipts = [
+        stages.write(renamed, planned.key, batch.number, clock=shop.clock).receipt_key for batch in planned.plan.batches
+    ]
+    first = stages.publish(renamed, planned.key, receipts[1:], unwritten={0: "it was stopped"}, clock=shop.clock)
+    assert first.result == "partly_published"
+    again = stages.publish(renamed, planned.key, receipts, unwritten={}, clock=shop.clock)
+    assert (again.result, again.warnings) == ("published", ())
+    new = {entry["loc"] for entry in (*goods, *tags)}
+    assert shop.locs() == products | posts | new
+    assert build(renamed, clock=shop.clock).result == "published"
+    assert shop.locs() == posts | new
+
+
 def test_a_url_that_must_be_listed_stays_where_it_is_if_its_new_section_is_refused(shop: Shop) -> None:
     """The URL moves from the posts to the products, whose other rows are faulty."""
     home = shop.posts[0]["loc"]
