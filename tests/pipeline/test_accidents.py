@@ -96,11 +96,52 @@ def test_lastmods_of_one_moment_are_warned_of() -> None:
     assert f"all {NUMBER:,} lastmods are 2026-01-15T11:00:00Z" in text
 
 
+@pytest.mark.parametrize("number", [100, NUMBER])
+@pytest.mark.parametrize(
+    ("stamp", "said"),
+    [
+        (lambda r: f"2026-01-15T11:{r['id'] % 60:02}:00Z", "are from 2026-01-15T11:00:00Z to 2026-01-15T11:59:00Z"),
+        (lambda _: "2026-01-15", "are from 2026-01-15 to 2026-01-15"),
+    ],
+)
+def test_lastmods_that_a_load_stamped_while_it_ran_are_warned_of(
+    stamp: Callable[[dict[str, Any]], str], said: str, number: int
+) -> None:
+    world = shop(number)
+    every(world, lambda r: {"lastmod": stamp(r)})
+    expected = f"all {number:,} lastmods {said}, and they were further apart before"
+    assert expected in "\n".join(world.build().warnings)
+    every(world, lambda r: {"priority": 0.4})
+    assert "lastmods" not in "\n".join(world.build().warnings), "it is said once"
+
+
+@pytest.mark.parametrize("number", [2, 19])
+def test_a_section_too_small_for_guards_that_loses_or_replaces_most_urls_is_warned_of(number: int) -> None:
+    world = World([row(key) for key in range(number)], guards=Guards())
+    world.build()
+    every(world, lambda r: {"loc": r["loc"] + "/"})
+    said = f"{number} of the {number} URLs published before are no longer listed"
+    assert said in "\n".join(world.build().warnings)
+    world.rows.extend(row(100 + key) for key in range(19 - number))
+    world.build()
+    del world.rows[1:]
+    assert "18 of the 19 URLs published before are no longer listed" in "\n".join(world.build().warnings)
+
+
+def test_an_ordinary_change_of_a_small_section_is_not_warned_of() -> None:
+    world = World([row(key) for key in range(12)], guards=Guards())
+    world.build()
+    del world.rows[6:]
+    world.rows.append(row(50))
+    assert world.build().warnings == ()
+
+
 @pytest.mark.parametrize("part", [0.02, 0.09])
-def test_a_folder_that_is_gone_is_warned_of(part: float) -> None:
+@pytest.mark.parametrize("number", [900, NUMBER])
+def test_a_folder_that_is_gone_is_warned_of(part: float, number: int) -> None:
     """The rows with the lowest ids are deleted: the categories, and at 9 % the oldest products too."""
-    world = shop()
-    del world.rows[: int(NUMBER * part)]
+    world = shop(number)
+    del world.rows[: int(number * part)]
     text = "\n".join(world.build().warnings)
     assert f"URLs were below {BASE}c/, and none is now" in text
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import logging
+from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
+from airflow_sitemaps.protocol import lastmod
 from airflow_sitemaps.quantities import counted
 from airflow_sitemaps.shards import url_sample
 from airflow_sitemaps.shards.guards import (
@@ -34,8 +36,19 @@ FEW: Final = 0.5
 GONE_PREFIX: Final = 0.005
 """Minimum fraction of a section's URLs below a prefix for a warning that no URL below it is left."""
 
+GONE_URLS: Final = 5
+"""Minimum number of URLs below a prefix for that warning."""
+
+GONE_SMALL: Final = 0.5
+"""Fraction of the URLs of a section too small for guards above which their absence is warned of."""
+
+LOAD_TIME: Final = timedelta(hours=1)
+"""Longest time between a section's lastmods for a warning that a load stamped them, if they were further apart before."""
+
 NEW_PREFIX: Final = 0.2
 """Minimum fraction of a section's URLs below a prefix for a warning that the prefix is new."""
+
+IGNORED: Final = "crawlers ignore lastmods that say when the load ran"
 
 REPEATED: Final = 0.2
 """Minimum fraction of a section's URLs for a warning that they are listed more than once."""
@@ -145,6 +158,7 @@ def content_warnings(sitemap: Sitemap, plan: Plan, old: Manifest | None, new: Ma
                 counted(after.urls, "URL"),
             )
         else:
+            warnings += _small(before, after)
             warnings += _moved(before, after)
         warnings += _lastmods(before, after)
     return tuple(warnings)
@@ -162,6 +176,18 @@ def _lost(after: SectionManifest, base_url: str) -> list[str]:
     return [f"section {after.name!r}: only {after.urls:,} of {due:,} rows are listed. {text}"]
 
 
+def _small(before: SectionManifest, after: SectionManifest) -> list[str]:
+    """Warn if most URLs of a section that is too small for guards are gone, or replaced by others."""
+    gone = url_sample.gone(before, after)
+    if before.urls >= SMALLEST or gone is None or gone <= GONE_SMALL:
+        return []
+    text = (
+        f"section {after.name!r}: {round(gone * before.urls):,} of the {counted(before.urls, 'URL')} published before "
+        f"are no longer listed; guards refuse no such change of a section with fewer than {SMALLEST} URLs"
+    )
+    return [text]
+
+
 def _moved(before: SectionManifest, after: SectionManifest) -> list[str]:
     """Warn about new and missing folders and hosts, and about rows that repeat the URLs of other rows."""
     old, new = url_sample.prefixes(before), url_sample.prefixes(after)
@@ -171,7 +197,7 @@ def _moved(before: SectionManifest, after: SectionManifest) -> list[str]:
     warnings = [
         f"{where}: about {number:,} of {before.urls:,} URLs were below {prefix}, and none is now"
         for prefix, number in old.items()
-        if prefix not in new and prefix != url_sample.REST and number >= max(SMALLEST, before.urls * GONE_PREFIX)
+        if prefix not in new and prefix != url_sample.REST and number >= max(GONE_URLS, before.urls * GONE_PREFIX)
     ]
     warnings += [
         f"{where}: about {number:,} of {after.urls:,} URLs are below {prefix}, and none was before"
@@ -188,7 +214,7 @@ def _moved(before: SectionManifest, after: SectionManifest) -> list[str]:
 
 
 def _lastmods(before: SectionManifest | None, after: SectionManifest) -> list[str]:
-    """Warn if lastmods of the last generation are missing, or if all lastmods are equal."""
+    """Warn if lastmods of the last generation are missing, or if a load seems to have stamped all of them."""
     where = f"section {after.name!r}"
     warnings = []
     have = sum(shard.lastmods for shard in after.shards)
@@ -197,13 +223,28 @@ def _lastmods(before: SectionManifest | None, after: SectionManifest) -> list[st
         warnings.append(
             f"{where}: {have:,} of {after.urls:,} URLs have a lastmod, and {had:,} of {before.urls:,} had one before"
         )
-    oldest = min((s.oldest_lastmod for s in after.shards if s.oldest_lastmod), default=None)
-    newest = max((s.newest_lastmod for s in after.shards if s.newest_lastmod), default=None)
-    if have >= SMALLEST and oldest is not None and "T" in oldest and oldest == newest:
+    oldest, newest = _extremes(after)
+    if have < SMALLEST or oldest is None or newest is None:
+        return warnings
+    if oldest == newest and "T" in oldest:
+        warnings.append(f"{where}: all {have:,} lastmods are {newest}; {IGNORED}")
+    elif before is not None and _between(oldest, newest) <= LOAD_TIME < _between(*_extremes(before)):
         warnings.append(
-            f"{where}: all {have:,} lastmods are {newest}; crawlers ignore lastmods that say when the load ran"
+            f"{where}: all {have:,} lastmods are from {oldest} to {newest}, and they were further apart before; {IGNORED}"
         )
     return warnings
+
+
+def _extremes(section: SectionManifest) -> tuple[str | None, str | None]:
+    """Return the oldest and the newest lastmod of a section, each None if no shard has one."""
+    oldest = min((s.oldest_lastmod for s in section.shards if s.oldest_lastmod), default=None)
+    return oldest, max((s.newest_lastmod for s in section.shards if s.newest_lastmod), default=None)
+
+
+def _between(oldest: str | None, newest: str | None) -> timedelta:
+    """Return the time between two lastmods, zero if there are none."""
+    first, last = (lastmod.parse(text or "") for text in (oldest, newest))
+    return lastmod.begins(last) - lastmod.begins(first) if first is not None and last is not None else timedelta(0)
 
 
 def _judge(
