@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+import feedparser
 import pytest
 
 from airflow_sitemaps import Guards
@@ -36,6 +37,27 @@ def test_a_late_put_of_a_content_that_came_back_does_not_replace_the_newer_one()
     assert faults.land() == []
     assert world.public()["pages-00001.xml.gz"] == kept
     assert world.crawl().entries() == world.rebuilt().entries()
+
+
+@pytest.mark.parametrize("name", ["recent.atom", "recent.rss", "recent-media.rss"])
+def test_a_late_put_of_a_feed_that_came_back_does_not_replace_the_newer_one(name: str):
+    """Feeds are not compressed, so a comment at the end makes their bytes differ."""
+    world = world_of(5, settings={"feeds": ("atom", "rss", "mrss"), "recent": timedelta(days=400)})
+    lastmod = (world.clock.now() - timedelta(days=2)).isoformat()
+    for entry in world.rows:
+        entry["lastmod"] = lastmod
+    world.build()
+    faults = Faults().on("put", name, Fault.LATE)
+    world.rows[0]["lastmod"] = (world.clock.now() - timedelta(days=1)).isoformat()
+    build(faulty(world, faults), clock=world.clock)
+    world.rows[0]["lastmod"] = lastmod
+    world.build()
+    kept = world.public()[name]
+    assert faults.on_the_way == 1
+    assert faults.land() == []
+    assert world.public()[name] == kept
+    assert not feedparser.parse(kept[0]).bozo
+    assert len(feedparser.parse(kept[0]).entries) == 5
 
 
 def test_the_grace_of_what_departed_begins_when_its_generation_is_promoted():

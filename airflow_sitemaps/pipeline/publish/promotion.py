@@ -27,6 +27,7 @@ from airflow_sitemaps.pipeline.state.ownership import check_stamp, stamp
 from airflow_sitemaps.pipeline.state.repository import GZIP, ManifestVersion, StateRepository
 from airflow_sitemaps.ports import Create, Update
 from airflow_sitemaps.protocol.gzip import with_variant
+from airflow_sitemaps.protocol.markup import with_comment
 from airflow_sitemaps.shards.index_layout import IndexSettings, render
 
 if TYPE_CHECKING:
@@ -271,7 +272,7 @@ def _body(state: StateRepository, file: PublicFile) -> bytes:
             f"{file.byte_size:,} ({file.xml_byte_size:,} uncompressed). The body was not "
             f"published: run again with rebuild=[{file.name!r}]"
         )
-    return with_variant(stored.body, file.variant) if zipped else stored.body
+    return with_variant(stored.body, file.variant) if zipped else with_comment(stored.body, file.variant)
 
 
 def _headers(store: Store, root: ManifestVersion, file: PublicFile) -> ObjectHeaders:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_sitemaps.pipeline.state.repository import MANIFEST, plan_key
 from airflow_sitemaps.protocol import gzip
+from airflow_sitemaps.protocol.markup import without_comment
 from airflow_sitemaps.protocol.validation.reader import read
 from airflow_sitemaps.shards import codec
 from airflow_sitemaps.shards.key import is_partition
@@ -353,7 +354,7 @@ class InvariantChecker:
 
 def _parsed(name: str, body: bytes) -> Content:
     xml = gzip.decompress(body, max_byte_size=MAX_BYTE_SIZE) if name.endswith(".gz") else body
-    digest = hashlib.sha256(xml).hexdigest()
+    digest = hashlib.sha256(without_comment(xml)).hexdigest()
     if name.endswith((".atom", ".rss")):
         return Content(digest, "feed", ())
     document = read(xml)
