@@ -101,7 +101,8 @@ def status(arguments: argparse.Namespace) -> Answer:
 def adopt(arguments: argparse.Namespace) -> Answer:
     """Take over an address that holds another program's sitemap. Without ``--yes``, only explain what would be done."""
     if arguments.difference and not Path(arguments.difference).absolute().parent.is_dir():
-        raise TargetError(f"--difference {arguments.difference}: there is no folder for this file in {Path.cwd()}")
+        folder = Path(arguments.difference).absolute().parent
+        raise TargetError(f"--difference {arguments.difference}: the folder {folder} does not exist")
     with _progress(arguments) as progress:
         adoption = adopt_sitemap(_rendered(arguments), yes=arguments.yes, allow=_allowed(arguments), progress=progress)
     lines = [

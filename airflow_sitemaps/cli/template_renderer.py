@@ -1,4 +1,4 @@
-"""Jinja rendering of a sitemap's SQL outside Airflow runs, which otherwise define the variables."""
+"""Jinja rendering of a sitemap's SQL in the shell, where no Airflow run defines the template words."""
 
 from __future__ import annotations
 

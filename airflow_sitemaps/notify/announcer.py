@@ -120,7 +120,7 @@ def announce(
     try:
         difference = changes(sitemap, scope.generation, since=since, backfill=scope.backfill, most=scope.max_urls)
     except TooManyChangesError as error:
-        log.warning("%s: nothing is sent to IndexNow; raise max_urls to send them", error)
+        log.warning("%s: no URL is sent to IndexNow; raise max_urls to send as many", error)
         difference, too_many = Changes(generation=error.generation, since=error.since), True
     covered = [url for url in difference.urls if site.folder is None or url.startswith(site.folder)]
     if covered and key_reader is not None:

@@ -1,4 +1,4 @@
-"""The problems of a sitemap, each with its next step. Pure."""
+"""The problems of a sitemap, each with its next step. This module does no I/O."""
 
 from __future__ import annotations
 

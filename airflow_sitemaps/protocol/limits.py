@@ -1,4 +1,4 @@
-"""The numbers of the protocol, each with its source."""
+"""The limits of the protocol, each with its source."""
 
 from __future__ import annotations
 

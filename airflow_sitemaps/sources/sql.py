@@ -152,6 +152,11 @@ class SqlSource:
     def _check(self) -> None:
         if not isinstance(self.conn_id, str) or not self.conn_id.strip():
             raise SourceConfigurationError(f"SqlSource({self.conn_id!r}): give the id of an Airflow connection")
+        if "://" in self.conn_id:  # the URL may hold a password, so the message does not repeat it
+            raise SourceConfigurationError(
+                "SqlSource: the first argument is a URL; give the id of an Airflow connection. To define one from the URL, "
+                "run `airflow connections add warehouse --conn-uri URL` and write SqlSource('warehouse', …)"
+            )
         if (self.table is None) == (self.query is None):
             raise SourceConfigurationError(f"SqlSource({self.conn_id!r}): give one of table= and query=")
         for name in TEXTS:

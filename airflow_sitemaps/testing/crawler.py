@@ -76,7 +76,7 @@ def _path(store: Store, loc: str, folders: dict[str, str]) -> str:
 def _entries(store: Store, name: str, kind: str) -> tuple[ReadEntry, ...]:
     stored = store.public.get(name)
     if stored is None:
-        raise BrokenSitemapError(f"{name} is listed and not there")
+        raise BrokenSitemapError(f"{name} is listed but does not exist")
     urlset = read(stored.body)
     if urlset.problems or (kind and urlset.kind != kind) or urlset.kind == "unknown":
         raise BrokenSitemapError(

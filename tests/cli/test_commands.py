@@ -270,7 +270,7 @@ def test_adopt_tells_the_difference_before_it_does_anything(shop: Shop) -> None:
     nowhere = str(shop.file.parent / "nowhere" / "difference.txt")
     status, _, said = shop.shell("adopt", shop.target, "--yes", "--difference", nowhere)
     assert status == 2
-    assert "there is no folder for this file" in said
+    assert "does not exist" in said
     assert sorted(path.name for path in shop.site.iterdir()) == ["sitemap.xml"]
     assert shop.json("adopt", shop.target, "--yes")["urls"] == 26
     assert len(list(shop.site.iterdir())) == 5

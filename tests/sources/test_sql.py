@@ -45,6 +45,12 @@ def test_what_cannot_be_is_refused_at_once(arguments: dict, words: str) -> None:
     assert words in str(caught.value)
 
 
+def test_a_url_instead_of_a_connection_is_refused_without_its_password() -> None:
+    with pytest.raises(SourceConfigurationError, match="the first argument is a URL; give the id") as refused:
+        SqlSource("postgresql://shop:s3cret@db/shop", table="p", key="id", loc="{url}")
+    assert "s3cret" not in str(refused.value)
+
+
 def test_the_key_is_the_loc_by_default() -> None:
     assert SqlSource("db", table="t", loc="url").key_columns == ("url",)
     assert SqlSource("db", table="t", loc="https://x.test/{slug}").key_columns == ("slug",)

@@ -47,7 +47,7 @@ def _days(first_year: int, last_year: int) -> _Days:
 
 
 def _days_around(day: pa.Int32Array) -> _Days | None:
-    """Return the decades that include all these days, or None if they are too far apart or there are none."""
+    """Return the decades that include all these days, or None if there are no days or they are too far apart."""
     extremes = pc.min_max(day).as_py()
     if extremes["min"] is None:
         return None

@@ -96,7 +96,10 @@ def give_name(scratch: Path, path: Path, *, create: bool, claim: Path) -> None:
     try:
         sync_folder(path.parent)
     except OSError as e:
-        raise PutOutcomeError(f"write {path}: a crash may lose the file ({e})", definite=False) from e
+        raise PutOutcomeError(
+            f"write {path}: the file is written, but its folder could not be synced ({e}); a crash may lose the file",
+            definite=False,
+        ) from e
 
 
 def is_claimed(path: Path, claim: Path) -> bool:

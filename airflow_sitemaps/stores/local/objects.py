@@ -229,8 +229,8 @@ class LocalObjects:
         if isinstance(mode, Create) and there is not None:
             raise PutOutcomeError(f"put {self.url(key)}: a file is already there (etag {there.etag})", definite=True)
         if isinstance(mode, Update) and (there is None or there.etag != mode.etag):
-            state = "no file is there" if there is None else f"the file has etag {there.etag}"
-            raise PutOutcomeError(f"put {self.url(key)}: {state}, not {mode.etag}", definite=True)
+            state = "there is no file" if there is None else f"the file has etag {there.etag}"
+            raise PutOutcomeError(f"put {self.url(key)}: {state}; expected was etag {mode.etag}", definite=True)
 
     def _recorded(self, key: str, status: os.stat_result) -> ObjectInfo | None:
         """Return the info of a file from its sidecar, if the file has not changed since."""

@@ -118,7 +118,7 @@ class Convergence:
         published = self.environment.checker.locs()
         missed = [loc for loc in locs if loc not in published]
         if missed:
-            raise BrokenInvariantError("I5", f"{missed} came with a lastmod of now, and the next run did not see it")
+            raise BrokenInvariantError("I5", f"the next run did not list {missed}, which were added with a new lastmod")
         quiet = 0
         for _ in range(PATIENCE):
             quiet = quiet + 1 if self._build(EVERYTHING).result == "unchanged" else 0

@@ -188,7 +188,7 @@ class Oracle:
             if name in self.expected:
                 self.expected[name] = self._matching(name, listed)
             elif own := self._own(name, listed):
-                raise WrongListingError(f"{name} is listed ({len(own)} URLs), and no run that published it is in force")
+                raise WrongListingError(f"{name} is listed ({len(own)} URLs), but should not be listed at all")
 
     def _matching(self, name: str, listed: Collection[str]) -> tuple[Expectation, ...]:
         """Return the alternatives that the listed URLs meet.
@@ -214,10 +214,10 @@ class Oracle:
         own = self._own(name, listed)
         lost = sorted(expectation.must - own)
         if lost:
-            raise WrongListingError(f"{name}: {lost[:3]} were in the table while {whose} read, and are not listed")
+            raise WrongListingError(f"{name}: {lost[:3]} are not listed, but were in the table while {whose} read it")
         alien = sorted(own - expectation.may) if expectation.may is not None else []
         if alien:
-            raise WrongListingError(f"{name}: {alien[:3]} are listed, but were in no row while {whose} read")
+            raise WrongListingError(f"{name}: {alien[:3]} are listed, but were not in the table while {whose} read it")
 
     def _expectation(self, name: str, intention: Intention, turn: int) -> Expectation:
         table, code = self.tables[name], intention.code
