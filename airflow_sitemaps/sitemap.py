@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from airflow_sitemaps import setting_checks
 from airflow_sitemaps.errors import ConfigurationError, TemplateError
 from airflow_sitemaps.protocol.limits import PROFILES, Limits
+from airflow_sitemaps.protocol.loc import written_form
 from airflow_sitemaps.protocol.rules import Rulebook
 from airflow_sitemaps.protocol.stylesheet import FILE_NAME as STYLESHEET
 from airflow_sitemaps.shards import shard_names
@@ -123,8 +124,8 @@ class Sitemap:
             the duration of the longest transaction that writes rows. Default: 15 minutes.
         table_versions: How long a table that has not changed is not surveyed, where the database keeps an exact version
             of it and ``change_detection`` is ``digest``. None: every run surveys. Default: 1 day.
-        must_list: URLs that the sitemap must always list, such as the home page. A run that omits one is refused.
-            Default: none.
+        must_list: URLs that the sitemap must always list, such as the home page, absolute or beginning with ``/``. A run
+            that omits one is refused. Default: none.
         owner: Name that distinguishes this pipeline from another one that publishes to the same address. Default: "".
         history: Number of generations kept for rollback, at least 1. Default: 20.
         grace: How long a file that the index no longer lists stays readable. Default: 2 days.
@@ -160,8 +161,6 @@ class Sitemap:
 
     def __post_init__(self) -> None:
         self._check_settings()
-        if self.freshness is not None and self.freshness <= timedelta(0):
-            raise ConfigurationError(f"Sitemap(freshness={self.freshness!r}): give a positive timedelta, or None")
         names = [section.name for section in self.sections]
         if not names:
             raise ConfigurationError("Sitemap(sections=[]): give at least one Section")
@@ -212,7 +211,12 @@ class Sitemap:
         setting_checks.whole_number(where, "history", self.history, 1)
         setting_checks.duration(where, "grace", self.grace)
         setting_checks.duration(where, "watermark_lag", self.watermark_lag)
-        for name in ("recent", "table_versions"):
+        for url in self.must_list:
+            if written_form(url, self.store.base_url) is None:
+                raise ConfigurationError(
+                    f"{where}: must_list={url!r}; give an absolute URL, or one that begins with '/'"
+                )
+        for name in ("recent", "table_versions", "freshness"):
             if getattr(self, name) is not None:
                 setting_checks.duration(where, name, getattr(self, name), positive=True)
 
@@ -264,6 +268,11 @@ class Sitemap:
     def recent_window(self) -> timedelta:
         """Age up to which an entry counts as recent, for ``recent`` and for feeds."""
         return self.recent or DEFAULT_WINDOW
+
+    @property
+    def must_urls(self) -> tuple[str, ...]:
+        """The URLs of ``must_list`` as files list them, such as ``https://www.example.com/`` for the host alone."""
+        return tuple(filter(None, (written_form(url, self.store.base_url) for url in self.must_list)))
 
     @property
     def extra_names(self) -> frozenset[str]:

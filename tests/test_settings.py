@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from airflow_sitemaps import Guards, MemoryStore, Section, Sitemap
+from airflow_sitemaps import Guards, MemoryStore, Section, ShardPolicy, Sitemap
 from airflow_sitemaps.errors import ConfigurationError
 from airflow_sitemaps.testing.source import MemorySourceConfig
 from tests.support.environment import BASE
@@ -38,6 +38,10 @@ def sitemap(*sections: Section | str, index_name: str = "sitemap.xml", **setting
         ({"cross_submit": "https://a.example/"}, "cross_submit=.*; give a list of texts"),
         ({"stylesheet": "yes"}, "stylesheet='yes'; give True or False"),
         ({"guards": {"max_shrink": 0.2}}, "guards=.*; give a Guards"),
+        ({"freshness": 6}, "freshness=6; give a timedelta above zero"),
+        ({"freshness": timedelta(0)}, "freshness=.*; give a timedelta above zero"),
+        ({"must_list": ["about"]}, "must_list='about'; give an absolute URL, or one that begins with '/'"),
+        ({"must_list": ["https://"]}, "must_list='https://'; give an absolute URL"),
     ],
 )
 def test_a_sitemap_refuses_invalid_settings(settings: dict[str, Any], message: str) -> None:
@@ -80,6 +84,15 @@ def test_a_section_refuses_invalid_settings(settings: dict[str, Any]) -> None:
 def test_guards_refuse_invalid_limits(settings: dict[str, Any]) -> None:
     with pytest.raises(ConfigurationError, match=f"Guards: {next(iter(settings))}="):
         Guards(**settings)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{"max_urls": "5"}, {"max_urls": 0}, {"max_urls": 50_001}, {"max_urls": 2.5}, {"fill": "1"}, {"merge_below": None}],
+)
+def test_a_shard_policy_refuses_invalid_sizes(settings: dict[str, Any]) -> None:
+    with pytest.raises(ConfigurationError, match=f"ShardPolicy.*{next(iter(settings))}="):
+        ShardPolicy(**settings)
 
 
 @pytest.mark.parametrize(

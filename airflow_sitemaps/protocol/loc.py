@@ -295,6 +295,16 @@ def scope_fault(loc: str, scope: Scope) -> str | None:
     return "scope-path" if origin == scope.origin and not loc.startswith(scope.folder) else None
 
 
+def written_form(url: str, base_url: str) -> str | None:
+    """Return a URL of the user's settings as files list it, or None if no file can list it.
+
+    Args:
+        url: The URL.
+        base_url: Address of the public area, whose origin completes a root-relative URL.
+    """
+    return normalise(url, origin=scope_of(base_url, ()).origin).loc
+
+
 # ---------------------------------------------------------------- verdicts
 
 

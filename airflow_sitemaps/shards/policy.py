@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from airflow_sitemaps import setting_checks
 from airflow_sitemaps.errors import ConfigurationError
 from airflow_sitemaps.protocol.limits import CURRENT
 
@@ -25,6 +26,9 @@ class ShardPolicy:
     merge_below: float = 0.4
 
     def __post_init__(self) -> None:
+        setting_checks.whole_number("ShardPolicy", "max_urls", self.max_urls, 1)
+        setting_checks.number("ShardPolicy", "fill", self.fill, 0, 1)
+        setting_checks.number("ShardPolicy", "merge_below", self.merge_below, 0)
         if not 1 <= self.max_urls <= CURRENT.max_urls:
             raise ConfigurationError(
                 f"ShardPolicy(max_urls={self.max_urls:,}): a sitemap holds 1 to {CURRENT.max_urls:,} URLs (sitemaps.org)"

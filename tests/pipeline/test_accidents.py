@@ -206,6 +206,25 @@ def test_urls_that_must_be_listed_are_never_missing() -> None:
     assert world.build(allow=["must_list:pages"]).result == "published"
 
 
+@pytest.mark.parametrize(
+    ("loc", "must"),
+    [
+        ("https://www.example.com", "https://www.example.com"),
+        ("https://www.example.com/", "HTTPS://WWW.Example.com"),
+        (f"{BASE}straße?a=1&b=2", f"{BASE}straße?a=1&b=2"),
+        (f"{BASE}stra%C3%9Fe", f"{BASE}straße"),
+        (f"{BASE}straße", f"{BASE}stra%C3%9Fe"),
+        (f"{BASE}about", "/about"),
+    ],
+)
+def test_urls_that_must_be_listed_are_compared_in_the_form_of_the_files(loc: str, must: str) -> None:
+    world = World([row(1, loc=loc), row(2)], settings={"must_list": [must]})
+    assert world.build().urls == 2
+    del world.rows[0]
+    with pytest.raises(GuardError, match=r"no section lists 1 URL of must_list, such as https://www\.example\.com/"):
+        world.build()
+
+
 def test_samples_stay_small_however_many_shards() -> None:
     for rows in (1, 2_048, 2_049, 50_000, 2_500_000_000):
         level = url_sample.level_of(rows)

@@ -35,7 +35,7 @@ def fingerprint(sitemap: Sitemap, section: Section) -> str:
         "cross_submit": sorted(sitemap.cross_submit),
     }
     if sitemap.must_list:  # a write records which shard lists them
-        depends["must_list"] = sorted(sitemap.must_list)
+        depends["must_list"] = sorted(sitemap.must_urls)
     return hashlib.sha256(json.dumps(depends, sort_keys=True, default=str).encode()).hexdigest()
 
 

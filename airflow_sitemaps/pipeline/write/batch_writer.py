@@ -203,7 +203,7 @@ class _BatchWriter:
         self._current += 1
         if self._current < len(self.targets):
             assert self.judge is not None
-            survey = UrlSurvey(level=self._sample_level, must_list=tuple(self.sitemap.must_list))
+            survey = UrlSurvey(level=self._sample_level, must_list=self.sitemap.must_urls)
             self._stream = ShardStream(self.judge, self.sitemap.compression, survey)
 
     def _close(self) -> None:

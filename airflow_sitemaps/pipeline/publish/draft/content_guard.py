@@ -130,7 +130,7 @@ def _missing(sitemap: Sitemap, plan: Plan, old: Manifest | None, new: Manifest) 
         for loc in shard.must
     }
     missing: dict[str, list[str]] = {}
-    for loc in (loc for loc in sitemap.must_list if loc not in listed):
+    for loc in (loc for loc in sitemap.must_urls if loc not in listed):
         home = homes.get(loc)
         for name in [home] if home in plan.sections or home in plan.retired else plan.sections:
             missing.setdefault(str(name), []).append(loc)
