@@ -86,36 +86,49 @@ class RowLosses:
         rule, number = Counter(self.dropped).most_common(1)[0]
         all_rows = number == self.rows
         some = f"all {number:,}" if all_rows else f"{number:,}"
+        samples = self.samples.get(rule, ())
+        cause = ""
         if rule == "scope-host":
-            hosts = hosts_of(self.samples.get(rule, ()))
-            if hosts:
-                which = "URLs are" if all_rows else "URLs seem to be"
-                return f"Likely cause: {some} {which} on {' and '.join(hosts)}; base_url is {self.base_url}."
-        if rule == "key-null":
-            return f"Likely cause: the key is NULL in {some} rows; use key columns that are never NULL."
-        if rule == "loc-missing":
-            return f"Likely cause: a column of loc= is NULL or empty in {some} rows."
-        if rule == "loc-relative":
-            template = f'loc="{self.base_url}{{slug}}"'
-            return f"Likely cause: {some} values of loc= are only parts of URLs; write a template, such as {template}."
-        if rule == "loc-scheme":
-            return f"Likely cause: {some} values of loc= begin with neither https:// nor http://."
-        return ""
+            if origins := _origins(samples, self.base_url):
+                verb = "are" if all_rows else "seem to be"
+                cause = f"{some} URLs {verb} on {' and '.join(origins)}; base_url is {self.base_url}"
+        elif rule == "key-null":
+            cause = f"the key is NULL in {some} rows; use key columns that are never NULL"
+        elif rule == "loc-missing":
+            cause = f"a column of loc= is NULL or empty in {some} rows"
+        elif rule == "loc-relative":
+            template = f'loc="{_template(samples, self.base_url)}"'
+            cause = f"{some} values of loc= are only parts of URLs; write a template, such as {template}"
+        elif rule == "loc-scheme":
+            cause = f"{some} values of loc= begin with neither https:// nor http://"
+        elif rule == "loc-duplicate":
+            cause = f"{some} rows repeat the URL of another row; check loc= and the joins of the query"
+        return f"Likely cause: {cause}." if cause else ""
 
 
-def hosts_of(samples: Sequence[str]) -> list[str]:
-    """Return the hosts of the URLs in samples of faulty rows, in order."""
-    hosts: list[str] = []
+def _template(samples: Sequence[str], base_url: str) -> str:
+    """Return a template that makes URLs of values such as ``products/1`` or ``www.example.com/products/1``."""
+    value = samples[0].strip("'") if samples else ""
+    field = "{slug:path}" if "/" in value.partition(" (")[0] else "{slug}"
+    scheme, _, rest = base_url.partition("://")
+    return f"{scheme}://{field}" if value.startswith(rest) else f"{base_url}{field}"
+
+
+def _origins(samples: Sequence[str], base_url: str) -> list[str]:
+    """Return the hosts of the URLs in samples of faulty rows, in order, with the scheme where only that is another one."""
+    origins: list[str] = []
     for sample in samples:
         start = sample.find("http")
-        host = _host(sample[start:].split()[0].strip("'\",;)")) if start >= 0 else ""
-        if host and host not in hosts:
-            hosts.append(host)
-    return hosts
+        scheme, host = _scheme_and_host(sample[start:].split()[0].strip("'\",;)")) if start >= 0 else ("", "")
+        origin = f"{scheme}://{host}" if host and host == _scheme_and_host(base_url)[1] else host
+        if origin and origin not in origins:
+            origins.append(origin)
+    return origins
 
 
-def _host(url: str) -> str:
+def _scheme_and_host(url: str) -> tuple[str, str]:
     try:
-        return urlsplit(url).netloc
+        parts = urlsplit(url)
     except ValueError:  # such as an unclosed bracket
-        return ""
+        return "", ""
+    return parts.scheme, parts.netloc

@@ -192,6 +192,27 @@ def test_the_commonest_first_mistake_is_named(published: bool) -> None:
     assert "all 1,200 URLs are on www.example.com; base_url is https://example.com/" in text
 
 
+@pytest.mark.parametrize(
+    ("loc", "cause"),
+    [
+        ("http://www.example.com/p/{}", "all 1,200 URLs are on http://www.example.com; base_url is https://www.example.com/"),
+        ("red-shoe-{}", 'all 1,200 values of loc= are only parts of URLs; write a template, such as loc="https://www.example.com/{{slug}}"'),
+        ("shoes/{}", 'such as loc="https://www.example.com/{{slug:path}}"'),
+        ("www.example.com/p/{}", 'such as loc="https://{{slug:path}}"'),
+        ("ftp://www.example.com/{}", "all 1,200 values of loc= begin with neither https:// nor http://"),
+        ("https://www.example.com/p", "1,199 rows repeat the URL of another row; check loc= and the joins of the query"),
+        ("", "a column of loc= is NULL or empty in all 1,200 rows"),
+    ],
+)  # fmt: skip
+def test_other_first_mistakes_are_named(loc: str, cause: str) -> None:
+    source = MemorySourceConfig([row(key, loc=loc.format(key)) for key in range(1_200)])
+    with pytest.raises(GuardError) as refused:
+        build(Sitemap(MemoryStore(base_url="https://www.example.com/"), [Section("pages", source)]))
+    text = str(refused.value)
+    assert "Likely cause: " in text
+    assert cause.format() in text
+
+
 def test_a_small_section_that_lost_most_rows_is_published_with_the_likely_cause() -> None:
     strangers = [row(key, loc=f"https://example.com/p/{key}") for key in range(8)]
     world = World([*strangers, row(9)], guards=Guards())
