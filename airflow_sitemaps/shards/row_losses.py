@@ -101,6 +101,10 @@ class RowLosses:
             cause = f"{some} values of loc= are only parts of URLs; write a template, such as {template}"
         elif rule == "loc-scheme":
             cause = f"{some} values of loc= begin with neither https:// nor http://"
+        elif rule == "news-missing":
+            # The rule of the field names what the article lacks; that of the row shows its value.
+            reasons = self.samples.get("news") or self.samples.get("extension-json") or ()
+            cause = f"the article is not complete in {some} rows, such as {reasons[0]!r}" if reasons else ""
         elif rule == "loc-duplicate":
             cause = f"{some} rows repeat the URL of another row; check loc= and the joins of the query"
         return f"Likely cause: {cause}." if cause else ""

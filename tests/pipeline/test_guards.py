@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from datetime import timedelta
+from datetime import datetime, timedelta, timezone
 from typing import Any
 
 import pytest
 
 from airflow_sitemaps import Guards, MemoryStore, Section, Sitemap
-from airflow_sitemaps.errors import ConfigurationError, GuardError, PartlyPublishedError
+from airflow_sitemaps.errors import ConfigurationError, GuardError, PartlyPublishedError, RefusedError
 from airflow_sitemaps.pipeline import build
 from airflow_sitemaps.testing.clock import FakeClock
 from airflow_sitemaps.testing.source import MemorySourceConfig
@@ -211,6 +211,16 @@ def test_other_first_mistakes_are_named(loc: str, cause: str) -> None:
     text = str(refused.value)
     assert "Likely cause: " in text
     assert cause.format() in text
+
+
+def test_what_an_article_lacks_is_named() -> None:
+    article = '{"title": "T", "publication_date": "2026-03-04", "name": "N", "language": "en"}'
+    source = MemorySourceConfig([row(key, news=article) for key in range(30)], news="news")
+    clock = FakeClock(datetime(2026, 3, 4, 12, tzinfo=timezone.utc))
+    with pytest.raises(RefusedError) as refused:
+        build(Sitemap(MemoryStore(base_url=BASE), [Section("news", source, kind="news")]), clock=clock)
+    cause = "Likely cause: the article is not complete in all 30 rows, such as 'news left out: it has no publication ("
+    assert cause in str(refused.value)
 
 
 def test_a_small_section_that_lost_most_rows_is_published_with_the_likely_cause() -> None:
