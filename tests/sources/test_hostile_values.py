@@ -221,3 +221,15 @@ def test_a_parameter_that_no_type_holds_is_an_error_of_ours(backend: str, value:
             assert sum(batch.num_rows for batch in source.read([KeyRange(None, None)])) == rows
     except SitemapError:
         pass
+
+
+@pytest.mark.parametrize("value", [10**30, "half a pair \ud800"], ids=("integer", "surrogate"))
+def test_a_refused_parameter_is_named_and_not_retried(value: Any) -> None:
+    base = live("sqlite")
+    create(base, "hostile", {"id": "integer", "slug": "text"})
+    arguments = {"where": "id < :most", "parameters": {"most": value}, "key": "id", "loc": "slug"}
+    with (
+        pytest.raises(SourceConfigurationError, match="parameters= holds a value that the database's driver refuses"),
+        session(base, table="hostile", **arguments),
+    ):
+        pass

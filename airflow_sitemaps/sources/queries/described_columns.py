@@ -42,6 +42,11 @@ def columns_of(
         if error.connection_invalidated:
             raise
         raise SourceConfigurationError(_no_relation(connection, relation, name, error)) from None
+    except (OverflowError, UnicodeError) as error:  # of the driver, which binds the values before it asks the database
+        raise SourceConfigurationError(
+            f"{name}: parameters= holds a value that the database's driver refuses: {type(error).__name__}: {error}. "
+            "Give a value of a type that the database has"
+        ) from None
     columns = {}
     for part, each in ((part, each) for part, names_of_part in wanted.items() for each in names_of_part):
         column = _named(described, each)
