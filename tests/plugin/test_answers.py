@@ -250,3 +250,26 @@ def test_drift_and_warnings_are_problems(admin: Client, session: Session) -> Non
 
     assert [problem["kind"] for problem in problems] == ["drift", "warning"]
     assert all(problem["title"] for problem in problems)
+
+
+@pytest.mark.parametrize(("faulty", "expected"), [(0, []), (2, ["warning"])])
+def test_articles_past_their_days_are_no_rows_to_correct(
+    admin: Client, session: Session, faulty: int, expected: list[str]
+) -> None:
+    asset = add_asset(session, URI, "shop")
+    payload = extra(report(1))
+    payload["report"] |= {
+        "rows": 100,
+        "rows_expired": {"news-age": 73},
+        "rows_dropped": {"news-missing": faulty} if faulty else {},
+    }
+    add_event(session, asset, "shop", payload, NOW)
+    session.commit()
+
+    found = admin.get("api/sitemap", asset=URI).json()
+
+    problems = [problem for problem in found["problem_list"] if problem["kind"] == "dropped"]
+    assert [problem["severity"] for problem in problems] == expected
+    assert all(problem["title"].startswith("2 of 100 rows are not in the sitemap (2.00%)") for problem in problems)
+    assert all("rule news-missing" in problem["detail"] for problem in problems)
+    assert found["report"]["rows_dropped"]["news-age"] == 73  # the tiles and the table of issues count them
