@@ -211,9 +211,11 @@ def plan(
     run = new_run(clock)
     run_plan = make_plan(sitemap, store, manifest, request, run=run, adopted=adopted, clock=clock, progress=progress)
     if request.dry_run:
+        _discard(sitemap, run_plan)
         return Planned(plan=run_plan, key=None)
     if run_plan.refusals and (sitemap.on_section_failure == "fail_all" or not run_plan.changes):
         text = refusal_text(run_plan.refusals)
+        _discard(sitemap, run_plan)
         state.write_plan(run_plan)  # for the pages, which show what the run would change
         _report_refusal(state, run_plan, manifest, run_plan.refusals, clock)
         raise GuardError(text, run_plan.refusals, run=run_plan.run)
@@ -331,10 +333,12 @@ def _current(sitemap: Sitemap, state: StateRepository) -> Manifest | None:
 def _discard(sitemap: Sitemap, run_plan: Plan) -> None:
     """Let the sources remove data that the run's tasks share. A failure only costs space until the data expires."""
     for section in sitemap.sections:
-        if section.name not in run_plan.sections:
+        planned = run_plan.sections.get(section.name) or run_plan.refused.get(section.name)
+        if planned is None:
             continue
+        source = section.source.at(planned.as_of) if planned.as_of else section.source
         try:
-            section.source.discard(section=section.name)
+            source.discard(section=section.name)
         except SitemapError as error:
             log.warning(
                 "section %s: the data that the run's tasks shared was not removed and stays until it expires: %s",

@@ -239,7 +239,7 @@ class SourceConfig(Protocol):
         ...
 
     def discard(self, *, section: str) -> None:
-        """Remove what the tasks of a run share, such as a materialised table, after the run is published."""
+        """Remove what the tasks of a run share, such as a materialised table: the state that ``at`` was given."""
         ...
 
     def rendered(self, render: Callable[[str], str]) -> SourceConfig:

@@ -1,17 +1,17 @@
 """The rows of an expensive query, stored in a table of a schema for the duration of a run.
 
-The table's name has the time of its creation, the section and the run:
-``sitemap_rows_20240501120000_products_1f…``. In Airflow, where the run has a name, all tasks of the run share one
-table. Outside Airflow, each session creates its own table, and drops it. If a crash leaves a table behind, the first
-session after a day drops it.
+The table's name has the time of its creation, the section and a random part:
+``sitemap_rows_20240501120000_products_1f…``. In Airflow each plan stores the rows of its own moment, and the other tasks
+of the run read the table that the plan names. Outside Airflow, each session creates its own table, and drops it. If a
+crash leaves a table behind, the first session after a day drops it.
 """
 
 from __future__ import annotations
 
-import hashlib
 import re
 import secrets
 from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Final
 
@@ -38,73 +38,98 @@ STAMP: Final = "%Y%m%d%H%M%S"
 """The format of the creation time in a table's name."""
 
 
-class Materialization:
-    """The stored rows of one section in one schema.
+SECTION_CHARACTERS: Final = 16
+"""The characters of the section in a table's name. With the name of its index it has at most 63, PostgreSQL's limit."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredRows:
+    """A table of stored rows.
 
     Attributes:
-        shared: Whether all tasks of a run share the table.
+        name: The table's name, without its schema.
+        shared: Whether the tasks of a run share it.
     """
 
-    def __init__(self, engine: sa.Engine, dialect: Dialect, schema: str, *, section: str, run: str, what: str) -> None:
-        """Derive the table's name.
+    name: str
+    shared: bool
+
+    def __str__(self) -> str:
+        """Return the text that a plan keeps: the name, or the empty text if no other task reads the table."""
+        return self.name if self.shared else ""
+
+    @property
+    def moment(self) -> datetime:
+        """The database's time at which the query began to run, in whole seconds."""
+        return _created_at(self.name)
+
+
+class Materialization:
+    """The stored rows of sections in one schema."""
+
+    def __init__(self, engine: sa.Engine, dialect: Dialect, schema: str, *, what: str) -> None:
+        """Keep the place of the tables.
 
         Args:
             engine: The engine of the source's connection, which may write to the schema.
             dialect: The database's SQL.
-            schema: The schema that holds the table.
-            section: The section's name.
-            run: Airflow's name of the run. If it is empty, the table belongs to this session alone.
+            schema: The schema that holds the tables.
             what: The source, for messages.
         """
         self._engine = engine
         self._dialect = dialect
         self._schema = name_parts(schema)
         self._what = what
-        token = hashlib.sha256(run.encode()).hexdigest()[:12] if run else secrets.token_hex(6)
-        self._suffix = re.sub(r"\W", "_", section)[:24] + "_" + token
-        self.shared = bool(run)
 
-    def table(self, relation: Relation, columns: Sequence[Column], key: Sequence[Column], now: datetime) -> Relation:
-        """Return the stored table. Create it unless a task of the same run has created it, and drop expired tables.
+    def store(
+        self,
+        relation: Relation,
+        columns: Sequence[Column],
+        key: Sequence[Column],
+        now: datetime,
+        name: str,
+    ) -> Relation:
+        """Return a stored table. Create it unless it exists, and drop expired tables.
 
         Args:
             relation: The query whose rows are stored.
             columns: The columns to store.
             key: The key's columns, for an index.
             now: The database's time.
+            name: The table's name.
 
         Raises:
             SourceConfigurationError: The schema does not exist or is not writable.
         """
         with self._writing("storing the query's rows") as connection:
             existing = None
-            for name, created_at in self._there(connection):
-                if self.shared and name.lower().endswith(self._suffix.lower()):
-                    existing = name
+            for other, created_at in self._there(connection):
+                if other.lower() == name.lower():
+                    existing = other
                 elif now - created_at > LIFETIME:
-                    connection.execute(sa.text(f"DROP TABLE {self._qualified(name)}"))
+                    connection.execute(sa.text(f"DROP TABLE {self._qualified(other)}"))
             if existing is None:
-                existing = PREFIX + now.astimezone(timezone.utc).strftime(STAMP) + "_" + self._suffix
+                existing = name
                 self._make(connection, relation, columns, key, existing)
         return Relation(table=written_name((*self._schema, NamePart(existing, is_quoted=True))))
 
-    def drop(self) -> None:
-        """Drop this section's table if it exists.
+    def drop(self, name: str) -> None:
+        """Drop a table if it exists.
+
+        Args:
+            name: The table's name.
 
         Raises:
             SourceConfigurationError: The schema does not exist or is not writable.
         """
         with self._writing("dropping the stored rows") as connection:
-            for name, _created_at in self._there(connection):
-                if name.lower().endswith(self._suffix.lower()):
-                    connection.execute(sa.text(f"DROP TABLE {self._qualified(name)}"))
+            for other, _created_at in self._there(connection):
+                if other.lower() == name.lower():
+                    connection.execute(sa.text(f"DROP TABLE {self._qualified(other)}"))
 
     def _there(self, connection: sa.Connection) -> list[tuple[str, datetime]]:
         names = sa.inspect(connection).get_table_names(schema=self._schema[-1].text)
-        matches = [(name, match) for name in names if (match := NAME.fullmatch(name)) is not None]
-        return [
-            (name, datetime.strptime(match[1], STAMP).replace(tzinfo=timezone.utc)) for name, match in sorted(matches)
-        ]
+        return [(name, _created_at(name)) for name in sorted(names) if NAME.fullmatch(name) is not None]
 
     def _make(
         self, connection: sa.Connection, relation: Relation, columns: Sequence[Column], key: Sequence[Column], name: str
@@ -132,3 +157,30 @@ class Materialization:
             for sql in (*self._dialect.users_sql, *self._dialect.writable_sql):
                 connection.exec_driver_sql(sql)
             yield connection
+
+
+def new_name(section: str, now: datetime) -> str:
+    """Return a name that no other table of stored rows has.
+
+    Args:
+        section: The section's name.
+        now: The database's time.
+    """
+    shown = re.sub(r"\W", "_", section)[:SECTION_CHARACTERS]
+    return f"{PREFIX}{now.astimezone(timezone.utc).strftime(STAMP)}_{shown}_{secrets.token_hex(6)}"
+
+
+def check_name(name: str) -> str:
+    """Return the table's name that a plan keeps. It becomes part of statements, so only such a name is taken.
+
+    Raises:
+        SourceConfigurationError: The text is another.
+    """
+    if NAME.fullmatch(name) is None:
+        raise SourceConfigurationError(f"the plan's table of stored rows, {name!r}, cannot be read: plan again")
+    return name
+
+
+def _created_at(name: str) -> datetime:
+    """Return the time of creation in a table's name."""
+    return datetime.strptime(name[len(PREFIX) :][:14], STAMP).replace(tzinfo=timezone.utc)

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from airflow_sitemaps.shards.digest import Survey
     from airflow_sitemaps.shards.key import Key, KeyRange
     from airflow_sitemaps.shards.scan_estimate import ScanEstimate
+    from airflow_sitemaps.sources.materialization import StoredRows
     from airflow_sitemaps.sources.pinned_state import PinnedState
     from airflow_sitemaps.sources.queries.context import QueryContext
     from airflow_sitemaps.sources.queries.feed_query import Feed
@@ -59,7 +60,7 @@ class SqlSession:
         arrow: Whether the driver's own Arrow interface may read the rows.
         feed: The change feed, or None.
         digest_kind: The name of the row hash. Digests of different kinds are never compared.
-        state: The state of the table that a run's tasks read, or the empty text.
+        state: The state of the table, or the table of stored rows, that a run's tasks read, or the empty text.
         key_kinds: The description of each key column, which changes when the order of its values may have changed.
     """
 
@@ -70,7 +71,7 @@ class SqlSession:
         context: QueryContext,
         arrow: bool = True,
         max_scan_bytes: int | None = None,
-        pinned: PinnedState | None = None,
+        pinned: PinnedState | StoredRows | None = None,
         feed: Feed | None = None,
     ) -> None:
         """Keep an engine and the context of its queries.
@@ -80,7 +81,7 @@ class SqlSession:
             context: The source.
             arrow: Whether the driver's own Arrow interface may read the rows.
             max_scan_bytes: The largest number of bytes that surveys may scan. Default: None, for no limit.
-            pinned: The state that ``context`` reads. Default: None, the present.
+            pinned: The state, or the table of stored rows, that ``context`` reads. Default: None, the present.
             feed: The change feed. Default: None.
         """
         self.engine = engine

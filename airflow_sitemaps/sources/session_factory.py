@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
-from airflow_sitemaps.errors import SourceError
+from airflow_sitemaps.errors import SourceConfigurationError, SourceError
 from airflow_sitemaps.sources.columns import ColumnMapping
 from airflow_sitemaps.sources.connections.driver_errors import translated
 from airflow_sitemaps.sources.connections.engines import engine_of
@@ -16,7 +16,7 @@ from airflow_sitemaps.sources.connections.transaction import begin, database_tim
 from airflow_sitemaps.sources.dialects import dialect_of
 from airflow_sitemaps.sources.groups import COLUMN, GroupedRelation
 from airflow_sitemaps.sources.loc_mapping import LocMapping
-from airflow_sitemaps.sources.materialization import Materialization
+from airflow_sitemaps.sources.materialization import Materialization, StoredRows, check_name, new_name
 from airflow_sitemaps.sources.pinned_state import PinnedState
 from airflow_sitemaps.sources.queries import db_indexes
 from airflow_sitemaps.sources.queries.context import QueryContext
@@ -79,32 +79,37 @@ def session_of(spec: SourceSpec, section: str, engine: sa.Engine) -> Iterator[Sq
         yield _session(spec, engine, dialect, relation, name, pinned=pinned)
         return
     plain = _session(spec, engine, dialect, relation, name)
-    stored = Materialization(engine, dialect, spec.materialize, section=section, run=spec.run, what=name)
+    stored = Materialization(engine, dialect, spec.materialize, what=name)
+    now = plain.now()
+    # A plan stores the rows of its own moment. The tasks after it read the table that the plan names.
+    rows = StoredRows(name=check_name(spec.as_of) if spec.as_of else new_name(section, now), shared=bool(spec.run))
     mapping = plain.context.mapping
-    table = stored.table(plain.context.relation, (*mapping.key, *mapping.emitted), mapping.key, plain.now())
+    table = stored.store(plain.context.relation, (*mapping.key, *mapping.emitted), mapping.key, now, rows.name)
     try:
-        yield _session(spec, engine, dialect, table, name, stored=True)
-    finally:
-        if not stored.shared:
-            stored.drop()
+        yield _session(spec, engine, dialect, table, name, stored=True, pinned=rows)
+    except BaseException:
+        if not spec.as_of:
+            with suppress(SourceError, SourceConfigurationError):  # the first error says more; the table expires
+                stored.drop(rows.name)
+        raise
+    if not rows.shared:
+        stored.drop(rows.name)
 
 
 def discard(spec: SourceSpec, section: str) -> None:
-    """Drop the materialized table that the tasks of this run share.
+    """Drop the materialized table that the tasks of a run share.
 
     Args:
-        spec: The source.
-        section: The section's name.
+        spec: The source, with the state that the run's plan chose.
+        section: The section's name, for messages.
     """
-    if spec.materialize is None or not spec.run:
+    if spec.materialize is None or not spec.as_of:
         return
     engine = engine_of(spec.conn_id, writing=True)
     try:
         dialect = dialect_of(engine.dialect)
         dialect.users_sql = spec.session
-        Materialization(
-            engine, dialect, spec.materialize, section=section, run=spec.run, what=f"section {section!r}"
-        ).drop()
+        Materialization(engine, dialect, spec.materialize, what=f"section {section!r}").drop(check_name(spec.as_of))
     finally:
         engine.dispose()
 
@@ -127,7 +132,7 @@ def _session(
     name: str,
     *,
     stored: bool = False,
-    pinned: PinnedState | None = None,
+    pinned: PinnedState | StoredRows | None = None,
 ) -> SqlSession:
     location = LocMapping(spec.loc)
     with translated(engine, f"{name}: connecting failed", SourceError), engine.connect() as connection:

@@ -32,9 +32,10 @@ class SourceSpec:
         materialize: The schema in which the query's rows are stored. Default: None.
         session: Statements that run first on each connection. Default: none.
         max_scan_bytes: The largest number of bytes that surveys may scan. Default: None, for no limit.
-        as_of: ``plan`` to choose a state of the table when it is opened, or the state that a plan chose. Default: empty, the
-            present.
-        run: Airflow's name of the run, whose tasks share a materialized table. It is empty outside Airflow, the default.
+        as_of: ``plan`` to choose a state of the table when it is opened, or the state that a plan chose: for stored rows the
+            name of their table. Default: empty, the present.
+        run: Airflow's name of the run. If it is given, a materialized table stays for the tasks after the one that creates
+            it. It is empty outside Airflow, the default.
         origin: DAG, task and run, for the comment before each statement. It is empty outside Airflow, the default.
         arrow: Whether the driver's own Arrow interface may read the rows. Default: True.
         changes: The change feed. Default: None.

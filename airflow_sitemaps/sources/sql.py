@@ -261,7 +261,7 @@ class SqlSource:
         return opened(self.spec(), section)
 
     def at(self, state: str) -> SqlSource:
-        """Return a copy that reads the state that a plan fixed."""
+        """Return a copy that reads the state that a plan fixed: of the table, or its materialized table."""
         pinned = copy.copy(self)
         object.__setattr__(pinned, "_state", state)
         return pinned
@@ -337,7 +337,7 @@ class SqlSource:
         return f"{text}\n-- {parameters}" if parameters else text
 
     def discard(self, *, section: str) -> None:
-        """Drop the materialized table that the tasks of a run share, if it exists.
+        """Drop the materialized table that a plan chose as its state (see ``at``), if it exists.
 
         Args:
             section: The section's name.

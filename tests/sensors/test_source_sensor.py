@@ -11,7 +11,8 @@ import pytest
 from airflow.sdk import DAG
 
 from airflow_sitemaps import LocalStore, Section, Sitemap, SitemapSourceSensor, SitemapTaskGroup, SqlSource
-from airflow_sitemaps.errors import ConfigurationError, SourceConfigurationError
+from airflow_sitemaps.errors import ConfigurationError, GuardError, SourceConfigurationError
+from airflow_sitemaps.pipeline import build, stages
 from airflow_sitemaps.sensors import probe
 from airflow_sitemaps.sensors.trigger import SitemapSourceTrigger
 from tests.support.airflow_db import run, states, xcom
@@ -171,6 +172,36 @@ def test_a_mark_without_a_successful_run_since_does_not_hold_the_next_run_back(
     assert probe.last_mark(sitemap, "shop.wait") is None
     sitemap.store.open().state.delete("probes/shop.wait.json")
     assert probe.last_mark(sitemap, "shop.wait") is None
+
+
+def test_each_poke_of_one_run_sees_the_rows_of_its_own_moment_and_leaves_no_table(
+    tmp_path: Path, execute: Callable[..., None]
+) -> None:
+    query = SqlSource(
+        "shop", query="SELECT id, slug FROM products", key="id", loc=f"{URL}p/{{slug}}", materialize="main"
+    )
+    words = {"{{ dag.dag_id }}/{{ run_id }}": "shop/manual__1"}
+    sitemap = Sitemap(LocalStore(tmp_path / "site", base_url=URL), [Section("products", query)]).rendered(
+        lambda text: words.get(text, text)
+    )
+
+    def poke() -> bool:
+        return stages.plan(sitemap, stages.RunRequest(dry_run=True)).plan.changes
+
+    build(sitemap)
+    assert not poke()
+    execute("INSERT INTO products VALUES (2, 'b', NULL)")
+    assert poke()
+    assert build(sitemap).urls == 2
+    execute("DELETE FROM products")
+    for _ in range(2):
+        with pytest.raises(GuardError, match="no rows now"):
+            stages.plan(sitemap)
+    execute("INSERT INTO products VALUES (3, 'c', NULL)")
+    assert build(sitemap).urls == 1
+    with sqlite3.connect(tmp_path / "shop.db") as database:
+        assert database.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall() == [("products",)]
+    database.close()
 
 
 def test_an_unknown_section_is_refused_with_the_sections_there_are(sitemap: Sitemap) -> None:

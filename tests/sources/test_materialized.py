@@ -65,22 +65,88 @@ def test_what_a_crash_left_is_dropped_a_day_later(base: Database) -> None:
     base.run(f"DROP TABLE sitemap_rows_{young}_a_2")
 
 
-def test_the_tasks_of_a_run_share_it(base: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+def in_a_run(base: Database, monkeypatch: pytest.MonkeyPatch, **changed: object) -> SqlSource:
+    """Return a source as the tasks of one Airflow run render it."""
     connection = {"conn_type": "generic", "extra": {"sqlalchemy_url": base.url}}
     monkeypatch.setenv("AIRFLOW_CONN_DEAR", json.dumps(connection))
-    written = SqlSource("dear", **arguments(base))
     render = {"{{ dag.dag_id }}/{{ run_id }}": "shop/manual__1"}
-    source = written.rendered(lambda text: render.get(text, text))
-    with source.open(section="dear") as first:
-        surveyed = first.survey([KeyRange(None, None)])
+    return SqlSource("dear", **arguments(base) | changed).rendered(lambda text: render.get(text, text))
+
+
+def test_the_tasks_of_a_run_read_what_the_plan_stored(base: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = in_a_run(base, monkeypatch)
+    with source.open(section="dear") as plan:
+        surveyed = plan.survey([KeyRange(None, None)])
     base.run("DELETE FROM dear")
-    with source.open(section="dear") as second:
-        assert second.survey([KeyRange(None, None)]) == surveyed
-    assert len(base.rows(LISTS[base.name])) == 1
-    source.discard(section="other")
+    stored = source.at(plan.state)
+    with stored.open(section="dear") as task:
+        assert task.survey([KeyRange(None, None)]) == surveyed
+        assert task.now() == plan.now()
     assert len(base.rows(LISTS[base.name])) == 1
     source.discard(section="dear")
+    assert len(base.rows(LISTS[base.name])) == 1
+    stored.discard(section="dear")
     assert base.rows(LISTS[base.name]) == []
+
+
+def test_a_plan_that_is_repeated_stores_the_present_rows(base: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A sensor plans at each poke, and a person clears the plan of a refused run after a correction of the table."""
+    source = in_a_run(base, monkeypatch)
+    with source.open(section="dear") as first:
+        assert first.survey([KeyRange(None, None)]).digests[0].rows == 20
+    base.run("DELETE FROM dear WHERE id > 3")
+    with source.open(section="dear") as second:
+        assert second.survey([KeyRange(None, None)]).digests[0].rows == 4
+    for plan in (first, second):
+        source.at(plan.state).discard(section="dear")
+    assert base.rows(LISTS[base.name]) == []
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("de-products", "products"),
+        ("products_of_the_catalogue_de", "products_of_the_catalogue_fr"),
+        ("products", "products"),  # of two sitemaps of one DAG
+    ],
+)
+def test_sections_of_one_run_read_their_own_rows(
+    base: Database, monkeypatch: pytest.MonkeyPatch, one: str, other: str
+) -> None:
+    sources = [in_a_run(base, monkeypatch), in_a_run(base, monkeypatch, parameters={"not": "it's 3% :x \\:y"})]
+    states = []
+    for source, section, rows in zip(sources, (one, other), (20, 19), strict=True):
+        with source.open(section=section) as plan:
+            assert plan.survey([KeyRange(None, None)]).digests[0].rows == rows
+        states.append(plan.state)
+    for source, section, rows, state in zip(sources, (one, other), (20, 19), states, strict=True):
+        with source.at(state).open(section=section) as task:
+            assert task.survey([KeyRange(None, None)]).digests[0].rows == rows
+        source.at(state).discard(section=section)
+    assert base.rows(LISTS[base.name]) == []
+
+
+def test_a_plan_that_fails_leaves_no_table(base: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(ZeroDivisionError), in_a_run(base, monkeypatch).open(section="dear"):
+        _ = 1 // 0
+    assert base.rows(LISTS[base.name]) == []
+
+
+def test_a_task_after_the_end_of_the_run_stores_the_rows_again(base: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = in_a_run(base, monkeypatch)
+    with source.open(section="dear") as plan:
+        pass
+    stored = source.at(plan.state)
+    stored.discard(section="dear")
+    with stored.open(section="dear") as task:
+        assert task.survey([KeyRange(None, None)]).digests[0].rows == 20
+    stored.discard(section="dear")
+
+
+def test_a_plan_names_only_tables_of_stored_rows(base: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = in_a_run(base, monkeypatch).at("dear; DROP TABLE dear")
+    with pytest.raises(SourceConfigurationError, match="cannot be read: plan again"), source.open(section="dear"):
+        pass
 
 
 def test_a_schema_that_is_not_there() -> None:
