@@ -27,10 +27,9 @@ from airflow_sitemaps.pipeline.report_builder import make_report, outcome_of
 from airflow_sitemaps.pipeline.request import RunRequest
 from airflow_sitemaps.pipeline.state.capability_probe import ensure_conditions
 from airflow_sitemaps.pipeline.state.ownership import check_owner
-from airflow_sitemaps.pipeline.state.repository import StateRepository, new_run, receipts_directory
+from airflow_sitemaps.pipeline.state.repository import StateRepository, new_run, receipts_of
 from airflow_sitemaps.pipeline.status import robots, status
 from airflow_sitemaps.pipeline.write.batch_writer import Written, unwritten_sections, write_batch
-from airflow_sitemaps.quantities import counted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -282,7 +281,7 @@ def publish(
     store = sitemap.store.open()
     state = StateRepository(store.state)
     run_plan = state.read_plan(plan_key)
-    receipts = list(mapped(state.read_receipt, _own(run_plan, receipt_keys), "sitemap-receipts"))
+    receipts = list(mapped(state.read_receipt, receipts_of(run_plan.run, receipt_keys), "sitemap-receipts"))
     if unwritten is not None and sitemap.on_section_failure == "publish_others":
         failures = (*failures, *unwritten_sections(run_plan, receipts, unwritten))
     left_out = {failure.section for failure in failures}
@@ -359,18 +358,6 @@ def _report_refusal(
     refused = [str(refusal) for refusal in refusals]
     outcome = outcome_of(run_plan, "refused", clock.now(), receipts=receipts, refusals=refused)
     state.write_report(make_report(outcome, old=manifest, new=manifest, plan=run_plan, receipts=receipts))
-
-
-def _own(run_plan: Plan, receipt_keys: Sequence[str]) -> list[str]:
-    """Select the receipts of this plan.
-
-    If a user clears an Airflow run from its plan task on, and the new plan has fewer batches, the mapped tasks that no
-    longer exist leave the receipts of their last try.
-    """
-    own = [key for key in receipt_keys if key.startswith(receipts_directory(run_plan.run))]
-    if len(own) < len(receipt_keys):
-        log.info("%s of earlier plans are ignored", counted(len(receipt_keys) - len(own), "receipt"))
-    return own
 
 
 def _unchanged(

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
+import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from airflow_sitemaps.errors import IncompleteError, StoreContentError
 from airflow_sitemaps.pipeline.state.conditional_put import ObjectHeaders, put_verified
 from airflow_sitemaps.ports import Create, Overwrite, Update
+from airflow_sitemaps.quantities import counted
 from airflow_sitemaps.shards import codec
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from airflow_sitemaps.pipeline.report import Report
     from airflow_sitemaps.ports import Clock, ObjectStore
     from airflow_sitemaps.shards.manifest import Manifest
@@ -23,6 +27,8 @@ GZIP: Final = "application/gzip"
 RUNS: Final = "runs/"
 WATERMARKS: Final = "watermarks/"
 REPORTS: Final = "reports/"
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +59,22 @@ def run_directory(run: str) -> str:
 def receipts_directory(run: str) -> str:
     """Return the folder of a run's receipts."""
     return f"{run_directory(run)}receipts/"
+
+
+def receipts_of(run: str, keys: Sequence[str]) -> list[str]:
+    """Return the keys of a run's own receipts.
+
+    If a user clears an Airflow run from its plan task on, and the new plan has fewer batches, the mapped tasks that no
+    longer exist leave the receipts of their last try.
+
+    Args:
+        run: Identifier of the run.
+        keys: Keys of receipts.
+    """
+    own = [key for key in keys if key.startswith(receipts_directory(run))]
+    if len(own) < len(keys):
+        log.info("%s of earlier plans are ignored", counted(len(keys) - len(own), "receipt"))
+    return own
 
 
 def batch_of(receipt_key: str) -> int:
