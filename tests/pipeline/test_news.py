@@ -91,6 +91,26 @@ def test_faulty_rows_beside_expired_ones_are_still_refused(paper: Paper) -> None
         build(paper.sitemap(), clock=paper.clock)
 
 
+def test_a_sitemap_whose_articles_are_all_past_their_age_stays_as_published(clock: FakeClock) -> None:
+    """A quiet weekend: an index without files is not valid, and age is no reason to fail a run."""
+    articles = [article(key, clock, timedelta(hours=key)) for key in range(30)]
+    paper = Paper(articles, clock)
+    sitemap = replace(paper.sitemap(), sections=paper.sitemap().sections[1:])
+    assert build(sitemap, clock=clock).urls == 30
+    published = dict(paper.store.public.objects)
+    for _ in range(2):
+        clock.advance(timedelta(days=3))
+        report = build(sitemap, clock=clock)
+        assert report.result == "unchanged"
+        assert any("every row of the sitemap is past its age" in warning for warning in report.warnings)
+        assert paper.store.public.objects == published
+    articles.append(article(100, clock, timedelta(hours=1)))
+    report = build(sitemap, clock=clock)
+    assert (report.result, report.urls, report.rows_expired) == ("published", 1, {"news-age": 30})
+    assert crawl(paper.store.open()).locs() == {articles[-1]["loc"]}
+    assert build(sitemap, clock=clock).result == "unchanged"
+
+
 def test_a_section_whose_fresh_articles_are_all_dropped_stays_as_published(clock: FakeClock) -> None:
     """Only age may empty a news section. With so few rows, no limit on dropped rows holds."""
     paper = Paper([article(key, clock, timedelta(hours=1)) for key in range(12)], clock)

@@ -112,9 +112,7 @@ def commit(
             losses = (*losses, *draft.refusals)
             raise GuardError(refusal_text(losses), losses, run=plan.run)
         if root is not None and says_the_same(root.manifest, draft.manifest):
-            if draft.refusals:
-                raise GuardError(refusal_text(draft.refusals), draft.refusals, run=plan.run)
-            return Committed(old=old, root=root, unchanged=True, warnings=fitted.warnings)
+            return _nothing_new(root, draft, plan, fitted.warnings)
         bodies = _prepare(store, root, draft.manifest)
         try:
             version = state.replace_root(draft.manifest, root)
@@ -125,6 +123,22 @@ def commit(
     raise ConflictError(
         f"other runs committed first, {RACES} times in a row; run again when fewer runs publish at once"
     )
+
+
+def _nothing_new(root: ManifestVersion, draft: Draft, plan: Plan, warnings: Sequence[str]) -> Committed:
+    """Return the result of a run that changes nothing.
+
+    If every row is past its age, the plan's sections are omitted, so that the next run surveys them again.
+
+    Raises:
+        GuardError: Guards refused the sections that would have changed.
+    """
+    if draft.refusals:
+        raise GuardError(refusal_text(draft.refusals), draft.refusals, run=plan.run)
+    if draft.manifest is not root.manifest:
+        return Committed(old=root.manifest, root=root, unchanged=True, warnings=tuple(warnings))
+    kept = plan.without(plan.sections)
+    return Committed(old=root.manifest, root=root, unchanged=True, plan=kept, warnings=(*warnings, *draft.warnings))
 
 
 def _missing_from_first_try(plan: Plan, manifest: Manifest) -> Plan:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from airflow_sitemaps.errors import GuardError
 from airflow_sitemaps.pipeline.publish.draft import extra_files
@@ -30,12 +30,19 @@ if TYPE_CHECKING:
     from airflow_sitemaps.sitemap import Sitemap
 
 
+_PAST_ITS_AGE: Final = (
+    "every row of the sitemap is past its age, and an index must list a file (siteindex.xsd); the files published before "
+    "stay until a row is listed again"
+)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Draft:
     """A manifest to commit, and the verdicts of the guards.
 
     Attributes:
-        manifest: The next manifest, without the sections that guards refuse.
+        manifest: The next manifest, without the sections that guards refuse. It is the published one if every row is
+            past its age, because an index must list a file.
         refusals: What the guards refuse.
         warnings: Warnings about the other sections.
     """
@@ -66,6 +73,8 @@ def make_draft(
         manifest = next_manifest(old, plan, receipts, facts)
         refused = guard_missing(sitemap, plan, old, manifest)  # an omitted section may be the new home of a URL
         refusals = (*refusals, *refused)
+    if old is not None and _is_past_its_age(manifest):
+        return Draft(manifest=old, refusals=refusals, warnings=(_PAST_ITS_AGE,))
     state = StateRepository(store.state)
     manifest = extra_files.attach(
         sitemap, state, old, manifest, drifted=facts.index_etags, clock=clock, receipts=receipts
@@ -76,6 +85,12 @@ def make_draft(
         refusals=refusals,
         warnings=(*plan.warnings[len(given.warnings) :], *content_warnings(sitemap, plan, old, manifest)),
     )
+
+
+def _is_past_its_age(manifest: Manifest) -> bool:
+    """Return whether no section has a row to list, and age alone is the reason."""
+    sections = manifest.sections.values()
+    return any(s.rows for s in sections) and all(s.rows == s.expired_rows for s in sections)
 
 
 def _losses(sitemap: Sitemap, manifest: Manifest) -> list[str]:
