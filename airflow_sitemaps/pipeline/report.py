@@ -67,6 +67,7 @@ class SectionReport:
         newest_lastmod: Newest lastmod of all entries. Default: None.
         drift: Sentences about files that another program changed.
         faults_before: Rows dropped and fields repaired by rule in the previous generation.
+        rows_before: Source rows in the previous generation.
         extensions: Images, videos, articles (``news``) and alternates in all files, by kind.
     """
 
@@ -85,6 +86,7 @@ class SectionReport:
     newest_lastmod: str | None = None
     drift: tuple[str, ...] = ()
     faults_before: Mapping[str, int] = field(default_factory=dict)
+    rows_before: int = 0
     extensions: Mapping[str, int] = field(default_factory=dict)
 
 

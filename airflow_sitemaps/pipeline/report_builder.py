@@ -176,6 +176,7 @@ def _section(
         bytes_written=sum(receipt.bytes_written for receipt in receipts),
         newest_lastmod=newest,
         faults_before=_faults(before),
+        rows_before=before.rows if before is not None else 0,
         extensions=dict(extensions),
         drift=plan.drift if plan is not None else (),
     )

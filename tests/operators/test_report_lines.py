@@ -39,6 +39,26 @@ def test_a_fault_is_reported_when_it_is_new_or_grows_and_is_one_line_while_it_st
     assert grown.startswith("WARNING section pages: rows left out by rule scope-host: 3, 2 in the generation before")
 
 
+def test_a_fault_of_every_row_is_one_line_while_the_table_grows() -> None:
+    """The files are in another folder than the pages, as in a common layout."""
+    rows = [{"id": number, "loc": f"{URL}p/{number}"} for number in range(50)]
+    site = Sitemap(MemoryStore(base_url=f"{URL}maps/"), [Section("pages", MemorySourceConfig(rows))])
+
+    def lines() -> list[str]:
+        return [line for line in report_text.lines(build(site)) if "scope-path" in line]
+
+    assert lines()[0].startswith("WARNING section pages: rows fixed or kept by rule scope-path: 50, for example ")
+    rows.append({"id": 100, "loc": f"{URL}p/100"})
+    assert lines() == ["section pages: faults that are not new, by rule: scope-path 51"]
+    rows += [{"id": 200 + number, "loc": f"{URL}maps/{number}"} for number in range(49)]
+    assert lines() == ["section pages: faults that are not new, by rule: scope-path 51"]
+    rows.append({"id": 300, "loc": f"{URL}p/300"})
+    rows.append({"id": 301, "loc": f"{URL}p/301"})
+    assert lines()[0].startswith(
+        "WARNING section pages: rows fixed or kept by rule scope-path: 53, 51 in the generation"
+    )
+
+
 def test_what_was_written_is_not_explained_where_nothing_was() -> None:
     rows = [{"id": number, "loc": f"{URL}{number}"} for number in range(50)]
     site = Sitemap(MemoryStore(base_url=URL), [Section("pages", MemorySourceConfig(rows))])
