@@ -120,8 +120,8 @@ def _peaks(old: SectionManifest | None, urls: int, now: datetime) -> dict[str, i
 def with_decline(old: SectionManifest | None, new: SectionManifest, plan: Plan, facts: CommitFacts) -> SectionManifest:
     """Return the section with its decline recorded.
 
-    After a permitted decline, the new number of URLs replaces the peaks: the greatest number of the week would refuse
-    every later run. A permitted decline is not recorded as normal, because a permit is for one run.
+    After a permitted decline, to nothing too, the new number of URLs replaces the peaks: the greatest number of the week
+    would refuse every later run. A permitted decline is not recorded as normal, because a permit is for one run.
 
     Args:
         old: The section in the last manifest, or None.
@@ -133,8 +133,9 @@ def with_decline(old: SectionManifest | None, new: SectionManifest, plan: Plan, 
         return new
     today = facts.now.date()
     highest = max(old.urls, old.peak(facts.now))
+    guards = ("shrink", "total") if new.urls else ("shrink", "total", "empty")
     permits = [Permit.of(text) for text in plan.allow]
-    if any(permit.guard in ("shrink", "total") and permit.section in (None, new.name) for permit in permits):
+    if any(permit.guard in guards and permit.section in (None, new.name) for permit in permits):
         return replace(new, peaks={today.isoformat(): new.urls}) if highest > new.urls else new
     decline = (highest - new.urls) * 1_000 // highest if highest >= SMALLEST else 0
     if new is old or decline < LEAST_DECLINE:

@@ -146,6 +146,19 @@ def test_a_bound_of_the_total_is_kept_and_a_section_with_a_permit_is_judged_apar
     assert mall.build(allow=["shrink"]).urls == 800
 
 
+def test_a_section_that_was_emptied_by_permit_holds_no_later_run_back() -> None:
+    mall = Mall()
+    mall.build()
+    mall.rows["s0"].clear()
+    mall.rows["s1"].clear()
+    mall.build(allow=["empty:s0", "empty:s1"])
+    mall.clock.advance(timedelta(hours=1))
+    del mall.rows["s4"][-1]
+    assert mall.build().urls == 899, "the other sections are measured by what is left"
+    mall.rows["s0"] += [row(key) for key in range(40)]
+    assert mall.build().urls == 939, "fewer rows than the emptied section had may return"
+
+
 def test_growth_of_a_small_section_passes() -> None:
     world = world_of(1_100)
     world.rows.extend(row(5_000 + key) for key in range(1_150))
