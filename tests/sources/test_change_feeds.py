@@ -283,6 +283,28 @@ def test_a_query_takes_the_last_position(name: str) -> None:
         box.read(**settings | {"newest": "SELECT NULL"})
 
 
+@pytest.mark.parametrize("stated", [False, True])
+def test_a_feed_that_is_truncated_while_it_is_read_is_a_gap(stated: bool) -> None:
+    """As in a database without snapshots: each statement sees the feed as it is then."""
+    box = Outbox(live("sqlite"))
+    position = {"newest": "SELECT MAX(pos) FROM fed_changes", "oldest": "SELECT MIN(pos) FROM fed_changes"}
+    changes = Changes(table="fed_changes", position="pos", **(position if stated else {}))
+    box.put((1, 3))
+    with session(box.base, table="fed", **SQL, changes=changes) as source:
+        mark = source.changes((), None).position
+        box.put((2, 12), (3, 17))
+
+        def purge(_connection: Any, cursor: Any, sql: str, *_rest: Any) -> None:
+            if " AS bucket" in sql:  # after the changes were counted
+                cursor.connection.execute("PRAGMA query_only = OFF")
+                cursor.connection.execute("DELETE FROM fed_changes WHERE pos < 3")
+
+        sa.event.listen(source.engine, "before_cursor_execute", purge)
+        reading = source.changes(box.ranges, mark)
+    assert (reading.ranges, reading.is_gap) == (None, True)
+    assert "truncated" in reading.cause
+
+
 GONE = {
     "postgresql": (
         "DROP FUNCTION IF EXISTS changes_gone(bigint)",

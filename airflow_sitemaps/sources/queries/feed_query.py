@@ -143,19 +143,19 @@ class FeedQueries:
         assert before.value is not None
         begin = self._begin(before.value)
         number, unplaced = self._count(before.value, begin)
-        gap = self._gap(before, newest)
-        if gap:
-            return ChangeReading(position=position, ranges=None, changes=number, cause=gap, is_gap=True)
-        if unplaced:
-            cause = f"{unplaced:,} changes of its change feed have a NULL key or position, which stand for any row"
-            return ChangeReading(position=position, ranges=None, changes=number, cause=cause, is_gap=True)
         places: tuple[int, ...] = ()
-        if number:
+        if number and not unplaced:
             places = tuple(
                 row_places.find(
                     self.context, self.connection, ranges, lambda binds: self._keys(binds, before.value, begin)
                 )
             )
+        gap = self._gap(before, newest)  # after the keys: the feed may be truncated between two statements
+        if gap:
+            return ChangeReading(position=position, ranges=None, changes=number, cause=gap, is_gap=True)
+        if unplaced:
+            cause = f"{unplaced:,} changes of its change feed have a NULL key or position, which stand for any row"
+            return ChangeReading(position=position, ranges=None, changes=number, cause=cause, is_gap=True)
         return ChangeReading(position=position, ranges=places, changes=number)
 
     # ------------------------------------------------------------ positions
