@@ -25,10 +25,10 @@ log = logging.getLogger(__name__)
 class SitemapSourceSensor(SitemapOperator, BaseSensorOperator):
     """Wait until a sitemap's data differs from what is published.
 
-    Without ``probe``, the sensor plans a dry run. It succeeds if a build would change something. In deferrable mode the
-    triggerer then compares the digest of each whole table with that of the published rows, without a worker slot. It also
-    wakes the sensor when files change only because time passes. If the engine has an exact version of a table, the
-    table is read only when its version has moved.
+    Without ``probe``, the sensor plans a dry run. It succeeds if a build would change something, or would finish the
+    promotion of an earlier run. In deferrable mode the triggerer then compares the digest of each whole table with that of
+    the published rows, without a worker slot. It also wakes the sensor when files change only because time passes. If the
+    engine has an exact version of a table, the table is read only when its version has moved.
 
     The triggerer cannot compare every source: a ``ListSource``, a source of your own, ``materialize=``, ``changes=`` and
     ``change_detection="watermark"`` need a plan. If a section has one of these, the sensor plans at each poke, in a
@@ -150,7 +150,12 @@ class SitemapSourceSensor(SitemapOperator, BaseSensorOperator):
 
     def _plan_changes(self, context: Context) -> bool:
         from airflow_sitemaps.pipeline import stages
+        from airflow_sitemaps.pipeline.state.repository import StateRepository
 
+        manifest = StateRepository(self.sitemap.store.open().state).manifest()
+        if manifest is not None and not manifest.promoted:
+            log.info("%s: generation %d is not completely public; a run finishes it", self.sitemap, manifest.generation)
+            return True
         request = stages.RunRequest(sections=tuple(self.sections), dry_run=True)
         plan = stages.plan(self.rendered(context), request).plan
         log.info("%s: a build would %s", self.sitemap, "change something" if plan.changes else "find nothing to change")

@@ -11,8 +11,9 @@ import pytest
 from airflow.sdk import DAG
 
 from airflow_sitemaps import LocalStore, Section, Sitemap, SitemapSourceSensor, SitemapTaskGroup, SqlSource
-from airflow_sitemaps.errors import ConfigurationError, GuardError, SourceConfigurationError
+from airflow_sitemaps.errors import ConfigurationError, GuardError, SourceConfigurationError, StoreError
 from airflow_sitemaps.pipeline import build, stages
+from airflow_sitemaps.pipeline.publish import promotion
 from airflow_sitemaps.sensors import probe
 from airflow_sitemaps.sensors.trigger import SitemapSourceTrigger
 from tests.support.airflow_db import run, states, xcom
@@ -172,6 +173,28 @@ def test_a_mark_without_a_successful_run_since_does_not_hold_the_next_run_back(
     assert probe.last_mark(sitemap, "shop.wait") is None
     sitemap.store.open().state.delete("probes/shop.wait.json")
     assert probe.last_mark(sitemap, "shop.wait") is None
+
+
+def test_a_run_starts_to_finish_a_promotion(
+    sitemap: Sitemap, execute: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The manifest already has the digests of the new rows, so that no plan finds a change."""
+    build(sitemap)
+    execute("INSERT INTO products VALUES (2, 'b', '2026-02-03T04:05:06Z')")
+    with monkeypatch.context() as broken:
+        broken.setattr(promotion, "_promote_file", _fail)
+        with pytest.raises(StoreError):
+            build(sitemap)
+    for deferrable in (False, True):
+        with DAG(f"unfinished_{deferrable}", schedule=None) as dag:
+            SitemapSourceSensor(
+                task_id="wait", sitemap=sitemap, poke_interval=0.1, timeout=0.1, soft_fail=True, deferrable=deferrable
+            )
+        assert states(run(dag)) == {"wait": "success"}
+
+
+def _fail(*_arguments: object, **_settings: object) -> str:
+    raise StoreError("the store failed")
 
 
 def test_each_poke_of_one_run_sees_the_rows_of_its_own_moment_and_leaves_no_table(
