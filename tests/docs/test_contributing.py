@@ -44,6 +44,12 @@ def test_every_path_that_a_page_names_exists(page: str) -> None:
     assert not missing, f"{page} names {missing}"
 
 
+def test_the_layout_lists_every_package() -> None:
+    layout = (ROOT / "CONTRIBUTING.md").read_text().partition("## Layout")[2].partition("## Where to start")[0]
+    packages = {path.parent.name for path in (ROOT / "airflow_sitemaps").glob("*/__init__.py")}
+    assert packages == {name for name in re.findall(r"`(?:airflow_sitemaps/)?(\w+)/`", layout) if name in packages}
+
+
 def test_every_target_that_a_page_names_is_in_the_makefile() -> None:
     targets = set(re.findall(r"^([a-z][\w-]*):", (ROOT / "Makefile").read_text(), re.MULTILINE))
     for page in PAGES:
