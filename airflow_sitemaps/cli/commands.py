@@ -363,5 +363,6 @@ def _status_lines(found: Status) -> Iterator[str]:
         yield (
             f"history: generation {note.generation} of {note.committed_at.isoformat()}: {note.action}, {counted(note.urls, 'URL')}, "
             f"{counted(note.shards, 'shard')}, {note.touched:,} touched, {size(note.byte_size)}"
+            + (f"; partly published, without the changes of {', '.join(note.failed)}" if note.failed else "")
         )
     yield from (f"index: {url}" for url in found.index_urls)

@@ -146,6 +146,21 @@ def test_a_refusal_is_status_1_and_says_what_lets_it_pass(shop: Shop) -> None:
     assert shop.json("build", shop.target, "--allow", "empty:products")["urls"] == 1
 
 
+def test_status_says_which_sections_a_generation_was_published_without(shop: Shop) -> None:
+    shop.json("build", shop.target)
+    shop.execute("DELETE FROM products")
+    shop.execute("INSERT INTO pages VALUES (2, 'imprint')")
+
+    status, out, err = shop.shell("build", shop.target)
+
+    assert status == 1
+    assert "partly_published: generation 2" in out + err
+    newest, first = [line for line in shop.shell("status", shop.target)[1].splitlines() if line.startswith("history")]
+    assert newest.endswith("; partly published, without the changes of products")
+    assert "partly" not in first
+    assert shop.json("status", shop.target)["history"][-1]["failed"] == ["products"]
+
+
 def test_rollback_wants_a_yes(shop: Shop) -> None:
     shop.json("build", shop.target)
     shop.insert(range(100, 105))
