@@ -122,6 +122,22 @@ def test_a_key_of_numbers_and_texts_is_refused() -> None:
         pass
 
 
+def test_a_key_of_bytes_in_sqlite_is_refused_with_the_query_to_write() -> None:
+    base = live("sqlite")
+    create(base, "bytes_keys", {"k": "=BLOB", "slug": "text"})
+    values = ", ".join(f"(x'{n:02x}ff00', 'p{n}')" for n in range(60))
+    base.run(f"INSERT INTO bytes_keys VALUES {values}")
+    with (
+        pytest.raises(SourceConfigurationError, match=r"'k' holds bytes, .*: write hex\(k\) AS k in a query"),
+        session(base, table="bytes_keys", key="k", loc="slug"),
+    ):
+        pass
+    query = "SELECT hex(k) AS k, slug FROM bytes_keys"
+    with session(base, query=query, key="k", loc="slug") as source:
+        ranges = cut(KeyRange(None, None), source.boundaries(KeyRange(None, None), 20))
+        assert [digest.rows for digest in source.survey(ranges).digests] == [20, 20, 20]
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_the_null_column_of_a_composite_key_is_named(name: str) -> None:
     base = live(name)

@@ -80,7 +80,7 @@ class SQLite(Dialect):
         return kind
 
     def check_key(self, connection: sa.Connection, from_item: str, binds: Binds, columns: Sequence[Column]) -> None:
-        """Refuse a key column that holds both numbers and texts, because a text is bound as one type and read as the other."""
+        """Refuse a key column of bytes, and one that holds both numbers and texts, which compare otherwise when they are bound."""
         for column in columns:
             value = self.column(column)
             sql = f"SELECT DISTINCT typeof({value}) FROM {from_item} WHERE {value} IS NOT NULL"
@@ -90,6 +90,11 @@ class SQLite(Dialect):
                 raise SourceConfigurationError(
                     f"the key column {column.name!r} holds values of several types ({', '.join(sorted(types))}), which "
                     "have no one order: cast it to one type in a query"
+                )
+            if "blob" in types:
+                raise SourceConfigurationError(
+                    f"the key column {column.name!r} holds bytes, which SQLite does not compare with text: write "
+                    f"hex({column.name}) AS {column.name} in a query"
                 )
 
     def compares_alike(self, column: Column, other: Column) -> bool:
