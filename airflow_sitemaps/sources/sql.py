@@ -16,7 +16,7 @@ from airflow_sitemaps.sources.spec import SourceSpec
 from airflow_sitemaps.sources.statements.feed_settings import Changes, check_source, identity_of
 from airflow_sitemaps.sources.statements.source_settings import LastmodUnit, Reader, check_choices, check_exclusive
 from airflow_sitemaps.sources.statements.table_name import name_parts
-from airflow_sitemaps.sources.statements.text_template import rendered_text, run_name
+from airflow_sitemaps.sources.statements.text_template import refuse_templates, rendered_text, run_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -255,9 +255,12 @@ class SqlSource:
             SourceConfigurationError: The connection, table, column or file does not exist. The message lists those that
                 exist.
             SourceError: The database cannot be reached.
+            TemplateError: A template is not rendered.
         """
         from airflow_sitemaps.sources.session_factory import opened  # noqa: PLC0415 - imports SQLAlchemy and Arrow
 
+        if self._template is None:
+            refuse_templates(self.query_text(), self.where, self.parameters)
         return opened(self.spec(), section)
 
     def at(self, state: str) -> SqlSource:

@@ -9,10 +9,11 @@ import sys
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from airflow_sitemaps.errors import SourceConfigurationError, SourceError
+from airflow_sitemaps.errors import ConnectionNotFoundError, SourceConfigurationError, SourceError, TemplateError
 from airflow_sitemaps.shards.key import KeyRange
 from airflow_sitemaps.sources.readers import adbc
 from airflow_sitemaps.sources.sql import SqlSource
@@ -259,3 +260,26 @@ def test_a_plain_process_needs_no_metadata_database(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr[-2_000:]
     assert "rows 1" in done.stdout
     assert not list(tmp_path.glob("*.db"))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        ({"query": "SELECT * FROM pages WHERE day <= '{{ ds }}'"}, "query=: the template '{{ ds }}'"),
+        ({"table": "pages", "where": "{% if x %} a {% endif %}"}, "where=: the template '{% if x %}'"),
+        (
+            {"table": "pages", "where": "day <= :a", "parameters": {"a": "{{ run_after }}"}},
+            r"parameters\['a'\]: the template",
+        ),
+    ],
+)
+def test_a_template_that_is_not_rendered_never_reaches_the_database(arguments: dict[str, Any], named: str) -> None:
+    """SQLite and MySQL compare it as text, so that a condition on a date selects every row, or none."""
+    source = SqlSource("db", loc="url", **arguments)
+    with pytest.raises(TemplateError, match=named), source.open(section="pages"):
+        pass
+    with (
+        pytest.raises(ConnectionNotFoundError),
+        source.rendered(lambda text: text.replace("{{ ds }}", "{{ a value of the user's }}")).open(section="pages"),
+    ):
+        pass
