@@ -123,6 +123,11 @@ def test_a_database_without_an_exact_version_has_none(name: str) -> None:
         ("day < SYSDATE", False),
         ("day < today", False),
         ("kind = 'it''s' AND day < now ()", False),
+        ("day < date 'today'", False),
+        ("day < TIMESTAMP ' Now UTC'", False),
+        (r"folder <> '\' AND day < now() AND kind <> 'x'", False),
+        (r"folder <> '\' AND kind <> 'x'", True),
+        (r"kind <> 'it\'s' AND day < now() AND kind <> 'x'", False),
     ],
 )
 def test_only_a_condition_on_columns_and_constants_is_fixed(condition: str | None, expected: bool) -> None:

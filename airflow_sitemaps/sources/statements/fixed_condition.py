@@ -5,8 +5,14 @@ from __future__ import annotations
 import re
 from typing import Final
 
-LITERAL: Final = re.compile(r"'(?:[^'\\]|\\.|'')*'|\"(?:[^\"]|\"\")*\"|`[^`]*`|--[^\n]*|/\*.*?\*/", re.DOTALL)
-"""A text, a quoted name or a comment, in which no word has a meaning."""
+OTHERS: Final = r"|\"(?:[^\"]|\"\")*\"|`[^`]*`|--[^\n]*|/\*.*?\*/"
+LITERALS: Final = (
+    re.compile(r"'(?:[^'\\]|\\.|'')*'" + OTHERS, re.DOTALL),
+    re.compile(r"'(?:[^']|'')*'" + OTHERS, re.DOTALL),
+)
+"""A text, a quoted name or a comment, in which no word has a meaning. In some databases a backslash does not escape a quote."""
+MOMENT: Final = re.compile(r"'\s*(?:now|today|yesterday|tomorrow)(?=[\s'])", re.IGNORECASE)
+"""A text that some databases read as a time, such as Spark in ``date 'today'``."""
 CALL: Final = re.compile(r"\b(?!(?:in|and|or|not|between|like|when|then|else|case)\b)\w+\s*\(", re.IGNORECASE)
 CHANGING: Final = re.compile(
     r"\b(select|with|current\w*|local\w*|sys\w*|session\w*|user|now|today|yesterday|tomorrow|getdate|rownum)\b",
@@ -22,5 +28,7 @@ def is_fixed(condition: str | None) -> bool:
     """
     if condition is None:
         return True
-    bare = LITERAL.sub(" x ", condition)
-    return CALL.search(bare) is None and CHANGING.search(bare) is None
+    if MOMENT.search(condition) is not None:
+        return False
+    bare = [literal.sub(" x ", condition) for literal in LITERALS]
+    return all(CALL.search(text) is None and CHANGING.search(text) is None for text in bare)
