@@ -92,10 +92,26 @@ def last_check(state: StateRepository) -> str | None:
     Returns:
         The time, or None if there was no such run.
     """
+    report = _newest(state)
+    return None if report is None else str(report["finished_at"])
+
+
+def last_survey(state: StateRepository) -> str | None:
+    """Return when the newest run began that published the sources' state or found nothing to change.
+
+    Returns:
+        The time, before which the run read nothing, or None if there was no such run.
+    """
+    report = _newest(state)
+    return None if report is None else str(report["started_at"])
+
+
+def _newest(state: StateRepository) -> dict[str, Any] | None:
+    """Return the report of the newest run that published the sources' state or found nothing to change."""
     for key in sorted((info.key for info in state.objects.list(REPORTS)), reverse=True):
         report = state.read_report(key.removeprefix(REPORTS).removesuffix(".json"))
         if report and report.get("action") == "build" and report.get("result") in ("published", "unchanged"):
-            return str(report["finished_at"])
+            return report
     return None
 
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
 from airflow_sitemaps.errors import SourceConfigurationError, SourceError
 from airflow_sitemaps.pipeline.state.conditional_put import ObjectHeaders, put_verified
 from airflow_sitemaps.pipeline.state.repository import StateRepository
-from airflow_sitemaps.pipeline.status import last_check
+from airflow_sitemaps.pipeline.status import last_survey
 from airflow_sitemaps.ports import Overwrite
 
 if TYPE_CHECKING:
@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 
 _TABLES: Final = re.compile(r"\b(?:from|join)\s+([\w.\"`$-]+)", re.IGNORECASE)
 _NOT_IN_KEYS: Final = re.compile(r"[^A-Za-z0-9_.-]")
+
+CLOCK_TOLERANCE: Final = timedelta(minutes=5)
+"""Difference between the clocks of the sensor's worker and of the planner's."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,7 +101,9 @@ def _what_exists(connection: sa.Connection, sql: str) -> str:
 
 
 def last_mark(sitemap: Sitemap, name: str) -> ProbeMark | None:
-    """Return the mark of the last start; None if there is none, or if no run has succeeded since.
+    """Return the mark of the last start; None if there is none, or if no run that began since has succeeded.
+
+    A run that began before the start may have read the rows of before, however late it ended.
 
     Args:
         sitemap: The sitemap.
@@ -114,8 +119,8 @@ def last_mark(sitemap: Sitemap, name: str) -> ProbeMark | None:
         started = datetime.fromisoformat(mark.at)
     except (ValueError, KeyError, TypeError):
         return None  # a damaged mark costs one run that finds nothing to change
-    checked = last_check(state)
-    return mark if checked is not None and datetime.fromisoformat(checked) >= started else None
+    surveyed = last_survey(state)
+    return mark if surveyed is not None and datetime.fromisoformat(surveyed) >= started - CLOCK_TOLERANCE else None
 
 
 def record_mark(sitemap: Sitemap, name: str, mark: ProbeMark) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import sqlite3
+from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -16,6 +17,7 @@ from airflow_sitemaps.pipeline import build, stages
 from airflow_sitemaps.pipeline.publish import promotion
 from airflow_sitemaps.sensors import probe
 from airflow_sitemaps.sensors.trigger import SitemapSourceTrigger
+from airflow_sitemaps.testing.clock import FakeClock
 from tests.support.airflow_db import run, states, xcom
 
 if TYPE_CHECKING:
@@ -173,6 +175,26 @@ def test_a_mark_without_a_successful_run_since_does_not_hold_the_next_run_back(
     assert probe.last_mark(sitemap, "shop.wait") is None
     sitemap.store.open().state.delete("probes/shop.wait.json")
     assert probe.last_mark(sitemap, "shop.wait") is None
+
+
+def test_a_run_that_began_before_the_start_does_not_hold_the_next_run_back(
+    sitemap: Sitemap, execute: Callable[..., None]
+) -> None:
+    """Its plan read the rows of before, and the run that the sensor started failed."""
+    hour = timedelta(hours=1)
+    clock = FakeClock(datetime.now(timezone.utc))
+    plan = stages.plan(sitemap, clock=clock)
+    clock.advance(hour)
+    probe.record_mark(sitemap, "shop.wait", probe.ProbeMark(value="2", at=clock.now().isoformat()))
+    clock.advance(hour)
+    receipts = [
+        stages.write(sitemap, str(plan.key), batch.number, clock=clock).receipt_key for batch in plan.plan.batches
+    ]
+    stages.publish(sitemap, str(plan.key), receipts, clock=clock)
+    assert probe.last_mark(sitemap, "shop.wait") is None
+    clock.advance(hour)
+    build(sitemap, clock=clock)
+    assert probe.last_mark(sitemap, "shop.wait") is not None
 
 
 def test_a_run_starts_to_finish_a_promotion(
