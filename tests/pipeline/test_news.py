@@ -151,3 +151,38 @@ def test_articles_that_expire_between_runs_do_not_shrink_the_section(clock: Fake
         section = report.sections["news"]
         assert section.urls + sum(section.rows_expired.values()) == section.rows
     assert report.sections["news"].urls == 0
+
+
+def test_an_empty_table_is_refused_while_a_published_article_is_younger_than_two_days(clock: FakeClock) -> None:
+    """Its rows may be being loaded again."""
+    paper = Paper([article(key, clock, timedelta(hours=key)) for key in range(12)], clock)
+    build(paper.sitemap(), clock=clock)
+    published = dict(paper.store.public.objects)
+    articles = list(paper.articles)
+    paper.articles.clear()
+    with pytest.raises(GuardError, match=r"Section 'news' has no rows now; 12 are published"):
+        build(paper.sitemap(), clock=clock)
+    clock.advance(timedelta(hours=47))
+    with pytest.raises(GuardError, match=r"Section 'news' has no rows now"):
+        build(paper.sitemap(), clock=clock)
+    assert paper.store.public.objects == published
+    paper.articles[:] = articles
+    assert build(paper.sitemap(), clock=clock).sections["news"].rows == 12
+
+
+def test_a_table_without_recent_articles_may_be_empty(clock: FakeClock) -> None:
+    """Its query selects the articles of the last two days, and nothing was written at the weekend."""
+    paper = Paper([article(key, clock, timedelta(hours=key)) for key in range(12)], clock)
+    build(paper.sitemap(), clock=clock)
+    paper.articles.clear()
+    clock.advance(timedelta(hours=48))
+    assert build(paper.sitemap(), clock=clock).sections["news"].urls == 0
+    assert crawl(paper.store.open()).locs() == {each["loc"] for each in paper.pages}
+    assert build(paper.sitemap(), clock=clock).result == "unchanged"
+
+
+def test_a_permit_lets_a_news_section_become_empty(clock: FakeClock) -> None:
+    paper = Paper([article(1, clock, timedelta(hours=1))], clock)
+    build(paper.sitemap(), clock=clock)
+    paper.articles.clear()
+    assert build(paper.sitemap(), allow=["empty:news"], clock=clock).sections["news"].urls == 0

@@ -22,6 +22,7 @@ from airflow_sitemaps.pipeline.publish import index_settings
 from airflow_sitemaps.pipeline.publish.draft import extra_files
 from airflow_sitemaps.pipeline.publish.draft.content_guard import counted_in_total
 from airflow_sitemaps.pipeline.request import chosen
+from airflow_sitemaps.pipeline.state.published_articles import has_fresh_article
 from airflow_sitemaps.quantities import counted
 from airflow_sitemaps.shards.batches import make_batches
 from airflow_sitemaps.shards.guards import (
@@ -227,7 +228,7 @@ def _planned(
         plan = plan_section(context)
         check_null_keys(sitemap, section, plan)
         sample = judge_sample(context, plan, clock) if request.dry_run else Judgment()
-    refusals = _judge(sitemap, section, plan, context.before, clock.now())
+    refusals = _judge(context, plan, clock.now())
     more = tuple(refusal for refusal in sample.refusals if refusal.guard not in {each.guard for each in refusals})
     return plan, replace(sample, refusals=(*refusals, *more), warnings=(*plan.warnings, *sample.warnings))
 
@@ -264,12 +265,11 @@ def check_null_keys(sitemap: Sitemap, section: Section, plan: SectionPlan) -> No
         )
 
 
-def _judge(
-    sitemap: Sitemap, section: Section, plan: SectionPlan, before: SectionManifest | None, now: datetime
-) -> tuple[Refusal, ...]:
-    if section.kind == "news" and plan.rows == 0:
+def _judge(context: SectionContext, plan: SectionPlan, now: datetime) -> tuple[Refusal, ...]:
+    section, before, timezone = context.section, context.before, context.section.source.timezone
+    if section.kind == "news" and plan.rows == 0 and not has_fresh_article(context.store, before, now, timezone):
         return ()
-    guards = sitemap.guards_of(section)
+    guards = context.sitemap.guards_of(section)
     null_keys = check_dropped(guards, section.name, rows=plan.rows + plan.null_keys, dropped=plan.null_keys)
     cause = (
         f" They have a NULL key (rule key-null), such as {'; '.join(plan.null_key_samples[:2])}. Use key columns that are "

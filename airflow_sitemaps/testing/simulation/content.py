@@ -1,0 +1,49 @@
+"""The decoded content of published files."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from airflow_sitemaps.protocol import gzip, lastmod
+from airflow_sitemaps.protocol.markup import without_comment
+from airflow_sitemaps.protocol.validation.reader import read
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+GENERATION: Final = re.compile(rb"<!-- ?generation (\d+)")
+MAX_BYTE_SIZE: Final = 1 << 22
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """The decoded content of a public file or body: its SHA-256, the locs that it lists, and when articles were published."""
+
+    sha256: str
+    kind: str
+    locs: tuple[str, ...]
+    generation: int = 0
+    published: tuple[datetime, ...] = ()
+
+
+def parsed(name: str, body: bytes) -> Content:
+    """Decode a file.
+
+    Args:
+        name: Its public name; the ending says what it is.
+        body: Its bytes.
+    """
+    xml = gzip.decompress(body, max_byte_size=MAX_BYTE_SIZE) if name.endswith(".gz") else body
+    digest = hashlib.sha256(without_comment(xml)).hexdigest()
+    if name.endswith((".atom", ".rss")):
+        return Content(digest, "feed", ())
+    document = read(xml)
+    comment = GENERATION.search(xml)
+    generation = int(comment[1]) if comment is not None else 0
+    articles = (article for entry in document.entries for article in entry.extensions.get("news", ()))
+    dates = (lastmod.parse(article["publication_date"]) for article in articles)
+    published = tuple(lastmod.begins(date) for date in dates if date is not None)
+    return Content(digest, document.kind, tuple(entry.loc for entry in document.entries), generation, published)
