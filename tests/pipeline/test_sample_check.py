@@ -46,6 +46,17 @@ def test_a_wrong_host_is_refused_by_plan_as_by_build_with_rule_count_sample_and_
     assert "Likely cause: all 30 URLs are on example.com; base_url is https://www.example.com/." in str(refused.value)
 
 
+def test_numbers_that_are_no_lastmod_come_with_the_setting_of_their_unit() -> None:
+    numbered = [{**each, "changed": str(1_700_000_000 + each["id"])} for each in rows(30)]
+    section = Section("products", MemorySourceConfig(numbered, lastmod="changed"))
+
+    made = dry(Sitemap(MemoryStore(base_url=URL), [section]))
+
+    (warning,) = [line for line in made.warnings if "lastmod-format" in line]
+    assert "of all rows, 30 break rule lastmod-format and are listed all the same, such as '1700000000" in warning
+    assert warning.endswith("for a column of numbers, give their lastmod_unit=, 's', 'ms' or 'us'.")
+
+
 def test_rows_without_a_key_are_refused_by_plan_with_a_sample() -> None:
     site = sitemap([*rows(30), *({"id": None, "loc": f"{URL}x/{n}"} for n in range(20))])
 

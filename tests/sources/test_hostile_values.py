@@ -233,3 +233,15 @@ def test_a_refused_parameter_is_named_and_not_retried(value: Any) -> None:
         session(base, table="hostile", **arguments),
     ):
         pass
+
+
+@pytest.mark.parametrize("name", ["sqlite", "postgresql", "duckdb"])
+def test_a_placeholder_without_a_value_is_named(name: str) -> None:
+    base = live(name)
+    create(base, "hostile", {"id": "integer", "slug": "text"})
+    arguments = {"where": "slug <> '12:30' AND id < :most", "parameters": {"least": 1}, "key": "id", "loc": "slug"}
+    with (
+        pytest.raises(SourceConfigurationError, match=r"[^.]\. parameters= has no value for :most, which the SQL"),
+        session(base, table="hostile", **arguments),
+    ):
+        pass

@@ -222,6 +222,7 @@ _SETTINGS: Final = {
     "key-null": "Use key columns that are never NULL.",
     "loc-slash": "Write {{column:path}} in loc= where slashes part the path.",
     "loc-missing": "Check loc=: it names a column, or a template over columns, that are never NULL.",
+    "lastmod-format": "Check lastmod=: for a column of numbers, give their lastmod_unit=, 's', 'ms' or 'us'.",
     "loc-scheme": "Check loc=: a URL begins with https:// or http://.",
 }
 """Setting to change, by rule; ``{}`` is the base URL."""

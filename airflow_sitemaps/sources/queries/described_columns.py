@@ -76,7 +76,9 @@ def _no_relation(connection: sa.Connection, relation: Relation, name: str, error
     """Return a message that says what is wrong with the table or query, and lists tables that exist."""
     reason = " ".join(str(error.orig).split())[:500]
     hint = "Correct the query, or run it by hand to see more"
-    if relation.table is not None:
+    if unknown := relation.unknown_placeholders():
+        hint = f"parameters= has no value for {', '.join(f':{each}' for each in unknown)}, which the SQL seems to name"
+    elif relation.table is not None:
         connection.rollback()
         hint = "Check the table's name and schema, and that the connection may read it."
         try:
@@ -87,4 +89,4 @@ def _no_relation(connection: sa.Connection, relation: Relation, name: str, error
             hint += nearest(table.text, names)
         except (exc.SQLAlchemyError, NotImplementedError):
             hint += " The tables there could not be listed"
-    return f"{name}: the database refuses to read it: {reason}. {hint}"
+    return f"{name}: the database refuses to read it: {reason.rstrip('.')}. {hint}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
-from airflow_sitemaps.sources.statements.binds import Binds, guarded
+from airflow_sitemaps.sources.statements.binds import PLACEHOLDER, Binds, guarded
 from airflow_sitemaps.sources.statements.table_name import name_parts
 
 if TYPE_CHECKING:
@@ -77,6 +77,12 @@ class Relation:
         if self.where is None:
             return f"{inner} src"
         return f"(SELECT * FROM {inner} query_rows WHERE (\n{guarded(self.where, self.parameters)}\n)) src"
+
+    def unknown_placeholders(self) -> list[str]:
+        """Return the names in query and condition that look like placeholders and have no value, in order."""
+        texts = (self.query or "", self.where or "")
+        names = (match.group(1) for text in texts for match in PLACEHOLDER.finditer(text))
+        return [name for name in dict.fromkeys(names) if name and not name[0].isdigit() and name not in self.parameters]
 
     def binds(self) -> Binds:
         """Return new binds that hold the user's values. A statement adds its own values to them."""
