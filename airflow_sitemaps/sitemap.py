@@ -255,7 +255,7 @@ class Sitemap:
         return section.change_detection or self.change_detection
 
     def feed_interval_of(self, section: Section) -> timedelta | None:
-        """Return how long the change feed of a section stands for a survey of every range; None if it has no feed."""
+        """Return how long the change feed of a section replaces a survey of every range; None if it has no feed."""
         interval: timedelta | None = getattr(section.source, "feed_interval", None)  # a user's own source may lack it
         return interval
 

@@ -59,7 +59,7 @@ class Verification:
         return self.state == "failed" and self.errors > 0
 
     def is_of(self, published_at: datetime) -> bool:
-        """Return whether the verification read the publication of a time, or a later publication."""
+        """Return whether the verification read what was published at a given time, or later."""
         return self.end is not None and self.end >= published_at
 
 

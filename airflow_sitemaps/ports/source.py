@@ -208,7 +208,7 @@ class SourceConfig(Protocol):
 
     @property
     def feed_interval(self) -> timedelta | None:
-        """How long the change feed stands for a survey of every range."""
+        """How long the change feed replaces a survey of every range."""
         ...
 
     def open(self, *, section: str) -> AbstractContextManager[Source]:

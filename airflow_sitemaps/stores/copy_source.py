@@ -23,6 +23,6 @@ def read_source(source: ObjectStore, info: ObjectInfo) -> bytes:
     """
     there = source.get(info.key)
     if there is None or there.info.etag != info.etag:
-        now = "nothing is there" if there is None else f"the object has etag {there.info.etag}"
-        raise PutOutcomeError(f"copy of {source.url(info.key)}: {now}, not {info.etag}", definite=True)
+        now = "there is no object" if there is None else f"the object has etag {there.info.etag}"
+        raise PutOutcomeError(f"copy of {source.url(info.key)}: {now}; expected was etag {info.etag}", definite=True)
     return there.body

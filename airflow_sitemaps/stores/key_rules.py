@@ -147,7 +147,9 @@ def check_settings(
         setting_checks.flag(where, name, value)
     for name, value in headers.items():
         if not isinstance(value, str) or not METADATA_VALUE.fullmatch(value):
-            raise ConfigurationError(f"{where}: {name}={value!r} is not a value of an HTTP header")
+            raise ConfigurationError(
+                f"{where}: {name}={value!r} cannot be sent as an HTTP header; give one line of printable ASCII"
+            )
     for name, value in names.items():
         if value is not None and (not isinstance(value, str) or not value):
             raise ConfigurationError(f"{where}: {name}={value!r}; give a text, or leave it out")

@@ -22,10 +22,10 @@ FOR_ALL: list[tuple[dict[str, Any], str]] = [
     ({"base_url": "www.example.com"}, "must be absolute"),
     ({"index_name": "sitemap.html"}, "plain file name"),
     ({"single_writer": "yes"}, "single_writer='yes'; give True or False"),
-    ({"cache_control": ""}, "cache_control='' is not a value of an HTTP header"),
-    ({"cache_control": "max-age=1\r\nX: y"}, "not a value of an HTTP header"),
-    ({"cache_control": None}, "not a value of an HTTP header"),
-    ({"shard_cache_control": 300}, "not a value of an HTTP header"),
+    ({"cache_control": ""}, "cache_control='' cannot be sent as an HTTP header"),
+    ({"cache_control": "max-age=1\r\nX: y"}, "cannot be sent as an HTTP header"),
+    ({"cache_control": None}, "cannot be sent as an HTTP header"),
+    ({"shard_cache_control": 300}, "cannot be sent as an HTTP header"),
     ({"purge": "https://purge.example"}, "give a function"),
 ]
 FOR_S3: list[tuple[dict[str, Any], str]] = [

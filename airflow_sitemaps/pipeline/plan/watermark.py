@@ -179,7 +179,7 @@ class IncrementalSurvey:
         return asked
 
     def _slice(self, number: int) -> set[int]:
-        """Return a fraction of the ranges, those with the oldest survey, and all ranges whose recheck is due."""
+        """Return the ranges with the oldest surveys, one in ``SLICES``, and all ranges whose survey is due."""
         oldest = sorted(range(number), key=lambda at: (-self._age(at), at))
         quota = -(-number // SLICES)
         return {at for place, at in enumerate(oldest) if place < quota or self._age(at) >= SLICES - 1}

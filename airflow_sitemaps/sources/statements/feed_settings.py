@@ -157,7 +157,7 @@ class Changes:
         if overlap is None:
             return
         if self.newest is not None or self.position is None:
-            raise SourceConfigurationError("Changes(overlap=): it needs position=, and no newest=")
+            raise SourceConfigurationError("Changes(overlap=): give position= with it, and omit newest=")
         is_span = isinstance(overlap, timedelta) and overlap > timedelta(0)
         is_count = isinstance(overlap, int) and not isinstance(overlap, bool) and overlap > 0
         if not is_span and not is_count:

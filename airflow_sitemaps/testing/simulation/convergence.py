@@ -140,7 +140,7 @@ class Convergence:
             return
         again = self._build(())
         if again.result != "unchanged":
-            raise BrokenInvariantError("I5", f"nothing changed, and a run published generation {again.generation}")
+            raise BrokenInvariantError("I5", f"a run published generation {again.generation}, although nothing changed")
 
     def _build(self, allow: tuple[str, ...], *, adopt: bool = False) -> Report:
         """Build without faults. The run must succeed."""
