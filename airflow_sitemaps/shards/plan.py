@@ -86,6 +86,7 @@ class SectionPlan:
         gone: Positions of shards whose file the new layout no longer names. Default: none.
         taken: Public names of this section's pattern that belong to other programs. Default: none.
         drift: Sentences about files that another program changed. Default: none.
+        drifted: Positions of the shards that have these files. Default: none.
         key_kinds: Name, kind and collation of each key column, as the source describes them. Default: none.
         null_keys: Number of rows whose key is NULL. Default: 0.
         null_key_samples: A few of these rows. Default: none.
@@ -112,6 +113,7 @@ class SectionPlan:
     gone: tuple[Count, ...] = ()
     taken: tuple[RelativePath, ...] = ()
     drift: tuple[str, ...] = ()
+    drifted: tuple[Count, ...] = ()
     key_kinds: tuple[str, ...] = ()
     null_keys: Count = 0
     null_key_samples: tuple[str, ...] = ()

@@ -103,6 +103,7 @@ def _section(plan: SectionPlan, before: SectionManifest, now: SectionManifest) -
         base=now.changed_in,
         targets=tuple(targets),
         gone=(),
+        drifted=(),
         watermark=None,
         slice=0,
         ages=(),

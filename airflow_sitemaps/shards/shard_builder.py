@@ -31,7 +31,7 @@ class ShardBuilder:
         generation: Number of the new generation.
         serial: Next serial of a file name.
         _leaving: Files that no target carries, by SHA-256 of their content. A new range with the same entries takes
-            over such a file.
+            over such a file, unless another program changed or deleted it.
     """
 
     old: SectionManifest | None
@@ -50,6 +50,7 @@ class ShardBuilder:
             file = shard.file
             if (
                 position in carried
+                or position in self.plan.drifted
                 or file is None
                 or not fits(file.name, configured.path, self.plan.name, configured.format)
             ):

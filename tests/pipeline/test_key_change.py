@@ -70,6 +70,19 @@ def test_a_key_that_changes_lists_every_url_once(change: str, recorded: bool) ->
     assert shop.build(*after).result == "unchanged"
 
 
+def test_a_file_that_was_deleted_is_not_taken_over_by_a_new_range() -> None:
+    """The key gets another name, so that new ranges with the same entries take over the files of the old ones."""
+    rows, shop = shop_rows(), Shop()
+    shop.build(rows)
+    files = [name for name in crawl(shop.store.open()).files if name.startswith("pages")]
+    shop.store.open().public.delete(files[1])
+    shop.build([{**r, "number": r["id"]} for r in rows], key="number")
+    assert shop.listed() == sorted(r["loc"] for r in rows)
+    after = crawl(shop.store.open()).files
+    assert files[1] not in after
+    assert set(files) - set(after) == {files[1]}
+
+
 def test_the_database_is_not_queried_for_the_order_of_integers() -> None:
     shop = Shop()
     shop.build(shop_rows())

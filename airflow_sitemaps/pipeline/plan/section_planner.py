@@ -88,6 +88,7 @@ def plan_section(context: SectionContext) -> SectionPlan:
         gone=tuple(p for p, shard in enumerate(shards) if shard.file is not None and p not in carried),
         taken=drift.taken(section.path, section.name, context.listing, context.manifest),
         drift=files.sentences,
+        drifted=tuple(sorted(files.files)),
         key_kinds=_key_kinds(source, before),
         null_keys=survey.null_keys,
         null_key_samples=survey.null_key_samples,
