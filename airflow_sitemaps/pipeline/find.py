@@ -291,6 +291,12 @@ class _Search:
             return f"The shard of its key range left out rows by these rules: {rules}."
         if of_key:
             return "No row of its key range was left out: the source has no such row, or its URL differs."
+        served = sorted({origin_of(section.base_url) for section in self._manifest.sections.values()})
+        if served and origin_of(self._url) not in served:
+            return (
+                f"The sitemap is on {' and '.join(served)}: rows with URLs of {origin_of(self._url)} are left out by the rule "
+                "scope-host, unless cross_submit= names it."
+            )
         return ""
 
     def _unread(self, number: int) -> str:

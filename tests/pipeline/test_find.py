@@ -94,3 +94,20 @@ def test_it_is_listed_exactly_where_a_crawler_sees_it(ids: set[int], sought: int
 )
 def test_the_key_that_a_url_holds(template: str, url: str, key: int | None) -> None:
     assert key_of(url, template, "id", "https://a.example/x/") == key
+
+
+@pytest.mark.parametrize(
+    "url", ["http://www.example.com/p/1", "https://example.com/p/1", "https://www.example.com:8443/"]
+)
+def test_a_url_of_another_origin_comes_with_the_rule(world: World, url: str) -> None:
+    assert find(world.sitemap(), BASE + "p/10").listed
+    assert find(world.sitemap(), BASE + "p/11").note == ""
+
+    other = find(world.sitemap(), url)
+
+    assert not other.listed
+    origin = url[: url.index("/", 8)]
+    assert other.note.startswith(
+        f"The sitemap is on {BASE[:-1]}: rows with URLs of {origin} are left out by the rule scope-host"
+    )
+    assert other.note.endswith("unless cross_submit= names it.")
