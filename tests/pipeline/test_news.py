@@ -186,3 +186,31 @@ def test_a_permit_lets_a_news_section_become_empty(clock: FakeClock) -> None:
     build(paper.sitemap(), clock=clock)
     paper.articles.clear()
     assert build(paper.sitemap(), allow=["empty:news"], clock=clock).sections["news"].urls == 0
+
+
+@pytest.mark.parametrize("listed", [12, 100])
+def test_fewer_articles_at_the_weekend_are_not_refused(clock: FakeClock, listed: int) -> None:
+    """The query selects the articles of the last two days: the others are no longer rows."""
+    paper = Paper([article(key, clock, timedelta(minutes=key)) for key in range(listed)], clock)
+    build(paper.sitemap(), clock=clock)
+    clock.advance(timedelta(hours=49))
+    paper.articles[:] = [article(1_000 + key, clock, timedelta(hours=key)) for key in range(3)]
+    assert build(paper.sitemap(), clock=clock).sections["news"].urls == 3
+    clock.advance(timedelta(hours=49))
+    paper.articles.clear()
+    assert build(paper.sitemap(), clock=clock).sections["news"].urls == 0
+    paper.articles[:] = [article(2_000 + key, clock, timedelta(hours=key)) for key in range(4)]
+    assert build(paper.sitemap(), clock=clock).sections["news"].urls == 4
+
+
+@pytest.mark.parametrize("archive", [0, 1_000])
+def test_the_loss_of_articles_that_are_not_too_old_is_refused(clock: FakeClock, archive: int) -> None:
+    """Without an archive the plan sees it. With one, its rows hide the loss until they are rendered."""
+    old = [article(5_000 + key, clock, timedelta(days=9)) for key in range(archive)]
+    paper = Paper([*old, *(article(key, clock, timedelta(minutes=key)) for key in range(100))], clock)
+    build(paper.sitemap(), clock=clock)
+    published = dict(paper.store.public.objects)
+    del paper.articles[-60:]
+    with pytest.raises(GuardError, match=r"Section 'news' would shrink from 100 to 40"):
+        build(paper.sitemap(), clock=clock)
+    assert paper.store.public.objects == published

@@ -22,7 +22,7 @@ from airflow_sitemaps.pipeline.publish import index_settings
 from airflow_sitemaps.pipeline.publish.draft import extra_files
 from airflow_sitemaps.pipeline.publish.draft.content_guard import counted_in_total
 from airflow_sitemaps.pipeline.request import chosen
-from airflow_sitemaps.pipeline.state.published_articles import has_fresh_article
+from airflow_sitemaps.pipeline.state.published_articles import news_refusals
 from airflow_sitemaps.quantities import counted
 from airflow_sitemaps.shards.batches import make_batches
 from airflow_sitemaps.shards.guards import (
@@ -266,9 +266,7 @@ def check_null_keys(sitemap: Sitemap, section: Section, plan: SectionPlan) -> No
 
 
 def _judge(context: SectionContext, plan: SectionPlan, now: datetime) -> tuple[Refusal, ...]:
-    section, before, timezone = context.section, context.before, context.section.source.timezone
-    if section.kind == "news" and plan.rows == 0 and not has_fresh_article(context.store, before, now, timezone):
-        return ()
+    section, before = context.section, context.before
     guards = context.sitemap.guards_of(section)
     null_keys = check_dropped(guards, section.name, rows=plan.rows + plan.null_keys, dropped=plan.null_keys)
     cause = (
@@ -284,6 +282,8 @@ def _judge(context: SectionContext, plan: SectionPlan, now: datetime) -> tuple[R
         what="rows",
         declines=before.known_declines(now) if before is not None else (),
     )
+    if size and section.kind == "news":
+        size = news_refusals(guards, context.store, section, size, before, number=plan.rows, what="rows", now=now)
     return (*size, *(replace(refusal, message=refusal.message + cause) for refusal in null_keys))
 
 

@@ -6,6 +6,7 @@ import logging
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
+from airflow_sitemaps.pipeline.state.published_articles import news_refusals
 from airflow_sitemaps.protocol import lastmod
 from airflow_sitemaps.quantities import counted
 from airflow_sitemaps.shards import url_sample
@@ -24,6 +25,7 @@ from airflow_sitemaps.shards.total_guard import SectionSize, check_total, judged
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from airflow_sitemaps.ports import Store
     from airflow_sitemaps.shards.manifest import Manifest, SectionManifest
     from airflow_sitemaps.shards.plan import Plan
     from airflow_sitemaps.sitemap import Section, Sitemap
@@ -54,18 +56,19 @@ REPEATED: Final = 0.2
 """Minimum fraction of a section's URLs for a warning that they are listed more than once."""
 
 
-def guard(sitemap: Sitemap, plan: Plan, old: Manifest | None, new: Manifest) -> tuple[Refusal, ...]:
+def guard(sitemap: Sitemap, store: Store, plan: Plan, old: Manifest | None, new: Manifest) -> tuple[Refusal, ...]:
     """Return the guards' refusals for the sections that a plan renders, except those that the run's permits allow.
 
     Args:
         sitemap: The sitemap.
+        store: The opened store.
         plan: The plan of the run.
         old: The last manifest, or None before the first commit.
         new: The manifest to commit.
     """
     refusals: list[Refusal] = []
     for section, before, after in _rendered(sitemap, plan, old, new):
-        refusals += _judge(sitemap, section, before, after, new)
+        refusals += _judge(sitemap, store, section, before, after, new)
     stand = (*permitted(refusals, plan.allow)[0], *guard_missing(sitemap, plan, old, new))
     sizes = {
         name: SectionSize(before=before, now=new.sections[name].urls + new.sections[name].expired_rows)
@@ -248,13 +251,17 @@ def _between(oldest: str | None, newest: str | None) -> timedelta:
 
 
 def _judge(
-    sitemap: Sitemap, section: Section, before: SectionManifest | None, after: SectionManifest, new: Manifest
+    sitemap: Sitemap,
+    store: Store,
+    section: Section,
+    before: SectionManifest | None,
+    after: SectionManifest,
+    new: Manifest,
 ) -> list[Refusal]:
     guards = sitemap.guards_of(section)
-    refusals: list[Refusal] = []
     due = after.rows - after.expired_rows
-    if section.kind != "news" or due:  # a news section may become empty by age alone
-        refusals += check_size(
+    refusals = list(
+        check_size(
             guards,
             section.name,
             now=after.urls + after.expired_rows,
@@ -262,6 +269,12 @@ def _judge(
             peak=before.peak(new.committed_at) if before is not None else 0,
             what="URLs",
             declines=before.known_declines(new.committed_at) if before is not None else (),
+        )
+    )
+    if section.kind == "news" and (after.urls or not due):  # age may empty it, rules may not
+        moment = new.committed_at
+        refusals[:] = news_refusals(
+            guards, store, section, refusals, before, number=after.urls, what="URLs", now=moment
         )
     if before is not None and before.urls and section.kind != "news":
         gone = url_sample.gone(before, after) or 0.0

@@ -63,7 +63,7 @@ def make_draft(
     given = plan
     facts = commit_facts(sitemap, store, old, plan.adopted, clock)
     manifest = next_manifest(old, plan, receipts, facts)
-    refusals = refused = guard(sitemap, plan, old, manifest)
+    refusals = refused = guard(sitemap, store, plan, old, manifest)
     while refused:
         names = {refusal.section for refusal in refused}
         plan = plan.without(names)
