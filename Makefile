@@ -193,8 +193,12 @@ test-warehouses: java  ## ClickHouse live; Snowflake, BigQuery, Trino, Redshift 
 	  tests/sources/test_arrow_readers.py tests/benchmarks/test_warehouse_costs.py \
 	  -k '(arrow and not databricks) or clickhouse or snowflake or bigquery or trino or redshift or connections or versions or write_tasks or present'
 	$(WAREHOUSES)/bin/python -m pytest $(PARALLEL) -o addopts=-ra -W default $(PYTEST_ARGS) \
-	  tests/sources/test_changes.py tests/sources/test_questions.py tests/integration/test_incremental_machine.py \
-	  -k 'bigquery or trino or redshift or (snowflake and not machine)'
+	  tests/sources/test_changes.py tests/sources/test_questions.py tests/sources/test_groups.py \
+	  tests/integration/test_incremental_machine.py -k 'bigquery or trino or redshift or (snowflake and not machine)'
+	$(WAREHOUSES)/bin/python -m pytest $(PARALLEL) -o addopts=-ra -W default $(PYTEST_ARGS) \
+	  tests/sources/test_changes.py tests/sources/test_questions.py tests/sources/test_groups.py tests/sources/test_hostile_values.py \
+	  tests/sources/test_rules_on_databases.py tests/sources/test_law_on_databases.py tests/integration/test_incremental_machine.py \
+	  -k clickhouse
 	$(WAREHOUSES)/bin/python -m pytest -o addopts=-ra -W default $(PYTEST_ARGS) \
 	  tests/sources/test_contract.py tests/sources/test_arrow_readers.py tests/sources/test_odd_keys.py \
 	  tests/sources/test_changes.py tests/sources/test_questions.py tests/benchmarks/test_warehouse_costs.py -k databricks  # one process: one session of Spark

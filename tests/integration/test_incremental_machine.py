@@ -60,7 +60,7 @@ class SqlTable:
         )
 
     def clear(self) -> None:
-        self.database.run(f"DELETE FROM {self.name}")
+        self.database.run(f"DELETE FROM {self.name} WHERE 1 = 1")
 
     def insert(self, rows: Sequence[dict[str, Any]]) -> None:
         self.database.insert(self.name, list(rows))
@@ -68,7 +68,7 @@ class SqlTable:
     def update(self, rid: int, **values: Any) -> None:
         ((column, value),) = values.items()
         literal = "NULL" if value is None else f"'{value}'" if not isinstance(value, (int, float)) else repr(value)
-        self.database.run(f"UPDATE {self.name} SET {column} = {literal} WHERE rid = {rid}")
+        self.database.run(self.database.update_of(self.name, f"{column} = {literal}", f"rid = {rid}"))
 
     def delete(self, rids: Sequence[int]) -> None:
         self.database.run(f"DELETE FROM {self.name} WHERE rid IN ({', '.join(map(str, rids))})")

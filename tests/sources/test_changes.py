@@ -35,7 +35,7 @@ def base(request: pytest.FixtureRequest) -> Iterator[Database]:
 
 
 def fill(base: Database, *rows: dict[str, object]) -> None:
-    base.run("DELETE FROM changes")
+    base.run("DELETE FROM changes WHERE 1 = 1")
     for row in rows:
         values = {**ROW, **row}
         texts = ["NULL" if value is None else "'" + str(value).replace("'", "''") + "'" for value in values.values()]

@@ -28,7 +28,7 @@ from airflow_sitemaps.protocol.limits import CURRENT
 from airflow_sitemaps.protocol.rules import RULES, SAMPLE_LIMIT, SAMPLES_PER_RULE
 from airflow_sitemaps.testing.clock import FakeClock
 from airflow_sitemaps.testing.crawler import crawl
-from tests.support.databases import NAMES
+from tests.support.databases import HAS_CLICKHOUSE
 from tests.support.file_checks import assert_no_error, assert_valid
 from tests.support.hostile_tables import TABLE, Filled, HostileTable, filled, tables
 from tests.support.hostile_values import W
@@ -46,7 +46,7 @@ ROWS_OF_TABLE = 120 if ROWS < 10_000 else 1_000
 XSD = Path(__file__).parents[2].parent / "shared" / "xsd" / "all.xsd"
 SCHEMA = etree.XMLSchema(etree.parse(str(XSD))) if XSD.is_file() else None
 
-DATABASES = [name for name in NAMES if name != "clickhouse"]
+DATABASES = ["sqlite", "postgresql", "duckdb", "mariadb", *(["clickhouse"] if HAS_CLICKHOUSE else [])]
 LOCS = {
     "column": ("c_loc", ("loc",)),
     "template": (f"{W}/t/{{c_a}}/{{id}}", ("a",)),
@@ -214,7 +214,8 @@ def hold(setting: Setting, rows: Filled) -> None:
     fewer = law.run()
     if setting.duplicates == "keep" and "group" not in setting.fields:
         assert fewer <= first, "a row that is gone changed another row's entry"
-        assert first.total() - fewer.total() <= ROWS_OF_TABLE // 20
+        lists = 2 if setting.feeds else 1  # a file of recent entries lists a row once more
+        assert first.total() - fewer.total() <= lists * (ROWS_OF_TABLE // 20)
     rows.change(ROWS_OF_TABLE // 20)
     rows.add(ROWS_OF_TABLE // 10)
     incremental = law.run()

@@ -93,6 +93,12 @@ class Database:
         mark = "`" if self.name in ("mariadb", "clickhouse") else '"'
         return mark + name.replace(mark, mark * 2) + mark
 
+    def update_of(self, table: str, change: str, condition: str) -> str:
+        """A statement that updates rows. In ClickHouse this is a mutation, and the statement waits until it is done."""
+        if self.name == "clickhouse":
+            return f"ALTER TABLE {table} UPDATE {change} WHERE {condition} SETTINGS mutations_sync = 1"
+        return f"UPDATE {table} SET {change} WHERE {condition}"
+
     def insert(self, table: str, rows: list[dict[str, Any]], *, schema: str | None = None) -> None:
         """Insert rows through SQLAlchemy, values as binds. ``table`` is one name, taken as it is."""
         if not rows:

@@ -114,7 +114,7 @@ class Filled:
         self._create()
         self.add(self.table.rows)
         if self.table.null_keys:
-            self.run(f"UPDATE {TABLE} SET id = NULL WHERE nr % 41 = 0")
+            self.run(self.base.update_of(TABLE, "id = NULL", "nr % 41 = 0"))
 
     def run(self, sql: str) -> None:
         self.connection.cursor().execute(sql)
@@ -132,11 +132,12 @@ class Filled:
             f"({nr}, {', '.join(str(self._pick(name)) for name in names)}, {self._random.choice((0, 1, 1))})"
             for nr in range(first, self._next)
         )
-        self.run("DELETE FROM hostile_mix")
+        self.run("DELETE FROM hostile_mix WHERE 1 = 1")
         self.run(f"INSERT INTO hostile_mix VALUES {rows}")
         joins = " ".join(f"LEFT JOIN pool_{name} ON pool_{name}.n = m.{name}" for name in names)
         values = ", ".join(self._mixed(column) for column in self.table.columns)
-        self.run(f"INSERT INTO {TABLE} SELECT m.nr, m.nr, {values} FROM hostile_mix m {joins}")
+        nulls = " SETTINGS join_use_nulls = 1" if self.base.name == "clickhouse" else ""
+        self.run(f"INSERT INTO {TABLE} SELECT m.nr, m.nr, {values} FROM hostile_mix m {joins}{nulls}")
 
     def remove(self, number: int) -> None:
         """Delete rows, chosen at random."""
@@ -149,7 +150,7 @@ class Filled:
         before = self._next
         self.add(number)
         for old, new in zip(chosen.split(","), range(before, self._next), strict=True):
-            self.run(f"UPDATE {TABLE} SET id = {old} WHERE nr = {new}")
+            self.run(self.base.update_of(TABLE, f"id = {old}", f"nr = {new}"))
 
     def _some(self, number: int) -> str:
         return ",".join(str(nr) for nr in self._random.sample(range(1, self._next), number))
@@ -165,15 +166,20 @@ class Filled:
             return f"CASE WHEN m.suffixed = 1 THEN {suffixed(self.base.name, value, 'm.nr')} ELSE {value} END"
         return value
 
+    @property
+    def _engine(self) -> str:
+        """The end of a table's definition."""
+        return " ENGINE = MergeTree ORDER BY tuple()" if self.base.name == "clickhouse" else ""
+
     def _create(self) -> None:
         whole = self.base.types["integer"]
         names = ", ".join(f"{name} {whole}" for name in self.table.names)
         self.run("DROP TABLE IF EXISTS hostile_mix")
-        self.run(f"CREATE TABLE hostile_mix (nr {whole}, {names}, suffixed {whole})")
+        self.run(f"CREATE TABLE hostile_mix (nr {whole}, {names}, suffixed {whole}){self._engine}")
         columns = ", ".join(f"{column.name} {column.kind.sql}" for column in self.table.columns)
         self.run(f"DROP TABLE IF EXISTS {TABLE}")
-        self.run(f"CREATE TABLE {TABLE} (id {whole}, nr {whole}, {columns})")
-        if self.table.indexed:
+        self.run(f"CREATE TABLE {TABLE} (id {whole}, nr {whole}, {columns}){self._engine}")
+        if self.table.indexed and self.base.name != "clickhouse":
             self.run(f"CREATE UNIQUE INDEX {TABLE}_key ON {TABLE} (id)")
 
     def _fill_pool(self, column: HostileColumn) -> None:
@@ -182,7 +188,7 @@ class Filled:
         if column.kind.setup:
             for statement in column.kind.setup:
                 self.run(statement)
-        self.run(f"CREATE TABLE {pool} (n {self.base.types['integer']}, v {column.kind.sql})")
+        self.run(f"CREATE TABLE {pool} (n {self.base.types['integer']}, v {column.kind.sql}){self._engine}")
         taken = [n for n, value in enumerate(column.values) if self._takes(pool, n, value)]
         self.taken[column.name] = taken
         self.weights[column.name] = [HUGE_SHARE if is_huge(column.values[n]) else 1.0 for n in taken]

@@ -81,6 +81,7 @@ def text_sql(database: str, data: bytes) -> str:
         "postgresql": f"convert_from(decode('{written}', 'hex'), 'UTF8')",
         "duckdb": f"decode(unhex('{written}'))",
         "mariadb": f"CONVERT(x'{written}' USING utf8mb4)" if written else "''",
+        "clickhouse": f"unhex('{written}')",
     }[database]
 
 
@@ -91,6 +92,7 @@ def suffixed(database: str, value: str, number: str) -> str:
         "postgresql": f"{value} || CAST({number} AS text)",
         "duckdb": f"{value} || {number}",
         "mariadb": f"CONCAT({value}, {number})",
+        "clickhouse": f"concat({value}, toString({number}))",
     }[database]
 
 
@@ -105,6 +107,7 @@ def texts(database: str, *more: str) -> Values:
         "postgresql": "repeat('é[', 20000)",
         "duckdb": "repeat('é[', 20000)",
         "mariadb": "REPEAT('é[', 20000)",
+        "clickhouse": "repeat('é[', 20000)",
     }[database]
 
     def values(name: str) -> st.SearchStrategy[str]:
@@ -333,8 +336,55 @@ def _mariadb() -> list[Kind]:
     ]  # fmt: skip
 
 
+def _clickhouse() -> list[Kind]:
+    """Types that cannot be NULL hold their default value instead."""
+    text = texts("clickhouse", r"""'{"title": "\\ud800"}'""")
+    data = hexed("unhex('{}')")
+    numbers = quoted(*NUMBERS)
+    floats = quoted(*NUMBERS, *FLOATS, "nan", "inf", "-inf")
+    days = quoted(*DAYS, "1900-01-01", "2299-12-31", "2149-06-06")
+    moments = quoted(*TIMES, "1900-01-01 00:00:00", "2299-12-31 23:59:59", "2106-02-07 06:28:15")
+    nested = [
+        ("Array(Nullable(String))", ("[]", "[NULL]", "['a', 'b,c', '\\'']")),
+        ("Array(Array(Int64))", ("[]", "[[1, 2], []]")),
+        ("Tuple(loc String, n Float64)", ("('https://example.com/i.png', nan)", "('', 0)")),
+        ("Map(String, String)", ("map('loc', 'x')", "map()")),
+        ("Array(Tuple(loc String))", ("[tuple('https://example.com/i.png')]",)),
+    ]
+    return [
+        Kind("Nullable(String)", lambda name: st.one_of(text(name), data(name)), is_text=True),
+        Kind("String", text, is_text=True),
+        Kind("LowCardinality(Nullable(String))", text, is_text=True),
+        Kind("Nullable(FixedString(8))", data),
+        *(Kind(f"Nullable({sign}Int{bits})", integers(bits, signed=not sign)) for sign in ("", "U")
+          for bits in (8, 16, 32, 64, 128, 256)),
+        Kind("Nullable(Float32)", floats),
+        Kind("Nullable(Float64)", floats),
+        Kind("Nullable(Decimal(38, 20))", numbers),
+        Kind("Nullable(Decimal(4, 3))", numbers),
+        Kind("Nullable(Decimal(76, 40))", numbers),
+        Kind("Nullable(Bool)", literals("true", "false")),
+        Kind("Nullable(UUID)", quoted("00000000-0000-0000-0000-000000000000", "ffffffff-ffff-ffff-ffff-ffffffffffff")),
+        Kind("Nullable(Date)", days),
+        Kind("Nullable(Date32)", days),
+        *(Kind(f"Nullable({sql})", moments) for sql in (
+            "DateTime", "DateTime('Europe/Berlin')", "DateTime64(0)", "DateTime64(6)", "DateTime64(9, 'America/New_York')",
+        )),
+        Kind("Nullable(Enum8('ok' = 1, '' = 2, 'ü/&' = 3))", quoted("ok", "", "ü/&")),
+        Kind("Nullable(IPv4)", quoted("10.0.0.1", "255.255.255.255")),
+        Kind("Nullable(IPv6)", quoted("::1", "ffff::")),
+        *(Kind(sql, literals(*(f"CAST({value}, '{sql}')" for value in values))) for sql, values in nested),
+    ]  # fmt: skip
+
+
 @cache
 def kinds_of(database: str) -> tuple[Kind, ...]:
     """The column types of a database."""
-    makers: dict[str, Any] = {"sqlite": _sqlite, "postgresql": _postgresql, "duckdb": _duckdb, "mariadb": _mariadb}
+    makers: dict[str, Any] = {
+        "sqlite": _sqlite,
+        "postgresql": _postgresql,
+        "duckdb": _duckdb,
+        "mariadb": _mariadb,
+        "clickhouse": _clickhouse,
+    }
     return tuple(makers[database]())

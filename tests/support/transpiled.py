@@ -36,7 +36,7 @@ STAND_INS: Final = (
     "CREATE MACRO farm_fingerprint(x) AS CAST(hash(x) % 9223372036854775807 AS BIGINT)",
     "CREATE MACRO xxhash64(x) AS hash(x)",
     "CREATE MACRO from_big_endian_64(x) AS CAST(x % 9223372036854775807 AS BIGINT)",
-    "CREATE MACRO json_serialize(x) AS CAST(x AS VARCHAR)",
+    "CREATE MACRO json_serialize(x) AS CAST(to_json(x) AS VARCHAR)",
     "CREATE MACRO getdate() AS CAST(now() AT TIME ZONE 'UTC' AS TIMESTAMP)",
     "CREATE MACRO range_bucket(x, ends) AS CASE WHEN x IS NOT NULL THEN len(list_filter(ends, lambda e: e <= x)) END",
     "CREATE MACRO bins_bucket(x, ends) AS len(list_filter(ends, lambda e: e <= CAST(x AS DOUBLE)))",
@@ -54,7 +54,7 @@ RENAMED: Final = {
 """What means something else in DuckDB, or is lacking for the type."""
 
 SNOWFLAKE_STAND_INS: Final = (
-    "octet_length(x) AS strlen(x)",
+    "octet_length(x) AS strlen(CAST(x AS VARCHAR))",
     # As sqlglot writes MD5_NUMBER_LOWER64, which it does not know.
     "m_d5_number_lower64(x) AS CAST(CAST('0x' || substr(md5(x), 17) AS UBIGINT) AS DECIMAL(20, 0))",
 )

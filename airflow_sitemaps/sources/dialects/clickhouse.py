@@ -146,10 +146,10 @@ class ClickHouse(Dialect):
         return f"toString(length({text}))"
 
     def members(self, group: Column, columns: Sequence[Column], from_item: str, where: str, most: int) -> str:
-        """Write the arrays as texts, sorted and joined."""
+        """Write the arrays as texts, sorted and joined. They can be NULL, so that rows without a group get NULL, not ''."""
         texts = ", ".join(f"assumeNotNull({self.emit_text(column)})" for column in columns)
         joined = f"arrayStringConcat(arraySort(groupArray(toJSONString([{texts}]))), ',')"
-        return self.aggregated(f"concat('[', {joined}, ']')", group, from_item, where, most)
+        return self.aggregated(f"toNullable(concat('[', {joined}, ']'))", group, from_item, where, most)
 
     def hash_of(self, text: str) -> str:
         """Return SQL for the cityHash64 of a text, which is never NULL here."""
