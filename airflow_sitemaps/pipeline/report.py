@@ -131,6 +131,7 @@ class Report:
         action: What the run did: ``build`` (default), or ``rollback to`` a generation.
         prefixes: The scheme, host and first folder of most URLs, with their numbers after and before the run, estimated
             from about 2,000 URLs of each section. The greatest first.
+        planned: Names of the sections that the run planned.
         format: Version of the report's format. Default: the current one.
     """
 
@@ -163,6 +164,7 @@ class Report:
     failures: tuple[SectionFailure, ...] = ()
     action: str = "build"
     prefixes: tuple[PrefixCount, ...] = ()
+    planned: tuple[str, ...] = ()
     format: int = REPORT_FORMAT
 
     def to_dict(self) -> dict[str, Any]:

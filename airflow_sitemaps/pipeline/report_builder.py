@@ -134,6 +134,7 @@ def make_report(
         prefixes=top_prefixes(
             old.sections.values() if old is not None else (), new.sections.values() if new is not None else ()
         ),
+        planned=tuple(plan.sections) if plan is not None else (),
         **sums,
     )
 

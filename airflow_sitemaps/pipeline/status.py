@@ -9,6 +9,8 @@ from airflow_sitemaps.pipeline.state.repository import REPORTS, StateRepository
 from airflow_sitemaps.shards.index_layout import robots_urls
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
     from airflow_sitemaps.shards.manifest import GenerationNote, Manifest
     from airflow_sitemaps.sitemap import Sitemap
 
@@ -92,27 +94,34 @@ def last_check(state: StateRepository) -> str | None:
     Returns:
         The time, or None if there was no such run.
     """
-    report = _newest(state)
+    report = next(_checks(state), None)
     return None if report is None else str(report["finished_at"])
 
 
-def last_survey(state: StateRepository) -> str | None:
-    """Return when the newest run began that published the sources' state or found nothing to change.
+def last_survey(state: StateRepository, sections: Sequence[str]) -> str | None:
+    """Return the time since which each section was planned by a run that published it or found nothing to change.
+
+    Args:
+        state: The private area.
+        sections: Names of the sections.
 
     Returns:
-        The time, before which the run read nothing, or None if there was no such run.
+        The start of the oldest of these runs, or None if a section was not planned by any run whose report is kept.
     """
-    report = _newest(state)
-    return None if report is None else str(report["started_at"])
+    missing = set(sections)
+    for report in _checks(state):
+        missing -= set(report.get("planned", sections))  # the first versions did not record it
+        if not missing:
+            return str(report["started_at"])
+    return None
 
 
-def _newest(state: StateRepository) -> dict[str, Any] | None:
-    """Return the report of the newest run that published the sources' state or found nothing to change."""
+def _checks(state: StateRepository) -> Iterator[dict[str, Any]]:
+    """Read the reports of the runs that published the sources' state or found nothing to change, the newest first."""
     for key in sorted((info.key for info in state.objects.list(REPORTS)), reverse=True):
         report = state.read_report(key.removeprefix(REPORTS).removesuffix(".json"))
         if report and report.get("action") == "build" and report.get("result") in ("published", "unchanged"):
-            return report
-    return None
+            yield report
 
 
 def status_of(manifest: Manifest | None, base_url: str, checked_at: str | None = None) -> Status:

@@ -15,6 +15,8 @@ from airflow_sitemaps.pipeline.status import last_survey
 from airflow_sitemaps.ports import Overwrite
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import sqlalchemy as sa
 
     from airflow_sitemaps.sitemap import Sitemap
@@ -100,14 +102,16 @@ def _what_exists(connection: sa.Connection, sql: str) -> str:
     return text
 
 
-def last_mark(sitemap: Sitemap, name: str) -> ProbeMark | None:
-    """Return the mark of the last start; None if there is none, or if no run that began since has succeeded.
+def last_mark(sitemap: Sitemap, name: str, sections: Sequence[str] = ()) -> ProbeMark | None:
+    """Return the mark of the last start; None if there is none, or if no run that began since covered a section.
 
-    A run that began before the start may have read the rows of before, however late it ended.
+    A run that began before the start may have read the rows of before, however late it ended. A run of other sections
+    did not read the rows at all.
 
     Args:
         sitemap: The sitemap.
         name: Name of the sensor, unique for the sitemap.
+        sections: Sections that the sensor starts. Default: all of the sitemap.
     """
     state = StateRepository(sitemap.store.open().state)
     stored = state.objects.get(_key(name))
@@ -119,7 +123,7 @@ def last_mark(sitemap: Sitemap, name: str) -> ProbeMark | None:
         started = datetime.fromisoformat(mark.at)
     except (ValueError, KeyError, TypeError):
         return None  # a damaged mark costs one run that finds nothing to change
-    surveyed = last_survey(state)
+    surveyed = last_survey(state, sections or [section.name for section in sitemap.sections])
     return mark if surveyed is not None and datetime.fromisoformat(surveyed) >= started - CLOCK_TOLERANCE else None
 
 

@@ -35,12 +35,13 @@ class SitemapSourceSensor(SitemapOperator, BaseSensorOperator):
     worker. In the default mode ``reschedule``, it holds no worker slot between two pokes.
 
     With ``probe``, it compares one value of the database, such as ``SELECT max(updated_at) FROM products`` or the
-    engine's own version of a table. It succeeds when the value differs from that of the last start, or when no run has
-    succeeded since. In deferrable mode the triggerer polls, without a worker slot.
+    engine's own version of a table. It succeeds when the value differs from that of the last start, or when a section
+    has not been published or found unchanged since. In deferrable mode the triggerer polls, without a worker slot.
 
     Args:
         sitemap: The sitemap.
-        sections: Sections to plan; empty means all. Not used with ``probe``.
+        sections: Sections that the DAG publishes; empty means all. Without ``probe`` the sensor plans these; with it, a
+            run of other sections does not count as a run since the last start.
         probe: A query that returns one value; a Jinja template. Default: none.
         conn_id: Connection of the probe. Default: that of the sitemap's first section.
         deferrable: Whether the triggerer polls. Default: True.
@@ -89,7 +90,7 @@ class SitemapSourceSensor(SitemapOperator, BaseSensorOperator):
         from airflow_sitemaps.sensors.trigger import SitemapSourceTrigger
 
         with permanent_failures(context):
-            mark = last_mark(self.sitemap, self._mark_name(context))
+            mark = last_mark(self.sitemap, self._mark_name(context), self.sections)
         trigger = SitemapSourceTrigger(
             conn_id=str(self.conn_id),
             sql=self.probe,
@@ -165,7 +166,7 @@ class SitemapSourceSensor(SitemapOperator, BaseSensorOperator):
         from airflow_sitemaps.sensors.probe import last_mark, query_value
 
         value = query_value(str(self.conn_id), str(self.probe))
-        mark = last_mark(self.sitemap, self._mark_name(context))
+        mark = last_mark(self.sitemap, self._mark_name(context), self.sections)
         if mark is not None and mark.value == value:
             log.info("The probe still returns %r, as at %s", value, mark.at)
             return False

@@ -197,6 +197,28 @@ def test_a_run_that_began_before_the_start_does_not_hold_the_next_run_back(
     assert probe.last_mark(sitemap, "shop.wait") is not None
 
 
+def test_a_run_of_other_sections_does_not_hold_the_next_run_back(
+    sitemap: Sitemap, execute: Callable[..., None]
+) -> None:
+    """The run that the sensor started failed, and another DAG publishes only the other section."""
+    both = Sitemap(sitemap.store, [*sitemap.sections, Section("more", sitemap.sections[0].source, path="more/")])
+    hour = timedelta(hours=1)
+    clock = FakeClock(datetime.now(timezone.utc))
+    build(both, clock=clock)
+    clock.advance(hour)
+    mark = probe.ProbeMark(value="2", at=clock.now().isoformat())
+    probe.record_mark(both, "shop.wait", mark)
+    clock.advance(hour)
+    assert build(both, sections=["more"], clock=clock).planned == ("more",)
+    assert probe.last_mark(both, "shop.wait", ["products"]) is None
+    assert probe.last_mark(both, "shop.wait") is None
+    assert probe.last_mark(both, "shop.wait", ["more"]) == mark
+    clock.advance(hour)
+    build(both, sections=["products"], clock=clock)
+    assert probe.last_mark(both, "shop.wait", ["products"]) == mark
+    assert probe.last_mark(both, "shop.wait") == mark
+
+
 def test_a_run_starts_to_finish_a_promotion(
     sitemap: Sitemap, execute: Callable[..., None], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -22,7 +22,13 @@ DATABRICKS = {
     "DESCRIBE HISTORY": [{"version": 7}],
 }
 MSSQL = {"change_tracking_tables": [("5", "2026-01-01T00:00:00", "2026-01-02T00:00:00", 40, 3, 900)]}
-ANSWERS = {"snowflake": SNOWFLAKE, "databricks": DATABRICKS, "mssql": MSSQL}
+CLICKHOUSE = {
+    "system.tables": [("MergeTree", "6f1e F0")],
+    "system.parts": [(2, 40, "AB")],
+    "pages": [(40,)],
+    "system.mutations": [(0,)],
+}
+ANSWERS = {"snowflake": SNOWFLAKE, "databricks": DATABRICKS, "mssql": MSSQL, "clickhouse": CLICKHOUSE}
 
 
 class Result:
@@ -83,6 +89,8 @@ def test_an_unchanged_table_has_an_equal_version(name: str) -> None:
         ("databricks", "DESCRIBE HISTORY", [{"version": 8}]),
         ("databricks", "DESCRIBE HISTORY", [{"version": 6}]),  # restored from a copy
         ("databricks", "DESCRIBE DETAIL", [{"format": "delta", "id": "another"}]),
+        ("clickhouse", "system.tables", [("MergeTree", "6f1e F1")]),
+        ("clickhouse", "system.parts", [(2, 40, "AC")]),
         ("mssql", "change_tracking_tables", [("5", "2026-01-01T00:00:00", "2026-01-02T00:00:00", 41, 3, 900)]),
         (
             "mssql",
@@ -113,6 +121,11 @@ def test_each_change_is_another_version(name: str, words: str, rows: list[Any]) 
         ("databricks", "DESCRIBE DETAIL", [{"format": "parquet", "id": None}]),
         ("databricks", "DESCRIBE TABLE EXTENDED", [("id", "bigint", None), ("# Row Filter", "", "")]),
         ("databricks", "DESCRIBE TABLE EXTENDED", [("# Column Masks", "", "")]),
+        ("clickhouse", "system.tables", [("ReplicatedMergeTree", "6f1e F0")]),  # the survey may reach another replica
+        ("clickhouse", "system.tables", [("SharedReplacingMergeTree", "6f1e F0")]),
+        ("clickhouse", "system.tables", [("Memory", "6f1e F0")]),
+        ("clickhouse", "system.parts", [(2, 39, "AB")]),
+        ("clickhouse", "system.mutations", [(1,)]),
         ("mssql", "change_tracking_tables", []),  # not tracked, computed columns, or a security policy
         ("mssql", "change_tracking_tables", [("5", "2026", "2026", None, None, 0)]),  # no permission
     ],

@@ -34,9 +34,15 @@ SELECT
 )
 """What makes rows change while no part does: mutations under way, and columns that are computed when they are read."""
 
+REPLICATED: Final = ("Replicated", "Shared")
+"""How the engines of replicated tables begin: ``ReplicatedMergeTree``, and ``SharedMergeTree`` of ClickHouse Cloud."""
+
 
 def version_of(connection: sa.Connection, table: Sequence[NamePart], from_item: str) -> str | None:
     """Return the version of a table of the MergeTree family, or None if its parts do not determine its rows.
+
+    A replicated table has no version: each statement may reach another replica, and the survey may read one that has
+    not received the parts of the version yet.
 
     Rows that a policy or a lightweight delete hides are in the parts, so the table then has fewer rows than its parts.
 
@@ -48,7 +54,8 @@ def version_of(connection: sa.Connection, table: Sequence[NamePart], from_item: 
     *database, name = [part.text for part in table]
     values = {"base": database[-1] if database else "", "name": name}
     table_row = connection.execute(TABLE, values).first()
-    if table_row is None or not str(table_row[0]).endswith("MergeTree"):
+    engine = "" if table_row is None else str(table_row[0])
+    if table_row is None or not engine.endswith("MergeTree") or engine.startswith(REPLICATED):
         return None
     parts = connection.execute(PARTS, values).one()
     rows = connection.execute(sa.text(f"SELECT count() FROM {from_item}")).scalar_one()
