@@ -156,12 +156,18 @@ class PartlyPublishedError(SitemapError):
     Attributes:
         report: The report of the run (``airflow_sitemaps.Report``).
         failures: Why each section was not published (``airflow_sitemaps.shards.plan.SectionFailure``).
+        refusals: What the guards refused of these sections.
+        run: Identifier of the run in the store, or "" if there is no report.
     """
 
     def __init__(self, message: str, *, report: object = None, failures: tuple[object, ...] = ()) -> None:
         super().__init__(message)
         self.report = report
         self.failures = failures
+        self.refusals: tuple[GuardRefusal, ...] = tuple(
+            refusal for failure in failures for refusal in getattr(failure, "refusals", ())
+        )
+        self.run: str = getattr(report, "run", "")
 
 
 class StoreContentError(SitemapError):

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from airflow_sitemaps.shards.url_sample import PrefixCount
 
 _WARNINGS: Final = ("WARNING", "warning:", "drift:")
-_REFUSALS: Final = ("REFUSED", "refused:", "ERROR", "NOT PUBLISHED")
+_REFUSALS: Final = ("REFUSED", "refused:", "ERROR", "NOT PUBLISHED", "not published:")
 
 
 def level(line: str) -> int:

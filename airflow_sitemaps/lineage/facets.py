@@ -6,6 +6,7 @@ import logging
 from typing import TYPE_CHECKING, Any, Final
 
 from airflow_sitemaps.lineage.dataset_names import Database, DatasetName, database_of, file_of, parts_of
+from airflow_sitemaps.quantities import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -17,6 +18,10 @@ log = logging.getLogger(__name__)
 MAX_DATASETS: Final = 200
 """Largest number of datasets in one event. A sitemap with more sections lists the first ones."""
 
+_COLUMN_SETTINGS: Final = (
+    "lastmod", "changefreq", "priority", "images", "videos", "news", "alternates", "title", "description", "group",
+    "language",
+)  # fmt: skip
 _OUTPUT_COLUMNS: Final = ("loc", "lastmod", "changefreq", "priority", "images", "videos", "news", "alternates")
 
 
@@ -73,7 +78,7 @@ def of_publish(sitemap: Sitemap, report: Mapping[str, Any]) -> Any:
             }
             for name, section in sections.items()
         }
-        outputs = [_index(sitemap, report), *_outputs(sitemap, sitemap.sections, counts)]
+        outputs = [*_indexes(sitemap, report), *_outputs(sitemap, sitemap.sections, counts)]
         return _lineage(_inputs(sitemap.sections, rows, dropped), outputs)
 
     return _guarded(build)
@@ -101,26 +106,42 @@ def _inputs(
     rows: Mapping[Any, int | None],
     dropped: Mapping[str, Mapping[str, int]] | None = None,
 ) -> list[Any]:
-    """Return the tables of sections, each once, with columns, row counts and data quality."""
+    """Return the tables of sections, each once, with columns, row counts and data quality.
+
+    Sections that share a table add up: their columns, the rows that they read, and what their rules dropped.
+    """
     from openlineage.client.event_v2 import InputDataset  # noqa: PLC0415 - optional
 
-    datasets: dict[DatasetName, Any] = {}
+    readers: dict[DatasetName, list[Section]] = {}
+    alone: set[str] = set()
     for section in sections:
         names = tables_of(section)
-        count = rows.get(section.name) if len(names) == 1 else None
+        if len(names) == 1:
+            alone.add(section.name)
         for name in names:
-            if name not in datasets:
-                datasets[name] = InputDataset(
-                    namespace=name.namespace,
-                    name=name.name,
-                    facets={"schema": _schema(columns_of(section))},
-                    inputFacets=_input_facets(section.name, count, (dropped or {}).get(section.name, {})),
-                )
-    return list(datasets.values())
+            readers.setdefault(name, []).append(section)
+    return [
+        InputDataset(
+            namespace=name.namespace,
+            name=name.name,
+            facets={"schema": _schema(dict.fromkeys(c for section in members for c in columns_of(section)))},
+            inputFacets=_input_facets(
+                _sum(rows.get(section.name) if section.name in alone else None for section in members),
+                {section.name: (dropped or {}).get(section.name, {}) for section in members},
+            ),
+        )
+        for name, members in readers.items()
+    ]
 
 
-def _input_facets(section: str, rows: int | None, dropped: Mapping[str, int]) -> dict[str, Any]:
-    """Return the row count of a table, and an assertion for each rule that drops rows."""
+def _sum(numbers: Iterable[int | None]) -> int | None:
+    """Return the sum of numbers; None if one of them is not known."""
+    known = list(numbers)
+    return None if None in known else sum(number or 0 for number in known)
+
+
+def _input_facets(rows: int | None, dropped: Mapping[str, Mapping[str, int]]) -> dict[str, Any]:
+    """Return the row count of a table, and an assertion for each rule that drops rows of a section."""
     from openlineage.client.facet_v2 import (  # noqa: PLC0415 - optional
         data_quality_assertions_dataset,
         data_quality_metrics_input_dataset,
@@ -133,7 +154,7 @@ def _input_facets(section: str, rows: int | None, dropped: Mapping[str, int]) ->
             rowCount=rows, columnMetrics={}
         )
         facets["inputStatistics"] = input_statistics_input_dataset.InputStatisticsInputDatasetFacet(rowCount=rows)
-    if dropped:
+    if any(dropped.values()):
         assertions = [
             data_quality_assertions_dataset.Assertion(
                 assertion=rule,
@@ -141,9 +162,10 @@ def _input_facets(section: str, rows: int | None, dropped: Mapping[str, int]) ->
                 severity="warn",
                 expected="0",
                 actual=str(number),
-                description=f"{number:,} rows are not listed in section {section}",
+                description=f"{counted(number, 'row')} not listed in section {section}",
             )
-            for rule, number in sorted(dropped.items())
+            for section, numbers in dropped.items()
+            for rule, number in sorted(numbers.items())
         ]
         facets["dataQualityAssertions"] = data_quality_assertions_dataset.DataQualityAssertionsDatasetFacet(
             assertions=assertions
@@ -170,16 +192,24 @@ def _outputs(sitemap: Sitemap, sections: Iterable[Section], counts: Mapping[Any,
     return datasets
 
 
-def _index(sitemap: Sitemap, report: Mapping[str, Any]) -> Any:
+def _indexes(sitemap: Sitemap, report: Mapping[str, Any]) -> list[Any]:
+    """Return one dataset for each index file. If there are several, none of them lists all files."""
     from openlineage.client.event_v2 import OutputDataset  # noqa: PLC0415 - optional
 
-    name = file_of(sitemap.store.open().public.url(""), sitemap.store.index_name)
+    base_url, public_url = sitemap.store.base_url, sitemap.store.open().public.url("")
+    keys = [str(url).removeprefix(base_url) for url in report.get("index_urls", ())] or [sitemap.store.index_name]
     counts = {
         "rows": report.get("urls"),
         "size": report.get("file_bytes"),
         "files": (report.get("shards") or {}).get("total"),
     }
-    return OutputDataset(namespace=name.namespace, name=name.name, outputFacets=_statistics(counts))
+    names = [file_of(public_url, key) for key in keys]
+    return [
+        OutputDataset(
+            namespace=name.namespace, name=name.name, outputFacets=_statistics(counts) if len(names) == 1 else {}
+        )
+        for name in names
+    ]
 
 
 def _statistics(counts: Mapping[str, Any]) -> dict[str, Any]:
@@ -211,7 +241,7 @@ def columns_of(section: Section) -> list[str]:
     loc = getattr(source, "loc", None)
     if isinstance(loc, str):
         columns += Template.parse(loc).columns if "{" in loc else (loc,)
-    for field in ("lastmod", "changefreq", "priority", "images", "videos", "news", "alternates", "group", "language"):
+    for field in _COLUMN_SETTINGS:
         column = getattr(source, field, None)
         if isinstance(column, str):
             columns.append(column)

@@ -9,13 +9,13 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 from zlib import crc32
 
-from airflow_sitemaps.errors import ConflictError, RefusedError
+from airflow_sitemaps.errors import ConflictError, PartlyPublishedError, RefusedError
 from airflow_sitemaps.metrics import registry
 from airflow_sitemaps.protocol import lastmod
 from airflow_sitemaps.protocol.rules import RULES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from airflow_sitemaps.metrics.registry import Metric
     from airflow_sitemaps.notify.coverage import Observation
@@ -96,6 +96,8 @@ def of_report(index_url: str, report: Report, now: datetime) -> Iterator[Measure
     of_index = len(report.drift) - sum(len(section.drift) for section in report.sections.values())
     if of_index > 0:
         yield measure(registry.DRIFT, of_index, section=INDEX_SECTION)
+    for failure in report.failures:
+        yield from _of_refusals(sitemap, failure.refusals)
     if report.result in ("published", "unchanged"):
         yield measure(registry.LAST_SUCCESS, int(now.timestamp()))
     if report.committed_at is not None:
@@ -126,21 +128,28 @@ def _of_section(sitemap: str, name: str, section: SectionReport, now: datetime) 
         yield measure(registry.DATA_AGE, _age_s(newest, now))
 
 
-def of_error(index_url: str, error: Exception) -> Iterator[Measurement]:
-    """Return the measurements of a run that ended with an error.
+def of_error(index_url: str, error: Exception, *, ends_run: bool = True) -> Iterator[Measurement]:
+    """Return the measurements of a task that ended with an error.
 
     Args:
         index_url: Address of the index.
-        error: The error.
+        error: The error. A ``PartlyPublishedError`` has none: those of its report count the run.
+        ends_run: Whether the error ends the run, which is then counted by its result.
     """
+    if isinstance(error, PartlyPublishedError):
+        return
     sitemap = sitemap_tag(index_url)
     result = (
         "refused" if isinstance(error, RefusedError) else "conflict" if isinstance(error, ConflictError) else "failed"
     )
-    yield Measurement(metric=registry.RUNS, value=1, tags={"sitemap": sitemap, "result": result})
-    if not isinstance(error, RefusedError):
-        return
-    refusals = getattr(error, "refusals", ()) or (error,)
+    if ends_run:
+        yield Measurement(metric=registry.RUNS, value=1, tags={"sitemap": sitemap, "result": result})
+    if isinstance(error, RefusedError):
+        yield from _of_refusals(sitemap, getattr(error, "refusals", ()) or (error,))
+
+
+def _of_refusals(sitemap: str, refusals: Iterable[object]) -> Iterator[Measurement]:
+    """Return one measurement for each refusal: a guard's, or an error about a rule."""
     for refusal in refusals:
         guard = getattr(refusal, "guard", "") or getattr(refusal, "rule", "") or type(refusal).__name__
         section = _section_tag(getattr(refusal, "section", "") or INDEX_SECTION)

@@ -39,7 +39,11 @@ def _metric(name: str, kind: Kind, unit: str, tags: tuple[str, ...], text: str) 
 
 
 RUNS: Final = _metric(
-    "runs", "counter", "runs", ("result",), "Runs by result: published, unchanged, refused, conflict, failed"
+    "runs",
+    "counter",
+    "runs",
+    ("result",),
+    "Runs by result: published, partly_published, unchanged, refused, conflict, failed",
 )
 REFUSALS: Final = _metric("refusals", "counter", "refusals", ("section", "guard"), "Refusals by guard")
 DRIFT: Final = _metric(

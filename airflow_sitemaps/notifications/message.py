@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, Any, Final
 from airflow_sitemaps.errors import (
     ConfigurationError,
     ConflictError,
+    PartlyPublishedError,
     RefusedError,
     SitemapError,
     SourceError,
     StoreContentError,
     StoreError,
 )
+from airflow_sitemaps.operators.facts import failure_facts
 from airflow_sitemaps.quantities import counted
 
 if TYPE_CHECKING:
@@ -41,7 +43,7 @@ class SitemapMessage:
     """A message about one run of a sitemap.
 
     Attributes:
-        result: ``published``, ``unchanged``, ``refused``, ``conflict``, ``failed`` or ``late``.
+        result: ``published``, ``partly_published``, ``unchanged``, ``refused``, ``conflict``, ``failed`` or ``late``.
         title: The result in one line.
         lines: The numbers or the reasons. Default: none.
         action: What to do. Default: empty, nothing to do.
@@ -134,6 +136,37 @@ def of_refusal(name: str, facts: Mapping[str, Any], link: str = "") -> SitemapMe
     )
 
 
+def of_partial(name: str, facts: Mapping[str, Any], link: str = "") -> SitemapMessage:
+    """Return the message of a run that could not publish all sections.
+
+    Args:
+        name: Name of the sitemap.
+        facts: ``sections`` and ``is_published``, as in ``operators.facts.failure_facts``. Each section has its name, the
+            reason and the permits.
+        link: Address of the run's page. Default: empty.
+    """
+    sections = list(facts.get("sections", ()))
+    names = dict.fromkeys(str(section.get("section", "")) for section in sections)
+    permits = [str(permit) for section in sections for permit in section.get("permits", ())]
+    if facts.get("is_published"):
+        result = "partly_published"
+        title = f"Sitemap partly published: {name}; {counted(len(names), 'section')} not published"
+    else:
+        result = "refused" if permits else "failed"
+        title = f"Sitemap {result}: {name}; the published sitemap is unchanged"
+    action = "Remove the cause, then run the DAG again."
+    if permits:
+        action = f"Check the source. If the data is right, run the DAG once with allow={permits[:MAX_LINES]!r}."
+    reasons = [f"{section.get('section', '')}: {section.get('message', '')}" for section in sections]
+    return SitemapMessage(
+        result=result,
+        title=_line(title),
+        lines=tuple(map(_line, _first(reasons, "sections"))),
+        action=action,
+        link=link,
+    )
+
+
 def of_error(name: str, error: BaseException | str | None, link: str = "") -> SitemapMessage:
     """Return the message of a run that failed.
 
@@ -147,6 +180,8 @@ def of_error(name: str, error: BaseException | str | None, link: str = "") -> Si
     ours = _own_error(error)
     if isinstance(ours, RefusedError):
         return of_refusal(name, _refusal_facts(ours), link)
+    if isinstance(ours, PartlyPublishedError):
+        return of_partial(name, failure_facts(ours), link)
     result = "conflict" if isinstance(ours, ConflictError) else "failed"
     if ours is not None:
         reason = f"{type(ours).__name__}: {ours}"
@@ -168,9 +203,12 @@ def of_failure_facts(name: str, facts: Mapping[str, Any], link: str = "") -> Sit
 
     Args:
         name: Name of the sitemap.
-        facts: ``error`` (the class) and ``message`` (empty for errors of other packages).
+        facts: ``error`` (the class) and ``message`` (empty for errors of other packages); ``sections`` if the run could not
+            publish all of them.
         link: Address of the run's page. Default: empty.
     """
+    if facts.get("sections"):
+        return of_partial(name, facts, link)
     reason = str(facts.get("error", "")) + (f": {facts['message']}" if facts.get("message") else "")
     return SitemapMessage(
         result="failed",

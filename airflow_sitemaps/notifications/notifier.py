@@ -113,6 +113,9 @@ class SitemapNotifier(BaseNotifier):
         report = _report(context)
         if report is not None:
             return message.of_report(report, link)
+        for facts in _pulled(context, "sitemap_failed"):
+            if facts.get("sections"):
+                return message.of_partial(name, facts, link)
         for key, build in (("sitemap_refused", message.of_refusal), ("sitemap_failed", message.of_failure_facts)):
             for facts in _pulled(context, key):
                 return build(name, facts, link)

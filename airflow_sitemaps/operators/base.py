@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseOperator
 
@@ -40,12 +40,18 @@ class SitemapOperator(BaseOperator):
     """
 
     ui_color = "#e0f2f1"
-    is_part_of_run: ClassVar[bool] = False
-    """Whether a failure of the task is a failure of the sitemap's run, which the metrics count."""
 
     def __init__(self, *, sitemap: Sitemap, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.sitemap = sitemap
+
+    def is_part_of_run(self, context: Context) -> bool:
+        """Return whether the metrics count a failure of this task as one of the sitemap's run."""
+        return False
+
+    def ends_run(self, context: Context) -> bool:
+        """Return whether the sitemap's run ends if this task fails and is not retried."""
+        return True
 
     def rendered(self, context: Context) -> Sitemap:
         """Return the sitemap with the SQL of its sources rendered. The operator's own sitemap stays unrendered.
@@ -57,6 +63,13 @@ class SitemapOperator(BaseOperator):
 
         return self.sitemap.rendered(renderer(self.get_template_env(), words_of_run(context)))
 
+    def observed(self, ti: Any) -> Sitemap:
+        """Return the sitemap for lineage: with the SQL of its sources rendered, so that the tables in it are found."""
+        try:
+            return self.rendered(ti.get_template_context())
+        except Exception:  # lineage must never fail a run
+            return self.sitemap
+
 
 @contextmanager
 def permanent_failures(context: Context) -> Iterator[None]:
@@ -66,17 +79,25 @@ def permanent_failures(context: Context) -> Iterator[None]:
     missing credentials are not: a secrets backend or a metadata service may respond to the next attempt. The reason is
     stored in XCom for the pages in Airflow's UI.
     """
-    try:
-        with _reason_in_xcom(context), measured_failures(context):
-            yield
-    except RefusedError as error:
-        from airflow_sitemaps.operators.facts import REFUSED, refusal_facts
+    with measured_failures(context), _without_useless_retries(context), _reason_in_xcom(context):
+        yield
 
+
+@contextmanager
+def _without_useless_retries(context: Context) -> Iterator[None]:
+    """Log why the task failed, and turn an error that a retry cannot fix into ``AirflowFailException``."""
+    from airflow_sitemaps.operators.facts import REFUSED, refusal_facts
+
+    try:
+        yield
+    except RefusedError as error:
         log.error("Refused; the published sitemap is unchanged. %s", error)
         context["ti"].xcom_push(key=REFUSED, value=refusal_facts(error))
         raise AirflowFailException(str(error)) from error
     except PartlyPublishedError as error:
         log.error("Partly published. %s", error)
+        if error.refusals:
+            context["ti"].xcom_push(key=REFUSED, value=refusal_facts(error))
         raise AirflowFailException(str(error)) from error
     except ConflictError as error:
         log.error("Another run published first; run the DAG again to plan on its result. %s", error)

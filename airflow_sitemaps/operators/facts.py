@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from airflow_sitemaps.errors import SitemapError
+from airflow_sitemaps.errors import PartlyPublishedError, SitemapError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -79,7 +79,7 @@ def plan_facts(
 
 
 def refusal_facts(error: Exception) -> dict[str, Any]:
-    """Return the refusals of a ``RefusedError``: a sentence for each, and the permit that lets the run pass, if any.
+    """Return the refusals of a ``RefusedError`` or a ``PartlyPublishedError``: a sentence for each, and the permit that lets the run pass, if any.
 
     ``run`` identifies the run in the store, which holds what it would have published.
     """
@@ -95,10 +95,27 @@ def refusal_facts(error: Exception) -> dict[str, Any]:
     return {"message": str(error)[:MAX_TEXT], "refusals": refusals, "run": getattr(error, "run", "")}
 
 
-def failure_facts(error: Exception) -> dict[str, str]:
-    """Return why a task failed. Only this package's messages are included: a driver's message may contain secrets."""
+def failure_facts(error: Exception) -> dict[str, Any]:
+    """Return why a task failed. Only this package's messages are included: a driver's message may contain secrets.
+
+    A run that published only some sections adds ``sections``: why each of the others was not published.
+    """
     said = str(error)[:MAX_TEXT] if isinstance(error, SitemapError) else ""
-    return {"error": type(error).__name__, "message": said}
+    facts: dict[str, Any] = {"error": type(error).__name__, "message": said}
+    if isinstance(error, PartlyPublishedError):
+        facts["is_published"] = getattr(error.report, "result", "") == "partly_published"
+        facts["sections"] = [_section_facts(failure) for failure in error.failures[:MAX_LINES]]
+    return facts
+
+
+def _section_facts(failure: Any) -> dict[str, Any]:
+    """Return why a run did not publish a section."""
+    reasons = [refusal.message for refusal in failure.refusals] or [f"{failure.error}: {failure.message}"]
+    return {
+        "section": failure.section,
+        "message": " ".join(reasons)[:MAX_TEXT],
+        "permits": [refusal.permit for refusal in failure.refusals],
+    }
 
 
 def written_facts(batches: Sequence[Written]) -> dict[str, Any]:

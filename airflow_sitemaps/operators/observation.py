@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
+
+from airflow_sitemaps.airflow_compat import AirflowFailException
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -67,13 +69,31 @@ def measure_coverage(sitemap: Sitemap, observation: Observation) -> None:
 
 @contextmanager
 def measured_failures(context: Context) -> Iterator[None]:
-    """Send the metrics of a run that an error ends. Errors of tasks that are not part of a run are not counted."""
+    """Send the metrics of a run that an error ends.
+
+    A try that Airflow repeats ends no run. Neither does a batch that is not written if the other sections are published.
+    Errors of dry runs, and of tasks that are not part of a run, are not counted.
+    """
     try:
         yield
     except Exception as error:
-        task: Any = context.get("task")
-        if getattr(task, "is_part_of_run", False):
-            from airflow_sitemaps.metrics import backend, measurements
-
-            backend.send(measurements.of_error(task.sitemap.index_url, error))
+        _measure_failure(context, error)
         raise
+
+
+def _measure_failure(context: Context, error: Exception) -> None:
+    from airflow_sitemaps.metrics import backend, measurements
+
+    task: Any = context.get("task")
+    with suppress(Exception):  # a metric must never hide the error
+        if not task.is_part_of_run(context):
+            return
+        is_permanent = isinstance(error, AirflowFailException)
+        cause = error.__cause__ if is_permanent and isinstance(error.__cause__, Exception) else error
+        ends_run = (is_permanent or not _is_repeated(context["ti"])) and task.ends_run(context)
+        backend.send(measurements.of_error(task.sitemap.index_url, cause, ends_run=ends_run))
+
+
+def _is_repeated(ti: Any) -> bool:
+    """Return whether Airflow repeats a try that fails."""
+    return getattr(ti, "max_tries", 0) > 0 and ti.try_number <= ti.max_tries

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from airflow.sdk import Context
 
     from airflow_sitemaps.pipeline.stages import Planned, RunRequest
-    from airflow_sitemaps.shards.plan import Batch
+    from airflow_sitemaps.shards.plan import Batch, Plan
     from airflow_sitemaps.sitemap import Sitemap
 
 log = logging.getLogger(__name__)
@@ -48,7 +48,6 @@ class SitemapPlanOperator(SitemapOperator):
         **kwargs: Arguments of Airflow's ``BaseOperator``.
     """
 
-    is_part_of_run = True
     template_fields: Sequence[str] = ("sections", "rebuild", "allow", "sql")
 
     def __init__(
@@ -73,6 +72,10 @@ class SitemapPlanOperator(SitemapOperator):
         self.allow = allow
         self.batch_size = batch_size
         self.sql: dict[str, str] = {}
+
+    def is_part_of_run(self, context: Context) -> bool:
+        """Return whether the run is to be published. A dry run is not."""
+        return not self._is_dry(context["params"])
 
     def render_template_fields(self, context: Context, jinja_env: jinja2.Environment | None = None) -> None:
         """Render the template fields, and the SQL of each section for Airflow's page of rendered templates."""
@@ -112,7 +115,7 @@ class SitemapPlanOperator(SitemapOperator):
         from airflow_sitemaps.lineage import facets
         from airflow_sitemaps.operators.facts import PLAN_FACTS
 
-        return facets.of_plan(self.sitemap, own_xcom(ti, PLAN_FACTS))
+        return facets.of_plan(self.observed(ti), own_xcom(ti, PLAN_FACTS))
 
     def request(self, params: Mapping[str, Any]) -> RunRequest | None:
         """Return the request of this run; None if it concerns only other sitemaps of the same DAG.
@@ -127,29 +130,39 @@ class SitemapPlanOperator(SitemapOperator):
         from airflow_sitemaps.pipeline.stages import RunRequest
 
         def setting(name: str, own: Any, default: Any) -> Any:
-            return own if own is not None else params.get(name, default)
+            return _setting(params, name, own, default)
 
         names = Names.of(self)
         chosen = listed(setting("sections", self.sections, ()))
         mine = names.sections(chosen)
         if chosen and not mine:
             return None
-        check_rows = int(setting("check_rows", self.check_rows, 0)) or None
         return RunRequest(
             sections=mine,
             full=bool(setting("full", self.full, False)),
             rebuild=names.shards(listed(setting("rebuild", self.rebuild, ()))),
-            dry_run=check_rows is not None or bool(setting("dry_run", self.explain_only, False)),
-            check_rows=check_rows,
+            dry_run=self._is_dry(params),
+            check_rows=self._check_rows(params),
             allow=names.permits(listed(setting("allow", self.allow, ()))),
             batch_rows=self._batch_rows(),
         )
+
+    def _check_rows(self, params: Mapping[str, Any]) -> int | None:
+        return int(_setting(params, "check_rows", self.check_rows, 0)) or None
+
+    def _is_dry(self, params: Mapping[str, Any]) -> bool:
+        return self._check_rows(params) is not None or bool(_setting(params, "dry_run", self.explain_only, False))
 
     def _batch_rows(self) -> int | None:
         if self.batch_size is None:
             return None
         largest = max(self.sitemap.shards_of(section).target_urls for section in self.sitemap.sections)
         return self.batch_size * largest
+
+
+def _setting(params: Mapping[str, Any], name: str, own: Any, default: Any) -> Any:
+    """Return the operator's own setting, or the param of the DAG run if that is None."""
+    return own if own is not None else params.get(name, default)
 
 
 def sql_of(sitemap: Sitemap) -> dict[str, str]:
@@ -159,24 +172,39 @@ def sql_of(sitemap: Sitemap) -> dict[str, str]:
 
 
 def _log_plan(context: Context, planned: Planned, tasks: Sequence[Sequence[Batch]]) -> None:
-    """Write the plan to the log, and its address and numbers to XCom. Fail if a build would be refused."""
+    """Write the plan to the log, and its address and numbers to XCom. A dry run fails if a build would fail."""
     from airflow_sitemaps import report_text
-    from airflow_sitemaps.operators.facts import PLAN_FACTS, REFUSED, plan_facts, refusal_facts
-    from airflow_sitemaps.pipeline.publish.draft.content_guard import refusal_text
+    from airflow_sitemaps.operators.facts import PLAN_FACTS, plan_facts
     from airflow_sitemaps.pipeline.stages import explain
 
     lines = explain(planned.plan)
     for line in lines:
         log.log(report_text.level(line), "%s", line)
     ti = context["ti"]
-    ti.xcom_push(key=PLAN_FACTS, value=plan_facts(planned.plan, planned.key, lines, tasks))
-    if planned.plan.refusals and planned.key is None:  # dry run: a build would publish nothing or only a part
-        from airflow_sitemaps.errors import GuardError
-
-        error = GuardError(refusal_text(planned.plan.refusals), planned.plan.refusals)
-        ti.xcom_push(key=REFUSED, value=refusal_facts(error))
-        raise AirflowFailException(f"A build would be refused; this dry run changed nothing. {error}")
+    facts = plan_facts(planned.plan, planned.key, lines, tasks)
+    reasons = _reasons_against(context, planned.plan) if planned.key is None else []
+    ti.xcom_push(key=PLAN_FACTS, value=facts)  # last: a page that finds the plan reads no more
+    if reasons:
+        raise AirflowFailException(f"This dry run changed nothing. {' '.join(reasons)}")
     ti.xcom_push(key=PLAN_KEY, value=planned.key or "")
+
+
+def _reasons_against(context: Context, plan: Plan) -> list[str]:
+    """Return why a build by the plan of a dry run would fail, and store it in XCom."""
+    from airflow_sitemaps.errors import GuardError, PartlyPublishedError
+    from airflow_sitemaps.operators.facts import FAILED, REFUSED, failure_facts, refusal_facts
+    from airflow_sitemaps.pipeline.publish.draft.content_guard import refusal_text
+
+    ti, reasons = context["ti"], []
+    if plan.refusals:
+        refused = GuardError(refusal_text(plan.refusals), plan.refusals)
+        ti.xcom_push(key=REFUSED, value=refusal_facts(refused))
+        reasons.append(f"A build would be refused. {refused}")
+    if plan.failures:
+        failed = PartlyPublishedError("\n".join(map(str, plan.failures)), failures=plan.failures)
+        ti.xcom_push(key=FAILED, value=failure_facts(failed))
+        reasons.append(f"A build would not publish every section. {failed}")
+    return reasons
 
 
 def listed(value: Any) -> tuple[str, ...]:

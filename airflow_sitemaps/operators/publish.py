@@ -43,7 +43,6 @@ class SitemapPublishOperator(SitemapOperator):
         **kwargs: Arguments of Airflow's ``BaseOperator``.
     """
 
-    is_part_of_run = True
     template_fields: Sequence[str] = ("plan", "receipts")
     operator_extra_links = (SitemapIndexLink(), SitemapPageLink(), SitemapConsoleLink())
 
@@ -64,6 +63,10 @@ class SitemapPublishOperator(SitemapOperator):
         self.planner_id = task_id_of(plan)
         self.writer_id = task_id_of(receipts)
         self.skip_unchanged = skip_unchanged
+
+    def is_part_of_run(self, context: Context) -> bool:
+        """Return True."""
+        return True
 
     def render_template_fields(self, context: Context, jinja_env: jinja2.Environment | None = None) -> None:
         """Render the template fields, unless there is no plan.
@@ -121,7 +124,7 @@ class SitemapPublishOperator(SitemapOperator):
         from airflow_sitemaps.lineage import facets
 
         extra = ti.get_template_context()["outlet_events"][self.sitemap.asset].extra
-        return facets.of_publish(self.sitemap, extra.get("report", {}))
+        return facets.of_publish(self.observed(ti), extra.get("report", {}))
 
 
 class NoPlanError(AirflowFailException):

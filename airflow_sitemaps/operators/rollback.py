@@ -26,7 +26,6 @@ class SitemapRollbackOperator(SitemapOperator):
         **kwargs: Arguments of Airflow's ``BaseOperator``.
     """
 
-    is_part_of_run = True
     template_fields: Sequence[str] = ("generation",)
     operator_extra_links = (SitemapIndexLink(),)
 
@@ -34,6 +33,10 @@ class SitemapRollbackOperator(SitemapOperator):
         kwargs["outlets"] = [*kwargs.get("outlets", ()), sitemap.asset]
         super().__init__(sitemap=sitemap, **kwargs)
         self.generation = generation
+
+    def is_part_of_run(self, context: Context) -> bool:
+        """Return True."""
+        return True
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Roll back, and return a reference to the report.

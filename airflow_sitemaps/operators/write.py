@@ -29,12 +29,23 @@ class SitemapWriteOperator(SitemapOperator):
         **kwargs: Arguments of Airflow's ``BaseOperator``.
     """
 
-    is_part_of_run = True
     template_fields: Sequence[str] = ("batch",)
 
     def __init__(self, *, sitemap: Sitemap, batch: Mapping[str, Any], **kwargs: Any) -> None:
         super().__init__(sitemap=sitemap, **kwargs)
         self.batch = batch
+
+    def is_part_of_run(self, context: Context) -> bool:
+        """Return True."""
+        return True
+
+    def ends_run(self, context: Context) -> bool:
+        """Return whether ``publish`` does not run after this failure, and no other batch has failed before."""
+        if self.sitemap.on_section_failure == "publish_others":
+            return False
+        ti = context["ti"]
+        states = ti.get_task_states(dag_id=ti.dag_id, task_ids=[ti.task_id], run_ids=[ti.run_id])
+        return "failed" not in states.get(ti.run_id, {}).values()
 
     def execute(self, context: Context) -> list[str]:
         """Write the batches, and return the addresses of their receipts."""
@@ -58,7 +69,7 @@ class SitemapWriteOperator(SitemapOperator):
         from airflow_sitemaps.lineage import facets
         from airflow_sitemaps.operators.facts import WRITTEN
 
-        return facets.of_write(self.sitemap, own_xcom(ti, WRITTEN))
+        return facets.of_write(self.observed(ti), own_xcom(ti, WRITTEN))
 
 
 def batch_numbers(reference: Mapping[str, Any]) -> list[int]:

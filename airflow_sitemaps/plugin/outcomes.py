@@ -191,7 +191,7 @@ def outcome_of(
     keys = [(task.dag_id, task.run_id, task.task_id) for task in mine]
     refusals = [r for key in dict.fromkeys(keys) for r in refusals_of(pushed.get((*key, REFUSED)))]
     failures = [mapping(pushed.get((*key, FAILED))) for key in keys]
-    reasons = [why(failure) for failure in failures]
+    reasons = [reason for failure in failures for reason in _reasons(failure)]
     store_runs = [text(mapping(pushed.get((*key, REFUSED))).get("run")) for key in keys]
     return Outcome(
         result="refused" if refusals else "failed",
@@ -201,8 +201,21 @@ def outcome_of(
         refusals=tuple(refusals),
         reasons=tuple(dict.fromkeys(reason for reason in reasons if reason)),
         store_run=next((store_run for store_run in store_runs if store_run), ""),
-        is_partial=any(failure.get("error") == PartlyPublishedError.__name__ for failure in failures),
+        is_partial=any(_is_partial(failure) for failure in failures),
     )
+
+
+def _reasons(failure: Mapping[str, Any]) -> list[str]:
+    """Return why a task failed; for a run that could not publish some sections, why each that no guard refused failed."""
+    sections = [mapping(section) for section in items(failure.get("sections"))]
+    if not sections:
+        return [why(failure)]
+    return [f"Section {text(s.get('section'))}: {text(s.get('message'))}" for s in sections if not s.get("permits")]
+
+
+def _is_partial(failure: Mapping[str, Any]) -> bool:
+    """Return whether a task that failed had published some sections. Early versions did not record it."""
+    return failure.get("error") == PartlyPublishedError.__name__ and failure.get("is_published", True) is not False
 
 
 def refusals_of(value: Any) -> list[Refusal]:

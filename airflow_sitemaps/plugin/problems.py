@@ -87,11 +87,13 @@ def _of_outcomes(snapshot: Snapshot) -> list[Problem]:
 def _refused(snapshot: Snapshot, outcome: Outcome) -> Problem:
     guards = sorted({refusal.guard for refusal in outcome.refusals if refusal.guard})
     named = f" ({', '.join(guards)})" if guards else ""
+    blocked = "Some sections blocked by a safety check" if outcome.is_partial else "Last run blocked by a safety check"
+    said = [*(refusal.message for refusal in outcome.refusals), *outcome.reasons[:SHOWN]]
     return Problem(
         severity="error",
         kind="refused",
-        title=f"Last run blocked by a safety check{named}",
-        detail=_joined([*(refusal.message for refusal in outcome.refusals), _still_live(snapshot)]),
+        title=f"{blocked}{named}{'; the others are published' if outcome.is_partial else ''}",
+        detail=_joined([*said, _live(snapshot, outcome)]),
         next_step="Check the source's data. If the change is intended, override the check for one run; otherwise correct the data.",
         permits=tuple(refusal.permit for refusal in outcome.refusals if refusal.permit),
         dag_id=outcome.run.dag_id,
@@ -104,17 +106,20 @@ def _failed(snapshot: Snapshot, publisher: Publisher, outcome: Outcome) -> Probl
     tasks = sorted({task_id for task_id, _ in outcome.failed_tasks})
     said = f"The task {', '.join(tasks)} failed" if tasks else "A task before the sitemap's own tasks failed"
     run = f"Last run of {publisher.dag.dag_id}" if len(snapshot.publishers) > 1 else "Last run"
-    live = "The numbers below are of the last run that succeeded" if outcome.is_partial else _still_live(snapshot)
     return Problem(
         severity="error",
         kind="failed",
         title=f"{run} failed for some sections; the others are published" if outcome.is_partial else f"{run} failed",
-        detail=_joined([said, *outcome.reasons[:SHOWN], live]),
+        detail=_joined([said, *outcome.reasons[:SHOWN], _live(snapshot, outcome)]),
         next_step="Read the failed task's log. Then clear the task, or trigger the DAG again.",
         dag_id=outcome.run.dag_id,
         run_id=outcome.run.run_id,
         failed_tasks=tuple(outcome.failed_tasks),
     )
+
+
+def _live(snapshot: Snapshot, outcome: Outcome) -> str:
+    return "The numbers below are of the last run that succeeded" if outcome.is_partial else _still_live(snapshot)
 
 
 def _still_live(snapshot: Snapshot) -> str:

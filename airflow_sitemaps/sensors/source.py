@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import BaseSensorOperator
 
 from airflow_sitemaps.airflow_compat import AirflowFailException
-from airflow_sitemaps.errors import ConfigurationError
+from airflow_sitemaps.errors import ConfigurationError, SourceError
 from airflow_sitemaps.operators.base import SitemapOperator, permanent_failures
+from airflow_sitemaps.operators.plan import listed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -40,7 +41,7 @@ class SitemapSourceSensor(SitemapOperator, BaseSensorOperator):
 
     Args:
         sitemap: The sitemap.
-        sections: Sections that the DAG publishes; empty means all. Without ``probe`` the sensor plans these; with it, a
+        sections: Sections that the DAG publishes: a list, or one text with commas; empty means all. Without ``probe`` the sensor plans these; with it, a
             run of other sections does not count as a run since the last start.
         probe: A query that returns one value; a Jinja template. Default: none.
         conn_id: Connection of the probe. Default: that of the sitemap's first section.
@@ -57,7 +58,7 @@ class SitemapSourceSensor(SitemapOperator, BaseSensorOperator):
         self,
         *,
         sitemap: Sitemap,
-        sections: Sequence[str] = (),
+        sections: Sequence[str] | str = (),
         probe: str | None = None,
         conn_id: str | None = None,
         deferrable: bool = True,
@@ -65,7 +66,8 @@ class SitemapSourceSensor(SitemapOperator, BaseSensorOperator):
     ) -> None:
         super().__init__(sitemap=sitemap, **{"mode": "reschedule", "poke_interval": 300, **kwargs})
         names = [section.name for section in sitemap.sections]
-        unknown = [name for name in sections if name not in names and "{{" not in name]
+        given = [sections] if isinstance(sections, str) and "{{" in sections else listed(sections)
+        unknown = [name for name in given if name not in names and "{{" not in name]
         if unknown:
             raise ConfigurationError(
                 f"{self.task_id}: there is no section {', '.join(unknown)}; the sections are {', '.join(names)}"
@@ -90,7 +92,7 @@ class SitemapSourceSensor(SitemapOperator, BaseSensorOperator):
         from airflow_sitemaps.sensors.trigger import SitemapSourceTrigger
 
         with permanent_failures(context):
-            mark = last_mark(self.sitemap, self._mark_name(context), self.sections)
+            mark = last_mark(self.sitemap, self._mark_name(context), listed(self.sections))
         trigger = SitemapSourceTrigger(
             conn_id=str(self.conn_id),
             sql=self.probe,
@@ -105,14 +107,14 @@ class SitemapSourceSensor(SitemapOperator, BaseSensorOperator):
 
         with permanent_failures(context):
             sitemap = self.rendered(context)
-            reason = in_worker(sitemap, self.sections)
+            reason = in_worker(sitemap, listed(self.sections))
             if not reason and self._plan_changes(context):
                 return None
         if reason:
             log.info("The sensor plans at each poke, in a worker: %s", reason)
             return super().execute(context)
         with permanent_failures(context):
-            tables, recheck_at = published(sitemap, self.sections)
+            tables, recheck_at = published(sitemap, listed(self.sections))
         trigger = SitemapTablesTrigger(
             tables=[table.to_dict() for table in tables],
             recheck_at=recheck_at.isoformat() if recheck_at is not None else None,
@@ -157,16 +159,22 @@ class SitemapSourceSensor(SitemapOperator, BaseSensorOperator):
         if manifest is not None and not manifest.promoted:
             log.info("%s: generation %d is not completely public; a run finishes it", self.sitemap, manifest.generation)
             return True
-        request = stages.RunRequest(sections=tuple(self.sections), dry_run=True)
-        plan = stages.plan(self.rendered(context), request).plan
+        request = stages.RunRequest(sections=listed(self.sections), dry_run=True)
+        try:
+            plan = stages.plan(self.rendered(context), request).plan
+        except SourceError as error:
+            return _waits(error)
         log.info("%s: a build would %s", self.sitemap, "change something" if plan.changes else "find nothing to change")
         return bool(plan.changes)
 
     def _has_moved(self, context: Context) -> bool:
         from airflow_sitemaps.sensors.probe import last_mark, query_value
 
-        value = query_value(str(self.conn_id), str(self.probe))
-        mark = last_mark(self.sitemap, self._mark_name(context), self.sections)
+        try:
+            value = query_value(str(self.conn_id), str(self.probe))
+        except SourceError as error:
+            return _waits(error)
+        mark = last_mark(self.sitemap, self._mark_name(context), listed(self.sections))
         if mark is not None and mark.value == value:
             log.info("The probe still returns %r, as at %s", value, mark.at)
             return False
@@ -182,3 +190,9 @@ class SitemapSourceSensor(SitemapOperator, BaseSensorOperator):
 
     def _mark_name(self, context: Context) -> str:
         return f"{context['ti'].dag_id}.{self.task_id}"
+
+
+def _waits(error: SourceError) -> bool:
+    """Log that the database is down, and return False: the sensor continues to wait."""
+    log.warning("The sensor continues to wait. %s", error)
+    return False

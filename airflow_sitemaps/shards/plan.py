@@ -156,11 +156,13 @@ class SectionFailure:
         section: The section's name.
         error: Name of the error's class, such as ``GuardError`` or ``SourceError``.
         message: What happened and the next step.
+        refusals: What the guards refused of the section. Default: none, it failed for another reason.
     """
 
     section: str
     error: str
     message: str
+    refusals: tuple[Refusal, ...] = ()
 
     def __str__(self) -> str:
         return f"section {self.section}: {self.error}: {self.message}"
@@ -168,12 +170,14 @@ class SectionFailure:
 
 def failures_of(refusals: Sequence[Refusal]) -> tuple[SectionFailure, ...]:
     """Return one failure for each section that a guard refused."""
-    messages: dict[str, list[str]] = {}
+    of_section: dict[str, list[Refusal]] = {}
     for refusal in refusals:
-        messages.setdefault(refusal.section, []).append(str(refusal))
+        of_section.setdefault(refusal.section, []).append(refusal)
     return tuple(
-        SectionFailure(section=name, error=GuardError.__name__, message=" ".join(texts))
-        for name, texts in messages.items()
+        SectionFailure(
+            section=name, error=GuardError.__name__, message=" ".join(map(str, members)), refusals=tuple(members)
+        )
+        for name, members in of_section.items()
     )
 
 

@@ -33,11 +33,31 @@ def dag_over_a_database_that_is_down(site: Path) -> DAG:
     return dag
 
 
+def dag_of_shared_tables(site: Path) -> DAG:
+    """Two sections over one table, and one by a templated query in a file; an index for each."""
+    folder = site.parent / "queries"
+    folder.mkdir()
+    (folder / "pages.sql").write_text(
+        "SELECT id, url FROM pages {% if params.full %} {% else %} WHERE listed = 1 {% endif %}"
+    )
+    loc = f"{URL}s/{{slug}}"
+    sections = [
+        Section("first", SqlSource("shop", table="products", key="id", loc=loc, title="slug", where="id < 10")),
+        Section("rest", SqlSource("shop", table="products", key="id", loc=loc, lastmod="updated_at", where="id >= 10")),
+        Section("pages", SqlSource("shop", query=str(folder / "pages.sql"), key="id", loc="url")),
+    ]
+    sitemap = Sitemap(LocalStore(site / "shared", base_url=URL), sections, index="per_section")
+    with DAG("lineage_shared", schedule=None, max_active_runs=1) as dag:
+        SitemapTaskGroup("sitemap", sitemap)
+    return dag
+
+
 def main(site: str) -> None:
     """Run each DAG once, and print the states of their tasks."""
     result: Any = run(dag_of(Path(site)))
+    shared: Any = run(dag_of_shared_tables(Path(site)))
     failed: Any = run(dag_over_a_database_that_is_down(Path(site) / "down"))
-    print({**states(result), **states(failed)}, file=sys.stderr)
+    print({**states(result), **states(failed), "shared": set(states(shared).values())}, file=sys.stderr)
 
 
 if __name__ == "__main__":

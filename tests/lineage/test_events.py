@@ -68,6 +68,7 @@ def events(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
     states = observed_run(folder, {"type": "file", "log_file_path": str(log), "append": True})
     assert "'sitemap.publish': 'success'" in states
     assert "'down.plan': 'failed'" in states
+    assert "'shared': {'success'}" in states
     return [json.loads(line) for line in log.read_text().splitlines()]
 
 
@@ -81,8 +82,8 @@ def test_a_lineage_server_that_is_down_does_not_fail_the_run(tmp_path: Path) -> 
     assert (tmp_path / "site" / "sitemap.xml").exists()
 
 
-def completed(events: list[dict[str, Any]], task: str) -> dict[str, Any]:
-    (event,) = (e for e in events if e["eventType"] == "COMPLETE" and e["job"]["name"] == f"lineage.{task}")
+def completed(events: list[dict[str, Any]], task: str, dag: str = "lineage") -> dict[str, Any]:
+    (event,) = (e for e in events if e["eventType"] == "COMPLETE" and e["job"]["name"] == f"{dag}.{task}")
     return event
 
 
@@ -124,6 +125,27 @@ def test_planning_and_writing_name_what_they_read(events: list[dict[str, Any]]) 
     assert [name.rsplit("/", 1)[-1] for name in by_name(written["outputs"])] == ["products", "pages"]
     assert [(each["rowCount"], each["fileCount"]) for each in statistics] == [(30, 1), (1, 1)]
     assert all(each["size"] > 0 for each in statistics)
+
+
+def test_sections_that_share_a_table_add_up(events: list[dict[str, Any]]) -> None:
+    for task in ("sitemap.plan", "sitemap.write", "sitemap.publish"):
+        inputs = by_name(completed(events, task, "lineage_shared")["inputs"])
+
+        assert set(inputs) == {"products", "pages"}, "the query in the file is rendered before it is read"
+        fields = [field["name"] for field in inputs["products"]["facets"]["schema"]["fields"]]
+        assert fields == ["id", "slug", "updated_at"]
+        assert inputs["products"]["inputFacets"]["inputStatistics"]["rowCount"] == 31
+        assert inputs["pages"]["inputFacets"]["inputStatistics"]["rowCount"] == 1
+    (assertion,) = inputs["products"]["inputFacets"]["dataQualityAssertions"]["assertions"]
+    assert assertion["description"] == "1 row not listed in section rest"
+
+
+def test_each_index_of_a_section_is_an_output(events: list[dict[str, Any]]) -> None:
+    outputs = [d["name"].rsplit("/", 1)[-1] for d in completed(events, "sitemap.publish", "lineage_shared")["outputs"]]
+
+    assert sorted(outputs) == sorted(
+        ["sitemap-first.xml", "sitemap-rest.xml", "sitemap-pages.xml", "first", "rest", "pages"]
+    )
 
 
 def test_a_run_that_fails_says_why_without_the_password(events: list[dict[str, Any]]) -> None:

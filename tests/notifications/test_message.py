@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from html.parser import HTMLParser
 from typing import Any
 
@@ -10,8 +11,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from airflow_sitemaps import Guards
-from airflow_sitemaps.errors import ConfigurationError, ConflictError, GuardError, SourceError, StoreError
+from airflow_sitemaps.errors import (
+    ConfigurationError,
+    ConflictError,
+    GuardError,
+    PartlyPublishedError,
+    SourceError,
+    StoreError,
+)
 from airflow_sitemaps.notifications import message
+from airflow_sitemaps.operators.facts import failure_facts
+from airflow_sitemaps.shards.guards import Refusal
+from airflow_sitemaps.shards.plan import SectionFailure, failures_of
 from tests.support.environment import World, row
 
 LINK = "https://airflow.example/dags/shop/runs/1/plugin/sitemap-run"
@@ -72,6 +83,39 @@ def test_a_failure_says_why_and_what_to_do(error: Exception, title: str, action:
     assert text.title == f"{title}: shop; the published sitemap is whole"
     assert text.lines == (f"{type(error).__name__}: {error}",)
     assert text.action.startswith(action)
+
+
+def test_a_partly_published_run_says_which_sections_are_missing_and_what_lets_them_pass() -> None:
+    guard = Refusal(guard="shrink", section="pages", message="Section 'pages' has 5 rows now, 20 before", value=0.75)
+    down = SectionFailure(section="news", error="SourceError", message="the database is down")
+    world = World([row(n) for n in range(20)])
+    report = replace(world.build(), result="partly_published")
+    error = PartlyPublishedError("2 sections not published", report=report, failures=(*failures_of([guard]), down))
+
+    for text in (message.of_error("shop", error, LINK), message.of_failure_facts("shop", failure_facts(error), LINK)):
+        assert text.result == "partly_published"
+        assert text.title == "Sitemap partly published: shop; 2 sections not published"
+        assert text.lines == (
+            "pages: Section 'pages' has 5 rows now, 20 before",
+            "news: SourceError: the database is down",
+        )
+        assert text.action == (
+            "Check the source. If the data is right, run the DAG once with allow=['shrink:pages=0.75']."
+        )
+
+
+def test_a_refused_section_beside_unchanged_ones_is_a_refusal() -> None:
+    world = World([row(n) for n in range(20)])
+    down = SectionFailure(section="news", error="SourceError", message="the database is down")
+    guard = Refusal(guard="shrink", section="pages", message="Section 'pages' has 5 rows now", value=0.75)
+    unchanged = replace(world.build(), result="refused")
+
+    for failures, result in ((failures_of([guard]), "refused"), ((down,), "failed")):
+        text = message.of_error("shop", PartlyPublishedError("", report=unchanged, failures=failures))
+        assert (text.result, text.title) == (
+            result,
+            f"Sitemap {result}: shop; the published sitemap is unchanged",
+        )
 
 
 def test_the_text_of_a_foreign_error_is_not_shown() -> None:

@@ -14,11 +14,13 @@ from airflow.sdk import DAG
 from sqlalchemy import delete, select
 
 from airflow_sitemaps import LocalStore, MemoryStore, Section, Sitemap
-from airflow_sitemaps.errors import GuardError
-from airflow_sitemaps.operators.facts import FAILED, REFUSED, refusal_facts
+from airflow_sitemaps.errors import GuardError, PartlyPublishedError
+from airflow_sitemaps.operators.facts import FAILED, REFUSED, failure_facts, refusal_facts
 from airflow_sitemaps.operators.verify import SitemapVerifyOperator
 from airflow_sitemaps.pipeline import build
 from airflow_sitemaps.pipeline.report import ShardCounts
+from airflow_sitemaps.shards.guards import Refusal
+from airflow_sitemaps.shards.plan import SectionFailure, failures_of
 from airflow_sitemaps.task_group import SitemapTaskGroup
 from airflow_sitemaps.testing.source import MemorySourceConfig
 from tests.support.airflow_db import sync
@@ -372,6 +374,47 @@ def test_a_run_that_published_only_some_sections_is_not_said_to_have_published_n
     assert problem["title"] == "Last run failed for some sections; the others are published"
     assert "is still live" not in problem["detail"]
     assert problem["detail"].endswith("The numbers below are of the last run that succeeded.")
+
+
+def test_a_section_that_a_guard_blocked_can_be_overridden_where_the_others_are_published(
+    admin: Client, session: Session
+) -> None:
+    guard = Refusal(guard="shrink", section="offers", message="offers shrank 3,000 → 600", value=0.8)
+    down = SectionFailure(section="news", error="SourceError", message="the database is down")
+    error = PartlyPublishedError(
+        "2 sections not published", report=replace(report(2), result="partly_published"),
+        failures=(*failures_of([guard]), down),
+    )  # fmt: skip
+    pushed = {FAILED: failure_facts(error), REFUSED: refusal_facts(error)}
+    published(session, Ran(2, state="failed", publish="failed", pushed=pushed))
+
+    page = shown(admin)
+
+    assert (page["state"], page["reason"]) == ("failing", "Last run blocked by a safety check")
+    (problem,) = page["problem_list"]
+    assert problem["title"] == "Some sections blocked by a safety check (shrink); the others are published"
+    assert problem["permits"] == ["shrink:offers=0.8"]
+    assert problem["detail"] == (
+        "offers shrank 3,000 → 600. Section news: SourceError: the database is down. "
+        "The numbers below are of the last run that succeeded."
+    )
+    (row,) = [run for run in admin.get("api/sitemap/runs", asset=URI).json()["runs"] if run["run_id"] == "run-2"]
+    assert row["result"] == "refused"
+    assert row["reason"] == "offers shrank 3,000 → 600 Section news: SourceError: the database is down"
+
+
+def test_a_blocked_section_beside_unchanged_ones_leaves_the_last_generation_live(
+    admin: Client, session: Session
+) -> None:
+    guard = Refusal(guard="shrink", section="offers", message="offers shrank 3,000 → 600", value=0.8)
+    error = PartlyPublishedError("", report=replace(report(1), result="refused"), failures=failures_of([guard]))
+    pushed = {FAILED: failure_facts(error), REFUSED: refusal_facts(error)}
+    published(session, Ran(2, state="failed", publish="failed", pushed=pushed))
+
+    (problem,) = shown(admin)["problem_list"]
+
+    assert problem["title"] == "Last run blocked by a safety check (shrink)"
+    assert problem["detail"] == "offers shrank 3,000 → 600. Generation 1 is still live."
 
 
 def test_files_that_a_run_restored_are_counted_as_written(admin: Client, session: Session) -> None:

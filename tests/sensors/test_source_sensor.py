@@ -271,6 +271,54 @@ def test_each_poke_of_one_run_sees_the_rows_of_its_own_moment_and_leaves_no_tabl
     database.close()
 
 
+def test_a_table_that_does_not_exist_fails_a_sensor_that_plans_in_a_worker(
+    sitemap: Sitemap, execute: Callable[..., None]
+) -> None:
+    gone = SqlSource("shop", table="product", key="id", loc=f"{URL}g/{{slug}}", lastmod="updated_at")
+    both = Sitemap(sitemap.store, [*sitemap.sections, Section("gone", gone, change_detection="watermark")])
+    build(both, sections=["products"])
+    with DAG("sensor_gone_table") as dag:
+        SitemapSourceSensor(task_id="wait", sitemap=both, poke_interval=1, timeout=5)
+
+    ended = run(dag)
+
+    assert states(ended) == {"wait": "failed"}
+    failed = xcom(ended, "wait", "sitemap_failed")
+    assert failed["error"] == "SourceConfigurationError"
+    assert "Did you mean 'products'?" in failed["message"]
+
+
+@pytest.mark.parametrize("settings", [{"probe": MAX}, {}], ids=["probe", "plan"])
+def test_a_database_that_is_down_keeps_the_sensor_waiting(
+    settings: dict[str, Any],
+    sitemap: Sitemap,
+    execute: Callable[..., None],
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    build(sitemap)
+    with DAG(f"sensor_down_{len(settings)}") as dag:
+        SitemapSourceSensor(
+            task_id="wait", sitemap=sitemap, poke_interval=1, timeout=0, mode="poke", deferrable=False, **settings
+        )
+    url = "postgresql+psycopg://nobody@127.0.0.1:1/shop"
+    monkeypatch.setenv("AIRFLOW_CONN_SHOP", json.dumps({"conn_type": "generic", "extra": {"sqlalchemy_url": url}}))
+
+    ended = run(dag)
+
+    assert xcom(ended, "wait", "sitemap_failed") is None, (
+        "it ends because its time is over, not because of the database"
+    )
+
+
+def test_sections_may_be_one_text_with_commas_or_a_template(sitemap: Sitemap) -> None:
+    both = Sitemap(sitemap.store, [*sitemap.sections, Section("more", sitemap.sections[0].source, path="more/")])
+    for sections in ("products, more", "{{ dag_run.partition_key or '' }}", ["{{ params.section }}"], ""):
+        assert SitemapSourceSensor(task_id="x", sitemap=both, sections=sections).sections == sections
+    with pytest.raises(ConfigurationError, match="there is no section pages; the sections are products, more"):
+        SitemapSourceSensor(task_id="x", sitemap=both, sections="products,pages")
+
+
 def test_an_unknown_section_is_refused_with_the_sections_there_are(sitemap: Sitemap) -> None:
     with pytest.raises(ConfigurationError, match="there is no section pages; the sections are products"):
         SitemapSourceSensor(task_id="x", sitemap=sitemap, sections=["pages"])

@@ -20,12 +20,13 @@ const PlanOf = ({ dagId, runId }: { dagId: string; runId: string }) => {
   if (error && !data) return <Failure error={error} retry={reload} />;
   const plans = data?.groups.flatMap(({ plan }) => (plan ? [plan] : [])) ?? [];
   const refused = data?.groups.flatMap((group) => group.refused) ?? [];
+  const failed = [...new Set(data?.groups.flatMap((group) => Object.values(group.failed)))];
   if (data?.state === "failed" && !plans.length) {
     return (
       <Alert.Root status="error">
         <Alert.Indicator />
         <Alert.Description>
-          The dry run failed.{" "}
+          The dry run failed. {failed.map(visible).join(" ")}{" "}
           <Inner inAlert to={runTabOf(dagId, runId)}>
             Open the run
           </Inner>
@@ -40,6 +41,12 @@ const PlanOf = ({ dagId, runId }: { dagId: string; runId: string }) => {
         <Alert.Root key={index} status="warning" mb={3}>
           <Alert.Indicator />
           <Alert.Description overflowWrap="anywhere">A run would be blocked by a safety check: {visible(refusal.message)}</Alert.Description>
+        </Alert.Root>
+      ))}
+      {failed.map((reason) => (
+        <Alert.Root key={reason} status="warning" mb={3}>
+          <Alert.Indicator />
+          <Alert.Description overflowWrap="anywhere">A run would not publish every section: {visible(reason)}</Alert.Description>
         </Alert.Root>
       ))}
       {plans.map((plan, index) => (

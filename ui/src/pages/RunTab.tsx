@@ -151,9 +151,9 @@ const FailedTasks = ({ group, run }: { group: RunGroup; run: RunProgress }) => {
     ...group.steps.filter(({ kind, state }) => state === "failed" && kind !== "verify").map(({ task_id }) => ({ map_index: -1, task_id })),
     ...group.batches.filter(({ state }) => state === "failed").map(({ number, task_id }) => ({ map_index: number, task_id })),
   ];
-  if (!failed.length || group.refused.length) return null;
   const names = [...new Set(failed.map(({ task_id }) => task_id))];
   const why = [...new Set(Object.values(group.failed))];
+  if (!failed.length || (group.refused.length && !why.length)) return null;
   return (
     <Alert.Root status="error" data-testid="failed-tasks" alignItems="flex-start">
       <Alert.Indicator />
@@ -165,7 +165,7 @@ const FailedTasks = ({ group, run }: { group: RunGroup; run: RunProgress }) => {
           {why.map((reason) => (
             <Text key={reason}>{visible(reason)}</Text>
           ))}
-          <Text>The generation that was published before is still live. Read the log, then clear the task.</Text>
+          <Text>Sections that were not published stay as they were. Read the log, then clear the task.</Text>
           <HStack gap={3} wrap="wrap" mt={1}>
             <Logs inAlert dagId={run.dag_id} runId={run.run_id} tasks={failed.slice(0, 5)} />
           </HStack>
@@ -183,7 +183,7 @@ const Refusals = ({ group, run }: { group: RunGroup; run: RunProgress }) => (
         <Alert.Content minW={0}>
           <Alert.Title>Blocked by a safety check{refusal.guard ? ` (${visible(refusal.guard)})` : ""}</Alert.Title>
           <Alert.Description overflowWrap="anywhere">
-            {visible(refusal.message)} {run.dry_run ? "This was a dry run; a real run would publish nothing." : "Nothing was published."}
+            {visible(refusal.message)} {run.dry_run ? "This was a dry run; a real run would publish nothing." : "What was published before stays public."}
             {refusal.permit && ` If the change is intended, override the check from the sitemap’s page, or trigger the DAG with allow = ["${visible(refusal.permit)}"].`}
           </Alert.Description>
         </Alert.Content>
