@@ -136,8 +136,8 @@ def _inputs(
 
 def _sum(numbers: Iterable[int | None]) -> int | None:
     """Return the sum of numbers; None if one of them is not known."""
-    known = list(numbers)
-    return None if None in known else sum(number or 0 for number in known)
+    summands = list(numbers)
+    return None if None in summands else sum(number or 0 for number in summands)
 
 
 def _input_facets(rows: int | None, dropped: Mapping[str, Mapping[str, int]]) -> dict[str, Any]:

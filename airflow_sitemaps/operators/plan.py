@@ -161,7 +161,7 @@ class SitemapPlanOperator(SitemapOperator):
 
 
 def _setting(params: Mapping[str, Any], name: str, own: Any, default: Any) -> Any:
-    """Return the operator's own setting, or the param of the DAG run if that is None."""
+    """Return the operator's own setting; without one, the param of the DAG run."""
     return own if own is not None else params.get(name, default)
 
 
