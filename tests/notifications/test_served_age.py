@@ -179,6 +179,7 @@ def test_the_deadline_counts_from_the_last_run_that_succeeded(web: Site, tmp_pat
         assert of_new_run("first") == NOW + objective  # nothing succeeded: from the start of the first run
         add("second", DagRunState.SUCCESS, NOW + timedelta(hours=1))
         add("third", DagRunState.SUCCESS, NOW + timedelta(hours=2), dry_run=True)
+        add("sample", DagRunState.SUCCESS, NOW + timedelta(hours=2, minutes=30), check_rows=1_000)
         failed = add("fourth", DagRunState.FAILED, NOW + timedelta(hours=3))
         expected = NOW + timedelta(hours=1) + objective
         assert of_new_run("fourth") == expected
