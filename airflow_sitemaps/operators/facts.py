@@ -24,6 +24,8 @@ WRITTEN: Final = "sitemap_written"
 """XCom key of a mapped writing task: a summary of what it wrote."""
 FAILED: Final = "sitemap_failed"
 """XCom key of a task that failed for another reason: the reason, without possible secrets."""
+UNCHANGED: Final = "sitemap_unchanged"
+"""XCom key of a publishing task that ``skip_unchanged`` skipped: the generation that is still current."""
 VERIFIED: Final = "sitemap_verified"
 """XCom key of a verification task, whether it fails or not: what it read, and its findings."""
 

@@ -96,6 +96,7 @@ class SitemapPublishOperator(SitemapOperator):
                 others were published. Airflow emits no asset event for a failed task.
             AirflowSkipException: There is no plan, or nothing changed and ``skip_unchanged`` is set.
         """
+        from airflow_sitemaps.operators.facts import UNCHANGED
         from airflow_sitemaps.pipeline import stages
         from airflow_sitemaps.pipeline.report import raise_failures
         from airflow_sitemaps.progress import LogProgress
@@ -113,6 +114,7 @@ class SitemapPublishOperator(SitemapOperator):
         log_report(report)
         measure_run(self.sitemap, report)
         if self.skip_unchanged and report.result == "unchanged":
+            context["ti"].xcom_push(key=UNCHANGED, value=report.generation)
             raise AirflowSkipException("Nothing changed: no asset event is emitted (skip_unchanged)")
         emit_event(self, context, report)
         with permanent_failures(context):

@@ -112,6 +112,7 @@ class TaskState:
         tries: Number of attempts.
         start: Start of the last attempt; None before.
         end: End of the last attempt; None before.
+        is_unchanged: Whether it was skipped because nothing had changed (``skip_unchanged``). Default: False.
     """
 
     dag_id: str
@@ -124,6 +125,7 @@ class TaskState:
     tries: int
     start: datetime | None
     end: datetime | None
+    is_unchanged: bool = False
 
     @property
     def group_id(self) -> str:

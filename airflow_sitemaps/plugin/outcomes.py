@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from airflow_sitemaps.errors import PartlyPublishedError
-from airflow_sitemaps.operators.facts import FAILED, REFUSED
+from airflow_sitemaps.operators.facts import FAILED, REFUSED, UNCHANGED
 from airflow_sitemaps.plugin import dag_runs
 from airflow_sitemaps.plugin.event_payload import items, mapping, text
 
@@ -98,9 +98,24 @@ def recent(session: Session, dag_ids: Iterable[str], limit: int = RECENT) -> Rec
     runs = dag_runs.recent_runs(session, dag_ids, limit)
     pairs = [(run.dag_id, run.run_id) for members in runs.values() for run in members]
     tasks: dict[tuple[str, str], list[TaskState]] = {}
-    for task in dag_runs.sitemap_tasks(session, pairs, batches=False):
+    for task in with_unchanged(session, dag_runs.sitemap_tasks(session, pairs, batches=False)):
         tasks.setdefault((task.dag_id, task.run_id), []).append(task)
     return Recent(runs=runs, tasks=tasks)
+
+
+def with_unchanged(session: Session, tasks: Sequence[TaskState]) -> list[TaskState]:
+    """Return tasks in the same order, and mark publishing tasks that were skipped because nothing had changed.
+
+    Args:
+        session: Session of Airflow's metadata database.
+        tasks: The tasks.
+    """
+    skipped = [task for task in tasks if task.kind == "publish" and task.state == "skipped"]
+    unchanged = {key[:3] for key in dag_runs.pushed_by(session, skipped, (UNCHANGED,))}
+    return [
+        replace(task, is_unchanged=(task.dag_id, task.run_id, task.task_id) in unchanged) if task in skipped else task
+        for task in tasks
+    ]
 
 
 def last_outcomes(session: Session, publishers: Sequence[TaskKey], newest: Recent) -> dict[TaskKey, Outcome]:
@@ -136,13 +151,15 @@ def _last_result(publisher: TaskKey, newest: Recent) -> tuple[RunState, str] | N
 def result_of(run: RunState, publish: TaskState | None) -> str | None:
     """Return the result of a run for a sitemap: published or failed; None for dry, skipped or unfinished runs.
 
+    A run that found nothing to change counts as published, also if ``skip_unchanged`` skipped its publishing task.
+
     Args:
         run: The DAG run.
         publish: The publishing task of the run; None if the run has none.
     """
     if publish is None or run.is_dry:
         return None
-    if publish.state == "success":
+    if publish.state == "success" or publish.is_unchanged:
         return "published"
     if publish.state in dag_runs.FAILED:
         return "failed"

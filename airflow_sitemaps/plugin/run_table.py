@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from airflow_sitemaps.operators.facts import FAILED, REFUSED
 from airflow_sitemaps.plugin import dag_runs, events
 from airflow_sitemaps.plugin.events import iso
-from airflow_sitemaps.plugin.outcomes import Outcome, outcome_of, result_of
+from airflow_sitemaps.plugin.outcomes import Outcome, outcome_of, result_of, with_unchanged
 from airflow_sitemaps.plugin.responses import failed_tasks
 
 if TYPE_CHECKING:
@@ -91,7 +91,8 @@ def _page(
     session: Session, overview: Overview, readable: Collection[str], runs: Sequence[tuple[RunState, str, str]]
 ) -> _Page:
     pairs = [(run.dag_id, run.run_id) for run, _, _ in runs]
-    tasks = {(t.dag_id, t.run_id, t.task_id): t for t in dag_runs.sitemap_tasks(session, pairs, batches=False)}
+    members = with_unchanged(session, dag_runs.sitemap_tasks(session, pairs, batches=False))
+    tasks = {(t.dag_id, t.run_id, t.task_id): t for t in members}
     history = events.history(session, [overview.asset.id], dags=readable, limit=events.MAX_HISTORY)[overview.asset.id]
     earlier = {(now.dag_id, now.run_id): was.urls for was, now in itertools.pairwise(history)}
     return _Page(
@@ -130,7 +131,10 @@ def _row(page: _Page, run: RunState, task_id: str, kind: str) -> dict[str, Any]:
     key = (run.dag_id, run.run_id)
     outcome = page.outcomes.get((*key, task_id))
     summary = page.summaries.get(key)
-    result = outcome.result if outcome is not None else _result(run, page.tasks.get((*key, task_id)))
+    task = page.tasks.get((*key, task_id))
+    result = outcome.result if outcome is not None else _result(run, task)
+    if task is not None and task.is_unchanged and result == "published":
+        result = "unchanged"
     if summary is not None and result in ("published", "skipped"):
         result = summary.result or "published"
     return {

@@ -23,7 +23,7 @@ from airflow_sitemaps.http.destinations import AccessRules
 from airflow_sitemaps.notify.announcer import is_announced, mark_announced
 from airflow_sitemaps.pipeline import build
 from airflow_sitemaps.testing.source import MemorySourceConfig
-from tests.support.airflow_db import events, run, states
+from tests.support.airflow_db import events, run, states, xcom
 from tests.support.website import Page, Site, serving
 
 if TYPE_CHECKING:
@@ -153,5 +153,6 @@ def test_publish_skips_event_and_followers_of_an_unchanged_run(
 
     assert outcome() == ("success", "success", 1, 1)
     assert outcome() == ("skipped", "skipped", 1, 1)
+    assert xcom(run(dag), "sitemap.publish", "sitemap_unchanged") == 1, "for the pages: nothing was left undone"
     rows.append({"id": 2, "loc": f"{URL}2"})
     assert outcome() == ("success", "success", 2, 2)

@@ -15,7 +15,7 @@ from sqlalchemy import delete, select
 
 from airflow_sitemaps import LocalStore, MemoryStore, Section, Sitemap
 from airflow_sitemaps.errors import GuardError, PartlyPublishedError
-from airflow_sitemaps.operators.facts import FAILED, REFUSED, failure_facts, refusal_facts
+from airflow_sitemaps.operators.facts import FAILED, REFUSED, UNCHANGED, failure_facts, refusal_facts
 from airflow_sitemaps.operators.verify import SitemapVerifyOperator
 from airflow_sitemaps.pipeline import build
 from airflow_sitemaps.pipeline.report import ShardCounts
@@ -117,6 +117,22 @@ def test_a_run_that_is_under_way_changes_no_verdict(
 
     assert found["activity"] == activity
     assert found["state"] == ("failing" if active.publish is None else "not_verified")
+
+
+@pytest.mark.parametrize("failing", [REFUSED_RUN, FAILED_RUN], ids=["refused", "failed"])
+def test_a_run_that_found_nothing_to_change_ends_a_failure_also_where_publish_is_skipped(
+    admin: Client, session: Session, failing: Ran
+) -> None:
+    """``skip_unchanged``: the run emits no event."""
+    published(session, failing, Ran(3, publish="skipped", pushed={UNCHANGED: 1}))
+
+    found, page = line(admin), shown(admin)
+    runs = admin.get("api/sitemap/runs", asset=URI).json()["runs"]
+
+    assert (found["state"], found["run_id"]) == ("not_verified", "run-3")
+    assert page["problem_list"] == []
+    assert runs[0]["result"] == "unchanged"
+    assert page["freshness"]["data_at"] == f"{NOW - timedelta(minutes=40):%Y-%m-%dT%H:%M:%S.000Z}"
 
 
 def test_totals_count_every_page(admin: Client, session: Session) -> None:
