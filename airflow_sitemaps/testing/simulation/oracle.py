@@ -94,18 +94,23 @@ class Oracle:
     _since: dict[str, tuple[tuple[Any, ...], int]] = field(default_factory=dict)
     _ended: dict[str, int] = field(default_factory=dict)
     _seen: dict[str, int] = field(default_factory=dict)
-    _without_urls: dict[tuple[str, bool], int] = field(default_factory=dict)
-    """By section, and by whether faulty rows are dropped, the last turn at which its table had no row to list.
+    _without_urls: dict[tuple[str, bool, bool], int] = field(default_factory=dict)
+    """By section, whether faulty rows are dropped and whether it holds news, the last turn at which no row was to be listed.
 
     The guard against empty sections cannot be turned off.
     """
 
     def observe(self, turn: int) -> None:
         """Record the rows that appeared, changed or disappeared since the last turn."""
+        moment = (self.now(),)
         for name, table in self.tables.items():
+            versions = [_version(row) for row in table.rows]
             for drop_faulty in (False, True):
-                if not any(_is_valid(_version(row), drop_faulty=drop_faulty) for row in table.rows):
-                    self._without_urls[name, drop_faulty] = turn
+                valid = [version for version in versions if _is_valid(version, drop_faulty=drop_faulty)]
+                if not valid:
+                    self._without_urls[name, drop_faulty, False] = turn
+                if not any(_is_fresh(version, moment) for version in valid):
+                    self._without_urls[name, drop_faulty, True] = turn
             if self._seen.get(name) == table.changes:
                 continue
             self._seen[name] = table.changes
@@ -154,7 +159,8 @@ class Oracle:
                 else:
                     del self.expected[name]
         for name in intention.sections:
-            without_urls = self._without_urls.get((name, intention.code.drop_faulty), -1)
+            is_news = intention.code.kind_of(name) == "news"
+            without_urls = self._without_urls.get((name, intention.code.drop_faulty, is_news), -1)
             refusable = intention.code.is_guarded or without_urls >= intention.started
             earlier = self.expected.get(name, ()) if refusable else ()
             self.expected[name] = (self._expectation(name, self._with_rivals(name, intention), turn), *earlier)
