@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlsplit
 
 from airflow_sitemaps.protocol.limits import CURRENT
 
@@ -12,13 +13,17 @@ if TYPE_CHECKING:
 
     from airflow_sitemaps.pipeline.report import Report
     from airflow_sitemaps.ports import Store, StoreConfig
-    from airflow_sitemaps.sitemap import Sitemap
+    from airflow_sitemaps.sitemap import Section, Sitemap
 
 EXTRA_FORMAT: Final = 1
 """Version of the event's ``extra``."""
 
 EXTRA_LIMIT: Final = 32 * 1_024 - 1
 """Largest size of an event's ``extra`` in bytes of JSON. The UI reads hundreds of these values at once."""
+
+
+MAX_HOSTS: Final = 20
+"""Largest number of further hosts of a section that an event names."""
 
 
 def event_extra(
@@ -61,7 +66,8 @@ def section_settings(sitemap: Sitemap) -> dict[str, dict[str, Any]]:
 
     Returns:
         For each section: ``rules``, the verdicts that the sitemap and the section set; ``max_urls``, the limit of URLs
-        for each file; ``loc``, the URL template, from which a search derives the key of a URL.
+        for each file; ``loc``, the URL template, from which a search derives the key of a URL; ``hosts``, further hosts
+        of its URLs.
     """
     settings: dict[str, dict[str, Any]] = {}
     for section in sitemap.sections:
@@ -73,8 +79,16 @@ def section_settings(sitemap: Sitemap) -> dict[str, dict[str, Any]]:
             **({"rules": rules} if rules else {}),
             **({"max_urls": max_urls} if max_urls != CURRENT.max_urls else {}),
             **({"loc": loc} if isinstance(loc, str) and "{" in loc else {}),
+            **({"hosts": hosts} if (hosts := _further_hosts(sitemap, section)) else {}),
         }
     return settings
+
+
+def _further_hosts(sitemap: Sitemap, section: Section) -> list[str]:
+    """Return the hosts of a section's URLs other than that of the store."""
+    addresses = [sitemap.base_url_of(section), *(f"//{each.rpartition('//')[2]}" for each in sitemap.cross_submit)]
+    hosts = {urlsplit(address).hostname or "" for address in addresses}
+    return sorted(hosts - {"", urlsplit(sitemap.store.base_url).hostname})[:MAX_HOSTS]
 
 
 def fits(extra: Mapping[str, Any]) -> bool:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 from airflow_sitemaps.protocol.limits import CURRENT
 from airflow_sitemaps.protocol.rules import RULES
@@ -268,6 +269,16 @@ def templates_of(extra: Mapping[str, Any]) -> dict[str, str]:
     """Return the URL template of each section that has one."""
     sections = mapping(mapping(extra.get("report")).get("sections"))
     return {name: template for name, section in sections.items() if (template := text(mapping(section).get("loc")))}
+
+
+def hosts_of(extra: Mapping[str, Any]) -> set[str]:
+    """Return the hosts of a sitemap's URLs: that of the store, and further ones of its sections."""
+    sections = mapping(mapping(extra.get("report")).get("sections")).values()
+    further = {host for section in sections for host in texts(mapping(section).get("hosts"))}
+    try:
+        return {*further, urlsplit(store_of(extra)["base_url"] or "").hostname or ""} - {""}
+    except ValueError:
+        return further
 
 
 def store_of(extra: Mapping[str, Any]) -> dict[str, str | None]:

@@ -40,7 +40,10 @@ async def search(states: StateReader, sitemaps: Sequence[Overview], url: str, *,
         everywhere: Whether to search only the sitemaps that serve the URL's host.
     """
     published = [sitemap for sitemap in sitemaps if sitemap.event is not None]
-    chosen = [sitemap for sitemap in published if not everywhere or _serves(sitemap, url)]
+    host = _host_of(url)
+    if everywhere and not host:
+        return UrlSearches(results=[], note=NO_HOST)
+    chosen = [sitemap for sitemap in published if not everywhere or _serves(sitemap, host)]
     if not chosen:
         return UrlSearches(results=[], note="No published sitemap serves this host." if everywhere else NOTHING)
     results, notes = [], []
@@ -57,10 +60,18 @@ async def search(states: StateReader, sitemaps: Sequence[Overview], url: str, *,
 NOTHING: Final = "Nothing has been published yet."
 
 
-def _serves(sitemap: Overview, url: str) -> bool:
-    extra = sitemap.event.extra if sitemap.event is not None else {}
-    base = event_payload.store_of(extra)["base_url"] or ""
-    return bool(base) and urlsplit(base).hostname == urlsplit(url.strip()).hostname
+NO_HOST: Final = "Give the whole URL, such as https://www.example.com/p/42, or search on the page of one sitemap."
+
+
+def _host_of(url: str) -> str:
+    try:
+        return urlsplit(url.strip()).hostname or ""
+    except ValueError:
+        return ""
+
+
+def _serves(sitemap: Overview, host: str) -> bool:
+    return sitemap.event is not None and host in event_payload.hosts_of(sitemap.event.extra)
 
 
 async def _one(states: StateReader, sitemap: Overview, url: str) -> UrlSearch:

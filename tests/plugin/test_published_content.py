@@ -116,9 +116,39 @@ def test_where_a_url_is_listed(admin: Client, published: str, asset: str, number
         assert found["matches"][0]["file_url"].startswith(f"{BASE}pages-")
 
 
-@pytest.mark.parametrize("url", ["https://elsewhere.example/", "nonsense", "javascript:alert(1)"])
-def test_no_sitemap_serves_another_host(admin: Client, published: str, url: str) -> None:
-    assert admin.get("api/find", url=url).json() == {"results": [], "note": "No published sitemap serves this host."}
+def test_no_sitemap_serves_another_host(admin: Client, published: str) -> None:
+    found = admin.get("api/find", url="https://elsewhere.example/").json()
+
+    assert found == {"results": [], "note": "No published sitemap serves this host."}
+
+
+@pytest.mark.parametrize("url", ["nonsense", "/p/1", "javascript:alert(1)", "http://[x"])
+def test_the_list_asks_for_a_whole_url(admin: Client, published: str, url: str) -> None:
+    found = admin.get("api/find", url=url).json()
+
+    assert (found["results"], found["note"][:18]) == ([], "Give the whole URL")
+
+
+@pytest.mark.parametrize("host", ["maps.example", "shop.example"])
+def test_the_list_finds_urls_on_the_further_hosts_of_sections(
+    admin: Client, session: Session, tmp_path: Path, host: str
+) -> None:
+    """By the section's own ``base_url``, and by ``cross_submit``."""
+    store = LocalStore(tmp_path / "hosts", base_url="https://www.example/")
+    rows = {name: [{"id": 1, "loc": f"https://{name}/1"}] for name in ("maps.example", "shop.example")}
+    sections = [
+        Section("maps", MemorySourceConfig(rows["maps.example"]), path="maps/", base_url="https://maps.example/"),
+        Section("shops", MemorySourceConfig(rows["shop.example"])),
+    ]
+    sitemap = Sitemap(store, sections, cross_submit=("shop.example",))
+    facts = store_facts(store, store.open())
+    payload = event_extra(build(sitemap), store=facts, settings=section_settings(sitemap))
+    add_event(session, add_asset(session, "s3://hosts/sitemap.xml", "hosts"), "hosts", payload, NOW, run="r1")
+    session.commit()
+
+    (found,) = admin.get("api/find", url=f"https://{host}/1").json()["results"]
+
+    assert found["listed"]
 
 
 def test_what_cannot_be_listed_is_said(admin: Client, published: str) -> None:
