@@ -5,6 +5,8 @@ Reading a serialized DAG is expensive. Each version is therefore read once, and 
 
 from __future__ import annotations
 
+import functools
+import heapq
 import itertools
 import threading
 from collections import OrderedDict
@@ -20,7 +22,7 @@ from croniter import croniter  # type: ignore[import-untyped]  # no stubs, and A
 from sqlalchemy import func, select
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from sqlalchemy.orm import Session
 
@@ -39,7 +41,11 @@ KINDS: Final[Mapping[str, str]] = {
 MAX_PROFILES: Final = 5_000
 """Number of profiles kept in memory. A profile takes about one kilobyte."""
 CRON_RUNS: Final = 15
-"""Number of scheduled runs to search for the longest gap. It covers a schedule that repeats every two weeks."""
+"""Smallest number of scheduled runs to search for the longest gap. It covers daily runs that repeat every two weeks."""
+CRON_SECONDS: Final = 15 * 86_400
+"""Smallest period to search. It covers the weekends of a schedule with several runs a day."""
+MAX_CRON_RUNS: Final = 2_000
+"""Largest number of scheduled runs to search. It covers the weekend of a run each minute of the working hours."""
 CRON_BASE: Final = datetime(2026, 1, 1, tzinfo=timezone.utc)
 """Start of the search for the longest gap. Any fixed time is suitable."""
 
@@ -206,20 +212,42 @@ def _uris(assets: Any) -> tuple[str, ...]:
 
 
 def period_of(timetable: Mapping[str, Any]) -> float | None:
-    """Return the longest gap between two scheduled runs in seconds, or None if the timetable is not time-based."""
+    """Return the longest gap between two scheduled runs in seconds, or None if the timetable is not time-based.
+
+    Of a schedule by assets or time, the time counts.
+    """
     settings = _mapping(timetable.get("__var"))
+    if isinstance(settings.get("timetable"), Mapping):
+        return period_of(settings["timetable"])
     delta, expression = settings.get("delta"), settings.get("expression")
     if isinstance(delta, (int, float)) and delta > 0:
         return float(delta)
-    if not isinstance(expression, str):
+    several = settings.get("expressions")
+    expressions = several if isinstance(several, list) else [expression]
+    if not expressions or not all(isinstance(each, str) for each in expressions):
         return None
+    return _longest_gap(tuple(expressions), str(settings.get("timezone") or "UTC"))
+
+
+@functools.lru_cache(maxsize=1_024)
+def _longest_gap(expressions: tuple[str, ...], zone: str) -> float | None:
+    """Return the longest gap between two times of cron expressions in seconds; None if one cannot be read."""
     try:
-        start = CRON_BASE.astimezone(ZoneInfo(str(settings.get("timezone") or "UTC")))
-        fires = croniter(expression, start)
-        moments: list[float] = [fires.get_next(float) for _ in range(CRON_RUNS)]
+        start = CRON_BASE.astimezone(ZoneInfo(zone))
+        every = heapq.merge(*(_times(croniter(expression, start)) for expression in expressions))
+        moments = list(itertools.islice(every, 1))
+        for moment in itertools.islice(every, MAX_CRON_RUNS):
+            moments.append(moment)
+            if len(moments) >= CRON_RUNS and moment - moments[0] >= CRON_SECONDS:
+                break
     except (ValueError, KeyError, TypeError):  # croniter's errors are ValueErrors; an unknown zone is a KeyError
         return None
     return max(later - earlier for earlier, later in itertools.pairwise(moments))
+
+
+def _times(fires: croniter) -> Iterator[float]:
+    while True:
+        yield fires.get_next(float)
 
 
 def _mapping(value: Any) -> Mapping[str, Any]:

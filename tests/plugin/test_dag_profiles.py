@@ -9,7 +9,7 @@ import pytest
 from airflow.models.asset import AssetModel
 from airflow.models.dagrun import DagRun
 from airflow.models.xcom import XComModel
-from airflow.sdk import DAG
+from airflow.sdk import DAG, Asset, AssetOrTimeSchedule, MultipleCronTriggerTimetable
 from airflow.sdk.definitions.timetables.trigger import CronTriggerTimetable
 from airflow.serialization.serialized_objects import DagSerialization
 from sqlalchemy import insert, select
@@ -52,6 +52,11 @@ def sitemap_at(folder: Path, name: str, **settings: Any) -> Sitemap:
         ("*/20 * * * *", 1 / 3),
         (timedelta(hours=3), 3),
         (CronTriggerTimetable("0 3 * * *", timezone="Europe/Berlin"), 24),
+        ("0 9-17 * * 1-5", 64),
+        ("* 9-17 * * 1-5", 63 + 1 / 60),
+        (MultipleCronTriggerTimetable("0 3 * * *", "0 15 * * 1-5", timezone="UTC"), 24),
+        (AssetOrTimeSchedule(timetable=CronTriggerTimetable("0 3 * * *", timezone="UTC"), assets=[Asset("load")]), 24),
+        ([Asset("load")], None),
         (None, None),
         ("@continuous", None),
     ],
