@@ -108,17 +108,22 @@ class SitemapNotifier(BaseNotifier):
         if "deadline" in context:
             return message.of_deadline(name, str((context["deadline"] or {}).get("deadline_time", "")), link)
         error = context.get("exception")
+        stale = _stale(context)
+        if stale is not None:
+            return message.of_stale_index(name, stale["stale"], str(stale.get("limit", "")), link)
         if error is not None:
             return message.of_error(name, error, link)
         report = _report(context)
         if report is not None:
             return message.of_report(report, link)
-        for facts in _pulled(context, "sitemap_failed"):
-            if facts.get("sections"):
-                return message.of_partial(name, facts, link)
-        for key, build in (("sitemap_refused", message.of_refusal), ("sitemap_failed", message.of_failure_facts)):
-            for facts in _pulled(context, key):
-                return build(name, facts, link)
+        failed = list(_pulled(context, "sitemap_failed"))
+        partial = [facts for facts in failed if facts.get("sections")]  # says more than its refusals do
+        reasons = [(message.of_failure_facts, facts) for facts in partial]
+        reasons += [(message.of_refusal, facts) for facts in _pulled(context, "sitemap_refused")]
+        reasons += [(message.of_failure_facts, facts) for facts in failed]
+        if reasons:
+            build, facts = reasons[0]
+            return build(name, facts, link)
         if _failed(context):
             return message.of_error(name, None, link)
         for reference in _pulled(
@@ -155,6 +160,15 @@ def _report(context: Any) -> Mapping[str, Any] | None:
                 report: Mapping[str, Any] = extra["report"]
                 return report
     return None
+
+
+def _stale(context: Any) -> Mapping[str, Any] | None:
+    """Return what the freshness task found if the served index is too old; None if another task failed."""
+    operator = "SitemapFreshnessOperator"
+    if context.get("exception") is not None and type(context.get("task")).__name__ != operator:
+        return None
+    found = _pulled(context, "sitemap_failed", operators=(operator,))
+    return next((facts for facts in found if facts.get("stale")), None)
 
 
 def _pulled(context: Any, key: str, *, operators: tuple[str, ...] = ()) -> Iterator[Mapping[str, Any]]:

@@ -57,6 +57,7 @@ class SitemapFreshnessOperator(SitemapOperator):
     def execute(self, context: Context) -> list[dict[str, Any]]:
         """Check the age of every index."""
         from airflow_sitemaps.http.client import HttpClient
+        from airflow_sitemaps.operators.facts import FAILED, MAX_TEXT
         from airflow_sitemaps.operators.observation import measure_served_index
         from airflow_sitemaps.verification.freshness import served_indexes
 
@@ -73,8 +74,16 @@ class SitemapFreshnessOperator(SitemapOperator):
             if index.age_s is not None:
                 measure_served_index(index.url, index.age_s)
         if faults:
-            raise AirflowException(
+            reason = (
                 f"{len(faults)} of {len(indexes)} index files are too old: {'; '.join(faults[:3])}. Check the last run of "
                 "the sitemap's DAG and the cache in front of the store"
             )
+            facts = {
+                "error": "AirflowException",
+                "message": reason[:MAX_TEXT],
+                "stale": faults[:3],
+                "limit": str(self.max_age),
+            }
+            context["ti"].xcom_push(key=FAILED, value=facts)
+            raise AirflowException(reason)
         return [index.to_dict() for index in indexes]

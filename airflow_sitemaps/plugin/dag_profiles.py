@@ -32,6 +32,7 @@ KINDS: Final[Mapping[str, str]] = {
     "SitemapPublishOperator": "publish",
     "SitemapRollbackOperator": "rollback",
     "SitemapVerifyOperator": "verify",
+    "SitemapFreshnessOperator": "freshness",
     "IndexNowOperator": "indexnow",
     "SearchConsoleSubmitOperator": "searchconsole",
     "SitemapPingOperator": "ping",

@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 from airflow.sdk import DAG
+from airflow.serialization.serialized_objects import DagSerialization
 
-from airflow_sitemaps import LocalStore, Section, Sitemap, SitemapFreshnessOperator
+from airflow_sitemaps import LocalStore, Section, Sitemap, SitemapFreshnessOperator, SitemapNotifier
 from airflow_sitemaps.errors import ConfigurationError
 from airflow_sitemaps.http.client import HttpClient
 from airflow_sitemaps.http.destinations import AccessRules
 from airflow_sitemaps.pipeline import build
+from airflow_sitemaps.plugin.dag_profiles import profile_of
 from airflow_sitemaps.testing.source import MemorySourceConfig
 from tests.support.airflow_db import run, states, xcom
 from tests.support.website import Page, serving
@@ -42,6 +44,30 @@ def test_the_task_fails_on_a_stale_index_and_measures_its_age(tmp_path: Path, st
         assert (index["url"], index["current"]) == (f"{site.base}/sitemap.xml", True)
         tag = f"{site.base.removeprefix('http://').replace(':', '_')}_sitemap.xml"
         assert statsd.wait_for("airflow.sitemaps.served_index_age", sitemap=tag).value < 86_400
+
+
+def test_the_message_about_a_stale_index_says_how_old_it_is(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with serving() as site:
+        folder = tmp_path / "site"
+        rows = [{"id": 1, "loc": f"{site.base}/a"}]
+        sitemap = Sitemap(LocalStore(folder, base_url=f"{site.base}/"), [Section("pages", MemorySourceConfig(rows))])
+        build(sitemap)
+        site.pages["/sitemap.xml"] = Page((folder / "sitemap.xml").read_bytes())
+        with DAG("freshness_message", schedule=None) as dag:
+            SitemapFreshnessOperator(
+                task_id="old",
+                sitemap=sitemap,
+                max_age=timedelta(microseconds=1),
+                http=HttpClient(rules=AccessRules(allow_http=True, allow_private=True)),
+                on_failure_callback=SitemapNotifier(sitemap=sitemap),
+            )
+        ended = run(dag)
+
+    assert states(ended) == {"old": "failed"}
+    assert f"Sitemap stale: {sitemap.index_url} is older than 0:00:00.000001 as served" in caplog.text
+    assert "To do: Check the last run of the sitemap's DAG and the cache in front of the store." in caplog.text
+    assert xcom(ended, "old", "sitemap_failed")["message"].startswith("1 of 1 index files are too old")
+    assert profile_of("x", DagSerialization.to_dict(dag)).of_kind("freshness"), "the pages know the task"
 
 
 def test_an_age_that_is_not_positive_is_refused(tmp_path: Path) -> None:
