@@ -163,12 +163,12 @@ def _report(context: Any) -> Mapping[str, Any] | None:
 
 
 def _stale(context: Any) -> Mapping[str, Any] | None:
-    """Return what the freshness task found if the served index is too old; None if another task failed."""
+    """Return what the freshness task values if the served index is too old; None if another task failed."""
     operator = "SitemapFreshnessOperator"
     if context.get("exception") is not None and type(context.get("task")).__name__ != operator:
         return None
-    found = _pulled(context, "sitemap_failed", operators=(operator,))
-    return next((facts for facts in found if facts.get("stale")), None)
+    values = _pulled(context, "sitemap_failed", operators=(operator,))
+    return next((facts for facts in values if facts.get("stale")), None)
 
 
 def _pulled(context: Any, key: str, *, operators: tuple[str, ...] = ()) -> Iterator[Mapping[str, Any]]:
