@@ -163,7 +163,7 @@ def _report(context: Any) -> Mapping[str, Any] | None:
 
 
 def _stale(context: Any) -> Mapping[str, Any] | None:
-    """Return what the freshness task values if the served index is too old; None if another task failed."""
+    """Return what the freshness task found if the served index is too old; None if another task failed."""
     operator = "SitemapFreshnessOperator"
     if context.get("exception") is not None and type(context.get("task")).__name__ != operator:
         return None
