@@ -150,20 +150,33 @@ class Oracle:
 
     def _won(self, turn: int, intention: Intention) -> None:
         if intention.whole:
-            for name in self.expected.keys() - set(intention.code.sections):
-                won = self.expected[name][0].won
-                if won > intention.planned:
-                    continue  # the run did not know of it, and leaves it as it is
-                if won > intention.started:
-                    self.expected[name] = (Expectation(frozenset(), None, won),)  # it may or may not have known
-                else:
-                    del self.expected[name]
+            self._retired(turn, intention)
         for name in intention.sections:
-            is_news = intention.code.kind_of(name) == "news"
-            without_urls = self._without_urls.get((name, intention.code.drop_faulty, is_news), -1)
-            refusable = intention.code.is_guarded or without_urls >= intention.started
-            earlier = self.expected.get(name, ()) if refusable else ()
+            earlier = self.expected.get(name, ()) if self._is_refusable(name, intention) else ()
             self.expected[name] = (self._expectation(name, self._with_rivals(name, intention), turn), *earlier)
+
+    def _retired(self, turn: int, intention: Intention) -> None:
+        """Remove the sections that the code no longer has, unless one that may replace them is not published."""
+        new = [name for name in intention.code.sections if name not in self.expected]
+        if any(name not in intention.sections for name in new):
+            return
+        may_stay = any(self._is_refusable(name, intention) for name in new)
+        for name in self.expected.keys() - set(intention.code.sections):
+            won = self.expected[name][0].won
+            if won > intention.planned:
+                continue  # the run did not know of it, and leaves it as it is
+            if won > intention.started:
+                self.expected[name] = (Expectation(frozenset(), None, won),)  # it may or may not have known
+            elif may_stay:
+                self.expected[name] = (*self.expected[name], Expectation(frozenset(), frozenset(), turn))
+            else:
+                del self.expected[name]
+
+    def _is_refusable(self, name: str, intention: Intention) -> bool:
+        """Return whether a guard may refuse a section at the commit."""
+        is_news = intention.code.kind_of(name) == "news"
+        without_urls = self._without_urls.get((name, intention.code.drop_faulty, is_news), -1)
+        return intention.code.is_guarded or without_urls >= intention.started
 
     def _with_rivals(self, name: str, intention: Intention) -> Intention:
         """Return an intention that starts with the earliest of the other runs whose files the run keeps."""
