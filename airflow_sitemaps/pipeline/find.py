@@ -24,7 +24,7 @@ from airflow_sitemaps.protocol.urlset import EXTENSION_MARKS, escape
 from airflow_sitemaps.shards.key import INTEGER
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from airflow_sitemaps.ports import ObjectStore
     from airflow_sitemaps.shards.key import KeyRange
@@ -33,6 +33,9 @@ if TYPE_CHECKING:
 
 AT_ONCE: Final = 16
 """Number of files that are read between two checks of the limits."""
+
+MAX_KEY: Final = 10**18
+"""Greater numbers are not taken for keys: the greatest key of a 64-bit column is near."""
 
 _ENTRY: Final = re.compile(rb"<url><loc>([^<]*)</loc>(.*?)</url>\n", re.DOTALL)
 _FIELD: Final = re.compile(rb"<(lastmod|changefreq|priority)>([^<]*)</")
@@ -317,7 +320,7 @@ def key_in_section(url: str, template: str, section: SectionManifest) -> int | N
 
 
 def key_of(url: str, template: str, column: str, base_url: str) -> int | None:
-    """Extract the integer key from a URL by its template; return None if it has none.
+    """Extract the integer key from a URL by its template; return None if the URL has none, or could have several.
 
     Args:
         url: The URL in its normal form.
@@ -329,11 +332,29 @@ def key_of(url: str, template: str, column: str, base_url: str) -> int | None:
         parts = Template.parse(template).parts
     except ConfigurationError:
         return None
-    if not any(isinstance(part, Field) and part.column == column for part in parts):
+    place = next((n for n, part in enumerate(parts) if isinstance(part, Field) and part.column == column), None)
+    if place is None:
         return None
-    pattern = "".join(
-        re.escape(part) if isinstance(part, str) else r"(\d+)" if part.column == column else ".*?" for part in parts
-    )
-    prefix = re.escape(origin_of(base_url)) if template.startswith("/") else ""
-    match = re.fullmatch(prefix + pattern, url) or re.fullmatch(prefix + pattern, unquote(url))
-    return int(match[1]) if match is not None and len(match[1]) < 19 else None
+    origin = origin_of(base_url) if template.startswith("/") else ""
+    before, after = (origin, *parts[:place]), parts[place + 1 :]
+    for text in (url, unquote(url)):
+        keys = set(_keys(text, _pattern(before, column), _pattern(after, column)))
+        if keys:
+            key = keys.pop()
+            return key if not keys and abs(key) < MAX_KEY else None
+    return None
+
+
+def _pattern(parts: Sequence[str | Field], column: str) -> re.Pattern[str]:
+    fields = (r"-?\d+" if isinstance(part, Field) and part.column == column else ".*?" for part in parts)
+    return re.compile("".join(re.escape(p) if isinstance(p, str) else f for p, f in zip(parts, fields, strict=True)))
+
+
+def _keys(text: str, before: re.Pattern[str], after: re.Pattern[str]) -> Iterator[int]:
+    """Yield the integers in a text that stand between two patterns, such as both 25 and 5 of "item25" after a field."""
+    for digits in re.finditer(r"-?[0-9]+", text):
+        starts = [n for n in range(digits.start(), digits.end()) if before.fullmatch(text, 0, n)]
+        ends = [n for n in range(digits.start() + 1, digits.end() + 1) if after.fullmatch(text, n)]
+        for written in {text[start:end] for start in starts for end in ends if start < end}:
+            if written != "-" and written == str(int(written)):
+                yield int(written)

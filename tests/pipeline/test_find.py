@@ -85,6 +85,18 @@ def test_it_is_listed_exactly_where_a_crawler_sees_it(ids: set[int], sought: int
     [
         ("/p/{id}", "https://a.example/p/42", 42),
         ("https://a.example/p/{slug}-{id}", "https://a.example/p/red-shoe-7-42", 42),
+        ("/p/{id}-{slug}", "https://a.example/p/42-7-red", 42),
+        ("/p/{slug}{id}", "https://a.example/p/red42", None),  # 42, or 2 after "red4"
+        ("/p/{id}{size}", "https://a.example/p/42", None),
+        ("/p/{slug}{id}", "https://a.example/p/red4", 4),
+        ("/p/{slug}-{id}", "https://a.example/p/red--4", None),  # -4, or 4 after "red-"
+        ("/p/{id}", "https://a.example/p/-4", -4),
+        ("/p/{id}", "https://a.example/p/042", None),
+        ("/{a}/{id}/{b}", "https://a.example/x/1/2/y", None),
+        ("/{a}/{id}/{b}", "https://a.example/x/1/y", 1),
+        ("/{id}/p/{id}", "https://a.example/42/p/42", 42),
+        ("/{id}/p/{id}", "https://a.example/42/p/42x", None),
+        ("/p/{slug}{id}", "https://a.example/p/1000000000000000000", None),
         ("/p/{id}", "https://b.example/p/42", None),
         ("/p/{slug}", "https://a.example/p/42", None),
         ("url", "https://a.example/p/42", None),
@@ -94,6 +106,17 @@ def test_it_is_listed_exactly_where_a_crawler_sees_it(ids: set[int], sought: int
 )
 def test_the_key_that_a_url_holds(template: str, url: str, key: int | None) -> None:
     assert key_of(url, template, "id", "https://a.example/x/") == key
+
+
+@given(
+    parts=st.lists(st.sampled_from(["{id}", "{slug}", "{size}", "-", "/", "p", "4"]), min_size=1, max_size=6),
+    key=st.integers(-200, 200),
+    texts=st.tuples(*[st.text("a4-/", max_size=4)] * 2),
+)
+def test_the_key_of_a_url_is_never_that_of_another_row(parts: list[str], key: int, texts: tuple[str, str]) -> None:
+    template = "https://a.example/" + "".join(parts)
+    url = template.replace("{id}", str(key)).replace("{slug}", texts[0]).replace("{size}", texts[1])
+    assert key_of(url, template, "id", "https://a.example/") in (key, None)
 
 
 @pytest.mark.parametrize(
