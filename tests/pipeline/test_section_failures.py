@@ -189,6 +189,10 @@ def test_a_repeated_publication_says_the_same(shop: Shop) -> None:
     again = stages.publish(sitemap, planned.key, receipts, clock=shop.clock)
     assert (first.result, again.result) == ("partly_published", "partly_published")
     assert [f.section for f in again.failures] == [f.section for f in first.failures] == ["products"]
+    assert [r.permit for f in again.failures for r in f.refusals] == [
+        r.permit for f in first.failures for r in f.refusals
+    ]
+    assert first.failures[0].refusals
 
 
 def test_a_repeated_publication_that_another_run_overtakes_does_not_take_its_result_for_its_own(shop: Shop) -> None:

@@ -19,12 +19,14 @@ from airflow_sitemaps.pipeline.state.conditional_put import RefusedPutError
 from airflow_sitemaps.pipeline.state.fingerprint import check_unchanged
 from airflow_sitemaps.pipeline.state.ownership import check_owner
 from airflow_sitemaps.pipeline.state.repository import ManifestVersion, StateRepository
+from airflow_sitemaps.shards.guards import Refusal
 from airflow_sitemaps.shards.plan import SectionFailure, failures_of
 from airflow_sitemaps.shards.rebase import Rebased, rebase, stale_sections
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from airflow_sitemaps.errors import GuardRefusal
     from airflow_sitemaps.ports import Clock, ObjectInfo, Progress, Store
     from airflow_sitemaps.shards.manifest import Manifest, SectionManifest
     from airflow_sitemaps.shards.plan import Plan
@@ -177,10 +179,10 @@ def _commit_missing(
     own = [receipt for receipt in receipts if receipt.section in missing.sections]
     try:
         draft = make_draft(sitemap, store, root.manifest, missing, own, clock)
-    except GuardError:
-        return repeated
+    except GuardError as error:
+        return _still_refused(repeated, error.refusals)
     if says_the_same(root.manifest, draft.manifest):
-        return repeated
+        return _still_refused(repeated, draft.refusals)
     bodies = _prepare(store, root, draft.manifest)
     try:
         version = StateRepository(store.state).replace_root(draft.manifest, root)
@@ -245,6 +247,13 @@ def _failed_before(plan: Plan, manifest: Manifest) -> tuple[SectionFailure, ...]
         for name in names
         if name not in planned
     )
+
+
+def _still_refused(repeated: Committed, refusals: Sequence[GuardRefusal]) -> Committed:
+    """Return the result of a repeated try with what the guards refuse now, which names the permits."""
+    own = [refusal for refusal in refusals if isinstance(refusal, Refusal)]
+    refused = {failure.section: failure for failure in failures_of(own)}
+    return replace(repeated, failures=tuple(refused.get(failure.section, failure) for failure in repeated.failures))
 
 
 def says_the_same(old: Manifest, new: Manifest) -> bool:
