@@ -110,7 +110,8 @@ def make_report(
         after = new.sections.get(name) if new is not None else None
         section_plan = plan.sections.get(name) if plan is not None else None
         sections[name] = _section(before, after, section_plan, [r for r in receipts if r.section == name])
-    drift = tuple(f"{name} was changed by another program" for name in (plan.index_drift if plan is not None else ()))
+    names = (*plan.index_drift, *(repair.name for repair in plan.repairs_elsewhere)) if plan is not None else ()
+    drift = tuple(f"{name} was changed by another program" for name in names)
     sums = totals(sections)
     sums["drift"] = (*sums["drift"], *drift)
     return Report(

@@ -14,7 +14,7 @@ from airflow_sitemaps.pipeline.clock import QUIET, SYSTEM_CLOCK
 from airflow_sitemaps.pipeline.concurrency import mapped
 from airflow_sitemaps.pipeline.plan.explainer import explain
 from airflow_sitemaps.pipeline.plan.foreign_index import adopted_names
-from airflow_sitemaps.pipeline.plan.planner import OF_ONE_SECTION, failure_of, make_plan
+from airflow_sitemaps.pipeline.plan.planner import OF_ONE_SECTION, make_plan
 from airflow_sitemaps.pipeline.plan.survey_records import remember_all
 from airflow_sitemaps.pipeline.publish.draft.content_guard import refusal_text
 from airflow_sitemaps.pipeline.publish.index_settings import index_names
@@ -30,6 +30,7 @@ from airflow_sitemaps.pipeline.state.ownership import check_owner
 from airflow_sitemaps.pipeline.state.repository import StateRepository, new_run, receipts_of
 from airflow_sitemaps.pipeline.status import robots, status
 from airflow_sitemaps.pipeline.write.batch_writer import Written, unwritten_sections, write_batch
+from airflow_sitemaps.shards.plan import failure_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from airflow_sitemaps.errors import ConflictError, IncompleteError, RefusedError
 from airflow_sitemaps.shards.index_layout import next_indexes
 from airflow_sitemaps.shards.manifest import Departed, GenerationNote, IndexRecord, Manifest
-from airflow_sitemaps.shards.section_commit import next_section, with_decline
+from airflow_sitemaps.shards.section_commit import next_section, repaired, with_decline
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -46,6 +46,9 @@ def next_manifest(old: Manifest | None, plan: Plan, receipts: Sequence[Receipt],
             sections[name] = after
         elif before is not None:
             sections[name] = replace(before, feed=section_plan.feed)
+    for name in dict.fromkeys(repair.section for repair in plan.repairs_elsewhere):
+        if name in sections:
+            sections[name] = repaired(sections[name], plan, facts, generation)
     return Manifest(
         generation=generation,
         write_id=facts.write_id,

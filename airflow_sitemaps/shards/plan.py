@@ -19,6 +19,8 @@ from airflow_sitemaps.shards.url_sample import PrefixCount
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
+    from airflow_sitemaps.errors import SitemapError
+
 
 class Action(str, Enum):
     """The action of a run for a key range.
@@ -168,6 +170,16 @@ class SectionFailure:
         return f"section {self.section}: {self.error}: {self.message}"
 
 
+def failure_of(section: str, error: SitemapError) -> SectionFailure:
+    """Describe why a section is not published.
+
+    Args:
+        section: Name of the section.
+        error: The error that stopped it.
+    """
+    return SectionFailure(section=section, error=type(error).__name__, message=str(error))
+
+
 def failures_of(refusals: Sequence[Refusal]) -> tuple[SectionFailure, ...]:
     """Return one failure for each section that a guard refused."""
     of_section: dict[str, list[Refusal]] = {}
@@ -243,6 +255,23 @@ class SectionCheck:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Repair:
+    """A public file that another program changed or deleted, and whose private body is whole.
+
+    Attributes:
+        section: Name of its section.
+        name: Public name of the file.
+        base: Generation that had last changed the section at the time of planning.
+        found_etag: Etag of the object that now has the name, or None (default) if there is no object.
+    """
+
+    section: SectionName
+    name: RelativePath
+    base: Count
+    found_etag: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
     """The plan of a run.
 
@@ -268,6 +297,8 @@ class Plan:
         notes: Further sentences for people, such as where the first rows of a dry run lead. Default: none.
         refused: Plans of the sections that a guard refused, which the run does not carry out. Default: none.
         checks: What the rules do to the first rows of each section, if a dry run was to check them. Default: none.
+        repairs: Files to put again, of whatever section. Those of a planned section are in its targets too; those of
+            another section need no source. Default: none.
     """
 
     run: RunName
@@ -289,6 +320,7 @@ class Plan:
     notes: tuple[str, ...] = ()
     refused: Mapping[str, SectionPlan] = field(default_factory=dict)
     checks: tuple[SectionCheck, ...] = ()
+    repairs: tuple[Repair, ...] = ()
 
     def without(self, names: Collection[str]) -> Plan:
         """Return the plan without some sections, which stay as published. Batches keep their numbers.
@@ -319,6 +351,11 @@ class Plan:
     @property
     def changes(self) -> bool:
         """Whether there is anything to publish."""
-        return bool(self.retired or self.index_drift or self.extras_due) or any(
+        return bool(self.retired or self.index_drift or self.extras_due or self.repairs_elsewhere) or any(
             s.changes for s in self.sections.values()
         )
+
+    @property
+    def repairs_elsewhere(self) -> tuple[Repair, ...]:
+        """The files to put again of sections that the run neither plans nor removes."""
+        return tuple(r for r in self.repairs if r.section not in self.sections and r.section not in self.retired)

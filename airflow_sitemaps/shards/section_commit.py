@@ -7,6 +7,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
 from airflow_sitemaps.errors import StoreContentError
+from airflow_sitemaps.shards.file_succession import restore
 from airflow_sitemaps.shards.guards import SMALLEST, Permit
 from airflow_sitemaps.shards.key import is_partition
 from airflow_sitemaps.shards.manifest import PEAK_DAYS, SectionManifest
@@ -86,6 +87,31 @@ def next_section(
     if old is not None and replace(state, key_kinds=old.key_kinds, feed=old.feed) == old:
         return old
     return replace(state, changed_in=generation, peaks=_peaks(old, state.urls, facts.now))
+
+
+def repaired(old: SectionManifest, plan: Plan, facts: CommitFacts, generation: int) -> SectionManifest:
+    """Return a section that the run does not plan, with its changed or deleted files to be put again.
+
+    If another run has changed the section since the plan, it stays as it is; the next plan looks at its files again.
+
+    Args:
+        old: The section in the last manifest.
+        plan: The plan, which names the files.
+        facts: Configuration, time and identifiers of the commit.
+        generation: Number of the new generation.
+    """
+    etags = {
+        repair.name: repair.found_etag
+        for repair in plan.repairs_elsewhere
+        if (repair.section, repair.base) == (old.name, old.changed_in)
+    }
+    shards = tuple(
+        replace(shard, file=restore(shard.file, etags[shard.file.name], facts.now))
+        if shard.file is not None and shard.file.name in etags
+        else shard
+        for shard in old.shards
+    )
+    return old if shards == old.shards else replace(old, shards=shards, changed_in=generation)
 
 
 def _samples(

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from airflow_sitemaps.pipeline.state.conditional_put import WRITE_ID
+from airflow_sitemaps.shards.plan import Repair
 from airflow_sitemaps.shards.shard_names import shard_names
 
 if TYPE_CHECKING:
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
 
     from airflow_sitemaps.ports import ObjectInfo, Store
     from airflow_sitemaps.shards.manifest import Manifest, PublicFile, SectionManifest
+    from airflow_sitemaps.shards.plan import SectionPlan
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,6 +70,29 @@ def find(store: Store, state: SectionManifest, listing: Mapping[str, ObjectInfo]
             what += "; its private body is missing too, so its rows are read again"
         sentences.append(f"{store.public.url(shard.file.name)} {what}")
     return Drift(files=files, bodiless=frozenset(bodiless), sentences=tuple(sentences))
+
+
+def repairs(
+    store: Store, manifest: Manifest | None, plans: Mapping[str, SectionPlan], listing: Mapping[str, ObjectInfo]
+) -> tuple[Repair, ...]:
+    """Find the files of all sections that can be put again without their source.
+
+    Args:
+        store: The opened store.
+        manifest: The current manifest, or None before the first commit.
+        plans: The plans of sections by name. The drift of the other sections is looked for here.
+        listing: The public objects by name.
+    """
+    damaged = []
+    for name, state in manifest.sections.items() if manifest is not None else ():
+        for position in plans[name].drifted if name in plans else find(store, state, listing).files:
+            file = state.shards[position].file
+            if file is None or file.etag is None or not _is_whole(store, file):
+                continue
+            info = listing.get(file.name)
+            etag = info.etag if info is not None else None
+            damaged.append(Repair(section=name, name=file.name, base=state.changed_in, found_etag=etag))
+    return tuple(damaged)
 
 
 def taken(path: str, section: str, listing: Mapping[str, ObjectInfo], manifest: Manifest | None) -> tuple[str, ...]:

@@ -25,6 +25,7 @@ def explain(plan: Plan) -> list[str]:
         lines.extend(_check(check))
     lines.extend(f"section {name}: retired, its files leave the index" for name in plan.retired)
     lines.extend(f"drift: the index {name} is not as we left it; it is written again" for name in plan.index_drift)
+    lines.extend(f"drift: {r.name} is not as we left it; it is put again from its copy" for r in plan.repairs_elsewhere)
     lines.extend(f"published URLs below {count.prefix}: about {count.urls:,}" for count in plan.prefixes)
     lines.extend(plan.notes)
     lines.extend(f"warning: {warning}" for warning in plan.warnings)

@@ -34,7 +34,7 @@ from airflow_sitemaps.shards.guards import (
     check_vanished,
     permitted,
 )
-from airflow_sitemaps.shards.plan import Plan, SectionFailure, SectionPlan, failures_of
+from airflow_sitemaps.shards.plan import Plan, SectionPlan, failure_of, failures_of
 from airflow_sitemaps.shards.total_guard import SectionSize, check_total
 from airflow_sitemaps.shards.url_sample import top_prefixes
 
@@ -145,22 +145,13 @@ def make_plan(
         prefixes=() if manifest is None else top_prefixes(manifest.sections.values(), manifest.sections.values()),
         notes=tuple(surveyed.notes),
         checks=tuple(surveyed.checks),
+        repairs=drift.repairs(store, manifest, plans, listing),
     )
     whole = whole.without_removals([name for name in surveyed.errors if name not in _published(manifest)])
     plan = _with_batches(_publishable(sitemap, whole, request), request)
     if surveyed.errors and not stand and not plan.changes:
         raise next(iter(surveyed.errors.values()))
     return replace(plan, seconds=max(0.0, (clock.now() - started).total_seconds()))  # a clock may be set back
-
-
-def failure_of(section: str, error: SitemapError) -> SectionFailure:
-    """Describe why a section is not published.
-
-    Args:
-        section: Name of the section.
-        error: The error that stopped it.
-    """
-    return SectionFailure(section=section, error=type(error).__name__, message=str(error))
 
 
 def _survey(

@@ -149,7 +149,7 @@ def _missing_from_first_try(plan: Plan, manifest: Manifest) -> Plan:
     A person may clear a writing task that had failed, together with the publishing task.
     """
     failed = manifest.history[-1].failed if manifest.history else ()
-    missing = replace(plan, retired=(), adopted=(), index_drift=(), extras_due=False, rebases=False)
+    missing = replace(plan, retired=(), adopted=(), index_drift=(), extras_due=False, rebases=False, repairs=())
     return missing.without([name for name in plan.sections if name not in failed])
 
 

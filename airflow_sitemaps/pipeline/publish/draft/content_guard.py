@@ -6,6 +6,7 @@ import logging
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
+from airflow_sitemaps.pipeline.state.fingerprint import fingerprint
 from airflow_sitemaps.pipeline.state.published_articles import news_refusals
 from airflow_sitemaps.protocol import lastmod
 from airflow_sitemaps.quantities import counted
@@ -123,7 +124,8 @@ def _rendered(
 def _missing(sitemap: Sitemap, plan: Plan, old: Manifest | None, new: Manifest) -> dict[str, list[str]]:
     """Find the URLs that must be listed and are in no section, by the planned or retired section that listed them before.
 
-    A URL that no section listed before is missing from each section of the plan.
+    A URL that no section listed before is missing from each section of the plan, unless a section that stays as
+    published may list it.
     """
     listed = {loc for section in new.sections.values() for shard in section.shards for loc in shard.must}
     homes = {
@@ -133,11 +135,29 @@ def _missing(sitemap: Sitemap, plan: Plan, old: Manifest | None, new: Manifest) 
         for loc in shard.must
     }
     missing: dict[str, list[str]] = {}
+    unknown = _may_list_more(sitemap, plan, new)
     for loc in (loc for loc in sitemap.must_urls if loc not in listed):
         home = homes.get(loc)
+        if home is None and unknown:
+            log.warning(
+                "must_list: no section is known to list %s; section %s, which this run does not read, may list it",
+                loc,
+                ", ".join(unknown),
+            )
+            continue
         for name in [home] if home in plan.sections or home in plan.retired else plan.sections:
             missing.setdefault(str(name), []).append(loc)
     return missing
+
+
+def _may_list_more(sitemap: Sitemap, plan: Plan, new: Manifest) -> list[str]:
+    """Return the sections that stay as they were published with another ``must_list``, or another configuration."""
+    code = {section.name: section for section in sitemap.sections}
+    return [
+        name
+        for name, section in new.sections.items()
+        if name not in plan.sections and (name not in code or section.fingerprint != fingerprint(sitemap, code[name]))
+    ]
 
 
 def content_warnings(sitemap: Sitemap, plan: Plan, old: Manifest | None, new: Manifest) -> tuple[str, ...]:
