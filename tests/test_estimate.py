@@ -92,3 +92,11 @@ def test_the_shell_prints_a_table_and_json(capsys: pytest.CaptureFixture[str]) -
     assert [cost["workers"] for cost in document["costs"]] == [4, 4, 64, 64]
     assert document["costs"][0]["shards"] == 20_000
     assert main(["estimate", "--rows", "0"]) == 1
+
+
+def test_the_table_in_the_documentation_is_what_the_command_prints(capsys: pytest.CaptureFixture[str]) -> None:
+    page = (Path(__file__).parents[1] / "docs" / "scale.md").read_text()
+    command = re.search(r"^\$ airflow-sitemaps (estimate .*)$", page, re.MULTILINE)
+    assert command is not None
+    assert main(command[1].split()) == 0
+    assert f"```text\n{capsys.readouterr().out.strip()}\n```" in page

@@ -281,8 +281,8 @@ def _duckdb() -> Database:
 
 def _postgresql() -> Database:
     """Debian's server where it is installed, for its ICU collations; else the one from the wheel, which has none."""
-    installed = sorted(Path("/usr/lib/postgresql").glob("*/bin/postgres"))
-    url = _postgresql_of(installed[-1].parent) if installed else _postgresql_of_wheel()
+    programs = postgresql_programs()
+    url = start_postgresql(programs) if programs is not None else _postgresql_of_wheel()
     types = {
         "integer": "bigint", "text": "text", "uuid": "uuid", "timestamp": "timestamp", "zoned": "timestamptz",
         "date": "date", "decimal": "numeric(6, 3)", "float": "double precision", "json": "jsonb", "boolean": "boolean",
@@ -313,8 +313,15 @@ def _postgresql_of_wheel() -> str:
     return str(server.get_uri()).replace("postgresql://", "postgresql+psycopg://")
 
 
-def _postgresql_of(programs: Path) -> str:
-    folder, user = _own_folder("postgresql")
+def postgresql_programs() -> Path | None:
+    """The folder of Debian's newest server; None where it is not installed."""
+    installed = sorted(Path("/usr/lib/postgresql").glob("*/bin/postgres"))
+    return installed[-1].parent if installed else None
+
+
+def start_postgresql(programs: Path) -> str:
+    """Start a server of its own; return its URL. It ends with the process."""
+    folder, user = own_folder("postgresql")
     initdb = [
         str(programs / "initdb"),
         "-D",
@@ -337,13 +344,13 @@ def _postgresql_of(programs: Path) -> str:
             [programs / "postgres", "-D", folder / "data", *options],
             user=user, stdout=log, stderr=log, start_new_session=True,
         )  # fmt: skip
-    atexit.register(_stop, process, signal.SIGINT)
+    atexit.register(stop, process, signal.SIGINT)
     url = f"postgresql+psycopg://postgres@/postgres?host={folder}"
-    _wait_for(url, process, folder / "log")
+    wait_for(url, process, folder / "log")
     return url
 
 
-def _own_folder(name: str) -> tuple[Path, int]:
+def own_folder(name: str) -> tuple[Path, int]:
     """A folder for a server, and the user it runs as: the servers refuse to run as root."""
     folder = _folder(name)
     user = pwd.getpwnam("nobody").pw_uid if os.geteuid() == 0 else os.geteuid()
@@ -357,7 +364,7 @@ def _mariadb() -> Database:
     server, install = shutil.which("mariadbd", path=_path()), shutil.which("mariadb-install-db", path=_path())
     if server is None or install is None:
         raise NotAvailable("mariadbd is not installed (Debian: apt-get install mariadb-server)")
-    folder, user = _own_folder("mariadb")
+    folder, user = own_folder("mariadb")
     # Its own folder for temporary tables too: servers that start at one moment would remove each other's.
     common = ["--no-defaults", f"--datadir={folder / 'data'}", f"--tmpdir={folder}"]
     made = subprocess.run(
@@ -373,10 +380,10 @@ def _mariadb() -> Database:
              "--innodb-buffer-pool-size=64M", f"--pid-file={folder / 'pid'}"],
             user=user, stdout=log, stderr=log, start_new_session=True,
         )  # fmt: skip
-    atexit.register(_stop, process, signal.SIGTERM)
+    atexit.register(stop, process, signal.SIGTERM)
     url = f"mysql+pymysql://root@localhost/{{}}?unix_socket={path}&charset=utf8mb4"
     _wait_for_socket(path, process)
-    _wait_for(url.format(""), process, folder / "log")
+    wait_for(url.format(""), process, folder / "log")
     engine = sa.create_engine(url.format(""))
     with engine.begin() as connection:
         connection.execute(sa.text("CREATE DATABASE test CHARACTER SET utf8mb4 COLLATE utf8mb4_german2_ci"))
@@ -397,7 +404,8 @@ def _path() -> str:
     return os.pathsep.join((os.environ.get("PATH", ""), "/usr/sbin", "/usr/local/sbin"))
 
 
-def _wait_for(url: str, process: subprocess.Popen[bytes], log: Path) -> None:
+def wait_for(url: str, process: subprocess.Popen[bytes], log: Path) -> None:
+    """Wait until a server accepts connections."""
     engine = sa.create_engine(url)
     end = time.monotonic() + START_S
     while True:
@@ -426,7 +434,8 @@ def _wait_for_socket(path: Path, process: subprocess.Popen[bytes]) -> None:
                 return
 
 
-def _stop(process: subprocess.Popen[bytes], how: signal.Signals) -> None:
+def stop(process: subprocess.Popen[bytes], how: signal.Signals) -> None:
+    """End a server; kill it if it does not end."""
     process.send_signal(how)
     try:
         process.wait(timeout=10)
