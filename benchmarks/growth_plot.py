@@ -8,10 +8,14 @@ from pathlib import Path
 from typing import Any, Final
 
 COLOURS: Final = ("#017cee", "#e8590c", "#2f9e44", "#9c36b5", "#868e96")
+STAGES: Final = dict(zip(("plan", "write", "publish"), COLOURS, strict=False))
+"""Colours of the stages."""
 SHORT: Final = 20
 """Points up to which each has a mark."""
 
 Lines = dict[str, tuple[list[float], list[float]]]
+Bars = dict[str, dict[str, float]]
+"""Values by run, by the name of the series."""
 
 
 def billion(result: dict[str, Any]) -> dict[str, tuple[Lines, bool]]:
@@ -69,6 +73,33 @@ def soak(result: dict[str, Any]) -> dict[str, tuple[Lines, bool]]:
     }
 
 
+def rows(result: dict[str, Any]) -> dict[str, Bars]:
+    """CPU by stage, memory and bytes of each run; panels by title."""
+    runs = result["runs"]
+
+    def of(stage: str, name: str) -> dict[str, float]:
+        return {run: one["stages"].get(stage, {}).get(name, 0) for run, one in runs.items()}
+
+    return {
+        "wall seconds": {"": {run: one["wall_s"] for run, one in runs.items()}},
+        "CPU seconds": {stage: of(stage, "cpu_s") for stage in STAGES},
+        "peak MB of a task": {stage: of(stage, "peak_mb") for stage in ("write", "publish")},
+        "MB sent": {"": {run: one["bytes_sent"] / 1e6 for run, one in runs.items()}},
+    }
+
+
+def draw_bars(place: Any, series: Bars) -> None:
+    """Draw a group of bars for each run, the first run on top."""
+    height = 0.8 / len(series)
+    for number, (name, values) in enumerate(series.items()):
+        across = [at + (number - (len(series) - 1) / 2) * height for at in range(len(values))]
+        place.barh(across, list(values.values()), height=height, color=STAGES.get(name, COLOURS[-1]), label=name)
+        place.set_yticks(range(len(values)), list(values), fontsize=8)
+        place.set_ylim(len(values) - 0.5, -0.5)
+    if len(series) > 1:
+        place.legend(fontsize=7, frameon=False)
+
+
 def main() -> None:
     """Draw one panel beside the other."""
     import matplotlib as mpl
@@ -78,7 +109,18 @@ def main() -> None:
     from matplotlib import pyplot as plt
 
     kind, source, target = sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3])
-    panels = {"billion": billion, "soak": soak}[kind](json.loads(source.read_text()))
+    result = json.loads(source.read_text())
+    if kind == "rows":
+        bars = rows(result)
+        figure, axes = plt.subplots(1, len(bars), figsize=(3.6 * len(bars), 3.4), sharey=True)
+        for place, (title, series) in zip(axes, bars.items(), strict=True):
+            draw_bars(place, series)
+            place.set_title(title, fontsize=10)
+            place.spines[["top", "right"]].set_visible(False)
+        figure.tight_layout()
+        figure.savefig(target, metadata={"Date": None})
+        return
+    panels = {"billion": billion, "soak": soak}[kind](result)
     figure, axes = plt.subplots(1, len(panels), figsize=(3.6 * len(panels), 3.4))
     for place, (title, (lines, logarithmic)) in zip(axes, panels.items(), strict=True):
         for colour, (name, (across, up)) in zip(COLOURS, lines.items(), strict=False):

@@ -304,7 +304,7 @@ def main() -> None:
         if given.json:
             given.json.write_text(json.dumps(result, indent=1) + "\n")
         if given.keep:
-            growth_report.keep("rows", result, tables, folder, plot=False)
+            growth_report.keep("rows", result, tables, folder, plot=True)
 
 
 if __name__ == "__main__":
