@@ -87,7 +87,7 @@ class SitemapNotifier(BaseNotifier):
             try:
                 try:
                     await notifier
-                except NotImplementedError:
+                except NotImplementedError:  # how Airflow's BaseNotifier says that it has only the synchronous form
                     await asyncio.to_thread(notifier, own)
             except Exception as error:  # the other notifiers must still send
                 log.warning("%s could not send the message: %s", type(notifier).__name__, type(error).__name__)

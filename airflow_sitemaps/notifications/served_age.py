@@ -12,6 +12,7 @@ from airflow_sitemaps.errors import ConfigurationError, SitemapError
 from airflow_sitemaps.http.destinations import AccessRules
 from airflow_sitemaps.notifications import message
 from airflow_sitemaps.notifications.notifier import SitemapNotifier
+from airflow_sitemaps.operators.facts import is_dry_run
 from airflow_sitemaps.stores.local.config import LocalStore
 from airflow_sitemaps.stores.s3.config import S3Store
 
@@ -96,7 +97,7 @@ class LastSuccessDeadline(BaseDeadlineReference):
         of_dag = select(DagRun).where(DagRun.dag_id == dag_id)
         succeeded = of_dag.where(DagRun.state == "success", DagRun.end_date.is_not(None))
         ended = session.scalars(succeeded.order_by(DagRun.end_date.desc()).limit(100))
-        last = next((run.end_date for run in ended if not _is_dry(run.conf or {})), None)
+        last = next((run.end_date for run in ended if not is_dry_run(run.conf or {})), None)
         if last is None:
             first = session.scalars(of_dag.order_by(DagRun.id).limit(1)).first()
             last = (first.queued_at if first is not None else None) or datetime.now(timezone.utc)
@@ -111,11 +112,6 @@ class LastSuccessDeadline(BaseDeadlineReference):
             )
         )
         return None if session.scalars(pending.limit(1)).first() is not None else last
-
-
-def _is_dry(conf: Mapping[str, Any]) -> bool:
-    """Return whether a run with these params only plans."""
-    return bool(conf.get("dry_run") or conf.get("check_rows"))
 
 
 class ServedAgeNotifier(SitemapNotifier):

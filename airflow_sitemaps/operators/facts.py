@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from airflow_sitemaps.errors import PartlyPublishedError, SitemapError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from airflow_sitemaps.pipeline.stages import Written
     from airflow_sitemaps.shards.plan import Batch, Plan
@@ -80,10 +80,15 @@ def plan_facts(
     }
 
 
-def refusal_facts(error: Exception) -> dict[str, Any]:
-    """Return the refusals of a ``RefusedError`` or a ``PartlyPublishedError``: a sentence for each, and the permit that lets the run pass, if any.
+def is_dry_run(params: Mapping[str, Any]) -> bool:
+    """Return whether a DAG run with these params only plans."""
+    return bool(params.get("dry_run") or params.get("check_rows"))
 
-    ``run`` identifies the run in the store, which holds what it would have published.
+
+def refusal_facts(error: Exception) -> dict[str, Any]:
+    """Return the refusals of a ``RefusedError`` or a ``PartlyPublishedError``.
+
+    Each has a sentence, and the permit that lets the run pass, if any. ``run`` identifies the run in the store, which holds what it would have published.
     """
     refusals = [
         {

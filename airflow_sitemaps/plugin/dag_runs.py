@@ -12,6 +12,7 @@ from airflow.models.taskinstance import TaskInstance
 from airflow.models.xcom import XComModel
 from sqlalchemy import exists, select, union_all
 
+from airflow_sitemaps.operators.facts import is_dry_run
 from airflow_sitemaps.plugin.dag_profiles import KINDS
 
 if TYPE_CHECKING:
@@ -89,7 +90,7 @@ class RunState:
     @property
     def is_dry(self) -> bool:
         """Whether the run was triggered to plan only."""
-        return bool(self.conf.get("dry_run") or self.conf.get("check_rows"))
+        return is_dry_run(self.conf)
 
     @property
     def seconds(self) -> float | None:

@@ -113,7 +113,7 @@ def with_unchanged(session: Session, tasks: Sequence[TaskState]) -> list[TaskSta
     skipped = [task for task in tasks if task.kind == "publish" and task.state == "skipped"]
     unchanged = {key[:3] for key in dag_runs.pushed_by(session, skipped, (UNCHANGED,))}
     return [
-        replace(task, is_unchanged=(task.dag_id, task.run_id, task.task_id) in unchanged) if task in skipped else task
+        replace(task, is_unchanged=True) if (task.dag_id, task.run_id, task.task_id) in unchanged else task
         for task in tasks
     ]
 

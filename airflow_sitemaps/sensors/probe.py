@@ -97,6 +97,7 @@ def _what_exists(connection: sa.Connection, sql: str) -> str:
             else:
                 columns = [str(column["name"]) for column in inspector.get_columns(existing, schema=place)]
                 text += f" The columns of {name} are {', '.join(columns[:50])}{', …' if len(columns) > 50 else ''}."
+        # SQLAlchemy raises NotImplementedError for what a dialect cannot look up.
         except (exc.SQLAlchemyError, NotImplementedError, SourceConfigurationError):
             text += f" The tables at {name} could not be listed."
     return text

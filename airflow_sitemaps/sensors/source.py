@@ -41,8 +41,8 @@ class SitemapSourceSensor(SitemapOperator, BaseSensorOperator):
 
     Args:
         sitemap: The sitemap.
-        sections: Sections that the DAG publishes: a list, or one text with commas; empty means all. Without ``probe`` the sensor plans these; with it, a
-            run of other sections does not count as a run since the last start.
+        sections: Sections that the DAG publishes: a list, or one text with commas; empty means all. Without ``probe`` the
+            sensor plans these. With it, a run of other sections does not count as a run since the last start.
         probe: A query that returns one value; a Jinja template. Default: none.
         conn_id: Connection of the probe. Default: that of the sitemap's first section.
         deferrable: Whether the triggerer polls. Default: True.

@@ -333,7 +333,7 @@ def _newest(rows: pa.RecordBatch) -> str | None:
     column = decoded(rows.column("lastmod"))
     try:
         newest = pc.max(column)
-    except pa.ArrowNotImplementedError:  # lists, durations: no lastmod, and of no order
+    except pa.ArrowNotImplementedError:  # how pyarrow says that a type has no order: lists, durations
         column = as_texts(column)
         newest = pc.max(column)
     if not newest.is_valid:

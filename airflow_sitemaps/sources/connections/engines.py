@@ -50,6 +50,7 @@ def engine_of(conn_id: str, *, writing: bool = False) -> sa.Engine:
         if url:
             return _reading_utf8(_engine_of_url(sa.make_url(str(url)), writing=writing))
         return _reading_utf8(_engine_of_connection(connection, BaseHook, AirflowException, writing=writing))
+    # Airflow's hooks raise NotImplementedError if their database has no SQLAlchemy URL.
     except (AirflowException, ImportError, AttributeError, NotImplementedError, exc.ArgumentError, *NO_URL) as error:
         raise SourceConfigurationError(
             f"no SQLAlchemy engine can be created from connection {conn_id!r} (type {connection.conn_type!r}): "

@@ -95,6 +95,7 @@ class Oracle(Dialect):
 
     def hash_of(self, text: str) -> str:
         """Return SQL for the first 64 bits of SHA-256, as an unsigned number."""
+        # Each X of Oracle's number format is a hexadecimal digit.
         return f"TO_NUMBER(SUBSTR(RAWTOHEX(STANDARD_HASH({text}, 'SHA256')), 1, 16), 'XXXXXXXXXXXXXXXX')"
 
     def hash_type(self) -> Any:

@@ -37,7 +37,7 @@ def of_key(connection: sa.Connection, dialect: Dialect, relation: Relation, key:
             if dialect.indexes_sql
             else _inspected(connection, relation.table)
         )
-    except (exc.SQLAlchemyError, NotImplementedError):
+    except (exc.SQLAlchemyError, NotImplementedError):  # SQLAlchemy's answer if a dialect cannot look up indexes
         return False, False
     unique = dialect.enforces_keys and any(
         only and columns and set(columns) <= set(key) for columns, only in indexes_of_table if None not in columns

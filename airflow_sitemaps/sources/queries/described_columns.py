@@ -87,6 +87,6 @@ def _no_relation(connection: sa.Connection, relation: Relation, name: str, error
             place = schema[-1].text if schema else None
             names = [*inspector.get_table_names(schema=place), *inspector.get_view_names(schema=place)]
             hint += nearest(table.text, names)
-        except (exc.SQLAlchemyError, NotImplementedError):
+        except (exc.SQLAlchemyError, NotImplementedError):  # SQLAlchemy's answer if a dialect cannot list tables
             hint += " The tables there could not be listed"
     return f"{name}: the database refuses to read it: {reason.rstrip('.')}. {hint}"

@@ -127,6 +127,7 @@ def reader(context: QueryContext, engine: sa.Engine) -> Iterator[SpanReader]:
                 translated(engine, f"{what} failed", SourceError),
                 connection.execute(*statement, execution_options=options) as result,
             ):
+                # Drivers that have no Arrow form of a result raise one of these; the cursor then reads the same rows.
                 batches = batches_of(result.cursor, (*refusals, NotImplementedError))
                 if batches is None:
                     tell(f"through a cursor, because the driver has no {method} for this result")
