@@ -11,6 +11,7 @@ from typing import Final, cast
 import msgspec
 
 from airflow_sitemaps.shards.codec import decode
+from airflow_sitemaps.shards.decoder import Decoder
 from airflow_sitemaps.shards.key import KeyRange
 from airflow_sitemaps.shards.manifest import Manifest, SectionManifest, Shard
 from airflow_sitemaps.shards.schema import Count
@@ -49,6 +50,9 @@ class _Manifest(msgspec.Struct, gc=False):
     sections: dict[str, _Section]
 
 
+_MANIFEST: Final = Decoder(_Manifest)
+
+
 def read_search_manifest(body: bytes, where: str) -> Manifest:
     """Return a manifest that holds what a search needs; other fields have their defaults.
 
@@ -59,7 +63,7 @@ def read_search_manifest(body: bytes, where: str) -> Manifest:
     Raises:
         ManifestError: The manifest is damaged, or written by a later version.
     """
-    decoded = decode(_Manifest, body, where)
+    decoded = decode(_MANIFEST, body, where)
     return Manifest(
         generation=decoded.generation,
         write_id="",

@@ -9,6 +9,7 @@ import msgspec
 
 from airflow_sitemaps.protocol.limits import CURRENT
 from airflow_sitemaps.shards.codec import decode
+from airflow_sitemaps.shards.decoder import Decoder
 from airflow_sitemaps.shards.digest import EMPTY as NO_ROWS
 from airflow_sitemaps.shards.digest import Digest
 from airflow_sitemaps.shards.key import Key, KeyRange, show
@@ -75,6 +76,9 @@ class _Manifest(msgspec.Struct, gc=False):
     history: list[_Note] = []
 
 
+_MANIFEST: Final = Decoder(_Manifest)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShardMap:
     """A manifest, prepared for the page.
@@ -122,7 +126,7 @@ def read_map(body: bytes, where: str) -> ShardMap:
     Raises:
         ManifestError: The manifest is damaged, or written by a later version.
     """
-    manifest = decode(_Manifest, body, where)
+    manifest = decode(_MANIFEST, body, where)
     return ShardMap(
         generation=manifest.generation,
         columns=msgspec.json.encode(columns_of(manifest)),

@@ -11,14 +11,15 @@ import json
 from collections.abc import Mapping
 from dataclasses import MISSING, fields
 from datetime import datetime
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 import msgspec
 
 from airflow_sitemaps.errors import InvalidSitemapError, ManifestError
 from airflow_sitemaps.protocol import gzip as capped
 from airflow_sitemaps.protocol.feeds import FeedText
-from airflow_sitemaps.shards.digest import Checksum, Digest
+from airflow_sitemaps.shards.decoder import Decoder
+from airflow_sitemaps.shards.digest import Digest
 from airflow_sitemaps.shards.feed_mark import FeedMark
 from airflow_sitemaps.shards.guards import Refusal
 from airflow_sitemaps.shards.key import KeyRange
@@ -140,11 +141,17 @@ class _Version(msgspec.Struct):
     format: int = FORMAT
 
 
-def decode(kind: type[T], data: bytes, what: str) -> T:
+_VERSION: Final = Decoder(_Version)
+_MANIFEST: Final = Decoder(Manifest)
+_PLAN: Final = Decoder(Plan)
+_RECEIPT: Final = Decoder(Receipt)
+
+
+def decode(decoder: Decoder[T], data: bytes, what: str) -> T:
     """Decode a persisted object, or the part of it that another type of the same field names describes.
 
     Args:
-        kind: Type of the result: ``Manifest``, ``Plan``, ``Receipt``, or a dataclass or Struct with some of their fields.
+        decoder: Decoder of ``Manifest``, ``Plan``, ``Receipt``, or of a dataclass or Struct with some of their fields.
         data: The bytes.
         what: Description of the object with its location, for messages.
 
@@ -154,10 +161,7 @@ def decode(kind: type[T], data: bytes, what: str) -> T:
     try:
         text = capped.decompress(data, max_byte_size=max(ROOM, RATIO * len(data)))
         try:
-            decoded = msgspec.json.decode(text, type=kind, dec_hook=_special)
-        except UnicodeDecodeError:  # a key holds a lone surrogate, which UTF-8 has no bytes for
-            value = json.loads(text.decode("utf-8", "surrogatepass"))
-            decoded = msgspec.convert(value, kind, dec_hook=_special, str_keys=True)
+            decoded = decoder.decode(text)
         except msgspec.ValidationError:
             _check_version(text, what)
             raise
@@ -170,14 +174,8 @@ def decode(kind: type[T], data: bytes, what: str) -> T:
     return decoded
 
 
-def _special(kind: type, value: Any) -> Any:
-    if kind is Checksum:
-        return Checksum.from_hex(value)
-    raise TypeError(f"no field has the type {kind.__name__}")
-
-
 def _check_version(text: bytes, what: str) -> None:
-    version = msgspec.json.decode(text, type=_Version).format
+    version = _VERSION.decode(text).format
     if version > FORMAT:
         raise ManifestError(
             f"{what} has format {version}; this version of airflow-sitemaps reads up to {FORMAT}: upgrade it"
@@ -199,7 +197,7 @@ def decode_manifest(data: bytes, where: str = "the manifest") -> Manifest:
     Raises:
         ManifestError: The bytes are damaged or of a newer format.
     """
-    return decode(Manifest, data, where)
+    return decode(_MANIFEST, data, where)
 
 
 def encode_plan(plan: Plan) -> bytes:
@@ -217,7 +215,7 @@ def decode_plan(data: bytes, where: str = "the plan") -> Plan:
     Raises:
         ManifestError: The bytes are damaged or of a newer format.
     """
-    plan = decode(Plan, data, where)
+    plan = decode(_PLAN, data, where)
     if problem := _misfit(plan):
         raise ManifestError(f"{where} is not a valid plan: {problem}. It was damaged or forged. Plan again.")
     return plan
@@ -238,7 +236,7 @@ def decode_receipt(data: bytes, where: str = "the receipt") -> Receipt:
     Raises:
         ManifestError: The bytes are damaged or of a newer format.
     """
-    return decode(Receipt, data, where)
+    return decode(_RECEIPT, data, where)
 
 
 def _misfit(plan: Plan) -> str | None:

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from airflow_sitemaps.pipeline.plan.unchanged_survey import UnchangedSurvey
 from airflow_sitemaps.pipeline.state.repository import feed_key
 from airflow_sitemaps.pipeline.state.section_record import read_record
 from airflow_sitemaps.quantities import counted
+from airflow_sitemaps.shards.decoder import Decoder
 from airflow_sitemaps.shards.feed_mark import FeedMark
 from airflow_sitemaps.shards.schema import Count, Moment
 
@@ -43,6 +44,9 @@ class FeedRecord:
     position: str
     surveyed_at: Moment
     changed_in: Count
+
+
+_RECORD: Final = Decoder(FeedRecord)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,7 +142,7 @@ def known_mark(state: StateRepository, section: SectionManifest) -> FeedMark | N
         section: The section as last committed.
     """
     name = "the stored position of its change feed"
-    record = read_record(state, feed_key(section.name), FeedRecord, section, name)
+    record = read_record(state, feed_key(section.name), _RECORD, section, name)
     return section.feed if record is None else FeedMark(position=record.position, surveyed_at=record.surveyed_at)
 
 

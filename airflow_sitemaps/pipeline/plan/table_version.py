@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from airflow_sitemaps.pipeline.state.repository import version_key
 from airflow_sitemaps.pipeline.state.section_record import read_record
+from airflow_sitemaps.shards.decoder import Decoder
 from airflow_sitemaps.shards.schema import Count, Moment
 
 if TYPE_CHECKING:
@@ -40,6 +41,9 @@ class VersionRecord:
     changed_in: Count
 
 
+_RECORD: Final = Decoder(VersionRecord)
+
+
 def unchanged_since(
     state: StateRepository, section: SectionManifest, version: str, now: datetime, longest: timedelta
 ) -> datetime | None:
@@ -52,7 +56,7 @@ def unchanged_since(
         now: Time of planning.
         longest: Maximum age of a survey that an unchanged version replaces.
     """
-    record = read_record(state, version_key(section.name), VersionRecord, section, "the version of its table")
+    record = read_record(state, version_key(section.name), _RECORD, section, "the version of its table")
     if record is None:
         log.info("section %s: no table version is recorded; every range is surveyed", section.name)
     elif record.version != version:

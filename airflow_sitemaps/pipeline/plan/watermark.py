@@ -16,6 +16,7 @@ from zoneinfo import ZoneInfo
 
 from airflow_sitemaps.pipeline.state.repository import watermark_key
 from airflow_sitemaps.pipeline.state.section_record import read_record
+from airflow_sitemaps.shards.decoder import Decoder
 from airflow_sitemaps.shards.digest import Digest, Survey
 from airflow_sitemaps.shards.schema import Count, Moment
 
@@ -55,6 +56,9 @@ class Watermark:
     ages: tuple[Count, ...] = ()
 
 
+_RECORD: Final = Decoder(Watermark)
+
+
 def remembered(state: StateRepository, section: SectionManifest) -> Watermark | None:
     """Read the watermark of a section.
 
@@ -65,7 +69,7 @@ def remembered(state: StateRepository, section: SectionManifest) -> Watermark | 
     Returns:
         The watermark, or None if there is none that is valid for this state of the section.
     """
-    return read_record(state, watermark_key(section.name), Watermark, section, "its watermark")
+    return read_record(state, watermark_key(section.name), _RECORD, section, "its watermark")
 
 
 def record_of(section_plan: SectionPlan, section: SectionManifest) -> Watermark | None:

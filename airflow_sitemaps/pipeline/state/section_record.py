@@ -11,13 +11,12 @@ from dataclasses import asdict
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-import msgspec
-
 from airflow_sitemaps.pipeline.state.conditional_put import ObjectHeaders, put_verified
 from airflow_sitemaps.ports import Overwrite
 
 if TYPE_CHECKING:
     from airflow_sitemaps.pipeline.state.repository import StateRepository
+    from airflow_sitemaps.shards.decoder import Decoder
     from airflow_sitemaps.shards.manifest import SectionManifest
 
 log = logging.getLogger(__name__)
@@ -34,13 +33,13 @@ class SectionRecord(Protocol):
 R = TypeVar("R", bound=SectionRecord)
 
 
-def read_record(state: StateRepository, key: str, kind: type[R], section: SectionManifest, name: str) -> R | None:
+def read_record(state: StateRepository, key: str, decoder: Decoder[R], section: SectionManifest, name: str) -> R | None:
     """Read a record.
 
     Args:
         state: The private area.
         key: Key of the record.
-        kind: Class of the record.
+        decoder: Decoder of the record's class.
         section: The section as last committed.
         name: What the record holds, for the log.
 
@@ -51,7 +50,7 @@ def read_record(state: StateRepository, key: str, kind: type[R], section: Sectio
     if stored is None:
         return None
     try:
-        record = msgspec.json.decode(stored.body, type=kind)
+        record = decoder.decode(stored.body)
     except (ValueError, RecursionError):
         log.warning("section %s: %s cannot be read and is ignored", section.name, name)
         return None

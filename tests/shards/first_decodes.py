@@ -1,0 +1,78 @@
+"""Decode a body for the first time in eight threads of a fresh process, often: python -m tests.shards.first_decodes NAME BODY.
+
+Each try is a fork of a process that has imported the decoder and decoded nothing. Prints how many of the tries were
+killed by a signal, SIGALRM for one that hangs, or raised an error.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from airflow_sitemaps.pipeline.plan import feed_survey, table_version, watermark
+from airflow_sitemaps.plugin import search_manifest, shard_map
+from airflow_sitemaps.shards import codec
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+TRIES = 60
+THREADS = 8
+HANG_S = 60
+"""Seconds until the kernel ends a try: a thread that loops with the GIL cannot be ended from Python."""
+
+READERS: dict[str, Callable[[bytes], Any]] = {
+    "manifest": codec.decode_manifest,
+    "plan": codec.decode_plan,
+    "receipt": codec.decode_receipt,
+    "shard_map": lambda body: shard_map.read_map(body, "m"),
+    "search_manifest": lambda body: search_manifest.read_search_manifest(body, "m"),
+    "watermark": watermark._RECORD.decode,
+    "table_version": table_version._RECORD.decode,
+    "change_log": feed_survey._RECORD.decode,
+}
+
+
+def attempt(read: Callable[[bytes], Any], body: bytes) -> None:
+    """Decode in every thread at the same moment, and end the process: 0 if all succeeded."""
+    signal.alarm(HANG_S)
+    barrier, errors = threading.Barrier(THREADS), []
+
+    def first() -> None:
+        barrier.wait()
+        try:
+            read(body)
+        except Exception as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=first) for _ in range(THREADS)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if errors:
+        print(repr(errors[0]), file=sys.stderr, flush=True)
+    os._exit(1 if errors else 0)
+
+
+def main(name: str, path: str) -> None:
+    """Print how the tries ended that did not end well."""
+    body, ends = Path(path).read_bytes(), Counter[str]()
+    sys.setswitchinterval(1e-6)
+    for _ in range(TRIES):
+        child = os.fork()
+        if child == 0:
+            attempt(READERS[name], body)
+        code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        if code:
+            ends[signal.Signals(-code).name if code < 0 else f"exit {code}"] += 1
+    print(dict(ends))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,82 @@
+"""Threads of a fresh process that decode at the same moment neither crash nor hang."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from datetime import datetime, timezone
+from pathlib import Path
+
+import msgspec
+import pytest
+
+import airflow_sitemaps
+from airflow_sitemaps.pipeline.plan.feed_survey import FeedRecord
+from airflow_sitemaps.pipeline.plan.table_version import VersionRecord
+from airflow_sitemaps.pipeline.plan.watermark import Watermark
+from airflow_sitemaps.shards import codec
+from airflow_sitemaps.shards.digest import Digest
+from airflow_sitemaps.shards.key import KeyRange
+from airflow_sitemaps.shards.plan import Action, Batch, Plan, RangeAction, SectionPlan
+from airflow_sitemaps.shards.receipt import Receipt, StagedShard
+from tests.shards.first_decodes import READERS
+from tests.support.plugin_factories import manifest
+
+AT = datetime(2026, 1, 1, tzinfo=timezone.utc)
+HERE = KeyRange(None, (7,))
+DIGEST = Digest(rows=3, newest="2026-01-01", checksum=5)
+
+
+def plan() -> bytes:
+    section = SectionPlan(
+        name="pages", base=7, fingerprint="f", digest_kind="k",
+        targets=(RangeAction(range=HERE, action=Action.REWRITE, digest=DIGEST, reason="rows changed"),),
+    )  # fmt: skip
+    batch = Batch(number=0, section="pages", targets=(0,), rows=5)
+    return codec.encode_plan(
+        Plan(run="r", created_at=AT, base_generation=7, sections={"pages": section}, batches=(batch,))
+    )
+
+
+def receipt() -> bytes:
+    piece = StagedShard(range=HERE, digest=DIGEST, urls=1, body="runs/r/bodies/b.xml.gz", last_key=(3,))
+    return codec.encode_receipt(
+        Receipt(run="r", batch=0, section="pages", pieces={0: (piece,)}, rows=5, bytes_written=1, seconds=0.5)
+    )
+
+
+def body(name: str) -> bytes:
+    if name in ("manifest", "shard_map", "search_manifest"):
+        return codec.encode_manifest(manifest(3))
+    if name in ("plan", "receipt"):
+        return {"plan": plan, "receipt": receipt}[name]()
+    record: object = {
+        "watermark": Watermark(moment=AT, slice=0, changed_in=3, ages=(1, 2)),
+        "table_version": VersionRecord(version="v", surveyed_at=AT, changed_in=3),
+        "change_log": FeedRecord(position="[7]", surveyed_at=AT, changed_in=3),
+    }[name]
+    return msgspec.json.encode(record)
+
+
+@pytest.mark.parametrize("name", sorted(READERS))
+def test_the_first_decodes_of_a_process_may_be_concurrent(name: str, tmp_path: Path) -> None:
+    path = tmp_path / name
+    path.write_bytes(body(name))
+    run = subprocess.run(
+        [sys.executable, "-m", "tests.shards.first_decodes", name, str(path)], capture_output=True, text=True
+    )
+    assert (run.returncode, run.stdout.strip()) == (0, "{}"), run.stderr
+
+
+def test_each_decoder_is_made_at_import_and_tried() -> None:
+    """Nothing decodes into a type in another way; each decoder has a reader above, the codec's version through all."""
+    package = Path(airflow_sitemaps.__file__).parent
+    texts = {p.relative_to(package).as_posix(): p.read_text() for p in package.rglob("*.py")}
+    own = texts.pop("shards/decoder.py")
+    assert own.count("msgspec.json.Decoder(") == 1
+    round_it = r"msgspec\.(json\.|msgpack\.)?(decode|convert|Decoder)\("
+    assert [path for path, text in texts.items() if re.search(round_it, text)] == []
+    calls = [line for text in texts.values() for line in text.splitlines() if re.search(r"\bDecoder\(", line)]
+    assert [line for line in calls if not re.fullmatch(r"_[A-Z]+: Final = Decoder\([\w\[\], ]+\)", line)] == []
+    assert len(calls) == len(READERS) + 1
