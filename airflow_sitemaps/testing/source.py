@@ -27,7 +27,6 @@ from airflow_sitemaps.testing.row_columns import iso, kind, lastmods, locs, prio
 if TYPE_CHECKING:
     from airflow_sitemaps.ports import ChangeReading
     from airflow_sitemaps.shards.key import Key, KeyRange
-    from airflow_sitemaps.shards.scan_estimate import ScanEstimate
 
 Row = Mapping[str, Any]
 EXTENSIONS: Final = ("images", "videos", "news", "alternates", "title", "description")
@@ -219,7 +218,7 @@ class MemorySource:
             ),
         )
 
-    def scan_estimate(self) -> ScanEstimate | None:
+    def scan_estimate(self) -> int | None:
         """Return None: rows in memory are not scanned."""
         return None
 

@@ -17,28 +17,28 @@ from airflow_sitemaps.pipeline import stages
 from airflow_sitemaps.pipeline.plan import watermark
 from airflow_sitemaps.stores.memory import MemoryStore
 from airflow_sitemaps.testing.clock import FakeClock
-from airflow_sitemaps.testing.simulation import foreign_sitemap
-from airflow_sitemaps.testing.simulation.convergence import EVERYTHING, SLICES, Convergence
-from airflow_sitemaps.testing.simulation.dagfile import FREE, GRACE, MAX_SKEW, NAMES, STRICT, DagFile
-from airflow_sitemaps.testing.simulation.environment import Environment
-from airflow_sitemaps.testing.simulation.fault_injector import FaultInjector
-from airflow_sitemaps.testing.simulation.features import Features
-from airflow_sitemaps.testing.simulation.invariants import InvariantChecker
-from airflow_sitemaps.testing.simulation.mirrored_store import MirroredStore
-from airflow_sitemaps.testing.simulation.oracle import Oracle
-from airflow_sitemaps.testing.simulation.profile import Profile
-from airflow_sitemaps.testing.simulation.runs import SimulatedAirflow
-from airflow_sitemaps.testing.simulation.scheduler import Scheduler
-from airflow_sitemaps.testing.simulation.slow_crawler import LaggingCrawler, SlowCrawler
-from airflow_sitemaps.testing.simulation.stranger import Stranger
-from airflow_sitemaps.testing.simulation.warehouse import BASE, Table
+from tests.simulation import foreign_sitemap
+from tests.simulation.convergence import EVERYTHING, SLICES, Convergence
+from tests.simulation.dagfile import FREE, GRACE, MAX_SKEW, NAMES, STRICT, DagFile
+from tests.simulation.environment import Environment
+from tests.simulation.fault_injector import FaultInjector
+from tests.simulation.features import Features
+from tests.simulation.invariants import InvariantChecker
+from tests.simulation.mirrored_store import MirroredStore
+from tests.simulation.oracle import Oracle
+from tests.simulation.profile import Profile
+from tests.simulation.runs import SimulatedAirflow
+from tests.simulation.scheduler import Scheduler
+from tests.simulation.slow_crawler import LaggingCrawler, SlowCrawler
+from tests.simulation.stranger import Stranger
+from tests.simulation.warehouse import BASE, Table
 
 if TYPE_CHECKING:
     from collections import Counter
     from collections.abc import Iterator
 
 
-IN_MEMORY: Final = "/dev/shm" if Path("/dev/shm").is_dir() else None  # noqa: S108 - a new folder is made in it
+IN_MEMORY: Final = "/dev/shm" if Path("/dev/shm").is_dir() else None
 """Where folders of histories are fast."""
 
 SKEWS: Final = (timedelta(0), timedelta(0), MAX_SKEW)
@@ -87,8 +87,8 @@ class History:
     crawlers: int = field(init=False)
 
     def __post_init__(self) -> None:
-        random = self.random = Random(self.seed)  # noqa: S311 - a history that replays
-        self.rare = Random(f"rare {self.seed}")  # noqa: S311 - apart, for what only some histories have
+        random = self.random = Random(self.seed)
+        self.rare = Random(f"rare {self.seed}")
         self.scheduler = Scheduler(random)
         self.environment = self._drawn_environment()
         self.airflow = SimulatedAirflow(

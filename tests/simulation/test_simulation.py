@@ -7,22 +7,26 @@ import subprocess
 import sys
 from collections import Counter
 from dataclasses import fields
+from functools import cache
 
 import pytest
 
-from airflow_sitemaps.testing.simulation import BrokenInvariantError, simulate
-from airflow_sitemaps.testing.simulation.__main__ import main
-from airflow_sitemaps.testing.simulation.features import Features
+from tests.simulation import BrokenInvariantError, simulate
+from tests.simulation.__main__ import main
+from tests.simulation.features import Features
 from tests.support.mutants import MUTANTS, STALLING
 from tests.support.repetition import scaled
 
 PART = 25
+SEEDS = scaled(250, 1_000)
+played = cache(simulate)
+"""The outcome of a seed, which several tests read."""
 
 
-@pytest.mark.parametrize("first", range(0, scaled(250, 1_000), PART))
+@pytest.mark.parametrize("first", range(0, SEEDS, PART))
 def test_no_seed_breaks_an_invariant(first):
     for seed in range(first, first + PART):
-        simulate(seed)
+        played(seed)
 
 
 @pytest.mark.parametrize("first", range(0, scaled(25, 500), PART))
@@ -32,7 +36,7 @@ def test_no_seed_of_stalling_rivals_breaks_an_invariant(first):
 
 
 def test_histories_are_rich():
-    outcomes = [simulate(seed) for seed in range(120)]
+    outcomes = [played(seed) for seed in range(120)]
     struck = sum((outcome.struck for outcome in outcomes), Counter())
     assert sum(outcome.generations for outcome in outcomes) > 200
     assert sum(outcome.urls for outcome in outcomes) > 5_000
@@ -45,18 +49,18 @@ def test_histories_are_rich():
 def test_every_feature_is_in_the_histories_that_are_played_each_time(name):
     seeds = [seed for seed in range(250) if getattr(Features.drawn(seed), name)]
     assert seeds, f"no history of the quick suite has {name}"
-    outcome = simulate(seeds[0])
+    outcome = played(seeds[0])
     assert outcome.generations >= 1
     if name == "stale":
-        assert any(simulate(seed).struck["list: stale"] for seed in seeds)
+        assert any(played(seed).struck["list: stale"] for seed in seeds)
 
 
 def test_a_second_pipeline_is_refused_and_adoptions_are_needed():
     """What the features are for is seen in their traces."""
-    drawn = {seed: Features.drawn(seed) for seed in range(500)}
+    drawn = {seed: Features.drawn(seed) for seed in range(SEEDS)}
     traces = {
         name: "\n".join(
-            line for seed in [s for s, f in drawn.items() if getattr(f, name)][:20] for line in simulate(seed).lines
+            line for seed in [s for s, f in drawn.items() if getattr(f, name)] for line in played(seed).lines
         )
         for name in ("stranger", "loses_state", "partly")
     }
@@ -69,7 +73,7 @@ def test_a_seed_replays_exactly_in_another_process():
     told = []
     for hashes in ("1", "2"):
         done = subprocess.run(
-            [sys.executable, "-m", "airflow_sitemaps.testing.simulation", "--seed", "6", "--trace"],
+            [sys.executable, "-m", "tests.simulation", "--seed", "6", "--trace"],
             env={**os.environ, "PYTHONHASHSEED": hashes}, capture_output=True, text=True, check=True,
         )  # fmt: skip
         told.append(done.stdout.split(" seeds in ")[0])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from airflow_sitemaps.ports import Create
-from airflow_sitemaps.testing.simulation.warehouse import BASE
+from tests.simulation.warehouse import BASE
 
 if TYPE_CHECKING:
     from random import Random

@@ -331,6 +331,15 @@ class FaultyStore:
             copies=store.copies,
         )
 
+    @property
+    def uri(self) -> str:
+        """Address of the public area."""
+        return self.base_url.rstrip("/")
+
+    def console_url(self) -> str:
+        """Return an empty text: there is no web console."""
+        return ""
+
     def describe(self) -> str:
         """Return a description for logs."""
         return f"{self.inner.describe()}, with faults"

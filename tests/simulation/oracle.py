@@ -16,8 +16,8 @@ from airflow_sitemaps.protocol.extensions.news import WINDOW
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
-    from airflow_sitemaps.testing.simulation.dagfile import DagFile
-    from airflow_sitemaps.testing.simulation.warehouse import Table
+    from tests.simulation.dagfile import DagFile
+    from tests.simulation.warehouse import Table
 
 MARGIN: Final = timedelta(hours=6)
 """Longer than clocks differ or are set back: so near to its end an article may be listed or not."""

@@ -12,7 +12,7 @@ from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
-from airflow_sitemaps.testing.simulation import simulate
+from tests.simulation import simulate
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -22,7 +22,7 @@ TELL_EVERY: Final = 1_000
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Play the seeds, and return 0 if all of them kept every invariant, else 1."""
-    parser = argparse.ArgumentParser(prog="python -m airflow_sitemaps.testing.simulation", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m tests.simulation", description=__doc__)
     parser.add_argument("--seed", type=int, default=0, help="the (first) seed")
     parser.add_argument("--seeds", type=int, default=1, help="how many seeds, from --seed on")
     parser.add_argument("--jobs", type=int, default=1, help="processes")

@@ -160,7 +160,7 @@ class CacheHistory:
             return self._missed()
 
     def _missed(self) -> set[str]:
-        random, clock, worker = Random(self.seed), FakeClock(), FakeClock()  # noqa: S311 - a seeded simulation
+        random, clock, worker = Random(self.seed), FakeClock(), FakeClock()
         store = MemoryStore(base_url=BASE_URL, now=clock.now)
         public = store.public
         busy = BusyPublicArea("public", public.log, public.lock, public.now, public.objects)

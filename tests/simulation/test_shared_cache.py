@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 from airflow_sitemaps.shards import file_succession
-from airflow_sitemaps.testing.simulation.shared_cache import CachedCrawler, CacheHistory, SharedCache, lifetime
+from tests.simulation.shared_cache import CachedCrawler, CacheHistory, SharedCache, lifetime
 from tests.support.environment import BASE, World, row
 
 FIVE_MINUTES = "public, max-age=300, must-revalidate"

@@ -8,10 +8,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from airflow_sitemaps.ports import Overwrite
-from airflow_sitemaps.testing.faults import FaultyStore
-from airflow_sitemaps.testing.simulation.features import Features
-from airflow_sitemaps.testing.simulation.warehouse import ChangeFeed
 from airflow_sitemaps.testing.source import MemorySourceConfig
+from tests.simulation.faults import FaultyStore
+from tests.simulation.features import Features
+from tests.simulation.warehouse import ChangeFeed
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
     from airflow_sitemaps.ports import SourceConfig, StoreConfig
     from airflow_sitemaps.sitemap import Sitemap
     from airflow_sitemaps.testing.clock import FakeClock
-    from airflow_sitemaps.testing.faults import Faults
-    from airflow_sitemaps.testing.simulation.dagfile import DagFile
-    from airflow_sitemaps.testing.simulation.fault_injector import FaultInjector
-    from airflow_sitemaps.testing.simulation.invariants import InvariantChecker
-    from airflow_sitemaps.testing.simulation.oracle import Oracle
-    from airflow_sitemaps.testing.simulation.profile import Profile
-    from airflow_sitemaps.testing.simulation.scheduler import Scheduler
-    from airflow_sitemaps.testing.simulation.warehouse import Table
+    from tests.simulation.dagfile import DagFile
+    from tests.simulation.fault_injector import FaultInjector
+    from tests.simulation.faults import Faults
+    from tests.simulation.invariants import InvariantChecker
+    from tests.simulation.oracle import Oracle
+    from tests.simulation.profile import Profile
+    from tests.simulation.scheduler import Scheduler
+    from tests.simulation.warehouse import Table
 
 
 @dataclass(slots=True, kw_only=True)

@@ -9,16 +9,16 @@ from airflow_sitemaps.errors import SitemapError
 from airflow_sitemaps.pipeline import build
 from airflow_sitemaps.sitemap import Section, Sitemap
 from airflow_sitemaps.stores.memory import MemoryStore
-from airflow_sitemaps.testing.faults import FaultyStore
-from airflow_sitemaps.testing.simulation.dagfile import FREE
-from airflow_sitemaps.testing.simulation.invariants import BrokenInvariantError
-from airflow_sitemaps.testing.simulation.warehouse import BASE
 from airflow_sitemaps.testing.source import MemorySourceConfig
+from tests.simulation.dagfile import FREE
+from tests.simulation.faults import FaultyStore
+from tests.simulation.invariants import BrokenInvariantError
+from tests.simulation.warehouse import BASE
 
 if TYPE_CHECKING:
     from random import Random
 
-    from airflow_sitemaps.testing.simulation.environment import Environment
+    from tests.simulation.environment import Environment
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,10 +4,10 @@
 a crawler could have seen a broken state, the function raises ``BrokenInvariantError``. The same seed gives the same
 history::
 
-    python -m airflow_sitemaps.testing.simulation --seed 123 --trace
+    python -m tests.simulation --seed 123 --trace
 """
 
-from airflow_sitemaps.testing.simulation.history import Outcome, simulate
-from airflow_sitemaps.testing.simulation.invariants import BrokenInvariantError
+from tests.simulation.history import Outcome, simulate
+from tests.simulation.invariants import BrokenInvariantError
 
 __all__ = ["BrokenInvariantError", "Outcome", "simulate"]

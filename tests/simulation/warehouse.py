@@ -67,7 +67,7 @@ class Table:
     _recorded_changes: int = 0
 
     def __post_init__(self) -> None:
-        self.rare = Random(self.name)  # noqa: S311 - apart, so that histories without news stay as they are
+        self.rare = Random(self.name)
 
     def owns(self, loc: str) -> bool:
         """Return whether a row has, or once had, this URL."""

@@ -28,8 +28,8 @@ from airflow_sitemaps.sitemap import Section, Sitemap
 from airflow_sitemaps.stores.memory import MemoryStore
 from airflow_sitemaps.testing.clock import FakeClock
 from airflow_sitemaps.testing.crawler import crawl
-from airflow_sitemaps.testing.faults import Fault, Faults, FaultyStore, SimulatedCrash
 from airflow_sitemaps.testing.source import MemorySourceConfig
+from tests.simulation.faults import Fault, Faults, FaultyStore, SimulatedCrash
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -9,7 +9,7 @@ import pytest
 from airflow_sitemaps.errors import StoreError
 from airflow_sitemaps.ports import Create, ObjectStore, Overwrite, PutOutcomeError, Update
 from airflow_sitemaps.stores.memory import MemoryStore
-from airflow_sitemaps.testing.faults import Call, Fault, Faults, FaultyStore, SimulatedCrash, seeded
+from tests.simulation.faults import Call, Fault, Faults, FaultyStore, SimulatedCrash, seeded
 
 LANDS = {Fault.LOST_ANSWER, Fault.REFUSED_AFTER, Fault.CRASH_AFTER}
 CRASHES = {Fault.CRASH_BEFORE, Fault.CRASH_AFTER}

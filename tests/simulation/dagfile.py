@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from airflow_sitemaps.ports import SourceConfig, StoreConfig
 
 FREE: Final = Guards.disabled()
-STRICT: Final = Guards(max_shrink=0.3, max_growth=5.0, min_rows=5, max_dropped=1.0, learn=False)
+STRICT: Final = Guards(max_shrink=0.3, max_growth=5.0, min_rows=5, max_dropped=1.0)
 GRACE: Final = timedelta(days=2)
 MAX_SKEW: Final = timedelta(minutes=5)
 NAMES: Final = ("pages", "posts")

@@ -130,6 +130,15 @@ class MirroredStore:
             enforces_conditions=True,
         )
 
+    @property
+    def uri(self) -> str:
+        """Address of the public area."""
+        return self.local.uri
+
+    def console_url(self) -> str:
+        """Return an empty text: there is no web console."""
+        return ""
+
     def describe(self) -> str:
         """Return the public address for logs."""
         return f"a folder for {self.base_url}"

@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from airflow_sitemaps.errors import SourceError
-from airflow_sitemaps.testing.faults import Call, Fault, Faults, SimulatedCrash
+from tests.simulation.faults import Call, Fault, Faults, SimulatedCrash
 
 if TYPE_CHECKING:
     from random import Random
 
-    from airflow_sitemaps.testing.simulation.scheduler import Scheduler
+    from tests.simulation.scheduler import Scheduler
 
 PUT_FAULTS: Final = (
     Fault.LOST_ANSWER, Fault.LOST_ANSWER, Fault.LATE, Fault.LATE, Fault.LOST_REQUEST, Fault.CONFLICT,

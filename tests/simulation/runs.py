@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Final
 from airflow_sitemaps.errors import ConfigurationError, ConflictError, RefusedError, SitemapError
 from airflow_sitemaps.pipeline import stages
 from airflow_sitemaps.pipeline.publish.rollback import rollback
-from airflow_sitemaps.testing.clock import SkewedClock
-from airflow_sitemaps.testing.simulation.oracle import Intention
+from tests.simulation.oracle import Intention
+from tests.simulation.skewed_clock import SkewedClock
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from airflow_sitemaps.pipeline.report import Report
     from airflow_sitemaps.pipeline.request import RunRequest
     from airflow_sitemaps.ports import Clock
-    from airflow_sitemaps.testing.simulation.environment import Environment
-    from airflow_sitemaps.testing.simulation.scheduler import Scheduler
+    from tests.simulation.environment import Environment
+    from tests.simulation.scheduler import Scheduler
 
 TRIES: Final = 3
 FINAL: Final = (ConfigurationError, RefusedError, ConflictError)

@@ -6,16 +6,16 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from airflow_sitemaps.testing.simulation.dagfile import GRACE, MAX_SKEW
-from airflow_sitemaps.testing.simulation.invariants import BrokenInvariantError
-from airflow_sitemaps.testing.simulation.shared_cache import CachedCrawler, SharedCache
+from tests.simulation.dagfile import GRACE, MAX_SKEW
+from tests.simulation.invariants import BrokenInvariantError
+from tests.simulation.shared_cache import CachedCrawler, SharedCache
 
 if TYPE_CHECKING:
     from random import Random
 
     from airflow_sitemaps.testing.clock import FakeClock
-    from airflow_sitemaps.testing.simulation.invariants import InvariantChecker
-    from airflow_sitemaps.testing.simulation.scheduler import Scheduler
+    from tests.simulation.invariants import InvariantChecker
+    from tests.simulation.scheduler import Scheduler
 
 LONGEST = timedelta(days=1)
 """Longer than a copy stays fresh, even if the clock was set back in between."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from greenlet import GreenletExit, getcurrent, greenlet  # type: ignore[import-untyped, unused-ignore]
 
 from airflow_sitemaps.pipeline.concurrency import inline
-from airflow_sitemaps.testing.faults import SimulatedCrash
+from tests.simulation.faults import SimulatedCrash
 
 if TYPE_CHECKING:
     from collections.abc import Callable
