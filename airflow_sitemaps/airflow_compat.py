@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import sys
 from contextlib import contextmanager
 from importlib import import_module
+from importlib.machinery import PathFinder
 from inspect import signature
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
-try:
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from importlib.machinery import ModuleSpec
+    from types import ModuleType
+
+    from airflow.models.dagrun import DagRun
+    from airflow.sdk import DAG
+    from airflow.sdk.definitions.deadline import BaseDeadlineReference
     from airflow.sdk.exceptions import (
         AirflowException,
         AirflowFailException,
@@ -16,29 +25,6 @@ try:
         AirflowSkipException,
         XComNotFound,
     )
-except ImportError:  # 3.1 keeps them where Airflow 2 did
-    from airflow.exceptions import (  # type: ignore[no-redef,attr-defined,unused-ignore]
-        AirflowException,
-        AirflowFailException,
-        AirflowNotFoundException,
-        AirflowSkipException,
-        XComNotFound,
-    )
-    from airflow.sdk.exceptions import AirflowRuntimeError
-
-try:
-    from airflow.sdk.definitions.deadline import BaseDeadlineReference
-except ImportError:  # 3.1 and 3.2 know no references of other packages
-
-    class BaseDeadlineReference:  # type: ignore[no-redef]
-        """Takes the place of Airflow's class, so that modules can be imported."""
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from airflow.models.dagrun import DagRun
-    from airflow.sdk import DAG
     from sqlalchemy.orm import Session
 
 __all__ = [
@@ -51,10 +37,39 @@ __all__ = [
     "XComNotFound",
     "api_base_url",
     "dags_defined",
+    "default_deferrable",
     "is_enabled",
     "stats_client",
     "trigger_run",
 ]
+
+
+ERRORS: Final = frozenset(name for name in __all__ if name.startswith(("Airflow", "XCom")))
+DAG_CONTEXT: Final = "airflow.sdk.definitions._internal.contextmanager"
+"""The module in which Airflow records the DAGs that a file defines."""
+
+
+def __getattr__(name: str) -> Any:
+    """Import a class of Airflow when it is first used: Airflow takes more than a second to import."""
+    value: Any
+    if name == "BaseDeadlineReference":
+        value = _deadline_reference()
+    elif name in ERRORS:
+        value = getattr(import_module("airflow.sdk.exceptions"), name, None)
+        if value is None:  # 3.1 keeps it where Airflow 2 did
+            value = getattr(import_module("airflow.exceptions"), name)
+    else:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    globals()[name] = value
+    return value
+
+
+def _deadline_reference() -> type:
+    try:
+        reference: type = import_module("airflow.sdk.definitions.deadline").BaseDeadlineReference
+    except (ImportError, AttributeError):  # 3.1 and 3.2 know no references of other packages
+        return type("BaseDeadlineReference", (), {})
+    return reference
 
 
 def trigger_run(dag_id: str, *, conf: dict[str, Any], user: str, note: str, session: Session) -> DagRun | None:
@@ -115,6 +130,11 @@ def is_enabled(option: str) -> bool:
     return bool(_configuration().getboolean("sitemaps", option, fallback=True))
 
 
+def default_deferrable() -> bool:
+    """Return whether operators wait in the triggerer by default: Airflow's ``[operators] default_deferrable``."""
+    return bool(_configuration().getboolean("operators", "default_deferrable", fallback=False))
+
+
 def _configuration() -> Any:
     try:
         from airflow.sdk.configuration import conf  # noqa: PLC0415 - not needed to parse a DAG
@@ -127,6 +147,8 @@ def _configuration() -> Any:
 def dags_defined(module_name: str) -> Iterator[list[DAG]]:
     """Collect the DAGs that a module defines while it is imported in this context, as Airflow's DAG processor does.
 
+    Airflow is imported only if the module imports it.
+
     Args:
         module_name: The module's name in ``sys.modules``.
 
@@ -134,16 +156,49 @@ def dags_defined(module_name: str) -> Iterator[list[DAG]]:
         A list that is filled when the context ends; empty if Airflow has no such register any more.
     """
     dags: list[DAG] = []
-    try:
-        from airflow.sdk.definitions._internal.contextmanager import DagContext  # noqa: PLC0415 - needed in the shell only
-    except ImportError:
-        yield dags
-        return
-    before, name = set(DagContext.autoregistered_dags), DagContext.current_autoregister_module_name
-    DagContext.current_autoregister_module_name = module_name
+    before: set[Any] = set()
+    names: list[str | None] = []
+
+    def record(module: ModuleType) -> None:
+        before.update(module.DagContext.autoregistered_dags)
+        names.append(module.DagContext.current_autoregister_module_name)
+        module.DagContext.current_autoregister_module_name = module_name
+
+    finder = _ImportObserver(DAG_CONTEXT, record)
+    loaded = sys.modules.get(DAG_CONTEXT)
+    if loaded is None:
+        sys.meta_path.insert(0, finder)
+    else:
+        record(loaded)
     try:
         yield dags
     finally:
-        dags.extend(dag for dag, _ in DagContext.autoregistered_dags - before)
-        DagContext.autoregistered_dags.intersection_update(before)
-        DagContext.current_autoregister_module_name = name
+        if finder in sys.meta_path:
+            sys.meta_path.remove(finder)
+        if names:
+            context = sys.modules[DAG_CONTEXT].DagContext
+            dags.extend(dag for dag, _ in context.autoregistered_dags - before)
+            context.autoregistered_dags.intersection_update(before)
+            context.current_autoregister_module_name = names[0]
+
+
+class _ImportObserver:
+    """A finder of modules that calls a function when one module has been imported."""
+
+    def __init__(self, module_name: str, then: Callable[[ModuleType], None]) -> None:
+        self._name = module_name
+        self._then = then
+
+    def find_spec(self, name: str, path: Sequence[str] | None = None, target: object = None) -> ModuleSpec | None:
+        """Return the specification of the observed module; None for every other module."""
+        spec = PathFinder.find_spec(name, path) if name == self._name else None
+        if spec is None or spec.loader is None:
+            return None
+        load = spec.loader.exec_module
+
+        def load_and_call(module: ModuleType) -> None:
+            load(module)
+            self._then(module)
+
+        spec.loader.exec_module = load_and_call  # type: ignore[method-assign]
+        return spec

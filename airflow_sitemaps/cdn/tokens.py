@@ -60,7 +60,8 @@ def token_of(conn_id: str, service: str) -> str:
         ConfigurationError: There is no such connection, or it has no password.
     """
     from airflow.sdk import BaseHook  # noqa: PLC0415 - Airflow takes seconds to import
-    from airflow.sdk.exceptions import AirflowNotFoundException  # noqa: PLC0415
+
+    from airflow_sitemaps.airflow_compat import AirflowNotFoundException  # noqa: PLC0415
 
     try:
         connection = BaseHook.get_connection(conn_id)

@@ -8,6 +8,7 @@ the total time of a call. It uses no proxy, cookie, netrc file or environment va
 from __future__ import annotations
 
 import http.client
+import queue
 import socket
 import ssl
 import threading
@@ -18,6 +19,7 @@ from urllib.parse import quote, urljoin
 
 from airflow_sitemaps.http.destinations import AccessRules
 from airflow_sitemaps.http.response import Fetched, FetchError
+from airflow_sitemaps.waits import waiting
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -37,7 +39,7 @@ class HttpClient:
 
     Attributes:
         rules: Destinations that may be requested. Default: public https addresses.
-        wait_s: Longest duration of one call in seconds, redirects included. Default: 30.
+        wait_s: Longest duration of one call in seconds, name look-ups and redirects included. Default: 30.
         max_byte_size: Size in bytes of the largest body, as transferred. Default: 64 MiB.
         user_agent: Value of the ``User-Agent`` header.
         tls: TLS context. Default: the system's certificates.
@@ -93,7 +95,20 @@ class HttpClient:
 
     def _once(self, method: str, url: str, body: bytes | None, headers: dict[str, str], deadline: float) -> Fetched:
         destination = self.rules.destination(url)
-        addresses = self.rules.resolve(destination, self.resolver)
+        with waiting(f"{method} {destination.authority}", f"It ends after {self.wait_s:g} s at the latest"):
+            return self._exchange(method, url, destination, body, headers, deadline)
+
+    def _exchange(
+        self,
+        method: str,
+        url: str,
+        destination: Destination,
+        body: bytes | None,
+        headers: dict[str, str],
+        deadline: float,
+    ) -> Fetched:
+        """Look the name up, send a request and read the response."""
+        addresses = self._addresses(destination, deadline)
         connection = _Connection(destination, addresses, self, deadline)
         watch = threading.Timer(max(0.0, deadline - time.monotonic()), connection.abort)
         watch.daemon = True
@@ -117,6 +132,29 @@ class HttpClient:
         finally:
             watch.cancel()
             connection.close()
+
+    def _addresses(self, destination: Destination, deadline: float) -> list[str]:
+        """Look up the host in another thread, because nothing else can end a look-up. It ends itself later.
+
+        Raises:
+            FetchError: The name has no address that the rules allow, or there is no answer in time.
+        """
+        answer: queue.SimpleQueue[list[str] | Exception] = queue.SimpleQueue()
+
+        def look_up() -> None:
+            try:
+                answer.put(self.rules.resolve(destination, self.resolver))
+            except Exception as error:
+                answer.put(error)
+
+        threading.Thread(target=look_up, name=f"look-up-{destination.host}", daemon=True).start()
+        try:
+            addresses = answer.get(timeout=max(0.0, deadline - time.monotonic()))
+        except queue.Empty:
+            raise FetchError(f"{destination.host}: the host name is not resolved within {self.wait_s:g} s") from None
+        if isinstance(addresses, Exception):
+            raise addresses
+        return addresses
 
     def _body(self, response: http.client.HTTPResponse, url: str) -> bytes:
         declared = response.length

@@ -16,6 +16,26 @@ if TYPE_CHECKING:
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 _NAT64: Final = (ipaddress.IPv6Network("64:ff9b::/96"), ipaddress.IPv6Network("64:ff9b:1::/48"))
+_NOT_PUBLIC: Final = tuple(
+    ipaddress.ip_network(network)
+    for network in ("192.0.0.0/24", "192.88.99.0/24", "3fff::/20", "5f00::/16", "fec0::/10")
+)
+"""Special networks (IANA special-purpose registries) that Python, or an older one, counts as global."""
+
+_METADATA: Final = frozenset(
+    ipaddress.ip_address(address)
+    for address in (
+        "169.254.169.254", "fd00:ec2::254",  # AWS, Azure, Google, Oracle, OpenStack and others
+        "169.254.170.2", "169.254.170.23", "fd00:ec2::23",  # AWS: containers
+        "169.254.0.23",  # Tencent
+        "168.63.129.16",  # Azure
+        "fd20:ce::254",  # Google
+        "100.100.100.200",  # Alibaba
+        "192.0.0.192",  # Oracle
+    )
+)  # fmt: skip
+"""Addresses at which a cloud gives a machine its credentials and settings. No site is there, and no rule allows them."""
+
 _PORTS: Final = {"http": 80, "https": 443}
 
 
@@ -111,8 +131,13 @@ class AccessRules:
         """Check an IP address of a host.
 
         Raises:
-            FetchError: The address is not of the public Internet, and ``allow_private`` is False.
+            FetchError: The address is not of the public Internet, and ``allow_private`` is False; or it is one at which a
+                cloud gives out credentials, whatever the rules allow.
         """
+        if is_metadata(address):
+            raise FetchError(
+                f"{host}: {address} gives out the credentials of a cloud's machine, and is never requested"
+            )
         if not self.allow_private and not is_public(address):
             raise FetchError(
                 f"{host}: its address {address} is not of the public Internet. If the site is inside your own network, "
@@ -120,24 +145,32 @@ class AccessRules:
             )
 
 
-Rules = AccessRules
-"""Former name of ``AccessRules``."""
-
-
 def is_public(address: str) -> bool:
     """Return whether an IP address belongs to the public Internet. An IPv4 address inside an IPv6 address is unwrapped."""
+    ip = _unwrapped(address)
+    if ip is None or ip in _METADATA or any(ip in network for network in _NOT_PUBLIC):
+        return False
+    outside = ip.is_multicast or ip.is_reserved or ip.is_unspecified or ip.is_loopback or ip.is_link_local
+    return ip.is_global and not outside
+
+
+def is_metadata(address: str) -> bool:
+    """Return whether a cloud gives out credentials at an IP address."""
+    return _unwrapped(address) in _METADATA
+
+
+def _unwrapped(address: str) -> Address | None:
+    """Return an IP address, or the IPv4 address inside it; None if it is not an address."""
     try:
         ip: Address = ipaddress.ip_address(address.partition("%")[0])
     except ValueError:
-        return False
+        return None
     if isinstance(ip, ipaddress.IPv6Address):
         inner = ip.ipv4_mapped or ip.sixtofour or (ip.teredo[1] if ip.teredo else None)
         if inner is None and any(ip in network for network in _NAT64):
             inner = ipaddress.IPv4Address(int(ip) & 0xFFFFFFFF)
-        if inner is not None:
-            return is_public(str(inner))
-    outside = ip.is_multicast or ip.is_reserved or ip.is_unspecified or ip.is_loopback or ip.is_link_local
-    return ip.is_global and not outside
+        return inner or ip
+    return ip
 
 
 def _shown(url: str) -> str:

@@ -1,1 +1,1 @@
-"""Sensors and triggers that wait for a sitemap's data."""
+"""Sensors that wait for a sitemap's data."""

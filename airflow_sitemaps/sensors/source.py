@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseSensorOperator
 
-from airflow_sitemaps.airflow_compat import AirflowFailException
+from airflow_sitemaps.airflow_compat import AirflowFailException, default_deferrable
 from airflow_sitemaps.errors import ConfigurationError, SourceError
 from airflow_sitemaps.operators.base import SitemapOperator, permanent_failures
 from airflow_sitemaps.operators.plan import listed
@@ -45,7 +45,7 @@ class SitemapSourceSensor(SitemapOperator, BaseSensorOperator):
             sensor plans these. With it, a run of other sections does not count as a run since the last start.
         probe: A query that returns one value; a Jinja template. Default: none.
         conn_id: Connection of the probe. Default: that of the sitemap's first section.
-        deferrable: Whether the triggerer polls. Default: True.
+        deferrable: Whether the triggerer polls. Default: Airflow's ``[operators] default_deferrable``.
         **kwargs: Arguments of Airflow's ``BaseSensorOperator``, such as ``poke_interval`` and ``timeout`` in seconds.
 
     Raises:
@@ -61,7 +61,7 @@ class SitemapSourceSensor(SitemapOperator, BaseSensorOperator):
         sections: Sequence[str] | str = (),
         probe: str | None = None,
         conn_id: str | None = None,
-        deferrable: bool = True,
+        deferrable: bool | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(sitemap=sitemap, **{"mode": "reschedule", "poke_interval": 300, **kwargs})
@@ -80,7 +80,7 @@ class SitemapSourceSensor(SitemapOperator, BaseSensorOperator):
         self.sections = sections
         self.probe = probe
         self.conn_id = conn_id or first
-        self.deferrable = deferrable
+        self.deferrable = default_deferrable() if deferrable is None else deferrable
 
     def execute(self, context: Context) -> Any:
         """Wait for a change. In deferrable mode, the triggerer polls."""
@@ -89,7 +89,7 @@ class SitemapSourceSensor(SitemapOperator, BaseSensorOperator):
         if self.probe is None:
             return self._wait_for_tables(context)
         from airflow_sitemaps.sensors.probe import last_mark
-        from airflow_sitemaps.sensors.trigger import SitemapSourceTrigger
+        from airflow_sitemaps.triggers.source import SitemapSourceTrigger
 
         with permanent_failures(context):
             mark = last_mark(self.sitemap, self._mark_name(context), listed(self.sections))
@@ -103,7 +103,7 @@ class SitemapSourceSensor(SitemapOperator, BaseSensorOperator):
 
     def _wait_for_tables(self, context: Context) -> Any:
         from airflow_sitemaps.sensors.table_digest import in_worker, published
-        from airflow_sitemaps.sensors.trigger import SitemapTablesTrigger
+        from airflow_sitemaps.triggers.source import SitemapTablesTrigger
 
         with permanent_failures(context):
             sitemap = self.rendered(context)

@@ -6,9 +6,13 @@ import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+import airflow.exceptions
+import airflow.sdk.exceptions
 import pytest
 from airflow.sdk import Connection
+from airflow.sdk.exceptions import AirflowNotFoundException
 
+from airflow_sitemaps import airflow_compat
 from airflow_sitemaps.cdn import tokens
 from airflow_sitemaps.cdn.cloudflare import CloudflarePurge
 from airflow_sitemaps.cdn.cloudfront import CloudFrontPurge
@@ -108,6 +112,17 @@ def test_a_missing_connection_and_a_missing_token_are_configuration_errors(monke
     monkeypatch.setenv("AIRFLOW_CONN_EMPTY", Connection(conn_id="empty", conn_type="generic").as_json())
     with pytest.raises(ConfigurationError, match="has no password"):
         FastlyPurge(conn_id="empty", client=FakeSender())(ADDRESSES[:1])
+
+
+def test_a_token_is_read_on_airflow_3_1(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its task SDK 1.1 has no ``AirflowNotFoundException``; the core has it."""
+    monkeypatch.setattr(airflow.exceptions, "AirflowNotFoundException", AirflowNotFoundException)
+    monkeypatch.delattr(airflow.sdk.exceptions, "AirflowNotFoundException")
+    monkeypatch.delitem(vars(airflow_compat), "AirflowNotFoundException", raising=False)
+
+    assert tokens.token_of("fastly_default", "Fastly") == TOKEN
+    with pytest.raises(ConfigurationError, match="'no_such' is not defined"):
+        tokens.token_of("no_such", "Fastly")
 
 
 def test_settings_that_cannot_work_are_refused_when_the_hook_is_made() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ipaddress
 import socket
 import ssl
+import threading
 import time
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any
@@ -136,7 +137,8 @@ PRIVATE = [
     "127.0.0.1", "127.8.8.8", "10.0.0.1", "172.16.0.1", "192.168.1.1", "169.254.169.254", "100.64.0.1", "0.0.0.0",
     "255.255.255.255", "224.0.0.1", "240.0.0.1", "192.0.2.1", "198.18.0.1", "::1", "::", "fe80::1%eth0", "fc00::1",
     "fd00:ec2::254", "ff02::1", "2001:db8::1", "::ffff:127.0.0.1", "::ffff:169.254.169.254", "64:ff9b::7f00:1",
-    "64:ff9b::a9fe:a9fe", "2002:7f00:1::", "2002:a9fe:a9fe::", "not an address",
+    "64:ff9b::a9fe:a9fe", "2002:7f00:1::", "2002:a9fe:a9fe::", "168.63.129.16", "::ffff:168.63.129.16", "192.0.0.192",
+    "192.0.0.8", "100.100.100.200", "192.88.99.1", "fec0::1", "3fff::1", "5f00::1", "not an address",
 ]  # fmt: skip
 
 
@@ -197,7 +199,7 @@ def answers(*addresses: str) -> Any:
 
 
 def test_a_name_that_leads_inside_with_one_of_its_addresses_is_refused() -> None:
-    for addresses in (("10.0.0.1",), ("8.8.8.8", "169.254.169.254"), ("::ffff:10.0.0.1",)):
+    for addresses in (("10.0.0.1",), ("8.8.8.8", "192.168.169.254"), ("::ffff:10.0.0.1",)):
         with pytest.raises(FetchError, match="not of the public Internet"):
             HttpClient(resolver=answers(*addresses)).get("https://example.com/")
 
@@ -215,9 +217,39 @@ def test_a_redirect_to_the_inside_is_refused(site: Site, target: str, monkeypatc
     site.pages["/in"] = Page(b"x")
     rules = AccessRules(allow_http=True, hosts=None)
     assert HttpClient(rules=rules).get(f"{site.base}/in").status == 200
-    with pytest.raises(FetchError, match=r"not of the public Internet|Refused|cannot be resolved"):
+    with pytest.raises(FetchError, match=r"not of the public Internet|never requested|Refused|cannot be resolved"):
         HttpClient(rules=rules, wait_s=5.0).get(f"{site.base}/out")
     assert len(site.asked) == 2
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        "169.254.169.254", "169.254.170.2", "168.63.129.16", "192.0.0.192", "100.100.100.200", "[fd00:ec2::254]",
+        "[::ffff:169.254.169.254]", "[64:ff9b::a9fe:a9fe]",
+    ],
+)  # fmt: skip
+def test_addresses_that_give_out_credentials_are_never_requested(site: Site, host: str) -> None:
+    site.pages["/out"] = Page(b"", 302, {"Location": f"http://{host}/latest/meta-data/"})
+    for url in (f"{site.base}/out", f"http://{host}/"):
+        with pytest.raises(FetchError, match="never requested"):
+            client().get(url)
+    with pytest.raises(FetchError, match="never requested"):
+        client(resolver=answers(host.strip("[]"))).get("http://harmless.example/")
+
+
+def test_a_look_up_that_does_not_end_is_within_the_time() -> None:
+    released = threading.Event()
+
+    def silent(*_: object, **__: object) -> list[tuple[object, ...]]:
+        released.wait()
+        return []
+
+    try:
+        with pytest.raises(FetchError, match=r"not resolved within 0\.2 s"):
+            HttpClient(resolver=silent, wait_s=0.2).get("https://example.com/")
+    finally:
+        released.set()
 
 
 def test_a_redirect_to_a_host_that_is_not_listed_is_refused(site: Site) -> None:

@@ -16,8 +16,8 @@ from airflow_sitemaps.errors import ConfigurationError, GuardError, SourceConfig
 from airflow_sitemaps.pipeline import build, stages
 from airflow_sitemaps.pipeline.publish import promotion
 from airflow_sitemaps.sensors import probe
-from airflow_sitemaps.sensors.trigger import SitemapSourceTrigger
 from airflow_sitemaps.testing.clock import FakeClock
+from airflow_sitemaps.triggers.source import SitemapSourceTrigger
 from tests.support.airflow_db import run, states, xcom
 
 if TYPE_CHECKING:
@@ -62,11 +62,13 @@ def event_of(trigger: SitemapSourceTrigger) -> dict[str, Any]:
 def test_a_run_starts_when_a_build_would_change_something_or_the_probe_moves(
     sitemap: Sitemap, execute: Callable[..., None]
 ) -> None:
-    with DAG("sensed", schedule=None, max_active_runs=1) as dag:
+    with DAG("sensed", schedule=None, max_active_runs=1, default_args={"retries": 0}) as dag:
         by_plan = SitemapSourceSensor(
             task_id="by_plan", sitemap=sitemap, poke_interval=0.1, timeout=0.1, soft_fail=True, deferrable=False
         )
-        by_probe = SitemapSourceSensor(task_id="by_probe", sitemap=sitemap, probe=MAX, poke_interval=0.1)
+        by_probe = SitemapSourceSensor(
+            task_id="by_probe", sitemap=sitemap, probe=MAX, poke_interval=0.1, deferrable=True
+        )
         [by_plan, by_probe] >> SitemapTaskGroup("sitemap", sitemap)
 
     first = run(dag)
@@ -104,7 +106,7 @@ def test_the_trigger_polls_until_the_value_differs(
     assert event_of(trigger) == {"value": "2026-03-04"}
     assert polls == [7.0, 7.0]
     path, arguments = trigger.serialize()
-    assert path == "airflow_sitemaps.sensors.trigger.SitemapSourceTrigger"
+    assert path == "airflow_sitemaps.triggers.source.SitemapSourceTrigger"
     assert json.loads(json.dumps(arguments)) == arguments
 
 
@@ -141,7 +143,7 @@ def test_a_table_that_does_not_exist_fails_the_sensor_without_a_probe(
 ) -> None:
     execute("ALTER TABLE products RENAME TO products_new")
     with DAG("sensed_missing", schedule=None) as dag:
-        SitemapSourceSensor(task_id="by_plan", sitemap=sitemap, poke_interval=0.1, timeout=0.1)
+        SitemapSourceSensor(task_id="by_plan", sitemap=sitemap, poke_interval=0.1, timeout=0.1, deferrable=True)
 
     ended = run(dag)
 
@@ -278,7 +280,7 @@ def test_a_table_that_does_not_exist_fails_a_sensor_that_plans_in_a_worker(
     both = Sitemap(sitemap.store, [*sitemap.sections, Section("gone", gone, change_detection="watermark")])
     build(both, sections=["products"])
     with DAG("sensor_gone_table") as dag:
-        SitemapSourceSensor(task_id="wait", sitemap=both, poke_interval=1, timeout=5)
+        SitemapSourceSensor(task_id="wait", sitemap=both, poke_interval=1, timeout=5, deferrable=True)
 
     ended = run(dag)
 
@@ -322,3 +324,13 @@ def test_sections_may_be_one_text_with_commas_or_a_template(sitemap: Sitemap) ->
 def test_an_unknown_section_is_refused_with_the_sections_there_are(sitemap: Sitemap) -> None:
     with pytest.raises(ConfigurationError, match="there is no section pages; the sections are products"):
         SitemapSourceSensor(task_id="x", sitemap=sitemap, sections=["pages"])
+
+
+@pytest.mark.parametrize("setting", ["True", "False"])
+def test_airflow_says_whether_the_triggerer_polls_by_default(
+    setting: str, sitemap: Sitemap, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AIRFLOW__OPERATORS__DEFAULT_DEFERRABLE", setting)
+
+    assert str(SitemapSourceSensor(task_id="x", sitemap=sitemap).deferrable) == setting
+    assert not SitemapSourceSensor(task_id="y", sitemap=sitemap, deferrable=False).deferrable

@@ -14,8 +14,8 @@ from airflow_sitemaps import Changes, ListSource, LocalStore, Section, ShardPoli
 from airflow_sitemaps.errors import SourceConfigurationError
 from airflow_sitemaps.pipeline import build
 from airflow_sitemaps.sensors.table_digest import TableDigest, in_worker, published
-from airflow_sitemaps.sensors.trigger import SitemapTablesTrigger
 from airflow_sitemaps.sources.session import SqlSession
+from airflow_sitemaps.triggers.source import SitemapTablesTrigger
 from tests.support.databases import NAMES, Database, NotAvailable, database
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ def trigger_of(shop: Shop, **settings: Any) -> SitemapTablesTrigger:
     path, arguments = SitemapTablesTrigger(
         **{"tables": [shop.table().to_dict()], "recheck_at": None, "poll_interval": 0.0, **settings}
     ).serialize()
-    assert path == "airflow_sitemaps.sensors.trigger.SitemapTablesTrigger"
+    assert path == "airflow_sitemaps.triggers.source.SitemapTablesTrigger"
     return SitemapTablesTrigger(**json.loads(json.dumps(arguments)))
 
 

@@ -11,13 +11,13 @@ from urllib.parse import urlsplit
 from airflow_sitemaps.errors import ConfigurationError
 from airflow_sitemaps.http.client import HttpClient
 from airflow_sitemaps.http.response import FetchError
-from airflow_sitemaps.notify.outcomes import TRANSIENT
+from airflow_sitemaps.search_engines.outcomes import TRANSIENT
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from airflow_sitemaps.http.response import Fetched
-    from airflow_sitemaps.notify.indexnow import IndexNow
+    from airflow_sitemaps.search_engines.indexnow import IndexNow
 
 log = logging.getLogger(__name__)
 

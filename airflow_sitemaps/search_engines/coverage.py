@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from datetime import datetime
 
-    from airflow_sitemaps.notify.searchconsole import SubmittedSitemap
     from airflow_sitemaps.ports import ObjectStore
+    from airflow_sitemaps.search_engines.searchconsole import SubmittedSitemap
     from airflow_sitemaps.shards.manifest import Manifest
     from airflow_sitemaps.sitemap import Sitemap
 

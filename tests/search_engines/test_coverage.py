@@ -6,11 +6,11 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from airflow_sitemaps import MemoryStore, Section, Sitemap
-from airflow_sitemaps.notify import coverage
-from airflow_sitemaps.notify.coverage import COVERAGE, KEPT, history, observe
-from airflow_sitemaps.notify.searchconsole import SubmittedSitemap
 from airflow_sitemaps.pipeline import build
 from airflow_sitemaps.ports import Overwrite
+from airflow_sitemaps.search_engines import coverage
+from airflow_sitemaps.search_engines.coverage import COVERAGE, KEPT, history, observe
+from airflow_sitemaps.search_engines.searchconsole import SubmittedSitemap
 from airflow_sitemaps.testing.clock import FakeClock
 from airflow_sitemaps.testing.source import MemorySourceConfig
 

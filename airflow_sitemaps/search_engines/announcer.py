@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from airflow_sitemaps.errors import ConfigurationError
-from airflow_sitemaps.notify.indexnow import Submission
-from airflow_sitemaps.notify.key_file import require_key_files
 from airflow_sitemaps.pipeline.changes import MOST, Changes, TooManyChangesError, changes
 from airflow_sitemaps.pipeline.state.announcements import last_announced, record_announced
 from airflow_sitemaps.pipeline.state.repository import StateRepository
 from airflow_sitemaps.quantities import counted
+from airflow_sitemaps.search_engines.indexnow import Submission
+from airflow_sitemaps.search_engines.key_file import require_key_files
 
 if TYPE_CHECKING:
     from airflow_sitemaps.http.client import HttpClient
-    from airflow_sitemaps.notify.indexnow import IndexNow, Sender
+    from airflow_sitemaps.search_engines.indexnow import IndexNow, Sender
     from airflow_sitemaps.shards.manifest import Manifest
     from airflow_sitemaps.sitemap import Sitemap
 

@@ -11,9 +11,9 @@ import pytest
 
 from airflow_sitemaps.errors import ConfigurationError
 from airflow_sitemaps.http.response import FetchError
-from airflow_sitemaps.notify import connections
-from airflow_sitemaps.notify.outcomes import NotAcceptedError
-from airflow_sitemaps.notify.searchconsole import SearchConsoleClient, SubmittedSitemap, submit_all
+from airflow_sitemaps.search_engines import connections
+from airflow_sitemaps.search_engines.outcomes import NotAcceptedError
+from airflow_sitemaps.search_engines.searchconsole import SearchConsoleClient, SubmittedSitemap, submit_all
 from tests.support.website import Page, Site
 
 if TYPE_CHECKING:

@@ -6,8 +6,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 from airflow_sitemaps.errors import ConfigurationError, CredentialsError
-from airflow_sitemaps.notify.indexnow import ENDPOINT, IndexNow
-from airflow_sitemaps.notify.outcomes import NotAcceptedError
+from airflow_sitemaps.search_engines.indexnow import ENDPOINT, IndexNow
+from airflow_sitemaps.search_engines.outcomes import NotAcceptedError
 
 if TYPE_CHECKING:
     from collections.abc import Callable

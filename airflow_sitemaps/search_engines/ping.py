@@ -14,7 +14,7 @@ from urllib.parse import quote, urlsplit
 from airflow_sitemaps.errors import ConfigurationError
 from airflow_sitemaps.http.client import HttpClient
 from airflow_sitemaps.http.response import FetchError
-from airflow_sitemaps.notify.outcomes import refusal
+from airflow_sitemaps.search_engines.outcomes import refusal
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -16,8 +16,8 @@ from urllib.parse import urlsplit
 from airflow_sitemaps.errors import ConfigurationError
 from airflow_sitemaps.http.client import HttpClient
 from airflow_sitemaps.http.destinations import AccessRules
-from airflow_sitemaps.notify.outcomes import NotAcceptedError, excerpt, retry_after
 from airflow_sitemaps.retry import repeated_on_request
+from airflow_sitemaps.search_engines.outcomes import NotAcceptedError, excerpt, retry_after
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping

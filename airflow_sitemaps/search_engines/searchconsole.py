@@ -17,7 +17,7 @@ from urllib.parse import quote, urlsplit
 from airflow_sitemaps.errors import ConfigurationError
 from airflow_sitemaps.http.client import HttpClient
 from airflow_sitemaps.http.destinations import AccessRules
-from airflow_sitemaps.notify.outcomes import NotAcceptedError, excerpt, refusal
+from airflow_sitemaps.search_engines.outcomes import NotAcceptedError, excerpt, refusal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -11,10 +11,10 @@ import pytest
 
 from airflow_sitemaps.errors import ConfigurationError
 from airflow_sitemaps.http.destinations import AccessRules
-from airflow_sitemaps.notify.announcer import ChangeScope, announce
-from airflow_sitemaps.notify.indexnow import IndexNow
-from airflow_sitemaps.notify.key_file import MAX_BYTES, key_files, reader, require_key_files
 from airflow_sitemaps.pipeline import build
+from airflow_sitemaps.search_engines.announcer import ChangeScope, announce
+from airflow_sitemaps.search_engines.indexnow import IndexNow
+from airflow_sitemaps.search_engines.key_file import MAX_BYTES, key_files, reader, require_key_files
 from airflow_sitemaps.sitemap import Section, Sitemap
 from airflow_sitemaps.stores.memory import MemoryStore
 from airflow_sitemaps.testing.source import MemorySourceConfig

@@ -9,8 +9,8 @@ import pytest
 
 from airflow_sitemaps.errors import ConfigurationError
 from airflow_sitemaps.http.response import FetchError
-from airflow_sitemaps.notify.outcomes import NotAcceptedError, excerpt, retry_after
-from airflow_sitemaps.notify.ping import Ping
+from airflow_sitemaps.search_engines.outcomes import NotAcceptedError, excerpt, retry_after
+from airflow_sitemaps.search_engines.ping import Ping
 from tests.support.website import Page, Site
 
 if TYPE_CHECKING:

@@ -35,7 +35,7 @@ class SitemapSourceTrigger(BaseTrigger):
     def serialize(self) -> tuple[str, dict[str, Any]]:
         """Return the class path and the arguments."""
         arguments = {"conn_id": self.conn_id, "sql": self.sql, "known": self.known, "poll_interval": self.poll_interval}
-        return "airflow_sitemaps.sensors.trigger.SitemapSourceTrigger", arguments
+        return "airflow_sitemaps.triggers.source.SitemapSourceTrigger", arguments
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
         """Yield one event: the new value, or why the query is wrong. A database that is down is queried again."""
@@ -82,7 +82,7 @@ class SitemapTablesTrigger(BaseTrigger):
             "recheck_at": self.recheck_at,
             "poll_interval": self.poll_interval,
         }
-        return "airflow_sitemaps.sensors.trigger.SitemapTablesTrigger", arguments
+        return "airflow_sitemaps.triggers.source.SitemapTablesTrigger", arguments
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
         """Yield one event: what differs, or why a table cannot be read. A database that is down is polled again."""

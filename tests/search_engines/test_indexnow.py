@@ -11,11 +11,11 @@ import pytest
 
 from airflow_sitemaps.errors import ConfigurationError
 from airflow_sitemaps.http.response import FetchError
-from airflow_sitemaps.notify.announcer import ChangeScope, announce
-from airflow_sitemaps.notify.indexnow import ENDPOINT, HOSTS, IndexNow, sender_to
-from airflow_sitemaps.notify.outcomes import NotAcceptedError
 from airflow_sitemaps.pipeline.state.announcements import last_announced, record_announced
 from airflow_sitemaps.ports import Overwrite
+from airflow_sitemaps.search_engines.announcer import ChangeScope, announce
+from airflow_sitemaps.search_engines.indexnow import ENDPOINT, HOSTS, IndexNow, sender_to
+from airflow_sitemaps.search_engines.outcomes import NotAcceptedError
 from tests.support.environment import BASE, World, row
 from tests.support.website import Page, Site
 

@@ -1,0 +1,1 @@
+"""The triggers that poll in Airflow's triggerer."""
