@@ -85,6 +85,10 @@ def stages_table(result: Mapping[str, Any]) -> str:
     rows += [
         ("survey: PostgreSQL's own CPU", middle(runs["digest"], "server_cpu_s") / millions),
         ("bare scan (count, max): PostgreSQL's own CPU", middle(runs["digest"], "bare_server_cpu_s") / millions),
+        (
+            "one hash of the columns joined: PostgreSQL's own CPU",
+            middle(runs["digest"], "joined_server_cpu_s") / millions,
+        ),
     ]
     return table(("CPU seconds per million rows", ""), [(name, f"{value:.3f}") for name, value in rows])
 

@@ -53,8 +53,8 @@ class Month:
     def __post_init__(self) -> None:
         from airflow_sitemaps import Guards, MemoryStore, Section, ShardPolicy, Sitemap
         from airflow_sitemaps.testing.clock import FakeClock
-        from airflow_sitemaps.testing.faults import Faults, FaultyStore
         from airflow_sitemaps.testing.source import MemorySourceConfig
+        from tests.simulation.faults import Faults, FaultyStore
 
         self.chance = Random(self.seed)
         self.clock = FakeClock()
@@ -74,7 +74,7 @@ class Month:
     def hour(self, *, faulty: bool) -> tuple[Report | None, int]:
         """One hour and one run; its report, or None where a fault stopped it, and the shards whose rows it changed."""
         from airflow_sitemaps import SitemapError, pipeline
-        from airflow_sitemaps.testing.faults import Fault, SimulatedCrash, seeded
+        from tests.simulation.faults import Fault, SimulatedCrash, seeded
 
         self.clock.advance(timedelta(hours=1))
         touched = self._change()

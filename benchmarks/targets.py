@@ -80,6 +80,7 @@ def _inside(runs: Mapping[str, Sequence[Mapping[str, Any]]], fallback: float | N
     gzip = middle(parts, "gzip fast") * drain[0]["rows"] / 1e6
     share = (middle(drain, "cpu_s") + gzip) / middle(runs["to disk"], "cpu_s")
     wall = middle(runs["to S3"], "wall_s") / middle(drain, "wall_s")
+    survey = middle(runs["digest"], "server_cpu_s") / (drain[0]["rows"] / 1e6)
     changed = runs["changed"]
     unchanged = median(
         median(run["wall_s"] for run in one["unchanged runs"]) / median(run["wall_s"] for run in one["digest alone"])
@@ -97,6 +98,7 @@ def _inside(runs: Mapping[str, Sequence[Mapping[str, Any]]], fallback: float | N
         Verdict("9", "one of 100 shards ÷ full, client CPU", 0.03, False, _part(changed, "cpu_s"), large_only=True),
         Verdict("10", "cursor fallback ÷ a plain loop", 3, True, fallback),
         Verdict("11", "CPU s to import the operators, beyond Airflow", 0.15, False, _imports(runs)),
+        Verdict("12", "survey: PostgreSQL's CPU s per million rows", 0.45, False, survey, large_only=True),
     ]
 
 

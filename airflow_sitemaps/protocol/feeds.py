@@ -206,14 +206,26 @@ def _item(entry: FeedEntry, *, media: bool) -> str:
 
 
 def _media(entry: FeedEntry) -> list[str]:
-    """Return the elements of Media RSS: those of the page, then one ``media:content`` for each image and video."""
+    """Return the elements of Media RSS: those of the item, then one ``media:content`` for each image and video.
+
+    The item has the texts of its first medium that has some, because many readers take the first that they find, and else
+    the page's. A medium without texts has the page's.
+    """
     media = (*(FeedMedia(medium="image", url=image) for image in entry.images), *entry.media)
     thumbnail = next((one.thumbnail or one.url for one in media if one.thumbnail or one.medium == "image"), "")
-    parts = _media_texts(entry.title, entry.description, thumbnail)
+    title = next((one.title for one in media if one.title), entry.title)
+    description = next((one.description for one in media if one.description), entry.description)
+    parts = _media_texts(title, description, thumbnail)
     for one in media:
         attached = attributes(url=one.url or None, medium=one.medium, duration=one.duration or None)
         player = f"<media:player{attributes(url=one.player)}/>" if one.player else ""
-        inner = player + "".join(_media_texts(one.title, one.description, one.thumbnail))
+        inner = player + "".join(
+            _media_texts(
+                one.title or (entry.title if entry.title != title else ""),
+                one.description or (entry.description if entry.description != description else ""),
+                one.thumbnail,
+            )
+        )
         parts.append(element("media:content", inner, attached) if inner else f"<media:content{attached}/>")
     return parts
 

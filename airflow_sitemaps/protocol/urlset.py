@@ -61,10 +61,3 @@ def render_entry(entry: Entry) -> bytes:
         parts += ["<priority>", entry.priority, "</priority>"]
     parts += [entry.extensions, "</url>\n"]
     return "".join(parts).encode()
-
-
-def render_urlset(entries: Iterable[Entry]) -> bytes:
-    """Return a whole urlset of one or more entries."""
-    listed = list(entries)
-    prefixes = {prefix for entry in listed for prefix in entry.prefixes}
-    return header(prefixes) + b"".join(map(render_entry, listed)) + FOOTER

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from airflow_sitemaps.ports import Duplicate
     from airflow_sitemaps.shards.digest import Survey
     from airflow_sitemaps.shards.key import Key, KeyRange
-    from airflow_sitemaps.shards.scan_estimate import ScanEstimate
 
 FIELDS: Final = ("lastmod", "changefreq", "priority")
 MAX_ENTRIES: Final = 50_000
@@ -162,7 +161,7 @@ class ListSession:
             digests.append(Digest.of(len(entries), newest, checksum))
         return Survey(digests=tuple(digests))
 
-    def scan_estimate(self) -> ScanEstimate | None:
+    def scan_estimate(self) -> int | None:
         """Return None: a list is not scanned."""
         return None
 

@@ -19,10 +19,12 @@ import sqlalchemy as sa
 
 from airflow_sitemaps.errors import SourceConfigurationError
 from airflow_sitemaps.sources.connections.driver_errors import translated
+from airflow_sitemaps.sources.connections.transaction import WAIT_BOUND
 from airflow_sitemaps.sources.statements.binds import guarded
 from airflow_sitemaps.sources.statements.literals import literal
 from airflow_sitemaps.sources.statements.relation import Relation
 from airflow_sitemaps.sources.statements.table_name import NamePart, name_parts, written_name
+from airflow_sitemaps.waits import waiting
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -152,8 +154,12 @@ class Materialization:
 
     @contextmanager
     def _writing(self, doing: str) -> Iterator[sa.Connection]:
-        what = f"{self._what}: {doing} failed"
-        with translated(self._engine, what, SourceConfigurationError), self._engine.begin() as connection:
+        what, failed = f"{self._what}: {doing}", SourceConfigurationError
+        with (
+            waiting(what, WAIT_BOUND),
+            translated(self._engine, f"{what} failed", failed),
+            self._engine.begin() as connection,
+        ):
             for sql in (*self._dialect.users_sql, *self._dialect.writable_sql):
                 connection.exec_driver_sql(sql)
             yield connection

@@ -53,12 +53,3 @@ def slices(joined: pa.Array) -> tuple[memoryview, memoryview]:
     buffers = joined.buffers()
     offsets = memoryview(buffers[1]).cast("B").cast("q")[joined.offset : joined.offset + len(joined) + 1]
     return offsets, memoryview(buffers[2]).cast("B") if buffers[2] is not None else memoryview(b"")
-
-
-def sum_of(hashes: pa.Array) -> int:
-    """Return the sum of int64 or uint64 hashes modulo 2**64."""
-    if not len(hashes):
-        return 0
-    # Arrow's integer sum wraps around, which is arithmetic modulo 2**64.
-    unsigned = hashes.view(pa.uint64()) if hashes.type == pa.int64() else hashes
-    return int(pc.sum(unsigned).as_py() or 0) % (1 << 64)

@@ -4,23 +4,25 @@ from __future__ import annotations
 
 import json
 import logging
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from hashlib import sha256
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
+from sqlalchemy import exc
 
 from airflow_sitemaps.errors import SourceError
-from airflow_sitemaps.sources.connections.driver_errors import translated
-from airflow_sitemaps.sources.connections.transaction import database_time, read_transaction
+from airflow_sitemaps.sources.connections.driver_errors import redacted, translated
+from airflow_sitemaps.sources.connections.transaction import WAIT_BOUND, database_time, read_transaction
 from airflow_sitemaps.sources.queries import boundaries, changed_ranges, duplicate_query, survey
 from airflow_sitemaps.sources.queries.feed_query import FeedQueries
 from airflow_sitemaps.sources.queries.key_spans import spans, spans_with_gaps
 from airflow_sitemaps.sources.queries.row_query import rows_statement
+from airflow_sitemaps.sources.queries.scan_meter import ScanMeter
 from airflow_sitemaps.sources.readers import adbc, clickhouse_arrow, duckdb_arrow, result_arrow
 from airflow_sitemaps.sources.readers.cursor import from_cursor
-from airflow_sitemaps.sources.scans.scan_meter import ScanMeter
 from airflow_sitemaps.sources.statements.table_name import name_parts
+from airflow_sitemaps.waits import arriving, waiting
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator, Sequence
@@ -32,13 +34,15 @@ if TYPE_CHECKING:
     from airflow_sitemaps.ports import ChangeReading, Duplicate
     from airflow_sitemaps.shards.digest import Survey
     from airflow_sitemaps.shards.key import Key, KeyRange
-    from airflow_sitemaps.shards.scan_estimate import ScanEstimate
     from airflow_sitemaps.sources.materialization import StoredRows
     from airflow_sitemaps.sources.pinned_state import PinnedState
     from airflow_sitemaps.sources.queries.context import QueryContext
     from airflow_sitemaps.sources.queries.feed_query import Feed
     from airflow_sitemaps.sources.queries.key_spans import KeySpan
     from airflow_sitemaps.sources.readers.cursor import SpanReader
+
+REFUSALS: Final = (exc.DataError, exc.IntegrityError, exc.NotSupportedError, exc.ProgrammingError)
+"""A database's answers to a value that a type does not accept. The table and its columns were checked before."""
 
 log = logging.getLogger(__name__)
 
@@ -101,8 +105,10 @@ class SqlSession:
 
         If a database has no snapshots over several statements, each statement sees the data of its own time.
         """
-        with read_transaction(self.engine, self.context.dialect, f"{self.context.name}: opening a snapshot") as shared:
-            self._snapshot = shared
+        what = f"{self.context.name}: opening a snapshot"
+        with ExitStack() as stack:
+            with waiting(what, WAIT_BOUND):
+                self._snapshot = stack.enter_context(read_transaction(self.engine, self.context.dialect, what))
             try:
                 yield
             finally:
@@ -117,10 +123,10 @@ class SqlSession:
         """
         what = f"{self.context.name}: {doing}"
         if self._snapshot is not None:
-            with translated(self.engine, f"{what} failed", SourceError):
+            with translated(self.engine, f"{what} failed", SourceError), waiting(what, WAIT_BOUND):
                 yield self._snapshot
             return
-        with read_transaction(self.engine, self.context.dialect, what) as connection:
+        with waiting(what, WAIT_BOUND), read_transaction(self.engine, self.context.dialect, what) as connection:
             yield connection
 
     # ------------------------------------------------------------ ports.Source
@@ -142,29 +148,43 @@ class SqlSession:
             self._meter.admit(connection, ranges)
             return survey.take(self.context, connection, ranges)
 
-    def scan_estimate(self) -> ScanEstimate | None:
+    def scan_estimate(self) -> int | None:
         """Return what the surveys of this session were estimated to scan, as ``ports.Source`` defines it."""
         return self._meter.total
 
-    def rank(self, keys: Sequence[Key]) -> Sequence[int]:
+    def rank(self, keys: Sequence[Key]) -> Sequence[int] | None:
         """Return the order of keys, as ``ports.Source`` defines it."""
         if not keys:
             return []
-        with self.transaction("ordering keys") as connection:
-            return boundaries.rank(self.context, connection, keys)
+        # A transaction of its own: a key that the database refuses would end the snapshot's.
+        what = f"{self.context.name}: ordering keys"
+        with waiting(what, WAIT_BOUND), read_transaction(self.engine, self.context.dialect, what) as connection:
+            try:
+                return boundaries.rank(self.context, connection, keys)
+            except REFUSALS as error:
+                if error.connection_invalidated:
+                    raise
+                reason = redacted(self.engine, error.orig)
+                log.warning("%s: the key's type does not accept a stored key: %s", self.context.name, reason)
+                return None
 
     def read(self, ranges: Sequence[KeyRange]) -> Iterator[pa.RecordBatch]:
         """Yield the rows of ranges, as ``ports.Source`` defines them."""
         join = spans_with_gaps if self.context.dialect.joins_ranges else spans
-        with self._reader() as rows_of:
+        what = f"{self.context.name}: reading rows"
+        with ExitStack() as stack:
+            with waiting(what, WAIT_BOUND):
+                rows_of = stack.enter_context(self._reader())
             for span in join(ranges):
                 for part in span.split(self.context.dialect):
                     if not part.wanted():
                         continue
                     places = pa.array(part.places, pa.int32())
                     # Close explicitly: a reader that stops early must not wait for the garbage collector.
-                    with closing(rows_of(part)) as batches:
-                        for raw in batches:
+                    with waiting(what, WAIT_BOUND):
+                        rows = rows_of(part)
+                    with closing(rows) as batches:
+                        for raw in arriving(batches, what, WAIT_BOUND):
                             if raw.num_rows:
                                 yield self.context.selection.batch(raw, places)
 

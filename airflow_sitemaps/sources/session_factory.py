@@ -7,18 +7,20 @@ from dataclasses import replace
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
+import sqlalchemy as sa
+from sqlalchemy import exc
+
 from airflow_sitemaps.errors import SourceConfigurationError, SourceError
 from airflow_sitemaps.sources.columns import ColumnMapping
 from airflow_sitemaps.sources.connections.driver_errors import translated
 from airflow_sitemaps.sources.connections.engines import engine_of
 from airflow_sitemaps.sources.connections.statement_labels import labelled
-from airflow_sitemaps.sources.connections.transaction import begin, database_time, read_transaction
+from airflow_sitemaps.sources.connections.transaction import WAIT_BOUND, begin, database_time, read_transaction
 from airflow_sitemaps.sources.dialects import dialect_of
 from airflow_sitemaps.sources.groups import COLUMN, GroupedRelation
 from airflow_sitemaps.sources.loc_mapping import LocMapping
 from airflow_sitemaps.sources.materialization import Materialization, StoredRows, check_name, new_name
 from airflow_sitemaps.sources.pinned_state import PinnedState
-from airflow_sitemaps.sources.queries import db_indexes
 from airflow_sitemaps.sources.queries.context import QueryContext
 from airflow_sitemaps.sources.queries.described_columns import columns_of
 from airflow_sitemaps.sources.queries.feed_query import Feed
@@ -26,17 +28,20 @@ from airflow_sitemaps.sources.selection import Selection
 from airflow_sitemaps.sources.session import SqlSession
 from airflow_sitemaps.sources.statements.fixed_condition import is_fixed
 from airflow_sitemaps.sources.statements.list_parameters import relation_of
-from airflow_sitemaps.sources.statements.table_name import name_parts
+from airflow_sitemaps.sources.statements.table_name import NamePart, name_parts, written_name
+from airflow_sitemaps.waits import waiting
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    import sqlalchemy as sa
 
     from airflow_sitemaps.sources.columns import Column
     from airflow_sitemaps.sources.dialects.base import Dialect
     from airflow_sitemaps.sources.spec import SourceSpec
     from airflow_sitemaps.sources.statements.relation import Relation
+
+
+Index = tuple[list["str | None"], bool]
+"""The columns of an index that covers all rows, in order, and whether it is unique. None is an expression."""
 
 
 @contextmanager
@@ -119,7 +124,8 @@ def _pinned(spec: SourceSpec, engine: sa.Engine, dialect: Dialect, name: str) ->
     if spec.as_of != "plan":
         return PinnedState.parse(spec.as_of)
     dialect.as_of(PinnedState(moment=datetime.now(timezone.utc), version=0))  # refuses a database without time travel
-    with read_transaction(engine, dialect, f"{name}: choosing the state to read") as connection:
+    what = f"{name}: choosing the state to read"
+    with waiting(what, WAIT_BOUND), read_transaction(engine, dialect, what) as connection:
         moment = database_time(connection, dialect)
         return PinnedState(moment=moment, version=dialect.travel_version(connection, name_parts(spec.table or "")))
 
@@ -135,7 +141,8 @@ def _session(
     pinned: PinnedState | StoredRows | None = None,
 ) -> SqlSession:
     location = LocMapping(spec.loc)
-    with translated(engine, f"{name}: connecting failed", SourceError), engine.connect() as connection:
+    what = f"{name}: connecting"
+    with waiting(what, WAIT_BOUND), translated(engine, f"{what} failed", SourceError), engine.connect() as connection:
         begin(connection, dialect)
         relation = base if stored else _with_groups(spec, connection, dialect, base, name)
         columns = columns_of(connection, dialect, relation, name, _wanted(spec, location))
@@ -143,7 +150,7 @@ def _session(
         mapping = _mapping(spec, location, columns)
         begin(connection, dialect)
         dialect.check_key(connection, relation.from_item(dialect), relation.binds(), mapping.key)
-        unique, indexed = db_indexes.of_key(connection, dialect, base, [column.name for column in mapping.key])
+        unique, indexed = _indexes_of_key(connection, dialect, base, [column.name for column in mapping.key])
         connection.rollback()
     selection = Selection(
         dialect=dialect, mapping=mapping, location=location, timezone=spec.timezone,
@@ -217,3 +224,47 @@ def _mapping(spec: SourceSpec, location: LocMapping, columns: dict[str, Column])
     key = tuple(columns[each] for each in spec.key)
     fields = tuple((each, columns[column]) for each, column in _fields(spec).items())
     return ColumnMapping(key=key, loc=tuple(columns[each] for each in location.columns), fields=fields)
+
+
+def _indexes_of_key(
+    connection: sa.Connection, dialect: Dialect, relation: Relation, key: list[str]
+) -> tuple[bool, bool]:
+    """Return whether the key is unique, and whether an index begins with it.
+
+    Both answers are False if the relation is a query or the indexes cannot be read.
+    """
+    if relation.table is None:
+        return False, False
+    try:
+        indexes_of_table = (
+            _asked(connection, dialect, relation.table)
+            if dialect.indexes_sql
+            else _inspected(connection, relation.table)
+        )
+    except (exc.SQLAlchemyError, NotImplementedError):  # SQLAlchemy's answer if a dialect cannot look up indexes
+        return False, False
+    unique = dialect.enforces_keys and any(
+        only and columns and set(columns) <= set(key) for columns, only in indexes_of_table if None not in columns
+    )
+    leading = any(columns[: len(key)] == key for columns, _only in indexes_of_table)
+    return unique, leading
+
+
+def _asked(connection: sa.Connection, dialect: Dialect, table: str) -> list[Index]:
+    """Return the indexes by the dialect's own query, which costs a tenth of SQLAlchemy's inspector."""
+    quoted = written_name(NamePart(part.text, is_quoted=True) for part in name_parts(table))
+    rows = connection.execute(sa.text(dialect.indexes_sql or ""), {"relation": quoted}).all()
+    return [(list(columns), bool(unique)) for columns, unique in rows]
+
+
+def _inspected(connection: sa.Connection, table: str) -> list[Index]:
+    *schema, name = (part.text for part in name_parts(table))
+    place = schema[-1] if schema else None
+    inspector = sa.inspect(connection)
+    primary = list(inspector.get_pk_constraint(name, schema=place).get("constrained_columns") or [])
+    indexes = inspector.get_indexes(name, schema=place)
+    plain = [index for index in indexes if not index.get("dialect_options", {}).get("postgresql_where")]
+    indexes_of_table: list[Index] = [
+        (list(index.get("column_names") or []), bool(index.get("unique"))) for index in plain
+    ]
+    return [*indexes_of_table, ([*primary], True)] if primary else indexes_of_table

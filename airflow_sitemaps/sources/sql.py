@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from airflow_sitemaps.errors import ConfigurationError, SourceConfigurationError
@@ -13,8 +13,7 @@ from airflow_sitemaps.protocol.columnar.url_template import Template
 from airflow_sitemaps.sources.columns import FEED_FIELDS, FIELDS
 from airflow_sitemaps.sources.file_lookup import callers_folder, found_file
 from airflow_sitemaps.sources.spec import SourceSpec
-from airflow_sitemaps.sources.statements.feed_settings import Changes, check_source, identity_of
-from airflow_sitemaps.sources.statements.source_settings import LastmodUnit, Reader, check_choices, check_exclusive
+from airflow_sitemaps.sources.statements import source_settings
 from airflow_sitemaps.sources.statements.table_name import name_parts
 from airflow_sitemaps.sources.statements.text_template import refuse_templates, rendered_text, run_name
 
@@ -24,6 +23,8 @@ if TYPE_CHECKING:
     from datetime import timedelta
 
     from airflow_sitemaps.ports import Source
+    from airflow_sitemaps.sources.statements.feed_settings import Changes
+    from airflow_sitemaps.sources.statements.source_settings import LastmodUnit, Reader
 
 PARAMETER: Final = re.compile(r"(?!sitemap_)[A-Za-z_]\w*", re.ASCII)
 TEXTS: Final = ("table", "query", "where", "loc", "materialize", "group", "language", "timezone", *FIELDS)
@@ -65,9 +66,8 @@ class SqlSource:
             once per range. Default: None.
         session: Statements that run first on each connection, such as a time-out, a warehouse or a role. They are not part
             of what the files depend on. Default: none.
-        max_scan_bytes: The largest number of bytes that the surveys of one plan may scan, by the database's own estimate.
-            A survey above it is refused before it runs, and so is a database that gives no estimate. Default: None, for
-            no limit.
+        max_scan_bytes: The largest number of bytes that the surveys of one plan may scan, by BigQuery's dry run. A survey
+            above it is refused before it runs. Other databases refuse the argument. Default: None, for no limit.
         as_of: ``plan`` makes all queries of a run, in the plan and in every write task, read the state of the table at the
             time of planning, by the time travel of BigQuery, Snowflake or Delta. Default: None, each task reads the present.
         changes: The keys that changed since the last run; only their key ranges are digested. Default: None, every range
@@ -171,10 +171,12 @@ class SqlSource:
         self._check_key()
         self._check_group()
         self._check_parameters()
-        check_choices(self)
-        check_exclusive(self.conn_id, self.table, self.materialize, self.max_scan_bytes, self.as_of)
+        source_settings.check_choices(
+            self.conn_id, self.reader, self.session, self.lastmod, self.lastmod_unit, self.timezone
+        )
+        source_settings.check_exclusive(self.conn_id, self.table, self.materialize, self.max_scan_bytes, self.as_of)
         if self.changes is not None:
-            check_source(self)
+            source_settings.check_source(self._spec(self.query))
 
     def _check_loc(self) -> None:
         if "{" not in self.loc and "}" not in self.loc:
@@ -352,15 +354,17 @@ class SqlSource:
 
         discard(self.spec(), section)
 
-    # ------------------------------------------------------------ what it reads
-
     def spec(self) -> SourceSpec:
         """Return the settings that opening needs, with the query's text read from its file."""
+        spec = self._spec(self.query_text())
+        return replace(spec, feed_identity=source_settings.feed_identity(spec, (self._template or self).changes))
+
+    def _spec(self, query: str | None) -> SourceSpec:
         return SourceSpec(
             conn_id=self.conn_id,
             description=self.describe(),
             table=self.table,
-            query=self.query_text(),
+            query=query,
             where=self.where,
             parameters=dict(self.parameters or {}),
             key=self.key_columns,
@@ -378,7 +382,6 @@ class SqlSource:
             origin=self._origin,
             arrow=self.reader == "auto",
             changes=self.changes,
-            feed_identity=identity_of(self, self._template or self),
         )
 
     def query_text(self) -> str | None:

@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+pytestmark = pytest.mark.long
+
 ROOT = Path(__file__).parents[2]
 ROWS, MAX_URLS = 100_000, 2_500
 SHARDS = ROWS // MAX_URLS

@@ -9,6 +9,8 @@ import pytest
 
 from benchmarks.soak import HISTORY, Month, soak
 
+pytestmark = pytest.mark.long
+
 HOURS, EVERY = 96, 12
 MONTH = {"rows_number": 100, "max_urls": 10, "changes": 1}
 

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 from hypothesis import HealthCheck, settings
 from hypothesis.stateful import rule, run_state_machine_as_test
 
-from airflow_sitemaps.testing.machine import BASE, START, IncrementalMachine
 from airflow_sitemaps.testing.source import MemorySourceConfig
+from tests.simulation.machine import BASE, START, IncrementalMachine
 from tests.support.outbox_tables import NEVER, RecordedTable, TriggeredTable
 from tests.support.source_sessions import connected
 
@@ -118,7 +118,7 @@ def run(table: Any, examples: int, steps: int) -> None:
 
 
 def test_in_memory() -> None:
-    run(RecordedList(), examples=20 * TIMES, steps=30)
+    run(RecordedList(), examples=10 * TIMES, steps=30)
 
 
 def documented() -> tuple[list[str], str]:

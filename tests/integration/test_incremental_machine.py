@@ -10,8 +10,8 @@ from hypothesis import HealthCheck, settings
 from hypothesis.stateful import run_state_machine_as_test
 
 from airflow_sitemaps import SqlSource
-from airflow_sitemaps.testing.machine import IncrementalMachine
 from airflow_sitemaps.testing.source import MemorySourceConfig
+from tests.simulation.machine import IncrementalMachine
 from tests.support.databases import NAMES, Database
 from tests.support.source_sessions import connected
 
@@ -90,7 +90,7 @@ def run(table: Any, examples: int, steps: int) -> None:
 
 
 def test_in_memory() -> None:
-    run(MemoryTable(), examples=30 * TIMES, steps=30)
+    run(MemoryTable(), examples=15 * TIMES, steps=30)
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from airflow_sitemaps.protocol import gzip, text
+from airflow_sitemaps.protocol import gzip
 from airflow_sitemaps.protocol.sitemapindex import IndexEntry, render_index
 from tests.protocol import cases
 from tests.support.website import Page, Site, serving
@@ -75,7 +75,7 @@ def site() -> Iterator[Site]:
             ),
             "/sitemap.xml": Page(render_index(entries), headers={"Content-Type": "application/xml"}),
             "/pages.xml.gz": Page(gzip.compress(content), headers={"Content-Type": "application/gzip"}),
-            "/plain.txt": Page(text.render([base + "t/1", base + "t/2"]), headers={"Content-Type": "text/plain"}),
+            "/plain.txt": Page(f"{base}t/1\n{base}t/2\n".encode(), headers={"Content-Type": "text/plain"}),
         }
         yield site
 

@@ -13,7 +13,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from airflow_sitemaps.errors import RuleError
-from airflow_sitemaps.protocol.columnar.batch import Cleaned, clean, emit, emit_lines
+from airflow_sitemaps.protocol.columnar.batch import Cleaned, clean, render, render_lines
 from airflow_sitemaps.protocol.entry import CHANGEFREQS
 from airflow_sitemaps.protocol.rules import RULES, Tally
 from airflow_sitemaps.protocol.urlset import render_entry
@@ -43,7 +43,7 @@ def batch(rows: list[dict[str, Any]], types: dict[str, pa.DataType]) -> pa.Recor
 def run(data: pa.RecordBatch, context: Any) -> tuple[bytes, Tally, Cleaned]:
     tally = Tally()
     cleaned = clean(data, context, tally)
-    return (emit_lines if context.format == "text" else emit)(cleaned), tally, cleaned
+    return b"".join((render_lines if context.format == "text" else render)(cleaned).chunks()), tally, cleaned
 
 
 def assert_equal(rows: list[dict[str, Any]], types: dict[str, pa.DataType], context: Any) -> bytes:

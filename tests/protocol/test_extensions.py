@@ -188,7 +188,9 @@ def test_the_quick_path_of_images_gives_what_the_long_one_gives(found: list[Any]
         assert not addresses.fixed
 
 
-LANGUAGES = st.sampled_from(["de", "DE", "de-CH", "x-default", "de_CH", " de", "xx", "", "zh-Hant"])
+LANGUAGES = st.sampled_from(
+    ["de", "DE", "de-CH", "x-default", "X-DEFAULT", "X_Default", "de_CH", " de", "xx", "", "zh-Hant"]
+)
 
 
 @given(st.lists(st.fixed_dictionaries({"hreflang": LANGUAGES, "href": URLS}), min_size=1, max_size=4))
@@ -241,10 +243,15 @@ def test_of_two_rows_with_one_language_the_first_url_stays() -> None:
     assert group == [{"hreflang": "de", "href": "https://a"}]
 
 
-def test_a_groups_default_language_stands_for_everybody_else() -> None:
-    group = json.loads(alternates.from_group(ROWS[:2], default="en"))
-    assert group[-1] == {"hreflang": "x-default", "href": "https://example.com/en"}
-    assert json.loads(alternates.from_group(ROWS, default="en"))[-1]["href"] == "https://example.com/"
+@pytest.mark.parametrize("given", ["X-DEFAULT", "x-Default"])
+def test_the_version_for_everybody_else_is_written_in_small_letters(given: str) -> None:
+    link = {"hreflang": given, "href": "https://example.com/"}
+    for found in ([link], [link, {"hreflang": "de", "href": "https://example.com/de", "media": None}]):
+        xml, tally = made("alternates", found)
+        assert xml.split('"')[3] == "x-default"
+        assert not tally.mended
+    xml, _ = made("alternates", json.loads(alternates.from_group([*ROWS[:2], ("https://example.com/", given)])))
+    assert [part.split('"')[3] for part in xml.split("<xhtml:link ")[1:]] == ["de", "en", "x-default"]
 
 
 def test_members_that_are_not_listed_are_left_out_unless_they_are_to_be_kept() -> None:

@@ -69,6 +69,21 @@ def test_feedparser_reads_the_same_links_and_dates(style: feeds.Format) -> None:
         assert [medium["url"] for medium in parsed.entries[0].media_content] == ["https://example.com/b.jpg"]
 
 
+def test_a_medium_has_its_own_title_and_the_pages_where_it_has_none() -> None:
+    def titles(*media: feeds.FeedMedia) -> list[tuple[str, str]]:
+        entry = feeds.FeedEntry(loc="https://example.com/", title="Page", description="About", media=media)
+        root = etree.fromstring(feeds.render("mrss", CHANNEL, [entry]))
+        return [
+            (etree.QName(one.getparent()).localname, one.text) for one in root.iter(f"{{{feeds.MEDIA_NAMESPACE}}}title")
+        ]
+
+    video = feeds.FeedMedia(medium="video", url="https://example.com/v.mp4", title="Video", description="Seen")
+    image = feeds.FeedMedia(medium="image", url="https://example.com/i.jpg")
+    assert titles(video) == [("item", "Video"), ("content", "Video")]
+    assert titles(video, image) == [("item", "Video"), ("content", "Video"), ("content", "Page")]
+    assert titles(image) == [("item", "Page")]
+
+
 @pytest.mark.parametrize("style", STYLES)
 def test_an_empty_feed_is_legal_and_names_no_time_of_writing(style: feeds.Format) -> None:
     parsed = feedparser.parse(feeds.render(style, CHANNEL, []))

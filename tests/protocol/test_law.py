@@ -38,7 +38,7 @@ XSD = Path(__file__).parents[2].parent / "shared" / "xsd" / "all.xsd"
 
 INT64 = st.one_of(st.integers(-(2**63), 2**63 - 1), st.sampled_from([0, 1_772_300_000, 1_772_300_000_000_000]))
 UNITS = ["s", "ms", "us", "ns"]
-ZONES = [None, "UTC", "Europe/Berlin", "+05:30"]
+ZONES = [None, "UTC", "Europe/Berlin", "+05:30", "Nowhere/Unknown"]
 
 
 def as_ticks(kind: pa.DataType, width: pa.DataType, values: list[int | None]) -> pa.Array:
@@ -63,9 +63,36 @@ def raw(kind: pa.DataType, values: list[Any]) -> pa.Array:
     )
 
 
+def encoded(shape: str, column: pa.Array) -> pa.Array:
+    """The same values in another layout, or the column itself where Arrow has none for its type."""
+    length, kind = len(column), column.type
+    ends = pa.array(range(1, length + 1), pa.int32())
+    if shape == "dictionary" and not pa.types.is_dictionary(kind):
+        return pa.DictionaryArray.from_arrays(pa.array(range(length), pa.int32()), column)
+    if shape == "runs":
+        layout = pa.run_end_encoded(pa.int32(), kind)
+        return pa.Array.from_buffers(layout, length, [None], children=[ends, column])
+    if shape == "view" and kind in (pa.string(), pa.binary()):
+        return column.view(pa.binary()).cast(pa.binary_view())
+    if shape == "list":
+        return pa.ListArray.from_arrays(pa.array(range(length + 1), pa.int32()), column)
+    if shape == "record":
+        return pa.StructArray.from_arrays([column], ["loc"])
+    return column
+
+
 @st.composite
 def columns(draw: st.DrawFn, name: str, length: int) -> pa.Array:
-    """A column for a field: mostly text, at times of any other type."""
+    """A column for a field: mostly text, at times of any other type, and in any layout."""
+    column = draw(plain_columns(name, length))
+    shapes = ["plain"] * 6 + ["dictionary", "runs", "view", "list", "record"]
+    for shape in draw(st.lists(st.sampled_from(shapes), min_size=1, max_size=2)):
+        column = encoded(shape, column)
+    return column
+
+
+@st.composite
+def plain_columns(draw: st.DrawFn, name: str, length: int) -> pa.Array:
 
     def listed(values: st.SearchStrategy[Any]) -> list[Any]:
         return draw(st.lists(st.one_of(values, values, st.none()), min_size=length, max_size=length))
@@ -86,7 +113,11 @@ def columns(draw: st.DrawFn, name: str, length: int) -> pa.Array:
     if shape == "time":
         kind = draw(
             st.sampled_from(
-                [*(pa.timestamp(unit, zone) for unit in UNITS for zone in ZONES), pa.date64(), pa.duration("s")]
+                [
+                    *(pa.timestamp(unit, zone) for unit in UNITS for zone in ZONES),
+                    *(pa.duration(unit) for unit in UNITS),
+                    *(pa.date64(), pa.date64(), pa.time64("us"), pa.time64("ns")),
+                ]
             )
         )
         return as_ticks(kind, pa.int64(), listed(INT64))
@@ -96,6 +127,8 @@ def columns(draw: st.DrawFn, name: str, length: int) -> pa.Array:
                 [
                     (pa.int64(), INT64), (pa.uint64(), st.integers(0, 2**64 - 1)), (pa.float64(), st.floats()),
                     (pa.float32(), st.floats(width=32)), (pa.bool_(), st.booleans()),
+                    (pa.float16(), st.floats(width=16)), (pa.decimal32(8, 2), st.sampled_from([Decimal("0.5"), Decimal("-9E5")])),
+                    (pa.decimal256(76, 0), st.sampled_from([Decimal(1), Decimal("1E75")])),
                     (pa.decimal128(38, 20), st.sampled_from([Decimal("0.5"), Decimal("1E-20"), Decimal("99999.5")])),
                 ]
             )
@@ -111,7 +144,9 @@ def columns(draw: st.DrawFn, name: str, length: int) -> pa.Array:
             )
         )  # fmt: skip
     return as_ticks(
-        draw(st.sampled_from([pa.date32(), pa.time32("s")])), pa.int32(), listed(st.integers(-(2**31), 2**31 - 1))
+        draw(st.sampled_from([pa.date32(), pa.time32("s"), pa.time32("ms")])),
+        pa.int32(),
+        listed(st.integers(-(2**31), 2**31 - 1)),
     )
 
 
@@ -136,6 +171,19 @@ CONTEXTS = st.builds(
 )  # fmt: skip
 
 # ---------------------------------------------------------------- the law
+
+
+def batch_of(**fields: pa.Array) -> pa.RecordBatch:
+    """Rows with these fields, each with a URL of its own where none are given."""
+    length = len(next(iter(fields.values())))
+    numbers = range(1, length + 1)
+    given = {
+        "range": pa.array([0] * length, pa.int32()),
+        "row_hash": pa.array(numbers, pa.uint64()),
+        "key": pa.array([f"[{number}]" for number in numbers]),
+        "loc": pa.array([f"{W}/{number}" for number in numbers]),
+    }
+    return pa.record_batch({**given, **fields})
 
 
 def written(batch: pa.RecordBatch, context: Any) -> list[tuple[bytes, Tally, int]]:
@@ -185,7 +233,15 @@ def test_any_value_in_any_column(batch: pa.RecordBatch, context: Any) -> None:
             assert_no_error(body)
 
 
+DAYS = as_ticks(pa.date64(), pa.int64(), [1, 1_772_236_800_000, -1, -(2**63), 2**63 - 1])
+"""Days as milliseconds, most of them not at midnight. Arrow refuses to cast these."""
+
+
 @given(batch=batches(), context=CONTEXTS)
+@example(batch=batch_of(lastmod=DAYS), context=row_context())
+@example(batch=batch_of(lastmod=encoded("runs", DAYS)), context=row_context())
+@example(batch=batch_of(images=encoded("list", raw(pa.string(), [b"\xff", b"{}"]))), context=row_context())
+@example(batch=batch_of(loc=encoded("view", raw(pa.string(), [b"\xff", f"{W}/a".encode()]))), context=row_context())
 @settings(
     deadline=None, max_examples=EXAMPLES // 2, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
 )

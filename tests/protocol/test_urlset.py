@@ -17,7 +17,7 @@ from airflow_sitemaps.protocol import lastmod
 from airflow_sitemaps.protocol.columnar.batch import clean, emit
 from airflow_sitemaps.protocol.entry import CHANGEFREQS, Entry
 from airflow_sitemaps.protocol.rules import Tally
-from airflow_sitemaps.protocol.urlset import FOOTER, NAMESPACE, escape, header, render_urlset
+from airflow_sitemaps.protocol.urlset import FOOTER, NAMESPACE, escape, header, render_entry
 from tests.support.reference_renderer import row_context
 
 SHARED = Path(__file__).parents[2].parent / "shared"
@@ -35,7 +35,7 @@ def test_the_bytes() -> None:
         ),
         Entry(loc="https://example.com/b", extensions="<image:image/>", prefixes=frozenset({"image"})),
     ]
-    assert render_urlset(entries) == (
+    assert header({"image"}) + b"".join(map(render_entry, entries)) + FOOTER == (
         b'<?xml version="1.0" encoding="UTF-8"?>\n'
         b'<urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9"'
         b' xmlns:image="http://www.google.com/schemas/sitemap-image/1.1">\n'

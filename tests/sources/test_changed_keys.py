@@ -40,14 +40,31 @@ class Shop:
         if collation:
             self.base.run(f"ALTER TABLE changed_keys ALTER COLUMN slug TYPE text COLLATE {collation}")
 
-    def build(self, key: str | Sequence[str]) -> Any:
+    def to_type(self, column: str, kind: str) -> str:
+        """Write the statement that gives a column another type."""
+        if self.base.name == "mariadb":
+            return f"ALTER TABLE changed_keys MODIFY {column} {kind}"
+        return f"ALTER TABLE changed_keys ALTER COLUMN {column} TYPE {kind} USING CAST({column} AS {kind})"
+
+    def enum(self, values: Sequence[str]) -> None:
+        """Fill the table again, with an id of an enum of some values, each in forty rows."""
+        kind = f"enum({', '.join(map(repr, values))})"
+        self.base.run("DROP TABLE IF EXISTS changed_keys")
+        if self.base.name != "mariadb":
+            self.base.run("DROP TYPE IF EXISTS changed_ids", f"CREATE TYPE changed_ids AS {kind}")
+            kind = "changed_ids"
+        self.base.run(f"CREATE TABLE changed_keys (id {kind}, slug varchar(20))")
+        rows = [{"id": value, "slug": f"{value}-{n}"} for value in values for n in range(40)]
+        self.base.insert("changed_keys", rows)
+
+    def build(self, key: str | Sequence[str], *, full: bool = False) -> Any:
         source = SqlSource("changed", table="changed_keys", key=key, loc=BASE + "p/{slug}")
         sitemap = Sitemap(self.store, [Section("pages", source)], shards=ShardPolicy(max_urls=50), guards=Guards())
-        return build(sitemap, clock=self.clock)
+        return build(sitemap, full, clock=self.clock)
 
-    def check(self, key: str | Sequence[str]) -> None:
+    def check(self, key: str | Sequence[str], *, full: bool = False) -> None:
         """Check that each URL is listed once after a run, and that the next run finds nothing to do."""
-        assert self.build(key).result == "published"
+        assert self.build(key, full=full).result == "published"
         listed = sorted(entry.loc for entries in crawl(self.store.open()).files.values() for entry in entries)
         assert listed == sorted(BASE + "p/" + slug for (slug,) in self.base.rows("SELECT slug FROM changed_keys"))
         assert self.build(key).result == "unchanged"
@@ -82,6 +99,38 @@ def test_other_key_columns(shop: Shop, before: str | Sequence[str], after: str |
     shop.table("integer")
     shop.build(before)
     shop.check(after)
+
+
+@pytest.mark.parametrize("full", [False, True], ids=["changes", "full"])
+@pytest.mark.parametrize("shop", ["duckdb", "postgresql", "mariadb"], indirect=True)
+def test_a_number_that_no_longer_fits_the_key(shop: Shop, full: bool) -> None:
+    shop.table("integer")
+    shop.base.run("UPDATE changed_keys SET id = id + 5000000000")
+    shop.build("id")
+    shop.base.run("UPDATE changed_keys SET id = id - 5000000000", shop.to_type("id", "INTEGER"))
+    shop.check("id", full=full)
+
+
+@pytest.mark.parametrize("full", [False, True], ids=["changes", "full"])
+@pytest.mark.parametrize("shop", ["duckdb", "postgresql", "mariadb"], indirect=True)
+def test_a_boundary_that_the_enum_no_longer_has(shop: Shop, full: bool) -> None:
+    """The last case drops the value of a boundary."""
+    for values in (("a", "b", "c", "d"), ("a", "c", "d", "z")):
+        shop.enum(values)
+        shop.check("id", full=full)
+
+
+@pytest.mark.parametrize("shop", ["postgresql"], indirect=True)
+def test_a_boundary_that_the_domain_no_longer_accepts(shop: Shop) -> None:
+    shop.table("integer")
+    shop.base.run(
+        "DROP DOMAIN IF EXISTS ids CASCADE",
+        "CREATE DOMAIN ids AS integer",
+        "ALTER TABLE changed_keys ALTER COLUMN id TYPE ids",
+    )
+    shop.build("id")
+    shop.base.run("UPDATE changed_keys SET id = id + 700", "ALTER DOMAIN ids ADD CHECK (VALUE > 700)")
+    shop.check("id")
 
 
 @pytest.mark.parametrize("shop", ["postgresql"], indirect=True)

@@ -103,7 +103,9 @@ def context_of(name: str, key: tuple[Column, ...]) -> QueryContext:
 
 def parse(name: str, statement: str) -> None:
     """Fails where the dialect's parser does."""
-    tree = sqlglot.parse_one(statement, dialect=SQLGLOT.get(name, name))
+    # sqlglot lacks the character set of a column of JSON_TABLE, which MySQL and MariaDB have; MariaDB runs it live.
+    known = statement.replace("LONGTEXT CHARACTER SET utf8mb4 PATH", "LONGTEXT PATH")
+    tree = sqlglot.parse_one(known, dialect=SQLGLOT.get(name, name))
     assert isinstance(tree, sqlglot.exp.Query)
 
 

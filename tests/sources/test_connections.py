@@ -14,7 +14,7 @@ import sqlalchemy as sa
 
 from airflow_sitemaps.errors import SourceConfigurationError
 from airflow_sitemaps.shards.key import KeyRange
-from airflow_sitemaps.sources.connections import hook_engines
+from airflow_sitemaps.sources.connections import engines, hook_engines
 from airflow_sitemaps.sources.connections.engines import engine_of
 from airflow_sitemaps.sources.dialects import dialect_of
 from airflow_sitemaps.sources.sql import SqlSource
@@ -195,6 +195,29 @@ def test_the_first_driver_that_is_installed_serves_a_type(monkeypatch: pytest.Mo
     assert url.drivername == "clickhousedb"
     monkeypatch.setattr(hook_engines, "_is_installed", lambda _module: False)
     assert hook_engines.plain_url(_Connection()) is None
+
+
+@pytest.mark.parametrize(
+    ("path", "shown"), [("/keys/none.json", " '/keys/none.json'"), ('{"private_key": "hunter2"}', "")]
+)
+def test_a_missing_key_file_is_named(engine_for: Any, monkeypatch: pytest.MonkeyPatch, path: str, shown: str) -> None:
+    """As Google's hook reads it when it makes a client."""
+    monkeypatch.setattr(engines, "plain_url", lambda _connection: Path(path).read_text())
+    with pytest.raises(SourceConfigurationError) as caught:
+        engine_for({"conn_type": "sqlite", "host": "/data/mart.db"})
+    assert str(caught.value).startswith(
+        f"connection 'warehouse' (type 'sqlite') names a file{shown} that cannot be read (No such file or directory). "
+    )
+    assert "hunter2" not in str(caught.value)
+
+
+@pytest.mark.skipif(
+    not is_installed("airflow.providers.google.common.hooks"), reason="the Google provider is not installed here"
+)
+def test_a_missing_key_file_of_bigquery_is_named(engine_for: Any) -> None:
+    extra = {"key_path": "/keys/none.json", "project": "acme"}
+    with pytest.raises(SourceConfigurationError, match=r"connection 'warehouse' .*'/keys/none\.json'"):
+        engine_for({"conn_type": "google_cloud_platform", "extra": extra})
 
 
 def test_the_cause_is_shown_without_secrets(engine_for: Any) -> None:

@@ -9,7 +9,7 @@ import sqlglot
 
 from airflow_sitemaps.errors import SourceConfigurationError
 from airflow_sitemaps.sources.columns import Column, Kind
-from airflow_sitemaps.sources.dialects.mssql_collations import DESCRIBED
+from airflow_sitemaps.sources.dialects.mssql import DESCRIBED
 from airflow_sitemaps.sources.statements.binds import Binds
 from tests.sources.test_compiled import context_of
 

@@ -8,6 +8,8 @@ from airflow_sitemaps.shards.digest import total
 from airflow_sitemaps.shards.key import KeyRange, cut
 from tests.support.source_sessions import create, live, session
 
+pytestmark = pytest.mark.long
+
 ROWS = 60_000
 BOUNDARIES = 50_000
 

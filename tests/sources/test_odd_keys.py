@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +15,7 @@ from airflow_sitemaps.pipeline import build
 from airflow_sitemaps.shards.key import KeyRange, cut
 from airflow_sitemaps.testing.crawler import crawl
 from tests.support.databases import NAMES
-from tests.support.source_sessions import BACKENDS, create, live, read, session
+from tests.support.source_sessions import BACKENDS, connected, create, live, read, session
 
 if TYPE_CHECKING:
     from tests.support.databases import Database
@@ -40,6 +41,7 @@ KEYS = {
     ("postgresql", "inet"): [f"'10.0.{n}.1'" for n in range(ROWS)],
     ("postgresql", "time"): [f"'{n % 24}:{n:02d}'" for n in range(ROWS)],
     ("clickhouse", "Float64"): [f"{1_700_000_000 + n / 1000!r}" for n in range(ROWS)] + ["1e300", "1e-300"],
+    ("clickhouse", "String"): [f"unhex('ff{n:02x}253431c3')" for n in range(ROWS)] + ["'100 %'", "'%41'", "'A'"],
     ("clickhouse", "Int128"): [f"{n}00000000000000000000" for n in range(1, ROWS + 1)],
     ("clickhouse", "UInt64"): [f"{18446744073709551615 - n}" for n in range(ROWS)],
     ("clickhouse", "IPv4"): [f"'10.0.{n}.1'" for n in range(ROWS)],
@@ -52,10 +54,10 @@ KEYS = {
     ("duckdb", "TIMESTAMP_NS"): [f"'2024-01-01 00:00:00.{n:09d}'" for n in range(ROWS)],
     ("duckdb", "ENUM('z','m','a','k')"): [f"'{'zmak'[n % 4]}'" for n in range(ROWS)],
     ("duckdb", "TIME"): [f"'{n % 24}:{n:02d}:00'" for n in range(ROWS)],
-    ("trino", "DOUBLE"): [f"{1_700_000_000 + n / 1000!r}" for n in range(ROWS)] + ["1e300", "1e-300", "-1e300"],
+    ("trino", "DOUBLE"): [f"{1_700_000_000 + n / 1000!r}" for n in range(ROWS)] + ["1e300", "1e-300", "'NaN'"],
     ("trino", "REAL"): [f"{n}.1" for n in range(ROWS)],
     ("redshift", "DOUBLE"): [f"{1_700_000_000 + n / 1000!r}" for n in range(ROWS)] + ["1e300", "1e-300", "-1e300"],
-    ("bigquery", "DOUBLE"): [f"{1_700_000_000 + n / 1000!r}" for n in range(ROWS)] + ["1e300", "1e-300", "-1e300"],
+    ("bigquery", "DOUBLE"): [f"{1_700_000_000 + n / 1000!r}" for n in range(ROWS)] + ["1e300", "1e-300", "'NaN'"],
     # As DuckDB writes them into the files that Spark reads.
     ("databricks", "DOUBLE"): [f"{1_700_000_000 + n / 1000!r}" for n in range(ROWS)] + ["1e300", "1e-300", "-1e300"],
     ("databricks", "FLOAT"): [f"{n}.1" for n in range(ROWS)],
@@ -81,6 +83,23 @@ def test_every_row_is_found_once(name: str, kind: str, indexed: bool, monkeypatc
     fill(base, kind, values)
     if indexed:
         base.run("CREATE INDEX odd_keys_k ON odd_keys (k)")
+    check(base, values, monkeypatch)
+
+
+@pytest.mark.parametrize("column", ["utf8mb4", "latin1"])
+def test_a_key_of_text_in_a_database_of_another_character_set(column: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server without configuration creates its databases in latin1 up to MariaDB 11.5."""
+    base = live("mariadb")
+    base.run("CREATE DATABASE IF NOT EXISTS western CHARACTER SET latin1")
+    western = replace(base, url=base.url.replace("/test?", "/western?"))
+    values = [f"'{letter}{n:02d}'" for n in range(20) for letter in ("éß€" if column == "latin1" else "日Ж😀")]
+    fill(western, f"VARCHAR(40) CHARACTER SET {column}", values)
+    check(western, values, monkeypatch)
+
+
+def check(base: Database, values: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Check that boundaries, digests and builds over the table find each row once."""
+    name = base.name
     for backend, (database, reader) in BACKENDS.items():
         if database != name:
             continue
@@ -109,6 +128,22 @@ def test_every_row_is_found_once(name: str, kind: str, indexed: bool, monkeypatc
     build(sitemap)
     expected = {f"{BASE}p{n}" for n in range(len(values)) if n not in (1, 7, 59)} | {f"{BASE}new"}
     assert crawl(config.open()).locs() == expected
+
+
+@pytest.mark.parametrize("kind", ["Nullable(Float64)", "Float32"])
+def test_a_key_that_is_no_number_comes_last_in_clickhouse(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """ClickHouse sorts NaN after all numbers, but each comparison with it is false."""
+    base = connected("clickhouse", "odd", monkeypatch)
+    fill(base, kind, [f"{n}" for n in range(11)])
+    sitemap = Sitemap(
+        MemoryStore(base_url=BASE), [Section("pages", SqlSource("odd", table="odd_keys", key="k", loc=BASE + "{slug}"))],
+        shards=ShardPolicy(max_urls=4), guards=Guards.disabled(),
+    )  # fmt: skip
+    assert build(sitemap).urls == 11
+    base.run("INSERT INTO odd_keys VALUES (nan, 'p11'), (inf, 'p12'), (nan, 'p13')")
+    assert build(sitemap).urls == 14
+    assert crawl(sitemap.store.open()).locs() == {f"{BASE}p{n}" for n in range(14)}
+    assert build(sitemap).result == "unchanged"
 
 
 def test_a_key_of_numbers_and_texts_is_refused() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from airflow_sitemaps.errors import SourceConfigurationError, SourceError
-from airflow_sitemaps.shards.key import KeyRange
+from airflow_sitemaps.shards.key import KeyRange, cut
 from airflow_sitemaps.sources.dialects import dialect_of
 from airflow_sitemaps.sources.sql import SqlSource
 from tests.sources.test_compiled import stub
@@ -73,6 +73,20 @@ def test_a_zone_of_the_users_does_not_change_what_is_read() -> None:
             rows = [row for batch in source.read([KeyRange(None, None)]) for row in batch.to_pylist()]
             seen.append((source.survey([KeyRange(None, None)]).digests, rows))
     assert seen[0] == seen[1]
+
+
+@pytest.mark.parametrize("key", ["id", "part"])
+def test_a_descending_order_of_the_users_does_not_change_what_is_read(key: str) -> None:
+    base = live("duckdb")
+    query = "SELECT i AS id, i // 7 AS part, 'p' || i AS slug FROM range(40) numbers(i)"
+    seen = []
+    for settings in ((), ("SET default_order = 'DESC'",)):
+        with session(base, query=query, key=key, loc="slug", session=settings) as source:
+            boundaries = source.boundaries(KeyRange(None, None), 10)
+            ranges = cut(KeyRange(None, None), boundaries)
+            seen.append((boundaries, source.rank(boundaries), source.survey(ranges).digests, read(source, ranges)))
+    assert seen[0] == seen[1]
+    assert len(seen[0][0]) > 2
 
 
 @pytest.mark.parametrize("name", ["snowflake", "oracle", "postgresql"])

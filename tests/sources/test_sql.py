@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
@@ -13,11 +14,14 @@ from typing import Any
 
 import pytest
 
+from airflow_sitemaps import Changes
 from airflow_sitemaps.errors import ConnectionNotFoundError, SourceConfigurationError, SourceError, TemplateError
 from airflow_sitemaps.shards.key import KeyRange
 from airflow_sitemaps.sources.readers import adbc
 from airflow_sitemaps.sources.sql import SqlSource
+from airflow_sitemaps.sources.statements.one_statement import one_statement
 from airflow_sitemaps.sources.statements.table_name import NamePart, name_parts
+from tests.support.databases import NAMES
 from tests.support.source_sessions import create, live, session
 
 GOOD = {"table": "t", "loc": "url"}
@@ -167,6 +171,121 @@ def test_a_query_that_is_no_sql(name: str) -> None:
         session(live(name), query="SELEKT 1", key="id", loc="id"),
     ):
         pass
+
+
+QUERIES = {
+    "a semicolon": "SELECT * FROM semicolons;",
+    "more of them": "SELECT * FROM semicolons ; ;\n",
+    "a comment after it": "SELECT * FROM semicolons; -- it's all; really",
+    "comments around it": "SELECT * FROM semicolons -- one; two\n; /* three; */ ; -- four",
+    "a comment at the end": "SELECT * FROM semicolons -- ;",
+    "a semicolon in a text": "SELECT * FROM semicolons WHERE slug <> ';--' AND slug <> 'it''s; ';",
+}
+
+
+@pytest.mark.parametrize("query", QUERIES.values(), ids=QUERIES)
+@pytest.mark.parametrize("name", ["sqlite", "postgresql", "duckdb", "mariadb"])
+def test_a_query_may_end_in_a_semicolon(name: str, query: str) -> None:
+    base = live(name)
+    create(base, "semicolons", {"id": "integer", "slug": "text"})
+    base.insert("semicolons", [{"id": number, "slug": f"p/{number}"} for number in range(3)])
+    changes = Changes(table="semicolons", position="id", newest="SELECT MAX(id) FROM semicolons; -- now")
+    with session(base, query=query, key="id", loc="slug", changes=changes) as source:
+        assert source.survey([KeyRange(None, None)]).digests[0].rows == 3
+        assert len([row for batch in source.read([KeyRange(None, None)]) for row in batch.to_pylist()]) == 3
+        assert source.changes((), None).ranges is None
+
+
+@pytest.mark.parametrize("query", ["SET x = 1; SELECT * FROM cases", "SELECT ';'; SELECT 'it\\'s; ' FROM cases;"])
+@pytest.mark.parametrize("name", ["sqlite", "postgresql", "duckdb", "mariadb"])
+def test_a_query_of_several_statements_is_refused(name: str, query: str) -> None:
+    with (
+        pytest.raises(SourceConfigurationError, match="query=: it holds several statements, separated by a semicolon"),
+        session(live(name), query=query, key="id", loc="id"),
+    ):
+        pass
+
+
+def test_a_semicolon_in_a_text_with_an_escaped_quote_ends_nothing() -> None:
+    assert one_statement(r"SELECT 'it\'s; ok' AS a FROM t; -- x", "query=") == r"SELECT 'it\'s; ok' AS a FROM t"
+    assert one_statement("SELECT $$; ' $$ FROM t;", "query=") == "SELECT $$; ' $$ FROM t"
+
+
+INVISIBLE = {
+    "mariadb": "CREATE TABLE left_out (id BIGINT, slug VARCHAR(20), changed_at DATETIME INVISIBLE)",
+    "clickhouse": "CREATE TABLE left_out (id Int64, slug String, changed_at DateTime ALIAS toDateTime(id)) ENGINE = Memory",
+}
+
+
+@pytest.mark.parametrize("name", [name for name in INVISIBLE if name in NAMES])
+def test_a_column_that_the_table_leaves_out_is_named_with_the_query_to_write(name: str) -> None:
+    base = live(name)
+    base.run("DROP TABLE IF EXISTS left_out", INVISIBLE[name])
+    given = {"key": "id", "loc": "slug"}
+    with (
+        pytest.raises(
+            SourceConfigurationError, match=r"lastmod='changed_at': SELECT \* leaves .*query='SELECT …, changed_at FROM"
+        ),
+        session(base, table="left_out", **given, lastmod="changed_at"),
+    ):
+        pass
+    with (
+        pytest.raises(SourceConfigurationError, match="lastmod='changed_by': there is no such column"),
+        session(base, table="left_out", **given, lastmod="changed_by"),
+    ):
+        pass
+    query = "SELECT id, slug, changed_at FROM left_out"
+    with session(base, query=query, **given, lastmod="changed_at") as source:
+        assert source.survey([KeyRange(None, None)]).digests[0].rows == 0
+
+
+def test_a_missing_grant_is_named() -> None:
+    base = live("postgresql")
+    create(base, "h", {"id": "integer", "slug": "text"})
+    base.run("DROP ROLE IF EXISTS stranger", "CREATE ROLE stranger")
+    for source in ({"table": "h"}, {"query": "SELECT * FROM h"}):
+        with (
+            pytest.raises(
+                SourceConfigurationError, match=r"permission denied for table h.*: GRANT SELECT ON"
+            ) as caught,
+            session(base, **source, key="id", loc="slug", session=("SET ROLE stranger",)),
+        ):
+            pass
+        assert "Did you mean" not in str(caught.value)
+
+
+def test_a_missing_grant_of_mariadb_is_named_with_the_user() -> None:
+    base = live("mariadb")
+    create(base, "h", {"id": "integer", "slug": "text"})
+    base.run(
+        "DROP USER IF EXISTS stranger@localhost",
+        "CREATE USER stranger@localhost",
+        "GRANT INSERT ON h TO stranger@localhost",
+    )
+    stranger = replace(base, url=base.url.replace("root@", "stranger@"))
+    with (
+        pytest.raises(
+            SourceConfigurationError, match=r"role 'stranger' lacks a permission: GRANT SELECT ON h TO stranger"
+        ),
+        session(stranger, table="h", key="id", loc="slug"),
+    ):
+        pass
+
+
+@pytest.mark.parametrize("reader", ["auto", "cursor"])
+def test_lists_and_structs_of_duckdb_are_json(reader: str) -> None:
+    base = live("duckdb")
+    images = "[{'loc': 'https://x.test/a, b.jpg'}, {'loc': 'https://x.test/é''.jpg'}]"
+    base.run(
+        "CREATE OR REPLACE TABLE nested (id INTEGER, slug VARCHAR, images STRUCT(loc VARCHAR)[])",
+        f"INSERT INTO nested VALUES (1, 'a', {images}), (2, 'b', NULL)",
+    )
+    with session(base, table="nested", key="id", loc="slug", images="images", reader=reader) as source:
+        given = [row["images"] for batch in source.read([KeyRange(None, None)]) for row in batch.to_pylist()]
+    assert [each and json.loads(each) for each in given] == [
+        [{"loc": "https://x.test/a, b.jpg"}, {"loc": "https://x.test/é'.jpg"}],
+        None,
+    ]
 
 
 def test_times_without_a_zone_are_read_in_the_sections() -> None:

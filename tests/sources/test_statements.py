@@ -10,7 +10,7 @@ from airflow_sitemaps.errors import SourceConfigurationError
 from airflow_sitemaps.shards.key import KeyRange, cut
 from airflow_sitemaps.sources.columns import Column, Kind
 from airflow_sitemaps.sources.dialects.duckdb import DuckDB
-from airflow_sitemaps.sources.queries import boundaries, sort_parts, survey
+from airflow_sitemaps.sources.queries import boundaries, survey
 from airflow_sitemaps.sources.queries.key_spans import GAP, RANGES_AT_ONCE, spans_with_gaps
 from tests.sources.test_compiled import Recorder, context_of
 from tests.support.databases import NAMES
@@ -76,14 +76,14 @@ def test_numbering_in_parts_finds_the_same_boundaries(name: str, key: str, monke
     if name not in NAMES:
         pytest.skip(f"{name} is not here: `make test-warehouses`")
     with world({"duckdb": "duckdb-arrow"}.get(name, name), key) as found:
-        monkeypatch.setattr(sort_parts, "SORTED_AT_ONCE", 10**9)
+        monkeypatch.setattr(boundaries, "SORTED_AT_ONCE", 10**9)
         plain = [list(found.source.boundaries(KeyRange(None, None), every)) for every in (7, 40, 100)]
-        monkeypatch.setattr(sort_parts, "SORTED_AT_ONCE", 10)
+        monkeypatch.setattr(boundaries, "SORTED_AT_ONCE", 10)
         monkeypatch.setattr(DuckDB, "sorts_in_parts", True)
         assert [list(found.source.boundaries(KeyRange(None, None), every)) for every in (7, 40, 100)] == plain
         low, high = plain[0][2], plain[0][-2]
         inner = list(found.source.boundaries(KeyRange(low, high), 10))
-        monkeypatch.setattr(sort_parts, "SORTED_AT_ONCE", 10**9)
+        monkeypatch.setattr(boundaries, "SORTED_AT_ONCE", 10**9)
         assert inner == list(found.source.boundaries(KeyRange(low, high), 10))
 
 

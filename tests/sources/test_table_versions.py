@@ -103,6 +103,13 @@ def test_a_run_without_a_load_scans_nothing(base: Database, monkeypatch: pytest.
     assert BASE + "x" in crawl(config.open()).locs()
 
 
+@pytest.mark.parametrize("where", ["k IN featured", "k GLOBAL IN featured", "k NOT IN featured"])
+def test_a_condition_that_reads_another_table_has_no_version(base: Database, where: str) -> None:
+    base.run("DROP TABLE IF EXISTS featured", "CREATE TABLE featured (k Int64) ENGINE = Memory")
+    assert version(base, where="k IN (1, 2)") is not None
+    assert version(base, where=where) is None
+
+
 @pytest.mark.parametrize("name", ["sqlite", "duckdb"])
 def test_a_database_without_an_exact_version_has_none(name: str) -> None:
     base = live(name)
@@ -128,6 +135,25 @@ def test_a_database_without_an_exact_version_has_none(name: str) -> None:
         (r"folder <> '\' AND day < now() AND kind <> 'x'", False),
         (r"folder <> '\' AND kind <> 'x'", True),
         (r"kind <> 'it\'s' AND day < now() AND kind <> 'x'", False),
+        ("locale = :locale AND _fivetran_deleted = FALSE AND src.price BETWEEN -1.5 AND 2e3", True),
+        ("NOT live AND NOT(a) AND b IS NOT NULL AND c NOT IN (-1, 2) AND day >= DATE '2024-01-01'", True),
+        ("id IN featured", False),
+        ("id IN (featured)", False),
+        ('id IN "featured"', False),
+        ("id IN shop.featured", False),
+        ("id NOT IN featured", False),
+        ("id GLOBAL IN featured", False),
+        ("id IN (TABLE featured)", False),
+        ("id IN (1, 2) AND id IN/**/featured", False),
+        ("(id, kind) IN featured", False),
+        ("id = (TABLE featured)", False),
+        ("EXISTS (FROM featured)", False),
+        ("id = ANY (ids)", False),
+        ("id > 1) UNION ALL (SELECT * FROM featured", False),
+        ("id > 1 LIMIT 5", False),
+        ("live = 1 AND 'open", False),
+        ("id = @last", False),
+        ("", False),
     ],
 )
 def test_only_a_condition_on_columns_and_constants_is_fixed(condition: str | None, expected: bool) -> None:

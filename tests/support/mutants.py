@@ -15,16 +15,16 @@ from unittest.mock import patch
 from airflow_sitemaps.errors import IncompleteError
 from airflow_sitemaps.pipeline import stages
 from airflow_sitemaps.pipeline.plan import drift, foreign_index, planner, watermark
-from airflow_sitemaps.pipeline.publish import promotion, publisher, rollback, sweep
-from airflow_sitemaps.pipeline.publish.draft import body_check, commit_input, extra_files, manifest_draft
-from airflow_sitemaps.pipeline.state import conditional_put, repository
+from airflow_sitemaps.pipeline.publish import foreign_content, promotion, publisher, rollback, sweep
+from airflow_sitemaps.pipeline.publish.draft import body_check, commit_input, content_guard, extra_files, manifest_draft
+from airflow_sitemaps.pipeline.state import capability_probe, conditional_put, repository
 from airflow_sitemaps.pipeline.write import batch_writer
-from airflow_sitemaps.ports import Overwrite, PutOutcomeError
-from airflow_sitemaps.shards import commit, digest, rebase, shard_builder
+from airflow_sitemaps.ports import Overwrite, PutOutcomeError, Update
+from airflow_sitemaps.shards import commit, digest, rebase, shard_builder, total_guard, week
 from airflow_sitemaps.shards.shard_names import shard_name
-from airflow_sitemaps.testing.simulation.history import simulate
-from airflow_sitemaps.testing.simulation.profile import Profile
 from airflow_sitemaps.testing.source import MemorySource
+from tests.simulation.history import simulate
+from tests.simulation.profile import Profile
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -410,7 +410,88 @@ def _version_kept() -> Iterable[Change]:
     yield rebase, "_section", kept
 
 
+def _position_kept() -> Iterable[Change]:
+    real = rebase._section
+
+    def kept(plan: Any, before: Any, now: Any) -> Any:
+        rebased, moved = real(plan, before, now)
+        return replace(rebased, feed=plan.feed), moved
+
+    yield rebase, "_section", kept
+
+
+def _no_stamp_before_a_shard() -> Iterable[Change]:
+    yield promotion, "check_stamp", lambda *args: None
+
+
+def _promoted_by_stamp() -> Iterable[Change]:
+    yield promotion, "_is_promoted", lambda store, file, there: promotion._is(there, file.stamp)
+
+
+def _promoted_by_stamp_and_size() -> Iterable[Change]:
+    def is_promoted(store: Any, file: Any, there: Any) -> bool:
+        return promotion._is(there, file.stamp) and there.byte_size == file.byte_size
+
+    yield promotion, "_is_promoted", is_promoted
+
+
+def _if_match_unasked() -> Iterable[Change]:
+    real = capability_probe._try
+
+    def ask(area: Any, key: str, body: bytes, mode: Any, causes: Any) -> Any:
+        return ("refused", "") if mode == Update("0" * 32) else real(area, key, body, mode, causes)
+
+    yield capability_probe, "_try", ask
+
+
+def _replaced_less_twice() -> Iterable[Change]:
+    real = content_guard._replaced
+
+    def twice(gone: float, *, earlier: int, now: int) -> float:
+        return real(real(gone, earlier=earlier, now=now), earlier=earlier, now=now)
+
+    yield content_guard, "_replaced", twice
+
+
+def _total_of_the_last_run() -> Iterable[Change]:
+    yield total_guard, "_totals", lambda sections, now: []
+
+
+def _week_unknown() -> Iterable[Change]:
+    yield week, "recent", lambda section, now: {}
+
+
+def _permits_again() -> Iterable[Change]:
+    yield planner, "_without_spent", lambda request, sitemap, manifest: (request, ())
+
+
+def _any_deployment() -> Iterable[Change]:
+    for module in (stages, publisher):
+        yield module, "check_origin", lambda *args, **kwargs: None
+
+
+def _any_clock() -> Iterable[Change]:
+    yield commit_input, "bounded_time", lambda objects, clock, recent=None: clock.now()
+
+
+def _unread_is_empty() -> Iterable[Change]:
+    real = foreign_content.check_adoption
+    yield foreign_content, "check_adoption", lambda guards, **numbers: real(guards, **{**numbers, "unread": ()})
+
+
 MUTANTS: Final = (
+    Mutant(name="churn discounted twice by the shrink", changes=_replaced_less_twice),
+    Mutant(name="total without the week", changes=_total_of_the_last_run),
+    Mutant(name="guards without the week", changes=_week_unknown),
+    Mutant(name="permits that hold again", changes=_permits_again),
+    Mutant(name="any deployment publishes", changes=_any_deployment),
+    Mutant(name="commits by any clock", changes=_any_clock),
+    Mutant(name="adopted files that cannot be counted", changes=_unread_is_empty),
+    Mutant(name="position in a change log kept by a rebase", changes=_position_kept, profile=RIVALS),
+    Mutant(name="stamp unchecked before a shard is replaced", changes=_no_stamp_before_a_shard, profile=SHARED),
+    Mutant(name="promoted file recognised by its stamp alone", changes=_promoted_by_stamp, profile=MEDDLED),
+    Mutant(name="promoted file recognised by stamp and size", changes=_promoted_by_stamp_and_size, profile=MEDDLED),
+    Mutant(name="probe without its If-Match question", changes=_if_match_unasked),
     Mutant(name="table version kept by a rebase", changes=_version_kept, profile=RIVALS),
     Mutant(name="objects of another pipeline replaced", changes=_no_stamps, profile=SHARED),
     Mutant(name="full run undoes what others published", changes=_rivals_overwritten, profile=RIVALS),

@@ -15,6 +15,7 @@ from airflow.models.xcom import XComModel
 from airflow.utils.types import DagRunTriggeredByType
 from sqlalchemy import insert
 
+from airflow_sitemaps.operators.facts import SECTIONS
 from airflow_sitemaps.pipeline.report import Report, SectionReport, ShardCounts
 from airflow_sitemaps.shards.digest import Digest
 from airflow_sitemaps.shards.key import KeyRange
@@ -59,7 +60,6 @@ def report(generation: int = 1, *, urls: int = 1_000, shards: int = 10, at: date
 def extra(made: Report, *, state_url: str | None = None, **where: str) -> dict[str, Any]:
     """An asset event's extra as the publisher emits it."""
     store = {
-        "kind": "local",
         "public_url": "/nowhere",
         "state_url": state_url or "/nowhere-state",
         "conn_id": None,
@@ -180,7 +180,10 @@ def add_history(
 
 @dataclass(frozen=True, slots=True)
 class Ran:
-    """A run of a DAG with one sitemap group: the states of its tasks, and what a failed task pushed."""
+    """A run of a DAG with one sitemap group: the states of its tasks, and what a failed task pushed.
+
+    ``by_hand``: a person marked its publishing task as successful.
+    """
 
     number: int
     state: str = "success"
@@ -190,6 +193,8 @@ class Ran:
     pushed: Mapping[str, Any] = field(default_factory=dict)
     verify: str | None = None
     user: str | None = None
+    sections: tuple[str, ...] = ()
+    by_hand: bool = False
 
     @property
     def run_id(self) -> str:
@@ -219,10 +224,15 @@ def add_run(session: Session, dag_id: str, ran: Ran, at: datetime, *, minutes: f
         if state is not None or task_id != "verify":
             add_task(session, dag_id, ran.run_id, task_id, operator, state, at, end)
     failed = "sitemap.plan" if ran.plan == "failed" else "verify" if ran.verify else "sitemap.publish"
-    for key, value in ran.pushed.items():
+    pushed = [(failed, key, value) for key, value in ran.pushed.items()]
+    if ran.publish == "success" and not ran.by_hand:
+        pushed.append(("sitemap.publish", "return_value", {"result": "published"}))
+    if ran.sections:
+        pushed.append(("sitemap.plan", SECTIONS, list(ran.sections)))
+    for task_id, key, value in pushed:
         session.execute(
             insert(XComModel).values(
-                dag_run_id=run.id, dag_id=dag_id, run_id=ran.run_id, task_id=failed, map_index=-1, key=key, value=value,
+                dag_run_id=run.id, dag_id=dag_id, run_id=ran.run_id, task_id=task_id, map_index=-1, key=key, value=value,
                 timestamp=at,
             )
         )  # fmt: skip

@@ -151,12 +151,17 @@ class Cursor:
         self.rowcount = -1
 
     def execute(self, operation: str, parameters: Any = None) -> None:
+        import duckdb  # noqa: PLC0415 - only where the warehouses' packages are
+
         text = self._filled(operation, parameters)
         self._log.append(text)
         if re.match(r"\s*(/\*.*?\*/|--[^\n]*\n)?\s*SET\s", text, re.IGNORECASE | re.DOTALL):
             self.description = None
             return
-        self._connection.execute(_translated(self._name, text))
+        try:
+            self._connection.execute(_translated(self._name, text))
+        except duckdb.Error as error:
+            raise Error(str(error)) from error
         self.description = [
             (entry[0], self._code(str(entry[1])), None, None, None, None, True)
             for entry in self._connection.description or ()

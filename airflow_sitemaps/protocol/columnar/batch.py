@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from airflow_sitemaps.protocol.columnar.arrow import any_true, value_bytes, value_view
+from airflow_sitemaps.protocol.columnar.arrow import any_true, filterable, value_bytes, value_view
 from airflow_sitemaps.protocol.columnar.extensions import (
     ARTICLE,
     check_freshness,
@@ -157,7 +157,7 @@ class _Work:
 
     def __init__(self, batch: pa.RecordBatch) -> None:
         wanted = ("lastmod", "changefreq", "priority", *EXTENSIONS)
-        self.columns = {name: batch.column(name) for name in wanted if name in batch.schema.names}
+        self.columns = {name: filterable(batch.column(name)) for name in wanted if name in batch.schema.names}
         self.keys = batch.column("key") if "key" in batch.schema.names else None
         self.cleaned = _NOTHING
 
@@ -283,11 +283,6 @@ def render_lines(cleaned: Cleaned) -> Rendered:
 def emit(cleaned: Cleaned) -> bytes:
     """Return the bytes of ``render``."""
     return b"".join(render(cleaned).chunks())
-
-
-def emit_lines(cleaned: Cleaned) -> bytes:
-    """Return the bytes of ``render_lines``."""
-    return b"".join(render_lines(cleaned).chunks())
 
 
 def _elements(cleaned: Cleaned, *, escape_loc: bool) -> pa.StringArray:

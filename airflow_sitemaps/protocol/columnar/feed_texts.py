@@ -42,7 +42,7 @@ def recent_texts(rows: pa.RecordBatch, cleaned: Cleaned, since: datetime) -> lis
     numbers = recent if cleaned.numbers is None else cleaned.numbers.take(recent)
     locs = cleaned.loc.take(recent).to_pylist()
     days = zip(lastmods.day.take(recent).to_pylist(), second.take(recent).to_pylist(), strict=True)
-    texts = {name: texts_of(as_texts(rows.column(name).take(numbers))) for name in names}
+    texts = {name: texts_of(as_texts(rows.column(name)).take(numbers)) for name in names}
     return [
         feed_text(
             loc=loc,

@@ -82,7 +82,7 @@ def clean_hints(rule: str, column: pa.Array, read: Reader, rows: RowKeys, contex
 
 
 def _is_number(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind))
+    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal128(kind))
 
 
 def _values(values: pa.Array) -> list[object]:

@@ -77,8 +77,10 @@ def clean_lastmods(column: pa.Array, rows: RowKeys, context: RowContext, tally: 
     """
     values = decoded(column)
     kind = values.type
-    if pa.types.is_date(kind):
-        lastmods = Lastmods(day=values.cast(pa.date32()).cast(pa.int32()))
+    if pa.types.is_date32(kind):
+        lastmods = Lastmods(day=values.view(pa.int32()))
+    elif pa.types.is_date64(kind):  # Arrow casts only values that are midnight
+        lastmods = Lastmods(day=_clipped(floor_divide(values.view(pa.int64()), DAY_S * PER_SECOND["ms"])))
     elif pa.types.is_timestamp(kind):
         lastmods = _from_timestamps(values, context)
     else:
@@ -98,17 +100,16 @@ def _from_timestamps(values: pa.TimestampArray, context: RowContext) -> Lastmods
     seconds = floor_divide(ticks, PER_SECOND[values.type.unit])
     days = floor_divide(seconds, DAY_S)
     return Lastmods(
-        day=days.cast(pa.int32(), safe=False) if _fits(days) else _clipped(days),
+        day=_clipped(days),
         second=pc.subtract(seconds, pc.multiply(days, DAY_S)).cast(pa.int32()),
     )
 
 
-def _fits(days: pa.Int64Array) -> bool:
-    extremes = pc.min_max(days).as_py()
-    return (extremes["min"] or 0) > -(1 << 31) and (extremes["max"] or 0) < 1 << 31
-
-
 def _clipped(days: pa.Int64Array) -> pa.Int32Array:
+    """Return days as int32. Days beyond it become its extremes, which ``lastmod-range`` catches."""
+    extremes = pc.min_max(days).as_py()
+    if (extremes["min"] or 0) > -(1 << 31) and (extremes["max"] or 0) < 1 << 31:
+        return days.cast(pa.int32(), safe=False)
     bounded = pc.max_element_wise(
         pc.min_element_wise(days, (1 << 31) - 1, skip_nulls=False), -(1 << 31), skip_nulls=False
     )

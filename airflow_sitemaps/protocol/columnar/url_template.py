@@ -96,6 +96,8 @@ class Template:
         import pyarrow as pa  # noqa: PLC0415
         import pyarrow.compute as pc  # noqa: PLC0415
 
+        from airflow_sitemaps.protocol.columnar.arrow import as_texts  # noqa: PLC0415
+
         missing = [name for name in self.columns if name not in columns]
         if missing or not self.columns:
             raise ConfigurationError(
@@ -106,7 +108,7 @@ class Template:
                     else "it has no {column}; give the name of a column that holds whole URLs, or a template with one"
                 )
             )
-        texts = {name: _texts(columns[name]) for name in self.columns}
+        texts = {name: as_texts(columns[name]) for name in self.columns}
         values: dict[Field, pa.StringArray] = {}
         for part in self.parts:
             if isinstance(part, Field) and part not in values:
@@ -138,21 +140,6 @@ def _value(texts: pa.StringArray, conversion: str) -> pa.StringArray:
         return encoded
     empty = pc.equal(pc.binary_length(encoded), 0)
     return pc.if_else(empty, None, encoded) if empty.true_count else encoded
-
-
-def _texts(column: pa.Array) -> pa.StringArray:
-    """Return the values as text."""
-    import pyarrow as pa  # noqa: PLC0415
-
-    from airflow_sitemaps.protocol.columnar.arrow import decoded  # noqa: PLC0415
-
-    values = decoded(column)
-    kind = values.type
-    if pa.types.is_string(kind):
-        return values
-    if isinstance(kind, pa.BaseExtensionType):
-        return pa.array([None if value is None else str(value) for value in values.to_pylist()], pa.string())
-    return values.cast(pa.string())
 
 
 def _encoded(values: pa.StringArray, safe: str) -> pa.StringArray:

@@ -43,17 +43,17 @@ def quick(given: Sequence[Any]) -> str | None:
         key = plain_hreflang(language)
         if key is None or key in links or matches(href) is None or len(href) > MAX_LOC_CHARACTERS:
             return None
+        language = X_DEFAULT if key == X_DEFAULT else language
         written = attribute(href) if "&" in href or "'" in href else href
         links[key] = f'<xhtml:link rel="alternate" hreflang="{language}" href="{written}"/>'
     return "".join(links.values())
 
 
-def from_group(rows: Iterable[tuple[str, str]], *, default: str | None = None) -> str:
+def from_group(rows: Iterable[tuple[str, str]]) -> str:
     """Return the alternates of every row of one group, as the JSON of the ``alternates`` column.
 
     Args:
         rows: The (loc, language) of all rows that share a group, in any order.
-        default: A language of the group whose row is also the version for all other readers (``x-default``).
 
     Returns:
         The same JSON list for each row. It contains all rows, including the row itself, because links that are not mutual
@@ -63,8 +63,6 @@ def from_group(rows: Iterable[tuple[str, str]], *, default: str | None = None) -
     chosen: dict[str, str] = {}
     for language, loc in sorted((language, loc) for loc, language in rows if loc and language):
         chosen.setdefault(language, loc)
-    if default is not None and default in chosen:
-        chosen.setdefault(X_DEFAULT, chosen[default])
     ordered = sorted(chosen.items(), key=lambda item: (item[0].lower() == X_DEFAULT, item[0]))
     return json.dumps([{"hreflang": language, "href": loc} for language, loc in ordered], ensure_ascii=False)
 
@@ -107,9 +105,11 @@ def _language(record: FieldReader) -> str | None:
     if given is None:
         return None
     code = given.strip().replace("_", "-")
+    if code.lower() == X_DEFAULT:
+        code = X_DEFAULT
     fault = hreflang_fault(code)
     if fault:
         raise record.unusable(f"hreflang {shown(given)} {fault}")
-    if code != given:
+    if code.lower() != given.lower():
         record.fault("hreflang", f"{shown(given)} is written as {code!r}")
     return code

@@ -62,14 +62,16 @@ def _video(element: Any) -> dict[str, Any]:
 
 
 def order_fault(element: Any) -> str | None:
-    """Return the first child that is too late for the XSD's sequence, or None. Google's own sample has such a child."""
-    order = _ORDERS.get(element.tag)
-    if order is None:
-        return None
-    places = [order.index(name) if (name := _local(child)) in order else -1 for child in element]
-    for number in range(1, len(places)):
-        if 0 <= places[number] < places[number - 1]:
-            return order[places[number]]
+    """Return the first child that is too late for the XSD's sequence, or None; Google's own sample has such a child."""
+    order, latest = _ORDERS.get(element.tag, ()), 0
+    for child in element:
+        name = _local(child)
+        place = order.index(name) if name in order else latest
+        if place < latest:
+            return name
+        latest = place
+        if len(child) and (early := order_fault(child)):
+            return early
     return None
 
 
@@ -92,6 +94,10 @@ EXTENSIONS: Final = dict(zip(_READERS, ("images", "videos", "news", "alternates"
 
 _ORDERS: Final = {
     f"{{{NAMESPACES['image']}}}image": ("loc", "caption", "geo_location", "title", "license"),
+    f"{_NEWS}publication": ("name", "language"),
+    f"{_VIDEO}tvshow": (
+        "show_title", "video_type", "episode_title", "season_number", "episode_number", "premier_date",
+    ),
     f"{_NEWS}news": ("publication", "access", "genres", "publication_date", "title", "keywords", "stock_tickers"),
     f"{_VIDEO}video": (
         "thumbnail_loc", "title", "description", "content_loc", "player_loc", "duration", "expiration_date", "rating",

@@ -34,8 +34,13 @@ class Finding:
 
 @dataclass(slots=True)
 class Findings:
-    """Collects findings. Mutable. A file with a million faults needs no more memory than one with three."""
+    """Collects findings. Mutable. A file with a million faults needs no more memory than one with three.
 
+    Attributes:
+        whole: Whether every entry of the file was read. Default: True.
+    """
+
+    whole: bool = True
     _counts: dict[str, int] = field(default_factory=dict)
     _samples: dict[str, list[str]] = field(default_factory=dict)
 

@@ -81,12 +81,14 @@ class ReadUrlset:
         entries: Its entries in their order.
         byte_size: Its uncompressed size, in bytes.
         problems: Faults of the file. ``validate`` finds the faults of its entries.
+        whole: Whether every entry was read. Default: True.
     """
 
     kind: Kind
     entries: tuple[ReadEntry, ...]
     byte_size: int
     problems: tuple[Finding, ...]
+    whole: bool = True
 
 
 def unpack(body: bytes, findings: Findings, limits: Limits = CURRENT) -> bytes:
@@ -114,7 +116,9 @@ def read(body: bytes, *, limits: Limits = CURRENT) -> ReadUrlset:
     findings = Findings()
     content = unpack(body, findings, limits)
     kind, entries = _read_content(content, findings) if content or not findings else ("unknown", [])
-    return ReadUrlset(kind=kind, entries=tuple(entries), byte_size=len(content), problems=findings.listed())
+    return ReadUrlset(
+        kind=kind, entries=tuple(entries), byte_size=len(content), problems=findings.listed(), whole=findings.whole
+    )
 
 
 def _read_content(content: bytes, findings: Findings) -> tuple[Kind, list[ReadEntry]]:
@@ -199,6 +203,7 @@ def _read_xml(content: bytes, findings: Findings) -> tuple[Kind, list[ReadEntry]
         walk.finish(parser.close())
     except etree.XMLSyntaxError as error:
         walk.take(parser.read_events())
+        findings.whole = False
         findings.note("xml", f"not well-formed XML: {_reason(content, error.msg)}")
     return walk.kind, walk.entries
 
@@ -232,6 +237,7 @@ class _Walk:
             if self._parent is None:
                 self.kind, self._parent = _kind_of(entry)
             if entry.getparent() is not self._parent or self.kind == "unknown":
+                self._findings.whole = False
                 continue
             self._barren = 0
             self.entries.append(_READERS[self.kind](entry, self._findings))
@@ -242,6 +248,7 @@ class _Walk:
         if self._barren <= MAX_BARREN_PIECES:
             return True
         self._findings.note("structure", f"{self._barren:,} MiB without the end of an entry: reading stopped")
+        self._findings.whole = False
         return False
 
     def finish(self, root: Any) -> None:
@@ -267,6 +274,7 @@ class _Walk:
     def _check_place(self, element: Any, tag: str) -> None:
         if element.tag != tag:
             self._findings.note("structure", f"line {element.sourceline}: <{_local(element)}> does not belong here")
+            self._findings.whole = False
         _check_text(element.tail, element, self._findings)
 
 

@@ -20,6 +20,12 @@ NO_URL: Final = (ValueError, TypeError, KeyError)
 Examples are a port that is not a number and an unknown argument.
 """
 
+NO_FILE: Final = (FileNotFoundError, IsADirectoryError, NotADirectoryError, PermissionError)
+"""The errors of hooks that read a key or a certificate from a file."""
+
+LONGEST_PATH: Final = 200
+"""The greatest length of a path that messages show. A longer one may be the key itself, given by mistake."""
+
 UTF8_DRIVERS: Final = frozenset({("postgresql", "psycopg"), ("postgresql", "psycopg2")})
 """Dialects and drivers of PostgreSQL that take libpq's ``client_encoding``."""
 
@@ -51,6 +57,13 @@ def engine_of(conn_id: str, *, writing: bool = False) -> sa.Engine:
             return _reading_utf8(_engine_of_url(sa.make_url(str(url)), writing=writing))
         return _reading_utf8(_engine_of_connection(connection, BaseHook, AirflowException, writing=writing))
     # Airflow's hooks raise NotImplementedError if their database has no SQLAlchemy URL.
+    except NO_FILE as error:
+        named = str(error.filename or "")
+        place = f" {named!r}" if named and len(named) < LONGEST_PATH and "{" not in named else ""
+        raise SourceConfigurationError(
+            f"connection {conn_id!r} (type {connection.conn_type!r}) names a file{place} that cannot be read ({error.strerror or type(error).__name__}). "
+            "Correct its path in the connection, and check that the file is on this worker"
+        ) from None
     except (AirflowException, ImportError, AttributeError, NotImplementedError, exc.ArgumentError, *NO_URL) as error:
         raise SourceConfigurationError(
             f"no SQLAlchemy engine can be created from connection {conn_id!r} (type {connection.conn_type!r}): "

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from datetime import datetime, timezone
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from airflow_sitemaps.errors import SourceError
 from airflow_sitemaps.sources.connections.driver_errors import translated
@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     import sqlalchemy as sa
 
     from airflow_sitemaps.sources.dialects.base import Dialect
+
+WAIT_BOUND: Final = "The time-outs of the database and its driver apply"
+"""The bound of a statement, for ``waits.waiting``."""
 
 
 @contextmanager

@@ -1,8 +1,12 @@
-"""The SQL dialects: one module per database, which overrides standard SQL."""
+"""The SQL dialects: one module per database, which overrides standard SQL.
+
+Another distribution registers a dialect by an entry point in the group ``airflow_sitemaps.dialects``. Its name is
+SQLAlchemy's name of the dialect, and its value a subclass of ``Dialect``.
+"""
 
 from __future__ import annotations
 
-from importlib import import_module
+from importlib.metadata import EntryPoint, entry_points
 from typing import TYPE_CHECKING, Final
 
 from airflow_sitemaps.errors import SourceConfigurationError
@@ -11,6 +15,8 @@ if TYPE_CHECKING:
     import sqlalchemy as sa
 
     from airflow_sitemaps.sources.dialects.base import Dialect
+
+GROUP: Final = "airflow_sitemaps.dialects"
 
 DIALECTS: Final = {
     "postgresql": "postgresql:PostgreSQL",
@@ -40,11 +46,13 @@ def dialect_of(dialect: sa.Dialect) -> Dialect:
     Raises:
         SourceConfigurationError: No dialect exists for the database.
     """
-    if dialect.name not in DIALECTS:
+    own = [EntryPoint(name=n, value=f"{__name__}.{value}", group=GROUP) for n, value in DIALECTS.items()]
+    entries = {entry.name: entry for entry in (*entry_points(group=GROUP), *own)}
+    if dialect.name not in entries:
         raise SourceConfigurationError(
             f"the database {dialect.name!r} is not supported, because this package has no row hash for it. Supported are "
-            f"{', '.join(DIALECTS)}; copy the rows into one of these databases"
+            f"{', '.join(entries)}; copy the rows into one of these databases, or install a distribution that registers "
+            f"the database in the entry points {GROUP!r}"
         )
-    module, _, name = DIALECTS[dialect.name].partition(":")
-    dialect_type: type[Dialect] = getattr(import_module(f"{__name__}.{module}"), name)
+    dialect_type: type[Dialect] = entries[dialect.name].load()
     return dialect_type(dialect)

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     import sqlalchemy as sa
 
+    from airflow_sitemaps.sources.connections.open_transaction import OpenTransaction
     from airflow_sitemaps.sources.pinned_state import PinnedState
     from airflow_sitemaps.sources.readers.streams import Rows
     from airflow_sitemaps.sources.statements.binds import Statement
@@ -54,6 +55,13 @@ class Dialect(KeySql):
 
     If it is None, SQLAlchemy's inspector reads the indexes.
     """
+    estimates_scans: ClassVar[bool] = False
+    """Whether ``scanned_bytes`` says what a statement will scan."""
+    identity_sql: ClassVar[str | None] = None
+    """A query whose row differs for another table of the same name: ``:relation``, or ``:name`` in ``:schema``.
+
+    If it is None, the database has no triggers that would stay with the table that was renamed.
+    """
 
     def opening_sql(self) -> tuple[str, ...]:
         """Return the statements that open a read-only transaction. The package's formats come after the user's settings."""
@@ -65,6 +73,23 @@ class Dialect(KeySql):
         Args:
             connection: A connection in a transaction.
             table: The parts of the table's name.
+        """
+        return None
+
+    def scanned_bytes(self, connection: sa.Connection, statement: Statement) -> int:
+        """Return the bytes that a query will scan, for a database that ``estimates_scans``.
+
+        Args:
+            connection: A connection in a transaction.
+            statement: The query.
+        """
+        raise NotImplementedError(self.name)
+
+    def oldest_transaction(self, connection: sa.Connection) -> OpenTransaction | None:
+        """Return the oldest transaction that has written and is still open. None, the default: the database does not say.
+
+        Args:
+            connection: A connection in a transaction.
         """
         return None
 

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from airflow_sitemaps.sources.columns import Column, Kind
 from airflow_sitemaps.sources.dialects.base import Dialect
+from airflow_sitemaps.sources.statements.literals import literal
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
+
+    import sqlalchemy as sa
 
     from airflow_sitemaps.shards.key import Key
     from airflow_sitemaps.sources.pinned_state import PinnedState
-    from airflow_sitemaps.sources.statements.binds import Binds
+    from airflow_sitemaps.sources.statements.binds import Binds, Statement
 
 
 class BigQuery(Dialect):
@@ -25,6 +29,7 @@ class BigQuery(Dialect):
     joins_ranges: ClassVar[bool] = True
     sorts_in_parts: ClassVar[bool] = True
     escapes_backslash: ClassVar[bool] = True
+    float_key: ClassVar[str] = "IF(IS_NAN({value}), CAST('inf' AS FLOAT64), {value})"
 
     # A query may have 10,000 parameters and 1 MB of unresolved SQL.
     max_binds: ClassVar[int] = 10_000
@@ -32,6 +37,7 @@ class BigQuery(Dialect):
     max_case: ClassVar[int] = 500
 
     now_sql: ClassVar[str] = "SELECT CURRENT_TIMESTAMP()"
+    estimates_scans: ClassVar[bool] = True
 
     kinds: ClassVar[Mapping[str, Kind]] = {
         "int64": Kind.INTEGER,
@@ -60,6 +66,18 @@ class BigQuery(Dialect):
     }
     text_type: ClassVar[str] = "STRING"
     float_type: ClassVar[str] = "FLOAT64"
+
+    def scanned_bytes(self, connection: sa.Connection, statement: Statement) -> int:
+        """Return the bytes that a dry run says, which is free: exact for tables that are not clustered, else an upper bound.
+
+        See https://cloud.google.com/bigquery/docs/best-practices-costs.
+        """
+        # As sqlalchemy-bigquery itself finds the client of its connections.
+        client: Any = getattr(connection.connection.driver_connection, "_client", None)
+        make: Callable[..., sa.Dialect] = type(connection.dialect)
+        sql = literal(statement, make(paramstyle="named"), self.text_literal)
+        config: Any = import_module("google.cloud.bigquery").QueryJobConfig(dry_run=True, use_query_cache=False)
+        return int(client.query(sql, job_config=config).total_bytes_processed)
 
     def type_of(self, description: Sequence[Any]) -> str:
         """Return the own type of a float, which may not fit into a BIGNUMERIC."""

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import pyarrow as pa
+import sqlalchemy as sa
 
 from airflow_sitemaps.sources.columns import Column, Kind
 from airflow_sitemaps.sources.dialects.base import Dialect
-from airflow_sitemaps.sources.dialects.clickhouse_version import version_of
 from airflow_sitemaps.sources.readers import clickhouse_stream
 from airflow_sitemaps.sources.statements.binds import guarded
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Mapping, Sequence
-
-    import sqlalchemy as sa
 
     from airflow_sitemaps.shards.key import Key
     from airflow_sitemaps.sources.readers.streams import Rows
@@ -36,6 +34,60 @@ def _bare(type_name: str) -> str:
     return type_name
 
 
+TABLE: Final = sa.text(
+    """
+SELECT engine, concat(toString(uuid), ' ', hex(MD5(create_table_query)))
+FROM system.tables WHERE database = if(:base = '', currentDatabase(), :base) AND name = :name
+"""
+)
+PARTS: Final = sa.text(
+    """
+SELECT count(), sum(rows), hex(MD5(arrayStringConcat(arraySort(groupArray(concat(name, ' ', hash_of_all_files))), '\n')))
+FROM system.parts WHERE active AND database = if(:base = '', currentDatabase(), :base) AND table = :name
+"""
+)
+INEXACT: Final = sa.text(
+    """
+SELECT
+  (SELECT count() FROM system.mutations WHERE NOT is_done
+    AND database = if(:base = '', currentDatabase(), :base) AND table = :name)
+  + (SELECT count() FROM system.columns WHERE (default_kind = 'ALIAS' OR position(default_expression, '(') > 0)
+    AND database = if(:base = '', currentDatabase(), :base) AND table = :name)
+"""
+)
+"""What makes rows change while no part does: mutations under way, and columns that are computed when they are read."""
+
+REPLICATED: Final = ("Replicated", "Shared")
+"""How the engines of replicated tables begin: ``ReplicatedMergeTree``, and ``SharedMergeTree`` of ClickHouse Cloud."""
+
+
+def version_of(connection: sa.Connection, table: Sequence[NamePart], from_item: str) -> str | None:
+    """Return the version of a table of the MergeTree family, or None if its parts do not determine its rows.
+
+    A replicated table has no version: each statement may reach another replica, and the survey may read one that has
+    not received the parts of the version yet.
+
+    Rows that a policy or a lightweight delete hides are in the parts, so the table then has fewer rows than its parts.
+
+    Args:
+        connection: A connection in a transaction.
+        table: The parts of the table's name.
+        from_item: The table for ``FROM``.
+    """
+    *database, name = [part.text for part in table]
+    values = {"base": database[-1] if database else "", "name": name}
+    table_row = connection.execute(TABLE, values).first()
+    engine = "" if table_row is None else str(table_row[0])
+    if table_row is None or not engine.endswith("MergeTree") or engine.startswith(REPLICATED):
+        return None
+    parts = connection.execute(PARTS, values).one()
+    rows = connection.execute(sa.text(f"SELECT count() FROM {from_item}")).scalar_one()
+    # No part is also what a role sees that may not look at them.
+    if not int(parts[1]) or int(parts[1]) != int(rows) or int(connection.execute(INEXACT, values).scalar_one()):
+        return None
+    return f"{table_row[1]} {parts[0]} {parts[1]} {parts[2]}"
+
+
 class ClickHouse(Dialect):
     """ClickHouse, with clickhouse-sqlalchemy or clickhouse-connect."""
 
@@ -46,6 +98,7 @@ class ClickHouse(Dialect):
     joins_ranges: ClassVar[bool] = True
     sorts_in_parts: ClassVar[bool] = True
     escapes_backslash: ClassVar[bool] = True
+    float_key: ClassVar[str] = "if(isNaN({value}), inf, {value})"
 
     # The default of max_query_size is 262,144 bytes.
     max_binds: ClassVar[int] = 5_000
@@ -116,6 +169,18 @@ class ClickHouse(Dialect):
         if column.kind is Kind.ZONED:
             return f"toString(toTimeZone({expression}, 'UTC'))"
         return f"toString({expression})"
+
+    def key_value(self, column: Column) -> str:
+        """Return SQL for the canonical value, with ``%`` and the bytes of a String that is not UTF-8 percent-encoded."""
+        value = super().key_value(column)
+        if column.kind is not Kind.TEXT:
+            return value
+        return f"if(isValidUTF8({value}), replaceAll({value}, '%', '%25'), encodeURLComponent({value}))"
+
+    def key_bind(self, column: Column, placeholder: str) -> str:
+        """Return SQL that turns a canonical value into the column's type."""
+        is_text = column.kind is Kind.TEXT
+        return super().key_bind(column, f"decodeURLComponent({placeholder})" if is_text else placeholder)
 
     def boundary_rows(self, columns: Sequence[Column], keys: Sequence[Key], binds: Binds) -> str:
         """Return a query of all keys in one JSON bind."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from airflow_sitemaps.errors import SourceConfigurationError
 from airflow_sitemaps.quantities import counted
@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from airflow_sitemaps.shards.key import Key, KeyPart
     from airflow_sitemaps.sources.columns import Column
     from airflow_sitemaps.sources.statements.binds import Binds
+
+EXACT_DOUBLES: Final = 1 << 53
+"""The integers below this, and above its negative, are doubles."""
 
 
 class KeySql(ValueSql):
@@ -45,6 +48,8 @@ class KeySql(ValueSql):
     """Whether a window without PARTITION BY is sorted by one process, so that large tables are numbered in parts."""
     writes_integers: ClassVar[bool] = False
     """Whether integers of keys are written into the statement, because it takes few binds."""
+    float_key: ClassVar[str] = "{value}"
+    """SQL of a float in a key. Where each comparison with NaN is false, it is infinity for NaN, so that NaN has a place."""
     from_nothing: ClassVar[str] = ""
     """The end of a SELECT without a table (Oracle: ``FROM DUAL``)."""
 
@@ -67,8 +72,12 @@ class KeySql(ValueSql):
 
     def key_value(self, column: Column) -> str:
         """Return SQL for the canonical value of a key column: an integer, or a text that ``key_bind`` takes back."""
-        value = self.column(column)
+        value = self._ordered(column)
         return value if column.kind is Kind.INTEGER else self.as_text(value, column)
+
+    def _ordered(self, column: Column) -> str:
+        is_float = column.type_name.lower().startswith(("float", "double", "real"))
+        return (self.float_key if is_float else "{value}").format(value=self.column(column))
 
     def key_bind(self, column: Column, placeholder: str) -> str:
         """Return SQL that turns a bound canonical value into the column's type.
@@ -83,7 +92,7 @@ class KeySql(ValueSql):
 
     def key_order(self, column: Column) -> str:
         """Return the ORDER BY expression of a key column."""
-        return self.column(column)
+        return self._ordered(column)
 
     def compare(self, columns: Sequence[Column], operator: str, key: Key, binds: Binds) -> str:
         """Return a condition that compares a row's key with a given key.
@@ -184,6 +193,14 @@ class KeySql(ValueSql):
     def rank_at_once(self, columns: Sequence[Column]) -> int | None:
         """Return how many keys one statement can order, or None if only the statement's size limits them."""
         return None if self.lists_keys else max(2, min(self.max_case, self.max_binds // len(columns) - 20))
+
+
+def are_exact_doubles(keys: Sequence[Key]) -> bool:
+    """Return whether all parts of some keys are integers that a double holds exactly.
+
+    The double of another integer may be rounded. Rounding keeps the order, so it stays on its side of such a key.
+    """
+    return all(isinstance(part, int) and abs(part) < EXACT_DOUBLES for key in keys for part in key)
 
 
 def _parts(columns: Sequence[Column], key: Key) -> Sequence[KeyPart]:

@@ -1,19 +1,23 @@
-"""SQL Server: HASHBYTES. The tests only compile its statements."""
+"""SQL Server: HASHBYTES. The tests only compile its statements.
+
+https://learn.microsoft.com/en-us/sql/relational-databases/system-functions/change-tracking-current-version-transact-sql
+https://learn.microsoft.com/en-us/sql/relational-databases/system-functions/change-tracking-min-valid-version-transact-sql
+https://learn.microsoft.com/en-us/sql/relational-databases/collations/collation-and-unicode-support
+https://learn.microsoft.com/en-us/sql/relational-databases/system-stored-procedures/sp-describe-first-result-set-transact-sql
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Final
+
+import sqlalchemy as sa
 
 from airflow_sitemaps.errors import SourceConfigurationError
 from airflow_sitemaps.sources.columns import Column, Kind
 from airflow_sitemaps.sources.dialects.base import Dialect
-from airflow_sitemaps.sources.dialects.mssql_collations import codepage_collations
-from airflow_sitemaps.sources.dialects.mssql_version import version_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-
-    import sqlalchemy as sa
 
     from airflow_sitemaps.sources.statements.binds import Binds
     from airflow_sitemaps.sources.statements.table_name import NamePart
@@ -31,6 +35,68 @@ PYTHON_TYPES = {
     "bytes": Kind.BINARY,
 }
 """The kind of each Python type by which pyodbc describes a column. A datetimeoffset has no entry and is read as text."""
+
+
+TRACKED: Final = sa.text(
+    """
+SELECT CONVERT(VARCHAR(30), t.object_id), CONVERT(VARCHAR(30), t.create_date, 126),
+  CONVERT(VARCHAR(30), t.modify_date, 126), CHANGE_TRACKING_CURRENT_VERSION(),
+  CHANGE_TRACKING_MIN_VALID_VERSION(t.object_id),
+  (SELECT SUM(p.rows) FROM sys.partitions p WHERE p.object_id = t.object_id AND p.index_id IN (0, 1))
+FROM sys.tables t JOIN sys.change_tracking_tables c ON c.object_id = t.object_id
+WHERE t.object_id = OBJECT_ID(:name)
+  AND NOT EXISTS (SELECT 1 FROM sys.computed_columns k WHERE k.object_id = t.object_id)
+  AND NOT EXISTS (SELECT 1 FROM sys.security_predicates p WHERE p.target_object_id = t.object_id)
+"""
+)
+"""A table without computed columns, and without a security policy, by which rows change while the table does not."""
+
+
+def version_of(connection: sa.Connection, parts: Sequence[str]) -> str | None:
+    """Return the version of a table, or None if its changes are not tracked.
+
+    The version is that of the database, so a change of another tracked table changes it too. ``TRUNCATE`` is not
+    tracked as a change of rows: it sets their number to 0, which is part of the version with the least valid version.
+
+    Args:
+        connection: A connection of the engine.
+        parts: The parts of the table's name, quoted. One of another database has no version.
+    """
+    if len(parts) > 2:
+        return None
+    row = connection.execute(TRACKED, {"name": ".".join(parts)}).first()
+    return None if row is None or None in tuple(row) else " ".join(map(str, row))
+
+
+DESCRIBED: Final = sa.text(
+    "SELECT name, system_type_name, collation_name FROM sys.dm_exec_describe_first_result_set(:statement, NULL, 0)"
+    " WHERE collation_name IS NOT NULL"
+)
+"""The collations of a query's columns (SQL Server 2012 and later)."""
+
+CODEPAGE_TYPES: Final = ("varchar", "char", "text")
+"""The types whose texts are in the collation's code page. Those of nvarchar follow one rule under every collation."""
+
+
+def codepage_collations(connection: sa.Connection, from_item: str, binds: Binds) -> dict[str, str]:
+    """Return the ``SQL_…`` collation of each column that has one and a type of ``CODEPAGE_TYPES``.
+
+    A query with parameters has no description without the types of these, so its columns are not known.
+
+    Args:
+        connection: A connection in a transaction.
+        from_item: The relation, called ``src``.
+        binds: The values that the relation needs.
+    """
+    text, values = binds.statement(f"SELECT src.* FROM {from_item}")
+    if values:
+        return {}
+    rows = connection.execute(DESCRIBED, {"statement": text.text.replace("\\:", ":")}).all()
+    return {
+        str(name): str(collation)
+        for name, type_name, collation in rows
+        if str(type_name).partition("(")[0] in CODEPAGE_TYPES and str(collation).startswith("SQL_")
+    }
 
 
 class SQLServer(Dialect):

@@ -51,7 +51,7 @@ class MySQL(Dialect):
     """MySQL 8.0 and MariaDB 10.6, and later."""
 
     name: ClassVar[str] = "mysql"
-    hash_version: ClassVar[str] = "sha2-64/1"
+    hash_version: ClassVar[str] = "sha2-64/2"
     escapes_backslash: ClassVar[bool] = True
     live: ClassVar[bool] = True
 
@@ -72,6 +72,13 @@ class MySQL(Dialect):
     )
     begin_sql: ClassVar[tuple[str, ...]] = ("START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY",)
     now_sql: ClassVar[str] = "SELECT UTC_TIMESTAMP(6)"
+    # The triggers are those that the role may see.
+    identity_sql: ClassVar[str | None] = (
+        "SELECT t.create_time, v.view_definition, (SELECT GROUP_CONCAT(g.trigger_name ORDER BY g.trigger_name) FROM"
+        " information_schema.triggers g WHERE g.event_object_schema = t.table_schema AND g.event_object_table = t.table_name)"
+        " FROM information_schema.tables t LEFT JOIN information_schema.views v ON v.table_schema = t.table_schema AND"
+        " v.table_name = t.table_name WHERE t.table_schema = COALESCE(:schema, DATABASE()) AND t.table_name = :name"
+    )
 
     text_type: ClassVar[str] = "CHAR"
     float_type: ClassVar[str] = "DOUBLE"
@@ -146,7 +153,9 @@ class MySQL(Dialect):
         fields = ["place INT PATH '$[0]'"]
         parts = []
         for number, column in enumerate(columns):
-            kind = "DECIMAL(30, 0)" if column.kind is Kind.INTEGER else "LONGTEXT"
+            kind = (
+                "DECIMAL(30, 0)" if column.kind is Kind.INTEGER else "LONGTEXT CHARACTER SET utf8mb4"
+            )  # else the database's own
             fields.append(f"v{number} {kind} PATH '$[{number + 1}]'")
             parts.append(f"{self._typed(f'given.v{number}', column)} AS k{number}")
         return f"SELECT {', '.join(parts)}, given.place FROM JSON_TABLE({given}, '$[*]' COLUMNS ({', '.join(fields)})) given"
@@ -170,6 +179,11 @@ class MySQL(Dialect):
         if column.type_name == "BIT":
             return f"CONVERT({expression} + 0 USING utf8mb4)"
         return f"CONVERT({expression} USING utf8mb4)"
+
+    def hash_text(self, column: Column) -> str:
+        """Return SQL for a text, and for all digits of a FLOAT, whose own text has six. A priority is read with all of them."""
+        value = self.column(column)
+        return self.as_text(f"CAST({value} AS DOUBLE)" if column.type_name == "DOUBLE" else value, column)
 
     def emit_raw(self, column: Column) -> str:
         """Return SQL for the bytes of a text or of a column of bytes."""

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import json
+from datetime import timedelta
 from typing import TYPE_CHECKING, ClassVar
 
+import sqlalchemy as sa
+
 from airflow_sitemaps.sources.columns import Column, Kind
+from airflow_sitemaps.sources.connections.open_transaction import OpenTransaction
 from airflow_sitemaps.sources.dialects.base import Dialect
+from airflow_sitemaps.sources.dialects.key_sql import are_exact_doubles
 from airflow_sitemaps.sources.readers.streams import named_cursor
 from airflow_sitemaps.sources.statements.binds import Binds, guarded
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Mapping, Sequence
-
-    import sqlalchemy as sa
 
     from airflow_sitemaps.shards.key import Key
     from airflow_sitemaps.sources.readers.streams import Rows
@@ -30,6 +33,30 @@ LAST = {
     Kind.ZONED: "9999-12-31 23:59:59.999999+00",
 }
 
+MASK_BITS = 31
+"""The number of columns whose NULLs one integer encodes."""
+TEXT_HASH = 'pg_catalog.hashtextextended({value} COLLATE pg_catalog."C", {seed})'
+BYTES_HASH = TEXT_HASH.format(value="pg_catalog.encode(pg_catalog.{send}({{value}}), 'hex')", seed="{{seed}}")
+# PostgreSQL's hash of a bigint XORs its upper half into its lower half. XOR with the seed keeps all 64 bits.
+BIGINT_HASH = "pg_catalog.hashint8extended({value}, {seed} OPERATOR(pg_catalog.#) {value})"
+# PostgreSQL's hash of a float equates -0 and 0, which have different texts.
+FLOAT_HASH = (
+    "pg_catalog.hashfloat8extended(CASE {value} WHEN 0 THEN 1 ELSE {value} END, {seed} OPERATOR(pg_catalog.#)"
+    " CASE {value} WHEN 0 THEN pg_catalog.hashtext(CAST({value} AS text)) ELSE 0 END)"
+)
+STEPS = {
+    "smallint": ("pg_catalog.hashint4extended({value}, {seed})", "0"),
+    "integer": ("pg_catalog.hashint4extended({value}, {seed})", "0"),
+    "bigint": (BIGINT_HASH, "0"),
+    "real": (FLOAT_HASH, "0"),
+    "double precision": (FLOAT_HASH, "0"),
+    "uuid": ("pg_catalog.uuid_hash_extended({value}, {seed})", "'00000000-0000-0000-0000-000000000000'"),
+    # The hashes of times fold like that of a bigint, and have no integer to combine with the seed.
+    "date": (BYTES_HASH.format(send="date_send"), "'epoch'"),
+    "timestamp without time zone": (BYTES_HASH.format(send="timestamp_send"), "'epoch'"),
+    "timestamp with time zone": (BYTES_HASH.format(send="timestamptz_send"), "'epoch'"),
+}
+"""The seeded hash of a value, and the value that stands for NULL, by type. Values of other types are hashed as texts."""
 
 INDEXES = """
 SELECT ARRAY(SELECT CAST(a.attname AS text) FROM unnest(CAST(i.indkey AS smallint[])) WITH ORDINALITY AS k (number, place)
@@ -37,13 +64,26 @@ SELECT ARRAY(SELECT CAST(a.attname AS text) FROM unnest(CAST(i.indkey AS smallin
   WHERE k.place <= i.indnkeyatts ORDER BY k.place), i.indisunique AND i.indimmediate
 FROM pg_catalog.pg_index i WHERE i.indrelid = to_regclass(:relation) AND i.indisvalid AND i.indpred IS NULL
 """
+IDENTITY = """
+SELECT c.oid, CASE WHEN c.relkind = 'v' THEN pg_get_viewdef(c.oid) END,
+  ARRAY(SELECT CAST(relid AS oid) FROM pg_catalog.pg_partition_tree(c.oid) ORDER BY 1)
+FROM pg_catalog.pg_class c WHERE c.oid = to_regclass(:relation)
+"""
+OLDEST_TRANSACTION = """
+SELECT CAST(l.transactionid AS text),
+  CASE WHEN l.pid IS NULL THEN 'prepared transaction ' || p.gid ELSE concat('process ', l.pid, ' ', a.state) END,
+  CAST(EXTRACT(EPOCH FROM clock_timestamp() - COALESCE(a.xact_start, p.prepared)) AS double precision)
+FROM pg_catalog.pg_locks l LEFT JOIN pg_catalog.pg_stat_activity a ON a.pid = l.pid
+  LEFT JOIN pg_catalog.pg_prepared_xacts p ON p.transaction = l.transactionid
+WHERE l.locktype = 'transactionid' AND l.mode = 'ExclusiveLock' AND l.granted ORDER BY age(l.transactionid) DESC LIMIT 1
+"""
 
 
 class PostgreSQL(Dialect):
     """PostgreSQL 13 and later."""
 
     name: ClassVar[str] = "postgresql"
-    hash_version: ClassVar[str] = "hash-extended-chain/2"
+    hash_version: ClassVar[str] = "hash-extended-chain/3"
     live: ClassVar[bool] = True
 
     max_binds: ClassVar[int] = 30_000
@@ -66,6 +106,7 @@ class PostgreSQL(Dialect):
     )
     now_sql: ClassVar[str] = "SELECT clock_timestamp()"
     indexes_sql: ClassVar[str | None] = INDEXES
+    identity_sql: ClassVar[str | None] = IDENTITY
 
     kinds: ClassVar[Mapping[str, Kind]] = {
         "smallint": Kind.INTEGER,
@@ -91,6 +132,14 @@ class PostgreSQL(Dialect):
     text_type: ClassVar[str] = "text"
     float_type: ClassVar[str] = "double precision"
 
+    def oldest_transaction(self, connection: sa.Connection) -> OpenTransaction | None:
+        """Return the transaction that holds back ``pg_snapshot_xmin``."""
+        row = connection.execute(sa.text(OLDEST_TRANSACTION)).first()
+        if row is None:
+            return None
+        age = None if row[2] is None else timedelta(seconds=row[2])
+        return OpenTransaction(name=row[0], description=row[1].strip(), age=age)
+
     def describe(self, connection: sa.Connection, relation: Relation, names: Sequence[str]) -> dict[str, Column]:
         """Return types and collations by an outer join with an empty result, which needs no row."""
         empty = f"SELECT src.* FROM {relation.from_item(self)} WHERE false"
@@ -98,9 +147,9 @@ class PostgreSQL(Dialect):
             all_names = list(result.keys())
         columns = {name: Column(name=name, kind=Kind.OTHER) for name in all_names}
         wanted = [name for name in all_names if name in set(names)]
-        types = self._of_columns(connection, relation, "CAST(pg_typeof({}) AS text)", wanted)
+        types = self._of_columns(connection, relation, "CAST(pg_catalog.pg_typeof({}) AS text)", wanted)
         texts = [name for name in wanted if self.kind(types[name]) is Kind.TEXT]
-        collations = self._of_columns(connection, relation, "pg_collation_for({})", texts)
+        collations = self._of_columns(connection, relation, "pg_catalog.pg_collation_for({})", texts)
         for name, type_name in types.items():
             columns[name] = Column(
                 name=name,
@@ -140,15 +189,23 @@ class PostgreSQL(Dialect):
         )
         return (
             f"SELECT {parts}, CAST(given.place AS integer) - 1 AS place"
-            f" FROM jsonb_array_elements(CAST({given} AS jsonb)) WITH ORDINALITY AS given(part, place)"
+            f" FROM pg_catalog.jsonb_array_elements(CAST({given} AS jsonb)) WITH ORDINALITY AS given(part, place)"
         )
 
     def buckets(self, columns: Sequence[Column], keys: Sequence[Key], binds: Binds) -> str | None:
-        """Return a binary search in an array of the boundaries, or None if that is slow for the key's type."""
+        """Return a binary search in an array of the boundaries, or None if that is slow for the key's type.
+
+        The search is twice as fast among doubles.
+        """
         if len(columns) != 1 or columns[0].kind not in FIXED_WIDTH:
             return None
-        array = f"(SELECT array_agg(b.k0 ORDER BY b.place) FROM ({self.boundary_rows(columns, keys, binds)}) b)"
-        return f"width_bucket({self.key_order(columns[0])}, {array})"
+        row, cut = self.key_order(columns[0]), "b.k0"
+        if are_exact_doubles(keys):
+            row, cut = (f"CAST({value} AS {self.float_type})" for value in (row, cut))
+        array = (
+            f"(SELECT pg_catalog.array_agg({cut} ORDER BY b.place) FROM ({self.boundary_rows(columns, keys, binds)}) b)"
+        )
+        return f"pg_catalog.width_bucket({row}, {array})"
 
     def as_text(self, expression: str, column: Column) -> str:
         """Return SQL for PostgreSQL's own text output, compared and hashed by its bytes."""
@@ -166,39 +223,35 @@ class PostgreSQL(Dialect):
 
     def hash_of(self, text: str) -> str:
         """Return SQL for the hash under the C collation: a nondeterministic one hashes ``Foo`` like ``foo``."""
-        return f'hashtextextended({text} COLLATE "C", 0)'
+        return TEXT_HASH.format(value=text, seed="0")
 
     def row_hash(self, columns: Sequence[Column]) -> str:
         """Return SQL for a chain of hashes, one per column, by the hash function of the column's type.
 
         Each hash is seeded with the hash of the columns before it. Nothing is concatenated, so neighbouring columns cannot
-        be confused. Integers and times need no text. The chain takes less than half the CPU time of one hash of a text of
-        the row. The first seed encodes which columns are NULL, so that the values that replace NULL are not confused with it.
-        """
-        nulls = " + ".join(
-            f"CASE WHEN {self.column(column)} IS NULL THEN {1 << place} ELSE 0 END"
-            for place, column in enumerate(columns)
-        )
-        chain = f"hashint8extended(CAST({nulls} AS bigint), 0)"
-        for column in columns:
-            chain = self._chained(column, chain)
-        return chain
+        be confused. Numbers and times need no text. The chain takes less CPU time than one hash of a text of the row.
 
-    def _chained(self, column: Column, seed: str) -> str:
-        value = self.column(column)
-        if column.kind is Kind.INTEGER:
-            return f"hashint8extended(COALESCE(CAST({value} AS bigint), 0), {seed})"
-        if column.kind in (Kind.TIMESTAMP, Kind.ZONED):
-            # The session's zone is UTC: a moment keeps its order and its identity.
-            return f"timestamp_hash_extended(COALESCE(CAST({value} AS timestamp), 'epoch'), {seed})"
-        if column.kind is Kind.UUID:
-            nil = "00000000-0000-0000-0000-000000000000"
-            return f"uuid_hash_extended(COALESCE({value}, '{nil}'), {seed})"
-        return f"hashtextextended(COALESCE({self.as_text(value, column)}, '') COLLATE \"C\", {seed})"
+        A row with a NULL has a chain of its own, because the masks and defaults of NULL take a quarter of the time. Its first
+        seeds encode which columns are NULL, so that the values that replace NULL are not confused with it.
+        """
+        values = [self.column(column) for column in columns]
+        chain, chain_with_null = "0", "0"
+        for start in range(0, len(values), MASK_BITS):
+            bits = enumerate(values[start : start + MASK_BITS])
+            mask = " + ".join(f"CASE WHEN {value} IS NULL THEN {1 << place} ELSE 0 END" for place, value in bits)
+            chain_with_null = f"pg_catalog.hashint4extended({mask}, {chain_with_null})"
+        for column, value in zip(columns, values, strict=True):
+            step, default = STEPS.get(column.type_name, (None, "''"))
+            if step is None:
+                step, value = TEXT_HASH, self.as_text(value, column)  # noqa: PLW2901
+            chain = step.format(value=value, seed=chain)
+            chain_with_null = step.format(value=f"COALESCE({value}, {default})", seed=chain_with_null)
+        has_null = " OR ".join(f"{value} IS NULL" for value in values)
+        return f"CASE WHEN {has_null} THEN {chain_with_null} ELSE {chain} END"
 
     def checksum(self, hashes: str) -> str:
         """Return SQL for the exact sum. PostgreSQL sums bigints as a numeric, which cannot overflow."""
-        return f"CAST(SUM({hashes}) AS text)"
+        return f"CAST(pg_catalog.SUM({hashes}) AS text)"
 
     def emit_lastmod(self, column: Column) -> str:
         """Return SQL for a time, clamped to the years 1 to 9999: no driver can hold infinity or other years."""

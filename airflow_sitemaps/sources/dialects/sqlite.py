@@ -43,6 +43,7 @@ class SQLite(Dialect):
     writable_sql: ClassVar[tuple[str, ...]] = ("PRAGMA query_only = OFF",)
     begin_sql: ClassVar[tuple[str, ...]] = ("BEGIN",)
     now_sql: ClassVar[str] = "SELECT strftime('%Y-%m-%dT%H:%M:%fZ', 'now')"
+    identity_sql: ClassVar[str | None] = "SELECT rootpage, sql FROM sqlite_master WHERE lower(name) = lower(:name)"
 
     text_type: ClassVar[str] = "TEXT"
     float_type: ClassVar[str] = "REAL"

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from airflow_sitemaps.sources.columns import Column, Kind
 from airflow_sitemaps.sources.dialects.base import Dialect
+from airflow_sitemaps.sources.dialects.key_sql import are_exact_doubles
 from airflow_sitemaps.sources.statements.binds import guarded
 
 if TYPE_CHECKING:
@@ -14,9 +15,6 @@ if TYPE_CHECKING:
 
     from airflow_sitemaps.shards.key import Key
     from airflow_sitemaps.sources.statements.binds import Binds
-
-EXACT_DOUBLES: Final = 1 << 53
-"""The integers below this, and above its negative, are doubles."""
 
 
 class Trino(Dialect):
@@ -28,6 +26,7 @@ class Trino(Dialect):
     lists_keys: ClassVar[bool] = True
     joins_ranges: ClassVar[bool] = True
     sorts_in_parts: ClassVar[bool] = True
+    float_key: ClassVar[str] = "IF(IS_NAN({value}), CAST('Infinity' AS DOUBLE), {value})"
 
     # query.max-length is 1,000,000 characters, and the statement contains the values.
     max_binds: ClassVar[int] = 5_000
@@ -88,12 +87,8 @@ class Trino(Dialect):
         return f"SELECT {parts}, ordinal - 1 AS place FROM {rows}"
 
     def buckets(self, columns: Sequence[Column], keys: Sequence[Key], binds: Binds) -> str | None:
-        """Return a binary search for an integer key whose boundaries a double holds exactly: WIDTH_BUCKET takes doubles.
-
-        The double of a row's key may be rounded. Rounding keeps the order, so the key stays on its side of such a boundary.
-        """
-        exact = all(isinstance(part, int) and abs(part) < EXACT_DOUBLES for key in keys for part in key)
-        if len(columns) != 1 or not exact:
+        """Return a binary search for an integer key whose boundaries a double holds exactly: WIDTH_BUCKET takes doubles."""
+        if len(columns) != 1 or not are_exact_doubles(keys):
             return None
         ends = binds.add(json.dumps([key[0] for key in keys]))
         return f"WIDTH_BUCKET(CAST({self.key_order(columns[0])} AS DOUBLE), CAST(JSON_PARSE({ends}) AS ARRAY(DOUBLE)))"

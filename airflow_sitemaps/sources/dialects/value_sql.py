@@ -72,6 +72,10 @@ class ValueSql(IdentifierSql):
         """
         return f"CAST({expression} AS {self.text_type})"
 
+    def hash_text(self, column: Column) -> str:
+        """Return SQL for the text of a value in the row hash, for a database whose canonical text of the type is rounded."""
+        return self.as_text(self.column(column), column)
+
     def byte_length(self, text: str) -> str:
         """Return SQL for the length of a text, itself as a text.
 
@@ -116,7 +120,7 @@ class ValueSql(IdentifierSql):
         """
         parts = []
         for column in columns:
-            value = self.as_text(self.column(column), column)
+            value = self.hash_text(column)
             if column.kind in BOUNDED:
                 parts.append(self.or_mark(value, self.concat([value, "'|'"])))
             else:
@@ -140,8 +144,8 @@ class ValueSql(IdentifierSql):
         return self.as_text(self.column(column), column)
 
     def binary_orders(self, columns: Sequence[Column]) -> str:
-        """Return the ``binary_order`` of each column, separated by commas."""
-        return ", ".join(self.binary_order(column) for column in columns)
+        """Return the ``binary_order`` of each column, as an ORDER BY list."""
+        return ascending([self.binary_order(column) for column in columns])
 
     def emit_text(self, column: Column) -> str:
         """Return SQL for a column as the text that goes into an entry."""
@@ -190,3 +194,8 @@ class ValueSql(IdentifierSql):
         The value is a time, or the microseconds since 1970, which are faster to convert.
         """
         return self.emit_lastmod(column)
+
+
+def ascending(expressions: Sequence[str]) -> str:
+    """Return an ORDER BY list. The order is stated, because DuckDB's ``default_order`` can be descending."""
+    return ", ".join(f"{expression} ASC" for expression in expressions)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from itertools import accumulate
+from typing import TYPE_CHECKING, Any, Final
 
 from airflow_sitemaps.errors import SourceConfigurationError
 from airflow_sitemaps.shards.key import Key, KeyRange
 from airflow_sitemaps.sources.columns import Kind
-from airflow_sitemaps.sources.queries import sort_parts
+from airflow_sitemaps.sources.dialects.value_sql import ascending
 from airflow_sitemaps.sources.queries.key_spans import LISTED_BYTES, condition, nested_case
 
 if TYPE_CHECKING:
@@ -18,7 +19,11 @@ if TYPE_CHECKING:
     from airflow_sitemaps.sources.columns import Column
     from airflow_sitemaps.sources.queries.context import QueryContext
 
-LARGEST_STEP_BACK = 4
+PARTS: Final = 64
+"""The parts in which a database sorts a large table, so that no single process has to sort all rows."""
+SORTED_AT_ONCE: Final = 1_000_000
+"""The number of rows up to which one sort is used."""
+LARGEST_STEP_BACK: Final = 4
 """The divisor of the grid's limit. Hops replace the grid if one key has more than this part (1/4) of a piece's rows."""
 
 
@@ -82,7 +87,7 @@ def rank(context: QueryContext, connection: sa.Connection, keys: Sequence[Key]) 
         rows = dialect.boundary_rows(key, part, binds)
         model = ", ".join(f"{dialect.key_order(column)} AS {name}" for column, name in zip(key, names, strict=True))
         sql = (
-            f"SELECT place, DENSE_RANK() OVER (ORDER BY {', '.join(names)}) FROM"
+            f"SELECT place, DENSE_RANK() OVER (ORDER BY {ascending(names)}) FROM"
             f" (SELECT {model}, 0 AS place FROM {context.from_item} WHERE 1 = 0"
             f" UNION ALL SELECT {', '.join(names)}, place FROM ({rows}) given) ranked"
         )
@@ -150,7 +155,7 @@ def _at(
     if only_above and within.lower is not None:
         where += f" AND {dialect.compare(key, '>', within.lower, binds)}"
     values = ", ".join(f"{dialect.key_value(column)} AS k{number}" for number, column in enumerate(key))
-    order = ", ".join(dialect.key_order(column) for column in key)
+    order = ascending([dialect.key_order(column) for column in key])
     sql = (
         f"SELECT {values}, {above} AS is_above FROM {context.from_item} WHERE {where}"
         f" ORDER BY {order}{dialect.limit(1, offset)}"
@@ -196,12 +201,12 @@ def _lines(
 ) -> list[tuple[Key, int, int]]:
     """Return each row on the grid except the first: its key, its number, and the number of its key's first row, from 1."""
     dialect, key = context.dialect, context.mapping.key
-    cuts, before = sort_parts.find(context, connection, within)
+    cuts, before = _sort_parts(context, connection, within)
     binds = context.relation.binds()
     where = condition(dialect, key, within, binds)
     names = [f"k{number}" for number in range(len(key))]
     values = ", ".join(f"{dialect.key_value(column)} AS {name}" for column, name in zip(key, names, strict=True))
-    order = f"ORDER BY {', '.join(dialect.key_order(column) for column in key)}"
+    order = f"ORDER BY {ascending([dialect.key_order(column) for column in key])}"
     part, shift = "0", "0"
     if cuts:
         part = nested_case(dialect, key[:1], cuts, binds)
@@ -215,10 +220,41 @@ def _lines(
     sql = (
         f"SELECT {', '.join(names)}, row_no, first_no FROM (SELECT {', '.join(names)}, part_row + {shift} AS row_no,"
         f" part_first + {shift} AS first_no FROM ({rows_of_part}) parted)"
-        f" numbered WHERE row_no > 1 AND {dialect.modulo('row_no - 1', every)} = 0 ORDER BY row_no"
+        f" numbered WHERE row_no > 1 AND {dialect.modulo('row_no - 1', every)} = 0 ORDER BY row_no ASC"
     )
     rows = connection.execute(*binds.statement(sql)).all()
     return [(key_of(context, row[:-2]), int(row[-2]), int(row[-2] if context.unique else row[-1])) for row in rows]
+
+
+def _sort_parts(context: QueryContext, connection: sa.Connection, within: KeyRange) -> tuple[list[Key], list[int]]:
+    """Divide the values of an integer that leads the key into parts of equal width.
+
+    Returns:
+        The first value of each part but the first, and the number of rows before each part. Both are empty if one
+        sort is used.
+    """
+    dialect, lead = context.dialect, context.mapping.key[0]
+    if not dialect.sorts_in_parts or lead.kind is not Kind.INTEGER:
+        return [], []
+    binds = context.relation.binds()
+    where = condition(dialect, context.mapping.key, within, binds)
+    column = dialect.column(lead)
+    sql = f"SELECT MIN({column}), MAX({column}), COUNT(*) FROM {context.from_item} WHERE {where}"
+    row = connection.execute(*binds.statement(sql)).first()
+    if row is None or int(row[2]) <= SORTED_AT_ONCE:
+        return [], []
+    low, width = int(row[0]), int(row[1]) - int(row[0])
+    cuts: list[Key] = [(value,) for value in dict.fromkeys(low + width * n // PARTS for n in range(1, PARTS))]
+    binds = context.relation.binds()
+    where = condition(dialect, context.mapping.key, within, binds)
+    part = nested_case(dialect, (lead,), cuts, binds)
+    sql = (
+        f"SELECT part_no, COUNT(*) FROM (SELECT {part} AS part_no FROM {context.from_item} WHERE {where}) counted"
+        " GROUP BY part_no"
+    )
+    rows = {int(number): int(count) for number, count in connection.execute(*binds.statement(sql))}
+    sizes = [rows.get(number, 0) for number in range(len(cuts) + 1)]
+    return cuts, [0, *accumulate(sizes[:-1])]
 
 
 def largest_key(context: QueryContext, connection: sa.Connection, within: KeyRange) -> tuple[Key, int] | None:

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import re
+from typing import TYPE_CHECKING, Final
 
 import sqlalchemy as sa
 from sqlalchemy import exc
 
 from airflow_sitemaps.errors import SourceConfigurationError
 from airflow_sitemaps.sources.statements.nearest_names import nearest
+from airflow_sitemaps.sources.statements.relation import Relation
 from airflow_sitemaps.sources.statements.table_name import name_parts
 
 if TYPE_CHECKING:
     from airflow_sitemaps.sources.columns import Column
     from airflow_sitemaps.sources.dialects.base import Dialect
-    from airflow_sitemaps.sources.statements.relation import Relation
+
+DENIED: Final = re.compile(r"denied|permission|privilege|not authorized|not granted", re.IGNORECASE)
+"""How databases word that a role may not read a table."""
 
 
 def columns_of(
@@ -51,12 +55,31 @@ def columns_of(
     for part, each in ((part, each) for part, names_of_part in wanted.items() for each in names_of_part):
         column = _named(described, each)
         if column is None:
+            what = f"{name}: {part}={each!r}: "
+            if _is_left_out(connection, dialect, relation, each):
+                raise SourceConfigurationError(
+                    f"{what}SELECT * leaves this column out, as databases do with invisible and computed columns (INVISIBLE, "
+                    f"ALIAS, MATERIALIZED). In place of table=, give query='SELECT …, {each} FROM {relation.table}'"
+                )
             raise SourceConfigurationError(
-                f"{name}: {part}={each!r}: there is no such column.{nearest(each, described)} "
-                "Give one of the columns of the table or query"
+                f"{what}there is no such column.{nearest(each, described)} Give one of the columns of the table or query"
             )
         columns[each] = column
     return columns
+
+
+def _is_left_out(connection: sa.Connection, dialect: Dialect, relation: Relation, name: str) -> bool:
+    """Return whether a table has a column that ``SELECT *`` does not return."""
+    if relation.table is None:
+        return False
+    table = Relation(table=relation.table)
+    try:
+        connection.execute(
+            *table.binds().statement(f"SELECT src.{dialect.quote(name)} FROM {table.from_item(dialect)} WHERE 1 = 0")
+        )
+    except exc.DBAPIError:
+        return False
+    return True
 
 
 def _described(connection: sa.Connection, dialect: Dialect, relation: Relation, names: set[str]) -> dict[str, Column]:
@@ -78,6 +101,13 @@ def _no_relation(connection: sa.Connection, relation: Relation, name: str, error
     hint = "Correct the query, or run it by hand to see more"
     if unknown := relation.unknown_placeholders():
         hint = f"parameters= has no value for {', '.join(f':{each}' for each in unknown)}, which the SQL seems to name"
+    elif DENIED.search(reason):
+        role = connection.engine.url.username
+        hint = (
+            f"The connection's role{f' {role!r}' if role else ''} lacks a permission: GRANT SELECT ON {relation.table or 'the tables'}"
+            f"{f' TO {role}' if role else ''}, and USAGE on the schema where the database has it. If it may read only some "
+            "columns, name them in query="
+        )
     elif relation.table is not None:
         connection.rollback()
         hint = "Check the table's name and schema, and that the connection may read it."

@@ -30,7 +30,7 @@ def find(context: QueryContext, connection: sa.Connection, most: int) -> list[Du
     present = " AND ".join(f"{dialect.column(column)} IS NOT NULL" for column in columns)
     sql = (
         f"SELECT COUNT(*) AS rows_found, {shown} FROM {context.from_item} WHERE {present} GROUP BY {grouped}"
-        f" HAVING COUNT(*) > 1 ORDER BY 1 DESC, 2{dialect.limit(most)}"
+        f" HAVING COUNT(*) > 1 ORDER BY 1 DESC, 2 ASC{dialect.limit(most)}"
     )
     with dialect.reading(connection):
         rows = connection.execute(*binds.statement(sql)).all()

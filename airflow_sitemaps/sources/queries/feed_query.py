@@ -2,35 +2,40 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta, timezone
+from datetime import timedelta
 from decimal import Decimal
+from hashlib import sha256
 from typing import TYPE_CHECKING, Final
 
+import sqlalchemy as sa
 from sqlalchemy import exc
 
 from airflow_sitemaps.errors import SourceConfigurationError
 from airflow_sitemaps.ports import ChangeReading
 from airflow_sitemaps.sources.columns import TIMES, Column, Kind
-from airflow_sitemaps.sources.connections.transaction import begin
+from airflow_sitemaps.sources.connections.transaction import begin, database_time
 from airflow_sitemaps.sources.queries import row_places
 from airflow_sitemaps.sources.queries.boundaries import canonical
 from airflow_sitemaps.sources.queries.described_columns import columns_of
+from airflow_sitemaps.sources.queries.feed_position import Position, earlier, hiding, is_less, sorts_as_text
 from airflow_sitemaps.sources.statements.binds import guarded
 from airflow_sitemaps.sources.statements.feed_settings import ASKS_SINCE, SINCE
+from airflow_sitemaps.sources.statements.one_statement import one_statement
+from airflow_sitemaps.sources.statements.relation import Relation
+from airflow_sitemaps.sources.statements.table_name import NamePart, name_parts, written_name
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    import sqlalchemy as sa
-
     from airflow_sitemaps.shards.key import KeyPart, KeyRange
+    from airflow_sitemaps.sources.connections.open_transaction import OpenTransaction
     from airflow_sitemaps.sources.queries.context import QueryContext
     from airflow_sitemaps.sources.statements.binds import Binds
     from airflow_sitemaps.sources.statements.feed_settings import Changes
-    from airflow_sitemaps.sources.statements.relation import Relation
 
+HELD_BACK: Final = timedelta(minutes=10)
+"""How long a transaction may be open without a warning."""
 UNKNOWN: Final = "unknown"
 """The kind of an empty column where only values have a type."""
 NUMBERS: Final = frozenset({Kind.INTEGER, Kind.NUMBER})
@@ -51,37 +56,6 @@ class Feed:
     relation: Relation
     key: tuple[str, ...]
     identity: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Position:
-    """Where a feed was read to.
-
-    Attributes:
-        value: The position, or None for a feed without a change.
-        feed: Hash of all that the position depends on.
-        kind: Kind of the position. Default: "".
-        rows: Number of changes at this position, and the least and greatest value of each of their key columns. They
-            show whether the changes at the position are the same as before. Default: none.
-    """
-
-    value: KeyPart | None
-    feed: str
-    kind: str = ""
-    rows: tuple[KeyPart | None, ...] = ()
-
-    def text(self) -> str:
-        """Return the position as a text that ``of`` reads."""
-        return json.dumps([self.value, self.feed, self.kind, self.rows], ensure_ascii=False)
-
-    @classmethod
-    def of(cls, text: str) -> Position | None:
-        """Return a position from its text, or None if the text is not one."""
-        try:
-            value, feed, kind, rows = json.loads(text)
-            return cls(value=value, feed=str(feed), kind=str(kind), rows=tuple(rows))
-        except (ValueError, TypeError, RecursionError):
-            return None
 
 
 @dataclass(slots=True)
@@ -112,12 +86,31 @@ class FeedQueries:
         """
         before = None if since is None else Position.of(since)
         newest = self._stated_position() if self.feed.changes.newest is not None else self._last_position(before)
+        oldest = self.context.dialect.oldest_transaction(self.connection)
+        newest = replace(newest, table=self._table_identity(), oldest="" if oldest is None else oldest.name)
+        reading = self._reading(ranges, before, newest, is_first=since is None)
+        return replace(reading, warning=self._held_back(before, oldest))
+
+    def _reading(
+        self, ranges: Sequence[KeyRange], before: Position | None, newest: Position, *, is_first: bool
+    ) -> ChangeReading:
         position = newest.text()
-        if since is None:
+        if isinstance(newest.value, str):
+            column = self.columns.get(self.feed.changes.position or "")
+            now = database_time(self.connection, self.context.dialect)
+            if cause := hiding(newest.value, column, now):
+                return ChangeReading(position=position, ranges=None, cause=cause, is_gap=True)
+        if is_first:
             return ChangeReading(position=position, ranges=None)
         if before is None or (before.feed, before.kind) != (newest.feed, newest.kind):
             cause = "the settings of the source or of its change feed are others than at the last run"
             return ChangeReading(position=position, ranges=None, cause=cause)
+        if before.table != newest.table:
+            cause = (
+                "its table is another than at the last run (renamed, restored, or with other partitions). Check that the "
+                "changes of this table are recorded: triggers stay with the table that was renamed"
+            )
+            return ChangeReading(position=position, ranges=None, cause=cause, is_gap=True)
         if newest.value is None or before.value is None:
             was_full = before.value is not None
             cause = "its change feed is empty" + (", though it was not at the last run" if was_full else "")
@@ -158,6 +151,39 @@ class FeedQueries:
             return ChangeReading(position=position, ranges=None, changes=number, cause=cause, is_gap=True)
         return ChangeReading(position=position, ranges=places, changes=number)
 
+    # ------------------------------------------------------------ table and transactions
+
+    def _table_identity(self) -> str:
+        """Return a hash of what the database calls the source's table, or "" for a query."""
+        dialect, relation = self.context.dialect, self.context.relation
+        if dialect.identity_sql is None or not isinstance(relation, Relation) or relation.table is None:
+            return ""
+        *schema, name = name_parts(relation.table)
+        values = {
+            "relation": written_name(NamePart(part.text, is_quoted=True) for part in (*schema, name)),
+            "schema": schema[-1].text if schema else None,
+            "name": name.text,
+        }
+        row = self.connection.execute(sa.text(dialect.identity_sql), values).first()
+        return "" if row is None else sha256(repr(tuple(row)).encode()).hexdigest()
+
+    def _held_back(self, before: Position | None, oldest: OpenTransaction | None) -> str:
+        """Return a warning about a transaction that has been open for long, or ""."""
+        if oldest is None:
+            return ""
+        overlap = self.feed.changes.overlap
+        longest = overlap if isinstance(overlap, timedelta) else HELD_BACK
+        if oldest.age is not None and oldest.age >= longest:
+            age = f"for {timedelta(seconds=int(oldest.age.total_seconds()))} (hours, minutes, seconds)"
+        elif oldest.age is None and before is not None and before.oldest == oldest.name:
+            age = "since the last run (grant pg_read_all_stats to see its age)"
+        else:
+            return ""
+        return (
+            f"a transaction has been open {age}: {oldest.description}. Changes that it or later transactions made may be read "
+            "only after its end, or be missed until the next survey of every range. End it"
+        )
+
     # ------------------------------------------------------------ positions
 
     def _stated_position(self) -> Position:
@@ -176,6 +202,11 @@ class FeedQueries:
         if value is None:
             # The kind of an empty column may be unknown.
             return Position(value=None, feed=self.feed.identity, kind=before.kind if before is not None else kind)
+        if column.kind is Kind.TEXT and not sorts_as_text(value):
+            raise SourceConfigurationError(
+                f"{self.context.name}: changes: position={column.name!r} holds a text, {value!r}, and texts sort differently from "
+                "numbers ('9' after '10'). Give a number or a time, or cast the column to one in Changes(query=)"
+            )
         return Position(value=value, feed=self.feed.identity, kind=kind, rows=self._rows_at(value))
 
     def _extreme(self, direction: str) -> KeyPart | None:
@@ -210,7 +241,7 @@ class FeedQueries:
         column = self._position_column()
         if isinstance(overlap, timedelta):
             if column.kind in TIMES:
-                return _earlier(column, str(value), overlap)
+                return earlier(column, str(value), overlap)
         elif column.kind in NUMBERS:
             return value - overlap if isinstance(value, int) else str(Decimal(str(value)) - overlap)
         raise SourceConfigurationError(
@@ -222,14 +253,21 @@ class FeedQueries:
     def _gap(self, before: Position, newest: Position) -> str:
         """Return why changes since a position may be missing, or ""."""
         changes = self.feed.changes
+        assert before.value is not None
+        assert newest.value is not None
         if changes.newest is not None:
-            oldest = self._scalar("oldest", changes.oldest) if changes.oldest is not None else None
-            if _is_less(newest.value, before.value):
+            oldest = self._scalar("oldest", changes.oldest) if changes.oldest is not None else before.value
+            backwards, truncated = is_less(newest.value, before.value), is_less(before.value, oldest)
+            if backwards is None or truncated is None:
+                return (
+                    f"its positions {oldest}, {before.value} and {newest.value} are texts of different lengths, which may sort "
+                    "in another order than the changes. Select a number in newest= and oldest="
+                )
+            if backwards:
                 return f"its change feed goes backwards, from position {before.value} to {newest.value}"
-            if oldest is not None and _is_less(before.value, oldest):
+            if truncated:
                 return f"its change feed is truncated: it begins at {oldest}, and was read to {before.value}"
             return ""
-        assert before.value is not None
         now = newest.rows if newest.value == before.value else self._rows_at(before.value)
         if now == before.rows or (changes.overlap is not None and 0 < int(before.rows[0] or 0) <= int(now[0] or 0)):
             return ""
@@ -344,7 +382,7 @@ class FeedQueries:
         """
         parameters = self.feed.relation.parameters
         binds = self.feed.relation.binds()
-        row = self.connection.execute(*binds.statement(guarded(sql.strip().rstrip(";"), parameters))).first()
+        row = self.connection.execute(*binds.statement(guarded(one_statement(sql, f"{argument}="), parameters))).first()
         value = None if row is None else row[0]
         if isinstance(value, Decimal) and value == int(value):
             value = int(value)
@@ -354,20 +392,3 @@ class FeedQueries:
                 "a text that sorts as the time does). Is change tracking on?"
             )
         return value
-
-
-def _is_less(left: KeyPart | None, right: KeyPart | None) -> bool:
-    if isinstance(left, int) and isinstance(right, int):
-        return left < right
-    return str(left) < str(right)
-
-
-def _earlier(column: Column, text: str, overlap: timedelta) -> str:
-    """Return a time before another, both in the database's own text."""
-    moment = datetime.fromisoformat(text.strip().replace("Z", "+00:00"))
-    begin = moment - overlap
-    if column.kind is Kind.DATE:
-        return begin.strftime("%Y-%m-%d")
-    if column.kind is Kind.ZONED and begin.tzinfo is not None:
-        begin = begin.astimezone(timezone.utc)
-    return begin.strftime("%Y-%m-%d %H:%M:%S.%f")

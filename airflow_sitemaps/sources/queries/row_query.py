@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from airflow_sitemaps.sources.columns import Output
+from airflow_sitemaps.sources.dialects.value_sql import ascending
 from airflow_sitemaps.sources.queries.key_spans import nested_case, span_condition
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ def rows_statement(context: QueryContext, span: KeySpan, outputs: Sequence[Outpu
     columns = [Output(name="range_no", sql=bucket, type=pa.int32()), *outputs]
     select = ", ".join(f"{column.sql} AS {column.name}" for column in columns)
     where = span_condition(context.dialect, context.mapping.key, span, binds)
-    sql = f"SELECT {select} FROM {context.from_item} WHERE {where} ORDER BY {', '.join(row_order(context))}"
+    sql = f"SELECT {select} FROM {context.from_item} WHERE {where} ORDER BY {ascending(row_order(context))}"
     return binds.statement(sql), columns
 
 

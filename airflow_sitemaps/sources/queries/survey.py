@@ -10,6 +10,7 @@ import pyarrow as pa
 from airflow_sitemaps.protocol.rules import sample_text
 from airflow_sitemaps.shards.digest import EMPTY, NEWEST_CHARACTERS, Digest, Survey
 from airflow_sitemaps.sources.columns import TIMES, Kind, Output
+from airflow_sitemaps.sources.dialects.value_sql import ascending
 from airflow_sitemaps.sources.epochs import newest_text
 from airflow_sitemaps.sources.queries.key_spans import GAP, KeySpan, nested_case, span_condition, spans, spans_with_gaps
 from airflow_sitemaps.sources.readers.cursor import array_of, from_cursor
@@ -140,7 +141,7 @@ def _sorted_union(context: QueryContext, run: KeySpan, where: str, binds: Binds)
     names = [f"k{number}" for number in range(len(key))]
     values = ", ".join(f"{dialect.key_order(column)} AS {name}" for column, name in zip(key, names, strict=True))
     return (
-        f"SELECT bucket, newest, row_hash FROM (SELECT SUM(mark) OVER (ORDER BY {', '.join(names)}, mark DESC"
+        f"SELECT bucket, newest, row_hash FROM (SELECT SUM(mark) OVER (ORDER BY {ascending(names)}, mark DESC"
         " ROWS UNBOUNDED PRECEDING) AS bucket, mark, newest, row_hash FROM"
         f" (SELECT {values}, 0 AS mark, {_measures(context)} FROM {context.from_item} WHERE {where} UNION ALL"
         f" SELECT {', '.join(names)}, 1, NULL, NULL FROM ({dialect.boundary_rows(key, run.cuts, binds)}) given)"
@@ -231,7 +232,7 @@ def _marked_rows(context: QueryContext, run: KeySpan, outputs: Sequence[Output])
         nothing = ", ".join("NULL" for _ in outputs)
         given = dialect.boundary_rows(key, run.cuts, binds)
         sql += f" UNION ALL SELECT 1, {nothing}, {', '.join(names)} FROM ({given}) given"
-        sql += f" ORDER BY {', '.join(names)}, mark DESC"
+        sql += f" ORDER BY {ascending(names)}, mark DESC"
     return binds.statement(sql), columns
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from contextlib import contextmanager
+from functools import cache
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, Final
 
@@ -56,8 +57,9 @@ def reader(context: QueryContext, engine: sa.Engine) -> AbstractContextManager[S
     return None if connection is None else _reader(context, engine, connection, dbapi)
 
 
+@cache
 def _warn_of_slow_wheel() -> None:
-    """Warn if the installed wheel reads at half the speed (docs/performance.md)."""
+    """Warn once in each process if the installed wheel reads at half the speed (docs/performance.md)."""
     release = version("adbc-driver-postgresql")
     if release.startswith(SLOW_RELEASES):
         log.warning(

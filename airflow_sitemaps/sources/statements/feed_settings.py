@@ -2,76 +2,21 @@
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from hashlib import sha256
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from airflow_sitemaps.errors import SourceConfigurationError, TemplateError
 from airflow_sitemaps.sources.statements.table_name import name_parts
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
 
 SINCE: Final = "since"
 """Name of the placeholder of the last position."""
 ASKS_SINCE: Final = re.compile(rf"(?<![:\w\\]):{SINCE}\b(?!:)")
 TEXTS: Final = ("table", "query", "position", "newest", "oldest")
-
-
-class FedSource(Protocol):
-    """What a change feed depends on: the attributes of a ``SqlSource``."""
-
-    @property
-    def conn_id(self) -> str:
-        """The id of the Airflow connection."""
-        ...
-
-    @property
-    def table(self) -> str | None:
-        """The table's name."""
-        ...
-
-    @property
-    def where(self) -> str | None:
-        """The condition."""
-        ...
-
-    @property
-    def parameters(self) -> Mapping[str, Any] | None:
-        """The values of ``:name``."""
-        ...
-
-    @property
-    def changes(self) -> Changes | None:
-        """The change feed."""
-        ...
-
-    @property
-    def key_columns(self) -> tuple[str, ...]:
-        """The key's columns."""
-        ...
-
-    @property
-    def group(self) -> str | None:
-        """The column whose value the versions of one page share, or None."""
-        ...
-
-    @property
-    def materialize(self) -> str | None:
-        """The schema of stored rows."""
-        ...
-
-    @property
-    def as_of(self) -> str | None:
-        """The state that a run reads."""
-        ...
-
-    def query_text(self) -> str | None:
-        """Return the query's SQL."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -202,54 +147,3 @@ class Changes:
                 raise error.within(f"changes.{name}=") from error.__cause__
 
         return replace(self, query=text("query"), newest=text("newest"), oldest=text("oldest"))
-
-
-def check_source(source: FedSource) -> None:
-    """Check that a source can have its change feed.
-
-    Args:
-        source: The source, whose ``changes`` is set.
-
-    Raises:
-        SourceConfigurationError: It cannot. The message says what to omit.
-    """
-    changes, where = source.changes, f"SqlSource({source.conn_id!r}, changes=)"
-    if not isinstance(changes, Changes):
-        raise SourceConfigurationError(f"{where}: give Changes(table=…, position=…) or Changes(query=…, position=…)")
-    if len(changes.key_columns(source.key_columns)) != len(source.key_columns):
-        raise SourceConfigurationError(
-            f"{where}: key={changes.key!r} has another number of columns than the source's key "
-            f"({', '.join(source.key_columns)})"
-        )
-    if SINCE in (source.parameters or {}):
-        raise SourceConfigurationError(f"{where}: parameters= holds {SINCE!r}, the name of the last position")
-    if source.group is not None:
-        raise SourceConfigurationError(
-            f"{where}: it cannot be used with group=: a change of one row changes the entries of its whole group, which "
-            "the feed does not name. Collect the versions in the query, write all their keys to the feed, or omit changes="
-        )
-    if source.as_of is not None:
-        raise SourceConfigurationError(
-            f"{where}: it cannot be used with as_of=: the state that the plan reads is older than the feed. Omit one of the "
-            "two"
-        )
-    if source.materialize is not None:
-        raise SourceConfigurationError(
-            f"{where}: it cannot be used with materialize=: the stored rows are older than the feed. Omit one of the two"
-        )
-
-
-def identity_of(source: FedSource, template: FedSource) -> str:
-    """Return a hash of all that a position in the change feed depends on: the feed, and which rows the source selects.
-
-    The feed's own texts count as they are before they are rendered.
-
-    Args:
-        source: The source.
-        template: The source before its texts were rendered.
-    """
-    if template.changes is None:
-        return ""
-    parameters = sorted((name, str(value)) for name, value in (source.parameters or {}).items())
-    rows = [source.conn_id, source.table, source.query_text(), source.where, parameters]
-    return sha256(json.dumps([template.changes.identity(), rows], default=str).encode()).hexdigest()

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from airflow_sitemaps.errors import SourceConfigurationError
 from airflow_sitemaps.sources.statements.binds import PLACEHOLDER
+from airflow_sitemaps.sources.statements.one_statement import one_statement
 from airflow_sitemaps.sources.statements.relation import Relation
 
 if TYPE_CHECKING:
@@ -28,8 +29,9 @@ def relation_of(table: str | None, query: str | None, where: str | None, paramet
         parameters: The values of ``:name`` in query and condition.
 
     Raises:
-        SourceConfigurationError: A list is empty.
+        SourceConfigurationError: A list is empty, or the query holds several statements.
     """
+    query = None if query is None else one_statement(query, "query=")
     lists = {
         name: list(value) for name, value in parameters.items() if isinstance(value, (list, tuple, set, frozenset))
     }

@@ -2,72 +2,58 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, Protocol, get_args
+import json
+from hashlib import sha256
+from typing import TYPE_CHECKING, Literal, get_args
 from zoneinfo import ZoneInfo
 
 from airflow_sitemaps.errors import SourceConfigurationError
+from airflow_sitemaps.sources.statements.feed_settings import SINCE, Changes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from airflow_sitemaps.sources.spec import SourceSpec
 
 Reader = Literal["auto", "cursor"]
 LastmodUnit = Literal["s", "ms", "us"]
 
 
-class ChoosingSource(Protocol):
-    """The settings of a source that have few valid values."""
-
-    @property
-    def conn_id(self) -> str:
-        """The id of the Airflow connection."""
-
-    @property
-    def reader(self) -> Reader:
-        """How rows are read."""
-
-    @property
-    def session(self) -> Sequence[str]:
-        """Statements that begin each session."""
-
-    @property
-    def lastmod(self) -> str | None:
-        """The column with the time of the last change."""
-
-    @property
-    def lastmod_unit(self) -> LastmodUnit | None:
-        """The unit of a ``lastmod`` that is a number."""
-
-    @property
-    def timezone(self) -> str:
-        """The time zone of local times."""
-
-
-def check_choices(source: ChoosingSource) -> None:
-    """Check ``reader``, ``session``, ``lastmod_unit`` and ``timezone``.
+def check_choices(
+    conn_id: str, reader: str, session: Sequence[str], lastmod: str | None, lastmod_unit: str | None, timezone: str
+) -> None:
+    """Check settings that have few valid values.
 
     Args:
-        source: The source.
+        conn_id: The source's connection, for messages.
+        reader: The source's ``reader``.
+        session: The source's ``session``.
+        lastmod: The source's ``lastmod``.
+        lastmod_unit: The source's ``lastmod_unit``.
+        timezone: The source's ``timezone``.
 
     Raises:
         SourceConfigurationError: One of them is invalid.
     """
-    if source.reader not in get_args(Reader):
-        raise _refusal(source, "reader", "give 'auto' or 'cursor'")
-    if isinstance(source.session, str) or any(not isinstance(sql, str) or not sql.strip() for sql in source.session):
-        raise _refusal(source, "session", "give a list of statements, like [\"SET statement_timeout = '10min'\"]")
-    if source.lastmod_unit is not None:
-        if source.lastmod_unit not in get_args(LastmodUnit):
-            raise _refusal(source, "lastmod_unit", "give 's', 'ms' or 'us'")
-        if source.lastmod is None:
-            raise _refusal(source, "lastmod_unit", "give lastmod= too")
+    if reader not in get_args(Reader):
+        raise _refusal(conn_id, "reader", reader, "give 'auto' or 'cursor'")
+    if isinstance(session, str) or any(not isinstance(sql, str) or not sql.strip() for sql in session):
+        raise _refusal(
+            conn_id, "session", session, "give a list of statements, like [\"SET statement_timeout = '10min'\"]"
+        )
+    if lastmod_unit is not None:
+        if lastmod_unit not in get_args(LastmodUnit):
+            raise _refusal(conn_id, "lastmod_unit", lastmod_unit, "give 's', 'ms' or 'us'")
+        if lastmod is None:
+            raise _refusal(conn_id, "lastmod_unit", lastmod_unit, "give lastmod= too")
     try:
-        ZoneInfo(source.timezone)
+        ZoneInfo(timezone)
     except (KeyError, ValueError, OSError, TypeError):
-        raise _refusal(source, "timezone", "give an IANA name, like 'Europe/Berlin'") from None
+        raise _refusal(conn_id, "timezone", timezone, "give an IANA name, like 'Europe/Berlin'") from None
 
 
-def _refusal(source: ChoosingSource, name: str, advice: str) -> SourceConfigurationError:
-    return SourceConfigurationError(f"SqlSource({source.conn_id!r}, {name}={getattr(source, name)!r}): {advice}")
+def _refusal(conn_id: str, name: str, value: object, advice: str) -> SourceConfigurationError:
+    return SourceConfigurationError(f"SqlSource({conn_id!r}, {name}={value!r}): {advice}")
 
 
 def check_exclusive(
@@ -102,3 +88,54 @@ def check_exclusive(
                 f"{where}as_of='plan'): it needs table=, because a query cannot be read as of a time. For a query, give "
                 "materialize= instead: all tasks of the run then read the same rows"
             )
+
+
+def check_source(source: SourceSpec) -> None:
+    """Check that a source can have its change feed.
+
+    Args:
+        source: The source, whose ``changes`` is set.
+
+    Raises:
+        SourceConfigurationError: It cannot. The message says what to omit.
+    """
+    changes, where = source.changes, f"SqlSource({source.conn_id!r}, changes=)"
+    if not isinstance(changes, Changes):
+        raise SourceConfigurationError(f"{where}: give Changes(table=…, position=…) or Changes(query=…, position=…)")
+    if len(changes.key_columns(source.key)) != len(source.key):
+        raise SourceConfigurationError(
+            f"{where}: key={changes.key!r} has another number of columns than the source's key "
+            f"({', '.join(source.key)})"
+        )
+    if SINCE in source.parameters:
+        raise SourceConfigurationError(f"{where}: parameters= holds {SINCE!r}, the name of the last position")
+    if source.group is not None:
+        raise SourceConfigurationError(
+            f"{where}: it cannot be used with group=: a change of one row changes the entries of its whole group, which "
+            "the feed does not name. Collect the versions in the query, write all their keys to the feed, or omit changes="
+        )
+    if source.as_of:
+        raise SourceConfigurationError(
+            f"{where}: it cannot be used with as_of=: the state that the plan reads is older than the feed. Omit one of the "
+            "two"
+        )
+    if source.materialize is not None:
+        raise SourceConfigurationError(
+            f"{where}: it cannot be used with materialize=: the stored rows are older than the feed. Omit one of the two"
+        )
+
+
+def feed_identity(source: SourceSpec, changes: Changes | None) -> str:
+    """Return a hash of all that a position in the change feed depends on: the feed, and which rows the source selects.
+
+    The feed's own texts count as they are before they are rendered.
+
+    Args:
+        source: The source.
+        changes: The feed before its texts were rendered, or None.
+    """
+    if changes is None:
+        return ""
+    parameters = sorted((name, str(value)) for name, value in source.parameters.items())
+    rows = [source.conn_id, source.table, source.query, source.where, parameters]
+    return sha256(json.dumps([changes.identity(), rows], default=str).encode()).hexdigest()

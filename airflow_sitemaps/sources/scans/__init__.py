@@ -1,1 +1,0 @@
-"""Estimates of the bytes that a survey will scan, from the database's planner, and the limit of a survey."""
