@@ -6,9 +6,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from airflow.sdk import Asset
 
-from airflow_sitemaps.stores.local.config import LocalStore
-from airflow_sitemaps.stores.s3.config import S3Store
-
 if TYPE_CHECKING:
     from datetime import timedelta
 
@@ -16,6 +13,10 @@ if TYPE_CHECKING:
 
 FRESHNESS_KEY: Final = "freshness_s"
 """Key in the asset's ``extra`` that holds ``Sitemap(freshness=…)`` in seconds."""
+
+
+STORE_KEY: Final = "store"
+"""Key in the asset's ``extra`` that holds where the sitemap is stored, for pages that know no event of it."""
 
 
 def asset_of(store: StoreConfig, freshness: timedelta | None) -> Asset:
@@ -27,15 +28,9 @@ def asset_of(store: StoreConfig, freshness: timedelta | None) -> Asset:
         store: Settings of the sitemap's store.
         freshness: Largest age of the published data. None: no objective.
     """
-    uri = f"{_address(store)}/{store.index_name}"
+    uri = f"{store.uri}/{store.index_name}"
     extra: dict[str, Any] = {} if freshness is None else {FRESHNESS_KEY: freshness.total_seconds()}
+    if state_uri := getattr(store, "state_uri", ""):
+        place = {"public_url": store.uri, "state_url": state_uri, "conn_id": getattr(store, "conn_id", None)}
+        extra[STORE_KEY] = {**place, "base_url": store.base_url, "index_name": store.index_name}
     return Asset(name=f"sitemap {uri.split('://', 1)[1]}", uri=uri, extra=extra)
-
-
-def _address(store: StoreConfig) -> str:
-    """Return the public area as a URI without a trailing slash. For an unknown kind of store, this is the base URL."""
-    if isinstance(store, S3Store):
-        return store.public.url.rstrip("/")
-    if isinstance(store, LocalStore):
-        return f"file://{store.path.expanduser().absolute()}".rstrip("/")
-    return store.base_url.rstrip("/")

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
-from urllib.parse import quote
 
 from airflow.sdk import BaseOperatorLink
 
 from airflow_sitemaps.airflow_compat import api_base_url
-from airflow_sitemaps.stores.s3.config import S3Store
 from airflow_sitemaps.ui_routes import sitemap_page
 
 if TYPE_CHECKING:
@@ -59,9 +57,9 @@ class SitemapPageLink(BaseOperatorLink):
 
 
 class SitemapConsoleLink(BaseOperatorLink):
-    """A link from the publishing task to the files in the AWS console; empty for other stores."""
+    """A link from the publishing task to the files in the store's web console; empty if the store has none."""
 
-    name = "S3 console"
+    name = "Store console"
 
     @property
     def xcom_key(self) -> str:
@@ -70,15 +68,4 @@ class SitemapConsoleLink(BaseOperatorLink):
 
     def get_link(self, operator: BaseOperator, *, ti_key: TaskInstanceKey) -> str:
         """Return the console's page of the public prefix."""
-        store = operator.sitemap.store if isinstance(operator, SitemapHolder) else None
-        return console_address(store) if isinstance(store, S3Store) else ""
-
-
-def console_address(store: S3Store) -> str:
-    """Return the AWS console's page of a store's public prefix; empty if its connection sets another endpoint."""
-    from airflow_sitemaps.stores.s3.client import connection_of, is_aws  # noqa: PLC0415 - boto3
-
-    if not is_aws(connection_of(store.conn_id).endpoint):
-        return ""
-    where = f"{quote(store.public.bucket)}?prefix={quote(store.public.prefix, safe='')}"
-    return f"https://console.aws.amazon.com/s3/buckets/{where}"
+        return operator.sitemap.store.console_url() if isinstance(operator, SitemapHolder) else ""

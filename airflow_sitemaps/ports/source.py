@@ -14,7 +14,6 @@ if TYPE_CHECKING:
 
     from airflow_sitemaps.shards.digest import Survey
     from airflow_sitemaps.shards.key import Key, KeyRange
-    from airflow_sitemaps.shards.scan_estimate import ScanEstimate
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +39,7 @@ class ChangeReading:
         changes: Number of changes read. Default: 0.
         cause: Why any range may have changed. Default: "".
         is_gap: Whether the cause is a fault that a person should know of, such as a truncated feed. Default: False.
+        warning: What else a person should know of the feed, such as a transaction that has been open for long. Default: "".
     """
 
     position: str
@@ -47,6 +47,7 @@ class ChangeReading:
     changes: int = 0
     cause: str = ""
     is_gap: bool = False
+    warning: str = ""
 
 
 class Source(Protocol):
@@ -80,7 +81,7 @@ class Source(Protocol):
         ...
 
     def snapshot(self) -> AbstractContextManager[None]:
-        """Answer every query except ``read`` from one snapshot of the data until the context ends.
+        """Answer every query except ``read`` and ``rank`` from one snapshot of the data until the context ends.
 
         Some databases have no snapshot over several statements: Snowflake, BigQuery, Databricks, Trino, ClickHouse and
         SQL Server. They answer each query from the data as it is at that moment.
@@ -117,12 +118,16 @@ class Source(Protocol):
         """
         ...
 
-    def scan_estimate(self) -> ScanEstimate | None:
-        """Return what the surveys so far were estimated to scan, or None if the database does not say."""
+    def scan_estimate(self) -> int | None:
+        """Return how many bytes the surveys so far were estimated to scan, or None if the database does not say."""
         ...
 
-    def rank(self, keys: Sequence[Key]) -> Sequence[int]:
-        """Return the position of each key in the database's own order; 0 is the least, and equal keys share a rank."""
+    def rank(self, keys: Sequence[Key]) -> Sequence[int] | None:
+        """Return the position of each key in the database's own order; 0 is the least, and equal keys share a rank.
+
+        Returns:
+            The positions, which do not depend on the rows. None if the key's type does not accept one of the keys.
+        """
         ...
 
     def read(self, ranges: Sequence[KeyRange]) -> Iterator[pa.RecordBatch]:

@@ -61,6 +61,11 @@ class Store(Protocol):
         ...
 
     @property
+    def records_etags(self) -> bool:
+        """Whether ``head`` and ``list`` may return an etag that was recorded, without reading the object."""
+        ...
+
+    @property
     def needs_purge(self) -> bool:
         """Whether caches may answer with an old shard unless it is purged. A failed purge then stops the promotion."""
         ...
@@ -80,8 +85,17 @@ class StoreConfig(Protocol):
     index_name: str
     single_writer: bool
 
+    @property
+    def uri(self) -> str:
+        """Address of the public area in the store, such as ``s3://bucket/prefix``, without a slash at its end."""
+        ...
+
     def open(self) -> Store:
         """Connect to the store."""
+        ...
+
+    def console_url(self) -> str:
+        """Return the page of the public area in the web console of the store; empty if there is none."""
         ...
 
     def describe(self) -> str:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import threading
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any, Literal
-
-from xxhash import xxh3_128_hexdigest
 
 from airflow_sitemaps.ports import Create, ObjectInfo, PutMode, PutOutcomeError, StoredObject, Update
 from airflow_sitemaps.stores.cache_rules import (
@@ -121,7 +120,7 @@ class MemoryObjects:
         """Write an object under a condition, and return its etag."""
         checked_key(key)
         kept, body = checked_metadata(metadata), bytes(body)
-        etag = xxh3_128_hexdigest(body)
+        etag = hashlib.blake2b(body, digest_size=16).hexdigest()
         with self.lock:
             refusal = _refusal(mode, self.objects.get(key))
             self.log.append(Operation(area=self.area, verb="put", key=key, mode=mode, refused=bool(refusal)))
@@ -223,6 +222,11 @@ class MemoryStore:
         self.public = MemoryObjects("public", self.log, lock, clock)
         self.state = MemoryObjects("state", self.log, lock, clock)
 
+    @property
+    def uri(self) -> str:
+        """The base URL without a slash at its end: memory has no address."""
+        return self.base_url.rstrip("/")
+
     def open(self) -> OpenedStore:
         """Return the areas. No connection is needed."""
         return OpenedStore(
@@ -236,6 +240,10 @@ class MemoryStore:
             enforces_conditions=True,
             copies=self.copies,
         )
+
+    def console_url(self) -> str:
+        """Return an empty text: memory has no web console."""
+        return ""
 
     def describe(self) -> str:
         """Return the public address for logs."""

@@ -25,6 +25,7 @@ class OpenedStore:
         purge: Removes changed addresses from caches after the shards and before the index.
         enforces_conditions: Whether conditional puts are enforced. None: it must be probed.
         copies: Whether objects are copied within the store. None: it must be probed.
+        records_etags: Whether ``head`` and ``list`` may return an etag that was recorded, without reading the object.
     """
 
     public: ObjectStore
@@ -36,6 +37,7 @@ class OpenedStore:
     purge: Purge | None = None
     enforces_conditions: bool | None = None
     copies: bool | None = False
+    records_etags: bool = False
 
     @property
     def needs_purge(self) -> bool:

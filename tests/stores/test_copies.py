@@ -13,8 +13,8 @@ from airflow_sitemaps.pipeline.state import capability_probe
 from airflow_sitemaps.ports import Create, ObjectInfo, PutMode, PutOutcomeError, Store, Update
 from airflow_sitemaps.stores.s3.objects import S3Objects
 from airflow_sitemaps.testing.crawler import crawl
-from airflow_sitemaps.testing.faults import Fault, Faults, FaultyStore
 from airflow_sitemaps.testing.source import MemorySourceConfig
+from tests.simulation.faults import Fault, Faults, FaultyStore
 from tests.stores.conftest import BASE
 from tests.support.proxy import Proxy, Spoil, proxy_to
 from tests.support.s3 import S3Server, moto_server

@@ -216,7 +216,7 @@ def test_names_that_a_file_system_cannot_hold_are_refused(config: LocalStore) ->
     public = config.open().public
     put(public, "a/b", b"")
     for key in ("x" * 300, "a", "a/b/c"):
-        with pytest.raises(ConfigurationError, match="cannot hold this name"):
+        with pytest.raises(ConfigurationError, match=r"cannot hold this name|is a folder"):
             put(public, key, b"")
     assert [info.key for info in public.list()] == ["a/b"]
 
@@ -377,12 +377,11 @@ def test_a_crash_before_the_name_is_given_leaves_the_old_file_with_its_metadata(
 
 
 def test_scratch_files_of_a_crash_are_swept_after_a_day(config: LocalStore, tmp_path: Path) -> None:
-    """Those in the folders of public files are recorded; early builds kept them in the state folder."""
     put(config.open().public, "de/k", b"x")
     ledger = tmp_path / "maps-state" / BOOKS / "half"
     leftover = tmp_path / "maps" / "de" / f"{SCRATCH}1"
     outside = tmp_path / f"{SCRATCH}not-ours"
-    entries = [ledger / "1", ledger / "2", ledger / f"{SCRATCH}old"]
+    entries = [ledger / "1", ledger / "2"]
     for file in (leftover, outside, *entries):
         file.write_bytes(b"x")
     entries[0].write_text(str(leftover))
@@ -497,3 +496,98 @@ def test_a_folder_removed_by_a_delete_is_made_again(config: LocalStore) -> None:
         area.delete("folder/ours")
     assert other.returncode == 0
     assert list(area.list()) == []
+
+
+# ---------------------------------------------------------------- damage that keeps size and time
+
+
+def damage(path: Path) -> None:
+    """Change a byte in place, and set the time of the change back, as ``rsync --inplace --times`` does."""
+    status, body = path.stat(), path.read_bytes()
+    with path.open("r+b") as file:
+        file.write(bytes([body[0] ^ 1]))
+    os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+    assert path.stat().st_mtime_ns == status.st_mtime_ns
+
+
+def test_a_change_that_keeps_size_and_time_is_seen(config: LocalStore, tmp_path: Path) -> None:
+    area = config.open().public
+    etag = put(area, "a.xml.gz", b"whole")
+    damage(tmp_path / "maps" / "a.xml.gz")
+    (listed,) = area.list()
+    head = area.head("a.xml.gz")
+    assert head is not None
+    assert etag not in (listed.etag, head.etag)
+    assert not head.metadata
+
+
+def rotten(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a disk change a byte without any trace in the file's status."""
+    status = path.stat()
+    damage(path)
+    real = objects.version
+    monkeypatch.setattr(objects, "version", lambda s: real(status) if s.st_ino == status.st_ino else real(s))
+
+
+def test_a_byte_that_a_disk_changed_is_seen_within_a_day_and_by_every_read(
+    config: LocalStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    area = config.open().public
+    etag = put(area, "a.xml.gz", b"whole")
+    rotten(tmp_path / "maps" / "a.xml.gz", monkeypatch)
+    assert [info.etag for info in area.list()] == [etag]
+    (sidecar,) = (tmp_path / "maps-state" / BOOKS / "metadata" / "public").rglob("*.json")
+    os.utime(sidecar, (time.time() - 90_000, time.time() - 90_000))
+    assert etag not in [info.etag for info in area.list()]
+
+
+def test_a_read_that_finds_other_bytes_forgets_the_recorded_etag(
+    config: LocalStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    area = config.open().public
+    etag = put(area, "a.xml.gz", b"whole")
+    rotten(tmp_path / "maps" / "a.xml.gz", monkeypatch)
+    found = area.get("a.xml.gz")
+    assert found is not None
+    head = area.head("a.xml.gz")
+    assert head is not None
+    assert head.etag == found.info.etag != etag
+
+
+def test_a_file_is_not_read_again_for_a_new_mode_or_a_day(
+    config: LocalStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    area = config.open().public
+    etag = put(area, "a.xml.gz", b"whole")
+    reads: list[int] = []
+    real = objects.content_etag
+    monkeypatch.setattr(objects, "content_etag", lambda handle: reads.append(handle) or real(handle))
+    assert area.head("a.xml.gz")
+    assert not reads
+    (tmp_path / "maps" / "a.xml.gz").chmod(0o600)
+    for _ in range(3):
+        head = area.head("a.xml.gz")
+        assert head is not None
+        assert (head.etag, head.metadata) == (etag, {"write-id": "w"})
+    assert len(reads) == 1
+    (sidecar,) = (tmp_path / "maps-state" / BOOKS / "metadata" / "public").rglob("*.json")
+    os.utime(sidecar, (time.time() - 90_000, time.time() - 90_000))
+    for _ in range(3):
+        assert area.head("a.xml.gz")
+    assert len(reads) == 2
+
+
+@pytest.mark.parametrize("kind", ["folder", "fifo", "link"])
+@pytest.mark.parametrize("mode", [Create(), Overwrite(), Update("0" * 32)])
+def test_what_is_no_file_is_named_with_the_next_step(
+    config: LocalStore, tmp_path: Path, kind: str, mode: PutMode
+) -> None:
+    area, path = config.open().public, tmp_path / "maps" / "sitemap.xml"
+    if kind == "folder":
+        path.mkdir()
+    elif kind == "fifo":
+        os.mkfifo(path)
+    else:
+        path.symlink_to(tmp_path / "elsewhere.xml")
+    with pytest.raises(ConfigurationError, match=r"sitemap\.xml .*(?i:remove).*then run again"):
+        put(area, "sitemap.xml", b"index", mode)

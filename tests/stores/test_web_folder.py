@@ -228,7 +228,7 @@ def test_what_is_no_regular_file_is_no_object(tmp_path: Path, monkeypatch: pytes
     for key in ("fifo.xml", "socket.xml"):
         assert public.get(key) is None
         assert public.head(key) is None
-        with pytest.raises(PutOutcomeError, match="already there"):
+        with pytest.raises(ConfigurationError, match="no regular file"):
             put(public, key)
 
 
@@ -275,39 +275,12 @@ def test_the_state_outlives_a_deployment(tmp_path: Path) -> None:
     assert state.url("") == str(tmp_path / "current-state")
 
 
-def test_state_beside_the_links_target_is_used_and_kept(tmp_path: Path) -> None:
-    """Where early builds stored it."""
-    path = deployed(tmp_path, "1")
-    older = LocalStore(path, base_url=BASE, state_dir=tmp_path / "releases" / "1-state")
-    put(older.open().state, "manifest.json.gz", b"state")
-    for release in ("2", "3"):
-        kept = LocalStore(path, base_url=BASE).open().state.get("manifest.json.gz")
-        assert kept is not None
-        assert kept.body == b"state"
-        deployed(tmp_path, release)
-
-
 def test_a_link_to_a_shared_folder_within_a_release_keeps_its_state_there(tmp_path: Path) -> None:
     for release in ("1", "2"):
         (tmp_path / "shared").mkdir(exist_ok=True)
         current = deployed(tmp_path, release)
         (current / "maps").symlink_to(tmp_path / "shared")
         assert LocalStore(current / "maps", base_url=BASE).folders() == (tmp_path / "shared", tmp_path / "shared-state")
-
-
-def test_a_state_that_cannot_be_linked_is_used_and_reported(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    path = deployed(tmp_path, "1")
-    older = LocalStore(path, base_url=BASE, state_dir=tmp_path / "releases" / "1-state")
-    put(older.open().state, "manifest.json.gz", b"state")
-
-    def refuse(*_: object, **__: object) -> None:
-        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
-
-    monkeypatch.setattr(os, "symlink", refuse)
-    assert LocalStore(path, base_url=BASE).open().state.get("manifest.json.gz") is not None
-    assert "set state_dir" in caplog.text
 
 
 # ---------------------------------------------------------------- odd file systems

@@ -115,7 +115,7 @@ def sweep_scratch(ledger: Path, roots: Sequence[Path]) -> None:
     """Remove scratch files that a crash left more than a day ago.
 
     Args:
-        ledger: The folder in which scratch files are recorded. Early builds stored the files there.
+        ledger: The folder in which scratch files are recorded.
         roots: The folders that may contain scratch files. Nothing outside of them is removed.
     """
     with suppress(OSError):
@@ -123,7 +123,7 @@ def sweep_scratch(ledger: Path, roots: Sequence[Path]) -> None:
             with suppress(OSError, ValueError):
                 if time.time() - entry.stat().st_mtime <= SCRATCH_AGE_S:
                     continue
-                scratch = Path(os.fsdecode(entry.read_bytes())) if not entry.name.startswith(SCRATCH) else entry
+                scratch = Path(os.fsdecode(entry.read_bytes()))
                 if scratch.name.startswith(SCRATCH) and any(scratch.is_relative_to(root) for root in roots):
                     scratch.unlink(missing_ok=True)
                 entry.unlink(missing_ok=True)

@@ -17,14 +17,13 @@ from airflow_sitemaps.stores.key_rules import check_settings, checked_base_url, 
 from airflow_sitemaps.stores.opened_store import OpenedStore
 
 if TYPE_CHECKING:
-    from airflow_sitemaps.ports import Purge
+    from airflow_sitemaps.ports import ObjectStore, Purge
     from airflow_sitemaps.stores.local.permissions import Permissions
 
 log = logging.getLogger(__name__)
 
 BOOKS: Final = ".local-store"
 """Folder within the state folder for metadata, locks and scratch records, which a file system cannot store with a file."""
-MANIFEST: Final = "manifest.json.gz"
 """Name of the file that marks a folder as a state folder in use."""
 
 
@@ -97,6 +96,16 @@ class LocalStore:
             raise ConfigurationError(f"{where}: group={group!r} must be the name or id of a group")
         self.group = group
 
+    @property
+    def uri(self) -> str:
+        """Address of the public folder without a slash at its end."""
+        return f"file://{self.path.expanduser().absolute()}".rstrip("/")
+
+    @property
+    def state_uri(self) -> str:
+        """Address of the private folder."""
+        return str(self.state_folder.absolute())
+
     def open(self) -> OpenedStore:
         """Create missing folders, and return the store.
 
@@ -109,7 +118,6 @@ class LocalStore:
         from airflow_sitemaps.stores.local.permissions import UMASK, make_folders  # noqa: PLC0415
 
         public, state = self.folders()
-        self._anchor(state)
         permissions = self._permissions(public)
         for folder in (state, state / BOOKS):
             make_folders(folder, UMASK)
@@ -126,6 +134,7 @@ class LocalStore:
             shard_cache_control=self.shard_cache_control,
             purge=self.purge,
             enforces_conditions=True,
+            records_etags=True,
         )
 
     def folders(self) -> tuple[Path, Path]:
@@ -138,13 +147,17 @@ class LocalStore:
 
         with explained("inspect", self.path):
             public = self.path.expanduser().resolve()
-            state = self._state_folder().resolve()
+            state = self.state_folder.resolve()
         if state == public or public in state.parents or state in public.parents:
             raise ConfigurationError(
                 f"LocalStore({str(self.path)!r}): one of the folders {public} and {state} contains the other, so private "
                 "files would be served. Give state_dir= a folder outside the public one"
             )
         return public, state
+
+    def console_url(self) -> str:
+        """Return an empty text: a folder has no web console."""
+        return ""
 
     def describe(self) -> str:
         """Return path and address for logs."""
@@ -170,46 +183,23 @@ class LocalStore:
             )
         return chosen
 
-    def _state_folder(self) -> Path:
-        """Return ``state_dir``. If it is not set, return the sibling of the path as the user wrote it.
+    @property
+    def state_folder(self) -> Path:
+        """``state_dir``. If it is not set, the sibling of the path as the user wrote it.
 
-        If a deployment links ``current`` to another release, ``current-state`` stays the same. Early builds stored the state
-        beside the target of the link. A state that is found there is used.
+        If a deployment links ``current`` to another release, ``current-state`` stays the same.
         """
         if self.state_dir is not None:
             return self.state_dir.expanduser()
-        beside_path, beside_target = self._siblings()
-        if not beside_path.exists() and (beside_target / MANIFEST).is_file():
-            return beside_target
-        return beside_path
-
-    def _siblings(self) -> tuple[Path, Path]:
-        """Return the default state folder, and the folder that early builds used."""
         named = self.path.expanduser().absolute()
-        public = named.resolve()
-        beside_target = public.with_name(public.name + "-state") if public.name else public
         if ".." in named.parts or not named.name or named.parent.resolve() != named.parent:
-            return beside_target, beside_target  # the link is further up, or stable like /home: its target is as good
-        return named.with_name(named.name + "-state"), beside_target
+            named = named.resolve()  # the link is further up, or stable like /home: its target is as good
+        return named.with_name(named.name + "-state") if named.name else named
 
-    def _anchor(self, state: Path) -> None:
-        """Link the default state folder to a state that an early build stored beside the target of a link."""
-        if self.state_dir is not None:
-            return
-        beside_path, beside_target = self._siblings()
-        if beside_path == beside_target or state != beside_target.resolve() or beside_path.exists():
-            return
-        try:
-            beside_path.symlink_to(beside_target)
-        except OSError as e:
-            log.warning(
-                "the state folder of %s is %s, because an early build created it. The link %s to this folder cannot be created "
-                "(%s). If %s is later linked to another folder, the state is lost. Move the state folder to %s, or set "
-                "state_dir",
-                self.path,
-                beside_target,
-                beside_path,
-                e.strerror,
-                self.path,
-                beside_path,
-            )
+
+def open_area(url: str, conn_id: str | None) -> ObjectStore:
+    """Open an area for reading; see ``stores.schemes.open_area``."""
+    from airflow_sitemaps.stores.local.objects import LocalObjects  # noqa: PLC0415
+
+    root = Path(url.removeprefix("file://"))
+    return LocalObjects(area="state", root=root, books=root / BOOKS)

@@ -6,12 +6,10 @@ import errno
 import fcntl
 import os
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
-
-from xxhash import xxh3_128_hexdigest
 
 from airflow_sitemaps.errors import ConfigurationError, StoreError
 from airflow_sitemaps.ports import Create, ObjectInfo, PutMode, PutOutcomeError, StoredObject, Update
@@ -23,10 +21,12 @@ from airflow_sitemaps.stores.local.os_errors import explained
 from airflow_sitemaps.stores.local.permissions import UMASK, Permissions, make_folders
 from airflow_sitemaps.stores.local.regular_file import (
     content_etag,
+    etag_of,
     identity,
     is_same_file,
     open_regular,
     regular_status,
+    version,
 )
 from airflow_sitemaps.stores.local.sidecar import Sidecar, Sidecars, key_hash
 
@@ -73,16 +73,17 @@ class LocalObjects:
                 if handle is None:
                     return None
                 with os.fdopen(handle, "rb") as f:
-                    body, status = f.read(), os.fstat(f.fileno())
-                    info = self._info(key, status, xxh3_128_hexdigest(body), f.fileno())
+                    before, body, status = os.fstat(f.fileno()), f.read(), os.fstat(f.fileno())
+                    info = self._info(key, status, etag_of(body), f.fileno())
                 if not body and self._is_claimed(key, path, status):
                     return None
                 if info.metadata or is_same_file(path, status):
+                    self._record(key, info.etag, before)
                     return StoredObject(info=info, body=body)
         raise StoreError(f"read {path}: other processes keep replacing it; run again")
 
     def head(self, key: str) -> ObjectInfo | None:
-        """Read the info of an object. The content is read only if no sidecar belongs to the current file."""
+        """Read the info of an object. The content is read if no sidecar belongs to the current file, and once a day."""
         path = self._path(key)
         with explained("inspect", path):
             for _ in range(REREADS):
@@ -96,9 +97,10 @@ class LocalObjects:
                 if handle is None:
                     return None
                 with os.fdopen(handle, "rb") as f:
-                    etag, status = content_etag(f.fileno()), os.fstat(f.fileno())
+                    before, etag, status = os.fstat(f.fileno()), content_etag(f.fileno()), os.fstat(f.fileno())
                     info = self._info(key, status, etag, f.fileno())
                 if info.metadata or is_same_file(path, status):
+                    self._record(key, etag, before)
                     return info
         raise StoreError(f"inspect {path}: other processes keep replacing it; run again")
 
@@ -114,7 +116,7 @@ class LocalObjects:
     ) -> str:
         """Write an object. The web server sets the headers ``content_type`` and ``cache_control``, not this store."""
         path, checked = self._path(key), checked_metadata(metadata)
-        etag = xxh3_128_hexdigest(body)
+        etag = etag_of(body)
 
         def attach(handle: int) -> None:
             if self.area == "public":
@@ -124,8 +126,12 @@ class LocalObjects:
             self._check_condition(key, mode)
             try:
                 with scratch_file(path, body, self.books / "half", self.permissions, attach) as scratch:
-                    self._sidecars.write(key, Sidecar(etag=etag, metadata=checked, stat=identity(scratch.stat())))
+                    status = scratch.stat()
+                    self._sidecars.write(key, Sidecar(etag=etag, metadata=checked, stat=version(status)))
                     give_name(scratch, path, create=isinstance(mode, Create), claim=self._claim(key))
+                placed = regular_status(path)
+                if placed is not None and identity(placed) == identity(status):
+                    self._record(key, etag, placed)  # the new name has changed the file's ctime
             finally:
                 there = self.head(key)
                 self._sidecars.forget(key, keep=there.etag if there else "")
@@ -185,7 +191,7 @@ class LocalObjects:
         """Return whether a file is only a claim of its name. An empty object has a sidecar."""
         return (
             status.st_size == 0
-            and all(sidecar.stat != identity(status) for sidecar in self._sidecars.of(key))
+            and all(sidecar.stat[:3] != identity(status) for sidecar in self._sidecars.of(key))
             and is_claimed(path, self._claim(key))
         )
 
@@ -198,7 +204,8 @@ class LocalObjects:
             leads_out = path.is_symlink() or not path.parent.resolve().is_relative_to(self.root)
         if leads_out:
             raise ConfigurationError(
-                f"{path} leads out of {self.root} by a symlink: nothing is read or written through it. Remove the link"
+                f"{path} leads out of {self.root} by a symlink: nothing is read or written through it. Remove the link, "
+                "then run again: the run puts the file"
             )
         return path
 
@@ -224,7 +231,17 @@ class LocalObjects:
             os.close(handle)  # releases the lock
 
     def _check_condition(self, key: str, mode: PutMode) -> None:
-        """Raise PutOutcomeError if a condition does not hold; the caller holds the lock."""
+        """Raise PutOutcomeError if a condition does not hold; the caller holds the lock.
+
+        Raises ConfigurationError if something other than a file has the name.
+        """
+        path = self._path(key)
+        if path.exists() and not path.is_file():
+            kind = "a folder" if path.is_dir() else "no regular file"
+            raise ConfigurationError(
+                f"{path} is {kind}, and a file is to be written there: another program made it. Remove or rename it, then "
+                "run again: the run puts the file"
+            )
         there = self.head(key) if isinstance(mode, Create | Update) else None
         if isinstance(mode, Create) and there is not None:
             raise PutOutcomeError(f"put {self.url(key)}: a file is already there (etag {there.etag})", definite=True)
@@ -235,9 +252,24 @@ class LocalObjects:
     def _recorded(self, key: str, status: os.stat_result) -> ObjectInfo | None:
         """Return the info of a file from its sidecar, if the file has not changed since."""
         for sidecar in self._sidecars.of(key):
-            if sidecar.stat == identity(status):
+            if sidecar.stat == version(status) and not (sidecar.is_due and self.area == "public"):
                 return _object_info(key, sidecar.etag, status, sidecar.metadata)
         return None
+
+    def _record(self, key: str, etag: str, status: os.stat_result) -> None:
+        """Record the etag of a file's bytes, and remove another etag that is recorded for the same status.
+
+        Args:
+            key: The key of the object.
+            etag: The etag of its bytes.
+            status: The file's status before the bytes were read: a later change has another ctime.
+        """
+        with suppress(OSError):  # this user may only read
+            for sidecar in self._sidecars.of(key):
+                if sidecar.etag == etag and (sidecar.is_due or sidecar.stat != version(status)):
+                    self._sidecars.write(key, replace(sidecar, stat=version(status)), durable=False)
+                elif sidecar.etag != etag and sidecar.stat == version(status):
+                    self._sidecars.remove(key, sidecar.etag)
 
     def _info(self, key: str, status: os.stat_result, etag: str, handle: int) -> ObjectInfo:
         """Return the info of an open file whose content has been read."""

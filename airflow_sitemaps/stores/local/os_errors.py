@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final, NoReturn
 
 from airflow_sitemaps.errors import ConfigurationError, StoreError
 from airflow_sitemaps.ports import PutOutcomeError
+from airflow_sitemaps.waits import waiting
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -33,7 +34,8 @@ def explained(verb: str, path: Path, byte_size: int | None = None) -> Iterator[N
         StoreError: The file system failed or is full. A retry may succeed.
     """
     try:
-        yield
+        with waiting(f"{verb} {path}", "The file system's own time-outs apply"):
+            yield
     except (StoreError, PutOutcomeError, ConfigurationError):
         raise
     except OSError as e:

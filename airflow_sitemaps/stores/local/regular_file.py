@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import errno
+import hashlib
 import os
 import stat
 from typing import TYPE_CHECKING, Final
-
-from xxhash import xxh3_128
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -16,6 +15,7 @@ NOT_A_FILE: Final = frozenset({errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.
 """Errors when a name that is not a regular file is opened. ``ENXIO`` is that of a socket."""
 READ_ONLY: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 """Flags for opening a file. Without ``O_NONBLOCK``, opening a FIFO waits for a writer."""
+ETAG_BYTES: Final = 16
 HASH_BYTES: Final = 1 << 20
 """Number of bytes read at a time to compute an etag."""
 
@@ -53,15 +53,25 @@ def regular_status(path: Path) -> os.stat_result | None:
 
 def content_etag(handle: int) -> str:
     """Return the etag of an open file, which is read block by block."""
-    digest = xxh3_128()
+    digest = hashlib.blake2b(digest_size=ETAG_BYTES)
     while block := os.read(handle, HASH_BYTES):
         digest.update(block)
     return digest.hexdigest()
 
 
+def etag_of(body: bytes) -> str:
+    """Return the etag of an object with these bytes: a cryptographic hash, so that no other bytes can have it."""
+    return hashlib.blake2b(body, digest_size=ETAG_BYTES).hexdigest()
+
+
 def identity(status: os.stat_result) -> tuple[int, int, int]:
     """Return inode, time of the last change in nanoseconds, and size in bytes."""
     return status.st_ino, status.st_mtime_ns, status.st_size
+
+
+def version(status: os.stat_result) -> tuple[int, int, int, int]:
+    """Return the identity and the ctime in nanoseconds, which no program can set back as it can the time of a change."""
+    return *identity(status), status.st_ctime_ns
 
 
 def is_same_file(path: Path, status: os.stat_result) -> bool:

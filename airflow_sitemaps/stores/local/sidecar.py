@@ -1,8 +1,8 @@
 """Metadata of local files, stored in the state folder and never beside a public file.
 
 A sidecar belongs to one content of one key. If a process crashes after it wrote the sidecar and before it moved the file
-into place, the old file keeps its old metadata. The sidecar also records inode, time and size of the file. While these
-are unchanged, the etag need not be computed from the bytes again.
+into place, the old file keeps its old metadata. The sidecar also records inode, times and size of the file. While these
+are unchanged, the etag need not be computed from the bytes again, for at most a day: a disk damages files silently.
 """
 
 from __future__ import annotations
@@ -10,9 +10,11 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import threading
+import time
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -20,6 +22,9 @@ if TYPE_CHECKING:
 
 FORMAT = 1
 """Version of the persisted format."""
+
+LIFETIME_S: Final = 86_400
+"""Age in seconds from which an etag is computed from the bytes again."""
 
 
 def key_hash(key: str) -> str:
@@ -32,14 +37,16 @@ class Sidecar:
     """The recorded facts about one content of one key.
 
     Attributes:
-        etag: Xxh3_128 of the content, in hexadecimal.
+        etag: Hash of the content, in hexadecimal.
         metadata: The user metadata of the object.
-        stat: Inode, time of the last change in nanoseconds, and size in bytes of the file.
+        stat: Inode, time of the last change and ctime in nanoseconds, and size in bytes of the file (``version``).
+        is_due: Whether the etag was computed so long ago that the file is to be read again. Default: False.
     """
 
     etag: str
     metadata: Mapping[str, str]
-    stat: tuple[int, int, int]
+    stat: tuple[int, int, int, int]
+    is_due: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,11 +75,18 @@ class Sidecars:
         for file in files:
             with suppress(FileNotFoundError, ValueError, KeyError, TypeError):  # replaced meanwhile, or damaged
                 fields = json.loads(file.read_bytes())
-                inode, changed_ns, size = fields["stat"]
-                yield Sidecar(etag=fields["etag"], metadata=fields["metadata"], stat=(inode, changed_ns, size))
+                inode, changed_ns, size, ctime_ns = fields["stat"]
+                is_due = abs(time.time() - file.stat().st_mtime) > LIFETIME_S
+                stat = inode, changed_ns, size, ctime_ns
+                yield Sidecar(etag=fields["etag"], metadata=fields["metadata"], stat=stat, is_due=is_due)
 
-    def write(self, key: str, sidecar: Sidecar) -> None:
+    def write(self, key: str, sidecar: Sidecar, *, durable: bool = True) -> None:
         """Store a sidecar, completely or not at all.
+
+        Args:
+            key: The key of the object.
+            sidecar: The facts to record.
+            durable: Whether to wait until the disk holds it. Default: True.
 
         Raises:
             OSError: The file system failed.
@@ -88,15 +102,20 @@ class Sidecars:
                 "stat": sidecar.stat,
             }
         )
-        scratch = self.folder / f"{key_hash(key)}-{os.getpid()}-{sidecar.etag}.half"
+        scratch = self.folder / f"{key_hash(key)}-{os.getpid()}-{threading.get_ident()}-{sidecar.etag}.half"
         try:
             with scratch.open("wb") as f:
                 f.write(text.encode())
-                f.flush()
-                os.fsync(f.fileno())
+                if durable:
+                    f.flush()
+                    os.fsync(f.fileno())
             scratch.replace(folder / f"{sidecar.etag}.json")
         finally:
             scratch.unlink(missing_ok=True)
+
+    def remove(self, key: str, etag: str) -> None:
+        """Remove the sidecar of one content of a key."""
+        (self.folder / key_hash(key) / f"{etag}.json").unlink(missing_ok=True)
 
     def forget(self, key: str, *, keep: str = "") -> None:
         """Remove the sidecars of a key.

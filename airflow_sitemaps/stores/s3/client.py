@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 from urllib.parse import urlsplit
 
+from airflow_sitemaps import waits
 from airflow_sitemaps.errors import ConfigurationError, CredentialsError
 from airflow_sitemaps.stores.s3.errors import NO_CREDENTIALS, redacted
 
@@ -15,6 +16,8 @@ POOL: Final = 64
 """Number of connections that stay open: more than the threads that promote at the same time."""
 CONNECT_TIMEOUT_S: Final = 10
 READ_TIMEOUT_S: Final = 60
+WAIT: Final = "airflow_sitemaps.wait"
+"""Key of a request's wait in botocore's context of the request."""
 MAX_ATTEMPTS: Final = 5
 """Number of attempts of one call, the first included, with botocore's exponential pauses."""
 
@@ -81,7 +84,7 @@ def _connected(conn_id: str | None) -> S3Connection:
             retries={"mode": "standard", "total_max_attempts": MAX_ATTEMPTS},
             **({} if is_aws(endpoint) else _for_other_stores()),
         )
-        client = hook.get_client_type(config=ours.merge(hook.config))
+        client = _watched(hook.get_client_type(config=ours.merge(hook.config)))
     except ConfigurationError:
         raise
     except Exception as e:
@@ -92,6 +95,32 @@ def _connected(conn_id: str | None) -> S3Connection:
             "credentials, and endpoint_url, region_name and config_kwargs in its extra"
         ) from e
     return S3Connection(client=client, endpoint=str(client.meta.endpoint_url))
+
+
+def bound_of(client: Any) -> str:
+    """Return when a request of a client ends at the latest, and what follows."""
+    config = client.meta.config
+    attempts = (config.retries or {}).get("total_max_attempts", MAX_ATTEMPTS)
+    return (
+        f"Each of up to {attempts} attempts ends after {config.read_timeout:g} s without an answer; then the task fails, and its "
+        "retry continues"
+    )
+
+
+def _watched(client: Any) -> Any:
+    """Let the log name requests that take long, with all their attempts. These two events surround each of them."""
+    bound = bound_of(client)
+
+    def begin(model: Any, params: Any, context: Any, **_: Any) -> None:
+        context[WAIT] = waits.begin(f"{model.name} {str(params['url']).partition('?')[0]}", bound)
+
+    def end(context: Any, **_: Any) -> None:
+        waits.end(context.pop(WAIT, None))
+
+    client.meta.events.register("before-call.s3", begin)
+    for event in ("after-call.s3", "after-call-error.s3"):
+        client.meta.events.register(event, end)
+    return client
 
 
 def is_aws(endpoint: str) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from typing import TYPE_CHECKING, Final
+from urllib.parse import quote
 
 from airflow_sitemaps.errors import ConfigurationError
 from airflow_sitemaps.stores.cache_rules import (
@@ -16,7 +17,7 @@ from airflow_sitemaps.stores.opened_store import OpenedStore
 from airflow_sitemaps.stores.s3.address import S3Address
 
 if TYPE_CHECKING:
-    from airflow_sitemaps.ports import Purge
+    from airflow_sitemaps.ports import ObjectStore, Purge
 
 ACCOUNT: Final = re.compile(r"[0-9]{12}")
 
@@ -86,6 +87,16 @@ class S3Store:
         self.expected_bucket_owner = expected_bucket_owner
         self.sse_kms_key_id = sse_kms_key_id
 
+    @property
+    def uri(self) -> str:
+        """Address of the public area without a slash at its end."""
+        return self.public.url.rstrip("/")
+
+    @property
+    def state_uri(self) -> str:
+        """Address of the private area."""
+        return self.state.url
+
     def open(self) -> OpenedStore:
         """Connect, with one client for each process and connection.
 
@@ -119,12 +130,30 @@ class S3Store:
             copies=False if self.single_writer else None,
         )
 
+    def console_url(self) -> str:
+        """Return the AWS console's page of the public prefix; empty if the connection sets another endpoint."""
+        from airflow_sitemaps.stores.s3.client import connection_of, is_aws  # noqa: PLC0415
+
+        if not is_aws(connection_of(self.conn_id).endpoint):
+            return ""
+        where = f"{quote(self.public.bucket)}?prefix={quote(self.public.prefix, safe='')}"
+        return f"https://console.aws.amazon.com/s3/buckets/{where}"
+
     def describe(self) -> str:
         """Return both addresses for logs."""
         return f"{self.public.url} for {self.base_url}"
 
     def __repr__(self) -> str:
         return f"S3Store({self.public.url!r}, base_url={self.base_url!r}, conn_id={self.conn_id!r})"
+
+
+def open_area(url: str, conn_id: str | None) -> ObjectStore:
+    """Open an area for reading; see ``stores.schemes.open_area``."""
+    from airflow_sitemaps.stores.s3.client import connection_of  # noqa: PLC0415
+    from airflow_sitemaps.stores.s3.objects import S3Objects, S3Settings  # noqa: PLC0415
+
+    address = S3Address.parse(url, where="the address")
+    return S3Objects(connection=connection_of(conn_id), address=address, settings=S3Settings())
 
 
 def _state_address(public: S3Address, state_url: str | None, where: str) -> S3Address:

@@ -21,7 +21,9 @@ from airflow_sitemaps.ports import Create, ObjectInfo, Overwrite, PutMode, PutOu
 from airflow_sitemaps.retry import repeated
 from airflow_sitemaps.stores.copy_source import read_source
 from airflow_sitemaps.stores.key_rules import checked_key, checked_metadata, checked_prefix
+from airflow_sitemaps.stores.s3.client import bound_of
 from airflow_sitemaps.stores.s3.errors import UNCLEAR, answer_of, described, explained, safe_cause
+from airflow_sitemaps.waits import waiting
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -107,7 +109,10 @@ class S3Objects:
             return None
         except BotoCoreError as e:
             raise explained("GetObject", self.url(key), e) from safe_cause(e)
-        with closing(answer["Body"]) as stream:
+        with (
+            closing(answer["Body"]) as stream,
+            waiting(f"the body of {self.url(key)}", bound_of(self.connection.client)),
+        ):
             body = stream.read()
         return StoredObject(info=_info(key, answer, len(body)), body=body)
 

@@ -1,0 +1,57 @@
+"""Stores by the scheme of their addresses: this package's own, and those that other distributions register.
+
+A distribution registers a store by an entry point in the group ``airflow_sitemaps.stores``. Its name is the scheme, such
+as ``gs``. Its value is a function with the arguments of ``open_area``.
+"""
+
+from __future__ import annotations
+
+from importlib.metadata import EntryPoint, entry_points
+from typing import TYPE_CHECKING, Final
+
+from airflow_sitemaps.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from airflow_sitemaps.ports import ObjectStore
+
+GROUP: Final = "airflow_sitemaps.stores"
+FOLDER: Final = "file"
+"""Scheme of an address without one: a path."""
+
+_OWN: Final = {
+    FOLDER: "airflow_sitemaps.stores.local.config:open_area",
+    "s3": "airflow_sitemaps.stores.s3.config:open_area",
+}
+
+
+def scheme_of(url: str) -> str:
+    """Return the scheme of an address in lower case; ``file`` for a path."""
+    scheme, separator, _ = url.partition("://")
+    return scheme.lower() if separator else FOLDER
+
+
+def registered() -> dict[str, EntryPoint]:
+    """Return the entry point of each scheme. Those of this package cannot be replaced."""
+    own = [EntryPoint(name=name, value=value, group=GROUP) for name, value in _OWN.items()]
+    return {each.name.lower(): each for each in (*entry_points(group=GROUP), *own)}
+
+
+def open_area(url: str, conn_id: str | None) -> ObjectStore:
+    """Open an area of a store for reading. Nothing is created.
+
+    Args:
+        url: Address of the area: a prefix of a bucket, or a folder.
+        conn_id: Airflow connection of the store. None: the credentials of the machine.
+
+    Raises:
+        ConfigurationError: No store has this scheme, or the connection or the address is wrong.
+    """
+    entries = registered()
+    entry = entries.get(scheme_of(url))
+    if entry is None:
+        raise ConfigurationError(
+            f"{url!r}: no store has the scheme {scheme_of(url)!r}. The schemes are {', '.join(sorted(entries))}; install "
+            f"the distribution that registers it in the entry points {GROUP!r}"
+        )
+    opened: ObjectStore = entry.load()(url, conn_id)
+    return opened
