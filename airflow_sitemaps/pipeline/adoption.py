@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Final
 
 from airflow_sitemaps.errors import ConfigurationError
 from airflow_sitemaps.pipeline.clock import QUIET, SYSTEM_CLOCK
-from airflow_sitemaps.pipeline.plan.foreign_index import listed
 from airflow_sitemaps.pipeline.publish.foreign_content import foreign_content
 from airflow_sitemaps.pipeline.request import RunRequest
 from airflow_sitemaps.pipeline.stages import plan, publish, write
@@ -34,7 +33,7 @@ class Adoption:
         only_ours: Number of URLs that the adoption adds.
         only_theirs_samples: A few removed URLs, in alphabetical order.
         only_ours_samples: A few added URLs, in alphabetical order.
-        unread: Files of the other sitemap that are not in the public area or cannot be read.
+        unread: Files of the other sitemap whose URLs cannot be counted, each with the reason.
         left: All removed URLs, in alphabetical order. Default: none.
         new: All added URLs, in alphabetical order. Default: none.
         report: Report of the publication. Default: None, not published.
@@ -95,25 +94,27 @@ def adopt(
         write(sitemap, planned.key, batch.number, clock=clock, progress=progress).receipt_key
         for batch in planned.plan.batches
     ]
-    content = compare(store, StateRepository(store.state), receipts)
+    content = compare(sitemap, store, planned.plan.adopted, receipts)
     if not yes:
         return content
     return replace(content, report=publish(sitemap, planned.key, receipts, clock=clock, progress=progress))
 
 
-def compare(store: Store, state: StateRepository, receipt_keys: Sequence[str]) -> Adoption:
+def compare(sitemap: Sitemap, store: Store, adopted: Sequence[str], receipt_keys: Sequence[str]) -> Adoption:
     """Compare the URLs of the other sitemap with those of the bodies that receipts name.
 
     Args:
+        sitemap: The sitemap.
         store: The opened store.
-        state: The private area.
+        adopted: Public names of the other sitemap's files.
         receipt_keys: Keys of the receipts.
     """
+    state = StateRepository(store.state)
     receipts = [state.read_receipt(key) for key in receipt_keys]
     bodies = [
         p.body for receipt in receipts for pieces in receipt.pieces.values() for p in pieces if p.body is not None
     ]
-    content = foreign_content(store, (store.index_name, *listed(store)), bodies)
+    content = foreign_content(sitemap, store, adopted, bodies)
     left, new = sorted(content.theirs - content.ours), sorted(content.ours - content.theirs)
     return Adoption(
         theirs=len(content.theirs),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from airflow_sitemaps.errors import ConfigurationError
+from airflow_sitemaps.errors import RequestError
 
 if TYPE_CHECKING:
     from airflow_sitemaps.sitemap import Section, Sitemap
@@ -25,6 +25,9 @@ class RunRequest:
         allow: Permits for guards, such as ``shrink:products``. Default: none.
         batch_rows: Number of rows to which a batch is filled. Default: None, the default of ``shards.batches``.
         adopt: Whether to take over an index that another program wrote. Default: False.
+        origin: Deployment that starts the run, such as the address of its Airflow. Default: "", not known.
+        asked_by: Identifier of the request, such as of a DAG run, which stays the same if its tasks are cleared. Default:
+            "", each request is a new one.
     """
 
     sections: tuple[str, ...] = ()
@@ -35,16 +38,18 @@ class RunRequest:
     allow: tuple[str, ...] = ()
     batch_rows: int | None = None
     adopt: bool = False
+    origin: str = ""
+    asked_by: str = ""
 
 
 def chosen(sitemap: Sitemap, request: RunRequest) -> tuple[Section, ...]:
     """Return the sections that a run builds.
 
     Raises:
-        ConfigurationError: The request names a section that does not exist.
+        RequestError: The request names a section that does not exist.
     """
     unknown = sorted(set(request.sections) - {section.name for section in sitemap.sections})
     if unknown:
         names = ", ".join(section.name for section in sitemap.sections)
-        raise ConfigurationError(f"there is no section {', '.join(unknown)}; the sections are {names}")
+        raise RequestError(f"there is no section {', '.join(unknown)}; the sections are {names}")
     return tuple(s for s in sitemap.sections if not request.sections or s.name in request.sections)

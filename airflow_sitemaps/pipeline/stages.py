@@ -17,7 +17,6 @@ from airflow_sitemaps.pipeline.plan.foreign_index import adopted_names
 from airflow_sitemaps.pipeline.plan.planner import OF_ONE_SECTION, make_plan
 from airflow_sitemaps.pipeline.plan.survey_records import remember_all
 from airflow_sitemaps.pipeline.publish.draft.content_guard import refusal_text
-from airflow_sitemaps.pipeline.publish.index_settings import index_names
 from airflow_sitemaps.pipeline.publish.publisher import commit, finish
 from airflow_sitemaps.pipeline.publish.recovery import roll_forward
 from airflow_sitemaps.pipeline.publish.rollback import rollback
@@ -26,11 +25,12 @@ from airflow_sitemaps.pipeline.report import raise_failures
 from airflow_sitemaps.pipeline.report_builder import make_report, outcome_of
 from airflow_sitemaps.pipeline.request import RunRequest
 from airflow_sitemaps.pipeline.state.capability_probe import ensure_conditions
-from airflow_sitemaps.pipeline.state.ownership import check_owner
+from airflow_sitemaps.pipeline.state.ownership import check_origin, check_owner
 from airflow_sitemaps.pipeline.state.repository import StateRepository, new_run, receipts_of
 from airflow_sitemaps.pipeline.status import robots, status
 from airflow_sitemaps.pipeline.write.batch_writer import Written, unwritten_sections, write_batch
-from airflow_sitemaps.shards.plan import failure_of
+from airflow_sitemaps.shards.guards import Refusal
+from airflow_sitemaps.shards.plan import failure_of, failures_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -138,7 +138,9 @@ def _written(
     return receipts, tuple(failure_of(name, error) for name, error in errors.items())
 
 
-def recover(sitemap: Sitemap, *, clock: Clock = SYSTEM_CLOCK, progress: Progress = QUIET) -> int | None:
+def recover(
+    sitemap: Sitemap, *, origin: str = "", clock: Clock = SYSTEM_CLOCK, progress: Progress = QUIET
+) -> int | None:
     """Finish the promotion of a generation that an earlier run committed but did not finish.
 
     Call it before ``plan``, which never promotes. Repeating it is safe. If a body of the generation is missing or
@@ -146,6 +148,7 @@ def recover(sitemap: Sitemap, *, clock: Clock = SYSTEM_CLOCK, progress: Progress
 
     Args:
         sitemap: The sitemap.
+        origin: Deployment of the run. A generation of another one is left to it. Default: "", not known.
         clock: Source of time and of tokens.
         progress: Receiver of the progress of the promotion.
 
@@ -161,7 +164,7 @@ def recover(sitemap: Sitemap, *, clock: Clock = SYSTEM_CLOCK, progress: Progress
     if root is None:
         return None
     check_owner(sitemap, root.manifest)
-    if root.manifest.promoted:
+    if root.manifest.promoted or (origin and root.manifest.origin not in ("", origin)):
         return None
     ensure_conditions(store, sitemap.store.single_writer)
     finished = roll_forward(sitemap, store, root, clock=clock, progress=progress)
@@ -191,7 +194,8 @@ def plan(
         The plan and its key.
 
     Raises:
-        GuardError: A guard refused; nothing was written except the plan and a report of the refusal.
+        GuardError: A guard refused; nothing was written except the plan and a report of the refusal. Nothing at all was
+            written if another deployment published last.
         ConfigurationError: A setting in the code or a connection is wrong.
         SourceError: The database failed.
         StoreError: The store failed.
@@ -201,24 +205,27 @@ def plan(
     if not request.dry_run:
         ensure_conditions(store, sitemap.store.single_writer)
     manifest = _current(sitemap, state)
-    names = {"indexes": index_names(sitemap), "extras": sorted(sitemap.extra_names)}
     try:
-        adopted = adopted_names(store, manifest, **names, adopt=request.adopt)
+        adopted = adopted_names(sitemap, store, manifest, adopt=request.adopt)
     except OwnershipError:
         # The index may belong to this sitemap: the first run of another process may have published it meanwhile.
         manifest = manifest or _current(sitemap, state)
-        adopted = adopted_names(store, manifest, **names, adopt=request.adopt)
+        adopted = adopted_names(sitemap, store, manifest, adopt=request.adopt)
     run = new_run(clock)
+    if not request.dry_run and (request.asked_by or request.origin):
+        check_origin(manifest, request.origin, request.allow, run=run)
     run_plan = make_plan(sitemap, store, manifest, request, run=run, adopted=adopted, clock=clock, progress=progress)
     if request.dry_run:
         _discard(sitemap, run_plan)
         return Planned(plan=run_plan, key=None)
     if run_plan.refusals and (sitemap.on_section_failure == "fail_all" or not run_plan.changes):
-        text = refusal_text(run_plan.refusals)
+        refused = GuardError(refusal_text(run_plan.refusals), run_plan.refusals, run=run_plan.run)
+        if sitemap.on_section_failure == "publish_others":
+            refused.sections = tuple(sorted(run_plan.refused.keys() | {each.section for each in run_plan.failures}))
         _discard(sitemap, run_plan)
         state.write_plan(run_plan)  # for the pages, which show what the run would change
         _report_refusal(state, run_plan, manifest, run_plan.refusals, clock)
-        raise GuardError(text, run_plan.refusals, run=run_plan.run)
+        raise refused
     return Planned(plan=run_plan, key=state.write_plan(run_plan))
 
 
@@ -311,7 +318,7 @@ def publish(
         receipts=receipts,
         seconds={"publish": (now - started).total_seconds()},
         swept=swept.public + swept.private,
-        warnings=committed.warnings,
+        warnings=(*committed.warnings, *swept.warnings),
         refusals=[failure.message for failure in run_plan.failures if failure.error == GuardError.__name__],
         failures=run_plan.failures,
     )
@@ -357,7 +364,9 @@ def _report_refusal(
 ) -> None:
     """Store a report of a run that guards refused."""
     refused = [str(refusal) for refusal in refusals]
-    outcome = outcome_of(run_plan, "refused", clock.now(), receipts=receipts, refusals=refused)
+    own = failures_of([refusal for refusal in refusals if isinstance(refusal, Refusal)])
+    failures = tuple({each.section: each for each in (*own, *run_plan.failures)}.values())
+    outcome = outcome_of(run_plan, "refused", clock.now(), receipts=receipts, refusals=refused, failures=failures)
     state.write_report(make_report(outcome, old=manifest, new=manifest, plan=run_plan, receipts=receipts))
 
 
@@ -382,7 +391,7 @@ def _unchanged(
         clock.now(),
         receipts=receipts,
         swept=swept.public + swept.private,
-        warnings=warnings,
+        warnings=(*warnings, *swept.warnings),
         failures=run_plan.failures,
     )
     report = make_report(outcome, old=manifest, new=manifest, plan=run_plan, receipts=receipts)

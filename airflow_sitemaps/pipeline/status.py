@@ -110,7 +110,7 @@ def last_survey(state: StateRepository, sections: Sequence[str]) -> str | None:
     """
     missing = set(sections)
     for report in _checks(state):
-        missing -= set(report.get("planned", sections))  # the first versions did not record it
+        missing -= set(report["planned"])
         if not missing:
             return str(report["started_at"])
     return None

@@ -1,7 +1,7 @@
 """Encode manifests, plans and receipts as gzipped JSON. Equal values give equal bytes.
 
 msgspec decodes them by the annotations of the dataclasses (see ``shards.schema``), which also say what is valid. The
-format is versioned (``manifest.FORMAT``). A test ensures that the first version stays readable.
+format is versioned (``manifest.FORMAT``).
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from airflow_sitemaps.shards.guards import Refusal
 from airflow_sitemaps.shards.key import KeyRange
 from airflow_sitemaps.shards.manifest import (
     FORMAT,
+    Day,
     Departed,
     GenerationNote,
     IndexFile,
@@ -45,7 +46,6 @@ from airflow_sitemaps.shards.plan import (
     SectionPlan,
 )
 from airflow_sitemaps.shards.receipt import Receipt, StagedShard
-from airflow_sitemaps.shards.scan_estimate import ScanEstimate
 from airflow_sitemaps.shards.url_sample import PrefixCount
 
 ROOM: Final = 64 << 20
@@ -63,6 +63,7 @@ _PERSISTED: Final[tuple[type, ...]] = (
     PublicFile,
     Shard,
     FeedMark,
+    Day,
     SectionManifest,
     IndexFile,
     IndexRecord,
@@ -71,7 +72,6 @@ _PERSISTED: Final[tuple[type, ...]] = (
     Manifest,
     RangeAction,
     SectionPlan,
-    ScanEstimate,
     Batch,
     Refusal,
     SectionFailure,
@@ -88,20 +88,14 @@ _PERSISTED: Final[tuple[type, ...]] = (
 
 _LEAVES: Final = frozenset({str, int, float, bool, type(None)})
 
-_LATER: Final[Mapping[type, frozenset[str]]] = {
-    Shard: frozenset({"articles", "sample_level", "lastmods"}),
-    StagedShard: frozenset({"articles", "sample_level", "lastmods"}),
-}
-"""Numbers that the first version of the format lacks; they are omitted if they are 0, so that its bytes stay equal."""
-
 
 def _omitted(kind: type) -> tuple[tuple[str, tuple[object, ...]], ...]:
     """Return the names of a class's fields in order, each with the values that are omitted."""
-    later = _LATER.get(kind, frozenset())
     omitted: list[tuple[str, tuple[object, ...]]] = []
     for f in fields(kind):
         needed = f.default is MISSING and f.default_factory is MISSING
-        omitted.append((f.name, () if needed else (None, (), {}, 0) if f.name in later else (None, (), {})))
+        counts = type(f.default) is int and f.default == 0
+        omitted.append((f.name, () if needed else (None, (), {}, 0) if counts else (None, (), {})))
     return tuple(omitted)
 
 
@@ -109,7 +103,7 @@ _FIELDS: Final = {kind: _omitted(kind) for kind in _PERSISTED}
 
 
 def _plain(value: object) -> object:
-    """Convert a value to JSON values; omit fields with a default if they are None or empty."""
+    """Convert a value to JSON values; omit fields with a default if they are None or empty, and counts of 0."""
     if type(value) in _LEAVES:
         return value
     if (names := _FIELDS.get(type(value))) is not None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from airflow_sitemaps.errors import ConflictError, IncompleteError, RefusedError
 from airflow_sitemaps.shards.index_layout import next_indexes
 from airflow_sitemaps.shards.manifest import Departed, GenerationNote, IndexRecord, Manifest
-from airflow_sitemaps.shards.section_commit import next_section, repaired, with_decline
+from airflow_sitemaps.shards.section_commit import next_section, repaired, with_permits
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -41,7 +41,7 @@ def next_manifest(old: Manifest | None, plan: Plan, receipts: Sequence[Receipt],
     for name, section_plan in plan.sections.items():
         before = sections.get(name)
         after = next_section(before, section_plan, staged.get(name, {}), facts, generation, first_serial(old, name))
-        after = with_decline(before, after, plan, facts)
+        after = with_permits(before, after, plan, facts)
         if after is not before:
             sections[name] = after
         elif before is not None:
@@ -59,6 +59,7 @@ def next_manifest(old: Manifest | None, plan: Plan, receipts: Sequence[Receipt],
         sections=_in_order(sections, facts),
         indexes=(),
         state_id=facts.state_id,
+        origin=plan.origin or (old.origin if old is not None else ""),
     )
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from airflow_sitemaps import setting_checks
-from airflow_sitemaps.errors import ConfigurationError
+from airflow_sitemaps.errors import RequestError
 from airflow_sitemaps.quantities import counted
 from airflow_sitemaps.shards.schema import Number
 
@@ -17,11 +17,17 @@ if TYPE_CHECKING:
 SMALLEST: Final = 20
 """Number of earlier URLs or rows below which fractions mean nothing. Only an empty result is refused."""
 
-LEARNED_SLACK: Final = 0.05
-"""Fraction that is added to the greatest decline in the history of a section."""
+MOST_LOST: Final = 0.5
+"""Greatest fraction of its URLs that a small section may lose."""
 
-LEARNED_MOST: Final = 0.3
-"""Greatest value to which a section's history can raise ``max_shrink``."""
+MOST_DROPPED: Final = 0.25
+"""Greatest fraction of its rows that rules may drop in a small section."""
+
+ADDED: Final = 5_000
+"""Number of added URLs up to which growth is never refused."""
+
+UNREAD: Final = 3
+"""Number of files that cannot be counted which the refusal of an adoption names."""
 
 BARE_LIMITS: Final[Mapping[str, float]] = {
     "shrink": 0.5,
@@ -32,43 +38,40 @@ BARE_LIMITS: Final[Mapping[str, float]] = {
     "empty": 0.0,
     "vanished": 0.0,
     "must_list": 0.0,
-    "first_build": 0.0,
     "total": 0.5,
     "adopt": 0.5,
+    "moved": 0.0,
 }
 """The guards, each with the change that a permit without a bound allows.
 
 ``shrink:products``, for example, allows a decline by half. 0: the guard measures nothing.
 """
 
-WHOLE: Final = ("total", "adopt")
+ADDRESS: Final = ("adopt", "moved")
+"""Guards of the whole sitemap that no section's change can pass."""
+
+WHOLE: Final = ("total", *ADDRESS)
 """Guards of the whole sitemap; their permits name no section."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Guards:
-    """Limits of one section's change, compared with the last generation and the maximum of the last seven days.
+    """Limits of one section's change, compared with the last generation and with the last seven days.
 
-    Every fraction is a number from 0 to 1.
+    Every fraction is a number from 0 to 1. A section with fewer than ``min_rows`` URLs may lose as many URLs as one with
+    ``min_rows``, but at most half of them, and rules may drop a quarter of its rows.
 
     Attributes:
         max_shrink: Fraction of the earlier URLs that may disappear. Default: 0.15.
-        max_growth: Number of URLs that may be added, as a multiple of the earlier ones. At least 0. Default: 1.0.
-        min_growth: Number of added URLs up to which growth is never refused. Default: 5,000.
-        min_rows: Number of earlier URLs below which the limits of a small section apply. Default: 1,000.
+        max_growth: Number of URLs that may be added, as a multiple of the earlier ones. 5,000 may always be added.
+            At least 0. Default: 1.0.
+        min_rows: Number of URLs or rows from which the fractions hold as they are. A smaller section may grow without
+            a limit. Default: 1,000.
         max_dropped: Fraction of the rows that rules may drop, without expired rows. Default: 0.01.
-        max_touched: Fraction of the shards that may change without a warning. It never refuses, because a bulk load may
-            change every row. Default: 0.5.
         max_churn: Fraction of the earlier URLs that may be replaced by others. Default: 0.5.
-        max_shrink_small: ``max_shrink`` of a section with 20 up to ``min_rows`` earlier URLs. Default: 0.5.
-        max_dropped_small: ``max_dropped`` of a section with 20 up to ``min_rows`` rows. Default: 0.25.
-        first_rows: Smallest number of URLs in the first build of a section. Default: 1.
         max_shrink_total: Fraction of the earlier URLs of all sections together that may disappear, if there are at least
             ``min_rows``. Sections of news, sections with their own guards, and sections with a permit do not count.
             Only the sitemap's setting is used. Default: 0.3.
-        learn: Whether the history of a section can raise ``max_shrink`` for it. The limit is then the greatest decline of
-            the last 400 days, plus 0.05, but at most 0.3. The last seven days and declines that needed a permit do not
-            count. Default: True.
 
     Raises:
         ConfigurationError: A limit is out of its range.
@@ -76,58 +79,44 @@ class Guards:
 
     max_shrink: float = 0.15
     max_growth: float = 1.0
-    min_growth: int = 5_000
     min_rows: int = 1_000
     max_dropped: float = 0.01
-    max_touched: float = 0.5
     max_churn: float = 0.5
-    max_shrink_small: float = 0.5
-    max_dropped_small: float = 0.25
-    first_rows: int = 1
     max_shrink_total: float = 0.3
-    learn: bool = True
 
     def __post_init__(self) -> None:
-        for name in ("max_shrink", "max_dropped", "max_touched", "max_churn", "max_shrink_small", "max_dropped_small"):
+        for name in ("max_shrink", "max_dropped", "max_churn", "max_shrink_total"):
             setting_checks.number("Guards", name, getattr(self, name), 0, 1)
-        setting_checks.number("Guards", "max_shrink_total", self.max_shrink_total, 0, 1)
         setting_checks.number("Guards", "max_growth", self.max_growth, 0)
-        for name in ("min_growth", "min_rows", "first_rows"):
-            setting_checks.whole_number("Guards", name, getattr(self, name), 0)
-        setting_checks.flag("Guards", "learn", self.learn)
+        setting_checks.whole_number("Guards", "min_rows", self.min_rows, 0)
+
+    @classmethod
+    def strict(cls) -> Guards:
+        """Return guards for a section whose URLs hardly change: about a third of the default limits."""
+        return cls(max_shrink=0.05, max_growth=0.3, max_dropped=0.003, max_churn=0.15, max_shrink_total=0.1)
+
+    @classmethod
+    def loose(cls) -> Guards:
+        """Return guards for a section that changes much by design, such as offers of a day or a table in migration."""
+        return cls(max_shrink=0.4, max_growth=5.0, max_dropped=0.1, max_churn=0.9, max_shrink_total=0.6)
 
     @classmethod
     def disabled(cls) -> Guards:
         """Return guards that refuse only an empty section."""
-        return cls(
-            max_shrink=1.0,
-            max_growth=1e9,
-            min_rows=10**9,
-            max_dropped=1.0,
-            max_churn=1.0,
-            max_shrink_small=1.0,
-            max_dropped_small=1.0,
-            max_shrink_total=1.0,
-        )
+        return cls(max_shrink=1.0, max_growth=1e9, max_dropped=1.0, max_churn=1.0, max_shrink_total=1.0)
 
-    def shrink_limit(self, earlier: int, declines: Iterable[int] = ()) -> float:
-        """Return the fraction of the earlier URLs that may disappear.
-
-        Args:
-            earlier: Number of earlier URLs.
-            declines: Earlier declines of the section, in thousandths. Default: none.
-        """
-        if earlier < self.min_rows:
-            return 1.0 if earlier < SMALLEST else max(self.max_shrink, self.max_shrink_small)
-        greatest = max(declines, default=0) / 1_000
-        learned = min(LEARNED_MOST, greatest + LEARNED_SLACK) if self.learn and greatest else 0.0
-        return max(self.max_shrink, learned)
+    def shrink_limit(self, earlier: int) -> float:
+        """Return the fraction of the earlier URLs that may disappear."""
+        if earlier >= self.min_rows:
+            return self.max_shrink
+        as_many = min(MOST_LOST, self.max_shrink * self.min_rows / max(1, earlier))
+        return 1.0 if earlier < SMALLEST else max(self.max_shrink, as_many)
 
     def dropped_limit(self, rows: int) -> float:
         """Return the fraction of ``rows`` that rules may drop."""
         if rows >= self.min_rows:
             return self.max_dropped
-        return 1.0 if rows < SMALLEST else max(self.max_dropped, self.max_dropped_small)
+        return 1.0 if rows < SMALLEST else max(self.max_dropped, MOST_DROPPED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -176,20 +165,18 @@ class Permit:
         """Parse a permit: ``shrink:products=0.15``, ``shrink:products`` or ``shrink``.
 
         Raises:
-            ConfigurationError: The guard does not exist, or the bound is not a number.
+            RequestError: The guard does not exist, or the bound is not a number.
         """
         name, equals, bound = text.partition("=")
         guard, colon, section = name.partition(":")
         if guard not in BARE_LIMITS:
-            raise ConfigurationError(f"allow={text!r}: there is no guard {guard!r}; they are {', '.join(BARE_LIMITS)}")
+            raise RequestError(f"allow={text!r}: there is no guard {guard!r}; they are {', '.join(BARE_LIMITS)}")
         try:
             number = float(bound) if equals else None
         except ValueError:
             number = math.nan
         if number is not None and not 0 <= number < math.inf:
-            raise ConfigurationError(
-                f"allow={text!r}: {bound!r} is not a valid bound; give a fraction, like {name}=0.15"
-            )
+            raise RequestError(f"allow={text!r}: {bound!r} is not a valid bound; give a fraction, like {name}=0.15")
         return cls(guard=guard, section=section if colon else None, bound=number)
 
     def lets_pass(self, refusal: Refusal) -> bool:
@@ -204,26 +191,19 @@ def check_permits(allow: Sequence[str], sections: Iterable[str]) -> None:
     """Check that every permit names a guard and a section that exist.
 
     Raises:
-        ConfigurationError: A guard or a section does not exist, or a bound is not a number.
+        RequestError: A guard or a section does not exist, or a bound is not a number.
     """
     names = set(sections)
     for text in allow:
         permit = Permit.of(text)
         if permit.section is not None and permit.section not in names:
-            raise ConfigurationError(
+            raise RequestError(
                 f"allow={text!r}: there is no section {permit.section!r}; the sections are {', '.join(sorted(names))}"
             )
 
 
 def check_size(
-    guards: Guards,
-    section: str,
-    *,
-    now: int,
-    before: int | None,
-    peak: int,
-    what: str,
-    declines: Iterable[int] = (),
+    guards: Guards, section: str, *, now: int, before: int | None, peak: int, what: str, least: int = 0
 ) -> tuple[Refusal, ...]:
     """Return refusals because of the number of rows or URLs that a section would have.
 
@@ -234,7 +214,7 @@ def check_size(
         before: The number as last committed. None if the section was never committed.
         peak: The greatest number of the last seven days.
         what: The unit in the message: ``rows`` or ``URLs``.
-        declines: Earlier declines, in thousandths. Default: none.
+        least: The smallest number of the last seven days. Default: 0, not known.
     """
     if now == 0:
         published = "none were ever published" if before is None else f"{before:,} are published"
@@ -242,21 +222,23 @@ def check_size(
         message = f"Section {section!r} has no {what} now; {published}.{advice}"
         return (Refusal(guard="empty", section=section, message=message),) if before != 0 else ()
     if before is None:
-        return _check_first(guards, section, now, what)
+        return ()
     refusals = []
     highest = max(before, peak)
-    limit = guards.shrink_limit(highest, declines)
+    limit = guards.shrink_limit(highest)
     if now < highest * (1 - limit):
         part = (highest - now) / highest
+        of_week = f" (the most of the last seven days; {before:,} are published)" if highest > before else ""
         message = (
-            f"Section {section!r} would shrink from {highest:,} to {now:,} {what} (-{part:.1%}; the limit is "
+            f"Section {section!r} would shrink from {highest:,}{of_week} to {now:,} {what} (-{part:.1%}; the limit is "
             f"{limit:.1%}, {_limit_name(guards, highest)})."
         )
         refusals.append(Refusal(guard="shrink", section=section, message=message, value=part))
-    if before >= guards.min_rows and now > max(before * (1 + guards.max_growth), before + guards.min_growth):
-        part = (now - before) / before
+    lowest = min(before, least) if least >= guards.min_rows else before
+    if before >= guards.min_rows and now - lowest > max(lowest * guards.max_growth, ADDED):
+        part = (now - lowest) / max(1, lowest)
         message = (
-            f"Section {section!r} would grow from {before:,} to {now:,} {what} "
+            f"Section {section!r} would grow from {lowest:,} to {now:,} {what} "
             f"(+{part:.1%}; the limit is max_growth={guards.max_growth:.1%})."
         )
         refusals.append(Refusal(guard="growth", section=section, message=message, value=part))
@@ -264,17 +246,7 @@ def check_size(
 
 
 def _limit_name(guards: Guards, earlier: int) -> str:
-    return "max_shrink" if earlier >= guards.min_rows else "max_shrink_small"
-
-
-def _check_first(guards: Guards, section: str, now: int, what: str) -> tuple[Refusal, ...]:
-    if now >= guards.first_rows:
-        return ()
-    message = (
-        f"Section {section!r} has {now:,} {what} at its first build, and first_rows={guards.first_rows:,} are expected. "
-        "Check whether its table is still being loaded."
-    )
-    return (Refusal(guard="first_build", section=section, message=message),)
+    return "max_shrink" if earlier >= guards.min_rows else f"max_shrink below min_rows={guards.min_rows:,}"
 
 
 def check_dropped(guards: Guards, section: str, *, rows: int, dropped: int) -> tuple[Refusal, ...]:
@@ -308,8 +280,8 @@ def check_churn(guards: Guards, section: str, *, gone: float, earlier: int) -> t
     if earlier < SMALLEST or gone <= guards.max_churn:
         return ()
     message = (
-        f"Section {section!r}: about {gone:.0%} of the {earlier:,} URLs published before are replaced by others (the "
-        f"limit is max_churn={guards.max_churn:.0%}). Check whether the form of the URLs changed."
+        f"Section {section!r}: about {gone:.0%} of the {earlier:,} URLs of the last generation, or of the last seven days, "
+        f"are replaced by others (the limit is max_churn={guards.max_churn:.0%}). Check whether the form of the URLs changed."
     )
     return (Refusal(guard="churn", section=section, message=message, value=gone),)
 
@@ -350,24 +322,33 @@ def check_renamed(guards: Guards, retired: Mapping[str, int], created: Mapping[s
     return tuple(Refusal(guard="renamed", section=name, message=message, value=part) for name in created)
 
 
-def check_adoption(guards: Guards, *, theirs: int, only_theirs: int) -> tuple[Refusal, ...]:
-    """A refusal if a sitemap that another program wrote lists too many URLs that this one would not list.
+def check_adoption(guards: Guards, *, theirs: int, only_theirs: int, unread: Sequence[str] = ()) -> tuple[Refusal, ...]:
+    """Return a refusal if too many URLs of a sitemap that another program wrote would no longer be listed.
+
+    Files whose URLs cannot be counted may list any number of URLs, so only a permit for all of them allows their loss.
 
     Args:
         guards: The sitemap's guards.
-        theirs: Number of URLs in the other program's sitemap.
+        theirs: Number of URLs in the other program's sitemap that can be counted.
         only_theirs: Number of them that this sitemap does not list.
+        unread: Files whose URLs cannot be counted, each with the reason. Default: none.
     """
     limit = guards.shrink_limit(theirs)
-    if not theirs or only_theirs <= theirs * limit:
+    if not unread and only_theirs <= theirs * limit:
         return ()
-    part = only_theirs / theirs
+    part = only_theirs / max(1, theirs)
     message = (
         f"The sitemap to adopt lists {theirs:,} URLs, and {only_theirs:,} of them would be listed no more (-{part:.1%}; "
         f"the limit is {limit:.1%}, {_limit_name(guards, theirs)}). `airflow-sitemaps adopt` shows which. A table that is "
         "still loading looks like this."
     )
-    return (Refusal(guard="adopt", section="", message=message, value=part),)
+    if unread:
+        message = (
+            f"The URLs of {counted(len(unread), 'file')} of the sitemap to adopt cannot be counted: "
+            f"{'; '.join(unread[:UNREAD])}. Of the {theirs:,} URLs that can be counted, {only_theirs:,} would be listed no "
+            "more. `airflow-sitemaps adopt` names each file. Check by hand what they list."
+        )
+    return (Refusal(guard="adopt", section="", message=message, value=1.0 if unread else part),)
 
 
 def check_vanished(section: str) -> Refusal:

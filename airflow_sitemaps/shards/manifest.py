@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import timedelta
 from typing import TYPE_CHECKING, Final, Literal
 
 from airflow_sitemaps.shards.digest import EMPTY, Digest
@@ -14,16 +13,12 @@ from airflow_sitemaps.shards.schema import BodyKey, Count, Folder, Moment, Relat
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from datetime import datetime
 
 FORMAT: Final = 1
 """Version of the persisted format. A reader refuses a newer one."""
 
 PAST_CONTENTS: Final = 8
 """Number of earlier contents recorded per public name, so that a content that returns gets a new ETag."""
-
-PEAK_DAYS: Final = 7
-"""Days over which a section's greatest number of URLs is recorded, for the guard against slow shrinking."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,6 +116,23 @@ class Shard:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Day:
+    """What a section listed on one day on which it changed. Numbers of URLs include expired rows.
+
+    Attributes:
+        most: Greatest number of URLs, before the day's first change too.
+        least: Smallest number of at least ``week.GROWN`` URLs. Default: 0, there was none.
+        urls: Number of URLs of the sample. Default: 0.
+        sample: Thinned sample of the URLs before the day's first change. Default: none was taken.
+    """
+
+    most: Count
+    least: Count = 0
+    urls: Count = 0
+    sample: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SectionManifest:
     """One section as committed.
 
@@ -136,10 +148,9 @@ class SectionManifest:
         null_keys: Number of rows whose key is NULL, which no shard can hold. Default: 0.
         key_kinds: Name, kind and collation of each key column under which the ranges were cut. Default: not recorded.
         samples: A few faulty rows by rule. Default: none.
-        peaks: Greatest number of URLs by day (ISO date), of the last seven days. Default: none.
-        declines: Declines of the number of URLs, in thousandths, by day (ISO date). It holds declines of at least
-            5 % for which no permit was given. Default: none.
+        days: What it listed on each day with a change, by date (ISO), of the last seven days. Default: none.
         feed: How far its change feed was read. Default: None, it has none.
+        permitted_by: Request whose permit let its last permitted change pass. Default: "", not known.
     """
 
     name: SectionName
@@ -153,9 +164,9 @@ class SectionManifest:
     null_keys: Count = 0
     key_kinds: tuple[str, ...] = ()
     samples: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    peaks: Mapping[str, Count] = field(default_factory=dict)
-    declines: Mapping[str, Count] = field(default_factory=dict)
+    days: Mapping[str, Day] = field(default_factory=dict)
     feed: FeedMark | None = None
+    permitted_by: str = ""
 
     @property
     def urls(self) -> int:
@@ -171,23 +182,6 @@ class SectionManifest:
     def expired_rows(self) -> int:
         """Number of source rows omitted because of their age."""
         return sum(shard.expired_rows for shard in self.shards)
-
-    def known_declines(self, now: datetime) -> tuple[int, ...]:
-        """Return the declines older than ``PEAK_DAYS`` days.
-
-        Newer ones are left out, so that a slow decline in progress does not count as normal.
-        """
-        first = (now.date() - timedelta(days=PEAK_DAYS - 1)).isoformat()
-        return tuple(number for day, number in self.declines.items() if day < first)
-
-    def peak(self, now: datetime) -> int:
-        """Return the greatest number of URLs of the last ``PEAK_DAYS`` days, or 0 if none is recorded."""
-        return max(self.recent_peaks(now).values(), default=0)
-
-    def recent_peaks(self, now: datetime) -> dict[str, int]:
-        """Return the recorded peaks of the last ``PEAK_DAYS`` days, by day (ISO date)."""
-        first = (now.date() - timedelta(days=PEAK_DAYS - 1)).isoformat()
-        return {day: number for day, number in self.peaks.items() if day >= first}
 
     def files(self) -> Iterator[PublicFile]:
         """Iterate over the shards' files in key order."""
@@ -310,6 +304,7 @@ class Manifest:
         index_record: Settings of the indexes. Default: None, not recorded.
         state_id: Identifier of the state area in the metadata of public objects. Default: None, for a manifest
             written before objects were stamped.
+        origin: Deployment that committed last, such as the address of its Airflow. Default: "", not known.
         format: Version of the persisted format. Default: the current one.
     """
 
@@ -331,6 +326,7 @@ class Manifest:
     swept_at: Moment | None = None
     index_record: IndexRecord | None = None
     state_id: str | None = None
+    origin: str = ""
     format: Count = FORMAT
 
     @property

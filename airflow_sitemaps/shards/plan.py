@@ -12,7 +12,6 @@ from airflow_sitemaps.shards.digest import EMPTY, Digest
 from airflow_sitemaps.shards.feed_mark import FeedMark
 from airflow_sitemaps.shards.guards import Refusal
 from airflow_sitemaps.shards.key import KeyRange
-from airflow_sitemaps.shards.scan_estimate import ScanEstimate
 from airflow_sitemaps.shards.schema import Count, Moment, Number, RelativePath, RunName, SectionName
 from airflow_sitemaps.shards.url_sample import PrefixCount
 
@@ -93,13 +92,12 @@ class SectionPlan:
         null_keys: Number of rows whose key is NULL. Default: 0.
         null_key_samples: A few of these rows. Default: none.
         watermark: The database's time at the survey, if a watermark finds the changes. Default: None.
-        slice: Number of the slice of the other ranges that the next run surveys. Default: 0.
         ages: Number of runs since the range of each target was surveyed, if a watermark finds the changes.
             Default: none.
         version: Version of the source's table before the survey. Default: "", it keeps none.
         surveyed_at: Time of the last survey of every range, if there is a version. Default: None.
         as_of: State of the source's data that the run reads. Default: "", the present.
-        scan: What the survey was estimated to scan. Default: None, the database does not say.
+        scan: The number of bytes that the survey was estimated to scan. Default: None, the database does not say.
         feed: How far the section's change feed is read once the plan is published. Default: None, it has none.
         survey_note: Which ranges were surveyed, and why, if not simply all. Default: "".
         warnings: Sentences for people about its change feed. Default: none.
@@ -120,12 +118,11 @@ class SectionPlan:
     null_keys: Count = 0
     null_key_samples: tuple[str, ...] = ()
     watermark: Moment | None = None
-    slice: Count = 0
     ages: tuple[Count, ...] = ()
     version: str = ""
     surveyed_at: Moment | None = None
     as_of: str = ""
-    scan: ScanEstimate | None = None
+    scan: Count | None = None
     feed: FeedMark | None = None
     survey_note: str = ""
     warnings: tuple[str, ...] = ()
@@ -299,6 +296,8 @@ class Plan:
         checks: What the rules do to the first rows of each section, if a dry run was to check them. Default: none.
         repairs: Files to put again, of whatever section. Those of a planned section are in its targets too; those of
             another section need no source. Default: none.
+        origin: Deployment that started the run. Default: "", not known.
+        asked_by: Identifier of the request of the run. Default: "", not known.
     """
 
     run: RunName
@@ -321,6 +320,8 @@ class Plan:
     refused: Mapping[str, SectionPlan] = field(default_factory=dict)
     checks: tuple[SectionCheck, ...] = ()
     repairs: tuple[Repair, ...] = ()
+    origin: str = ""
+    asked_by: str = ""
 
     def without(self, names: Collection[str]) -> Plan:
         """Return the plan without some sections, which stay as published. Batches keep their numbers.

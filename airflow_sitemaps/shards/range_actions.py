@@ -80,7 +80,7 @@ def _dirty(item: LayoutRange, shard: Shard, inquiry: DecisionContext) -> str:
     if not shard.settled:
         return "unsettled: the digest does not determine which of several rows of one URL is listed"
     if shard.recheck_at is not None and shard.recheck_at <= inquiry.now:
-        return "recheck due: a future date has passed, or a window has closed"
+        return "a date that was in the future has passed, or a time window has ended"
     if item.carries in inquiry.bodiless:
         return "its private body is missing"
     return ""

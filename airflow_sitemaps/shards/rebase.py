@@ -105,7 +105,6 @@ def _section(plan: SectionPlan, before: SectionManifest, now: SectionManifest) -
         gone=(),
         drifted=(),
         watermark=None,
-        slice=0,
         ages=(),
         feed=None,
         version="",  # the files are no longer those of one state of the table

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
 from airflow_sitemaps.errors import StoreContentError
+from airflow_sitemaps.shards import week
 from airflow_sitemaps.shards.file_succession import restore
-from airflow_sitemaps.shards.guards import SMALLEST, Permit
+from airflow_sitemaps.shards.guards import Permit
 from airflow_sitemaps.shards.key import is_partition
-from airflow_sitemaps.shards.manifest import PEAK_DAYS, SectionManifest
+from airflow_sitemaps.shards.manifest import SectionManifest
 from airflow_sitemaps.shards.shard_builder import ShardBuilder
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from datetime import datetime
 
     from airflow_sitemaps.shards.commit_facts import CommitFacts
     from airflow_sitemaps.shards.manifest import Shard
@@ -24,12 +23,6 @@ if TYPE_CHECKING:
 
 SAMPLES: Final = 5
 """Maximum number of faulty rows kept per rule."""
-
-LEAST_DECLINE: Final = 50
-"""Smallest decline that is recorded, in thousandths."""
-
-DECLINE_DAYS: Final = 400
-"""Days for which a decline is recorded: a little more than a year, to cover yearly events."""
 
 
 def next_section(
@@ -78,15 +71,15 @@ def next_section(
         key_kinds=plan.key_kinds,
         null_keys=plan.null_keys,
         samples=_samples(old, plan, staged, shards),
-        peaks=old.peaks if old is not None else {},
-        declines=old.declines if old is not None else {},
+        days=old.days if old is not None else {},
         feed=plan.feed,
+        permitted_by=old.permitted_by if old is not None else "",
     )
     # Key kinds that were not recorded before do not count as a change; the next change records them. A position of the
     # change feed does not count either; see ``next_manifest``.
     if old is not None and replace(state, key_kinds=old.key_kinds, feed=old.feed) == old:
         return old
-    return replace(state, changed_in=generation, peaks=_peaks(old, state.urls, facts.now))
+    return week.with_today(old, replace(state, changed_in=generation), facts.now)
 
 
 def repaired(old: SectionManifest, plan: Plan, facts: CommitFacts, generation: int) -> SectionManifest:
@@ -135,19 +128,10 @@ def _samples(
     return samples
 
 
-def _peaks(old: SectionManifest | None, urls: int, now: datetime) -> dict[str, int]:
-    today = now.date()
-    first = (today - timedelta(days=PEAK_DAYS - 1)).isoformat()
-    peaks = {day: number for day, number in (old.peaks if old is not None else {}).items() if day >= first}
-    peaks[today.isoformat()] = max(urls, peaks.get(today.isoformat(), 0))
-    return peaks
+def with_permits(old: SectionManifest | None, new: SectionManifest, plan: Plan, facts: CommitFacts) -> SectionManifest:
+    """Return a section after the run's permits: a permitted change does not count against later runs.
 
-
-def with_decline(old: SectionManifest | None, new: SectionManifest, plan: Plan, facts: CommitFacts) -> SectionManifest:
-    """Return the section with its decline recorded.
-
-    After a permitted decline, to nothing too, the new number of URLs replaces the peaks: the greatest number of the week
-    would refuse every later run. A permitted decline is not recorded as normal, because a permit is for one run.
+    The request of the permits is recorded, because they hold for one publication.
 
     Args:
         old: The section in the last manifest, or None.
@@ -155,18 +139,10 @@ def with_decline(old: SectionManifest | None, new: SectionManifest, plan: Plan, 
         plan: The plan, which names the permits.
         facts: Configuration, time and identifiers of the commit.
     """
-    if old is None:
+    guards = {permit.guard for permit in map(Permit.of, plan.allow) if permit.section in (None, new.name)}
+    if new is old:
+        guards -= {"growth", "churn"}  # nothing was added or replaced
+    if old is None or not guards:
         return new
-    today = facts.now.date()
-    highest = max(old.urls, old.peak(facts.now))
-    guards = ("shrink", "total") if new.urls else ("shrink", "total", "empty")
-    permits = [Permit.of(text) for text in plan.allow]
-    if any(permit.guard in guards and permit.section in (None, new.name) for permit in permits):
-        return replace(new, peaks={today.isoformat(): new.urls}) if highest > new.urls else new
-    decline = (highest - new.urls) * 1_000 // highest if highest >= SMALLEST else 0
-    if new is old or decline < LEAST_DECLINE:
-        return new
-    first = (today - timedelta(days=DECLINE_DAYS)).isoformat()
-    declines = {day: number for day, number in new.declines.items() if day >= first}
-    declines[today.isoformat()] = max(decline, declines.get(today.isoformat(), 0))
-    return replace(new, declines=declines)
+    after = week.permitted(new, guards, facts.now)
+    return after if after is old else replace(after, permitted_by=plan.asked_by)

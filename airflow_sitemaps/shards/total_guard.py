@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from airflow_sitemaps.shards.guards import Permit, Refusal
+from airflow_sitemaps.shards.week import recent
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -81,10 +82,10 @@ def judged_apart(name: str, refused: Sequence[Refusal], allow: Sequence[str]) ->
 
 def _totals(sections: Sequence[SectionManifest], now: datetime) -> list[int]:
     """Return the total of each recorded day. A section without a record of a day has that of the day before."""
-    days = sorted({day for section in sections for day in section.recent_peaks(now)})
+    days = sorted({day for section in sections for day in recent(section, now)})
     return [sum(_on(section, day, now) for section in sections) for day in days]
 
 
 def _on(section: SectionManifest, day: str, now: datetime) -> int:
-    recorded = [number for each, number in sorted(section.recent_peaks(now).items()) if each <= day]
+    recorded = [record.most for each, record in recent(section, now).items() if each <= day]
     return recorded[-1] if recorded else section.urls

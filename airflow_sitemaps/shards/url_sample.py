@@ -31,6 +31,9 @@ if TYPE_CHECKING:
 URLS: Final = 2_048
 """Approximate number of a section's URLs in its sample."""
 
+THINNED: Final = 256
+"""Maximum number of URLs in the sample that is kept of each day."""
+
 PRINT_BYTES: Final = 6
 """Size of a stored fingerprint, in bytes."""
 
@@ -88,12 +91,11 @@ def sample(columns: Sequence[pa.StringArray], level: int, spreads: Sequence[Numb
         urls = column.take(chosen).to_pylist()
         kept += [_print(high, url) for high, url in zip(spread[chosen].tolist(), urls, strict=True)]
         prefixes.update(map(prefix_of, urls))
-    text = b"".join(number.to_bytes(PRINT_BYTES, "big") for number in sorted(kept))
     frequent = dict(prefixes.most_common(PREFIXES))
     rest = sum(prefixes.values()) - sum(frequent.values())
     if rest:
         frequent[REST] = rest
-    return UrlSample(level=level, prints=base64.b64encode(text).decode(), prefixes=frequent)
+    return UrlSample(level=level, prints=_encoded(kept), prefixes=frequent)
 
 
 def prefix_of(url: str) -> str:
@@ -112,6 +114,28 @@ def gone(before: SectionManifest, after: SectionManifest) -> float | None:
     return len(old - new) / len(old)
 
 
+def thinned(section: SectionManifest) -> str:
+    """Return a section's sample with at most ``THINNED`` URLs, as its level and base64, or "" if a shard has none."""
+    level = _level(section)
+    numbers = _sampled(section, level)
+    if numbers is None:
+        return ""
+    while len(numbers) > THINNED:
+        level += 1
+        numbers = {number for number in numbers if number < _limit(level)}
+    return f"{level}:{_encoded(numbers)}"
+
+
+def gone_since(earlier: str, after: SectionManifest) -> float | None:
+    """Return the fraction of the URLs of a thinned sample that a section does not list, or None if it has no sample."""
+    first, _, text = earlier.partition(":")
+    level = max(int(first), _level(after))
+    old, new = {number for number in _numbers(text) if number < _limit(level)}, _sampled(after, level)
+    if not old or new is None:
+        return None
+    return len(old - new) / len(old)
+
+
 def prefixes(section: SectionManifest) -> dict[str, int] | None:
     """Estimate from its samples how many of a section's URLs have each prefix. Return None if a shard has no sample."""
     counts: Counter[str] = Counter()
@@ -120,7 +144,8 @@ def prefixes(section: SectionManifest) -> dict[str, int] | None:
             return None
         for prefix, number in shard.prefixes.items():
             counts[prefix] += number << shard.sample_level
-    return dict(counts)
+    sampled = sum(counts.values())
+    return {prefix: round(number * section.urls / sampled) for prefix, number in counts.items()}  # they add up to all
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -166,7 +191,7 @@ def repeated(section: SectionManifest) -> float | None:
     distinct = _sampled(section, level)
     if distinct is None:
         return None
-    limit = 1 << (8 * PRINT_BYTES - level)
+    limit = _limit(level)
     number = sum(1 for shard in section.shards for n in _numbers(shard.sample or "") if n < limit)
     return (number - len(distinct)) / number if number else 0.0
 
@@ -177,13 +202,22 @@ def _level(section: SectionManifest) -> int:
 
 def _sampled(section: SectionManifest, level: int) -> set[int] | None:
     """Return a section's fingerprints at a level, or None if a shard has no sample."""
-    limit = 1 << (8 * PRINT_BYTES - level)
+    limit = _limit(level)
     numbers: set[int] = set()
     for shard in section.shards:
         if shard.urls and shard.sample is None:
             return None
         numbers.update(number for number in _numbers(shard.sample or "") if number < limit)
     return numbers
+
+
+def _limit(level: int) -> int:
+    """Return the number below which a fingerprint is in the sample of a level."""
+    return 1 << (8 * PRINT_BYTES - level)
+
+
+def _encoded(numbers: Iterable[int]) -> str:
+    return base64.b64encode(b"".join(number.to_bytes(PRINT_BYTES, "big") for number in sorted(numbers))).decode()
 
 
 def _numbers(text: str) -> Iterable[int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import traceback
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
@@ -74,12 +75,29 @@ def test_changed_addresses_are_purged_between_shards_and_index() -> None:
 
 def test_a_purge_that_fails_is_reported_where_shards_are_revalidated(caplog: pytest.LogCaptureFixture) -> None:
     world = World([row(number) for number in range(12)])
-    calls = purging(world, RuntimeError("the network is down"), StoreError("again"))
+    calls = purging(world, StoreError("the network is down"), StoreError("again"))
     assert world.build().result == "published"
     assert len(calls) == 2
     assert "the network is down" in caplog.text
     assert "caches serve the old indexes until they expire" in caplog.text
     assert world.crawl().locs() == {item["loc"] for item in world.rows}
+
+
+@pytest.mark.parametrize("needed", [False, True])
+def test_the_text_of_a_hooks_exception_is_shown_nowhere(needed: bool, caplog: pytest.LogCaptureFixture) -> None:
+    """It may quote the request, with the token of the CDN."""
+    world = World([row(number) for number in range(12)])
+    purging(world, *[RuntimeError("401 for https://cdn.example/?key=s3cr3t, Bearer s3cr3t")] * 2)
+    shown = ""
+    if needed:
+        world.config.shard_cache_control = "max-age=300"
+        with pytest.raises(StoreError) as failed:
+            world.build()
+        shown = "".join(traceback.format_exception(failed.value))
+    else:
+        shown = str(world.build())
+    assert "RuntimeError at test_caches.py, line " in shown + caplog.text
+    assert "s3cr3t" not in shown + caplog.text
 
 
 def test_a_purge_that_is_needed_and_fails_leaves_the_index_and_is_repeated() -> None:

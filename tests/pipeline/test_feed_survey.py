@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -16,6 +17,7 @@ from airflow_sitemaps.pipeline.request import RunRequest
 from airflow_sitemaps.pipeline.state.repository import StateRepository, feed_key
 from airflow_sitemaps.ports import Overwrite
 from airflow_sitemaps.shards.feed_mark import FeedMark
+from airflow_sitemaps.testing import source
 from airflow_sitemaps.testing.clock import FakeClock
 from airflow_sitemaps.testing.crawler import crawl
 from airflow_sitemaps.testing.source import MemorySourceConfig
@@ -67,6 +69,14 @@ def test_a_run_without_changes_surveys_nothing(table: Table, caplog: pytest.LogC
     assert not table.is_surveyed
     assert "read" not in table.operations
     assert "section pages: the change feed names 0 changes in 0 of 20 ranges; only these are surveyed" in caplog.text
+
+
+@pytest.mark.parametrize("full", [False, True])
+def test_a_warning_of_the_feed_is_the_runs(table: Table, full: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = source.reading
+    monkeypatch.setattr(source, "reading", lambda *given: replace(real(*given), warning="a transaction has been open"))
+    warning = "section 'pages': the change feed: a transaction has been open"
+    assert warning in build(table.world.sitemap(), full, clock=table.world.clock).warnings
 
 
 def test_only_the_ranges_of_changed_keys_are_surveyed(table: Table) -> None:
@@ -204,7 +214,7 @@ def test_a_rollback_goes_on_from_its_own_position(table: Table) -> None:
 
 
 def test_a_section_that_is_refused_keeps_its_position(table: Table) -> None:
-    table.world.guards = Guards(max_shrink=0.1, max_shrink_small=0.1, min_rows=1)
+    table.world.guards = Guards(max_shrink=0.1, min_rows=1)
     for _ in range(80):
         table.delete(20)
     for _ in range(2):
@@ -244,7 +254,7 @@ def test_a_refusal_of_rendered_rows_keeps_the_position() -> None:
     rows = {name: [row(n) for n in range(1, 101)] for name in feeds}
 
     def sitemap() -> Sitemap:
-        guards = Guards(max_shrink=0.1, max_shrink_small=0.1, max_dropped=0.1, min_rows=1)
+        guards = Guards(max_shrink=0.1, max_dropped=0.1, min_rows=1)
         sections = [
             Section(name, MemorySourceConfig(rows[name], feed=feeds[name]), guards=guards) for name in ("good", "bad")
         ]
@@ -278,6 +288,22 @@ def test_a_full_run_that_is_carried_over_other_commits_surveys_all_the_next_time
     table.build()
     table.change(60, 0.7)
     stages.publish(table.world.sitemap(), planned.key, receipts, clock=table.world.clock)
+    table.build()
+    assert table.is_right()
+
+
+def test_a_shard_kept_from_a_run_that_read_earlier_is_surveyed_the_next_time(table: Table) -> None:
+    """The full run's position is later than a change that it read and that the file it keeps does not hold."""
+    table.change(40, 0.5)
+    sitemap, clock = table.world.sitemap(), table.world.clock
+    rival = stages.plan(sitemap, clock=clock)
+    theirs = [stages.write(sitemap, rival.key, b.number, clock=clock).receipt_key for b in rival.plan.batches]
+    table.change(41, 0.6)
+    table.change(70, 0.7)
+    full = stages.plan(sitemap, RunRequest(full=True), clock=clock)
+    ours = [stages.write(sitemap, full.key, b.number, clock=clock).receipt_key for b in full.plan.batches]
+    stages.publish(sitemap, rival.key, theirs, clock=clock)
+    stages.publish(sitemap, full.key, ours, clock=clock)
     table.build()
     assert table.is_right()
 

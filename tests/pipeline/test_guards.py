@@ -7,10 +7,14 @@ from datetime import datetime, timedelta, timezone
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from airflow_sitemaps import Guards, MemoryStore, Section, Sitemap
 from airflow_sitemaps.errors import ConfigurationError, GuardError, PartlyPublishedError, RefusedError
 from airflow_sitemaps.pipeline import build
+from airflow_sitemaps.shards import guards as guards_module
+from airflow_sitemaps.shards import week
 from airflow_sitemaps.testing.clock import FakeClock
 from airflow_sitemaps.testing.source import MemorySourceConfig
 from tests.support.environment import BASE, World, row
@@ -34,7 +38,7 @@ def test_a_permit_does_not_let_more_pass_than_its_bound() -> None:
             world.build(allow=[permit])
     assert world.build(allow=["shrink:pages=0.97"]).urls == 60
     del world.rows[20:]
-    with pytest.raises(GuardError, match="max_shrink_small"):
+    with pytest.raises(GuardError, match=r"limit is 50\.0%, max_shrink below min_rows=1,000"):
         world.build()
 
 
@@ -60,30 +64,129 @@ def test_a_small_section_with_half_its_rows_on_another_host_is_refused() -> None
         world.build()
 
 
-def test_a_month_end_passes_and_a_known_decline_passes_again() -> None:
-    world = world_of(20_000, policy=None)
-    del world.rows[17_700:]
-    assert world.build().result == "published"
-    for _ in range(8):
-        world.clock.advance(timedelta(days=1))
-        assert world.build().result == "unchanged"
-    world.rows.extend(row(50_000 + key) for key in range(2_300))
+def test_a_decline_that_passed_once_gives_no_right_to_a_greater_one() -> None:
+    """Neither a decline of the section when it was small, nor one by permit, nor one below the limit raises the limit."""
+    world = world_of(40, policy=None)
+    del world.rows[21:]
     world.build()
     world.clock.advance(timedelta(days=20))
-    world.build(full=True)
-    del world.rows[16_800:]  # -16 %: more than max_shrink, as much as last month and 5 points
-    assert world.build().result == "published"
+    world.rows.extend(row(1_000 + key) for key in range(3_979))
+    world.build()
+    for _ in range(2):
+        world.clock.advance(timedelta(days=8))
+        del world.rows[-len(world.rows) * 3 // 20 :]
+        world.build(allow=["shrink=0.16"])
+    world.clock.advance(timedelta(days=260))
+    del world.rows[-len(world.rows) * 17 // 100 :]
+    with pytest.raises(GuardError, match=r"the limit is 15\.0%, max_shrink\)"):
+        world.build()
 
 
-def test_a_slow_decline_teaches_nothing_within_the_week() -> None:
+@pytest.mark.parametrize("quiet_days", [0, 10])
+def test_declines_of_one_week_add_up(quiet_days: int) -> None:
+    """Also after a quiet time: the number before the first of them counts."""
     world = world_of(2_000)
+    world.clock.advance(timedelta(days=quiet_days))
     for _ in range(3):
         world.clock.advance(timedelta(hours=20))
         del world.rows[-80:]
         world.build()
     del world.rows[-80:]
-    with pytest.raises(GuardError, match="shrink from 2,000 to 1,680"):
+    with pytest.raises(
+        GuardError, match=r"from 2,000 \(the most of the last seven days; 1,760 are published\) to 1,680"
+    ):
         world.build()
+
+
+@pytest.mark.parametrize("quiet_days", [0, 10])
+def test_replacements_of_one_week_add_up(quiet_days: int) -> None:
+    """49 % of the URLs are replaced each hour: after two hours three quarters of the first are gone."""
+    world = world_of(2_000)
+    world.clock.advance(timedelta(days=quiet_days))
+
+    def replace_half(first: int) -> None:
+        world.clock.advance(timedelta(hours=1))
+        for at in range(980):
+            place = (first + at) % 2_000
+            world.rows[place] = row(place, loc=f"{BASE}new/{first}/{place}")
+
+    replace_half(0)
+    assert world.build().result == "published"
+    replace_half(980)
+    with pytest.raises(
+        GuardError, match=r"of the 2,000 URLs .* are replaced by others .*--allow churn:pages="
+    ) as refused:
+        world.build()
+    assert re.search(r"about 9\d%|about 100%", str(refused.value))
+    world.build(allow=["churn:pages=1"])
+    world.clock.advance(timedelta(hours=1))
+    world.rows[0] = row(0, loc=f"{BASE}another")
+    assert world.build().result == "published", "the permitted replacement is the new measure"
+    world.clock.advance(timedelta(days=8))
+    replace_half(0)
+    assert world.build().result == "published", "the week before does not count"
+
+
+def test_the_shrink_of_a_section_is_no_replacement_of_its_urls() -> None:
+    """Half of the URLs leave, and a third of the rest is replaced: about 17 % of the earlier ones have a successor."""
+    world = world_of(900)
+    del world.rows[450:]
+    for at in range(150):
+        world.rows[at] = row(at, loc=f"{BASE}new/{at}")
+    world.guards = Guards(max_churn=0.1)
+    with pytest.raises(GuardError, match=r"about (1|2)\d% of the 900 URLs .* are replaced"):
+        world.build(allow=["shrink=0.5"])
+    world.guards = Guards(max_churn=0.3)
+    assert world.build(allow=["shrink=0.5"]).urls == 450
+
+
+@pytest.fixture
+def hundredth(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Growth at a hundredth of its sizes: 50 URLs may always be added, and 10 URLs are recorded."""
+    monkeypatch.setattr(guards_module, "ADDED", 50)
+    monkeypatch.setattr(week, "GROWN", 10)
+
+
+@pytest.mark.usefixtures("hundredth")
+@pytest.mark.parametrize("quiet_days", [0, 10])
+def test_growth_of_one_week_adds_up(quiet_days: int) -> None:
+    """+99 % an hour."""
+    world = world_of(100)
+    world.guards = Guards(min_rows=10)
+    world.clock.advance(timedelta(days=quiet_days))
+    world.rows.extend(row(10_000 + key) for key in range(99))
+    world.clock.advance(timedelta(hours=1))
+    assert world.build().urls == 199
+    world.rows.extend(row(20_000 + key) for key in range(197))
+    world.clock.advance(timedelta(hours=1))
+    with pytest.raises(GuardError, match=r"grow from 100 to 396 URLs .*--allow growth:pages=2\.96"):
+        world.build()
+    assert world.build(allow=["growth:pages=2.96"]).urls == 396
+    world.rows.append(row(90_000))
+    world.clock.advance(timedelta(hours=1))
+    assert world.build().result == "published", "the permitted growth is the new measure"
+
+
+@pytest.mark.usefixtures("hundredth")
+def test_a_small_section_may_grow_and_is_measured_from_then_on() -> None:
+    world = world_of(5)
+    world.guards = Guards(min_rows=10)
+    world.rows.extend(row(10_000 + key) for key in range(59))
+    assert world.build().urls == 64
+    world.rows.extend(row(20_000 + key) for key in range(60))
+    world.clock.advance(timedelta(hours=1))
+    assert world.build().urls == 124
+    world.rows.extend(row(30_000 + key) for key in range(10))
+    with pytest.raises(GuardError, match="grow from 64 to 134 URLs"):
+        world.build()
+
+
+@given(number=st.integers(20, 10**7), limit=st.floats(0, 1), min_rows=st.integers(20, 10**5))
+def test_a_larger_section_may_lose_no_fewer_urls_and_no_greater_part(number: int, limit: float, min_rows: int) -> None:
+    guards = Guards(max_shrink=limit, min_rows=min_rows)
+    smaller, larger = guards.shrink_limit(number), guards.shrink_limit(number + 1)
+    assert limit <= larger <= smaller <= max(limit, 0.5)
+    assert number * smaller <= (number + 1) * larger + 1e-6
 
 
 class Mall:
@@ -106,7 +209,7 @@ class Mall:
 
 @pytest.mark.parametrize("faulty", [False, True])
 def test_sections_that_lose_too_much_together_are_refused(faulty: bool) -> None:
-    """Each loses less than ``max_shrink_small``, by rows that are gone or by rows that rules drop."""
+    """Each loses less than half, by rows that are gone or by rows that rules drop."""
     mall = Mall(rules={"loc-scheme": "drop_row"})
     mall.build()
     if faulty:
@@ -125,6 +228,22 @@ def test_sections_that_lose_too_much_together_are_refused(faulty: bool) -> None:
     mall.clock.advance(timedelta(days=1))
     mall.rows["s0"].append(row(90_000))
     assert mall.build().result == "published", "the permitted decline is the new measure"
+
+
+def test_the_total_is_measured_by_the_greatest_of_the_week() -> None:
+    """Each day's loss of all sections together is small."""
+    mall = Mall()
+    mall.build()
+    for left in (260, 230):
+        mall.clock.advance(timedelta(days=1))
+        for rows in mall.rows.values():
+            del rows[left:]
+        assert mall.build().urls == 5 * left
+    mall.clock.advance(timedelta(days=1))
+    for rows in mall.rows.values():
+        del rows[205:]
+    with pytest.raises(GuardError, match=r"together would shrink from 1,500 to 1,025 rows \(-31\.7%"):
+        mall.build()
 
 
 def test_what_does_not_shrink_is_published_though_the_total_is_refused() -> None:
@@ -163,13 +282,6 @@ def test_growth_of_a_small_section_passes() -> None:
     world = world_of(1_100)
     world.rows.extend(row(5_000 + key) for key in range(1_150))
     assert world.build().urls == 2_250
-
-
-def test_a_first_build_below_its_expected_rows_is_refused() -> None:
-    world = World([row(key) for key in range(30)], guards=Guards(first_rows=1_000))
-    with pytest.raises(GuardError, match=r"30 rows at its first build, and first_rows=1,000 are expected"):
-        world.build()
-    assert world.build(allow=["first_build:pages"]).urls == 30
 
 
 def test_a_renamed_section_over_a_loading_table_is_refused() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import HealthCheck, settings
 
-from airflow_sitemaps.testing.machine import IncrementalMachine, ListTable
+from tests.simulation.machine import IncrementalMachine, ListTable
 from tests.support.repetition import scaled
 
 

@@ -17,6 +17,8 @@ from tests.pipeline.mutated import VARIABLE
 from tests.support.mutants import MUTANTS
 from tests.support.repetition import LONG, scaled
 
+pytestmark = pytest.mark.long
+
 BY_NAME = {mutant.name: mutant for mutant in MUTANTS}
 QUICK = {
     "unconditional manifest": 2,
@@ -76,6 +78,32 @@ DIRECTED = {
     ),
     "table version kept by a rebase": (
         "test_full.py::test_the_next_run_surveys_a_table_whose_version_a_full_run_read_beside_another_run"
+    ),
+    "position in a change log kept by a rebase": (
+        "test_feed_survey.py::test_a_shard_kept_from_a_run_that_read_earlier_is_surveyed_the_next_time"
+    ),
+    "stamp unchecked before a shard is replaced": (
+        "test_safeguards.py::test_a_shard_that_another_pipeline_put_since_the_commit_is_not_replaced"
+    ),
+    "promoted file recognised by its stamp alone": (
+        "test_forged_files.py::test_a_file_that_was_cut_short_is_no_promoted_file"
+    ),
+    "promoted file recognised by stamp and size": (
+        "test_forged_files.py::test_a_forged_file_is_no_promoted_file_for_the_run_that_finishes_a_promotion"
+    ),
+    "probe without its If-Match question": (
+        "test_capability_probe.py::test_a_store_that_ignores_one_condition_is_found_out"
+    ),
+    "churn discounted twice by the shrink": (
+        "test_guards.py::test_the_shrink_of_a_section_is_no_replacement_of_its_urls"
+    ),
+    "total without the week": "test_guards.py::test_the_total_is_measured_by_the_greatest_of_the_week",
+    "guards without the week": "test_guards.py::test_growth_of_one_week_adds_up",
+    "permits that hold again": "test_permits.py::test_a_permit_holds_once_however_often_its_run_is_cleared",
+    "any deployment publishes": "test_permits.py::test_a_second_deployment_that_writes_to_the_same_state_is_refused",
+    "commits by any clock": ("test_public_ownership.py::test_a_worker_three_days_fast_writes_no_lastmod_of_the_future"),
+    "adopted files that cannot be counted": (
+        "test_adoption.py::test_an_adoption_is_refused_while_urls_cannot_be_counted"
     ),
     "watermark of another generation": "test_watermark.py::test_after_a_rollback_everything_is_surveyed",
 }

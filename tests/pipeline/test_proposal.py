@@ -31,7 +31,7 @@ def changes_of(world: World, proposal: Proposal) -> tuple[set[str], set[str]]:
 
 
 def test_a_run_that_is_blocked_after_it_rendered_is_known_url_by_url() -> None:
-    world = world_of(Guards(max_dropped_small=0, max_dropped=0.1, max_shrink=1.0, max_churn=1.0))
+    world = world_of(Guards(max_dropped=0.1, min_rows=1, max_shrink=1.0, max_churn=1.0))
     for changed in world.rows[:10]:
         changed["loc"] = "nonsense"
     world.rows.append(row(41))
@@ -48,7 +48,7 @@ def test_a_run_that_is_blocked_after_it_rendered_is_known_url_by_url() -> None:
 
 
 def test_a_run_that_only_removes_files_is_known_url_by_url_although_it_rendered_nothing() -> None:
-    world = world_of(Guards(max_shrink=0.2, max_shrink_small=0))
+    world = world_of(Guards(max_shrink=0.2, min_rows=1))
     del world.rows[10:]
 
     proposal = blocked(world)
@@ -58,7 +58,7 @@ def test_a_run_that_only_removes_files_is_known_url_by_url_although_it_rendered_
 
 
 def test_a_run_that_is_blocked_while_it_plans_is_known_by_rows_and_emptied_ranges() -> None:
-    world = world_of(Guards(max_shrink=0.2, max_shrink_small=0))
+    world = world_of(Guards(max_shrink=0.2, min_rows=1))
     del world.rows[10:]
     world.rows[3]["priority"] = 0.1
 
@@ -74,7 +74,7 @@ def test_a_run_that_is_blocked_while_it_plans_is_known_by_rows_and_emptied_range
 
 
 def test_a_later_publication_makes_it_stale() -> None:
-    world = world_of(Guards(max_shrink=0.2, max_shrink_small=0))
+    world = world_of(Guards(max_shrink=0.2, min_rows=1))
     kept = world.rows[10:]
     del world.rows[10:]
     with pytest.raises(GuardError) as refused:

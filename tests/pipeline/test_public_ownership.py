@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any
@@ -11,7 +12,7 @@ import pytest
 
 from airflow_sitemaps import LocalStore, MemoryStore, Section, ShardPolicy, Sitemap
 from airflow_sitemaps.errors import OwnershipError
-from airflow_sitemaps.pipeline import build
+from airflow_sitemaps.pipeline import build, stages
 from airflow_sitemaps.pipeline.state.ownership import OWNER, STATE_ID
 from airflow_sitemaps.ports import Create
 from airflow_sitemaps.stores.memory import MemoryObjects
@@ -287,6 +288,43 @@ def test_a_worker_three_days_fast_sweeps_nothing_that_is_still_read(kind: str, t
     report = build(sitemap, clock=fast)
     assert report.swept == 0
     assert read <= {info.key for info in store.open().public.list()}
+
+
+@pytest.mark.parametrize("kind", ["memory", "local"])
+def test_a_worker_three_days_fast_writes_no_lastmod_of_the_future(
+    kind: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Neither where it plans and publishes, nor where another worker plans, nor by a rollback."""
+    right = FakeClock()
+    store: Any = MemoryStore(base_url=BASE, now=right.now)
+    if kind == "local":
+        store = LocalStore(tmp_path / "maps", base_url=BASE)
+        right = FakeClock(_file_time(tmp_path))
+    rows = [row(n) for n in range(12)]
+    sitemap = pipeline(store, "pages", right, rows)
+    build(sitemap, clock=right)
+    limit = right.now() + timedelta(minutes=5)
+    fast = FakeClock(right.now() + timedelta(days=3))
+
+    def index_dates() -> list[datetime]:
+        index = store.open().public.get("sitemap.xml")
+        return [datetime.fromisoformat(text) for text in re.findall(r"<lastmod>(.*?)</lastmod>", index.body.decode())]
+
+    rows.append(row(12))
+    planned = stages.plan(sitemap, clock=right)
+    receipts = [
+        stages.write(sitemap, planned.key, batch.number, clock=right).receipt_key for batch in planned.plan.batches
+    ]
+    a_day_fast = FakeClock(right.now() + timedelta(days=1))
+    assert stages.publish(sitemap, planned.key, receipts, clock=a_day_fast).result == "published"
+    assert max(index_dates()) <= limit
+    assert "ahead of the store's clock" in caplog.text
+    rows.append(row(13))
+    build(sitemap, clock=fast)
+    assert max(index_dates()) <= limit
+    stages.rollback(sitemap, 1, clock=fast)
+    assert len(index_dates()) == len(crawl(store.open()).files)
+    assert max(index_dates()) <= limit
 
 
 def test_the_grace_begins_by_the_stores_clock_where_the_workers_is_slow() -> None:

@@ -14,12 +14,12 @@ from airflow_sitemaps.pipeline.publish import promotion
 from airflow_sitemaps.pipeline.publish.recovery import roll_forward
 from airflow_sitemaps.pipeline.request import RunRequest
 from airflow_sitemaps.pipeline.state.repository import StateRepository
-from airflow_sitemaps.testing.faults import Fault, Faults, FaultyStore, SimulatedCrash
+from tests.simulation.faults import Fault, Faults, FaultyStore, SimulatedCrash
 from tests.support.environment import World, row
 
 if TYPE_CHECKING:
     from airflow_sitemaps.ports import StoreConfig
-    from airflow_sitemaps.testing.faults import Call
+    from tests.simulation.faults import Call
 
 
 @pytest.fixture

@@ -8,19 +8,23 @@ from typing import TYPE_CHECKING
 import pytest
 
 from airflow_sitemaps import MemoryStore
-from airflow_sitemaps.errors import IncompleteError, StoreError
+from airflow_sitemaps.errors import IncompleteError, OwnershipError, StoreError
 from airflow_sitemaps.pipeline import build, stages
+from airflow_sitemaps.pipeline.state.ownership import OWNER, STATE_ID
 from airflow_sitemaps.pipeline.state.repository import MANIFEST, StateRepository
 from airflow_sitemaps.ports import Overwrite
 from airflow_sitemaps.shards.digest import Digest
-from airflow_sitemaps.testing.clock import SkewedClock
-from airflow_sitemaps.testing.faults import Call, Fault, Faults, FaultyStore, SimulatedCrash
+from tests.simulation.faults import Call, Fault, Faults, FaultyStore, SimulatedCrash
+from tests.simulation.skewed_clock import SkewedClock
 from tests.support.environment import BASE, World, row
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from airflow_sitemaps.shards.manifest import Manifest
+
+
+SHARD = "pages-00001.xml.gz"
 
 
 def world_of(number: int) -> World:
@@ -55,9 +59,23 @@ def test_a_stalled_copy_within_the_store_does_not_bring_back_an_older_file() -> 
         world.rows[0]["priority"] = 0.9
         assert world.build().result == "published"
 
-    build(world.sitemap(just_before(world, "public", "pages-00001.xml.gz", rival)), clock=world.clock)
+    build(world.sitemap(just_before(world, "public", SHARD, rival)), clock=world.clock)
     assert manifest_of(world).generation == 3
     assert world.crawl().entries() == world.rebuilt().entries()
+
+
+def test_a_shard_that_another_pipeline_put_since_the_commit_is_not_replaced() -> None:
+    world = world_of(10)
+    world.build()
+    world.rows[0]["priority"] = 0.3
+
+    def theirs() -> None:
+        stamp = {OWNER: "blog", STATE_ID: "f" * 16}
+        world.store.public.put(SHARD, b"theirs", mode=Overwrite(), metadata=stamp, content_type="application/gzip")
+
+    with pytest.raises(OwnershipError, match="owner 'blog'"):
+        build(world.sitemap(just_before(world, "public", SHARD, theirs)), clock=world.clock)
+    assert world.config.public.objects[SHARD].body == b"theirs"
 
 
 def test_a_sweep_that_lost_its_fence_removes_nothing() -> None:

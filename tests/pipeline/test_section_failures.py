@@ -16,8 +16,8 @@ from airflow_sitemaps.ports import Overwrite
 from airflow_sitemaps.report_text import lines
 from airflow_sitemaps.testing.clock import FakeClock
 from airflow_sitemaps.testing.crawler import crawl
-from airflow_sitemaps.testing.faults import Call, Fault, Faults, FaultyStore, SimulatedCrash
 from airflow_sitemaps.testing.source import MemorySourceConfig
+from tests.simulation.faults import Call, Fault, Faults, FaultyStore, SimulatedCrash
 from tests.support.environment import BASE, row
 
 if TYPE_CHECKING:

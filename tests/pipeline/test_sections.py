@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -11,7 +12,7 @@ from airflow_sitemaps import MemoryStore, Section, ShardPolicy, Sitemap
 from airflow_sitemaps.errors import ConfigurationError, GuardError, OwnershipError
 from airflow_sitemaps.pipeline import build, stages
 from airflow_sitemaps.pipeline.publish import index_settings
-from airflow_sitemaps.protocol.limits import MAX_INDEXES
+from airflow_sitemaps.protocol.limits import MAX_INDEXES, PROFILES
 from airflow_sitemaps.protocol.validation.reader import read
 from airflow_sitemaps.testing.clock import FakeClock
 from airflow_sitemaps.testing.crawler import crawl
@@ -63,15 +64,17 @@ def test_an_index_for_each_section(config, clock):
     assert len(crawl(config.open(), "sitemap-b.xml").files) == 1
 
 
-def test_several_index_files_when_one_is_not_enough(config, clock):
-    rows = [row(n) for n in range(1, 2_103)]
+def test_several_index_files_when_one_is_not_enough(config, clock, monkeypatch):
+    assert PROFILES["original"].max_sitemaps == 1_000
+    monkeypatch.setitem(PROFILES, "original", replace(PROFILES["original"], max_sitemaps=10))
+    rows = [row(n) for n in range(1, 24)]
     one = Section("pages", MemorySourceConfig(rows, key="id"), shards=ShardPolicy(max_urls=2), limits="original")
     report = build(sitemap(config, one), clock=clock)
     assert report.index_urls == (BASE + "sitemap.xml", BASE + "sitemap-2.xml")
     parts = [crawl(config.open(), name) for name in ("sitemap.xml", "sitemap-2.xml")]
-    assert [len(part.files) for part in parts] == [1000, 51]
-    assert len(parts[0].locs() | parts[1].locs()) == 2_102
-    del rows[1500:]
+    assert [len(part.files) for part in parts] == [10, 2]
+    assert len(parts[0].locs() | parts[1].locs()) == 23
+    del rows[15:]
     assert build(sitemap(config, one), clock=clock).index_urls == (BASE + "sitemap.xml",)
 
 

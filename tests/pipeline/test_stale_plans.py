@@ -13,8 +13,8 @@ from airflow_sitemaps.pipeline import build, stages
 from airflow_sitemaps.pipeline.request import RunRequest
 from airflow_sitemaps.testing.clock import FakeClock
 from airflow_sitemaps.testing.crawler import crawl
-from airflow_sitemaps.testing.faults import Call, Faults, FaultyStore
 from airflow_sitemaps.testing.source import MemorySourceConfig
+from tests.simulation.faults import Call, Faults, FaultyStore
 from tests.support.environment import BASE, FREE, row
 
 if TYPE_CHECKING:

@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+from copy import copy
+from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import pytest
 
-from airflow_sitemaps.errors import IncompleteError
+from airflow_sitemaps.errors import ConfigurationError, ConflictError, IncompleteError
 from airflow_sitemaps.pipeline import build, stages
+from airflow_sitemaps.pipeline.state import capability_probe
 from airflow_sitemaps.pipeline.state.repository import StateRepository
 from airflow_sitemaps.ports import Overwrite
 from airflow_sitemaps.stores.memory import MemoryObjects
 from airflow_sitemaps.testing.crawler import crawl
-from airflow_sitemaps.testing.faults import Call, Faults, FaultyStore
+from tests.simulation.faults import Call, Fault, Faults, FaultyStore
 from tests.support.environment import World, row
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from airflow_sitemaps import MemoryStore
 
 AFTER_GRACE = timedelta(days=3)
 INDEX = "sitemap-pages.xml"
@@ -171,6 +176,21 @@ def test_a_run_older_than_the_grace_is_not_published():
     assert world.public() == before
 
 
+def test_a_publish_that_is_cleared_after_the_grace_does_not_deny_what_the_run_published():
+    world = world_of()
+    planned = stages.plan(world.sitemap(), clock=world.clock)
+    receipts = [
+        stages.write(world.sitemap(), planned.key, batch.number, clock=world.clock).receipt_key
+        for batch in planned.plan.batches
+    ]
+    stages.publish(world.sitemap(), planned.key, receipts, clock=world.clock)
+    world.rows[0]["priority"] = 0.3
+    world.build()
+    world.clock.advance(timedelta(hours=49))
+    with pytest.raises(ConflictError, match=r"was published before, and generation 2 .* has replaced it"):
+        stages.publish(world.sitemap(), planned.key, receipts, clock=world.clock)
+
+
 def test_a_publisher_that_sleeps_at_its_commit_cannot_name_what_was_swept_meanwhile():
     """Days pass between its last look and its put; a sweep in between replaces the manifest before it removes."""
     world = world_of()
@@ -203,3 +223,71 @@ def test_the_watermark_of_a_section_that_is_no_more_goes():
     world.clock.advance(AFTER_GRACE)
     world.build()
     assert [info.key for info in state.list("watermarks/")] == ["watermarks/pages.json"]
+
+
+# ------------------------------------------------------------ stores that refuse to delete
+
+
+class Undeletable(MemoryObjects):
+    """An area whose objects no one may delete."""
+
+    def delete(self, key: str, *, etag: str | None = None) -> None:
+        raise ConfigurationError(f"DeleteObject {self.url(key)}: AccessDenied")
+
+
+def undeletable(world: World, *areas: str) -> MemoryStore:
+    """The store of a world, with areas in which nothing can be deleted."""
+    config = copy(world.config)
+    for name in areas:
+        area = getattr(world.config, name)
+        setattr(config, name, Undeletable(area.area, area.log, area.lock, area.now, area.objects))
+    return config
+
+
+@pytest.mark.parametrize("changed", [True, False])
+def test_a_refused_delete_is_a_warning_and_the_run_succeeds(changed, caplog):
+    world = departed_index()
+    if changed:
+        world.rows[0]["priority"] = 0.3
+    report = build(world.sitemap(undeletable(world, "public", "state")), clock=world.clock)
+    assert report.result == ("published" if changed else "unchanged")
+    assert StateRepository(world.store.state).read_report(report.run)["warnings"] == list(report.warnings)
+    (warning,) = report.warnings
+    assert "could not be removed" in warning
+    assert "AccessDenied" in warning
+    assert warning in caplog.messages
+    world.build()
+    assert world.store.public.head(INDEX) is None
+
+
+def test_what_can_be_removed_is_removed_beside_a_refused_delete():
+    world = departed_index()
+    never_published = stages.plan(world.sitemap(), clock=world.clock)
+    world.clock.advance(AFTER_GRACE)
+    report = build(world.sitemap(undeletable(world, "public")), clock=world.clock)
+    assert world.store.public.head(INDEX) is not None
+    assert world.store.state.head(never_published.key) is None
+    assert (report.swept, len(report.warnings)) == (1, 1)
+
+
+def test_a_sweep_that_cannot_list_is_a_warning():
+    world = departed_index()
+    faults = Faults().on("list", "reports/", Fault.UNAVAILABLE, area="state", times=99)
+    report = build(world.sitemap(FaultyStore(world.config, faults)), clock=world.clock)
+    assert report.result == "unchanged"
+    assert "the next run sweeps again" in report.warnings[0]
+
+
+def test_probes_of_a_store_that_refuses_to_delete_use_one_object():
+    world = world_of()
+    store = replace(undeletable(world, "public", "state").open(), enforces_conditions=None, copies=None)
+    for _ in range(3):
+        capability_probe.forget()
+        assert capability_probe.probe(store)
+        assert capability_probe.copies(store, capability_probe.WORTH_ASKING)
+    assert [len(area.objects) for area in (world.config.public, world.config.state)] == [1, 1]
+    capability_probe.forget()
+    assert capability_probe.probe(replace(world.config.open(), enforces_conditions=None))
+    assert not world.config.public.objects
+    assert not world.config.state.objects
+    capability_probe.forget()

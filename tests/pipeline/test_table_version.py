@@ -123,7 +123,7 @@ def test_a_rollback_is_surveyed(table: Table) -> None:
 
 
 def test_a_refused_run_is_not_remembered(table: Table) -> None:
-    table.world.guards = Guards(max_shrink=0.1, max_shrink_small=0.1, min_rows=1)
+    table.world.guards = Guards(max_shrink=0.1, min_rows=1)
     del table.world.rows[20:]
     table.version = "v2"
     with pytest.raises(GuardError):

@@ -143,7 +143,7 @@ def test_the_lag_can_be_as_long_as_the_longest_transaction(world, lag, found):
 )
 def test_local_times_that_repeat_in_autumn_are_looked_at_twice(last, now, earlier):
     moments = [datetime.fromisoformat(text).replace(tzinfo=timezone.utc) for text in (last, now)]
-    mark = watermark.Watermark(moment=moments[0], slice=0, changed_in=1)
+    mark = watermark.Watermark(moment=moments[0], changed_in=1, ages=())
     since = watermark.begins_at(mark, timedelta(minutes=15), moments[1], "Europe/Berlin")
     assert since == moments[0] - timedelta(minutes=15 + earlier)
     assert watermark.begins_at(mark, timedelta(0), moments[1], "UTC") == moments[0]

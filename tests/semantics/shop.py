@@ -15,7 +15,7 @@ from airflow.sdk import DAG
 from airflow_sitemaps import Guards, LocalStore, Section, ShardPolicy, Sitemap, SitemapTaskGroup, SqlSource
 from airflow_sitemaps.pipeline import build
 from airflow_sitemaps.pipeline.stages import status
-from airflow_sitemaps.testing.faults import Faults, FaultyStore
+from tests.simulation.faults import Faults, FaultyStore
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -94,6 +94,6 @@ class Shop:
 
 def dag_of(sitemap: Sitemap, dag_id: str, params: dict[str, Any] | None = None, **settings: Any) -> DAG:
     """The group in a DAG; one task for each shard, so that there are several mapped tasks."""
-    with DAG(dag_id, schedule=None, max_active_runs=1, params=params) as dag:
+    with DAG(dag_id, schedule=None, max_active_runs=1, default_args={"retries": 0}, params=params) as dag:
         SitemapTaskGroup("sitemap", sitemap, batch_size=1, **settings)
     return dag

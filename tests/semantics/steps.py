@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
-from airflow.api.common.mark_tasks import set_dag_run_state_to_failed
+from airflow.api.common.mark_tasks import set_dag_run_state_to_failed, set_dag_run_state_to_success
 from airflow.models.dagrun import DagRun
 from airflow.models.taskinstance import TaskInstance, clear_task_instances
 from airflow.sdk.definitions.dag import _run_task
@@ -97,6 +97,12 @@ class Steps:
         """Mark the whole run failed."""
         with create_session() as session:
             set_dag_run_state_to_failed(dag=_scheduled(self.dag), run_id=self.run_id, commit=True, session=session)
+        return self
+
+    def mark_successful(self) -> Steps:
+        """Mark the whole run successful."""
+        with create_session() as session:
+            set_dag_run_state_to_success(dag=_scheduled(self.dag), run_id=self.run_id, commit=True, session=session)
         return self
 
     def edit(self, dag: DAG) -> Steps:

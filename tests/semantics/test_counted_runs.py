@@ -9,9 +9,9 @@ import pytest
 from airflow.sdk._shared.observability.metrics.base_stats_logger import NoStatsLogger
 from airflow.sdk.observability import stats
 
-from airflow_sitemaps.testing.faults import Fault
 from tests.semantics.shop import dag_of
 from tests.semantics.steps import Steps
+from tests.simulation.faults import Fault
 from tests.support.airflow_db import xcom_of
 
 if TYPE_CHECKING:

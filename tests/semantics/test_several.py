@@ -12,9 +12,9 @@ from airflow.utils.types import DagRunType
 from airflow_sitemaps import Guards, LocalStore, Section
 from airflow_sitemaps.pipeline import build
 from airflow_sitemaps.pipeline.state.conditional_put import ATTEMPTS
-from airflow_sitemaps.testing.faults import Fault
 from tests.semantics.shop import URL, Shop, dag_of
 from tests.semantics.steps import Steps
+from tests.simulation.faults import Fault
 from tests.support.airflow_db import events
 
 if TYPE_CHECKING:

@@ -47,12 +47,13 @@ def receipt() -> bytes:
 
 
 def body(name: str) -> bytes:
-    if name in ("manifest", "shard_map", "search_manifest"):
+    if name in ("manifest", "shard_map", "search_manifest", "store_state"):
         return codec.encode_manifest(manifest(3))
     if name in ("plan", "receipt"):
         return {"plan": plan, "receipt": receipt}[name]()
     record: object = {
-        "watermark": Watermark(moment=AT, slice=0, changed_in=3, ages=(1, 2)),
+        "report": {"run": "r", "urls": 5},
+        "watermark": Watermark(moment=AT, changed_in=3, ages=(1, 2)),
         "table_version": VersionRecord(version="v", surveyed_at=AT, changed_in=3),
         "change_log": FeedRecord(position="[7]", surveyed_at=AT, changed_in=3),
     }[name]

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from airflow_sitemaps.pipeline.state.conditional_put import WRITE_ID
+from airflow_sitemaps.pipeline.concurrency import mapped
+from airflow_sitemaps.pipeline.state.file_content import is_body
 from airflow_sitemaps.shards.plan import Repair
 from airflow_sitemaps.shards.shard_names import shard_names
 
@@ -35,14 +36,33 @@ class Drift:
     sentences: tuple[str, ...] = ()
 
 
-def look(store: Store) -> dict[str, ObjectInfo]:
-    """List all public objects by name."""
-    return {info.key: info for info in store.public.list()}
+def look(store: Store, manifest: Manifest | None = None, *, read: bool = False) -> dict[str, ObjectInfo]:
+    """List all public objects by name.
+
+    Args:
+        store: The opened store.
+        manifest: The current manifest. Default: None.
+        read: Whether a store that records etags reads the manifest's files, to compute their etags again.
+            Default: False.
+    """
+    listing = {info.key: info for info in store.public.list()}
+    if read and store.records_etags and manifest is not None:
+        names = [*(file.name for file in manifest.files()), *(index.name for index in manifest.indexes)]
+        names = [name for name in names if name in listing]
+        for name, etag in zip(names, mapped(lambda name: _read_etag(store, name), names, "sitemap-drift"), strict=True):
+            listing[name] = replace(listing[name], etag=etag)
+    return listing
+
+
+def _read_etag(store: Store, name: str) -> str:
+    stored = store.public.get(name)
+    return "" if stored is None else stored.info.etag
 
 
 def find(store: Store, state: SectionManifest, listing: Mapping[str, ObjectInfo]) -> Drift:
     """Find the drift of a section.
 
+    A file is as it was promoted if its etag is. Size and metadata prove nothing, because another program can copy them.
     A file whose promotion is not finished does not count as drift, unless its private body is missing or damaged.
 
     Args:
@@ -61,13 +81,15 @@ def find(store: Store, state: SectionManifest, listing: Mapping[str, ObjectInfo]
         info = listing.get(shard.file.name)
         if info is not None and info.etag == shard.file.etag:
             continue
-        if info is not None and _is_ours(store, shard.file, info):
+        if info is not None:
+            info = store.public.head(shard.file.name)  # a listing may be outdated, or hold no etag of the content
+        if info is not None and info.etag == shard.file.etag:
             continue
         files[position] = None if info is None else info.etag
         what = "is gone" if info is None else f"was overwritten by another program (now {info.byte_size:,} bytes)"
-        if not _is_whole(store, shard.file):
+        if not _is_sound(store, shard.file):
             bodiless.add(position)
-            what += "; its private body is missing too, so its rows are read again"
+            what += "; its private body is missing or damaged too, so its rows are read again"
         sentences.append(f"{store.public.url(shard.file.name)} {what}")
     return Drift(files=files, bodiless=frozenset(bodiless), sentences=tuple(sentences))
 
@@ -87,7 +109,7 @@ def repairs(
     for name, state in manifest.sections.items() if manifest is not None else ():
         for position in plans[name].drifted if name in plans else find(store, state, listing).files:
             file = state.shards[position].file
-            if file is None or file.etag is None or not _is_whole(store, file):
+            if file is None or file.etag is None or not _is_sound(store, file):
                 continue
             info = listing.get(file.name)
             etag = info.etag if info is not None else None
@@ -117,13 +139,7 @@ def _is_whole(store: Store, file: PublicFile) -> bool:
     return body is not None and body.byte_size == file.byte_size
 
 
-def _is_ours(store: Store, file: PublicFile, listed: ObjectInfo) -> bool:
-    """Return whether an object with another etag still has this pipeline's bytes.
-
-    The etag differs if the encryption changed, if the object was copied in place, or if the listing has no etag of the
-    content.
-    """
-    if listed.byte_size != file.byte_size:
-        return False
-    info = store.public.head(file.name)
-    return info is not None and (info.etag == file.etag or info.metadata.get(WRITE_ID) == file.stamp)
+def _is_sound(store: Store, file: PublicFile) -> bool:
+    """Return whether the private body of a file exists and has the file's content."""
+    stored = store.state.get(file.body)
+    return stored is not None and len(stored.body) == file.byte_size and is_body(file, stored.body)

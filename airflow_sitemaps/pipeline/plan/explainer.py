@@ -10,7 +10,6 @@ from airflow_sitemaps.shards.plan import Action
 
 if TYPE_CHECKING:
     from airflow_sitemaps.shards.plan import Plan, SectionCheck, SectionPlan
-    from airflow_sitemaps.shards.scan_estimate import ScanEstimate
 
 SHOWN: Final = 10
 """Maximum number of ranges named per section; further ranges are only counted."""
@@ -45,7 +44,7 @@ def _section(section: SectionPlan) -> list[str]:
         f"section {section.name}: {counted(section.rows, 'row')} in {counted(len(section.targets), 'range')}: {counts}"
     ]
     if section.scan is not None:
-        lines.append(_scan(section.scan))
+        lines.append(f"  the survey was estimated to scan {size(section.scan)}")
     if section.survey_note:
         lines.append(f"  survey: {section.survey_note}")
     if section.null_keys:
@@ -60,11 +59,6 @@ def _section(section: SectionPlan) -> list[str]:
         rest = Counter(target.reason for target in busy[SHOWN:])
         lines.extend(f"  and {number:,} more: {reason}" for reason, number in rest.most_common())
     return lines
-
-
-def _scan(scan: ScanEstimate) -> str:
-    pruned = "" if scan.partitions is None else f", {scan.partitions:,} of {scan.all_partitions or 0:,} partitions"
-    return f"  the survey was estimated to scan {size(scan.byte_size)}{pruned} ({scan.basis})"
 
 
 def _check(check: SectionCheck) -> list[str]:

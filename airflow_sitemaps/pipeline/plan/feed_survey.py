@@ -112,6 +112,7 @@ def survey_by_feed(question: FeedQuestion) -> FeedSurvey:
         mark=FeedMark(position=reading.position, surveyed_at=mark.surveyed_at),
         surveyor=UnchangedSurvey(question.source, before, reading.ranges),
         note=note,
+        warnings=_warnings(question, reading),
     )
 
 
@@ -125,13 +126,17 @@ def _cause(mark: FeedMark | None, question: FeedQuestion) -> str:
 
 
 def _whole(question: FeedQuestion, reading: ChangeReading, cause: str) -> FeedSurvey:
-    note = f"every range is surveyed: {cause}"
+    note = f"every range is surveyed: {'; '.join(dict.fromkeys(each for each in (cause, reading.cause) if each))}"
     log.info("section %s: %s", question.name, note)
     return FeedSurvey(
         mark=FeedMark(position=reading.position, surveyed_at=question.now),
         note=note,
-        warnings=(f"section {question.name!r}: {note}",) if reading.is_gap else (),
+        warnings=(*((f"section {question.name!r}: {note}",) if reading.is_gap else ()), *_warnings(question, reading)),
     )
+
+
+def _warnings(question: FeedQuestion, reading: ChangeReading) -> tuple[str, ...]:
+    return (f"section {question.name!r}: the change feed: {reading.warning}",) if reading.warning else ()
 
 
 def known_mark(state: StateRepository, section: SectionManifest) -> FeedMark | None:

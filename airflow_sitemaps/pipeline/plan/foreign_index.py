@@ -6,15 +6,16 @@ from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from airflow_sitemaps.errors import OwnershipError
-from airflow_sitemaps.pipeline.publish.foreign_content import MAX_FILE_BYTES
+from airflow_sitemaps.pipeline.publish.foreign_content import children
+from airflow_sitemaps.pipeline.publish.index_settings import index_names
 from airflow_sitemaps.pipeline.state.ownership import check_stamp, is_of_another
-from airflow_sitemaps.shards.schema import is_relative_path
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping
 
     from airflow_sitemaps.ports import ObjectInfo, Store
     from airflow_sitemaps.shards.manifest import IndexFile, Manifest, PublicFile
+    from airflow_sitemaps.sitemap import Sitemap
 
 EXAMINED_SHARDS: Final = 20
 """Maximum number of changed shards whose stamp a plan reads.
@@ -22,22 +23,14 @@ EXAMINED_SHARDS: Final = 20
 A few are enough: a pipeline that overwrites another's shards replaces its index too.
 """
 
-CHILD_SUFFIXES: Final = (".xml", ".xml.gz", ".txt", ".txt.gz", ".rss", ".atom")
 
-MAX_NAME_BYTES: Final = 800
-"""Maximum length of a child's name, in bytes, so that with its prefix it is a valid key in any store."""
-
-
-def adopted_names(
-    store: Store, manifest: Manifest | None, *, indexes: Sequence[str], extras: Sequence[str], adopt: bool
-) -> tuple[str, ...]:
+def adopted_names(sitemap: Sitemap, store: Store, manifest: Manifest | None, *, adopt: bool) -> tuple[str, ...]:
     """Return the names of public files that this run may take over.
 
     Args:
+        sitemap: The sitemap.
         store: The opened store.
         manifest: This pipeline's manifest, or None before its first commit.
-        indexes: Names of the indexes that this sitemap may have.
-        extras: Names of its recent entries, feeds and stylesheet.
         adopt: Whether the run was started to take over the files of another program or pipeline.
 
     Returns:
@@ -48,16 +41,18 @@ def adopted_names(
     """
     if manifest is not None:
         return tuple(_of_others(store, manifest)) if adopt else ()
-    infos = {name: store.public.head(name) for name in dict.fromkeys((store.index_name, *indexes, *extras))}
+    extras = sitemap.extra_names
+    names = dict.fromkeys((store.index_name, *index_names(sitemap), *sorted(extras)))
+    infos = {name: store.public.head(name) for name in names}
     present = {name: info for name, info in infos.items() if info is not None}
     if not adopt:
         _refuse(store, present, extras)
         return ()
-    names = [child for name in present if name not in extras for child in children(store, name)]
-    return tuple(dict.fromkeys((*present, *names)))
+    listed = [child for name in present if name not in extras for child in children(sitemap, store, name)]
+    return tuple(dict.fromkeys((*present, *listed)))
 
 
-def _refuse(store: Store, present: Mapping[str, ObjectInfo], extras: Sequence[str]) -> None:
+def _refuse(store: Store, present: Mapping[str, ObjectInfo], extras: Collection[str]) -> None:
     """Refuse to publish over objects of another pipeline, and over an index of an unknown program."""
     for name, info in present.items():
         check_stamp(store.public.url(name), info, None)
@@ -107,48 +102,3 @@ def _changed(manifest: Manifest, listing: Mapping[str, ObjectInfo]) -> Iterator[
     for beside in besides:
         if beside.name in listing and listing[beside.name].etag != beside.etag:
             yield beside.name
-
-
-def children(store: Store, index: str | None = None) -> tuple[str, ...]:
-    """Return the names of the files in the public area that an index lists.
-
-    Args:
-        store: The opened store.
-        index: Name of the index. Default: the sitemap's own.
-    """
-    return tuple(name for name in listed(store, index) if store.public.head(name) is not None)
-
-
-def listed(store: Store, index: str | None = None) -> tuple[str, ...]:
-    """Return the names of an index's children at or below its own address.
-
-    Args:
-        store: The opened store.
-        index: Name of the index. Default: the sitemap's own.
-    """
-    from airflow_sitemaps.protocol.validation.reader import read  # noqa: PLC0415 - lxml is loaded where it is needed
-
-    name = index or store.index_name
-    info = store.public.head(name)
-    content = store.public.get(name) if info is not None and info.byte_size <= MAX_FILE_BYTES else None
-    if content is None:
-        return ()
-    document = read(content.body)
-    if document.kind != "sitemapindex":
-        return ()
-    names = (e.loc.removeprefix(store.base_url) for e in document.entries if e.loc.startswith(store.base_url))
-    return tuple(dict.fromkeys(name for name in names if _is_child(name)))
-
-
-def _is_child(name: str) -> bool:
-    """Return whether a run may take over a name from a foreign index; the run later sweeps it, after the grace.
-
-    An index can name any public file. A run takes over only names that look like a sitemap.
-    """
-    looks = name.endswith(CHILD_SUFFIXES) and name.rpartition("/")[2] != "robots.txt"
-    return (
-        looks
-        and ".." not in name
-        and is_relative_path(name)
-        and len(name.encode("utf-8", "surrogatepass")) <= MAX_NAME_BYTES
-    )

@@ -88,10 +88,11 @@ def next_layout(
     return join(ranges, shards, policy, limits, file_urls), survey
 
 
-def ordered(source: Source, shards: Sequence[Shard]) -> bool:
-    """Return whether the boundaries still increase in the database's order.
+def boundary_fault(source: Source, shards: Sequence[Shard]) -> str:
+    """Return why the boundaries no longer order the rows, or "" if they still do.
 
-    An upgraded collation may reorder text. Integers need no query if the key column is known to hold integers.
+    An upgraded collation may reorder text. A narrower type, an enum or a domain may no longer accept a boundary. Integers
+    keep their order, so the least and the greatest are enough if the key column is known to hold integers.
 
     Args:
         source: The section's open source.
@@ -100,9 +101,13 @@ def ordered(source: Source, shards: Sequence[Shard]) -> bool:
     boundaries = [shard.range.lower for shard in shards if shard.range.lower is not None]
     integers = all(len(key) == 1 and isinstance(key[0], int) for key in boundaries)
     if integers and all(kind.endswith((INTEGER, UNKNOWN)) for kind in source.key_kinds):
-        return all(left < right for left, right in itertools.pairwise(boundaries))
+        boundaries = boundaries[:: max(1, len(boundaries) - 1)]
     ranks = source.rank(boundaries)
-    return all(left < right for left, right in itertools.pairwise(ranks))
+    if ranks is None:
+        return "the key's type no longer accepts a boundary of the ranges"
+    if all(left < right for left, right in itertools.pairwise(ranks)):
+        return ""
+    return "the database orders the keys differently than before (its collation changed?)"
 
 
 def key_change(source: Source, section: SectionManifest) -> str:
@@ -149,8 +154,8 @@ def _append_cut(source: Source, shard: Shard, policy: ShardPolicy) -> Sequence[K
     boundaries = source.boundaries(shard.range, policy.max_urls)
     if not boundaries:
         return ()
-    last, first_cut = source.rank([shard.last_key, boundaries[0]])
-    if last >= first_cut:
+    ranks = source.rank([shard.last_key, boundaries[0]])
+    if ranks is None or ranks[0] >= ranks[1]:
         return ()
     if policy.target_urls == policy.max_urls:
         return boundaries

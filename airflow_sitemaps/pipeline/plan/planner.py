@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 from airflow_sitemaps.errors import (
     ConfigurationError,
     RefusedError,
+    RequestError,
     RuleError,
     SitemapError,
     SourceError,
@@ -24,8 +25,11 @@ from airflow_sitemaps.pipeline.publish.draft.content_guard import counted_in_tot
 from airflow_sitemaps.pipeline.request import chosen
 from airflow_sitemaps.pipeline.state.published_articles import news_refusals
 from airflow_sitemaps.quantities import counted
+from airflow_sitemaps.shards import week
 from airflow_sitemaps.shards.batches import make_batches
 from airflow_sitemaps.shards.guards import (
+    ADDRESS,
+    Permit,
     Refusal,
     check_dropped,
     check_permits,
@@ -52,6 +56,10 @@ log = logging.getLogger(__name__)
 
 OF_ONE_SECTION: Final = (ConfigurationError, RefusedError, SourceError)
 """Errors of one section's source or rows, which need not stop the other sections."""
+
+
+TOUCHED: Final = 0.5
+"""Fraction of a section's shards above which a warning says that many hold changed rows."""
 
 
 @dataclass(slots=True)
@@ -109,7 +117,8 @@ def make_plan(
     """
     started = clock.now()
     check_permits(request.allow, _names(sitemap, manifest))
-    listing = drift.look(store)
+    request, spent = _without_spent(request, sitemap, manifest)
+    listing = drift.look(store, manifest, read=request.full or bool(request.rebuild))
     if manifest is not None and not (request.dry_run or request.adopt):
         check_stamps(store, manifest, listing)
     request = replace(request, rebuild=_rebuilt(request, manifest))
@@ -134,12 +143,15 @@ def make_plan(
         extras_due=extra_files.due(sitemap, manifest, clock.now()) or index_settings.are_to_change(sitemap, manifest),
         refusals=stand,
         warnings=(
+            *spent,
             *(f"allowed: {refusal.message}" for refusal in passed),
             *surveyed.warnings,
             *touched_warnings(sitemap, plans, manifest),
             *index_settings.too_many(sitemap, plans, manifest),
         ),
         allow=request.allow,
+        origin=request.origin,
+        asked_by=request.asked_by,
         failures=tuple(failure_of(name, error) for name, error in surveyed.errors.items()),
         rebases=request.full or bool(request.rebuild),
         prefixes=() if manifest is None else top_prefixes(manifest.sections.values(), manifest.sections.values()),
@@ -150,7 +162,9 @@ def make_plan(
     whole = whole.without_removals([name for name in surveyed.errors if name not in _published(manifest)])
     plan = _with_batches(_publishable(sitemap, whole, request), request)
     if surveyed.errors and not stand and not plan.changes:
-        raise next(iter(surveyed.errors.values()))
+        error = next(iter(surveyed.errors.values()))
+        error.sections = tuple(surveyed.errors)
+        raise error
     return replace(plan, seconds=max(0.0, (clock.now() - started).total_seconds()))  # a clock may be set back
 
 
@@ -269,9 +283,8 @@ def _judge(context: SectionContext, plan: SectionPlan, now: datetime) -> tuple[R
         section.name,
         now=plan.rows,
         before=before.rows - before.null_keys if before is not None else None,  # as counted by the plan
-        peak=before.peak(now) if before is not None else 0,
+        peak=week.most(before, now) if before is not None else 0,
         what="rows",
-        declines=before.known_declines(now) if before is not None else (),
     )
     if size and section.kind == "news":
         size = news_refusals(guards, context.store, section, size, before, number=plan.rows, what="rows", now=now)
@@ -298,6 +311,35 @@ def _judge_total(
 def _names(sitemap: Sitemap, manifest: Manifest | None) -> set[str]:
     """Return the names of sections that a permit may name."""
     return {*_published(manifest), *(section.name for section in sitemap.sections), *sitemap.retired}
+
+
+def _without_spent(
+    request: RunRequest, sitemap: Sitemap, manifest: Manifest | None
+) -> tuple[RunRequest, tuple[str, ...]]:
+    """Return the request without the permits that it used before, and a warning for each section that they concern.
+
+    A permit holds for one publication. If the tasks of its DAG run are cleared, it does not hold again.
+    """
+    used = [
+        n for n, state in _published(manifest).items() if request.asked_by and state.permitted_by == request.asked_by
+    ]
+    names = sorted(_names(sitemap, manifest).difference(used))
+    if not used or not request.allow:
+        return request, ()
+    allow: list[str] = []
+    for text in request.allow:
+        permit = Permit.of(text)
+        name, equals, bound = text.partition("=")
+        if permit.section is None and permit.guard not in ADDRESS:
+            allow += [f"{name}:{section}{equals}{bound}" for section in names]
+        elif permit.section not in used:
+            allow.append(text)
+    warnings = tuple(
+        f"section {name!r}: the permits of this run were used for an earlier publication, and hold no longer; to allow "
+        "another change, start a new run"
+        for name in used
+    )
+    return replace(request, allow=tuple(allow)), warnings
 
 
 def _published(manifest: Manifest | None) -> Mapping[str, SectionManifest]:
@@ -331,7 +373,7 @@ def _rebuilt(request: RunRequest, manifest: Manifest | None) -> tuple[str, ...]:
     """Return the file names of the shards to write again. A request may name a shard without its ending.
 
     Raises:
-        ConfigurationError: There is no such shard.
+        RequestError: There is no such shard.
     """
     file_names = [file.name for file in manifest.files()] if manifest is not None else []
     names = {name.removesuffix(".xml.gz").removesuffix(".txt.gz"): name for name in file_names} | {
@@ -339,7 +381,7 @@ def _rebuilt(request: RunRequest, manifest: Manifest | None) -> tuple[str, ...]:
     }
     unknown = sorted(set(request.rebuild) - set(names))
     if unknown:
-        raise ConfigurationError(
+        raise RequestError(
             f"rebuild: {', '.join(unknown)} is not a shard of this sitemap; names look like {sorted(file_names)[:2]}"
         )
     return tuple(names[name] for name in request.rebuild)
@@ -376,11 +418,10 @@ def touched_warnings(sitemap: Sitemap, plans: Mapping[str, SectionPlan], manifes
         ):
             continue
         changed = sum(_holds_other_rows(target, state) for target in plan.targets)
-        limit = sitemap.guards_of(section).max_touched
-        if len(plan.targets) >= 10 and changed > limit * len(plan.targets):
+        if len(plan.targets) >= 10 and changed > TOUCHED * len(plan.targets):
             warnings.append(
                 f"section {section.name!r}: {changed:,} of {len(plan.targets):,} shards change "
-                f"({changed / len(plan.targets):.0%}; max_touched={limit:.0%} only warns). Did a load stamp every row?"
+                f"({changed / len(plan.targets):.0%}). Did a load stamp every row?"
             )
     return tuple(warnings)
 

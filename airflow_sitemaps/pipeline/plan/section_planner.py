@@ -93,7 +93,6 @@ def plan_section(context: SectionContext) -> SectionPlan:
         null_keys=survey.null_keys,
         null_key_samples=survey.null_key_samples,
         watermark=moment,
-        slice=(kept_mark.slice + 1) % watermark.SLICES if kept_mark is not None else 0,
         ages=watermark.next_ages(before, targets, partial) if moment is not None else (),
         version=version or "",
         surveyed_at=_surveyed_at(context, feed, known_at) if version else None,
@@ -214,9 +213,7 @@ def _fresh_cause(context: SectionContext) -> str:
         return "the section's path or format changed"
     if cause := layout.key_change(context.source, before):
         return cause
-    if not layout.ordered(context.source, before.shards):
-        return "the database orders the keys differently than before (its collation changed?)"
-    return ""
+    return layout.boundary_fault(context.source, before.shards)
 
 
 def _key_kinds(source: Source, before: SectionManifest | None) -> tuple[str, ...]:

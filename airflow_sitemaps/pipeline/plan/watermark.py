@@ -45,15 +45,13 @@ class Watermark:
 
     Attributes:
         moment: The database's time at the last survey.
-        slice: Number of the run, modulo ``SLICES``; written for versions before ``ages`` existed.
         changed_in: Generation that had last changed the section when the watermark was stored.
-        ages: Number of runs since each shard's range was surveyed, in key order. Default: not recorded.
+        ages: Number of runs since each shard's range was surveyed, in key order.
     """
 
     moment: Moment
-    slice: Count
     changed_in: Count
-    ages: tuple[Count, ...] = ()
+    ages: tuple[Count, ...]
 
 
 _RECORD: Final = Decoder(Watermark)
@@ -83,7 +81,6 @@ def record_of(section_plan: SectionPlan, section: SectionManifest) -> Watermark 
         return None
     return Watermark(
         moment=section_plan.watermark,
-        slice=section_plan.slice,
         changed_in=section.changed_in,
         ages=_ages_of(section, section_plan.targets, section_plan.ages),
     )
@@ -169,7 +166,7 @@ class IncrementalSurvey:
         return Survey(digests=tuple(digests), null_keys=survey.null_keys, null_key_samples=survey.null_key_samples)
 
     def _changed(self, ranges: Sequence[KeyRange]) -> set[int]:
-        """Return the ranges with changed lastmods, the last range, and this run's slice of the others."""
+        """Return the ranges with changed lastmods, the last range, and this run's part of the others."""
         touched = set(self._source.touched(ranges, self._since))
         asked = touched | {len(ranges) - 1} | self._slice(len(ranges))
         log.info(
@@ -189,10 +186,5 @@ class IncrementalSurvey:
         return {at for place, at in enumerate(oldest) if place < quota or self._age(at) >= SLICES - 1}
 
     def _age(self, at: int) -> int:
-        """Return the number of runs since a range's last survey.
-
-        If it is not recorded, compute it from the range's slice.
-        """
-        if len(self._mark.ages) == len(self._section.shards):
-            return self._mark.ages[at]
-        return (self._mark.slice - at - 1) % SLICES
+        """Return the number of runs since a range's last survey. A range that the record lacks is due."""
+        return self._mark.ages[at] if at < len(self._mark.ages) else SLICES - 1

@@ -4,20 +4,35 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
+from urllib.parse import urlsplit
 
 from airflow_sitemaps.errors import StoreContentError
+from airflow_sitemaps.pipeline.state.ownership import is_of_another
+from airflow_sitemaps.protocol.rules import safe_text
+from airflow_sitemaps.protocol.stylesheet import FILE_NAME as STYLESHEET
 from airflow_sitemaps.shards.guards import check_adoption, permitted
+from airflow_sitemaps.shards.schema import is_relative_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from airflow_sitemaps.ports import Store
-    from airflow_sitemaps.shards.guards import Guards, Refusal
+    from airflow_sitemaps.protocol.validation.reader import ReadUrlset
+    from airflow_sitemaps.shards.guards import Refusal
     from airflow_sitemaps.shards.manifest import Manifest
     from airflow_sitemaps.shards.plan import Plan
+    from airflow_sitemaps.sitemap import Sitemap
 
 MAX_FILE_BYTES: Final = 64 << 20
 """Maximum size of a foreign file that is read, in bytes: a sitemap has at most 50 MiB (sitemaps.org)."""
+
+MAX_NAME_BYTES: Final = 800
+"""Maximum length of a child's name, in bytes, so that with its prefix it is a valid key in any store."""
+
+SHOWN: Final = 240
+"""Maximum number of characters of a foreign address that is shown."""
+
+CHILD_SUFFIXES: Final = (".xml", ".xml.gz", ".txt", ".txt.gz", ".rss", ".atom")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,9 +40,9 @@ class ForeignContent:
     """The URLs of both sitemaps.
 
     Attributes:
-        theirs: URLs of the other program's sitemap.
+        theirs: URLs of the other program's sitemap, as far as they can be counted.
         ours: URLs of this sitemap.
-        unread: Files of the other sitemap that are not in the public area or cannot be read.
+        unread: Files of the other sitemap whose URLs cannot be counted, each with the reason.
     """
 
     theirs: frozenset[str]
@@ -35,12 +50,13 @@ class ForeignContent:
     unread: tuple[str, ...]
 
 
-def foreign_content(store: Store, names: Sequence[str], bodies: Iterable[str]) -> ForeignContent:
+def foreign_content(sitemap: Sitemap, store: Store, names: Sequence[str], bodies: Iterable[str]) -> ForeignContent:
     """Read the files of another program's sitemap and the private bodies of this one.
 
     Args:
+        sitemap: The sitemap.
         store: The opened store.
-        names: Public names of the other sitemap's files. An index lists no page.
+        names: Public names of the other sitemap's files. The children of an index count only if they are among them.
         bodies: Keys of the bodies.
 
     Raises:
@@ -49,46 +65,113 @@ def foreign_content(store: Store, names: Sequence[str], bodies: Iterable[str]) -
     theirs: set[str] = set()
     unread: list[str] = []
     for name in names:
-        locs = _locs(store, name)
-        if locs is None:
-            unread.append(name)
-        else:
+        if name == STYLESHEET:
+            continue
+        document = read_public(store, name)
+        fault = "not a readable file of a sitemap" if document is None else _fault(document)
+        if fault:
+            unread.append(f"{store.public.url(name)}: {fault}")
+        if document is None:
+            continue
+        locs = {entry.loc for entry in document.entries}
+        if document.kind != "sitemapindex":
             theirs |= locs
+            continue
+        missing = sorted(loc for loc in locs if not set(names) & set(child_names(sitemap, loc)))
+        unread += [f"{safe_text(loc[:SHOWN])}: no sitemap of this address with a sitemap's name" for loc in missing]
     ours = frozenset(loc for key in bodies for loc in _staged(store, key))
     return ForeignContent(theirs=frozenset(theirs), ours=ours, unread=tuple(unread))
 
 
-def judge_adoption(guards: Guards, store: Store, plan: Plan, manifest: Manifest) -> tuple[Refusal, ...]:
-    """Return the guards' refusals for a first publication that replaces another program's sitemap.
+def judge_adoption(sitemap: Sitemap, store: Store, plan: Plan, manifest: Manifest) -> tuple[Refusal, ...]:
+    """Return the guards' refusals for a publication that replaces the sitemap of another program or pipeline.
 
     Args:
-        guards: The sitemap's guards.
+        sitemap: The sitemap.
         store: The opened store.
         plan: The plan of the run.
         manifest: The manifest to commit. URLs of sections that it omits are lost.
     """
-    if not plan.adopted or plan.base_generation or guards.max_shrink >= 1:
+    guards = sitemap.guards
+    if not plan.adopted or guards.max_shrink >= 1:
         return ()
+    names = list(plan.adopted)
+    if plan.base_generation:  # the plan names no children: they stay, as files of another pipeline
+        names += [child for name in plan.adopted for child in children(sitemap, store, name)]
     bodies = [file.body for section in manifest.sections.values() for file in section.files()]
-    content = foreign_content(store, plan.adopted, bodies)
+    content = foreign_content(sitemap, store, list(dict.fromkeys(names)), bodies)
     gone = len(content.theirs - content.ours)
-    return permitted(check_adoption(guards, theirs=len(content.theirs), only_theirs=gone), plan.allow)[0]
+    losses = check_adoption(guards, theirs=len(content.theirs), only_theirs=gone, unread=content.unread)
+    return permitted(losses, plan.allow)[0]
 
 
-def _locs(store: Store, name: str) -> set[str] | None:
-    """Return the page URLs of a public file, or None if the file cannot be read. An index lists no pages."""
-    from airflow_sitemaps.protocol.validation.reader import read  # noqa: PLC0415
+def read_public(store: Store, name: str) -> ReadUrlset | None:
+    """Return the parsed public file, or None if there is none, it is too large, or it is no file of a sitemap."""
+    from airflow_sitemaps.protocol.validation.reader import read  # noqa: PLC0415 - lxml is loaded where it is needed
 
     info = store.public.head(name)
-    if info is None or info.byte_size > MAX_FILE_BYTES:
-        return None
-    content = store.public.get(name)
-    if content is None:
-        return None
-    urlset = read(content.body)
-    if urlset.kind == "unknown":
-        return None
-    return set() if urlset.kind == "sitemapindex" else {entry.loc for entry in urlset.entries}
+    content = store.public.get(name) if info is not None and info.byte_size <= MAX_FILE_BYTES else None
+    document = read(content.body) if content is not None else None
+    return None if document is None or document.kind == "unknown" else document
+
+
+def children(sitemap: Sitemap, store: Store, index: str) -> Iterator[str]:
+    """Yield the names of the files in the public area that an index lists and a run may take over.
+
+    An index can name any public file, such as ``ads.txt``, so the content decides: only files of a sitemap are returned,
+    and files that a pipeline stamped, which may be damaged shards.
+
+    Args:
+        sitemap: The sitemap.
+        store: The opened store.
+        index: Public name of the index. A file of another kind has no children.
+    """
+    document = read_public(store, index)
+    if document is None or document.kind != "sitemapindex":
+        return
+    for name in dict.fromkeys(name for entry in document.entries for name in child_names(sitemap, entry.loc)):
+        info = store.public.head(name)
+        if info is not None and (is_of_another(info, None) or is_sitemap(sitemap, read_public(store, name))):
+            yield name
+
+
+def is_sitemap(sitemap: Sitemap, document: ReadUrlset | None) -> bool:
+    """Return whether a parsed file is one of a sitemap. A text is one if each line is a URL of the site."""
+    if document is None or document.kind != "text":
+        return document is not None
+    bases = (sitemap.store.base_url, *map(sitemap.base_url_of, sitemap.sections))
+    hosts = {urlsplit(base).netloc for base in bases}
+    locs = [entry.loc.partition("://") for entry in document.entries]
+    return bool(locs) and all(
+        scheme in ("http", "https") and rest.partition("/")[0] in hosts and len(rest.split()) == 1
+        for scheme, _, rest in locs
+    )
+
+
+def child_names(sitemap: Sitemap, loc: str) -> list[str]:
+    """Return the public names that a child of a foreign index may have, below the sitemap's or a section's address.
+
+    A run takes those that are sitemaps over, and later sweeps them, after the grace. An index can name any public file, so
+    only names that look like a sitemap are returned.
+    """
+    folders = {(sitemap.store.base_url, ""), *((sitemap.base_url_of(s), s.path) for s in sitemap.sections)}
+    names = [path + loc.removeprefix(base) for base, path in sorted(folders) if loc.startswith(base)]
+    return [name for name in dict.fromkeys(names) if _is_child(name)]
+
+
+def _is_child(name: str) -> bool:
+    looks = name.endswith(CHILD_SUFFIXES) and name.rpartition("/")[2] != "robots.txt"
+    return (
+        looks
+        and ".." not in name
+        and is_relative_path(name)
+        and len(name.encode("utf-8", "surrogatepass")) <= MAX_NAME_BYTES
+    )
+
+
+def _fault(document: ReadUrlset) -> str:
+    """Return why a file may list more URLs than were read, or ""."""
+    return "" if document.whole else "; ".join(problem.message for problem in document.problems)
 
 
 def _staged(store: Store, body: str) -> Iterator[str]:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import product
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING
 
 from airflow_sitemaps.protocol.limits import MAX_INDEXES, PROFILES
 from airflow_sitemaps.shards.index_layout import IndexSettings, index_entries
@@ -15,8 +14,6 @@ if TYPE_CHECKING:
     from airflow_sitemaps.shards.manifest import Manifest, SectionManifest
     from airflow_sitemaps.shards.plan import SectionPlan
     from airflow_sitemaps.sitemap import Sitemap
-
-MODES: Final[tuple[Literal["one", "per_section"], ...]] = ("one", "per_section")
 
 
 def index_settings(sitemap: Sitemap) -> IndexSettings:
@@ -40,29 +37,14 @@ def index_names(sitemap: Sitemap) -> tuple[str, ...]:
 def settings_of_commit(sitemap: Sitemap, manifest: Manifest) -> IndexSettings:
     """Return the settings under which a manifest was committed, whatever the code says now.
 
-    Manifests written before ``index_record`` existed do not record them. The names of their index files show them.
-
     Args:
         sitemap: The sitemap.
         manifest: The committed manifest.
     """
-    settings = index_settings(sitemap)
     record = manifest.index_record
-    if record is not None and record.limits in PROFILES:
-        return IndexSettings(
-            base_url=manifest.base_url, name=record.name, mode=record.mode, limits=PROFILES[record.limits]
-        )
-    committed = [index.name for index in manifest.indexes]
-    stems = [name.replace(f"-{section}.", ".") for name in committed for section in manifest.sections]
-    for name, mode, limits in product(
-        dict.fromkeys((settings.name, *committed, *stems)),
-        dict.fromkeys((settings.mode, *MODES)),
-        (settings.limits, *PROFILES.values()),
-    ):
-        candidate = IndexSettings(base_url=manifest.base_url, name=name, mode=mode, limits=limits)
-        if set(index_entries(manifest, candidate)) == set(committed):
-            return candidate
-    return settings
+    if record is None or record.limits not in PROFILES:
+        return index_settings(sitemap)
+    return IndexSettings(base_url=manifest.base_url, name=record.name, mode=record.mode, limits=PROFILES[record.limits])
 
 
 def are_to_change(sitemap: Sitemap, manifest: Manifest | None) -> bool:

@@ -1,6 +1,6 @@
 """Promote a committed generation: put its private bodies under their public names, the index last.
 
-Any run can repeat any step. An object that is already public is recognised by its write id. Each put replaces only the
+Any run can repeat any step. An object that is already public is recognised by its write id and its content. Each put replaces only the
 object that was read just before. Nothing is put after another generation has been committed.
 """
 
@@ -23,11 +23,10 @@ from airflow_sitemaps.pipeline.state.conditional_put import (
     copy_verified,
     put_verified,
 )
+from airflow_sitemaps.pipeline.state.file_content import in_variant, is_public_body
 from airflow_sitemaps.pipeline.state.ownership import check_stamp, stamp
 from airflow_sitemaps.pipeline.state.repository import GZIP, ManifestVersion, StateRepository
 from airflow_sitemaps.ports import Create, Update
-from airflow_sitemaps.protocol.gzip import with_variant
-from airflow_sitemaps.protocol.markup import with_comment
 from airflow_sitemaps.shards.index_layout import IndexSettings, render
 
 if TYPE_CHECKING:
@@ -158,7 +157,7 @@ def _promote_file(
         etag = file.replaces
         if attempt or not fresh:
             there = store.public.head(file.name)
-            if there is not None and _is(there, file.stamp) and there.byte_size == file.byte_size:
+            if there is not None and _is_promoted(store, file, there):
                 return there.etag
             etag = None if there is None else there.etag
             if there is not None and etag != file.replaces:
@@ -184,6 +183,14 @@ def _promote_file(
         except RefusedPutError as refused:
             log.info("%s; checking the object again", refused)
     raise StoreError(f"{store.public.url(file.name)} changed {ATTEMPTS} times while it was being promoted; run again")
+
+
+def _is_promoted(store: Store, file: PublicFile, there: ObjectInfo) -> bool:
+    """Return whether a public object is the file. Its content is read unless its etag proves it: metadata can be copied."""
+    if there.etag == file.etag:
+        return True
+    stored = store.public.get(file.name) if _is(there, file.stamp) else None
+    return stored is not None and stored.info.etag == there.etag and is_public_body(file, stored.body)
 
 
 def _copied(
@@ -230,10 +237,13 @@ def _promote_index(
     body = render(root.manifest, settings, index.name, index.changed_in)
     write_id = f"index#{index.changed_in}#{index.xml_sha256}"
     zipped = index.name.endswith(".gz")
+    body = gzip.compress(body, mtime=0) if zipped else body
     for _ in range(ATTEMPTS):
         there = store.public.head(index.name)
         if there is not None and _is(there, write_id):
-            return there.etag
+            stored = store.public.get(index.name)
+            if stored is not None and stored.info.etag == there.etag and stored.body == body:
+                return there.etag
         if there is not None and there.etag != index.replaces:
             check_stamp(store.public.url(index.name), there, root.manifest)
         _still(state, root)
@@ -241,7 +251,7 @@ def _promote_index(
             return put_verified(
                 store.public,
                 index.name,
-                gzip.compress(body, mtime=0) if zipped else body,
+                body,
                 mode=Create() if there is None else Update(there.etag),
                 write_id=write_id,
                 headers=ObjectHeaders(
@@ -272,7 +282,7 @@ def _body(state: StateRepository, file: PublicFile) -> bytes:
             f"{file.byte_size:,} ({file.xml_byte_size:,} uncompressed). The body was not "
             f"published: run again with rebuild=[{file.name!r}]"
         )
-    return with_variant(stored.body, file.variant) if zipped else with_comment(stored.body, file.variant)
+    return in_variant(file, stored.body)
 
 
 def _headers(store: Store, root: ManifestVersion, file: PublicFile) -> ObjectHeaders:

@@ -17,7 +17,7 @@ from airflow_sitemaps.pipeline.publish.recovery import roll_forward
 from airflow_sitemaps.pipeline.publish.sweep import Swept, lifetime, sweep
 from airflow_sitemaps.pipeline.state.conditional_put import RefusedPutError
 from airflow_sitemaps.pipeline.state.fingerprint import check_unchanged
-from airflow_sitemaps.pipeline.state.ownership import check_owner
+from airflow_sitemaps.pipeline.state.ownership import check_origin, check_owner
 from airflow_sitemaps.pipeline.state.repository import ManifestVersion, StateRepository
 from airflow_sitemaps.shards.guards import Refusal
 from airflow_sitemaps.shards.plan import SectionFailure, failures_of
@@ -97,11 +97,14 @@ def commit(
             if not missing.sections:
                 return Committed(old=None, root=root, repeated=True, failures=_failed_before(plan, root.manifest))
             return _commit_missing(sitemap, store, plan, missing, receipts, root, clock=clock, progress=progress)
+        _refuse_repeated(root.manifest if root is not None else None, plan)
         _refuse_old(sitemap, plan, clock)
         check_unchanged(sitemap, plan, plan.sections)
         if root is not None and not root.manifest.promoted:
             root = roll_forward(sitemap, store, root, clock=clock, progress=progress)
         old = root.manifest if root is not None else None
+        if plan.origin:
+            check_origin(old, plan.origin, plan.allow, run=plan.run)
         _refuse_repeated(old, plan)
         fitted = _fitted(state, old, plan, receipts)
         try:
@@ -110,7 +113,7 @@ def commit(
             if old is None and state.root() is not None:
                 continue  # the index is that of another first run of this pipeline
             raise
-        if losses := judge_adoption(sitemap.guards, store, plan, draft.manifest):
+        if losses := judge_adoption(sitemap, store, plan, draft.manifest):
             losses = (*losses, *draft.refusals)
             raise GuardError(refusal_text(losses), losses, run=plan.run)
         if root is not None and says_the_same(root.manifest, draft.manifest):
@@ -280,8 +283,8 @@ def _refuse_old(sitemap: Sitemap, plan: Plan, clock: Clock) -> None:
     age, most = clock.now() - plan.created_at, lifetime(sitemap.grace)
     if age >= most:
         raise IncompleteError(
-            f"run {plan.run} was planned {age} ago, and its files may be swept after {most}. Nothing of it was "
-            "published; run the DAG again. If runs take that long, set a longer grace: Sitemap(grace=…)."
+            f"run {plan.run} was planned {age} ago, and its files may be swept after {most}. This task "
+            "publishes nothing; run the DAG again. If runs take that long, set a longer grace: Sitemap(grace=…)."
         )
 
 

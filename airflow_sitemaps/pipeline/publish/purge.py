@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import logging
+import traceback
+from pathlib import PurePath
 from typing import TYPE_CHECKING
 
-from airflow_sitemaps.errors import StoreError
+from airflow_sitemaps.errors import SitemapError, StoreError
 from airflow_sitemaps.shards.index_layout import address
+from airflow_sitemaps.waits import waiting
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
@@ -38,12 +41,12 @@ def purge_shards(store: Store, manifest: Manifest, names: Collection[str]) -> No
     if problem is None:
         log.info("purged %d addresses from caches", len(addresses))
         return
-    text = f"the purge of {len(addresses)} addresses failed ({type(problem).__name__}: {problem})"
+    text = f"the purge of {len(addresses)} addresses failed ({problem})"
     if store.needs_purge:
         raise StoreError(
             f"{text}. Shards may be cached (shard_cache_control={store.shard_cache_control!r}), so the index was not "
             "replaced. It still lists the complete earlier generation. Check the purge hook, then run again"
-        ) from problem
+        )
     log.warning("%s; crawlers get the new shards nevertheless, because caches revalidate them", text)
 
 
@@ -65,13 +68,20 @@ def purge_indexes(store: Store, names: Sequence[str]) -> None:
         )
 
 
-def _purge(store: Store, addresses: Sequence[str]) -> Exception | None:
-    """Call the hook and return the error with which it failed; a user's function may raise any exception."""
+def _purge(store: Store, addresses: Sequence[str]) -> str | None:
+    """Call the hook and return how it failed; a user's function may raise any exception.
+
+    The text of an exception is shown only if it is of this package: others quote requests, with tokens in them.
+    """
     assert store.purge is not None
     try:
-        store.purge(addresses)
-    except Exception as e:
-        return e
+        with waiting("the purge hook", "The hook's own time-outs apply"):
+            store.purge(addresses)
+    except SitemapError as error:
+        return f"{type(error).__name__}: {error}"
+    except Exception as error:
+        hook = traceback.extract_tb(error.__traceback__)[:2][-1]  # the frame after this one is the hook's
+        return f"{type(error).__name__} at {PurePath(hook.filename).name}, line {hook.lineno}"
     return None
 
 

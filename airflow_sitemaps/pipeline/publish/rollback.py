@@ -17,6 +17,7 @@ from airflow_sitemaps.pipeline.state.capability_probe import ensure_conditions
 from airflow_sitemaps.pipeline.state.conditional_put import RefusedPutError
 from airflow_sitemaps.pipeline.state.ownership import check_owner
 from airflow_sitemaps.pipeline.state.repository import StateRepository, new_run
+from airflow_sitemaps.shards import week
 from airflow_sitemaps.shards.commit import complete, first_serial
 from airflow_sitemaps.shards.file_succession import succeed
 from airflow_sitemaps.shards.manifest import Manifest, PublicFile, SectionManifest, Shard
@@ -91,6 +92,7 @@ def rollback(sitemap: Sitemap, generation: int, *, clock: Clock = SYSTEM_CLOCK, 
         finished=now,
         seconds={"publish": (now - started).total_seconds()},
         swept=swept.public + swept.private,
+        warnings=swept.warnings,
         action=f"rollback to {generation}",
     )
     report = make_report(outcome, old=root.manifest, new=done.manifest)
@@ -138,6 +140,7 @@ def rolled_back(current: Manifest, earlier: Manifest, facts: CommitFacts, run: s
         sections=sections,
         indexes=(),
         state_id=facts.state_id,
+        origin=current.origin,
     )
 
 
@@ -169,8 +172,9 @@ def _section(
             serial += 1
         shards.append(_restored(shard, file, there, generation))
     # A rollback to fewer URLs is intended: keeping the greatest number of the week would refuse every later run.
-    peaks = {facts.now.date().isoformat(): then.urls}
-    return replace(then, shards=tuple(shards), changed_in=generation, next_serial=serial, peaks=peaks)
+    days = {facts.now.date().isoformat(): week.begun(then)}
+    by = now.permitted_by if now is not None else then.permitted_by
+    return replace(then, shards=tuple(shards), changed_in=generation, next_serial=serial, days=days, permitted_by=by)
 
 
 def _again(now: PublicFile, then: PublicFile, facts: CommitFacts) -> PublicFile:

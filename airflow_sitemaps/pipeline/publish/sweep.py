@@ -10,13 +10,14 @@ from __future__ import annotations
 import logging
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta, timezone
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
+from airflow_sitemaps.errors import SitemapError
 from airflow_sitemaps.pipeline.concurrency import mapped
 from airflow_sitemaps.pipeline.publish.index_settings import settings_of_commit
 from airflow_sitemaps.pipeline.publish.orphans import orphans
 from airflow_sitemaps.pipeline.publish.promotion import SupersededError, put_back
-from airflow_sitemaps.pipeline.state.conditional_put import ObjectHeaders, RefusedPutError, put_verified
+from airflow_sitemaps.pipeline.state.conditional_put import RefusedPutError
 from airflow_sitemaps.pipeline.state.repository import (
     RUNS,
     WATERMARKS,
@@ -28,17 +29,20 @@ from airflow_sitemaps.pipeline.state.repository import (
     version_key,
     watermark_key,
 )
-from airflow_sitemaps.ports import Overwrite
+from airflow_sitemaps.pipeline.state.store_time import bounded_time
+from airflow_sitemaps.quantities import counted
 from airflow_sitemaps.shards.manifest import Departed
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Callable, Collection, Sequence
 
     from airflow_sitemaps.ports import Clock, ObjectInfo, Store
     from airflow_sitemaps.shards.manifest import Manifest
     from airflow_sitemaps.sitemap import Sitemap
 
 log = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 REPORTS: Final = 500
 """Number of reports kept, of changed and unchanged runs alike."""
@@ -51,13 +55,8 @@ SHORTEST_LIFE: Final = timedelta(hours=6)
 
 ATTEMPTS: Final = 4
 
-CLOCK_TOLERANCE: Final = timedelta(minutes=5)
-"""Difference between clocks that a sweep accepts; far less than any grace."""
-
-TIME_MARK: Final = "sweep-time.json"
-"""Key of the private object that a sweep puts to read the store's time."""
-
-JSON: Final = "application/json"
+FAILURES: Final = 3
+"""Number of failed deletions of one kind after which a sweep leaves the rest of that kind to the next run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,10 +66,12 @@ class Swept:
     Attributes:
         public: Removed public files. Default: 0.
         private: Removed private objects. Default: 0.
+        warnings: What could not be removed, and why. Default: none.
     """
 
     public: int = 0
     private: int = 0
+    warnings: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,6 +121,8 @@ def sweep(sitemap: Sitemap, store: Store, root: ManifestVersion, *, clock: Clock
     A departed public file stays for the grace, because a slow crawl still requests it. A body stays as long as a kept
     generation needs it. Plans and bodies of runs that never committed stay for slightly longer than the grace.
 
+    A failure is a warning, never an error: everything is published by now, and the next run sweeps again.
+
     Args:
         sitemap: The sitemap.
         store: The opened store.
@@ -127,20 +130,24 @@ def sweep(sitemap: Sitemap, store: Store, root: ManifestVersion, *, clock: Clock
         clock: Source of time and of tokens.
 
     Returns:
-        The manifest after the sweep, and the numbers of removed objects.
-
-    Raises:
-        StoreError: The store failed.
+        The manifest after the sweep, and the numbers of removed objects with the warnings.
     """
+    try:
+        root, swept = _sweep(sitemap, store, root, clock)
+    except SitemapError as error:
+        swept = Swept(warnings=(f"the sweep stopped early, and the next run sweeps again: {error}",))
+    for warning in swept.warnings:
+        log.warning("%s", warning)
+    return root, swept
+
+
+def _sweep(sitemap: Sitemap, store: Store, root: ManifestVersion, clock: Clock) -> tuple[ManifestVersion, Swept]:
     state = StateRepository(store.state)
     now = clock.now()
     left, due = _removable(state, root.manifest, now, sitemap.grace)
     if left != Leftovers() or due:
-        store_time = _store_time(state, now, clock)
-        if store_time < now - CLOCK_TOLERANCE:
-            log.warning(
-                "this worker's clock is %s ahead of the store's clock; using the store's clock", now - store_time
-            )
+        store_time = bounded_time(state.objects, clock)
+        if store_time < now:
             now = store_time
             left, due = _removable(state, root.manifest, now, sitemap.grace)
     if left.bodies or left.deep:
@@ -149,16 +156,26 @@ def sweep(sitemap: Sitemap, store: Store, root: ManifestVersion, *, clock: Clock
             return root, Swept()
         root = fenced
     strays = orphans(store, root.manifest, now, lifetime(sitemap.grace)) if left.deep else ()
-    _delete(store, (*due, *(_departed(info, root.manifest) for info in strays)))
-    for keys in (left.bodies, left.plans, left.watermarks):
-        _delete_private(state, keys)
-    private = len(left.bodies) + len(left.plans) + len(left.watermarks) + sum(item.area == "state" for item in due)
-    private += _sweep_generations(state, root.manifest) + _sweep_reports(state)
-    if due:
-        root = _forget(sitemap, store, root, frozenset(due), clock)
+    items = (*due, *(_departed(info, root.manifest) for info in strays))
+    outcomes = _delete(store, items)
+    gone = [item for item, failure in zip(items, outcomes, strict=True) if failure is None]
+    public = sum(item.area == "public" for item in gone)
+    outcomes += _delete_private(state, left, root.manifest)
+    if departed := frozenset(gone) & frozenset(due):
+        root = _forget(sitemap, store, root, departed, clock)
     elif strays and not state.still(root):
         _put_back(sitemap, store, {info.key for info in strays})
-    return root, Swept(public=sum(item.area == "public" for item in due) + len(strays), private=private)
+    private = sum(outcome is None for outcome in outcomes) - public
+    return root, Swept(public=public, private=private, warnings=_warnings(outcomes))
+
+
+def _warnings(outcomes: Sequence[str | None]) -> tuple[str, ...]:
+    """Return a warning if objects could not be removed."""
+    failures = [outcome for outcome in outcomes if outcome is not None]
+    if not failures:
+        return ()
+    reason = next(filter(None, failures), "")
+    return (f"{counted(len(failures), 'unneeded object')} could not be removed; the next run tries again: {reason}",)
 
 
 def _removable(
@@ -167,20 +184,6 @@ def _removable(
     """Return the leftovers of runs, and the departed files that are due at a given time."""
     due = [item for item in manifest.departed if _is_due(item, manifest, now, grace)]
     return leftovers(state, manifest, now, grace), due
-
-
-def _store_time(state: StateRepository, now: datetime, clock: Clock) -> datetime:
-    """Return the earlier of the worker's and the store's time, because a worker's clock may be days fast."""
-    put_verified(
-        state.objects,
-        TIME_MARK,
-        b"{}",
-        mode=Overwrite(),
-        write_id=clock.token(),
-        headers=ObjectHeaders(content_type=JSON),
-    )
-    mark = state.objects.head(TIME_MARK)
-    return now if mark is None or mark.modified_at is None else min(now, mark.modified_at)
 
 
 def lifetime(grace: timedelta) -> timedelta:
@@ -251,19 +254,44 @@ def _is_due(item: Departed, manifest: Manifest, now: datetime, grace: timedelta)
     return item.area == "public" or item.generation <= oldest
 
 
-def _delete(store: Store, due: Sequence[Departed]) -> None:
+def _delete(store: Store, due: Sequence[Departed]) -> list[str | None]:
+    """Delete departed files and orphans; return the outcome of each, as ``_attempted`` does."""
+
     def delete(item: Departed) -> None:
         objects = store.public if item.area == "public" else store.state
         objects.delete(item.key, etag=item.etag)
         log.info("swept %s", objects.url(item.key))
 
-    for _ in mapped(delete, due, "sitemap-sweep"):
-        pass
+    return _attempted(delete, due)
 
 
-def _delete_private(state: StateRepository, keys: Sequence[str]) -> None:
-    for _ in mapped(state.objects.delete, keys, "sitemap-sweep"):
-        pass
+def _delete_private(state: StateRepository, left: Leftovers, manifest: Manifest) -> list[str | None]:
+    """Delete leftovers, and generations and reports beyond those kept; return the outcome of each."""
+    outcomes: list[str | None] = []
+    for keys in (left.bodies, left.plans, left.watermarks, _old_generations(state, manifest), _old_reports(state)):
+        outcomes += _attempted(state.objects.delete, keys)
+    return outcomes
+
+
+def _attempted(delete: Callable[[T], None], items: Sequence[T]) -> list[str | None]:
+    """Delete objects, even if some deletions fail.
+
+    Returns:
+        One outcome for each object: None if it was deleted, why not, or "" if it was left because others failed.
+    """
+    failures: list[str] = []
+
+    def attempt(item: T) -> str | None:
+        if len(failures) >= FAILURES:
+            return ""
+        try:
+            delete(item)
+        except SitemapError as error:
+            failures.append(str(error))
+            return str(error)
+        return None
+
+    return list(mapped(attempt, items, "sitemap-sweep"))
 
 
 def _forget(
@@ -294,22 +322,19 @@ def _put_back(sitemap: Sitemap, store: Store, names: Collection[str]) -> None:
             continue
 
 
-def _sweep_generations(state: StateRepository, manifest: Manifest) -> int:
+def _old_generations(state: StateRepository, manifest: Manifest) -> list[str]:
+    """Return the keys of manifests of generations that are older than the history."""
     oldest = manifest.history[0].generation if manifest.history else manifest.generation
-    removed = 0
-    for info in list(state.objects.list("generations/")):
-        number = info.key.removeprefix("generations/").removesuffix(".json.gz")
-        if number.isdecimal() and int(number) < oldest:
-            state.objects.delete(info.key)
-            removed += 1
-    return removed
+    numbers = {
+        info.key: info.key.removeprefix("generations/").removesuffix(".json.gz")
+        for info in state.objects.list("generations/")
+    }
+    return [key for key, number in numbers.items() if number.isdecimal() and int(number) < oldest]
 
 
-def _sweep_reports(state: StateRepository) -> int:
-    reports = list(state.objects.list("reports/"))
-    for info in reports[:-REPORTS]:
-        state.objects.delete(info.key)
-    return max(0, len(reports) - REPORTS)
+def _old_reports(state: StateRepository) -> list[str]:
+    """Return the keys of all reports but the last ones."""
+    return [info.key for info in state.objects.list("reports/")][:-REPORTS]
 
 
 def _time_of(run: str) -> datetime | None:

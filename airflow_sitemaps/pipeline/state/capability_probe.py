@@ -1,12 +1,14 @@
 """Probe whether a store enforces conditional writes, once per endpoint and process, before the first publication.
 
 A store that ignores conditions answers 200 to every put: two runs would overwrite each other's manifest without any
-error. The probe therefore tries conditional puts on a key of its own, and deletes the key afterwards.
+error. The probe therefore tries conditional puts on a key of its own, and deletes the key afterwards. If the store refused
+that, or the process died, the next probe uses the key again and deletes it, so that such objects do not become more.
 """
 
 from __future__ import annotations
 
 import logging
+import re
 import threading
 from contextlib import suppress
 from dataclasses import replace
@@ -14,7 +16,7 @@ from typing import TYPE_CHECKING, Final, Literal
 from uuid import uuid4
 
 from airflow_sitemaps.errors import ConfigurationError, StoreError
-from airflow_sitemaps.ports import Create, PutMode, PutOutcomeError, Update
+from airflow_sitemaps.ports import Create, Overwrite, PutMode, PutOutcomeError, Update
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,6 +27,9 @@ log = logging.getLogger(__name__)
 
 ATTEMPTS: Final = 3
 """Number of tries of the probe, each on a new key, if answers are lost."""
+
+PREFIX: Final = "probe-"
+KEY: Final = re.compile(PREFIX + "[0-9a-f]{32}")
 
 WORTH_ASKING: Final = 8
 """Minimum number of files to copy for which the probe of copies costs less than it saves."""
@@ -126,36 +131,38 @@ def _copies(store: Store) -> bool:
 
 
 def _ask_copies(store: Store) -> bool:
-    """Probe copies on a new key. A store that refuses them or fails does not support them."""
-    key = f"probe-{uuid4().hex}"
+    """Probe copies. A store that refuses them or fails does not support them."""
+    source, target = _new_key(), _new_key()
     try:
-        return _copies_by_condition(store, key)
+        left = _left_behind(store.state), _left_behind(store.public)
+        source, target = (info.key if info is not None else _new_key() for info in left)
+        return _copies_by_condition(store, source, target, _over(left[1]))
     except (StoreError, ConfigurationError, PutOutcomeError) as e:
         log.info("%s; this process reads and uploads each file to promote it", e)
         return False
     finally:
-        for area in (store.state, store.public):
+        for area, key in ((store.state, source), (store.public, target)):
             with suppress(StoreError, ConfigurationError):
                 area.delete(key)
 
 
-def _copies_by_condition(store: Store, key: str) -> bool:
+def _copies_by_condition(store: Store, source: str, target: str, first: PutMode) -> bool:
     """Return whether copies enforce the conditions on destination and source, and take the new headers."""
-    store.state.put(key, b"1", mode=Create(), metadata={"probe": "source"}, content_type="text/plain")
-    info = store.state.head(key)
+    store.state.put(source, b"1", mode=Overwrite(), metadata={"probe": "source"}, content_type="text/plain")
+    info = store.state.head(source)
     if info is None:
         return False
-    etag = _copy(store, info, key, Create())
+    etag = _copy(store, info, target, first)
     if not etag:
         return False
-    for source, mode in (
+    for source_info, mode in (
         (info, Create()),
         (info, Update("0" * 32)),
         (replace(info, etag="0" * 32), Update(etag)),
     ):
-        if _copy(store, source, key, mode):
+        if _copy(store, source_info, target, mode):
             return False
-    there = store.public.head(key) if _copy(store, info, key, Update(etag)) else None
+    there = store.public.head(target) if _copy(store, info, target, Update(etag)) else None
     return there is not None and there.byte_size == 1 and there.metadata.get("probe") == "copy"
 
 
@@ -179,18 +186,34 @@ def _place(area: ObjectStore) -> str:
     return str(getattr(area, "place", "") or area.url(""))
 
 
+def _new_key() -> str:
+    return f"{PREFIX}{uuid4().hex}"
+
+
+def _left_behind(area: ObjectStore) -> ObjectInfo | None:
+    """Return an object that an earlier probe could not delete, or None."""
+    return next((info for info in area.list(PREFIX) if KEY.fullmatch(info.key)), None)
+
+
+def _over(left: ObjectInfo | None) -> PutMode:
+    """Return the condition of a probe's first put."""
+    return Create() if left is None else Update(left.etag)
+
+
 def _ask(area: ObjectStore) -> bool:
-    """Probe one area with four puts on a new key, and start again if an answer is lost."""
+    """Probe one area with four puts on one key, and start again if an answer is lost."""
     causes: list[str] = []
+    left = _left_behind(area)
     for _ in range(ATTEMPTS):
-        key = f"probe-{uuid4().hex}"
+        key = _new_key() if left is None else left.key
         try:
-            verdict = _questions(area, key, causes)
+            verdict = _questions(area, key, _over(left), causes)
         finally:
             with suppress(StoreError, ConfigurationError):
                 area.delete(key)
-        if verdict is not None:
+        if verdict is not None and (verdict or left is None):
             return verdict
+        left = None  # the probe of another process may use the same object, and may have deleted it
     cause = f"{causes[-1].rstrip('. ')}. " if causes else ""
     raise StoreError(
         f"{cause}{ATTEMPTS} attempts got no clear answer, so this run cannot determine whether {area.url('')} enforces "
@@ -198,16 +221,16 @@ def _ask(area: ObjectStore) -> bool:
     )
 
 
-def _questions(area: ObjectStore, key: str, causes: list[str]) -> bool | None:
+def _questions(area: ObjectStore, key: str, mode: PutMode, causes: list[str]) -> bool | None:
     """Return whether conditions are enforced, or None if a lost answer leaves this unknown.
 
     The cause is added to ``causes``.
     """
-    first, etag = _try(area, key, b"1", Create(), causes)
+    first, etag = _try(area, key, b"1", mode, causes)
     if first != "done":
         return None
-    for body, mode in ((b"2", Create()), (b"3", Update("0" * 32))):
-        outcome, _ = _try(area, key, body, mode, causes)
+    for body, refused in ((b"2", Create()), (b"3", Update("0" * 32))):
+        outcome, _ = _try(area, key, body, refused, causes)
         if outcome != "refused":
             return None if outcome == "lost" else False
     outcome, _ = _try(area, key, b"4", Update(etag), causes)

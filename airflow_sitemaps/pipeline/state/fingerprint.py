@@ -15,7 +15,11 @@ if TYPE_CHECKING:
     from airflow_sitemaps.sitemap import Section, Sitemap
 
 RENDERER: Final = 1
-"""Version of the renderer; increase it if equal rows are written differently than before."""
+"""Version of the renderer and the rules; increase it if equal rows are written differently than before.
+
+A changed default of a rule needs a new version. A new rule needs one only if it must apply to unchanged rows at once: with
+a new version, every row of every user is read again.
+"""
 
 
 def fingerprint(sitemap: Sitemap, section: Section) -> str:
@@ -27,7 +31,7 @@ def fingerprint(sitemap: Sitemap, section: Section) -> str:
     depends: dict[str, object] = {
         "renderer": RENDERER,
         "source": section.source.identity(),
-        "rules": {name: verdict.value for name, verdict in sitemap.rulebook(section).verdicts.items()},
+        "rules": sitemap.rulebook(section).changed(),
         "limits": sitemap.limits_of(section).name,
         "kind": section.kind,
         "format": section.format,

@@ -7,15 +7,21 @@ publication.
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING, Final
 from urllib.parse import quote, unquote
 
-from airflow_sitemaps.errors import OwnershipError
+from airflow_sitemaps.errors import GuardError, OwnershipError
+from airflow_sitemaps.shards.guards import Refusal, permitted
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from airflow_sitemaps.ports import ObjectInfo
     from airflow_sitemaps.shards.manifest import Manifest
     from airflow_sitemaps.sitemap import Sitemap
+
+log = logging.getLogger(__name__)
 
 OWNER: Final = "owner"
 """Metadata key of the sitemap's owner, percent-encoded because headers hold ASCII."""
@@ -84,3 +90,36 @@ def check_owner(sitemap: Sitemap, manifest: Manifest) -> None:
             "in this pipeline: two pipelines would publish to one address. Give this pipeline an address of its own, "
             "or name the old sections in retired= if this pipeline replaces them."
         )
+
+
+def check_origin(manifest: Manifest | None, origin: str, allow: Sequence[str], *, run: str) -> None:
+    """Refuse a run of another deployment than the one that published last, unless a permit says that the sitemap moved.
+
+    A run of an Airflow that does not know its address passes with a warning.
+
+    Args:
+        manifest: The current manifest, or None before the first commit.
+        origin: Deployment of the run. Empty if it is not known.
+        allow: Permits of the run.
+        run: Identifier of the run, for the error.
+
+    Raises:
+        GuardError: Another deployment published last.
+    """
+    if manifest is None or manifest.origin in ("", origin):
+        return
+    sentence = f"{manifest.base_url} was last published by the deployment {manifest.origin}, and this run is of"
+    if not origin:
+        log.warning(
+            "%s an Airflow that does not know its address. If it is another one, it replaces that one's URLs: give it a "
+            "store of its own. To have it refused, set [api] base_url",
+            sentence,
+        )
+        return
+    message = (
+        f"{sentence} {origin}. Two deployments with one store replace each other's URLs: nothing was changed. Give this one "
+        "a store of its own. If it takes the sitemap over, switch the DAG in the other one off."
+    )
+    if refused := permitted([Refusal(guard="moved", section="", message=message)], allow)[0]:
+        raise GuardError(f"This run was refused. {refused[0]}", refused, run=run)
+    log.warning("allowed: %s moved from the deployment %s to %s", manifest.base_url, manifest.origin, origin)

@@ -10,7 +10,7 @@ import json
 import logging
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from airflow_sitemaps.errors import ConfigurationError, IncompleteError, SourceMovedError, StoreContentError
 from airflow_sitemaps.pipeline.row_context import judge_of
@@ -336,6 +336,11 @@ def system_allocator() -> Iterator[None]:
         pa.set_memory_pool(before)
 
 
+KILLED: Final = (
+    "the writing task ended without a reason, as a task does that is killed or runs out of memory; see its log"
+)
+
+
 def unwritten_sections(
     plan: Plan, receipts: Sequence[Receipt], reasons: Mapping[int, str]
 ) -> tuple[SectionFailure, ...]:
@@ -353,8 +358,11 @@ def unwritten_sections(
             missing.setdefault(batch.section, []).append(batch.number)
     failures = []
     for section, numbers in missing.items():
-        total = sum(batch.section == section for batch in plan.batches)
-        why = next((reasons[number] for number in numbers if reasons.get(number)), "see the log of its writing task")
-        message = f"{len(numbers)} of {total} batches could not be written (batch {numbers[0]} first): {why}"
+        own = [batch.number for batch in plan.batches if batch.section == section]
+        why = next((reasons[number] for number in numbers if reasons.get(number)), KILLED)
+        what = f"{len(numbers):,} of its {len(own):,} batches, the first of them batch {own.index(numbers[0]) + 1:,},"
+        if len(numbers) == 1:
+            what = "its only batch" if len(own) == 1 else f"batch {own.index(numbers[0]) + 1:,} of {len(own):,}"
+        message = f"{what} could not be written: {why}"
         failures.append(SectionFailure(section=section, error=IncompleteError.__name__, message=message))
     return tuple(failures)

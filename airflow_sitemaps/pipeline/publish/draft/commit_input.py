@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 from airflow_sitemaps.pipeline.publish.index_settings import index_names, index_settings
 from airflow_sitemaps.pipeline.state.ownership import check_stamp
+from airflow_sitemaps.pipeline.state.repository import plan_key
+from airflow_sitemaps.pipeline.state.store_time import bounded_time
 from airflow_sitemaps.shards.commit_facts import CommitFacts, SectionFacts
 
 if TYPE_CHECKING:
@@ -17,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def commit_facts(
-    sitemap: Sitemap, store: Store, old: Manifest | None, plan_adopted: Sequence[str], clock: Clock
+    sitemap: Sitemap, store: Store, old: Manifest | None, plan_adopted: Sequence[str], clock: Clock, *, run: str = ""
 ) -> CommitFacts:
     """Collect the input of the reducer from the code and from the public area.
 
@@ -26,7 +28,8 @@ def commit_facts(
         store: The opened store.
         old: The last manifest, or None before the first commit.
         plan_adopted: Public names of another program's sitemap that the run takes over.
-        clock: Source of time and of tokens.
+        clock: Source of time and of tokens. The commit's time is the store's if this clock is ahead of it.
+        run: Identifier of the run, whose plan was stored a short time ago. Default: "", there is no plan.
 
     Raises:
         OwnershipError: Another pipeline put an object under one of the names.
@@ -41,7 +44,7 @@ def commit_facts(
         },
         index=settings,
         history=sitemap.history,
-        now=clock.now(),
+        now=bounded_time(store.state, clock, store.state.head(plan_key(run)) if run else None),
         write_id=clock.token(),
         index_etags=_index_etags(
             store, old, (settings.name, *index_names(sitemap), *sitemap.extra_names), plan_adopted

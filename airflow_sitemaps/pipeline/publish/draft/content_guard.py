@@ -10,7 +10,7 @@ from airflow_sitemaps.pipeline.state.fingerprint import fingerprint
 from airflow_sitemaps.pipeline.state.published_articles import news_refusals
 from airflow_sitemaps.protocol import lastmod
 from airflow_sitemaps.quantities import counted
-from airflow_sitemaps.shards import url_sample
+from airflow_sitemaps.shards import url_sample, week
 from airflow_sitemaps.shards.guards import (
     SMALLEST,
     Refusal,
@@ -25,8 +25,10 @@ from airflow_sitemaps.shards.total_guard import SectionSize, check_total, judged
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from datetime import datetime
 
     from airflow_sitemaps.ports import Store
+    from airflow_sitemaps.shards.guards import Guards
     from airflow_sitemaps.shards.manifest import Manifest, SectionManifest
     from airflow_sitemaps.shards.plan import Plan
     from airflow_sitemaps.sitemap import Section, Sitemap
@@ -51,7 +53,7 @@ LOAD_TIME: Final = timedelta(hours=1)
 NEW_PREFIX: Final = 0.2
 """Minimum fraction of a section's URLs below a prefix for a warning that the prefix is new."""
 
-IGNORED: Final = "crawlers ignore lastmods that say when the load ran"
+IGNORED: Final = "search engines ignore lastmods that are the time of a load, not of a change"
 
 REPEATED: Final = 0.2
 """Minimum fraction of a section's URLs for a warning that they are listed more than once."""
@@ -286,9 +288,9 @@ def _judge(
             section.name,
             now=after.urls + after.expired_rows,
             before=before.urls + before.expired_rows if before is not None else None,
-            peak=before.peak(new.committed_at) if before is not None else 0,
+            peak=week.most(before, new.committed_at) if before is not None else 0,
             what="URLs",
-            declines=before.known_declines(new.committed_at) if before is not None else (),
+            least=week.least(before, new.committed_at) if before is not None else 0,
         )
     )
     if section.kind == "news" and (after.urls or not due):  # age may empty it, rules may not
@@ -297,12 +299,28 @@ def _judge(
             guards, store, section, refusals, before, number=after.urls, what="URLs", now=moment
         )
     if before is not None and before.urls and section.kind != "news":
-        gone = url_sample.gone(before, after) or 0.0
-        fewer = max(0.0, 1 - after.urls / before.urls)  # check_size covers URLs that are gone without a replacement
-        refusals += check_churn(guards, section.name, gone=gone - fewer, earlier=before.urls)
+        refusals += _check_churn(guards, before, after, new.committed_at)
     refusals += check_dropped(guards, section.name, rows=due, dropped=due - after.urls)
     cause = RowLosses.of_section(after, sitemap.base_url_of(section)).explanation() if refusals else ""
     return [_with_cause(refusal, cause) for refusal in refusals]
+
+
+def _check_churn(guards: Guards, before: SectionManifest, after: SectionManifest, now: datetime) -> list[Refusal]:
+    """Compare the URLs with those of the last generation, and of the first day of the week."""
+    lost = [(before.urls, url_sample.gone(before, after))]
+    first = week.oldest_sample(before, now)
+    if first is not None:
+        lost.append((first.urls, url_sample.gone_since(first.sample, after)))
+    for earlier, gone in lost:
+        replaced = _replaced(gone or 0.0, earlier=earlier, now=after.urls)
+        if refused := check_churn(guards, after.name, gone=replaced, earlier=earlier):
+            return list(refused)
+    return []
+
+
+def _replaced(gone: float, *, earlier: int, now: int) -> float:
+    """Return the fraction of URLs that others replaced. ``check_size`` covers those that are gone without another."""
+    return gone - max(0.0, 1 - now / max(1, earlier))
 
 
 def _with_cause(refusal: Refusal, cause: str) -> Refusal:

@@ -61,7 +61,7 @@ def make_draft(
         GuardError: The guards leave nothing to publish.
     """
     given = plan
-    facts = commit_facts(sitemap, store, old, plan.adopted, clock)
+    facts = commit_facts(sitemap, store, old, plan.adopted, clock, run=plan.run)
     manifest = next_manifest(old, plan, receipts, facts)
     refusals = refused = guard(sitemap, store, plan, old, manifest)
     while refused:

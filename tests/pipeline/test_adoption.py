@@ -1,0 +1,177 @@
+"""An adoption loses no URL unnoticed: what cannot be counted refuses it, and a section's own address is searched."""
+
+from __future__ import annotations
+
+import gzip
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+import pytest
+
+from airflow_sitemaps import Guards, MemoryStore, Section, ShardPolicy, Sitemap
+from airflow_sitemaps.errors import GuardError
+from airflow_sitemaps.pipeline import build
+from airflow_sitemaps.pipeline.adoption import adopt
+from airflow_sitemaps.ports import Overwrite
+from airflow_sitemaps.testing.source import MemorySourceConfig
+from tests.support.environment import BASE, World, row
+
+if TYPE_CHECKING:
+    from airflow_sitemaps.ports import Store
+
+NS = 'xmlns="http://www.sitemaps.org/schemas/sitemap/0.9"'
+SHOP = "https://shop.example.com/"
+OLD = [f"{BASE}old/{number}" for number in range(5_000)]
+
+
+def put(store: Store, name: str, body: str | bytes) -> None:
+    content = body if isinstance(body, bytes) else body.encode()
+    store.public.put(name, content, mode=Overwrite(), metadata={}, content_type="text/xml")
+
+
+def index_of(*locs: str) -> str:
+    return f"<sitemapindex {NS}>{''.join(f'<sitemap><loc>{loc}</loc></sitemap>' for loc in locs)}</sitemapindex>"
+
+
+def urlset_of(locs: list[str]) -> str:
+    return f"<urlset {NS}>{''.join(f'<url><loc>{loc}</loc></url>' for loc in locs)}</urlset>"
+
+
+def child(loc: str, name: str | None = None, body: str | bytes | None = None) -> dict[str, str | bytes]:
+    """A foreign index of one child with 5,000 URLs, and the child's file."""
+    files: dict[str, str | bytes] = {"sitemap.xml": index_of(loc)}
+    if name is not None:
+        files[name] = urlset_of(OLD) if body is None else body
+    return files
+
+
+UNCOUNTABLE = {
+    "an index of indexes": {
+        "sitemap.xml": index_of(BASE + "all.xml"),
+        "all.xml": index_of(BASE + "old.xml"),
+        "old.xml": urlset_of(OLD),
+    },
+    "an http child": child(BASE.replace("https", "http") + "old.xml", "old.xml"),
+    "a query string": child(BASE + "old.xml?from=1&amp;to=2", "old.xml"),
+    "no suffix": child(BASE + "old", "old"),
+    "a child of another address": child("https://cdn.example.com/old.xml", "old.xml"),
+    "a child that is not in the public area": child(BASE + "old.xml"),
+    "a child cut short": child(BASE + "old.xml", "old.xml", urlset_of(OLD)[:-9]),
+    "a gzip child cut short": child(BASE + "old.xml.gz", "old.xml.gz", gzip.compress(urlset_of(OLD).encode())[:-9]),
+    "no sitemap": child(BASE + "old.xml", "old.xml", "<html>Please log in</html>"),
+    "a DOCTYPE": child(BASE + "old.xml", "old.xml", "<!DOCTYPE urlset>" + urlset_of(OLD)),
+    "another namespace": child(BASE + "old.xml", "old.xml", urlset_of(OLD).replace("http:", "https:", 1)),
+    "entries in groups": child(
+        BASE + "old.xml", "old.xml", f"<urlset {NS}><group><url><loc>{OLD[0]}</loc></url></group></urlset>"
+    ),
+    "entries without a namespace": child(
+        BASE + "old.xml", "old.xml", f'<urlset {NS}><url xmlns=""><loc>{OLD[0]}</loc></url></urlset>'
+    ),
+    "an index cut short": {"sitemap.xml": index_of(BASE + "old.xml")[:-9], "old.xml": urlset_of(OLD)},
+    "an unknown index": {"sitemap.xml": "<maps/>"},
+    "not UTF-8": child(BASE + "old.xml", "old.xml", b"\xff\xfe" + urlset_of(OLD).encode()),
+}
+
+
+@pytest.mark.parametrize("case", UNCOUNTABLE)
+def test_an_adoption_is_refused_while_urls_cannot_be_counted(case: str) -> None:
+    world = World([row(key) for key in range(20)], max_urls=1_000, guards=Guards())
+    for name, body in UNCOUNTABLE[case].items():
+        put(world.store, name, body)
+    before = world.public()
+    for permit in ((), ("adopt",), ("adopt=0.99",)):
+        with pytest.raises(
+            GuardError, match=r"of 1 file of the sitemap to adopt cannot be counted: .*--allow adopt=1,"
+        ):
+            world.build(adopt=True, allow=permit)
+    assert world.public() == before
+    assert adopt(world.sitemap(), clock=world.clock).unread
+    assert world.build(adopt=True, allow=["adopt=1"]).urls == 20
+
+
+def test_an_adoption_whose_files_are_all_read_passes() -> None:
+    world = World([row(key) for key in range(20)], max_urls=1_000, guards=Guards())
+    locs = [entry["loc"] for entry in world.rows]
+    put(world.store, "sitemap.xml", index_of(BASE + "a.xml", BASE + "b.txt.gz"))
+    put(world.store, "a.xml", urlset_of(locs[:10]))
+    put(world.store, "b.txt.gz", gzip.compress("\n".join(locs[10:]).encode()))
+    assert adopt(world.sitemap(), clock=world.clock).unread == ()
+    assert world.build(adopt=True).urls == 20
+
+
+NO_SITEMAPS = {
+    "ads.txt": "google.com, pub-0000000000000000, DIRECT, f08c47fec0942fa0\n",
+    "security.txt": f"Contact: mailto:security@example.com\nCanonical: {BASE}security.txt\n",
+    "llms.txt": f"# Shop\n\n> What it sells\n\n{BASE}products\n- [About]({BASE}about): who we are\n",
+    "hosts.txt": "https://one.example.org/\nhttps://two.example.org/\n",
+    "robots-old.txt": f"Sitemap: {BASE}sitemap.xml\n",
+    "empty.txt": "",
+    "BingSiteAuth.xml": '<?xml version="1.0"?><users><user>0000</user></users>',
+    "crossdomain.xml": '<?xml version="1.0"?><!DOCTYPE cross-domain-policy SYSTEM "x.dtd"><cross-domain-policy/>',
+    "browserconfig.xml": "<browserconfig><msapplication/></browserconfig>",
+}
+
+
+def test_only_files_of_a_sitemap_are_taken_over_and_swept() -> None:
+    world = World([row(key) for key in range(20)], max_urls=1_000, guards=Guards())
+    sitemaps: dict[str, str | bytes] = {
+        "a.xml": urlset_of([entry["loc"] for entry in world.rows]),
+        "b.txt": "\n".join(entry["loc"] for entry in world.rows),
+        "c.rss": f"<rss><channel><item><link>{world.rows[0]['loc']}</link></item></channel></rss>",
+    }
+    put(world.store, "sitemap.xml", index_of(*(BASE + name for name in (*NO_SITEMAPS, *sitemaps))))
+    for name, body in {**NO_SITEMAPS, **sitemaps}.items():
+        put(world.store, name, body)
+    with pytest.raises(GuardError, match=rf"of {len(NO_SITEMAPS)} files of the sitemap to adopt cannot be counted"):
+        world.build(adopt=True)
+    world.build(adopt=True, allow=["adopt=1"])
+    world.clock.advance(timedelta(days=60))
+    world.build()
+    public = world.public()
+    assert set(NO_SITEMAPS) <= set(public)
+    assert not set(sitemaps) & set(public)
+
+
+def test_after_the_loss_of_the_state_the_urls_of_a_section_with_an_address_of_its_own_are_counted() -> None:
+    """Its table is being loaded again, and holds 30 % of its rows."""
+    pages = [row(key) for key in range(5)]
+    products = [row(key, loc=f"{SHOP}p/{key}") for key in range(5_000)]
+    store = MemoryStore(base_url=BASE)
+    sitemap = Sitemap(
+        store,
+        [
+            Section("pages", MemorySourceConfig(pages)),
+            Section("products", MemorySourceConfig(products), path="shop/", base_url=SHOP),
+        ],
+        shards=ShardPolicy(max_urls=1_000),
+    )
+    assert build(sitemap).urls == 5_005
+    store.state.objects.clear()
+    kept = list(products)
+    del products[1_500:]
+    with pytest.raises(GuardError, match=r"lists 5,005 URLs, and 3,500 of them .*--allow adopt=0\.7"):
+        build(sitemap, adopt=True)
+    products[:] = kept
+    assert build(sitemap, adopt=True).urls == 5_005
+    assert build(sitemap).result == "unchanged"
+
+
+def test_an_adoption_by_a_pipeline_that_has_published_counts_the_other_pipelines_urls() -> None:
+    """Both wrote to one address after a wrong change of a path, and one takes it over."""
+
+    def published(name: str, number: int) -> tuple[Sitemap, MemoryStore]:
+        store = MemoryStore(base_url=BASE)
+        rows = [row(f"{name}-{key}") for key in range(number)]
+        sitemap = Sitemap(store, [Section(name, MemorySourceConfig(rows))], shards=ShardPolicy(max_urls=30))
+        build(sitemap)
+        return sitemap, store
+
+    first, store = published("pages", 100)
+    second, other = published("posts", 20)
+    other.public = store.public
+    before = dict(store.public.objects)
+    with pytest.raises(GuardError, match=r"lists 100 URLs, and 100 of them .*--allow adopt=1,"):
+        build(second, adopt=True)
+    assert store.public.objects == before
+    assert build(second, adopt=True, allow=["adopt=1"]).urls == 20
+    assert build(first, adopt=True, allow=["adopt=1"]).urls == 100

@@ -1,0 +1,156 @@
+"""A permit holds for one publication, and a second deployment with the same state is refused."""
+
+from __future__ import annotations
+
+import logging
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from airflow_sitemaps import Guards, MemoryStore, Section, Sitemap
+from airflow_sitemaps.errors import GuardError, StoreError
+from airflow_sitemaps.pipeline import build, stages
+from airflow_sitemaps.pipeline.publish import promotion
+from airflow_sitemaps.pipeline.request import RunRequest
+from airflow_sitemaps.testing.clock import FakeClock
+from airflow_sitemaps.testing.source import MemorySourceConfig
+from tests.support.environment import BASE, row
+
+if TYPE_CHECKING:
+    from airflow_sitemaps.pipeline.report import Report
+
+PRODUCTION = "https://airflow.example.com"
+STAGING = "https://staging.example.com"
+
+
+class Shop:
+    """Two sections, and runs as the tasks of a DAG run make them."""
+
+    def __init__(self) -> None:
+        self.clock = FakeClock()
+        self.store = MemoryStore(base_url=BASE, now=self.clock.now)
+        self.rows = {name: [row(f"{name}-{key:05}") for key in range(2_000)] for name in ("a", "b")}
+
+    def sitemap(self) -> Sitemap:
+        sections = [Section(name, MemorySourceConfig(rows)) for name, rows in self.rows.items()]
+        return Sitemap(self.store, sections, guards=Guards())
+
+    def plan(self, **request: Any) -> tuple[str, list[str]]:
+        sitemap = self.sitemap()
+        planned = stages.plan(sitemap, RunRequest(**request), clock=self.clock)
+        assert planned.key is not None
+        batches = planned.plan.batches
+        return planned.key, [
+            stages.write(sitemap, planned.key, b.number, clock=self.clock).receipt_key for b in batches
+        ]
+
+    def run(self, **request: Any) -> Report:
+        self.clock.advance(timedelta(minutes=10))
+        return stages.publish(self.sitemap(), *self.plan(**request), clock=self.clock)
+
+    def shrink(self, name: str) -> None:
+        del self.rows[name][len(self.rows[name]) * 4 // 5 :]
+
+
+@pytest.mark.parametrize("permit", ["shrink:a=0.2", "shrink=0.2", "shrink"])
+def test_a_permit_holds_once_however_often_its_run_is_cleared(permit: str) -> None:
+    """The table loses a fifth each time: four times would leave 819 of 2,000 URLs."""
+    shop = Shop()
+    shop.run()
+    shop.shrink("a")
+    assert shop.run(allow=(permit,), asked_by="shop manual-1").sections["a"].urls == 1_600
+    shop.shrink("a")
+    with pytest.raises(GuardError, match="shrink from 1,600 to 1,280"):
+        shop.run(allow=(permit,), asked_by="shop manual-1")
+    shop.rows["b"].append(row("b-99999"))
+    shop.run(sections=("b",), asked_by="shop scheduled-2")
+    with pytest.raises(GuardError, match="shrink from 1,600 to 1,280"):
+        shop.run(allow=(permit,), asked_by="shop manual-1")
+    assert shop.run(allow=(permit,), asked_by="shop manual-3").sections["a"].urls == 1_280
+
+
+def test_a_cleared_run_keeps_the_permits_of_sections_that_it_did_not_publish() -> None:
+    shop = Shop()
+    shop.run()
+    shop.shrink("a")
+    shop.run(allow=("shrink",), asked_by="shop manual-1")
+    shop.shrink("b")
+    again = shop.run(allow=("shrink",), asked_by="shop manual-1")
+    assert again.sections["b"].urls == 1_600
+    assert [text for text in again.warnings if "used for an earlier publication" in text]
+
+
+def test_a_permit_from_the_shell_is_a_new_request_each_time() -> None:
+    shop = Shop()
+    shop.run()
+    for left in (1_600, 1_280):
+        shop.shrink("a")
+        assert shop.run(allow=("shrink:a=0.2",)).sections["a"].urls == left
+
+
+def test_a_second_deployment_that_writes_to_the_same_state_is_refused() -> None:
+    """Staging has the same code, production's store connection and a table of its own."""
+    shop = Shop()
+    shop.run(origin=PRODUCTION)
+    before = dict(shop.store.public.objects)
+    written = set(shop.store.state.objects)
+    shop.rows["a"][0] = row("test")
+    with pytest.raises(
+        GuardError, match=rf"by the deployment {PRODUCTION}, and this run is of {STAGING}.*--allow moved"
+    ):
+        shop.run(origin=STAGING)
+    assert shop.store.public.objects == before
+    assert set(shop.store.state.objects) == written, "production's pages show nothing of it"
+    assert shop.run(origin=STAGING, allow=("moved",)).result == "published"
+    shop.rows["a"][1] = row("second")
+    assert shop.run(origin=STAGING).result == "published", "the permit is needed once"
+    with pytest.raises(GuardError, match="moved"):
+        shop.run(origin=PRODUCTION)
+
+
+def test_another_deployment_finishes_no_promotion(monkeypatch: pytest.MonkeyPatch) -> None:
+    shop = Shop()
+    shop.run(origin=PRODUCTION)
+    before = dict(shop.store.public.objects)
+    shop.rows["a"][0] = row("first")
+
+    def fail(*arguments: object, **settings: object) -> str:
+        raise StoreError("the store failed")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(promotion, "_promote_file", fail)
+        with pytest.raises(StoreError):
+            shop.run(origin=PRODUCTION)
+    assert stages.recover(shop.sitemap(), origin=STAGING, clock=shop.clock) is None
+    assert shop.store.public.objects == before
+    assert stages.recover(shop.sitemap(), origin=PRODUCTION, clock=shop.clock) == 2
+
+
+def test_a_deployment_that_lost_the_race_is_refused_at_its_commit() -> None:
+    shop = Shop()
+    key, receipts = shop.plan(origin=STAGING)
+    shop.run(origin=PRODUCTION)
+    with pytest.raises(GuardError, match="--allow moved"):
+        stages.publish(shop.sitemap(), key, receipts, clock=shop.clock)
+
+
+def test_a_run_that_knows_no_deployment_passes_and_changes_no_origin() -> None:
+    shop = Shop()
+    build(shop.sitemap(), clock=shop.clock)
+    shop.rows["a"][0] = row("first")
+    shop.run(origin=PRODUCTION)
+    shop.rows["a"][0] = row("second")
+    assert build(shop.sitemap(), clock=shop.clock).result == "published"
+    stages.rollback(shop.sitemap(), 2, clock=shop.clock)
+    with pytest.raises(GuardError, match="moved"):
+        shop.run(origin=STAGING)
+
+
+def test_an_airflow_that_does_not_know_its_address_is_told_of_the_other_one(caplog: pytest.LogCaptureFixture) -> None:
+    shop = Shop()
+    shop.run(origin=PRODUCTION)
+    with caplog.at_level(logging.WARNING):
+        shop.run(asked_by="shop manual-1")
+    assert f"was last published by the deployment {PRODUCTION}" in caplog.text
+    assert "[api] base_url" in caplog.text

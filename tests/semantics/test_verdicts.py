@@ -1,0 +1,317 @@
+"""What the pages say of a sitemap after runs that Airflow's task states describe badly: results belong to sections.
+
+Runs are real, in Airflow's own database. What cannot be waited for (months, a time-out, a cleaned database) is written
+into the database as Airflow writes it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime, timedelta, timezone
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from airflow.models.asset import AssetEvent, AssetModel
+from airflow.models.dag import DagModel
+from airflow.models.dagrun import DagRun
+from airflow.models.taskinstance import TaskInstance
+from airflow.models.xcom import XComModel
+from airflow.utils.session import create_session
+from sqlalchemy import delete, select, update
+
+from airflow_sitemaps import LocalStore, Section
+from airflow_sitemaps.pipeline.stages import rollback
+from airflow_sitemaps.plugin import overview
+from airflow_sitemaps.plugin.dag_profiles import ProfileCache
+from airflow_sitemaps.plugin.responses import list_line, whole_page
+from airflow_sitemaps.plugin.state_reader import StateReader, open_state
+from airflow_sitemaps.plugin.store_state import StoreStates
+from tests.semantics.shop import URL, Shop, dag_of
+from tests.semantics.steps import Steps
+from tests.support.airflow_db import database
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from airflow.sdk import DAG
+
+    from airflow_sitemaps.sitemap import Sitemap
+
+ORDER = ("failing", "warning", "not_verified", "healthy")
+"""The states, the worst first. A sitemap is as bad as the worst of its sections."""
+
+
+@pytest.fixture(autouse=True)
+def empty(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """No events and runs of other tests; and a page waits for the store, however busy the machine is."""
+    monkeypatch.setattr(overview, "PAGE_WAIT_S", 60.0)
+    forget()
+    yield
+    forget()
+
+
+def forget() -> None:
+    """What `airflow db clean` leaves: nothing of any run."""
+    database()
+    with create_session() as session:
+        for table in (AssetEvent, XComModel, TaskInstance, DagRun):
+            session.execute(delete(table))
+    overview.events.SUMMARIES.clear()
+
+
+def look(sitemap: Sitemap, *, later: timedelta = timedelta(), store: bool = True) -> dict[str, Any]:
+    """The page of a sitemap, as the API answers it; ``store``: the API server can read it."""
+    states = StoreStates(StateReader(opened=open_state), open_state) if store else None
+    now = datetime.now(timezone.utc) + later
+    with create_session() as session:
+        named = overview.events.asset_by_uri(session, str(sitemap.asset.uri))
+        assert named is not None
+        dags = {"verdicts", *session.scalars(select(DagRun.dag_id))}
+        (found,) = overview.overviews(session, [named], dags, now, states)
+        line = list_line(found)
+        page: dict[str, Any] = whole_page(session, found, lambda _: True, may_archive=True)
+        assert {name: page[name] for name in line} == line
+        assert min(ORDER.index(each["state"]) for each in page["sections"]) >= ORDER.index(page["state"])
+        return page
+
+
+def section(page: dict[str, Any], name: str) -> dict[str, Any]:
+    return next(each for each in page["sections"] if each["name"] == name)
+
+
+def states(page: dict[str, Any]) -> dict[str, tuple[str, str]]:
+    return {each["name"]: (each["state"], each["result"]) for each in page["sections"]}
+
+
+@pytest.fixture
+def dag(shop: Shop) -> DAG:
+    """A DAG whose first run has published both sections."""
+    found = dag_of(site(shop), "verdicts", publish_kwargs={"retries": 0}, plan_kwargs={"retries": 0})
+    Steps.start(found, "first").step()
+    with create_session() as session:
+        session.execute(update(DagModel).where(DagModel.dag_id == "verdicts").values(is_paused=False))
+    Steps.start(found, "unchanged").step()  # so that the last report has no warning of a first build
+    return found
+
+
+def site(shop: Shop, *sections: Section) -> Sitemap:
+    """The shop's sitemap in a plain store, whose place the asset names."""
+    return replace(shop.sitemap(*sections), store=LocalStore(shop.folder / "site", base_url=URL))
+
+
+def titles(page: dict[str, Any]) -> list[str]:
+    return [problem["title"] for problem in page["problem_list"]]
+
+
+def run(dag: DAG, run_id: str, *sections: str) -> Steps:
+    return Steps.start(dag, run_id, conf={"sections": list(sections)} if sections else {}).step()
+
+
+def broken(shop: Shop, *, where: str = "missing = 1") -> DAG:
+    """The same DAG, after its second section's query has become wrong."""
+    wrong = Section("pages", shop.source("pages", where=where))
+    return dag_of(site(shop, Section("products", shop.source("products")), wrong), "verdicts")
+
+
+def test_v1_a_failed_section_stays_failed_when_another_section_succeeds(shop: Shop, dag: DAG) -> None:
+    run(broken(shop), "pages-fail", "pages")
+    shop.add("products", 40)
+
+    assert run(broken(shop), "products-succeed", "products").state == "success"
+    page = look(site(shop))
+
+    assert (page["state"], page["reason"], page["run_id"]) == ("failing", "Last run failed", "pages-fail")
+    assert states(page) == {"products": ("not_verified", "published"), "pages": ("failing", "failed")}
+    assert page["problem_list"][0]["title"] == "Last run of section pages failed"
+    assert section(page, "pages")["next_step"].startswith("Read the failed task's log.")
+    assert section(page, "pages")["last_checked"] < section(page, "products")["last_checked"]
+    assert page["data_read_at"] == section(page, "pages")["last_checked"]
+    assert [each["urls_trend"] for each in page["sections"]] == [[25, 25, 26], [9, 9, 9]]
+
+    run(dag, "pages-succeed", "pages")
+    assert states(look(site(shop))) == {
+        "products": ("not_verified", "published"),
+        "pages": ("not_verified", "unchanged"),
+    }
+
+
+@pytest.mark.parametrize("others", [8, 40])
+def test_v1_a_failure_counts_however_many_runs_of_another_section_follow(shop: Shop, dag: DAG, others: int) -> None:
+    run(broken(shop), "pages-fail", "pages")
+    steps = run(dag, "products", "products")
+    with create_session() as session:  # further runs of that section, as the first one left them
+        event = session.scalars(select(AssetEvent).where(AssetEvent.source_run_id == steps.run_id)).one()
+        for number in range(others):
+            at = event.timestamp + timedelta(seconds=number)
+            copied = {"asset_id": event.asset_id, "extra": event.extra, "source_dag_id": "verdicts"}
+            session.add(AssetEvent(**copied, source_run_id=f"later-{number}", timestamp=at))
+
+    assert states(look(site(shop), store=False))["pages"] == ("failing", "failed")
+
+
+def timed_out(steps: Steps) -> None:
+    """What the scheduler does to a run that takes longer than ``dagrun_timeout``."""
+    with create_session() as session:
+        of_run = (TaskInstance.dag_id == "verdicts") & (TaskInstance.run_id == steps.run_id)
+        unfinished = of_run & (
+            TaskInstance.state.is_(None) | TaskInstance.state.in_(["scheduled", "queued", "running"])
+        )
+        session.execute(update(TaskInstance).where(unfinished).values(state="skipped"))
+        now = datetime.now(timezone.utc)
+        whole = (DagRun.dag_id == "verdicts") & (DagRun.run_id == steps.run_id)
+        session.execute(update(DagRun).where(whole).values(_state="failed", end_date=now))
+
+
+@pytest.mark.parametrize("ran", [(), ("sitemap.plan",), ("sitemap.plan", "sitemap.write*")])
+def test_v2_a_run_that_timed_out_has_failed(shop: Shop, dag: DAG, ran: tuple[str, ...]) -> None:
+    shop.add("products", 40)
+    steps = Steps.start(dag, "slow")
+    timed_out(steps.step(*ran) if ran else steps)
+
+    page = look(site(shop))
+
+    assert (page["state"], page["reason"], page["run_id"]) == ("failing", "Last run failed", "slow")
+    assert "dagrun_timeout" in page["problem_list"][0]["detail"]
+
+
+def test_v3_a_sitemap_without_an_objective_is_not_healthy_for_ever(shop: Shop, dag: DAG) -> None:
+    assert look(site(shop), later=timedelta(days=29))["reason"] == "Not verified"
+
+    page = look(site(shop), later=timedelta(days=60))
+
+    assert (page["state"], page["reason"]) == ("warning", "No data read for 30 days")
+    assert [each["reason"] for each in page["sections"]] == ["No data read for 30 days"] * 2
+    assert "freshness" in section(page, "pages")["next_step"]
+
+
+def marked_as_successful(steps: Steps) -> None:
+    """What Airflow does when a person marks the tasks of a run as successful."""
+    now = datetime.now(timezone.utc)
+    with create_session() as session:
+        of_run = (TaskInstance.dag_id == "verdicts") & (TaskInstance.run_id == steps.run_id)
+        session.execute(update(TaskInstance).where(of_run).values(state="success", end_date=now))
+        whole = (DagRun.dag_id == "verdicts") & (DagRun.run_id == steps.run_id)
+        session.execute(update(DagRun).where(whole).values(_state="success", end_date=now))
+
+
+@pytest.mark.parametrize("how", ["after it failed", "while it ran"])
+def test_v4_a_run_marked_as_successful_published_nothing(shop: Shop, dag: DAG, how: str) -> None:
+    before = look(site(shop))
+    shop.add("pages", 40)
+    ran = ("sitemap.plan", "sitemap.write*")
+    steps = run(broken(shop), "marked") if how == "after it failed" else Steps.start(dag, "marked").step(*ran)
+    if how == "after it failed":
+        marked_as_successful(steps)
+    else:
+        steps.mark_successful()
+
+    page = look(site(shop))
+
+    assert (page["state"], page["reason"], page["run_id"]) == ("failing", "Last run failed", "marked")
+    assert "marked as successful by hand" in page["problem_list"][0]["detail"]
+    assert section(page, "pages")["last_checked"] == section(before, "pages")["last_checked"]
+    assert page["data_read_at"] == before["data_read_at"]
+
+
+def test_v5_a_rollback_in_the_shell_is_shown(shop: Shop, dag: DAG) -> None:
+    shop.add("products", *range(40, 45))
+    run(dag, "second")
+    assert (look(site(shop))["generation"], look(site(shop))["urls"]) == (2, 39)
+
+    rollback(site(shop), 1)
+    page = look(site(shop))
+
+    assert (page["generation"], page["urls"], section(page, "products")["urls"]) == (3, 34, 25)
+    assert page["changed_outside"]["generation"] == 3
+    assert page["changed_outside"]["action"] == "rollback to 1"
+    assert titles(page) == ["Changed outside Airflow: generation 3 is live"]
+    assert page["report"]["generation"] == 3
+
+    run(dag, "third")
+    assert look(site(shop))["changed_outside"] is None
+
+
+def test_v6_a_partly_published_run_that_is_deleted_is_still_known_by_its_report(shop: Shop, dag: DAG) -> None:
+    shop.add("products", 40)
+    run(broken(shop), "partly")
+    with create_session() as session:
+        session.execute(delete(DagRun).where(DagRun.run_id == "partly"))
+
+    page = look(site(shop))
+
+    assert states(page) == {"products": ("not_verified", "published"), "pages": ("failing", "failed")}
+    assert page["state"] == "failing"
+    assert "no such column" in page["problem_list"][0]["detail"]
+
+
+def test_v7_an_older_run_that_is_cleared_and_publishes_ends_a_later_failure(shop: Shop, dag: DAG) -> None:
+    older = Steps(dag, "first")
+    run(broken(shop), "fails")
+    assert look(site(shop))["state"] == "failing"
+    shop.add("pages", 40)
+
+    older.edit(dag).clear("sitemap.plan", "sitemap.write[0]", "sitemap.publish").step()
+    page = look(site(shop))
+
+    assert (page["state"], page["result"], page["run_id"]) == ("warning", "published", "first")
+    assert states(page) == {"products": ("not_verified", "unchanged"), "pages": ("not_verified", "published")}
+
+
+def test_v8_a_typo_in_the_sections_is_no_failure_of_the_sitemap(shop: Shop, dag: DAG) -> None:
+    assert run(dag, "typo", "prodcuts").state == "failed"
+
+    page = look(site(shop))
+
+    assert page["state"] == "not_verified"
+    (problem,) = page["problem_list"]
+    assert problem["severity"] == "info"
+    assert "There is no section prodcuts; the sections are products, pages" in problem["detail"]
+    assert "clear" not in problem["next_step"]
+
+
+def test_v9_a_sensor_that_ends_softly_is_not_behind_schedule(shop: Shop, dag: DAG) -> None:
+    with create_session() as session:
+        session.execute(update(AssetModel).values(extra={}))
+    skipped = Steps.start(dag, "softly")
+    with create_session() as session:
+        now = datetime.now(timezone.utc) + timedelta(days=3)
+        of_run = (TaskInstance.dag_id == "verdicts") & (TaskInstance.run_id == "softly")
+        session.execute(update(TaskInstance).where(of_run).values(state="skipped", start_date=now, end_date=now))
+        whole = (DagRun.dag_id == "verdicts") & (DagRun.run_id == "softly")
+        session.execute(update(DagRun).where(whole).values(_state="success", start_date=now, end_date=now))
+    assert skipped.state == "success"
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("airflow_sitemaps.plugin.dag_profiles.period_of", lambda _: 86_400.0)
+        patch.setattr("airflow_sitemaps.plugin.dag_profiles.PROFILES", ProfileCache())
+        assert look(site(shop), later=timedelta(days=3, hours=1))["reason"] == "Not verified"
+        assert look(site(shop), later=timedelta(days=6))["reason"] == "Behind its schedule"
+
+
+def test_v10_what_airflow_has_forgotten_the_manifest_and_the_reports_say(shop: Shop, dag: DAG) -> None:
+    shop.add("products", 40)
+    run(broken(shop), "partly")
+    forget()
+
+    page = look(site(shop))
+
+    assert (page["generation"], page["urls"], page["state"]) == (2, 35, "failing")
+    assert states(page) == {"products": ("not_verified", "published"), "pages": ("failing", "failed")}
+    assert page["changed_outside"] is None
+    assert section(page, "products")["last_checked"] is not None
+    assert page["report"]["generation"] == 2
+
+    run(dag, "afterwards")
+    assert look(site(shop))["state"] == "not_verified"
+
+
+@pytest.mark.parametrize("where", ["missing = 1", "{{ missing }} = 1"], ids=["a column", "a template"])
+def test_v11_a_wrong_query_of_one_section_is_that_sections_failure(shop: Shop, dag: DAG, where: str) -> None:
+    shop.add("products", 40)
+
+    steps = run(broken(shop, where=where), "wrong")
+    page = look(site(shop))
+
+    assert steps.states["sitemap.plan"] == "success"
+    assert "https://shop.example/products-40" in shop.urls()
+    assert states(page) == {"products": ("not_verified", "published"), "pages": ("failing", "failed")}
