@@ -9,7 +9,7 @@ from airflow_sitemaps.operators.facts import FAILED
 from airflow_sitemaps.plugin import dag_runs
 from airflow_sitemaps.plugin.event_payload import integer, items, mapping, text
 from airflow_sitemaps.plugin.events import iso
-from airflow_sitemaps.plugin.outcomes import why
+from airflow_sitemaps.plugin.outcomes import RETURNED, why
 from airflow_sitemaps.quantities import counted
 
 if TYPE_CHECKING:
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from airflow_sitemaps.plugin.asset_tasks import AssetTasks
     from airflow_sitemaps.plugin.dag_runs import TaskState
 
-RETURNED: Final = "return_value"
 MAX_RUNS: Final = 20
 """Number of newest runs to read of each DAG that announces."""
 MAX_FILES: Final = 50

@@ -26,12 +26,14 @@ from airflow_sitemaps.plugin import (
 from airflow_sitemaps.plugin.access import MayEditAssets, ReadableDags, may_read_assets, may_trigger
 from airflow_sitemaps.plugin.api_dependencies import Now, ReadableDag, Sitemap, as_csv, now, validated
 from airflow_sitemaps.plugin.bundle import STATIC
-from airflow_sitemaps.plugin.run_progress import RETURNED, progress
+from airflow_sitemaps.plugin.outcomes import RETURNED
+from airflow_sitemaps.plugin.run_progress import progress
 from airflow_sitemaps.plugin.schemas.announcements import Announcements
 from airflow_sitemaps.plugin.schemas.run_progress import RunProgress
 from airflow_sitemaps.plugin.schemas.runs import History, HistoryColumns, RunTable
 from airflow_sitemaps.plugin.schemas.sitemaps import DagSitemaps, SitemapList, SitemapPage
 from airflow_sitemaps.plugin.state_reader import StateUnavailableError
+from airflow_sitemaps.plugin.store_state import STORE_STATES
 
 __all__ = ["make_app", "now"]
 
@@ -60,7 +62,7 @@ ListQuery = Annotated[list_query.ListQuery, Depends(query_of)]
 
 def all_lines(session: SessionDep, readable: ReadableDags, moment: Now) -> list[dict[str, Any]]:
     """Return one line for every sitemap that the user may see."""
-    sitemaps = overview.overviews(session, overview.sitemap_assets(session), readable, moment)
+    sitemaps = overview.overviews(session, overview.sitemap_assets(session), readable, moment, STORE_STATES)
     return [responses.list_line(sitemap) for sitemap in sitemaps]
 
 
@@ -155,7 +157,7 @@ def sitemaps_of_dag(dag_id: ReadableDag, session: SessionDep, readable: Readable
     checking = ("verify", "indexnow", "searchconsole", "ping")
     tasks = [task.task_id for task in profile.tasks if task.kind in checking] if profile else []
     assets = events.assets_of_dag(session, dag_id, inlets_of=tasks)
-    sitemaps = overview.overviews(session, assets, readable, moment)
+    sitemaps = overview.overviews(session, assets, readable, moment, STORE_STATES)
     return {"sitemaps": list_query.selected([responses.list_line(s) for s in sitemaps], list_query.ListQuery())}
 
 

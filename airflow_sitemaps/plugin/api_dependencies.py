@@ -13,6 +13,7 @@ from fastapi import Depends, HTTPException, Query, Request, Response, status
 from airflow_sitemaps import __version__
 from airflow_sitemaps.plugin import events, overview
 from airflow_sitemaps.plugin.access import ReadableDags
+from airflow_sitemaps.plugin.store_state import STORE_STATES
 
 Asset = Annotated[str, Query(description="URI of the sitemap's asset", max_length=1_500)]
 
@@ -28,7 +29,7 @@ Now = Annotated[datetime, Depends(now)]
 def sitemap_of(asset: Asset, session: SessionDep, readable: ReadableDags, moment: Now) -> overview.Overview:
     """Return the requested sitemap, or respond with 404 if no such sitemap is visible to the user."""
     named = events.asset_by_uri(session, asset)
-    sitemaps = overview.overviews(session, [named] if named else [], readable, moment)
+    sitemaps = overview.overviews(session, [named] if named else [], readable, moment, STORE_STATES)
     if not sitemaps:
         raise HTTPException(
             status.HTTP_404_NOT_FOUND, "This sitemap does not exist, or you may not see the DAG that publishes it."

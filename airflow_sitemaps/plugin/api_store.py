@@ -11,7 +11,6 @@ from airflow.utils.session import create_session
 from fastapi import APIRouter, Depends, HTTPException, Query, Request, Response, status
 from fastapi.responses import JSONResponse
 
-from airflow_sitemaps.notify.coverage import history
 from airflow_sitemaps.pipeline.state.repository import MANIFEST
 from airflow_sitemaps.plugin import event_payload, generation_changes, list_query, overview, url_search
 from airflow_sitemaps.plugin.access import ReadableDags, may_read_assets
@@ -24,6 +23,8 @@ from airflow_sitemaps.plugin.schemas.shards import ShardColumns, ShardPage, Unav
 from airflow_sitemaps.plugin.schemas.url_matches import UrlSearches
 from airflow_sitemaps.plugin.shard_map import MAX_PAGE, ShardMap, read_map
 from airflow_sitemaps.plugin.state_reader import StateFile, StateReader, StateUnavailableError, open_state
+from airflow_sitemaps.plugin.store_state import STORE_STATES
+from airflow_sitemaps.search_engines.coverage import history
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -44,9 +45,9 @@ def manifest_file(sitemap: Overview) -> StateFile:
     Raises:
         StateUnavailableError: Nothing is published yet, or this server cannot read the store.
     """
-    if sitemap.event is None:
+    if not sitemap.snapshot.published:
         raise StateUnavailableError("Nothing has been published yet, so there is no manifest.")
-    return StateFile.of(event_payload.store_of(sitemap.event.extra), MANIFEST)
+    return StateFile.of(event_payload.store_of(sitemap.extra), MANIFEST)
 
 
 async def manifest_of(sitemap: Overview) -> tuple[str, ShardMap]:
@@ -55,7 +56,7 @@ async def manifest_of(sitemap: Overview) -> tuple[str, ShardMap]:
     Raises:
         StateUnavailableError: The store cannot be read, or not in time.
     """
-    announced = sitemap.event.summary.generation if sitemap.event else 0
+    announced = sitemap.snapshot.generation
     file = manifest_file(sitemap)
     return await STATES.read(file, "map", read_map, is_old=lambda shard_map: shard_map.generation < announced)
 
@@ -173,5 +174,5 @@ async def find(
     with create_session(scoped=False) as session:
         assets = overview.sitemap_assets(session)
         named = [one for one in assets if not asset or one.uri == asset]
-        sitemaps = overview.overviews(session, named, readable, moment)
+        sitemaps = overview.overviews(session, named, readable, moment, STORE_STATES)
     return await url_search.search(STATES, sitemaps, url, everywhere=not asset)

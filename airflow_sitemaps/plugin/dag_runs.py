@@ -10,7 +10,7 @@ from airflow.models.dagrun import DagRun
 from airflow.models.errors import ParseImportError
 from airflow.models.taskinstance import TaskInstance
 from airflow.models.xcom import XComModel
-from sqlalchemy import exists, select, union_all
+from sqlalchemy import exists, func, select, union_all
 
 from airflow_sitemaps.operators.facts import is_dry_run
 from airflow_sitemaps.plugin.dag_profiles import KINDS
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 FAILED: Final = frozenset({"failed", "upstream_failed"})
 ENDED: Final = frozenset({"success", "failed", "upstream_failed", "skipped", "removed"})
 RUNNING: Final = frozenset({"running", "restarting", "up_for_retry", "up_for_reschedule", "deferred"})
+PUBLISHES: Final = next(operator for operator, kind in KINDS.items() if kind == "publish")
+"""Name of the class of publishing tasks."""
 RUNS_AT_ONCE: Final = 50
 """Number of DAGs whose newest runs are read in one SQL statement."""
 
@@ -82,6 +84,11 @@ class RunState:
     user: str = ""
     triggered_by: str = ""
 
+    @classmethod
+    def known_by_report(cls, dag_id: str, run_id: str) -> RunState:
+        """Return a run that only its report describes, because Airflow did not start it or has forgotten it."""
+        return cls(dag_id=dag_id, run_id=run_id, state="success", run_type="", queued_at=None, start=None, end=None)
+
     @property
     def is_active(self) -> bool:
         """Whether the run is queued or running."""
@@ -113,7 +120,6 @@ class TaskState:
         tries: Number of attempts.
         start: Start of the last attempt; None before.
         end: End of the last attempt; None before.
-        is_unchanged: Whether it was skipped because nothing had changed (``skip_unchanged``). Default: False.
     """
 
     dag_id: str
@@ -126,7 +132,6 @@ class TaskState:
     tries: int
     start: datetime | None
     end: datetime | None
-    is_unchanged: bool = False
 
     @property
     def group_id(self) -> str:
@@ -327,6 +332,48 @@ def _task(row: Any) -> TaskState:
         start=start,
         end=end,
     )
+
+
+def unpublished_runs(session: Session, dag_ids: Iterable[str], limit: int) -> list[tuple[str, str, datetime | None]]:
+    """Return the newest runs of each DAG whose publishing task failed, or was skipped in a run that failed.
+
+    Args:
+        session: Session of Airflow's metadata database.
+        dag_ids: The DAGs.
+        limit: Number of runs for each DAG.
+
+    Returns:
+        The DAG, the run ID and the end of each run.
+    """
+    ended = func.coalesce(TaskInstance.end_date, DagRun.end_date)
+    rank = func.row_number().over(partition_by=TaskInstance.dag_id, order_by=ended.desc()).label("place")
+    same_run = (DagRun.dag_id == TaskInstance.dag_id) & (DagRun.run_id == TaskInstance.run_id)
+    skipped = (TaskInstance.state == "skipped") & (DagRun._state == "failed")  # noqa: SLF001 - the column
+    inner = (
+        select(TaskInstance.dag_id, TaskInstance.run_id, ended.label("ended"), rank)
+        .join(DagRun, same_run)
+        .where(TaskInstance.dag_id.in_(list(dag_ids)), TaskInstance.operator == PUBLISHES)
+        .where(TaskInstance.state.in_(list(FAILED)) | skipped)
+        .subquery()
+    )
+    columns = select(inner.c.dag_id, inner.c.run_id, inner.c.ended).where(inner.c.place <= limit)
+    return [(dag_id, run_id, end) for dag_id, run_id, end in session.execute(columns)]
+
+
+def runs_that_pushed(session: Session, dag_ids: Iterable[str], key: str, limit: int) -> list[tuple[str, str]]:
+    """Return the newest runs of each DAG in which a task pushed an XCom key, as (DAG, run ID).
+
+    Args:
+        session: Session of Airflow's metadata database.
+        dag_ids: The DAGs.
+        key: The XCom key.
+        limit: Number of runs for each DAG.
+    """
+    rank = func.row_number().over(partition_by=XComModel.dag_id, order_by=XComModel.timestamp.desc()).label("place")
+    pushed = select(XComModel.dag_id, XComModel.run_id, rank)
+    inner = pushed.where(XComModel.dag_id.in_(list(dag_ids)), XComModel.key == key).subquery()
+    columns = select(inner.c.dag_id, inner.c.run_id).where(inner.c.place <= limit)
+    return [(dag_id, run_id) for dag_id, run_id in session.execute(columns)]
 
 
 def xcoms(session: Session, dag_id: str, run_id: str, task_ids: Sequence[str], keys: Sequence[str]) -> list[Any]:

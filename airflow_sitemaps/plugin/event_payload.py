@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from typing import Any, Final
 from urllib.parse import urlsplit
 
+from airflow_sitemaps.errors import GuardError
 from airflow_sitemaps.protocol.limits import CURRENT
 from airflow_sitemaps.protocol.rules import RULES
+from airflow_sitemaps.shards.guards import Guards
 
 EVENT_FORMAT: Final = 1
 """The newest format of an event's ``extra`` that this version reads."""
@@ -17,13 +20,17 @@ MAX_TEXT: Final = 2_000
 """Largest number of characters of one text in a response."""
 MAX_ITEMS: Final = 1_000
 """Largest number of members of one list or mapping in a response."""
-LEAVES_OUT: Final = frozenset({"news-age"})
-"""Rules whose ``omit_field`` drops the whole row. Events of earlier versions count such rows as fixed."""
 
 
 def integer(value: object) -> int:
     """Return a count, or 0 if the value is not a number."""
     return int(value) if isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) < 2**63 else 0
+
+
+def fraction(value: object, default: float) -> float:
+    """Return a fraction, or the default if the value is not one."""
+    is_fraction = isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value <= 1
+    return float(value) if is_fraction else default  # type: ignore[arg-type]
 
 
 def text(value: object) -> str:
@@ -64,6 +71,11 @@ def timestamp(value: object) -> str:
         return ""
 
 
+def moment_of(text: str) -> datetime:
+    """Return the time of an ISO 8601 text."""
+    return datetime.fromisoformat(text.replace("Z", "+00:00"))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunSummary:
     """One run in the history, small enough to keep thousands in memory.
@@ -93,6 +105,10 @@ class RunSummary:
         bytes_written: Stored size in bytes of the files that the run wrote.
         rows_read: Number of rows that the run read.
         drift: Number of files that were modified outside Airflow.
+        planned: Names of the sections that the run planned; empty if the event does not contain them.
+        sections: By section, the number of URLs, and whether the run changed the section's files.
+        store_run: Identifier of the run in the store; empty if the event does not contain it.
+        failed: By section that the run did not publish, whether a guard refused it, and the reason. Default: none.
     """
 
     event: int
@@ -119,6 +135,10 @@ class RunSummary:
     bytes_written: int
     rows_read: int
     drift: int
+    planned: tuple[str, ...]
+    sections: Mapping[str, tuple[int, bool]]
+    store_run: str = ""
+    failed: Mapping[str, tuple[bool, str]] = field(default_factory=dict)
 
 
 def is_report(extra: object) -> bool:
@@ -165,28 +185,25 @@ def summary_of(extra: Mapping[str, Any], *, event: int, at: str, dag_id: str, ru
         bytes_written=report["bytes_written"],
         rows_read=report["rows_read"],
         drift=len(report["drift"]),
+        planned=tuple(map(sys.intern, texts(extra["report"].get("planned")))),
+        sections={sys.intern(name): (part["urls"], _is_changed(part)) for name, part in report["sections"].items()},
+        store_run=report["run"],
+        failed={
+            text(failure.get("section")): (failure.get("error") == GuardError.__name__, text(failure.get("message")))
+            for failure in map(mapping, items(extra["report"].get("failures")))
+        },
     )
+
+
+def _is_changed(section: Mapping[str, Any]) -> bool:
+    """Return whether a run changed the files of a section."""
+    return any(section["shards"].get(name) for name in ("created", "rewritten", "removed", "repaired"))
 
 
 def stage_seconds(report: Mapping[str, Any]) -> dict[str, float]:
     """Return the wall time of each stage in seconds."""
     stages = mapping(report.get("seconds")).items()
     return {name: round(float(s), 3) for name, s in stages if isinstance(s, (int, float)) and 0 <= s < 10**9}
-
-
-def _rule_counts(part: Mapping[str, Any]) -> tuple[dict[str, int], dict[str, int]]:
-    """Return the number of dropped rows and the number of listed rows that broke a rule, by rule.
-
-    Rows past their age count as dropped. Events of earlier versions count them as fixed.
-    """
-    dropped, fixed = counts(part.get("rows_dropped")), counts(part.get("fields_mended"))
-    settings = mapping(part.get("rules"))
-    for rule in LEAVES_OUT & fixed.keys():
-        if settings.get(rule) != "keep":
-            dropped[rule] = dropped.get(rule, 0) + fixed.pop(rule)
-    for rule, number in counts(part.get("rows_expired")).items():
-        dropped[rule] = dropped.get(rule, 0) + number
-    return dropped, fixed
 
 
 def _shards(value: object) -> dict[str, int]:
@@ -200,17 +217,19 @@ def section_of(value: object) -> dict[str, Any]:
     section = mapping(value)
     settings = {rule: text(verdict) for rule, verdict in mapping(section.get("rules")).items()}
     numbers = ("urls", "rows", "xml_bytes", "file_bytes", "rows_read", "bytes_written")
-    dropped, fixed = _rule_counts(section)
+    dropped, fixed = counts(section.get("rows_dropped")), counts(section.get("fields_mended"))
     return {
         **{name: integer(section.get(name)) for name in numbers},
         "shards": _shards(section.get("shards")),
         "rows_dropped": dropped,
+        "rows_expired": counts(section.get("rows_expired")),
         "fields_fixed": fixed,
         "outcomes": {rule: outcome_of(rule, settings, dropped=rule in dropped) for rule in {**dropped, **fixed}},
         "samples": {rule: texts(samples) for rule, samples in mapping(section.get("samples")).items()},
         "reasons": counts(section.get("reasons")),
         "extensions": counts(section.get("extensions")),
         "max_urls": integer(section.get("max_urls")) or CURRENT.max_urls,
+        "max_dropped": fraction(section.get("max_dropped"), Guards().max_dropped),
         "newest_lastmod": text(section.get("newest_lastmod")) or None,
         "drift": texts(section.get("drift")),
     }
@@ -236,7 +255,6 @@ def outcome_of(rule: str, settings: Mapping[str, str], *, dropped: bool) -> str:
 def report_of(extra: Mapping[str, Any]) -> dict[str, Any]:
     """Return the whole report of an event, checked and limited in size."""
     report = mapping(extra["report"])
-    dropped, fixed = _rule_counts(report)
     sections = mapping(report.get("sections"))
     return {
         "run": text(report.get("run")),
@@ -253,8 +271,9 @@ def report_of(extra: Mapping[str, Any]) -> dict[str, Any]:
             for n in ("urls", "rows", "xml_bytes", "file_bytes", "rows_read", "bytes_written", "swept")
         },
         "shards": _shards(report.get("shards")),
-        "rows_dropped": dropped,
-        "fields_fixed": fixed,
+        "rows_dropped": counts(report.get("rows_dropped")),
+        "rows_expired": counts(report.get("rows_expired")),
+        "fields_fixed": counts(report.get("fields_mended")),
         "seconds": stage_seconds(report),
         "sections": {name: section_of(section) for name, section in sections.items()},
         **{name: texts(report.get(name)) for name in ("drift", "warnings", "refusals")},
@@ -284,5 +303,5 @@ def hosts_of(extra: Mapping[str, Any]) -> set[str]:
 def store_of(extra: Mapping[str, Any]) -> dict[str, str | None]:
     """Return the location of the sitemap's files, as the event states it."""
     store = mapping(extra.get("store"))
-    names = ("kind", "public_url", "state_url", "conn_id", "base_url", "index_name")
+    names = ("public_url", "state_url", "conn_id", "base_url", "index_name")
     return {name: text(store.get(name)) or None for name in names}

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from airflow_sitemaps.plugin.headroom import gauges
-from airflow_sitemaps.plugin.snapshot import Publisher, Snapshot, check_of
+from airflow_sitemaps.plugin.snapshot import Snapshot, check_of
 from airflow_sitemaps.protocol.rules import RULES
+from airflow_sitemaps.shards.guards import Guards
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -17,8 +18,6 @@ if TYPE_CHECKING:
 
 Severity = Literal["error", "warning", "info"]
 
-MANY_DROPPED: Final = 0.01
-"""Fraction of the rows above which dropped rows cause a warning. It is the default of the guard ``max_dropped``."""
 NEAR: Final = 0.8
 """Fraction of a limit from which usage causes a warning."""
 ALLOWED: Final = "allowed: "
@@ -41,6 +40,7 @@ class Problem:
         dag_id: DAG that the links open. Default: empty, no link.
         run_id: Run that the links open. Default: empty, no link.
         failed_tasks: Tasks whose logs contain details, each as (task, map index). Default: none.
+        sections: Sections that it concerns. Default: none, the whole sitemap.
     """
 
     severity: Severity
@@ -52,6 +52,7 @@ class Problem:
     dag_id: str = ""
     run_id: str = ""
     failed_tasks: tuple[tuple[str, int], ...] = ()
+    sections: tuple[str, ...] = ()
 
 
 def problems(snapshot: Snapshot) -> list[Problem]:
@@ -62,6 +63,7 @@ def problems(snapshot: Snapshot) -> list[Problem]:
         *_of_verification(snapshot),
         *_of_freshness(snapshot),
         *_of_rollback(snapshot),
+        *_of_change_outside(snapshot),
         *_of_report(snapshot.report),
     ]
     order = {"error": 0, "warning": 1, "info": 2}
@@ -69,68 +71,118 @@ def problems(snapshot: Snapshot) -> list[Problem]:
 
 
 def is_warned(report: Mapping[str, Any]) -> bool:
-    """Return whether a report needs attention: many dropped rows, drift, usage close to a limit, or a warning."""
-    return any(problem.severity == "warning" for problem in _of_report(report))
+    """Return whether a report needs attention: many dropped rows, drift, usage close to a limit, or a warning.
+
+    Args:
+        report: A report, or the part of it that concerns one section: its dropped rows and its drift.
+    """
+    whole = _of_report(report) if "sections" in report else [*_of_dropped(report), *_of_drift(report)]
+    return any(problem.severity == "warning" for problem in whole)
 
 
 def _of_outcomes(snapshot: Snapshot) -> list[Problem]:
+    """Return one problem for each run that failed to publish sections, and that no later run has made good."""
+    failing: dict[int, tuple[Outcome, list[str]]] = {}
+    for section in snapshot.sections:
+        if section.outcome is not None and section.result in ("refused", "failed"):
+            failing.setdefault(id(section.outcome), (section.outcome, []))[1].append(section.name)
     of_outcomes = []
-    for publisher in snapshot.publishers:
-        outcome = publisher.outcome
-        if outcome is not None and outcome.result == "refused":
-            of_outcomes.append(_refused(snapshot, outcome))
-        elif outcome is not None and outcome.result == "failed":
-            of_outcomes.append(_failed(snapshot, publisher, outcome))
+    for outcome, names in failing.values():
+        is_refused = outcome.result == "refused"
+        of_outcomes.append(_refused(snapshot, outcome, names) if is_refused else _failed(snapshot, outcome, names))
+    if snapshot.misnamed is not None:
+        of_outcomes.append(_misnamed(snapshot.misnamed))
     return of_outcomes
 
 
-def _refused(snapshot: Snapshot, outcome: Outcome) -> Problem:
+def _refused(snapshot: Snapshot, outcome: Outcome, names: Sequence[str]) -> Problem:
     guards = sorted({refusal.guard for refusal in outcome.refusals if refusal.guard})
     named = f" ({', '.join(guards)})" if guards else ""
-    blocked = "Some sections blocked by a safety check" if outcome.is_partial else "Last run blocked by a safety check"
     said = [*(refusal.message for refusal in outcome.refusals), *outcome.reasons[:SHOWN]]
     return Problem(
         severity="error",
         kind="refused",
-        title=f"{blocked}{named}{'; the others are published' if outcome.is_partial else ''}",
-        detail=_joined([*said, _live(snapshot, outcome)]),
+        title=_title(snapshot, outcome, names, "blocked by a safety check", named),
+        detail=_joined([*said, _live(snapshot, outcome, names)]),
         next_step="Check the source's data. If the change is intended, override the check for one run; otherwise correct the data.",
         permits=tuple(refusal.permit for refusal in outcome.refusals if refusal.permit),
         dag_id=outcome.run.dag_id,
         run_id=outcome.run.run_id,
         failed_tasks=tuple(outcome.failed_tasks),
+        sections=tuple(names),
     )
 
 
-def _failed(snapshot: Snapshot, publisher: Publisher, outcome: Outcome) -> Problem:
+def _failed(snapshot: Snapshot, outcome: Outcome, names: Sequence[str]) -> Problem:
     tasks = sorted({task_id for task_id, _ in outcome.failed_tasks})
-    said = f"The task {', '.join(tasks)} failed" if tasks else "A task before the sitemap's own tasks failed"
-    run = f"Last run of {publisher.dag.dag_id}" if len(snapshot.publishers) > 1 else "Last run"
+    said = ["A task before the sitemap's own tasks failed"] if not outcome.reasons else []
+    if tasks:
+        said = [f"The task{'s' if len(tasks) > 1 else ''} {' and '.join(tasks)} failed"]
     return Problem(
         severity="error",
         kind="failed",
-        title=f"{run} failed for some sections; the others are published" if outcome.is_partial else f"{run} failed",
-        detail=_joined([said, *outcome.reasons[:SHOWN], _live(snapshot, outcome)]),
+        title=_title(snapshot, outcome, names, "failed"),
+        detail=_joined([*said, *outcome.reasons[:SHOWN], _live(snapshot, outcome, names)]),
         next_step="Read the failed task's log. Then clear the task, or trigger the DAG again.",
+        dag_id=outcome.run.dag_id,
+        run_id=outcome.run.run_id,
+        failed_tasks=tuple(outcome.failed_tasks),
+        sections=tuple(names),
+    )
+
+
+def _title(snapshot: Snapshot, outcome: Outcome, names: Sequence[str], what: str, why: str = "") -> str:
+    """Return what happened: to the last run, to some sections of it, or to the last run of some sections."""
+    dags = {publisher.dag.dag_id for publisher in snapshot.publishers}
+    of_dag = f" of {outcome.run.dag_id}" if len(dags) > 1 and outcome.run.dag_id else ""
+    if outcome.is_partial:
+        return f"Last run{of_dag} {what} for {_listed(names)}{why}; the other sections are published"
+    if len(names) < len(snapshot.sections):
+        return f"Last run{of_dag} of {_listed(names)} {what}{why}"
+    return f"Last run{of_dag} {what}{why}"
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = f" and {len(names) - SHOWN:,} more" if len(names) > SHOWN else ""
+    return f"{'section' if len(names) == 1 else 'sections'} {', '.join(names[:SHOWN])}{more}"
+
+
+def _misnamed(outcome: Outcome) -> Problem:
+    return Problem(
+        severity="info",
+        kind="misnamed",
+        title="The last run's request has a name that does not exist; the run did nothing",
+        detail=_joined(outcome.reasons[:SHOWN]),
+        next_step="Trigger the DAG again with a name that exists.",
         dag_id=outcome.run.dag_id,
         run_id=outcome.run.run_id,
         failed_tasks=tuple(outcome.failed_tasks),
     )
 
 
-def _live(snapshot: Snapshot, outcome: Outcome) -> str:
-    return "The numbers below are of the last run that succeeded" if outcome.is_partial else _still_live(snapshot)
+def _live(snapshot: Snapshot, outcome: Outcome, names: Sequence[str]) -> str:
+    if not outcome.is_partial and len(names) == len(snapshot.sections):
+        return _still_live(snapshot)
+    if any(section.published for section in snapshot.sections if section.name in names):
+        return "The files of the last run that succeeded stay public"
+    return ""
 
 
 def _still_live(snapshot: Snapshot) -> str:
-    if not snapshot.summaries:
+    if not snapshot.published:
         return "Nothing has been published yet"
-    return f"Generation {snapshot.summaries[-1].generation:,} is still live"
+    return f"Generation {snapshot.generation:,} is still live"
 
 
 def _joined(sentences: Sequence[str]) -> str:
     """Join sentences, each ending with exactly one full stop."""
-    return " ".join(f"{sentence.rstrip('. ')}." for sentence in sentences if sentence.strip(". "))
+    return " ".join(f"{_sentence(sentence.rstrip('. '))}." for sentence in sentences if sentence.strip(". "))
+
+
+def _sentence(text: str) -> str:
+    """Return a text with a capital letter, if it begins with an ordinary word and not with a name such as an address."""
+    word = text.partition(" ")[0]
+    return text[:1].upper() + text[1:] if word.isalpha() and word.islower() else text
 
 
 def _of_verification(snapshot: Snapshot) -> list[Problem]:
@@ -216,22 +268,26 @@ def _of_publishers(snapshot: Snapshot) -> list[Problem]:
 
 def _of_freshness(snapshot: Snapshot) -> list[Problem]:
     freshness = snapshot.freshness
-    if freshness.state not in ("missed", "behind_schedule") or not snapshot.publishers:
+    if freshness.state not in ("missed", "behind_schedule", "idle") or not snapshot.publishers:
         return []
-    age, objective = duration(freshness.age_s or 0), duration(freshness.objective_s or 0)
-    source = "set on the sitemap" if freshness.source == "sitemap" else "from the DAG's schedule"
-    severe = freshness.state == "missed" and not snapshot.paused
+    age = duration(freshness.age_s or 0)
+    oldest = [s.name for s in snapshot.sections if s.published and s.freshness.state == freshness.state]
+    whose = f" of {_listed(oldest)}" if 0 < len(oldest) < len(snapshot.sections) else ""
+    title, detail = f"The data{whose} was last read {age} ago", "No freshness objective is set."
+    step = "Set Sitemap(freshness=…) to the age that the data may have, or check that runs of the DAG start."
+    if freshness.state != "idle":
+        title = f"{title}; the objective is {duration(freshness.objective_s or 0)}"
+        is_set = freshness.source == "sitemap"
+        detail = "The objective is set on the sitemap." if is_set else "The objective comes from the DAG's schedule."
+        step = "Check that the scheduler runs, and that runs of the DAG start and succeed."
     return [
         Problem(
-            severity="error" if severe else "warning",
+            severity="error" if freshness.state == "missed" and not snapshot.paused else "warning",
             kind="late",
-            title=f"The published data is {age} old; the objective is {objective}",
-            detail=f"The objective comes {source}."
-            if freshness.source == "schedule"
-            else f"The objective is {source}.",
-            next_step="Unpause the DAG."
-            if snapshot.paused
-            else "Check that the scheduler runs, and that runs of the DAG start and succeed.",
+            title=title,
+            detail=detail,
+            next_step="Unpause the DAG." if snapshot.paused else step,
+            sections=tuple(oldest) if whose else (),
         )
     ]
 
@@ -261,21 +317,53 @@ def _of_rollback(snapshot: Snapshot) -> list[Problem]:
     ]
 
 
+def _of_change_outside(snapshot: Snapshot) -> list[Problem]:
+    live = snapshot.live
+    if live is None or not snapshot.changed_outside:
+        return []
+    what = f"a {live.action}" if live.action.startswith("rollback") else f"a {live.action} in the shell or in a program"
+    return [
+        Problem(
+            severity="info",
+            kind="changed-outside",
+            title=f"Changed outside Airflow: generation {live.generation:,} is live",
+            detail=f"No DAG run of Airflow made it, but {what}.",
+            next_step="Nothing, if this was intended. The next run of the DAG publishes what the source holds then.",
+        )
+    ]
+
+
 def _of_report(report: Mapping[str, Any]) -> list[Problem]:
-    return [*_of_dropped(report), *_of_limits(report), *_of_drift(report), *_of_warnings(report)]
+    return [*_of_all_dropped(report), *_of_limits(report), *_of_drift(report), *_of_warnings(report)]
+
+
+def _of_all_dropped(report: Mapping[str, Any]) -> list[Problem]:
+    """Return the dropped rows of the sitemap; if these are few, those of each section that drops many of its own."""
+    whole = _of_dropped(report)
+    if any(problem.severity == "warning" for problem in whole):
+        return whole
+    parts = {name: _of_dropped(part) for name, part in report["sections"].items()}
+    many = [
+        replace(problem, title=f"Section {name}: {problem.title}", sections=(name,))
+        for name, problems_of in parts.items()
+        for problem in problems_of
+        if problem.severity == "warning"
+    ]
+    return many or whole
 
 
 def _of_dropped(report: Mapping[str, Any]) -> list[Problem]:
-    # Articles past their two days are not in the sitemap either, but nothing is wrong with them.
-    faulty = {rule: number for rule, number in report["rows_dropped"].items() if rule != "news-age"}
+    faulty = report["rows_dropped"]  # rows past their age are counted apart: nothing is wrong with them
     dropped, rows = sum(faulty.values()), report["rows"]
     if not rows or not dropped:
         return []
+    parts = report.get("sections", {"": report}).values()
+    limits = [part["max_dropped"] for part in parts if "max_dropped" in part]
     rule, number = max(faulty.items(), key=lambda item: item[1])
     says = f" ({RULES[rule].text})" if rule in RULES else ""
     return [
         Problem(
-            severity="warning" if dropped > rows * MANY_DROPPED else "info",
+            severity="warning" if dropped > rows * max(limits, default=Guards().max_dropped) else "info",
             kind="dropped",
             title=f"{dropped:,} of {_counted(rows, 'row')} {'are' if dropped != 1 else 'is'} not in the sitemap ({dropped / rows:.2%})",
             detail=f"The most frequent reason is the rule {rule}{says}: {_counted(number, 'row')}.",
@@ -323,5 +411,5 @@ def _of_warnings(report: Mapping[str, Any]) -> list[Problem]:
 
 
 def _override(warning: str) -> str:
-    """Return a report's warning. A warning about an override uses the page's terms."""
-    return f"Override used: {warning.removeprefix(ALLOWED)}" if warning.startswith(ALLOWED) else warning
+    """Return a report's warning as a sentence. A warning about an override uses the page's terms."""
+    return f"Override used: {warning.removeprefix(ALLOWED)}" if warning.startswith(ALLOWED) else _sentence(warning)

@@ -8,7 +8,9 @@ from airflow_sitemaps.plugin import dag_profiles, dag_runs, event_payload, verif
 from airflow_sitemaps.plugin.actions import AvailableAction, available_actions
 from airflow_sitemaps.plugin.events import iso
 from airflow_sitemaps.plugin.headroom import gauges
-from airflow_sitemaps.plugin.snapshot import Snapshot, result_in_words
+from airflow_sitemaps.plugin.overview import RUNS_IN_LINE
+from airflow_sitemaps.plugin.problems import is_warned
+from airflow_sitemaps.plugin.snapshot import Snapshot, result_in_words, verdict_of
 from airflow_sitemaps.protocol.rules import RULES
 
 if TYPE_CHECKING:
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
     from airflow_sitemaps.plugin.freshness import Freshness
     from airflow_sitemaps.plugin.overview import Overview
     from airflow_sitemaps.plugin.problems import Problem
+    from airflow_sitemaps.plugin.section_states import SectionState
 
 PROBLEMS_IN_LIST: Final = 3
 """Largest number of problem titles in a line of the list."""
@@ -33,6 +36,7 @@ def list_line(overview: Overview) -> dict[str, Any]:
     dags = [publisher.dag for publisher in snapshot.publishers]
     index_urls = safe_urls(report["index_urls"])
     run_dag_id, run_id = _last_run(snapshot)
+    lastmods = [section.newest_lastmod for section in snapshot.sections if section.newest_lastmod]
     return {
         "asset": overview.asset.uri,
         "name": overview.asset.name,
@@ -51,12 +55,14 @@ def list_line(overview: Overview) -> dict[str, Any]:
         "result": result_in_words(snapshot),
         "run_dag_id": run_dag_id,
         "run_id": run_id,
-        "generation": latest.generation if latest else 0,
+        "generation": snapshot.generation,
         "at": latest.at if latest else None,
         "committed_at": report["committed_at"],
         "verified_at": _time(snapshot.passed.end) if snapshot.passed else None,
+        "data_read_at": _time(snapshot.freshness.data_at),
+        "newest_lastmod": max(lastmods, default=None),
         "freshness": freshness_answer(snapshot.freshness),
-        "urls": latest.urls if latest else 0,
+        "urls": sum(section.urls for section in snapshot.sections) if snapshot.live else latest.urls if latest else 0,
         "shards": latest.shards if latest else 0,
         "file_bytes": latest.file_bytes if latest else 0,
         "rows": latest.rows if latest else 0,
@@ -69,7 +75,7 @@ def _last_run(snapshot: Snapshot) -> tuple[str, str]:
     """Return the run of the result that is shown, as (DAG, run ID); empty texts if there is none."""
     outcome = snapshot.worst_outcome
     if outcome is not None:
-        return outcome.run.dag_id, outcome.run.run_id
+        return outcome.run.dag_id, outcome.run.run_id if outcome.run.dag_id else ""
     if snapshot.summaries:
         return snapshot.summaries[-1].dag_id, snapshot.summaries[-1].run_id
     return "", ""
@@ -108,12 +114,14 @@ def whole_page(
     snapshot = overview.snapshot
     offered = actions_of(session, overview)
     allowed = {dag_id: may_trigger(dag_id) for dag_id in {action.dag_id for action in offered if action.dag_id}}
-    extra: Mapping[str, Any] = overview.event.extra if overview.event is not None else {}
+    extra = overview.extra
     return {
         **list_line(overview),
+        "sections": [_section(section, overview) for section in snapshot.sections if section.name],
+        "changed_outside": _outside(snapshot),
         "report": snapshot.report,
         "event_at": snapshot.summaries[-1].at if snapshot.summaries else None,
-        "store": event_payload.store_of(extra),
+        "store": event_payload.store_of(overview.extra),
         "problem_list": [_problem(problem) for problem in overview.problems],
         "verification": verifications.as_answer(snapshot.verification),
         "gauges": gauges(snapshot.report) if snapshot.published else [],
@@ -127,6 +135,44 @@ def whole_page(
         "announces": bool(overview.tasks.announce),
         "as_of": iso(snapshot.now),
     }
+
+
+NEXT_STEPS: Final[Mapping[str, str]] = {
+    "unpublished": "Trigger the DAG, and see its log if it does not publish.",
+    "not-verified": "Verify it, or add a SitemapVerifyOperator to a DAG with a schedule.",
+    "warned": "See the warnings of the last report.",
+}
+"""What to do about a verdict for which there is no problem, by its kind."""
+
+
+def _section(section: SectionState, overview: Overview) -> dict[str, Any]:
+    snapshot = overview.snapshot
+    part = snapshot.report["sections"].get(section.name)
+    verdict = verdict_of(snapshot, warned=part is not None and is_warned(part), section=section)
+    concerned = [
+        p for p in overview.problems if p.kind == verdict.kind and section.name in (p.sections or [section.name])
+    ]
+    steps = [problem.next_step for problem in concerned if problem.next_step]
+    return {
+        "name": section.name,
+        "state": verdict.state,
+        "reason": verdict.reason,
+        "next_step": next(iter(steps), NEXT_STEPS.get(verdict.kind, "")),
+        "last_checked": _time(section.read_at),
+        "last_changed": _time(section.changed_at),
+        "newest_lastmod": section.newest_lastmod,
+        "urls": section.urls,
+        "urls_trend": list(section.trend[-RUNS_IN_LINE:]),
+        "generation": snapshot.generation if section.published else 0,
+        "result": section.result,
+    }
+
+
+def _outside(snapshot: Snapshot) -> dict[str, Any] | None:
+    live = snapshot.live
+    if live is None or not snapshot.changed_outside:
+        return None
+    return {"generation": live.generation, "action": live.action, "at": _time(live.committed_at)}
 
 
 def actions_of(session: Session, overview: Overview) -> list[AvailableAction]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from airflow_sitemaps.operators.facts import FAILED, PLAN_FACTS, REFUSED, VERIFIED, WRITTEN
 from airflow_sitemaps.plugin.dag_profiles import KINDS
@@ -11,7 +11,7 @@ from airflow_sitemaps.plugin.dag_runs import ENDED
 from airflow_sitemaps.plugin.dag_runs import FAILED as FAILED_STATES
 from airflow_sitemaps.plugin.event_payload import counts, integer, items, mapping, text, texts
 from airflow_sitemaps.plugin.events import iso
-from airflow_sitemaps.plugin.outcomes import refusals_of, why
+from airflow_sitemaps.plugin.outcomes import RETURNED, refusals_of, why
 from airflow_sitemaps.plugin.run_table import trigger_of
 from airflow_sitemaps.plugin.verifications import as_answer, verification_of
 
@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from airflow_sitemaps.plugin.dag_runs import RunState, TaskState
-
-RETURNED: Final = "return_value"
 
 XComRow = tuple[str, int, str, Any]
 
@@ -65,7 +63,7 @@ def _group(name: str, tasks: Sequence[TaskState], xcoms: Sequence[XComRow], now:
         "steps": [_step(task) for task in sorted(tasks, key=_place) if task not in batches],
         "plan": plan_of(plan),
         "verifications": [as_answer(verification_of(t, verified.get(t.task_id))) for t in tasks if t.kind == "verify"],
-        "failed": {task: said for task, _, key, value in mine if key == FAILED and (said := why(value))},
+        "failed": _failures(mine),
         "refused": [asdict(r) for _, _, key, value in mine if key == REFUSED for r in refusals_of(value)],
         "batches": [
             _batch(task, labels.get(task.map_index, ""), plan, written.get((task.task_id, task.map_index)))
@@ -73,6 +71,15 @@ def _group(name: str, tasks: Sequence[TaskState], xcoms: Sequence[XComRow], now:
         ],
         "speed": _speed(batches, plan, written, now),
     }
+
+
+def _failures(mine: Sequence[XComRow]) -> dict[str, str]:
+    """Return why tasks failed, by task. Each different reason of the batches of one task stands once, with a batch."""
+    failed: dict[str, dict[str, str]] = {}
+    for task, index, key, value in sorted(mine, key=lambda row: row[:2]):
+        if key == FAILED and (said := why(value)):
+            failed.setdefault(task, {}).setdefault(said, f"Batch {index + 1}: " if index >= 0 else "")
+    return {task: "\n".join(batch + said for said, batch in reasons.items()) for task, reasons in failed.items()}
 
 
 def _place(task: TaskState) -> tuple[int, str]:

@@ -6,10 +6,8 @@ import itertools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from airflow_sitemaps.operators.facts import FAILED, REFUSED
-from airflow_sitemaps.plugin import dag_runs, events
+from airflow_sitemaps.plugin import dag_runs, events, outcomes
 from airflow_sitemaps.plugin.events import iso
-from airflow_sitemaps.plugin.outcomes import Outcome, outcome_of, result_of, with_unchanged
 from airflow_sitemaps.plugin.responses import failed_tasks
 
 if TYPE_CHECKING:
@@ -21,6 +19,7 @@ if TYPE_CHECKING:
     from airflow_sitemaps.plugin.asset_tasks import AssetTasks, TaskKey
     from airflow_sitemaps.plugin.dag_runs import RunState, TaskState
     from airflow_sitemaps.plugin.event_payload import RunSummary
+    from airflow_sitemaps.plugin.outcomes import Outcome, Recent
     from airflow_sitemaps.plugin.overview import Overview
 
 MAX_RUNS: Final = 100
@@ -46,15 +45,13 @@ class _Page:
 
     Attributes:
         runs: The runs with their publishing task and its kind, newest first.
-        tasks: Their sitemap tasks, by (DAG, run ID, task).
-        outcomes: Outcomes of the failed runs, by (DAG, run ID, task).
+        recent: Their sitemap tasks, and what these pushed.
         summaries: Summaries of the events that published runs emitted, by (DAG, run ID).
         before: Number of URLs of the run before each published one, by (DAG, run ID).
     """
 
     runs: Sequence[tuple[RunState, str, str]]
-    tasks: Mapping[tuple[str, str, str], TaskState]
-    outcomes: Mapping[tuple[str, str, str], Outcome]
+    recent: Recent
     summaries: Mapping[tuple[str, str], RunSummary]
     before: Mapping[tuple[str, str], int]
 
@@ -90,36 +87,18 @@ def _kinds(tasks: AssetTasks, last_dag: str) -> dict[TaskKey, str]:
 def _page(
     session: Session, overview: Overview, readable: Collection[str], runs: Sequence[tuple[RunState, str, str]]
 ) -> _Page:
-    pairs = [(run.dag_id, run.run_id) for run, _, _ in runs]
-    members = with_unchanged(session, dag_runs.sitemap_tasks(session, pairs, batches=False))
-    tasks = {(t.dag_id, t.run_id, t.task_id): t for t in members}
     history = events.history(session, [overview.asset.id], dags=readable, limit=events.MAX_HISTORY)[overview.asset.id]
     earlier = {(now.dag_id, now.run_id): was.urls for was, now in itertools.pairwise(history)}
-    return _Page(
-        runs=runs,
-        tasks=tasks,
-        outcomes=_failures(session, runs, tasks),
-        summaries={(summary.dag_id, summary.run_id): summary for summary in history},
-        before=earlier,
-    )
-
-
-def _failures(
-    session: Session, runs: Sequence[tuple[RunState, str, str]], tasks: Mapping[tuple[str, str, str], TaskState]
-) -> dict[tuple[str, str, str], Outcome]:
-    """Return the outcomes of the runs that failed, by (DAG, run ID, task)."""
-    ended = [(run, t) for run, t, _ in runs if _result(run, tasks.get((run.dag_id, run.run_id, t))) == "failed"]
-    pairs = sorted({(run.dag_id, run.run_id) for run, _ in ended})
-    failed = dag_runs.sitemap_tasks(session, pairs, states=["failed"]) if pairs else []
-    pushed = dag_runs.pushed_by(session, failed, (FAILED, REFUSED))
-    return {(run.dag_id, run.run_id, t): outcome_of(run, t, "failed", failed, pushed) for run, t in ended}
+    summaries = {(summary.dag_id, summary.run_id): summary for summary in history}
+    by_dag: dict[str, list[RunState]] = {}
+    for run, _, _ in runs:
+        by_dag.setdefault(run.dag_id, []).append(run)
+    recent = outcomes.recent(session, by_dag, events=history)
+    return _Page(runs=runs, recent=recent, summaries=summaries, before=earlier)
 
 
 def _result(run: RunState, task: TaskState | None) -> str:
-    """Return the result of a run. It does not yet separate refused from failed, or unchanged from published."""
-    result = result_of(run, task)
-    if result is not None:
-        return result
+    """Return the state of a run that has no outcome."""
     if run.is_active and not (task is not None and task.has_ended):
         return run.state
     if run.is_dry:
@@ -129,14 +108,16 @@ def _result(run: RunState, task: TaskState | None) -> str:
 
 def _row(page: _Page, run: RunState, task_id: str, kind: str) -> dict[str, Any]:
     key = (run.dag_id, run.run_id)
-    outcome = page.outcomes.get((*key, task_id))
     summary = page.summaries.get(key)
-    task = page.tasks.get((*key, task_id))
-    result = outcome.result if outcome is not None else _result(run, task)
-    if task is not None and task.is_unchanged and result == "published":
-        result = "unchanged"
+    task = page.recent.task(run, task_id)
+    if kind == "rollback":
+        outcome = None
+        result = "failed" if task is not None and task.state in dag_runs.FAILED else _result(run, task)
+    else:
+        outcome = outcomes.run_outcome(run, task_id, page.recent, summary)
+        result = outcome.result if outcome is not None else _result(run, task)
     if summary is not None and result in ("published", "skipped"):
-        result = summary.result or "published"
+        result = "unchanged" if summary.result == "unchanged" else "published"
     return {
         "number": run.number,
         "dag_id": run.dag_id,
@@ -186,8 +167,9 @@ def failed_runs(session: Session, overview: Overview, since: str) -> list[dict[s
     newest = dag_runs.recent_runs(session, overview.tasks.publishers, MAX_FAILURES)
     runs = [(run, t, "publish") for d, t in overview.tasks.publish for run in newest.get(d, ()) if run.end]
     failing = [(run, t, kind) for run, t, kind in runs if run.state == "failed" and _time(run.end) >= since]  # type: ignore[operator]
-    tasks = dag_runs.sitemap_tasks(session, [(run.dag_id, run.run_id) for run, _, _ in failing], batches=False)
-    outcomes = _failures(session, failing, {(t.dag_id, t.run_id, t.task_id): t for t in tasks})
+    by_dag = {dag_id: [run for run, _, _ in failing if run.dag_id == dag_id] for dag_id in newest}
+    recent = outcomes.recent(session, by_dag)
+    results = [outcomes.run_outcome(run, task_id, recent) for run, task_id, _ in failing]
     rows = [
         {
             "at": _time(outcome.run.end) or "",
@@ -196,6 +178,7 @@ def failed_runs(session: Session, overview: Overview, since: str) -> list[dict[s
             "result": outcome.result,
             "seconds": outcome.run.seconds,
         }
-        for outcome in outcomes.values()
+        for outcome in results
+        if outcome is not None and outcome.result in ("refused", "failed")
     ]
     return sorted(rows, key=lambda row: str(row["at"]))[-MAX_FAILURES:]

@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
+from airflow_sitemaps.stores.schemes import FOLDER, open_area, registered, scheme_of
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
@@ -40,14 +42,12 @@ class StateFile:
     """One file of the private area, in the store that an event describes.
 
     Attributes:
-        kind: ``s3`` or ``local``.
         state_url: Address of the private area.
         conn_id: The Airflow connection; None for the server's own credentials.
         public_url: Address of the public area.
         key: Key of the file within the private area.
     """
 
-    kind: str
     state_url: str
     conn_id: str | None
     public_url: str
@@ -69,12 +69,12 @@ class StateFile:
         Raises:
             StateUnavailableError: The event names no store that this server can read.
         """
-        kind, state_url = store.get("kind"), store.get("state_url")
-        if kind not in ("s3", "local") or not state_url:
+        state_url = store.get("state_url")
+        if not state_url or scheme_of(state_url) not in registered():
             raise StateUnavailableError(
                 "The last run did not record where the manifest is stored, or the store is one that only workers can reach."
             )
-        return cls(kind, state_url, store.get("conn_id"), store.get("public_url") or "", key)
+        return cls(state_url, store.get("conn_id"), store.get("public_url") or "", key)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,7 +137,7 @@ class StateReader:
         Raises:
             StateUnavailableError: The file cannot be read, or not in time.
         """
-        future = self._begin(file, form, lambda: self._load(file, form, reader, is_old))
+        future = self.begin(file, form, lambda: self._load(file, form, reader, is_old))
         kept: CachedFile[T] = await self._arrived(file, future)
         return kept.etag, kept.value
 
@@ -161,7 +161,7 @@ class StateReader:
             except Exception as e:  # any error of a cloud client becomes one message on the page
                 raise StateUnavailableError(_explained(file, e)) from e
 
-        return await self._arrived(file, self._begin(file, form, attempt))
+        return await self._arrived(file, self.begin(file, form, attempt))
 
     async def _arrived(self, file: StateFile, future: Future[T]) -> T:
         try:
@@ -171,7 +171,17 @@ class StateReader:
                 f"{file.where} did not arrive within {self._wait_s:g} seconds. It is still being read; try again soon."
             ) from e
 
-    def _begin(self, file: StateFile, form: str, attempt: Callable[[], Any]) -> Future[Any]:
+    def begin(self, file: StateFile, form: str, attempt: Callable[[], Any]) -> Future[Any]:
+        """Run an attempt to read a file in a thread, and return its future. Equal attempts share one run.
+
+        Args:
+            file: The file.
+            form: Name of what is read.
+            attempt: Reads the file.
+
+        Raises:
+            StateUnavailableError: Too many reads are under way.
+        """
         name = (file, form)
         with self._lock:
             if name in self._under_way:
@@ -222,29 +232,18 @@ class StateReader:
 
 def open_state(file: StateFile) -> ObjectStore:
     """Return the private area of a file. Nothing is created: a folder that is not on this machine is an error."""
-    if file.kind == "local":
-        from airflow_sitemaps.stores.local.config import BOOKS
-        from airflow_sitemaps.stores.local.objects import LocalObjects
-
-        root = Path(file.state_url.removeprefix("file://"))
-        if not root.is_dir():
-            raise StateUnavailableError(
-                f"The folder {root} is not on the API server's machine: a LocalStore can be read only on the machine that has its disk."
-            )
-        return LocalObjects(area="state", root=root, books=root / BOOKS)
-    from airflow_sitemaps.stores.s3.address import S3Address
-    from airflow_sitemaps.stores.s3.client import connection_of
-    from airflow_sitemaps.stores.s3.objects import S3Objects, S3Settings
-
-    address = S3Address.parse(file.state_url, where="the state area")
-    return S3Objects(connection=connection_of(file.conn_id), address=address, settings=S3Settings())
+    if scheme_of(file.state_url) == FOLDER and not Path(file.state_url.removeprefix("file://")).is_dir():
+        raise StateUnavailableError(
+            f"The folder {file.state_url} is not on the API server's machine: a LocalStore can be read only on the machine that has its disk."
+        )
+    return open_area(file.state_url, file.conn_id)
 
 
 def _explained(file: StateFile, error: Exception) -> str:
     """Return why a store could not be read, without a traceback, and what to do."""
     said = " ".join(str(error).split())[:300] or type(error).__name__
     with_what = f"the connection {file.conn_id!r}" if file.conn_id else "the API server's own credentials"
-    if file.kind == "local":
+    if scheme_of(file.state_url) == FOLDER:
         with_what = "the API server's own user"
     return (
         f"Cannot read {file.where} from the API server with {with_what}: {said.rstrip('.')}. "

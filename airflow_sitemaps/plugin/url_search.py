@@ -39,7 +39,7 @@ async def search(states: StateReader, sitemaps: Sequence[Overview], url: str, *,
         url: The URL, as the user typed it.
         everywhere: Whether to search only the sitemaps that serve the URL's host.
     """
-    published = [sitemap for sitemap in sitemaps if sitemap.event is not None]
+    published = [sitemap for sitemap in sitemaps if sitemap.snapshot.published]
     host = _host_of(url)
     if everywhere and not host:
         return UrlSearches(results=[], note=NO_HOST)
@@ -71,15 +71,14 @@ def _host_of(url: str) -> str:
 
 
 def _serves(sitemap: Overview, host: str) -> bool:
-    return sitemap.event is not None and host in event_payload.hosts_of(sitemap.event.extra)
+    return host in event_payload.hosts_of(sitemap.extra)
 
 
 async def _one(states: StateReader, sitemap: Overview, url: str) -> UrlSearch:
-    extra = sitemap.event.extra if sitemap.event is not None else {}
+    extra = sitemap.extra
     file = StateFile.of(event_payload.store_of(extra), MANIFEST)
     templates = event_payload.templates_of(extra)
-
-    announced = sitemap.event.summary.generation if sitemap.event is not None else 0
+    announced = sitemap.snapshot.generation
     _, manifest = await states.read(file, "search", read_search_manifest, is_old=lambda m: m.generation < announced)
 
     def job(area: ObjectStore) -> Found:

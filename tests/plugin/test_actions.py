@@ -129,11 +129,17 @@ def sitemap(tmp_path: Path) -> Sitemap:
 @pytest.fixture
 def acting(session: Session, sitemap: Sitemap) -> str:
     """Three DAGs of one sitemap, synced; and an event of it. Returns the asset's URI."""
-    with DAG("acting", schedule=None, max_active_runs=1) as publish:
+    with DAG("acting", schedule=None, max_active_runs=1, default_args={"retries": 0}) as publish:
         SitemapTaskGroup("sitemap", sitemap)
-    with DAG("acting_back", schedule=None, max_active_runs=1, params={"to": Param(1, type="integer")}) as back:
+    with DAG(
+        "acting_back",
+        schedule=None,
+        max_active_runs=1,
+        default_args={"retries": 0},
+        params={"to": Param(1, type="integer")},
+    ) as back:
         SitemapRollbackOperator(task_id="back", sitemap=sitemap, generation="{{ params.to }}")
-    with DAG("acting_verify", schedule=None, max_active_runs=1) as verify:
+    with DAG("acting_verify", schedule=None, max_active_runs=1, default_args={"retries": 0}) as verify:
         SitemapVerifyOperator(task_id="verify", sitemap=sitemap, inlets=[sitemap.asset])
     for dag in (publish, back, verify):
         sync(dag)

@@ -9,10 +9,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from airflow.models.dag import DagModel
 
+from airflow_sitemaps import Guards, MemoryStore, Section, Sitemap
+from airflow_sitemaps.asset_events import section_settings
 from airflow_sitemaps.plugin.shard_map import EMPTY, KEPT, WAITING, WRITTEN
 from airflow_sitemaps.ports import Overwrite
 from airflow_sitemaps.shards.codec import decode_manifest, encode_manifest
 from airflow_sitemaps.shards.key import show
+from airflow_sitemaps.testing.source import MemorySourceConfig
 from tests.support.plugin_factories import NOW, add_asset, add_event, add_history, extra, manifest, report
 from tests.support.s3 import moto_server
 
@@ -180,7 +183,7 @@ def test_the_map_is_read_from_s3_with_airflows_connection(admin: Client, session
         state = store.open().state
         state.put("manifest.json.gz", body, mode=Overwrite(), metadata={}, content_type="application/gzip")
         made = extra(report(1))
-        facts = {"kind": "s3", "public_url": store.public.url, "state_url": store.state.url, "conn_id": store.conn_id}
+        facts = {"public_url": store.public.url, "state_url": store.state.url, "conn_id": store.conn_id}
         asset = add_asset(session, URI, "shop")
         add_event(session, asset, "shop", {**made, "store": {**made["store"], **facts}}, NOW)
         session.commit()
@@ -252,6 +255,34 @@ def test_drift_and_warnings_are_problems(admin: Client, session: Session) -> Non
     assert all(problem["title"] for problem in problems)
 
 
+@pytest.mark.parametrize(
+    ("limit", "expected"), [(None, "warning"), (0.01, "warning"), (0.05, "info"), ("5", "warning")]
+)
+def test_dropped_rows_within_the_users_own_limit_are_no_warning(
+    admin: Client, session: Session, limit: object, expected: str
+) -> None:
+    asset = add_asset(session, URI, "shop")
+    payload = extra(report(1))
+    payload["report"] |= {"rows": 100, "rows_dropped": {"loc-missing": 2}}
+    for section in payload["report"]["sections"].values():
+        section.update(
+            {"rows": 100, "rows_dropped": {"loc-missing": 2}}, **({} if limit is None else {"max_dropped": limit})
+        )
+    add_event(session, asset, "shop", payload, NOW)
+    session.commit()
+
+    found = admin.get("api/sitemap", asset=URI).json()
+
+    assert [problem["severity"] for problem in found["problem_list"] if problem["kind"] == "dropped"] == [expected]
+
+
+def test_an_event_names_a_limit_of_dropped_rows_that_is_not_the_default() -> None:
+    sections = [Section(name, MemorySourceConfig([])) for name in ("pages", "news")]
+    sections[1] = replace(sections[1], guards=Guards(max_dropped=0.05))
+    settings = section_settings(Sitemap(MemoryStore(base_url="https://shop.example/"), sections))
+    assert [settings[name].get("max_dropped") for name in ("pages", "news")] == [None, 0.05]
+
+
 @pytest.mark.parametrize(("faulty", "expected"), [(0, []), (2, ["warning"])])
 def test_articles_past_their_days_are_no_rows_to_correct(
     admin: Client, session: Session, faulty: int, expected: list[str]
@@ -272,4 +303,6 @@ def test_articles_past_their_days_are_no_rows_to_correct(
     assert [problem["severity"] for problem in problems] == expected
     assert all(problem["title"].startswith("2 of 100 rows are not in the sitemap (2.00%)") for problem in problems)
     assert all("rule news-missing" in problem["detail"] for problem in problems)
-    assert found["report"]["rows_dropped"]["news-age"] == 73  # the tiles and the table of issues count them
+    assert found["report"]["rows_expired"] == {"news-age": 73}
+    assert found["dropped"] == faulty
+    assert "news-age" not in admin.get("api/sitemap/issues.csv", asset=URI).text

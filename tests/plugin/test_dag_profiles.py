@@ -99,9 +99,10 @@ def test_freshness_travels_with_the_asset(admin: Client, session: Session, tmp_p
 
     page = admin.get("api/sitemap", asset=str(sitemap.asset.uri)).json()
 
-    assert session.scalar(select(AssetModel.extra).where(AssetModel.uri == str(sitemap.asset.uri))) == {
-        "freshness_s": 21_600
-    }
+    extra = session.scalar(select(AssetModel.extra).where(AssetModel.uri == str(sitemap.asset.uri)))
+    assert extra is not None
+    assert extra["freshness_s"] == 21_600
+    assert extra["store"]["state_url"] == page["store"]["state_url"]
     assert (page["freshness"]["objective_s"], page["freshness"]["source"]) == (21_600, "sitemap")
 
 

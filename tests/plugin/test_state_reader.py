@@ -21,7 +21,7 @@ from tests.support.plugin_factories import manifest
 if TYPE_CHECKING:
     from pathlib import Path
 
-FILE = StateFile("s3", "s3://shop/sitemaps-state/", "aws_default", "s3://shop/sitemaps/", "manifest.json.gz")
+FILE = StateFile("s3://shop/sitemaps-state/", "aws_default", "s3://shop/sitemaps/", "manifest.json.gz")
 
 
 @pytest.fixture
@@ -141,7 +141,7 @@ def test_many_stores_that_hang_are_answered_busy(store: MemoryStore) -> None:
     states = reader(stuck, wait_s=0.05)
 
     async def many() -> list[Any]:
-        files = [StateFile("s3", f"s3://shop-{n}/", None, "", "manifest.json.gz") for n in range(THREADS * 5)]
+        files = [StateFile(f"s3://shop-{n}/", None, "", "manifest.json.gz") for n in range(THREADS * 5)]
         return await asyncio.gather(*[states.read(f, "map", read_map) for f in files], return_exceptions=True)
 
     answers = asyncio.run(many())
@@ -166,7 +166,7 @@ def test_what_the_store_says_is_shown_with_the_connection(store: MemoryStore) ->
 def test_a_folder_that_is_not_here_is_not_made(tmp_path: Path) -> None:
     gone = tmp_path / "gone"
     with pytest.raises(StateUnavailableError, match="is not on the API server's machine"):
-        open_state(StateFile("local", str(gone), None, "", "manifest.json.gz"))
+        open_state(StateFile(str(gone), None, "", "manifest.json.gz"))
 
     assert not gone.exists()
 

@@ -18,7 +18,7 @@ from airflow_sitemaps.errors import GuardError, PartlyPublishedError
 from airflow_sitemaps.operators.facts import FAILED, REFUSED, UNCHANGED, failure_facts, refusal_facts
 from airflow_sitemaps.operators.verify import SitemapVerifyOperator
 from airflow_sitemaps.pipeline import build
-from airflow_sitemaps.pipeline.report import ShardCounts
+from airflow_sitemaps.pipeline.report import SectionReport, ShardCounts
 from airflow_sitemaps.shards.guards import Refusal
 from airflow_sitemaps.shards.plan import SectionFailure, failures_of
 from airflow_sitemaps.task_group import SitemapTaskGroup
@@ -275,7 +275,7 @@ def test_a_dag_whose_file_is_broken_is_no_orphan(admin: Client, session: Session
         LocalStore(tmp_path / "site", base_url="https://broken.example/"),
         [Section("pages", MemorySourceConfig([{"id": 1, "loc": "https://broken.example/1"}]))],
     )
-    with DAG("broken", schedule=None, max_active_runs=1) as dag:
+    with DAG("broken", schedule=None, max_active_runs=1, default_args={"retries": 0}) as dag:
         SitemapTaskGroup("sitemap", sitemap)
         SitemapVerifyOperator(task_id="verify", sitemap=sitemap, inlets=[sitemap.asset])
     sync(dag)
@@ -329,7 +329,7 @@ def test_an_objective_set_on_the_sitemap(
 
 
 def test_an_unchanged_run_is_fresh_also_without_an_event(admin: Client, session: Session) -> None:
-    asset = published(session, Ran(2))
+    asset = published(session, Ran(2, publish="skipped", pushed={UNCHANGED: 1}))
     session.get_one(AssetModel, asset).extra = {"freshness_s": 55 * 60}
     session.commit()
 
@@ -345,7 +345,7 @@ def test_a_refusal_says_what_which_guard_and_where_the_log_is(admin: Client, ses
     (problem,) = shown(admin)["problem_list"]
 
     assert problem["title"] == "Last run blocked by a safety check (shrink)"
-    assert problem["detail"] == "offers shrank 3,000 → 600. Generation 1 is still live."
+    assert problem["detail"] == "Offers shrank 3,000 → 600. Generation 1 is still live."
     assert problem["permits"] == ["shrink:offers"]
     assert problem["failed_tasks"] == [{"task_id": "sitemap.plan", "map_index": -1}]
 
@@ -382,14 +382,15 @@ def test_a_run_that_published_only_some_sections_is_not_said_to_have_published_n
     said = {
         "error": "PartlyPublishedError",
         "message": "1 section not published; the earlier files stay public, and the others are published",
+        "is_published": True,
     }
     published(session, Ran(2, state="failed", publish="failed", pushed={FAILED: said}))
 
     (problem,) = shown(admin)["problem_list"]
 
-    assert problem["title"] == "Last run failed for some sections; the others are published"
+    assert problem["title"] == "Last run failed for section products; the other sections are published"
     assert "is still live" not in problem["detail"]
-    assert problem["detail"].endswith("The numbers below are of the last run that succeeded.")
+    assert problem["detail"].endswith("The files of the last run that succeeded stay public.")
 
 
 def test_a_section_that_a_guard_blocked_can_be_overridden_where_the_others_are_published(
@@ -408,12 +409,12 @@ def test_a_section_that_a_guard_blocked_can_be_overridden_where_the_others_are_p
 
     assert (page["state"], page["reason"]) == ("failing", "Last run blocked by a safety check")
     (problem,) = page["problem_list"]
-    assert problem["title"] == "Some sections blocked by a safety check (shrink); the others are published"
-    assert problem["permits"] == ["shrink:offers=0.8"]
-    assert problem["detail"] == (
-        "offers shrank 3,000 → 600. Section news: SourceError: the database is down. "
-        "The numbers below are of the last run that succeeded."
+    assert (
+        problem["title"]
+        == "Last run blocked by a safety check for sections offers, news (shrink); the other sections are published"
     )
+    assert problem["permits"] == ["shrink:offers=0.8"]
+    assert problem["detail"] == ("Offers shrank 3,000 → 600. Section news: SourceError: the database is down.")
     (row,) = [run for run in admin.get("api/sitemap/runs", asset=URI).json()["runs"] if run["run_id"] == "run-2"]
     assert row["result"] == "refused"
     assert row["reason"] == "offers shrank 3,000 → 600 Section news: SourceError: the database is down"
@@ -429,8 +430,8 @@ def test_a_blocked_section_beside_unchanged_ones_leaves_the_last_generation_live
 
     (problem,) = shown(admin)["problem_list"]
 
-    assert problem["title"] == "Last run blocked by a safety check (shrink)"
-    assert problem["detail"] == "offers shrank 3,000 → 600. Generation 1 is still live."
+    assert problem["title"] == "Last run of section offers blocked by a safety check (shrink)"
+    assert problem["detail"] == "Offers shrank 3,000 → 600."
 
 
 def test_files_that_a_run_restored_are_counted_as_written(admin: Client, session: Session) -> None:
@@ -449,3 +450,22 @@ def test_files_that_a_run_restored_are_counted_as_written(admin: Client, session
     assert "The run restored the files that it found changed." in problem["detail"]
     assert row["shards_written"] == 2
     assert shown(admin)["report"]["shards"]["repaired"] == 2
+
+
+def test_a_section_that_drops_many_of_its_own_rows_is_a_warning_however_large_the_others_are(
+    admin: Client, session: Session
+) -> None:
+    """A sitemap is as bad as the worst of its sections."""
+    asset = add_asset(session, URI, "shop")
+    small = SectionReport(urls=90, rows=100, rows_dropped={"loc-missing": 10})
+    large = SectionReport(urls=100_000, rows=100_000)
+    made = report(1, urls=100_090, rows=100_100, rows_dropped={"loc-missing": 10}, sections={"a": small, "b": large})
+    add_event(session, asset, "shop", extra(made), NOW, run=GOOD.run_id)
+    add_run(session, "shop", GOOD, NOW - timedelta(minutes=2))
+    session.commit()
+
+    page = shown(admin)
+
+    assert [(each["name"], each["state"]) for each in page["sections"]] == [("a", "warning"), ("b", "not_verified")]
+    assert page["state"] == "warning"
+    assert page["problem_list"][0]["title"].startswith("Section a: 10 of 100 rows are not in the sitemap")

@@ -105,12 +105,22 @@ def test_only_what_was_found_broken_is_invalid(verifying: TaskState | None, push
     ("results", "days", "check", "state"),
     [
         ((), 0, "passed", "healthy"),
-        ((), 30, "passed", "healthy"),
+        ((), 29, "passed", "healthy"),
+        ((), 60, "outdated", "not_verified"),
         (("published",), 6, "passed", "healthy"),
         (("published",), 8, "outdated", "not_verified"),
         (("unchanged",), 8, "passed", "healthy"),
+        (("unchanged",), 60, "outdated", "not_verified"),
     ],
-    ids=["of this generation", "of this generation, long ago", "just before", "long before", "nothing changed since"],
+    ids=[
+        "of this generation",
+        "of this generation, weeks ago",
+        "of this generation, months ago",
+        "just before",
+        "long before",
+        "nothing changed since",
+        "nothing changed since, months ago",
+    ],
 )
 def test_how_long_a_verification_counts(results: tuple[str, ...], days: int, check: str, state: str) -> None:
     found = snapshot(task("success"), facts(), *results, later=timedelta(days=days))

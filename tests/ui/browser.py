@@ -29,6 +29,19 @@ FLAGS = (
     "--disable-dev-shm-usage",
     "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
 )
+PANELS = {
+    "runs": "Runs",
+    "history": "History",
+    "map": "Shard map",
+    "rows": "Rows and files",
+    "issues": "Validation issues",
+    "limits": "Protocol limits",
+    "drift": "External changes",
+    "next": "Next run",
+    "verification": "Verification",
+    "generations": "Generations",
+}
+"""The folded panels of a sitemap's page: their names in its address, and their titles."""
 WAIT_MS = 180_000
 expect.set_options(timeout=WAIT_MS)
 HEIGHT = 900
@@ -49,9 +62,9 @@ class Visitor:
         self.page.goto(f"{self.url}{path}", wait_until="domcontentloaded")
         return self.page
 
-    def sitemap(self, asset: str) -> Page:
-        """Open one sitemap's page."""
-        page = self.visit(sitemap_page(asset))
+    def sitemap(self, asset: str, *panels: str) -> Page:
+        """Open one sitemap's page, with some of its panels open."""
+        page = self.visit(sitemap_page(asset) + (f"&open={','.join(panels)}" if panels else ""))
         page.get_by_test_id("verdict-reason").wait_for()
         return page
 

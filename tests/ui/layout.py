@@ -31,6 +31,13 @@ PUSHED_OFF = """() => {
 }"""
 """Buttons, links and titles that end outside the window. A narrow table's head is clipped: only screen readers have it."""
 
+BEFORE_FOLDS = """() => document.querySelector('section[aria-label=Runs]').getBoundingClientRect().top
+  - document.querySelector('[data-testid=sitemaps-page]').getBoundingClientRect().top"""
+"""Pixels of a sitemap's page above its first folded panel."""
+
+IN_LINES = "node => node.getClientRects().length"
+"""In how many lines a link stands."""
+
 
 def fits(page: Page) -> None:
     """Nothing stands outside the page: tables scroll within themselves."""

@@ -9,6 +9,7 @@ import pytest
 from playwright.sync_api import expect
 
 from airflow_sitemaps.ui_routes import run_page, sitemaps_page
+from tests.ui.browser import PANELS
 from tests.ui.conftest import THEMES
 
 if TYPE_CHECKING:
@@ -43,6 +44,8 @@ def test_axe_finds_nothing(published: Published, visitors: dict[str, Visitor], t
     assert faults(page) == []
 
     page = visitor.sitemap(published.asset("fading"))
+    assert faults(page) == []
+    page = visitor.sitemap(published.asset("fading"), *PANELS)
     page.get_by_test_id("map-offers").click(position={"x": 5, "y": 5})
     expect(page.get_by_test_id("shard-details")).to_contain_text("offers-00001")
     assert faults(page) == []
@@ -77,11 +80,11 @@ def test_an_action_is_reached_and_left_by_keys_alone(published: Published, admin
 
 
 def test_a_chart_and_the_map_are_read_by_keys(published: Published, admin: Visitor) -> None:
-    page = admin.sitemap(published.asset("shop"))
+    page = admin.sitemap(published.asset("shop"), "history", "map")
     chart = page.get_by_role("img", name="URLs over 2 runs")
     chart.focus()
     page.keyboard.press("Home")
-    expect(page.get_by_text("1,590 generation 1").first).to_be_visible()
+    expect(page.get_by_text("1,590 in generation 1 (").first).to_be_visible()
 
     shards = page.get_by_role("application", name="Shards of products")
     shards.focus()

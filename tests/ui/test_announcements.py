@@ -11,7 +11,6 @@ from urllib.parse import quote
 import pytest
 from playwright.sync_api import expect
 
-from airflow_sitemaps.ui_routes import sitemap_page
 from tests.support.website import Page, serving
 from tests.ui.conftest import THEMES
 from tests.ui.layout import WIDTHS, shows_everything, width_of
@@ -120,7 +119,7 @@ def announced(site: Site) -> Iterator[Announced]:
 
 
 def test_what_each_service_did_and_returned_with_its_history(announced: Announced, admin: Visitor) -> None:
-    page = admin.sitemap(announced.asset)
+    page = admin.sitemap(announced.asset, "engines")
     rows = page.get_by_role("region", name="Search engines", exact=True).get_by_test_id("announcement")
     expect(rows).to_have_count(6)
     for service, newest, earlier in (
@@ -138,7 +137,7 @@ def test_what_each_service_did_and_returned_with_its_history(announced: Announce
 
 
 def test_coverage_by_section_with_its_history(announced: Announced, admin: Visitor) -> None:
-    page = admin.sitemap(announced.asset)
+    page = admin.sitemap(announced.asset, "engines")
     rows = page.get_by_test_id("coverage")
     expect(rows).to_have_count(2)
     for section in SECTIONS:
@@ -156,7 +155,7 @@ def test_no_width_cuts_the_announcements_off(announced: Announced, visitors: dic
     visitor = visitors[theme]
     for width in WIDTHS:
         with width_of(visitor.page, width):
-            page = visitor.visit(sitemap_page(announced.asset))
+            page = visitor.sitemap(announced.asset, "engines")
             expect(page.get_by_test_id("coverage")).to_have_count(2)
             expect(page.get_by_test_id("loading")).to_have_count(0)
             shows_everything(page)

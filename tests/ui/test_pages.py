@@ -10,10 +10,14 @@ import pytest
 from playwright.sync_api import expect
 
 from airflow_sitemaps.ui_routes import dag_page, run_page, sitemap_page, sitemaps_page
-from tests.ui.layout import SIDEWAYS, WIDTHS, fits, shows_everything, width_of
+from tests.ui.browser import PANELS
+from tests.ui.layout import BEFORE_FOLDS, IN_LINES, SIDEWAYS, WIDTHS, fits, shows_everything, width_of
 
 if TYPE_CHECKING:
     from pathlib import Path
+    from typing import Any
+
+    from playwright.sync_api import Route
 
     from tests.ui.browser import Visitor
     from tests.ui.conftest import Published
@@ -49,30 +53,30 @@ def test_the_list(published: Published, visitors: dict[str, Visitor], pictures: 
 def test_one_sitemap(published: Published, visitors: dict[str, Visitor], pictures: Path, theme: str) -> None:
     visitor = visitors[theme]
     page = visitor.sitemap(published.asset("shop"))
-    page.get_by_test_id("map-products").wait_for()
 
     expect(page.get_by_role("heading", name="shop.example/sitemap.xml")).to_be_visible()
+    lines = page.get_by_test_id("section-state")
+    expect(lines).to_have_count(2)
+    expect(lines.filter(has_text="products")).to_contain_text("1,200")
+    expect(lines.get_by_role("img")).to_have_count(2)
+    for name in ("Data read", "Newest lastmod", "URLs", "Verified", "Generation"):
+        expect(page.get_by_role("term").filter(has_text=re.compile(f"^{name}$"))).to_be_visible()
     crumbs = page.get_by_test_id("sitemaps-page").get_by_role("navigation", name="breadcrumb")
     expect(crumbs.get_by_role("link")).to_have_text(["Sitemaps", "shop.example/sitemap.xml"])
     expect(page).to_have_title("shop.example/sitemap.xml - Airflow")
-    expect(page.get_by_role("button", name="External changes")).to_have_attribute("aria-expanded", "false")
-    expect(page.get_by_role("img", name=re.compile("URLs over 2 runs"))).to_be_visible()
-    for title in (
-        "History",
-        "Shard map",
-        "Sections",
-        "Next run",
-        "Runs",
-        "Validation issues",
-        "Protocol limits",
-        "External changes",
-        "Verification",
-        "Generations",
-    ):
-        expect(page.get_by_role("region", name=title, exact=True)).to_be_visible()
-    expect(page.get_by_text("Roll back to 1")).to_be_visible()
     fits(page)
     visitor.picture(pictures / f"sitemap-{theme}.png")
+    for title in PANELS.values():
+        panel = page.get_by_role("region", name=title, exact=True)
+        expect(panel).to_be_visible()
+        assert panel.locator("details").first.get_attribute("open") is None, title
+        panel.locator("summary").first.press("Enter")
+        assert panel.locator("details").first.get_attribute("open") is not None, title
+    expect(page.get_by_role("img", name=re.compile("URLs over 2 runs"))).to_be_visible()
+    expect(page.get_by_test_id("map-products")).to_be_visible()
+    expect(page.get_by_text("Roll back to 1")).to_be_visible()
+    fits(page)
+    visitor.picture(pictures / f"open-{theme}.png")
     assert not visitor.errors
 
 
@@ -84,7 +88,7 @@ def test_the_tabs_of_a_dag_and_a_run(
     page = visitor.visit("/dags/shop")
     page.get_by_role("link", name="Sitemap", exact=True).click()
     expect(page.get_by_role("heading", name="shop.example/sitemap.xml")).to_be_visible()
-    page.get_by_test_id("map-products").wait_for()
+    expect(page.get_by_test_id("section-state")).to_have_count(2)
     fits(page)
     visitor.picture(pictures / f"dag-{theme}.png")
 
@@ -137,7 +141,7 @@ def test_a_refused_run_says_what_to_do(published: Published, visitors: dict[str,
 
 
 def test_the_shard_map_by_pointer_and_by_keys(published: Published, admin: Visitor, pictures: Path) -> None:
-    page = admin.sitemap(published.asset("shop"))
+    page = admin.sitemap(published.asset("shop"), "map")
     shards, line = page.get_by_test_id("map-products"), page.get_by_test_id("map-line")
     shards.scroll_into_view_if_needed()
 
@@ -159,8 +163,9 @@ def test_the_shard_map_by_pointer_and_by_keys(published: Published, admin: Visit
 
 
 def test_hostile_rows_are_text(published: Published, admin: Visitor) -> None:
-    page = admin.sitemap(published.asset("hostile"))
+    page = admin.sitemap(published.asset("hostile"), "issues")
 
+    expect(page.get_by_test_id("sample").first).to_be_visible()
     samples = " ".join(page.get_by_test_id("sample").all_inner_texts())
     assert "javascript:alert(document.domain)" in samples
     assert "<script>" in samples
@@ -172,7 +177,7 @@ def test_hostile_rows_are_text(published: Published, admin: Visitor) -> None:
 
 def test_a_viewer_gets_no_action(published: Published, visitors: dict[str, Visitor]) -> None:
     asset = published.asset("shop")
-    page = visitors["viewer"].sitemap(asset)
+    page = visitors["viewer"].sitemap(asset, *PANELS)
     page.get_by_test_id("map-products").click(position={"x": 5, "y": 5})
     expect(page.get_by_test_id("shard-details")).to_contain_text("products-00001.xml.gz")
 
@@ -198,7 +203,7 @@ def test_anonymous_gets_nothing(site: Site, visitors: dict[str, Visitor]) -> Non
 
 
 def test_times_are_in_the_zone_that_is_chosen_in_airflows_menu(published: Published, admin: Visitor) -> None:
-    page = admin.sitemap(published.asset("shop"))
+    page = admin.sitemap(published.asset("shop"), "history", "generations")
     expect(page.get_by_text("Times are in CET.")).to_be_visible()
     page.evaluate("""() => localStorage.setItem('timezone', '"Asia/Tokyo"')""")
     try:
@@ -211,15 +216,64 @@ def test_times_are_in_the_zone_that_is_chosen_in_airflows_menu(published: Publis
 @pytest.mark.parametrize("theme", THEMES)
 @pytest.mark.parametrize("width", WIDTHS)
 def test_no_width_cuts_anything_off(published: Published, visitors: dict[str, Visitor], theme: str, width: int) -> None:
-    """U17, U25: in the list, on pages with many shards and with feeds, and in the DAG's tab."""
+    """U17, U25: in the list, on pages with many shards and with feeds, and in the DAG's tab, with all panels open."""
     visitor = visitors[theme]
+    opened = f"open={','.join(PANELS)}"
     with width_of(visitor.page, width):
-        assets = [published.asset(name) for name in ("shop", "north")]
-        for path in (sitemaps_page(), *map(sitemap_page, assets), dag_page("shop")):
+        pages = [f"{sitemap_page(published.asset(name))}&{opened}" for name in ("shop", "north")]
+        for path in (sitemaps_page(), *pages, f"{dag_page('shop')}?{opened}"):
             page = visitor.visit(path)
             expect(page.get_by_test_id("verdict").first).to_be_visible()
             expect(page.get_by_test_id("loading")).to_have_count(0)
             shows_everything(page)
+
+
+def many_sections(answer: dict[str, Any], number: int) -> dict[str, Any]:
+    """A page's response with more sections than its sitemap has; every sixth one fails for a reason of its own."""
+    section = answer["sections"][0]
+    failed = {
+        "state": "failing",
+        "result": "failed",
+        "next_step": "Correct the section's query, then clear the task.",
+    }
+    answer["sections"] = [
+        {
+            **section,
+            "name": f"section-of-a-locale-{n}",
+            "urls_trend": [n, 2 * n, 3 * n],
+            **({**failed, "reason": f"no such column: slug_{n}\nLINE 1: select slug_{n}"} if n % 6 == 5 else {}),
+        }
+        for n in range(number)
+    ]
+    answer["changed_outside"] = {"generation": 9, "action": "rollback", "at": answer["at"]}
+    return {**answer, "state": "failing", "reason": "Last run failed", "generation": 9}
+
+
+@pytest.mark.parametrize("number", [1, 6, 30])
+def test_the_first_screen_with_any_number_of_sections(published: Published, admin: Visitor, number: int) -> None:
+    """V15, V16: one line for each section, the worst first, and at most 3,000 pixels before the first folded panel."""
+    asset = published.asset("shop")
+
+    def answer(route: Route) -> None:
+        route.fulfill(json=many_sections(route.fetch().json(), number))
+
+    pattern = re.compile(r"/sitemaps-ui/api/sitemap\?")
+    admin.page.route(pattern, answer)
+    try:
+        for width in WIDTHS:
+            with width_of(admin.page, width):
+                page = admin.sitemap(asset)
+                lines = page.get_by_test_id("section-state")
+                expect(lines).to_have_count(number)
+                expect(lines.first.get_by_test_id("verdict")).to_have_text("Failing" if number > 5 else re.compile("."))
+                shows_everything(page)
+                assert page.evaluate(BEFORE_FOLDS) <= 3_000, width
+                expect(page.get_by_text(re.compile("Changed outside Airflow.*: rollback"))).to_be_visible()
+                assert "\ufffd" not in page.get_by_test_id("sitemaps-page").inner_text()
+                crumb = page.get_by_role("navigation", name="breadcrumb").get_by_role("link", name="Sitemaps")
+                assert crumb.evaluate(IN_LINES) == 1, width
+    finally:
+        admin.page.unroute(pattern)
 
 
 def test_a_sitemap_that_was_never_published(published: Published, admin: Visitor) -> None:
@@ -265,7 +319,7 @@ def test_a_sitemap_with_an_index_per_section_feeds_recent_entries_and_images(
     published: Published, admin: Visitor
 ) -> None:
     """U21: it is titled after the folder of its indexes; each file and each kind of content is on the page."""
-    page = admin.sitemap(published.asset("north"))
+    page = admin.sitemap(published.asset("north"), "rows")
 
     expect(page.get_by_role("heading", level=1)).to_have_text("regions.example/")
     indexes = page.get_by_role("group", name="Indexes")
@@ -275,11 +329,8 @@ def test_a_sitemap_with_an_index_per_section_feeds_recent_entries_and_images(
     expect(page.get_by_role("group", name="Feeds").get_by_role("link")).to_have_count(2)
     region = page.get_by_role("region", name="Table: Sections")
     expect(region).to_contain_text("30 images, 30 alternates")
-    for name in ("Images", "Alternates"):
-        expect(page.get_by_role("term").filter(has_text=re.compile(f"^{name}$"))).to_be_visible()
-    expect(page.get_by_test_id("sitemaps-page")).to_contain_text(
-        re.compile(r"Size\s*[\d.]+ KiB\s*[\d.]+ KiB uncompressed")
-    )
+    files = page.get_by_role("region", name="Rows and files", exact=True)
+    expect(files).to_contain_text(re.compile(r"[\d.]+ KiB \([\d.]+ KiB uncompressed\)"))
     fits(page)
 
 
@@ -382,7 +433,7 @@ def test_the_list_is_searched_sorted_and_kept_on_back(published: Published, admi
 
 def test_shard_and_colour_are_in_the_address(published: Published, admin: Visitor) -> None:
     """U20, U26: a reload keeps them, and the details are where they can be seen."""
-    page = admin.sitemap(published.asset("shop"))
+    page = admin.sitemap(published.asset("shop"), "map")
     page.get_by_role("button", name="Age", exact=True).click()
     page.get_by_test_id("map-products").click(position={"x": 30, "y": 5})
     details = page.get_by_test_id("shard-details")
@@ -413,7 +464,6 @@ def test_a_narrow_window(published: Published, admin: Visitor, pictures: Path) -
     admin.page.set_viewport_size({"width": 420, "height": 900})
     try:
         page = admin.sitemap(published.asset("shop"))
-        page.get_by_test_id("map-products").wait_for()
         fits(page)
         admin.picture(pictures / "narrow-light.png")
         assert page.evaluate(SIDEWAYS) == []

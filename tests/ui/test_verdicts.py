@@ -52,15 +52,15 @@ judged = Sitemap(
     LocalStore(Path(os.environ["SITEMAPS_UI_SITES"]) / "judged", base_url="https://judged.example/"),
     [Section("pages", source)],
     shards=ShardPolicy(max_urls=50),
-    guards=Guards(max_shrink_small=0.2),
+    guards=Guards(max_shrink=0.2, max_dropped=0.25, min_rows=1),
     owner="judged",
 """
 PUBLISH = """
-with DAG("judged", schedule=%s, start_date=datetime(2999, 1, 1, tzinfo=timezone.utc), catchup=False, max_active_runs=1):
+with DAG("judged", schedule=%s, start_date=datetime(2999, 1, 1, tzinfo=timezone.utc), catchup=False, max_active_runs=1, default_args={"retries": 0}):
     SitemapTaskGroup("sitemap", judged)
 """
 VERIFY = """
-with DAG("judged_verify", schedule=None, max_active_runs=1):
+with DAG("judged_verify", schedule=None, max_active_runs=1, default_args={"retries": 0}):
     SitemapVerifyOperator(task_id="verify", sitemap=judged, inlets=[judged.asset])
 """
 
@@ -219,6 +219,8 @@ def test_each_row_of_the_table_in_a_real_airflow(story: Story) -> None:
     story.becomes("warning", "Paused and out of date")
     story.pause("judged", False)
     make_older(story, timedelta(days=4 * 366))
+    site.write_dag("judged", dag_file())
+    story.becomes("warning", "No data read for 30 days")
     site.write_dag("judged", dag_file(schedule='"@yearly"'))
     story.becomes("warning", "Behind its schedule")
 

@@ -117,7 +117,9 @@ export interface DagSitemaps {
 /**
  * One sitemap in the list. Sizes are in bytes, times ISO 8601 in UTC.
  *
- * ``history`` is the number of URLs after each of the last runs.
+ * ``generation`` is the live one; ``data_read_at`` is the time at which the newest successful run began to read its
+ * data; ``newest_lastmod`` is the newest lastmod of all entries; ``history`` is the number of URLs after each of the
+ * last runs.
  */
 export interface SitemapLine {
   asset: string;
@@ -141,6 +143,8 @@ export interface SitemapLine {
   at: string | null;
   committed_at: string | null;
   verified_at: string | null;
+  data_read_at: string | null;
+  newest_lastmod: string | null;
   freshness: FreshnessState;
   urls: number;
   shards: number;
@@ -157,7 +161,7 @@ export interface FreshnessState {
   age_s: number | null;
   objective_s: number | null;
   source: "" | "sitemap" | "schedule";
-  state: "no_objective" | "fresh" | "behind_schedule" | "missed";
+  state: "no_objective" | "fresh" | "idle" | "behind_schedule" | "missed";
 }
 /**
  * A run that published nothing, because it was refused or failed.
@@ -315,6 +319,14 @@ export interface MapSection {
   state: number[];
 }
 /**
+ * The live generation, if no DAG run of Airflow made it, such as a rollback in the shell.
+ */
+export interface OutsideChange {
+  generation: number;
+  action: string;
+  at: string | null;
+}
+/**
  * The numbers of a plan. ``lines`` explain it.
  */
 export interface PlanNumbers {
@@ -405,6 +417,9 @@ export interface Report {
   rows_dropped: {
     [k: string]: number;
   };
+  rows_expired: {
+    [k: string]: number;
+  };
   fields_fixed: {
     [k: string]: number;
   };
@@ -419,7 +434,7 @@ export interface Report {
   refusals: string[];
 }
 /**
- * One section of a report.
+ * One section of a report. ``rows_expired`` are past their age, such as news after two days, and no fault.
  *
  * ``outcomes`` is the effect of each broken rule on its rows; ``extensions`` are the numbers of images, videos, articles
  * (``news``) and alternates.
@@ -435,6 +450,9 @@ export interface SectionReport {
     [k: string]: number;
   };
   rows_dropped: {
+    [k: string]: number;
+  };
+  rows_expired: {
     [k: string]: number;
   };
   fields_fixed: {
@@ -453,6 +471,7 @@ export interface SectionReport {
     [k: string]: number;
   };
   max_urls: number;
+  max_dropped: number;
   newest_lastmod: string | null;
   drift: string[];
 }
@@ -586,6 +605,25 @@ export interface RunTable {
   before: number | null;
 }
 /**
+ * One section: its state and the reason, and what the live generation holds of it.
+ *
+ * ``last_checked`` is the time at which a successful run last began to read its data; ``last_changed`` the time at
+ * which its files last changed; ``urls_trend`` its number of URLs after each of the last runs, oldest first.
+ */
+export interface SectionState {
+  name: string;
+  state: "healthy" | "warning" | "failing" | "not_verified" | "unknown";
+  reason: string;
+  next_step: string;
+  last_checked: string | null;
+  last_changed: string | null;
+  newest_lastmod: string | null;
+  urls: number;
+  urls_trend: number[];
+  generation: number;
+  result: "none" | "published" | "unchanged" | "refused" | "failed";
+}
+/**
  * The numbers of every shard.
  */
 export interface ShardColumns {
@@ -663,6 +701,8 @@ export interface SitemapPage {
   at: string | null;
   committed_at: string | null;
   verified_at: string | null;
+  data_read_at: string | null;
+  newest_lastmod: string | null;
   freshness: FreshnessState;
   urls: number;
   shards: number;
@@ -670,6 +710,8 @@ export interface SitemapPage {
   rows: number;
   dropped: number;
   history: number[];
+  sections: SectionState[];
+  changed_outside: OutsideChange | null;
   report: Report;
   event_at: string | null;
   store: {

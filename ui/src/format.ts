@@ -16,8 +16,8 @@ export const counted = (value: number, noun: string): string => {
 /** A difference with its sign: `+12`, `−3`, `0`. */
 export const signed = (value: number): string => (value > 0 ? `+${count(value)}` : value < 0 ? `−${count(-value)}` : "0");
 
-/** A text that begins with a capital. */
-export const sentence = (text: string): string => text.charAt(0).toUpperCase() + text.slice(1);
+/** A text that begins with a capital; a file, a section or a name in code at its beginning stays as it is. */
+export const sentence = (text: string): string => text.replace(/^\p{Ll}+(?=[\s,;]|\.?(?:\s|$))/u, (word) => word.charAt(0).toUpperCase() + word.slice(1));
 
 export const bytes = (value: number): string => {
   const units = ["B", "KiB", "MiB", "GiB", "TiB"];
@@ -51,22 +51,15 @@ export const duration = (seconds: number): string => {
   return `${Math.round(hours / 24)} days`;
 };
 
-/** How long ago: `3 hours ago`, `just now`. */
+/** How long ago: `3 h ago`, `just now`. A moment in the future is not an age: it stays a moment. */
 export const ago = (iso: string, now: number): string => {
   const seconds = (now - Date.parse(iso)) / 1000;
   if (!Number.isFinite(seconds)) return "unknown";
+  if (seconds < -60) return when(iso);
   if (seconds < 45) return "just now";
-  for (const [size, name] of [
-    [86_400, "day"],
-    [3_600, "hour"],
-    [60, "minute"],
-  ] as const) {
-    if (seconds >= size * 0.95) {
-      const number = Math.max(1, Math.round(seconds / size));
-      return `${count(number)} ${name}${number === 1 ? "" : "s"} ago`;
-    }
-  }
-  return "a minute ago";
+  if (seconds < 3_420) return `${Math.max(1, Math.round(seconds / 60))} min ago`;
+  if (seconds < 82_080) return `${Math.max(1, Math.round(seconds / 3_600))} h ago`;
+  return `${counted(Math.max(1, Math.round(seconds / 86_400)), "day")} ago`;
 };
 
 /** The zone chosen in Airflow's menu, else the browser's. */
@@ -104,9 +97,9 @@ export const shortly = (iso: string | undefined, timeZone = zone()): string => {
   return new Intl.DateTimeFormat("en-GB", { day: "numeric", hour: "2-digit", minute: "2-digit", month: "short", timeZone }).format(moment);
 };
 
-/** A text from any source, with control and direction characters replaced. */
+/** A text from any source. Line breaks stay; other control characters, and those that turn text round, are replaced. */
 export const visible = (text: string): string =>
-  text.replace(/[\u0000-\u001f\u007f-\u009f\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]/gu, "\u{fffd}");
+  text.replace(/\r\n?/gu, "\n").replace(/\t/gu, " ").replace(/[\u0000-\u0009\u000b-\u001f\u007f-\u009f\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]/gu, "\u{fffd}");
 
 /** A time of day: `11:06:09`. */
 export const clock = (ms: number, timeZone = zone()): string =>

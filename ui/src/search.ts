@@ -33,3 +33,11 @@ export const useParam = (name: string): [string | undefined, (value: string | un
   const search = useSearch();
   return [search.value(name) || undefined, (value) => search.change({ [name]: value ?? "" })];
 };
+
+/** Whether a parameter of the address lists an item, and what adds or removes the item. */
+export const useListed = (name: string, item: string): [boolean, (listed: boolean) => void] => {
+  const search = useSearch();
+  // From the address itself: other parts of the page change the same parameter.
+  const items = () => (new URLSearchParams(globalThis.location.search).get(name) ?? "").split(",").filter(Boolean);
+  return [items().includes(item), (listed) => search.change({ [name]: [...items().filter((other) => other !== item), ...(listed ? [item] : [])].join(",") })];
+};

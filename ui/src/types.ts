@@ -26,6 +26,7 @@ export type {
   RunRow,
   RunTable,
   SectionReport,
+  SectionState,
   ShardColumns,
   ShardPage,
   ShardTexts,

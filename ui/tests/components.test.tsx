@@ -6,15 +6,19 @@ import { MemoryRouter } from "react-router-dom";
 import { afterEach, beforeAll, describe, expect, it, vi } from "vitest";
 
 import { TIME_OUT_MS } from "../src/api";
+import { RunTab } from "../src/pages/RunTab";
 import { SitemapList, nameOf, summary } from "../src/pages/SitemapList";
+import { SitemapView, verdictText } from "../src/pages/SitemapView";
 import { Widget } from "../src/pages/Widget";
 import { ActivityBadges, VerdictBadge } from "../src/parts/basics";
 import { AnnouncementTable } from "../src/parts/AnnouncementTable";
 import { ChangesPreview } from "../src/parts/ChangesPreview";
 import { Chart } from "../src/parts/charts";
 import { FindUrl } from "../src/parts/FindUrl";
-import { Drift, Issues, Verified, extensionsOf, shardChanges } from "../src/parts/report";
+import { SectionStates, worstFirst } from "../src/parts/SectionStates";
+import { Drift, Issues, Sections, Verified, shardChanges } from "../src/parts/report";
 import type { AnnouncementRow, CoverageRow, Report, SitemapLine, SitemapList as Answer, Verification } from "../src/types";
+import { line, page, section } from "./fixtures";
 
 const show = (children: ReactNode, at = "/plugin/sitemaps") => {
   globalThis.history.replaceState(null, "", at);
@@ -24,38 +28,6 @@ const show = (children: ReactNode, at = "/plugin/sitemaps") => {
     </ChakraProvider>,
   );
 };
-
-const line = (changes: Partial<SitemapLine> = {}): SitemapLine => ({
-  activity: "",
-  archived: false,
-  asset: "s3://shop/sitemap.xml",
-  at: "2026-11-20T11:00:00Z",
-  committed_at: "2026-11-20T11:00:00Z",
-  dag_id: "shop",
-  dag_ids: ["shop"],
-  dropped: 0,
-  file_bytes: 1_000,
-  freshness: { age_s: 60, data_at: null, objective_s: null, source: "", state: "no_objective" },
-  generation: 7,
-  history: [1, 2],
-  index_files: 1,
-  index_url: "https://shop.example/sitemap.xml",
-  name: "sitemap shop/sitemap.xml",
-  orphaned: false,
-  paused: false,
-  problems: [],
-  reason: "Healthy",
-  result: "published",
-  rows: 10,
-  run_dag_id: "shop",
-  run_id: "r1",
-  shards: 1,
-  state: "healthy",
-  tags: [],
-  urls: 10,
-  verified_at: null,
-  ...changes,
-});
 
 const answer = (lines: SitemapLine[]): Answer => ({
   as_of: "2026-11-20T12:00:00Z",
@@ -187,6 +159,115 @@ describe("the panel on the dashboard", () => {
   });
 });
 
+describe("the lines of the sections", () => {
+  const sections = (number: number) => Array.from({ length: number }, (_, index) => section({ name: `section-${index}` }));
+  const failed = section({ name: "news", next_step: "Correct its query.", reason: "no such column:\nslug", state: "failing" });
+
+  it("come with the worst first, each with its URLs, its times, why, and the next step", () => {
+    show(<SectionStates page={page({ sections: [...sections(2), failed] })} />);
+    const [first, second] = screen.getAllByTestId("section-state");
+    expect(first?.textContent).toContain("Failing");
+    expect(first?.textContent).toContain("news");
+    expect(first?.textContent).toContain("No such column:\nslug. Next step: Correct its query.");
+    expect(second?.textContent).not.toContain("Next step");
+    expect(screen.getByRole("img", { name: "URLs of news in the last 3 runs" })).toBeTruthy();
+    expect([...(second?.querySelectorAll("time") ?? [])].map((time) => time.getAttribute("title")?.slice(0, 11))).toEqual(["20 Nov 2026", "18 Nov 2026", "19 Nov 2026"]);
+    expect(worstFirst([section({ state: "unknown" }), failed, section({ state: "warning" })]).map(({ state }) => state)).toEqual(["failing", "warning", "unknown"]);
+  });
+
+  it("say once what all of them say, and nothing that a problem above says", () => {
+    const unverified = sections(6).map((one) => ({ ...one, next_step: "Verify it.", reason: "Not verified", state: "not_verified" as const }));
+    show(<SectionStates page={page({ sections: unverified })} />);
+    expect(document.body.textContent?.split("Verify it.").length).toBe(2);
+    expect(screen.getByText("Each section: Not verified. Next step: Verify it.")).toBeTruthy();
+  });
+
+  it("fold where there are very many, the healthy ones", () => {
+    show(<SectionStates page={page({ sections: [...sections(70), failed] })} />);
+    const folded = screen.getByText("11 more sections: 11 healthy").closest("details");
+    expect(folded?.open).toBe(false);
+    expect(screen.getAllByTestId("section-state").filter((shown) => !folded?.contains(shown)).length).toBe(60);
+    expect(folded?.textContent).not.toContain("news");
+  });
+
+  it("fold sooner in a narrow window, where a line with a reason is as high as three", () => {
+    vi.spyOn(Element.prototype, "clientWidth", "get").mockReturnValue(300);
+    show(<SectionStates page={page({ sections: [...sections(30), failed] })} />);
+    expect(screen.getByText("13 more sections: 13 healthy")).toBeTruthy();
+    vi.restoreAllMocks();
+  });
+
+  it("name the sections that the verdict is about", () => {
+    const some = page({ reason: failed.reason, sections: [...sections(5), failed], state: "failing" });
+    expect(verdictText(some)).toBe("No such column:\nslug: news (1 of 6 sections).");
+    expect(verdictText({ ...some, sections: [failed] })).toBe("No such column:\nslug.");
+    expect(verdictText(page({ sections: sections(6) }))).toBe("All 6 sections are healthy.");
+  });
+});
+
+describe("the page of one sitemap", () => {
+  const opened = async (changes: Parameters<typeof page>[0] = {}, at = "/plugin/sitemaps?asset=s3%3A%2F%2Fa") => {
+    const fetched = vi.fn(async (url: string) => new Response(JSON.stringify(String(url).includes("api/sitemap?") ? page(changes) : { before: null, runs: [] }), { headers: { "Content-Type": "application/json" } }));
+    vi.stubGlobal("fetch", fetched);
+    show(<SitemapView asset="s3://a" trail />, at);
+    await screen.findByTestId("verdict-reason");
+    return () => fetched.mock.calls.map(([url]) => new URL(String(url)).pathname.split("/api/")[1]);
+  };
+
+  it("asks only for what its first screen shows; a folded panel asks when it is opened, and the address keeps that", async () => {
+    const asked = await opened();
+    expect(asked()).toEqual(["sitemap"]);
+    const panel = screen.getByRole("region", { name: "Runs" });
+    expect(panel.querySelector("details")?.open).toBe(false);
+    fireEvent.click(panel.querySelector("summary") as Element);
+    expect(panel.querySelector("details")?.open).toBe(true);
+    await screen.findByText("No run yet.");
+    expect(asked()).toEqual(["sitemap", "sitemap/runs"]);
+    fireEvent.click(screen.getByRole("region", { name: "Protocol limits" }).querySelector("summary") as Element);
+    expect(new URLSearchParams(globalThis.location.search).get("open")).toBe("runs,limits");
+    fireEvent.click(panel.querySelector("summary") as Element);
+    expect(new URLSearchParams(globalThis.location.search).get("open")).toBe("limits");
+    cleanup();
+    await opened({}, "/plugin/sitemaps?asset=s3%3A%2F%2Fa&open=runs");
+    expect(await screen.findByText("No run yet.")).toBeTruthy();
+  });
+
+  it("has two names for two ages, and says that Airflow did not make the live generation", async () => {
+    await opened({ changed_outside: { action: "rollback", at: null, generation: 9 }, data_read_at: new Date().toISOString(), generation: 9, newest_lastmod: new Date(Date.now() - 86_400_000 * 90).toISOString() });
+    const facts = Object.fromEntries([...document.querySelectorAll("dt")].map((name) => [name.textContent, name.parentElement?.textContent]));
+    expect(facts["Data read"]).toBe("Data readjust nowNo objective");
+    expect(facts["Newest lastmod"]).toContain("90 days ago");
+    expect(facts["Generation"]).toBe("Generation9Changed outside Airflow: rollback");
+  });
+
+  it("shows what is wrong above the sections, with line breaks as they are, and folds what follows the first three", async () => {
+    const problem = { dag_id: "shop", detail: "", failed_tasks: [], kind: "warning", next_step: "", permits: [], run_id: "", severity: "warning" as const, title: "a limit is near" };
+    await opened({ problem_list: [{ ...problem, detail: "syntax error\r\nLINE 1", kind: "failed", severity: "error" }, problem, problem, problem, { ...problem, kind: "paused", severity: "info" }] });
+    expect(screen.getByTestId("problem-failed").textContent).toContain("Syntax error\nLINE 1");
+    expect(screen.getAllByTestId("problem-warning").map((shown) => [shown.textContent, shown.closest("details") !== null])).toEqual([
+      ["A limit is near", false],
+      ["A limit is near", false],
+      ["A limit is near", true],
+    ]);
+    const regions = screen.getAllByRole("region").map((region) => region.getAttribute("aria-label"));
+    expect(regions.slice(0, 2)).toEqual(["Needs attention", "Sections"]);
+    expect(screen.getByRole("region", { name: "Notes" }).compareDocumentPosition(screen.getByRole("region", { name: "Sections" }))).toBe(Node.DOCUMENT_POSITION_PRECEDING);
+  });
+});
+
+describe("the tab of a run", () => {
+  it("shows the message of a task that failed as it was written", async () => {
+    const task = { end: null, kind: "plan", start: null, state: "failed", task_id: "sitemap.plan", tries: 1 };
+    const group = { batches: [], failed: { "sitemap.plan": "column b.slug does not exist\r\nLINE 1: SELECT b.slug" }, group_id: "sitemap", plan: null, refused: [], speed: {}, steps: [task], verifications: [] };
+    const progress = { as_of: "", conf: {}, dag_id: "shop", dry_run: false, end: null, groups: [group], reports: [], run_id: "r1", start: null, state: "failed", trigger: "manual" };
+    vi.stubGlobal("fetch", vi.fn(async (url: string) => new Response(JSON.stringify(String(url).includes("/sitemaps") && !String(url).includes("/runs/") ? { sitemaps: [] } : progress), { headers: { "Content-Type": "application/json" } })));
+    show(<RunTab dagId="shop" runId="r1" />);
+    const shown = await screen.findByTestId("failed-tasks");
+    expect(shown.textContent).toContain("Column b.slug does not exist\nLINE 1: SELECT b.slug");
+    expect(shown.textContent).not.toContain("\u{fffd}");
+  });
+});
+
 describe("the changes before an action", () => {
   const changes = {
     from_generation: 7,
@@ -232,7 +313,7 @@ describe("a chart", () => {
     );
     const chart = screen.getByRole("img", { name: "URLs over 2 runs" });
     fireEvent.keyDown(chart, { key: "Home" });
-    expect(screen.getByText("100 generation 1")).toBeTruthy();
+    expect(screen.getByText("100 in generation 1")).toBeTruthy();
     fireEvent.keyDown(chart, { key: "Enter" });
     expect(open).toHaveBeenCalledWith(0);
     expect(screen.getByTestId("failed-runs").getAttribute("d")).not.toBe("");
@@ -252,7 +333,7 @@ describe("the scale of a chart", () => {
         format={String}
       />,
     );
-    expect(screen.getByText("0 – 1001")).toBeTruthy();
+    expect(screen.getByText("Scale: 0 to 1001")).toBeTruthy();
     const heights = [...(screen.getByRole("img", { name: "URLs over 2 runs" }).querySelector("path")?.getAttribute("d") ?? "").matchAll(/[ML]\S+ (\S+?)(?=[ML]|$)/gu)].map((match) => Number(match[1]));
     expect(heights.length).toBe(2);
     expect(Math.abs((heights[0] ?? 0) - (heights[1] ?? 99))).toBeLessThan(1);
@@ -266,6 +347,7 @@ describe("the report", () => {
     extensions: { images: 3 },
     fields_fixed: { image: 2 },
     file_bytes: 0,
+    max_dropped: 0.01,
     max_urls: 50_000,
     newest_lastmod: null,
     outcomes: { image: "Field removed", "news-age": "Left out" },
@@ -286,8 +368,10 @@ describe("the report", () => {
     expect(screen.getByTestId("sample").textContent).toBe("<b>x</b> (key 4)");
   });
 
-  it("adds up images and alternates, and leaves out kinds without any", () => {
-    expect(extensionsOf({ a: section, b: { ...section, extensions: { alternates: 2, images: 1, videos: 0 } } })).toEqual({ alternates: 2, images: 4 });
+  it("counts rows past their age apart from the dropped rows", () => {
+    show(<Sections sections={{ news: { ...section, rows_dropped: { "loc-missing": 2 }, rows_expired: { "news-age": 71 } } }} />);
+    expect(screen.getByText("3 images, 71 rows expired")).toBeTruthy();
+    expect(screen.getByText("2 (2.0 %)")).toBeTruthy();
   });
 
   it("says when external changes were looked for, so that it says nothing about now", () => {
@@ -295,7 +379,7 @@ describe("the report", () => {
     expect(document.body.textContent).toMatch(/No external changes found at last publish.*2026/u);
     cleanup();
     show(<Drift drift={["a.xml.gz", "b.xml.gz"]} at="2026-11-20T11:06:00Z" />);
-    expect(document.body.textContent).toMatch(/2 files modified outside Airflow, found and restored by the run that published.*2026/u);
+    expect(document.body.textContent).toMatch(/2 files modified outside Airflow, found and repaired by the run that published.*2026/u);
     expect(document.body.textContent).toContain("a.xml.gz");
   });
 
@@ -364,7 +448,7 @@ describe("the search engines' side", () => {
     const rows = await screen.findAllByTestId("announcement");
     expect(rows[0]?.textContent).toContain("IndexNow");
     expect(rows[0]?.textContent).toContain("3 URLs submitted in 1 request.");
-    expect(rows[1]?.textContent).toContain("Failedthe key file is not served");
+    expect(rows[1]?.textContent).toContain("FailedThe key file is not served");
     expect(screen.getAllByRole("link", { name: "Log" })[1]?.getAttribute("href")).toContain("/dags/shop/runs/r0/tasks/indexnow");
     expect(fetched).toHaveBeenCalledTimes(1);
   });

@@ -15,7 +15,8 @@ describe("numbers", () => {
     expect(counted(2, "batch")).toBe("2 batches");
     expect(counted(1, "row")).toBe("1 row");
     expect([signed(12_000), signed(-3), signed(0)]).toEqual(["+12,000", "−3", "0"]);
-    expect(sentence("a row")).toBe("A row");
+    expect(["a row", "failed, 20 Nov", "running", "no."].map(sentence)).toEqual(["A row", "Failed, 20 Nov", "Running", "No."]);
+    expect(["products-00002.xml.gz: damaged", "articles: no such column", "sitemap.plan failed"].map(sentence)).toEqual(["products-00002.xml.gz: damaged", "articles: no such column", "sitemap.plan failed"]);
     expect(short(2_500_000_000)).toMatch(/^2\.5\s?bn?$/iu);
   });
 
@@ -40,8 +41,10 @@ describe("times", () => {
   it("are ages", () => {
     const now = Date.parse("2026-11-20T12:00:00Z");
     expect(ago("2026-11-20T11:59:30Z", now)).toBe("just now");
-    expect(ago("2026-11-20T11:59:00Z", now)).toBe("1 minute ago");
-    expect(ago("2026-11-20T09:00:00Z", now)).toBe("3 hours ago");
+    expect(ago("2026-11-20T11:59:00Z", now)).toBe("1 min ago");
+    expect(ago("2026-11-20T09:00:00Z", now)).toBe("3 h ago");
+    expect(ago("2026-11-17T12:00:00Z", now)).toBe("3 days ago");
+    expect(ago("2027-01-01T00:00:00Z", now)).toContain("1 Jan 2027");
     expect(ago("nonsense", now)).toBe("unknown");
   });
 
@@ -66,6 +69,10 @@ describe("hostile texts", () => {
     expect(visible("a\u202egpj.exe")).toBe("a\u{fffd}gpj.exe");
     expect(visible("<b>ä</b>")).toBe("<b>ä</b>");
     expect(visible("a\u0000b")).toBe("a\u{fffd}b");
+  });
+
+  it("keep the line breaks of a message", () => {
+    expect(visible("syntax error\r\nLINE 1:\tselect\rend")).toBe("syntax error\nLINE 1: select\nend");
   });
 
   it("become no links", () => {

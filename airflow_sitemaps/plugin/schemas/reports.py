@@ -6,7 +6,7 @@ from airflow_sitemaps.plugin.schemas.strict_model import StrictModel
 
 
 class SectionReport(StrictModel):
-    """One section of a report.
+    """One section of a report. ``rows_expired`` are past their age, such as news after two days, and no fault.
 
     ``outcomes`` is the effect of each broken rule on its rows; ``extensions`` are the numbers of images, videos, articles
     (``news``) and alternates.
@@ -20,12 +20,14 @@ class SectionReport(StrictModel):
     bytes_written: int
     shards: dict[str, int]
     rows_dropped: dict[str, int]
+    rows_expired: dict[str, int]
     fields_fixed: dict[str, int]
     outcomes: dict[str, str]
     samples: dict[str, list[str]]
     reasons: dict[str, int]
     extensions: dict[str, int]
     max_urls: int
+    max_dropped: float
     newest_lastmod: str | None
     drift: list[str]
 
@@ -53,6 +55,7 @@ class Report(StrictModel):
     swept: int
     shards: dict[str, int]
     rows_dropped: dict[str, int]
+    rows_expired: dict[str, int]
     fields_fixed: dict[str, int]
     seconds: dict[str, float]
     sections: dict[str, SectionReport]

@@ -21,13 +21,15 @@ class FreshnessState(StrictModel):
     age_s: float | None
     objective_s: float | None
     source: Literal["", "sitemap", "schedule"]
-    state: Literal["no_objective", "fresh", "behind_schedule", "missed"]
+    state: Literal["no_objective", "fresh", "idle", "behind_schedule", "missed"]
 
 
 class SitemapLine(StrictModel):
     """One sitemap in the list. Sizes are in bytes, times ISO 8601 in UTC.
 
-    ``history`` is the number of URLs after each of the last runs.
+    ``generation`` is the live one; ``data_read_at`` is the time at which the newest successful run began to read its
+    data; ``newest_lastmod`` is the newest lastmod of all entries; ``history`` is the number of URLs after each of the
+    last runs.
     """
 
     asset: str
@@ -51,6 +53,8 @@ class SitemapLine(StrictModel):
     at: str | None
     committed_at: str | None
     verified_at: str | None
+    data_read_at: str | None
+    newest_lastmod: str | None
     freshness: FreshnessState
     urls: int
     shards: int
@@ -108,6 +112,34 @@ class Problem(StrictModel):
     failed_tasks: list[FailedTask]
 
 
+class SectionState(StrictModel):
+    """One section: its state and the reason, and what the live generation holds of it.
+
+    ``last_checked`` is the time at which a successful run last began to read its data; ``last_changed`` the time at
+    which its files last changed; ``urls_trend`` its number of URLs after each of the last runs, oldest first.
+    """
+
+    name: str
+    state: VerdictState
+    reason: str
+    next_step: str
+    last_checked: str | None
+    last_changed: str | None
+    newest_lastmod: str | None
+    urls: int
+    urls_trend: list[int]
+    generation: int
+    result: Literal["none", "published", "unchanged", "refused", "failed"]
+
+
+class OutsideChange(StrictModel):
+    """The live generation, if no DAG run of Airflow made it, such as a rollback in the shell."""
+
+    generation: int
+    action: str
+    at: str | None
+
+
 class Gauge(StrictModel):
     """Usage of one limit, in ``unit``."""
 
@@ -134,6 +166,8 @@ class PublishingDag(StrictModel):
 class SitemapPage(SitemapLine):
     """One sitemap: its last report, its problems, its usage of limits, and the available actions."""
 
+    sections: list[SectionState]
+    changed_outside: OutsideChange | None
     report: Report
     event_at: str | None
     store: dict[str, str | None]

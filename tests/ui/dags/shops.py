@@ -42,10 +42,10 @@ hostile = Sitemap(
     guards=Guards(max_dropped=1.0),
 )
 
-with DAG("shop", schedule=None, max_active_runs=1) as shop_dag:
+with DAG("shop", schedule=None, max_active_runs=1, default_args={"retries": 0}) as shop_dag:
     group = SitemapTaskGroup("sitemap", shop, batch_size=10, write_kwargs={"max_active_tis_per_dagrun": 1})
 
-with DAG("shop_verify", schedule=None, max_active_runs=1) as verify_dag:
+with DAG("shop_verify", schedule=None, max_active_runs=1, default_args={"retries": 0}) as verify_dag:
     SitemapVerifyOperator(task_id="verify", sitemap=shop, inlets=[shop.asset])
 
 with DAG(
@@ -53,31 +53,31 @@ with DAG(
 ) as rollback_dag:
     SitemapRollbackOperator(task_id="rollback", sitemap=shop, generation="{{ params.generation }}")
 
-with DAG("fading", schedule=None, max_active_runs=1) as fading_dag:
+with DAG("fading", schedule=None, max_active_runs=1, default_args={"retries": 0}) as fading_dag:
     SitemapTaskGroup("sitemap", fading)
 
-with DAG("hostile", schedule=None, max_active_runs=1) as hostile_dag:
+with DAG("hostile", schedule=None, max_active_runs=1, default_args={"retries": 0}) as hostile_dag:
     SitemapTaskGroup("sitemap", hostile)
 
 huge = Sitemap(
     LocalStore(SITES / "huge", base_url="https://huge.example/"), [section("products", "products", "huge.example")]
 )
-with DAG("huge", schedule=None, max_active_runs=1) as huge_dag:
+with DAG("huge", schedule=None, max_active_runs=1, default_args={"retries": 0}) as huge_dag:
     SitemapTaskGroup("sitemap", huge)
 
 planted = Sitemap(
     LocalStore(SITES / "planted", base_url="https://planted.example/"),
     [section("products", "products", "planted.example")],
 )
-with DAG("planted", schedule=None, max_active_runs=1) as planted_dag:
+with DAG("planted", schedule=None, max_active_runs=1, default_args={"retries": 0}) as planted_dag:
     SitemapTaskGroup("sitemap", planted)
 
 unreachable = Sitemap(
     S3Store("s3://nowhere/maps", base_url="https://unreachable.example/", conn_id="nowhere"),
     [section("articles", "articles", "unreachable.example")],
 )
-with DAG("unreachable", schedule=None, max_active_runs=1) as unreachable_dag:
-    SitemapTaskGroup("sitemap", unreachable, default_args={"retries": 0})
+with DAG("unreachable", schedule=None, max_active_runs=1, default_args={"retries": 0}) as unreachable_dag:
+    SitemapTaskGroup("sitemap", unreachable)
 
 guides = SqlSource(
     "warehouse", table="guides", key="id", loc="https://regions.example/guides/{slug}", lastmod="updated_at",
@@ -98,7 +98,7 @@ others = [
     )
     for name in ("south", "west")
 ]
-with DAG("regions", schedule=None, max_active_runs=1) as regions_dag:
+with DAG("regions", schedule=None, max_active_runs=1, default_args={"retries": 0}) as regions_dag:
     for name, sitemap in zip(("north", "south", "west"), (north, *others), strict=True):
         SitemapTaskGroup(name, sitemap)
 
@@ -106,7 +106,7 @@ failing = Sitemap(
     LocalStore(SITES / "failing", base_url="https://failing.example/"),
     [section("missing", "no_such_table", "failing.example")],
 )
-with DAG("failing", schedule=None, max_active_runs=1, tags=["seo"]) as failing_dag:
+with DAG("failing", schedule=None, max_active_runs=1, default_args={"retries": 0}, tags=["seo"]) as failing_dag:
     SitemapTaskGroup("sitemap", failing)
 
 for dag_id, table in (("twin_a", "articles"), ("twin_b", "no_such_table")):
@@ -114,6 +114,6 @@ for dag_id, table in (("twin_a", "articles"), ("twin_b", "no_such_table")):
         LocalStore(SITES / "twin", base_url="https://twin.example/"), [section("pages", table, "twin.example")],
         guards=Guards(max_dropped=0.5), owner="twin",
     )  # fmt: skip
-    with DAG(dag_id, schedule="@daily", catchup=False, max_active_runs=1) as twin_dag:
+    with DAG(dag_id, schedule="@daily", catchup=False, max_active_runs=1, default_args={"retries": 0}) as twin_dag:
         SitemapTaskGroup("sitemap", twin)
     globals()[dag_id] = twin_dag

@@ -4,7 +4,7 @@ import { Alert, Box, Flex, HStack, Heading, Progress, Table, Text } from "@chakr
 import { useEffect, useState } from "react";
 
 import { useGet } from "../api";
-import { bytes, count, counted, duration, percent, short, visible } from "../format";
+import { bytes, count, counted, duration, percent, sentence, short, visible } from "../format";
 import { AsOf, Failure, Inner, Logs, Note, Page, Panel, State, Waiting, When, hasEnded } from "../parts/basics";
 import { Drift, Issues, Number, Plan, Sections, Stages, Tile, Tiles, Verified, Wide, shardChanges } from "../parts/report";
 import { logOf, pageOf } from "../routes";
@@ -131,7 +131,7 @@ const Batches = ({ group, now, run }: { group: RunGroup; now: number; run: RunPr
 const Result = ({ report, rules, at }: { report: Report; rules: Record<string, string>; at: string }) => (
   <Flex direction="column" gap={4}>
     <Tiles>
-      <Tile name="Result" value={<State state={report.result} />} help={report.action === "build" ? " " : report.action} />
+      <Tile name="Result" value={<State state={report.result} />} help={report.action === "build" ? " " : sentence(visible(report.action))} />
       <Tile name="Generation" value={count(report.generation)} help={report.previous_generation ? `Previous: ${count(report.previous_generation)}` : "First build"} />
       <Tile name="URLs" value={count(report.urls)} help={`of ${counted(report.rows, "row")}`} />
       <Tile name="Files" value={count(report.shards["total"] ?? 0)} help={shardChanges(report.shards)} />
@@ -163,7 +163,9 @@ const FailedTasks = ({ group, run }: { group: RunGroup; run: RunProgress }) => {
         </Alert.Title>
         <Alert.Description overflowWrap="anywhere">
           {why.map((reason) => (
-            <Text key={reason}>{visible(reason)}</Text>
+            <Text key={reason} whiteSpace="pre-line">
+              {sentence(visible(reason))}
+            </Text>
           ))}
           <Text>Sections that were not published stay as they were. Read the log, then clear the task.</Text>
           <HStack gap={3} wrap="wrap" mt={1}>
@@ -182,8 +184,8 @@ const Refusals = ({ group, run }: { group: RunGroup; run: RunProgress }) => (
         <Alert.Indicator />
         <Alert.Content minW={0}>
           <Alert.Title>Blocked by a safety check{refusal.guard ? ` (${visible(refusal.guard)})` : ""}</Alert.Title>
-          <Alert.Description overflowWrap="anywhere">
-            {visible(refusal.message)} {run.dry_run ? "This was a dry run; a real run would publish nothing." : "What was published before stays public."}
+          <Alert.Description overflowWrap="anywhere" whiteSpace="pre-line">
+            {sentence(visible(refusal.message))} {run.dry_run ? "This was a dry run; a real run would publish nothing." : "What was published before stays public."}
             {refusal.permit && ` If the change is intended, override the check from the sitemap’s page, or trigger the DAG with allow = ["${visible(refusal.permit)}"].`}
           </Alert.Description>
         </Alert.Content>

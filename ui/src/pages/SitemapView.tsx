@@ -1,59 +1,93 @@
-/** One sitemap: what needs attention, totals, history, runs, shard map, sections, limits, issues, generations, actions. */
+/** One sitemap: is it fresh, whole and sound, by section? What needs attention, and, folded, everything else. */
 
 import { Alert, Box, Button, Flex, Grid, HStack, Heading, Table, Text } from "@chakra-ui/react";
-import { useState } from "react";
+import { type ReactNode, useState } from "react";
 import { useNavigate } from "react-router-dom";
 
 import { type ApiError, address, post, useGet } from "../api";
-import { ago, bytes, count, counted, duration, isWeb, percent, shortly, sum, visible, when } from "../format";
+import { ago, bytes, count, counted, duration, isWeb, percent, sentence, shortly, sum, visible, when } from "../format";
 import { Act, type Acting, NotAvailable, ReadOnly, Started, useActions } from "../parts/Actions";
 import { AnnouncementTable } from "../parts/AnnouncementTable";
-import { ActivityBadges, Age, AsOf, Failure, Inner, Logs, Note, Outer, Panel, Trail, VerdictBadge, Waiting, When } from "../parts/basics";
+import { ActivityBadges, Age, AsOf, Failure, Fold, Inner, Logs, Note, Outer, Panel, State, Trail, VerdictBadge, Waiting, When } from "../parts/basics";
 import { ChangesPreview } from "../parts/ChangesPreview";
 import { Chart, type ChartPoint } from "../parts/charts";
 import { FindUrl } from "../parts/FindUrl";
-import { Drift, EXTENSIONS, extensionsOf, Gauges, Issues, Number as Figure, Sections, Stages, Tile, Tiles, Verified, Wide, shardChanges } from "../parts/report";
+import { Drift, Gauges, Issues, type Fact, Facts, Number as Figure, Sections, Stages, Verified, Wide, shardChanges } from "../parts/report";
 import { Runs } from "../parts/Runs";
+import { SectionStates, affected } from "../parts/SectionStates";
 import { ShardMap } from "../parts/ShardMap";
 import { dagOf, listPage, runTabOf } from "../routes";
 import { useParam } from "../search";
 import { MODES, type Mode } from "../shardmap";
 import { useTitle } from "../title";
-import { type GenerationsAnswer, type History as HistoryAnswer, type Problem, type ShardColumns, type SitemapPage, type Unavailable, isUnavailable } from "../types";
+import { type Gauge, type GenerationsAnswer, type History as HistoryAnswer, type Problem, type ShardColumns, type SitemapPage, type Unavailable, isUnavailable } from "../types";
 import { useZone } from "../zone";
 import { NextPlan } from "./NextPlan";
 import { nameOf } from "./SitemapList";
 
+const PROBLEMS_AT_FIRST = 3;
+
 const overrideLabel = (permits: string[]): string => `Override ${permits.map((permit) => `“${visible(permit)}”`).join(", ")} for one run`;
 
-const ProblemLine = ({ problem, acting }: { problem: Problem; acting: Acting }) => (
-  <Alert.Root status={problem.severity} data-testid={`problem-${problem.kind}`} alignItems="flex-start">
-    <Alert.Indicator />
-    <Alert.Content minW={0}>
-      <Alert.Title overflowWrap="anywhere">{visible(problem.title)}</Alert.Title>
-      <Alert.Description overflowWrap="anywhere">
-        {problem.detail && <Text>{visible(problem.detail)}</Text>}
-        {problem.next_step && (
-          <Text>
-            <Text as="span" fontWeight="semibold">
-              Next step:{" "}
+const ProblemLine = ({ problem, acting }: { problem: Problem; acting: Acting }) => {
+  const detail = problem.detail && <Text whiteSpace="pre-line">{sentence(visible(problem.detail))}</Text>;
+  return (
+    <Alert.Root status={problem.severity} data-testid={`problem-${problem.kind}`} alignItems="flex-start" px={3} py={2}>
+      <Alert.Indicator />
+      <Alert.Content minW={0}>
+        <Alert.Title overflowWrap="anywhere">{sentence(visible(problem.title))}</Alert.Title>
+        <Alert.Description overflowWrap="anywhere">
+          {problem.severity === "error" && detail}
+          {problem.next_step && (
+            <Text>
+              <Text as="span" fontWeight="semibold">
+                Next step:{" "}
+              </Text>
+              {visible(problem.next_step)}
             </Text>
-            {visible(problem.next_step)}
-          </Text>
-        )}
-        <HStack mt={problem.run_id || problem.permits.length ? 2 : 0} gap={3} wrap="wrap">
-          {problem.run_id && (
-            <Inner inAlert to={runTabOf(problem.dag_id, problem.run_id)}>
-              Open the run
-            </Inner>
           )}
-          <Logs inAlert dagId={problem.dag_id} runId={problem.run_id} tasks={problem.failed_tasks} />
-          {problem.permits.length > 0 && <Act acting={acting} request={{ action: "allow", permits: problem.permits }} label={overrideLabel(problem.permits)} />}
-        </HStack>
-      </Alert.Description>
-    </Alert.Content>
-  </Alert.Root>
-);
+          {(problem.run_id || problem.permits.length > 0) && (
+            <HStack mt={1} gap={3} wrap="wrap">
+              {problem.run_id && (
+                <Inner inAlert to={runTabOf(problem.dag_id, problem.run_id)}>
+                  Open the run
+                </Inner>
+              )}
+              <Logs inAlert dagId={problem.dag_id} runId={problem.run_id} tasks={problem.failed_tasks} />
+              {problem.permits.length > 0 && <Act acting={acting} request={{ action: "allow", permits: problem.permits }} label={overrideLabel(problem.permits)} />}
+            </HStack>
+          )}
+          {problem.severity !== "error" && detail && (
+            <details>
+              <summary>Details</summary>
+              {detail}
+            </details>
+          )}
+        </Alert.Description>
+      </Alert.Content>
+    </Alert.Root>
+  );
+};
+
+/** The first problems; more on request, so that what follows stays near. */
+const Problems = ({ problems, label, acting }: { problems: Problem[]; label: string; acting: Acting }) => {
+  const line = (problem: Problem, index: number) => <ProblemLine key={`${problem.kind} ${index}`} problem={problem} acting={acting} />;
+  const more = problems.slice(PROBLEMS_AT_FIRST);
+  if (!problems.length) return null;
+  return (
+    <Flex as="section" aria-label={label} direction="column" gap={2}>
+      {problems.slice(0, PROBLEMS_AT_FIRST).map(line)}
+      {more.length > 0 && (
+        <details>
+          <summary>{count(more.length)} more</summary>
+          <Flex direction="column" gap={2} mt={2}>
+            {more.map(line)}
+          </Flex>
+        </details>
+      )}
+    </Flex>
+  );
+};
 
 /** Hides an orphaned sitemap from the list, or shows it again. */
 const Archive = ({ page, reload }: { page: SitemapPage; reload: () => void }) => {
@@ -78,11 +112,20 @@ const Archive = ({ page, reload }: { page: SitemapPage; reload: () => void }) =>
   );
 };
 
-const freshnessText = (page: SitemapPage): string => {
-  const { age_s, objective_s } = page.freshness;
-  if (age_s === null) return "No data yet";
-  if (objective_s === null) return "No objective";
-  return `Objective: ${duration(objective_s)}`;
+/** The verdict as a sentence; where it is about some of the sections, it names them. */
+export const verdictText = (page: Pick<SitemapPage, "sections" | "state" | "reason">): string => {
+  if (page.state === "healthy") return page.sections.length > 1 ? `All ${count(page.sections.length)} sections are healthy.` : "";
+  if (page.reason === "Not verified") return "";
+  const which = affected(page);
+  return `${sentence(visible(page.reason))}${which && `: ${which}`}.`;
+};
+
+const objectiveText = ({ freshness }: SitemapPage): string => (freshness.objective_s === null ? "No objective" : `Objective: ${duration(freshness.objective_s)}`);
+
+const liveText = ({ changed_outside: changed, committed_at }: SitemapPage): string => {
+  const at = changed ? changed.at : committed_at;
+  const age = at ? ` ${ago(at, Date.now())}` : "";
+  return changed ? `Changed outside Airflow${age}: ${visible(changed.action)}` : `Published${age}`;
 };
 
 /** Addresses of one kind; the first three, and the others on request. */
@@ -118,7 +161,7 @@ const Files = ({ page }: { page: SitemapPage }) => {
 
 const Links = ({ page }: { page: SitemapPage }) => {
   return (
-    <HStack gap={4} wrap="wrap" fontSize="sm" mt={1}>
+    <HStack columnGap={4} rowGap={0} wrap="wrap" fontSize="sm" mt={1}>
       {page.dags.map((dag) => (
         <Inner key={dag.dag_id} to={dagOf(dag.dag_id)}>
           DAG {visible(dag.dag_id)}
@@ -148,16 +191,9 @@ const Head = ({ page, acting, trail, asOf, reload }: { page: SitemapPage; acting
         <VerdictBadge state={page.state} reason={page.reason} />
         <ActivityBadges line={page} />
       </HStack>
-      <Text fontSize="sm" color="fg.muted" data-testid="verdict-reason">
-        {page.state === "healthy" || page.reason === "Not verified" ? "" : `${page.reason}. `}
-        {page.verified_at ? (
-          <>
-            Last verified <Age at={page.verified_at} />
-          </>
-        ) : (
-          "Never verified"
-        )}
-        {page.archived_by && `. Archived by ${visible(page.archived_by)}`}
+      <Text fontSize="sm" data-testid="verdict-reason">
+        {verdictText(page)} {page.verified_at ? <>Last verified <Age at={page.verified_at} />.</> : "Never verified."}
+        {page.archived_by && ` Archived by ${visible(page.archived_by)}.`}
       </Text>
       <Files page={page} />
       <Links page={page} />
@@ -175,23 +211,24 @@ const Head = ({ page, acting, trail, asOf, reload }: { page: SitemapPage; acting
   </Flex>
 );
 
-const Totals = ({ page }: { page: SitemapPage }) => {
+const checkedText = ({ verification: found }: SitemapPage): string => {
+  if (!found) return "Not verified yet";
+  if (found.files === null) return "The last one did not finish";
+  return found.errors + found.warnings ? `${counted(found.errors, "error")}, ${counted(found.warnings, "warning")}` : `${counted(found.files, "file")}, no issues`;
+};
+
+/** Fresh, whole, sound, and which generation is live. */
+const factsOf = (page: SitemapPage): Fact[] => {
   const { report } = page;
-  const dropped = sum(report.rows_dropped);
-  return (
-    <Tiles>
-      <Tile name="URLs" value={count(page.urls)} help={`of ${counted(report.rows, "row")}`} />
-      <Tile name="Files" value={count(page.shards)} help={shardChanges(report.shards)} />
-      <Tile name="Size" value={bytes(page.file_bytes)} help={`${bytes(report.xml_bytes)} uncompressed`} />
-      <Tile name="Generation" value={count(page.generation)} help={report.committed_at ? `Published ${ago(report.committed_at, Date.now())}` : "–"} />
-      <Tile name="Last successful run" value={<Age at={page.at} />} help={page.result === "unchanged" ? "Nothing had changed" : " "} />
-      <Tile name="Age of the data" value={page.freshness.age_s === null ? "–" : duration(page.freshness.age_s)} help={freshnessText(page)} />
-      <Tile name="Rows dropped" value={count(dropped)} help={percent(dropped, report.rows)} />
-      {Object.entries(extensionsOf(report.sections)).map(([kind, number]) => (
-        <Tile key={kind} name={EXTENSIONS[kind] ?? kind} value={count(number)} />
-      ))}
-    </Tiles>
-  );
+  const [dropped, expired] = [sum(report.rows_dropped), sum(report.rows_expired)];
+  const without = [dropped ? `${count(dropped)} dropped (${percent(dropped, report.rows)})` : "", expired ? `${count(expired)} expired` : ""].filter(Boolean);
+  return [
+    { help: objectiveText(page), name: "Data read", value: <Age at={page.data_read_at} /> },
+    { help: `in ${counted(page.sections.length, "section")}`, name: "Newest lastmod", value: <Age at={page.newest_lastmod} never="None" /> },
+    { help: [`of ${counted(report.rows, "row")}`, ...without].join("; "), name: "URLs", value: count(page.urls) },
+    { help: page.verification ? checkedText(page) : "Verify reads every file back", name: "Verified", value: <Age at={page.verification?.end ?? page.verified_at} never="Never" />, warns: (page.verification?.errors ?? 0) > 0 },
+    { help: liveText(page), name: "Generation", value: count(page.generation), warns: page.changed_outside !== null },
+  ];
 };
 
 interface Moment {
@@ -210,7 +247,7 @@ const momentsOf = ({ columns, failures }: HistoryAnswer, timeZone: string | unde
       at,
       dagId: columns.dag_id[index] ?? "",
       index,
-      label: `generation ${count(columns.generation[index] ?? 0)}, ${shortly(at, timeZone)}`,
+      label: `generation ${count(columns.generation[index] ?? 0)} (${shortly(at, timeZone)})`,
       runId: columns.run_id[index] ?? "",
     })),
     ...failures.map((run) => ({
@@ -244,8 +281,6 @@ const History = ({ asset, stamp }: { asset: string; stamp: string }) => {
         <Chart title="Files written" points={pointsOf(written)} format={count} bars palette="teal" onOpen={open} />
         <Chart title="Rows dropped" points={pointsOf((index) => columns.dropped[index])} format={count} bars palette="orange" onOpen={open} />
         <Chart title="Run time" points={pointsOf((index) => columns.seconds[index])} format={duration} bars palette="purple" onOpen={open} />
-        <Chart title="Bytes written" points={pointsOf((index) => columns.bytes_written[index])} format={bytes} bars palette="cyan" onOpen={open} />
-        <Chart title="Size of all files" points={pointsOf((index) => columns.file_bytes[index])} format={bytes} palette="gray" onOpen={open} />
       </Grid>
       <Text color="fg.muted" fontSize="sm" mt={3}>
         {counted(moments.length, "run")}, oldest on the left{data.before ? "; earlier ones are not shown" : ""}. A red cross is a run that failed or was blocked; click a point to open its run. Times are in{" "}
@@ -255,7 +290,7 @@ const History = ({ asset, stamp }: { asset: string; stamp: string }) => {
   );
 };
 
-const MapPanel = ({ page, acting }: { page: SitemapPage; acting: Acting }) => {
+const MapOf = ({ page, acting }: { page: SitemapPage; acting: Acting }) => {
   const { data, error, reload } = useGet<ShardColumns | Unavailable>("sitemap/shards", { asset: page.asset });
   const [colour, setColour] = useParam("colour");
   const [shard, setShard] = useParam("shard");
@@ -263,14 +298,7 @@ const MapPanel = ({ page, acting }: { page: SitemapPage; acting: Acting }) => {
   const rebuild = acting.ask({ action: "rebuild", shards: [""] }) && ((name: string) => acting.ask({ action: "rebuild", shards: [name] })?.());
   const maxUrls = Object.fromEntries(Object.entries(page.report.sections).map(([name, section]) => [name, section.max_urls]));
   return (
-    <Panel
-      title="Shard map"
-      aside={
-        <Button size="xs" variant="outline" onClick={reload}>
-          Reload
-        </Button>
-      }
-    >
+    <>
       {error && <Failure error={error} retry={reload} />}
       {!data && !error && <Waiting what="the manifest" />}
       {data && isUnavailable(data) && (
@@ -293,7 +321,7 @@ const MapPanel = ({ page, acting }: { page: SitemapPage; acting: Acting }) => {
           <ShardMap asset={page.asset} answer={data} maxUrls={maxUrls} mode={mode} onMode={(name) => setColour(name === "run" ? undefined : name)} selected={shard} onSelect={setShard} rebuild={rebuild} />
         </>
       )}
-    </Panel>
+    </>
   );
 };
 
@@ -348,31 +376,47 @@ const Generations = ({ asset, acting, stamp }: { asset: string; acting: Acting; 
   );
 };
 
-/** Panels about what was published; a sitemap that was never published has none of them. */
-const Published = ({ page, acting, stamp }: { page: SitemapPage; acting: Acting; stamp: string }) => {
+const issuesText = (page: SitemapPage): string => {
+  const [dropped, fixed] = [sum(page.report.rows_dropped), sum(page.report.fields_fixed)];
+  const parts = [dropped ? `${counted(dropped, "row")} dropped` : "", fixed ? `${counted(fixed, "field")} fixed` : ""];
+  return parts.filter(Boolean).join(", ") || "None";
+};
+
+const fullest = (gauges: Gauge[]): string => {
+  const gauge = gauges[0];
+  return gauge ? `${visible(gauge.name)}: ${percent(gauge.used, gauge.limit)} of ${count(gauge.limit)}` : "";
+};
+
+const nextText = (page: SitemapPage): ReactNode => {
+  const next = page.dags.map(({ next_run }) => next_run).filter((at) => at !== null);
+  if (page.paused) return "Paused: no next run";
+  return next.length ? <When at={next.sort()[0]} /> : "No scheduled time";
+};
+
+/** Folded panels about what was published; a sitemap that was never published has none of them. */
+const Published = ({ page, acting, stamp, inMap }: { page: SitemapPage; acting: Acting; stamp: string; inMap: boolean }) => {
   const { report, asset } = page;
   const issues = sum(report.rows_dropped) + sum(report.fields_fixed);
   return (
     <>
-      <Panel title="History">
+      <Fold id="history" title="History" gist="URLs, files, rows and time of each run">
         <History asset={asset} stamp={stamp} />
-      </Panel>
-      <Panel title="Runs">
-        <Runs asset={asset} stamp={stamp} />
-      </Panel>
-      <MapPanel key={`map ${stamp}`} page={page} acting={acting} />
-      <Panel title="Sections">
+      </Fold>
+      <Fold id="map" title="Shard map" gist={counted(page.shards, "file")} open={inMap}>
+        <MapOf key={stamp} page={page} acting={acting} />
+      </Fold>
+      <Fold id="rows" title="Rows and files" gist={`${counted(report.rows, "row")}, ${bytes(page.file_bytes)} (${bytes(report.xml_bytes)} uncompressed), ${shardChanges(report.shards).toLowerCase()}`}>
         <Sections
           sections={report.sections}
           act={acting.ask({ action: "full", sections: [""] }) && ((name) => <Act acting={acting} request={{ action: "full", sections: [name] }} label="Rebuild section" size="xs" />)}
         />
         {page.sections_left_out > 0 && <Note>{counted(page.sections_left_out, "section")} did not fit into the event; the task’s log has them.</Note>}
         <Stages seconds={report.seconds} />
-      </Panel>
-      <Panel
+      </Fold>
+      <Fold
+        id="issues"
         title="Validation issues"
-        folds
-        open={issues > 0}
+        gist={issuesText(page)}
         aside={
           issues > 0 && (
             <Button asChild size="xs" variant="outline">
@@ -385,13 +429,13 @@ const Published = ({ page, acting, stamp }: { page: SitemapPage; acting: Acting;
       >
         <Issues report={report} rules={page.rules} />
         {page.shortened.includes("samples") && <Note>The samples did not fit into the event; the publishing task’s log has them.</Note>}
-      </Panel>
-      <Panel title="Protocol limits">
+      </Fold>
+      <Fold id="limits" title="Protocol limits" gist={fullest(page.gauges)}>
         <Gauges gauges={page.gauges.slice(0, 13)} />
-      </Panel>
-      <Panel title="External changes" folds open={report.drift.length > 0}>
+      </Fold>
+      <Fold id="drift" title="External changes" gist={report.drift.length ? counted(report.drift.length, "file") : "None at last publish"}>
         <Drift drift={report.drift} at={page.event_at} />
-      </Panel>
+      </Fold>
     </>
   );
 };
@@ -403,6 +447,7 @@ export const SitemapView = ({ asset, trail = false }: { asset: string; trail?: b
     return <ChangesPreview asset={asset} from={page.generation} to={request.generation} />;
   });
   const [planned, setPlanned] = useParam("plan");
+  const [shard] = useParam("shard");
   useTitle(page && trail ? nameOf(page) : undefined);
   if (!page) {
     return (
@@ -420,42 +465,41 @@ export const SitemapView = ({ asset, trail = false }: { asset: string; trail?: b
       <Head page={page} acting={acting} trail={trail} asOf={asOf} reload={reload} />
       {error && <Failure error={error} retry={reload} asOf={asOf} />}
       {acting.started && <Started key={acting.started.run_id} started={acting.started} onEnd={reload} />}
-      {page.problem_list.length > 0 && (
-        <Flex as="section" aria-label="Needs attention" direction="column" gap={2}>
-          {page.problem_list.map((problem, index) => (
-            <ProblemLine key={`${problem.kind} ${index}`} problem={problem} acting={acting} />
-          ))}
-        </Flex>
+      {isPublished && <Facts facts={factsOf(page)} />}
+      <Problems problems={page.problem_list.filter(({ severity }) => severity !== "info")} label="Needs attention" acting={acting} />
+      {(isPublished || page.sections.length > 0) && (
+        <Panel title="Sections">
+          <SectionStates page={page} />
+        </Panel>
       )}
-      {isPublished && <Totals page={page} />}
+      <Problems problems={page.problem_list.filter(({ severity }) => severity === "info")} label="Notes" acting={acting} />
       {isPublished && <FindUrl asset={asset} />}
-      {isPublished ? (
-        <Published page={page} acting={acting} stamp={stamp} />
-      ) : (
-        <Panel title="Runs">
+      <Flex direction="column" gap={2}>
+        <Fold id="runs" title="Runs" open={!isPublished} gist={page.run_id && <>Last: {<State state={page.result} />}</>}>
           <Runs asset={asset} stamp={stamp} />
-        </Panel>
-      )}
-      <Panel title="Next run" aside={<Act acting={acting} request={{ action: "plan" }} />}>
-        <NextPlan started={acting.started} planned={planned} onPlanned={setPlanned} />
-      </Panel>
-      <Panel key={`verification ${page.verification !== null}`} title="Verification" folds open={page.verification !== null}>
-        {page.verification ? (
-          <Verified found={page.verification} link />
-        ) : (
-          <Note>This sitemap has not been verified yet. Verifying reads every published file back and checks it against the protocol and the manifest.</Note>
+        </Fold>
+        {isPublished && <Published page={page} acting={acting} stamp={stamp} inMap={shard !== undefined} />}
+        <Fold id="next" title="Next run" gist={nextText(page)} aside={<Act acting={acting} request={{ action: "plan" }} />} open={planned !== undefined || acting.started?.action === "plan"}>
+          <NextPlan started={acting.started} planned={planned} onPlanned={setPlanned} />
+        </Fold>
+        <Fold id="verification" title="Verification" gist={checkedText(page)}>
+          {page.verification ? (
+            <Verified found={page.verification} link />
+          ) : (
+            <Note>This sitemap has not been verified yet. Verifying reads every published file back and checks it against the protocol and the manifest.</Note>
+          )}
+        </Fold>
+        {page.announces && (
+          <Fold id="engines" title="Search engines" gist="What was announced, and what they returned">
+            <AnnouncementTable asset={asset} />
+          </Fold>
         )}
-      </Panel>
-      {page.announces && (
-        <Panel title="Search engines">
-          <AnnouncementTable asset={asset} />
-        </Panel>
-      )}
-      {isPublished && (
-        <Panel title="Generations">
-          <Generations asset={asset} acting={acting} stamp={stamp} />
-        </Panel>
-      )}
+        {isPublished && (
+          <Fold id="generations" title="Generations" gist={`Generation ${count(page.generation)} is live`}>
+            <Generations asset={asset} acting={acting} stamp={stamp} />
+          </Fold>
+        )}
+      </Flex>
       <NotAvailable actions={page.actions} />
     </>
   );

@@ -4,7 +4,7 @@ import { Button, Table, Text } from "@chakra-ui/react";
 import { useState } from "react";
 
 import { useGet } from "../api";
-import { count, counted, visible } from "../format";
+import { count, counted, sentence, visible } from "../format";
 import { logOf } from "../routes";
 import type { AnnouncementRow, Announcements } from "../types";
 import { Age, Failure, Inner, Note, State, Waiting, When } from "./basics";
@@ -67,7 +67,7 @@ export const AnnouncementTable = ({ asset }: { asset: string }) => {
               <State state={row.state} />
             </Table.Cell>
             <Table.Cell minW="16em">
-              <Text overflowWrap="anywhere">{visible(row.reason || row.summary) || "–"}</Text>
+              <Text overflowWrap="anywhere">{sentence(visible(row.reason || row.summary)) || "–"}</Text>
               {row.files.slice(0, 5).map((file, index) => (
                 <File key={index} file={file as Submitted} />
               ))}

@@ -4,7 +4,7 @@ import { Button, Flex, Table, Text } from "@chakra-ui/react";
 import { useEffect, useState } from "react";
 
 import { type ApiError, get, useGet } from "../api";
-import { count, duration, signed, visible } from "../format";
+import { count, duration, sentence, signed, visible } from "../format";
 import { runTabOf } from "../routes";
 import type { RunRow, RunTable } from "../types";
 import { Failure, Inner, Logs, Note, State, Waiting, When } from "./basics";
@@ -35,7 +35,11 @@ const Row = ({ run }: { run: RunRow }) => (
     <Figure>{run.shards_written === null ? "–" : count(run.shards_written)}</Figure>
     <Table.Cell minW="10em" maxW="34em">
       <Flex direction="column" gap={1} fontSize="sm">
-        {run.reason && <Text overflowWrap="anywhere">{visible(run.reason)}</Text>}
+        {run.reason && (
+          <Text overflowWrap="anywhere" whiteSpace="pre-line">
+            {sentence(visible(run.reason))}
+          </Text>
+        )}
         <Logs dagId={run.dag_id} runId={run.run_id} tasks={run.failed_tasks} />
       </Flex>
     </Table.Cell>
@@ -44,13 +48,10 @@ const Row = ({ run }: { run: RunRow }) => (
 
 /** The newest runs; more on request. `stamp` changes whenever the newest may have changed. */
 export const Runs = ({ asset, stamp }: { asset: string; stamp: string }) => {
-  const { data, error, reload } = useGet<RunTable>("sitemap/runs", { asset, limit: AT_ONCE });
+  const { data, error, reload } = useGet<RunTable>("sitemap/runs", { asset, limit: AT_ONCE, stamp }, undefined, true);
   const [earlier, setEarlier] = useState<RunTable>();
   const [failure, setFailure] = useState<ApiError>();
-  useEffect(() => {
-    reload();
-    setEarlier(undefined);
-  }, [stamp, reload]);
+  useEffect(() => setEarlier(undefined), [stamp]);
   if (error && !data) return <Failure error={error} retry={reload} />;
   if (!data) return <Waiting what="runs" />;
   const runs = [...data.runs, ...(earlier?.runs ?? [])];

@@ -1,12 +1,13 @@
 /** Small parts that every page uses. */
 
-import { Alert, Badge, Box, Breadcrumb, Button, Flex, HStack, Heading, Spinner, Text } from "@chakra-ui/react";
-import { type ReactNode, useEffect, useRef, useState } from "react";
+import { Alert, Badge, Box, Breadcrumb, Button, Flex, Heading, Spinner, Text } from "@chakra-ui/react";
+import { type MouseEvent, type ReactNode, useEffect, useRef, useState } from "react";
 import { Link } from "react-router-dom";
 
 import type { ApiError } from "../api";
 import { ago, clock, sentence, visible, when } from "../format";
 import { listPage, logOf } from "../routes";
+import { useListed } from "../search";
 import type { SitemapLine, VerdictState } from "../types";
 import { useZone } from "../zone";
 
@@ -14,38 +15,66 @@ interface PanelProps {
   title: string;
   aside?: ReactNode;
   children: ReactNode;
-  /** Whether the panel can be folded; its content shows only when it is open. */
-  folds?: boolean;
+}
+
+const FRAME = { bg: "bg", borderColor: "border", borderRadius: "md", borderWidth: "1px", minW: 0 } as const;
+
+export const Panel = ({ title, aside, children }: PanelProps) => (
+  <Box as="section" aria-label={title} p={{ base: 3, md: 4 }} {...FRAME}>
+    <Flex justify="space-between" align="center" gap={3} wrap="wrap" mb={3}>
+      <Heading as="h2" size="md">
+        {title}
+      </Heading>
+      {aside}
+    </Flex>
+    {children}
+  </Box>
+);
+
+interface FoldProps extends PanelProps {
+  /** Its name in the address, which keeps the panels that are open. */
+  id: string;
+  /** What the reader learns without opening it. */
+  gist?: ReactNode;
+  /** Whether it is open until the reader opens or closes it. */
   open?: boolean;
 }
 
-export const Panel = ({ title, aside, children, folds = false, open = true }: PanelProps) => {
-  // Until the reader folds or opens it, the panel follows its content: changes that a later response brings are seen.
-  const [chosen, setChosen] = useState<boolean | null>(null);
-  const isOpen = chosen ?? open;
-  const heading = (
-    <Heading as="h2" size="md">
-      {title}
-    </Heading>
-  );
+/** A panel that folds, by the browser's own element. It makes its content and loads its data when it is open. */
+export const Fold = ({ id, title, gist, aside, children, open = false }: FoldProps) => {
+  const [listed, setListed] = useListed("open", id);
+  const [chosen, setChosen] = useState<boolean>();
+  const isOpen = chosen ?? (listed || open);
+  const toggle = (event: MouseEvent) => {
+    event.preventDefault();
+    setChosen(!isOpen);
+    setListed(!isOpen);
+  };
   return (
-    <Box as="section" aria-label={title} borderWidth="1px" borderColor="border" borderRadius="md" bg="bg" p={4} minW={0}>
-      <Flex justify="space-between" align="center" gap={3} wrap="wrap" mb={isOpen ? 3 : 0}>
-        {folds ? (
-          <Box as="button" aria-expanded={isOpen} onClick={() => setChosen(!isOpen)} textAlign="start" cursor="pointer">
-            <HStack gap={2}>
-              <Text as="span" aria-hidden color="fg.muted">
-                {isOpen ? "▾" : "▸"}
-              </Text>
-              {heading}
-            </HStack>
+    <Box as="section" aria-label={title} {...FRAME}>
+      <details open={isOpen}>
+        <Flex as="summary" onClick={toggle} cursor="pointer" px={{ base: 3, md: 4 }} py={2.5} gap={2} align="baseline" wrap="wrap">
+          <Text as="span" aria-hidden color="fg.muted">
+            {isOpen ? "▾" : "▸"}
+          </Text>
+          <Heading as="h2" size="sm">
+            {title}
+          </Heading>
+          <Text as="span" color="fg.muted" fontSize="sm" minW={0} overflowWrap="anywhere">
+            {gist}
+          </Text>
+        </Flex>
+        {isOpen && (
+          <Box px={{ base: 3, md: 4 }} pb={{ base: 3, md: 4 }} pt={1}>
+            {aside && (
+              <Flex justify="flex-end" mb={2}>
+                {aside}
+              </Flex>
+            )}
+            {children}
           </Box>
-        ) : (
-          heading
         )}
-        {isOpen && aside}
-      </Flex>
-      {isOpen && children}
+      </details>
     </Box>
   );
 };
@@ -97,8 +126,8 @@ export const VERDICTS: Record<VerdictState, { palette: string; text: string }> =
   warning: { palette: "orange", text: "Warning" },
 };
 
-export const VerdictBadge = ({ state, reason }: { state: VerdictState; reason?: string }) => (
-  <Badge colorPalette={VERDICTS[state].palette} variant="solid" whiteSpace="nowrap" title={reason} data-testid="verdict">
+export const VerdictBadge = ({ state, reason, quiet = false }: { state: VerdictState; reason?: string; quiet?: boolean }) => (
+  <Badge colorPalette={VERDICTS[state].palette} variant={quiet ? "subtle" : "solid"} whiteSpace="nowrap" title={reason} data-testid="verdict">
     {VERDICTS[state].text}
   </Badge>
 );
@@ -133,15 +162,17 @@ export const ActivityBadges = ({ line }: { line: Pick<SitemapLine, "activity" | 
   );
 };
 
-/** A moment as an age; the moment itself on hover. */
-export const Age = ({ at }: { at: string | null }) => {
+/** A moment as an age; the moment itself on hover. `never`: what stands where there is none. */
+export const Age = ({ at, never = "–" }: { at: string | null; never?: string }) => {
   const timeZone = useZone();
+  const text = at ? ago(at, Date.now()) : "";
   return at ? (
     <Text as="time" title={when(at, timeZone)}>
-      {ago(at, Date.now())}
+      {text.replace(/ ago$/u, "")}
+      {text.endsWith(" ago") && <span data-ago> ago</span>}
     </Text>
   ) : (
-    <>–</>
+    <>{never}</>
   );
 };
 
@@ -211,12 +242,12 @@ export const Page = ({ children, position, ready = true }: { children: ReactNode
 export const Trail = ({ name }: { name: string }) => (
   <Breadcrumb.Root fontSize="sm">
     <Breadcrumb.List>
-      <Breadcrumb.Item>
+      <Breadcrumb.Item flexShrink={0} whiteSpace="nowrap">
         <Inner to={listPage}>Sitemaps</Inner>
       </Breadcrumb.Item>
       <Breadcrumb.Separator />
       <Breadcrumb.Item minW={0}>
-        <Breadcrumb.CurrentLink wordBreak="break-all">{visible(name)}</Breadcrumb.CurrentLink>
+        <Breadcrumb.CurrentLink overflowWrap="anywhere">{visible(name)}</Breadcrumb.CurrentLink>
       </Breadcrumb.Item>
     </Breadcrumb.List>
   </Breadcrumb.Root>

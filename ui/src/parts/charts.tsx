@@ -3,7 +3,7 @@
 import { Box, Flex, Text } from "@chakra-ui/react";
 import { type KeyboardEvent, type PointerEvent, useId, useState } from "react";
 
-import { visible } from "../format";
+import { sentence, visible } from "../format";
 import { useWidth } from "../width";
 
 const HEIGHT = 120;
@@ -116,7 +116,7 @@ export const Chart = ({ title, points, format, onOpen, bars = false, palette = "
       <Flex justify="space-between" gap={3} fontSize="sm" wrap="wrap">
         <Text fontWeight="medium">{title}</Text>
         <Text aria-live={at === undefined ? "off" : "polite"} id={id} fontVariantNumeric="tabular-nums">
-          {point && (point.value === null ? visible(point.label) : `${format(point.value)} ${visible(point.label)}`)}
+          {point && sentence(point.value === null ? visible(point.label) : `${format(point.value)} in ${visible(point.label)}`)}
         </Text>
       </Flex>
       <Box ref={ref} minW={0}>
@@ -144,8 +144,8 @@ export const Chart = ({ title, points, format, onOpen, bars = false, palette = "
         </svg>
       </Box>
       <Flex justify="space-between" gap={3} color="fg.muted" fontSize="xs">
-        <span>{points.length > 1 ? points[0]?.label : ""}</span>
-        <span>{highest > 0 ? `0 – ${format(highest)}` : "None in any run"}</span>
+        <span>{points.length > 1 ? sentence(visible(points[0]?.label ?? "")) : ""}</span>
+        <span>{highest > 0 ? `Scale: 0 to ${format(highest)}` : "None in any run"}</span>
       </Flex>
     </Box>
   );

@@ -1,6 +1,6 @@
 /** What a run did, as numbers and tables: on a sitemap's page and on a run's tab. */
 
-import { Box, Code, Flex, Grid, Progress, Stat, Table, Text } from "@chakra-ui/react";
+import { Box, Code, Flex, Grid, Progress, Stat, type SystemStyleObject, Table, Text } from "@chakra-ui/react";
 import type { ReactNode } from "react";
 
 import { bytes, count, counted, duration, percent, sentence, sum, visible } from "../format";
@@ -29,6 +29,43 @@ export const Tiles = ({ children }: { children: ReactNode }) => (
   </Grid>
 );
 
+export interface Fact {
+  name: string;
+  value: ReactNode;
+  help: string;
+  /** Whether the help needs a look. */
+  warns?: boolean;
+}
+
+/** A few facts side by side; in a narrow window one below the other, a line each. */
+export const Facts = ({ facts }: { facts: Fact[] }) => (
+  <Box containerType="inline-size" borderWidth="1px" borderColor="border" borderRadius="md" bg="bg" px={{ base: 3, md: 4 }} py={2}>
+    <Grid as="dl" templateColumns={`repeat(${facts.length}, minmax(0, 1fr))`} gap={4} css={{ "@container (max-width: 44rem)": FACT_LINES }}>
+      {facts.map(({ name, value, help, warns }) => (
+        <Box key={name} minW={0}>
+          <Text as="dt" color="fg.muted" fontSize="sm">
+            {name}
+          </Text>
+          <Text as="dd" fontWeight="semibold" fontSize="lg" data-value>
+            {value}
+          </Text>
+          <Text as="dd" color={warns ? "fg.warning" : "fg.muted"} fontSize="xs" overflowWrap="anywhere">
+            {help}
+          </Text>
+        </Box>
+      ))}
+    </Grid>
+  </Box>
+);
+
+const FACT_LINES = {
+  gap: 1,
+  gridTemplateColumns: "minmax(0, 1fr)",
+  "& > div": { alignItems: "baseline", columnGap: "0.5rem", display: "flex", flexWrap: "wrap" },
+  "& dt": { flex: "0 0 7.5rem" },
+  "& [data-value]": { flex: "none", fontSize: "sm" },
+} as const;
+
 const CHANGES = ["rewritten", "created", "removed", "repaired"] as const;
 
 export const shardChanges = (shards: Record<string, number>): string => {
@@ -36,12 +73,15 @@ export const shardChanges = (shards: Record<string, number>): string => {
   return parts.length ? parts.join(", ") : "None changed";
 };
 
-type Names = [string, "start" | "end"][];
+export type Names = [string, "start" | "end"][];
+
+/** Only screen readers have it. */
+export const UNSEEN = { clipPath: "inset(50%)", height: "1px", overflow: "hidden", position: "absolute", width: "1px" } as const;
 
 /** On a narrow window each row becomes a card: a line a cell, with its column's name before it. */
 const cards = (names: Names) => ({
   "& table, & tbody, & tr": { display: "block", width: "100%" },
-  "& thead": { clipPath: "inset(50%)", height: "1px", overflow: "hidden", position: "absolute", width: "1px" },
+  "& thead": UNSEEN,
   "& tr": { borderBottomWidth: "1px", borderColor: "border", py: 2 },
   "& tr:last-of-type": { borderBottomWidth: 0 },
   "& td": {
@@ -72,13 +112,15 @@ interface WideProps {
   label: string;
   names: Names;
   below?: string;
+  /** Styles of the table where it has no room, instead of those of cards. */
+  narrow?: SystemStyleObject;
   sorting?: Sorting;
 }
 
 /** A table that becomes cards where it has no room, and scrolls inside its own box where even that is too wide. */
-export const Wide = ({ children, label, names, below = "34rem", sorting }: WideProps) => (
+export const Wide = ({ children, label, names, below = "34rem", narrow = cards(names), sorting }: WideProps) => (
   <Box containerType="inline-size" overflowX="auto" tabIndex={0} role="region" aria-label={`Table: ${label}`}>
-    <Box css={{ [`@container (max-width: ${below})`]: cards(names) }}>
+    <Box css={{ [`@container (max-width: ${below})`]: narrow }}>
       <Table.Root size="sm" variant="line">
         <Heads names={names} sorting={sorting} />
         <Table.Body>{children}</Table.Body>
@@ -116,19 +158,14 @@ const Heads = ({ names, sorting }: { names: Names; sorting?: Sorting }) => (
 );
 
 /** Names of what a sitemap's entries hold besides their URL. */
-export const EXTENSIONS: Record<string, string> = { alternates: "Alternates", images: "Images", news: "News articles", videos: "Videos" };
+const EXTENSIONS: Record<string, string> = { alternates: "Alternates", images: "Images", news: "News articles", videos: "Videos" };
 
-/** Images, videos, articles and alternates of all sections; kinds without any are left out. */
-export const extensionsOf = (sections: Record<string, SectionReport>): Counts => {
-  const totals: Counts = {};
-  for (const { extensions } of Object.values(sections)) for (const [kind, number] of Object.entries(extensions)) totals[kind] = (totals[kind] ?? 0) + number;
-  return Object.fromEntries(Object.entries(totals).filter(([kind, number]) => number > 0 && kind in EXTENSIONS));
-};
-
-const holds = (extensions: Counts): string =>
-  Object.entries(extensions)
-    .map(([kind, number]) => `${count(number)} ${(EXTENSIONS[kind] ?? visible(kind)).toLowerCase()}`)
-    .join(", ");
+/** What a section holds besides URLs, and its rows that are past their age, which is no fault. */
+const holds = ({ extensions, rows_expired }: SectionReport): string =>
+  [
+    ...Object.entries(extensions).map(([kind, number]) => `${count(number)} ${(EXTENSIONS[kind] ?? visible(kind)).toLowerCase()}`),
+    ...(sum(rows_expired) ? [`${counted(sum(rows_expired), "row")} expired`] : []),
+  ].join(", ");
 
 export const Sections = ({ sections, act }: { sections: Record<string, SectionReport>; act?: (name: string) => ReactNode }) => (
   <Wide
@@ -150,11 +187,9 @@ export const Sections = ({ sections, act }: { sections: Record<string, SectionRe
       <Table.Row key={name}>
         <Table.Cell fontWeight="medium" wordBreak="break-word" minW="6em">
           {visible(name)}
-          {Object.keys(section.extensions).length > 0 && (
-            <Text color="fg.muted" fontSize="xs" fontWeight="normal">
-              {holds(section.extensions)}
-            </Text>
-          )}
+          <Text color="fg.muted" fontSize="xs" fontWeight="normal">
+            {holds(section)}
+          </Text>
         </Table.Cell>
         <Number>{count(section.urls)}</Number>
         <Number>{count(section.shards["total"] ?? 0)}</Number>
@@ -162,9 +197,7 @@ export const Sections = ({ sections, act }: { sections: Record<string, SectionRe
           {shardChanges(section.shards)}
           {Object.keys(section.reasons).length > 0 && (
             <Text color="fg.muted" fontSize="xs">
-              {Object.entries(section.reasons)
-                .map(([reason, number]) => `${visible(reason)}: ${count(number)}`)
-                .join("; ")}
+              {sentence(listed(section.reasons))}
             </Text>
           )}
         </Table.Cell>
@@ -281,7 +314,7 @@ export const Verified = ({ found, link = false }: { found: Verification; link?: 
               </Table.Cell>
               <Table.Cell overflowWrap="anywhere">{visible(failure.where)}</Table.Cell>
               <Table.Cell minW="16em" wordBreak="break-word">
-                {visible(failure.message)}
+                {sentence(visible(failure.message))}
               </Table.Cell>
               <Number>{count(failure.count)}</Number>
             </Table.Row>
@@ -326,7 +359,7 @@ export const Gauges = ({ gauges }: { gauges: Gauge[] }) => (
 export const Drift = ({ drift, at }: { drift: string[]; at: string | null }) => (
   <>
     <Text fontSize="sm" mb={drift.length ? 2 : 0}>
-      {drift.length ? `${counted(drift.length, "file")} modified outside Airflow, found and restored by the run that published` : "No external changes found at last publish"}
+      {drift.length ? `${counted(drift.length, "file")} modified outside Airflow, found and repaired by the run that published` : "No external changes found at last publish"}
       {at && (
         <>
           {" ("}
@@ -375,8 +408,8 @@ export const Plan = ({ plan }: { plan: PlanNumbers }) => (
       {Object.entries(plan.sections).map(([name, section]) => (
         <Table.Row key={name} verticalAlign="top">
           <Table.Cell fontWeight="medium">{visible(name)}</Table.Cell>
-          <Table.Cell>{listed(section.actions)}</Table.Cell>
-          <Table.Cell>{listed(section.reasons)}</Table.Cell>
+          <Table.Cell>{sentence(listed(section.actions))}</Table.Cell>
+          <Table.Cell>{sentence(listed(section.reasons))}</Table.Cell>
           <Number>{count(section.rows_to_read)}</Number>
           <Number>{count(section.rows)}</Number>
         </Table.Row>

@@ -1,0 +1,237 @@
+"""What the store knows of a sitemap: the live generation, and the reports of its last runs.
+
+Airflow forgets runs that are deleted or cleaned, and never learns of a change in the shell. The manifest and the reports
+in the store's private area know of both.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import OrderedDict
+from concurrent.futures import wait
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from airflow_sitemaps.pipeline.state.repository import MANIFEST, REPORTS
+from airflow_sitemaps.plugin.event_payload import moment_of, summary_of, timestamp
+from airflow_sitemaps.plugin.state_reader import StateFile, StateReader, StateUnavailableError, open_state
+from airflow_sitemaps.shards.codec import decode
+from airflow_sitemaps.shards.decoder import Decoder
+from airflow_sitemaps.shards.schema import Count, Moment
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from concurrent.futures import Future
+    from datetime import datetime
+
+    from airflow_sitemaps.plugin.event_payload import RunSummary
+    from airflow_sitemaps.ports import ObjectStore
+
+MAX_REPORTS: Final = 40
+"""Largest number of reports that are read of one sitemap, to find the last result of each section."""
+MIN_REPORTS: Final = 4
+"""Smallest number of reports that are read: the names of runs that began in one second are in no order."""
+MAX_REPORT_BYTES: Final = 4 << 20
+MAX_STATES: Final = 1_000
+"""Number of states kept in memory."""
+
+
+class _File(msgspec.Struct, gc=False):
+    modified_at: Moment
+
+
+class _Shard(msgspec.Struct, gc=False):
+    urls: Count = 0
+    file: _File | None = None
+    newest_lastmod: str | None = None
+
+
+class _Section(msgspec.Struct, gc=False):
+    shards: list[_Shard]
+
+
+class _Note(msgspec.Struct, gc=False):
+    generation: Count
+    action: str = "build"
+
+
+class _Manifest(msgspec.Struct, gc=False):
+    generation: Count
+    committed_at: Moment
+    sections: dict[str, _Section]
+    history: list[_Note] = []
+
+
+_MANIFEST: Final = Decoder(_Manifest)
+_REPORT: Final = Decoder(dict[str, Any])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LiveSection:
+    """A section in the live generation.
+
+    Attributes:
+        urls: Number of its URLs.
+        newest_lastmod: Newest lastmod of its entries; None if none has any.
+        changed_at: Time of the last change of one of its files; None if it has no file.
+    """
+
+    urls: int
+    newest_lastmod: str | None
+    changed_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoreState:
+    """What the store knows of a sitemap.
+
+    Attributes:
+        etag: ETag of the manifest.
+        generation: The live generation.
+        committed_at: Time of its commit.
+        action: What made it: ``build``, or ``rollback to`` a generation.
+        sections: Its sections.
+        reports: Reports of the last runs, each in the form of an event, oldest first.
+    """
+
+    etag: str
+    generation: int
+    committed_at: datetime
+    action: str
+    sections: Mapping[str, LiveSection]
+    reports: Sequence[tuple[RunSummary, Mapping[str, Any]]] = ()
+
+
+def _live(section: _Section) -> LiveSection:
+    return LiveSection(
+        urls=sum(shard.urls for shard in section.shards),
+        newest_lastmod=max((s.newest_lastmod for s in section.shards if s.newest_lastmod), default=None),
+        changed_at=max((s.file.modified_at for s in section.shards if s.file), default=None),
+    )
+
+
+def read_state(area: ObjectStore, before: StoreState | None = None) -> StoreState:
+    """Return what a private area knows of its sitemap.
+
+    Args:
+        area: The private area.
+        before: The state that was read before; what has not changed is not read again. Default: None.
+
+    Raises:
+        StateUnavailableError: There is no manifest.
+    """
+    info = area.head(MANIFEST)
+    state = before if before is not None and info is not None and info.etag == before.etag else None
+    if state is None:
+        content = area.get(MANIFEST)
+        if content is None:
+            raise StateUnavailableError(f"{area.url(MANIFEST)} does not exist: it was removed, or never written.")
+        manifest = decode(_MANIFEST, content.body, area.url(MANIFEST))
+        state = StoreState(
+            etag=content.info.etag,
+            generation=manifest.generation,
+            committed_at=manifest.committed_at,
+            action=next((n.action for n in manifest.history if n.generation == manifest.generation), "build"),
+            sections={name: _live(section) for name, section in manifest.sections.items()},
+        )
+    kept = {summary.run_id: (summary, extra) for summary, extra in (before.reports if before is not None else ())}
+    return replace(state, reports=_reports(area, set(state.sections), kept))
+
+
+def _reports(
+    area: ObjectStore, sections: set[str], kept: Mapping[str, tuple[RunSummary, Mapping[str, Any]]]
+) -> list[tuple[RunSummary, Mapping[str, Any]]]:
+    """Return the newest reports, until each section has a result in one of them."""
+    keys = [info.key for info in area.list(REPORTS) if info.byte_size <= MAX_REPORT_BYTES]
+    reports, missing = [], set(sections)
+    for key in reversed(keys[-MAX_REPORTS:]):
+        name = key.removeprefix(REPORTS).removesuffix(".json")
+        report = kept.get(name) or _report(area, key, name)
+        if report is None:
+            continue
+        reports.append(report)
+        missing -= {*report[0].planned, *report[0].failed}
+        if not missing and len(reports) >= MIN_REPORTS:
+            break
+    return sorted(reports, key=lambda each: moment_of(each[0].at))
+
+
+def _report(area: ObjectStore, key: str, name: str) -> tuple[RunSummary, Mapping[str, Any]] | None:
+    """Return a report in the form of an event; None if it is not one."""
+    content = area.get(key)
+    if content is None:
+        return None
+    with suppress(ValueError, RecursionError):
+        extra = {"format": 1, "report": _REPORT.decode(content.body)}
+        if at := timestamp(extra["report"].get("finished_at")):  # type: ignore[attr-defined]
+            return summary_of(extra, event=0, at=at, dag_id="", run_id=name), extra
+    return None
+
+
+class StoreStates:
+    """The last known states of stores. They are read in the threads of a ``StateReader``, and never block a page long.
+
+    Args:
+        reader: Runs the reads.
+        opened: Opens the private area of a file.
+    """
+
+    def __init__(self, reader: StateReader, opened: Callable[[StateFile], ObjectStore]) -> None:
+        self._reader = reader
+        self._opened = opened
+        self._lock = threading.Lock()
+        self._states: OrderedDict[StateFile, tuple[float, StoreState | None]] = OrderedDict()
+
+    def known(
+        self, announced: Mapping[StateFile, int], *, wait_s: float, fresh_s: float
+    ) -> dict[StateFile, StoreState]:
+        """Return the states of stores; those that cannot be read, or not in time, are left out.
+
+        Args:
+            announced: A file of each store's private area, and the generation that the newest event announces.
+            wait_s: Longest time in seconds to wait for states that were never read or are out of date.
+            fresh_s: Seconds after which a state, or the lack of one, is out of date.
+        """
+        started, reads = time.monotonic(), []
+        for file, generation in announced.items():
+            with suppress(StateUnavailableError):  # the server is busy; the next request reads it
+                reads += self._read(file, generation, fresh_s)
+        wait(reads, timeout=wait_s)
+        with self._lock:
+            states = {file: self._states[file] for file in announced if file in self._states}
+        return {
+            file: state
+            for file, (at, state) in states.items()
+            if state is not None and (state.generation >= announced[file] or at >= started)
+        }
+
+    def _read(self, file: StateFile, generation: int, fresh_s: float) -> list[Future[Any]]:
+        with self._lock:
+            at, before = self._states.get(file, (None, None))
+        is_old = before is not None and before.generation < generation
+        if at is not None and time.monotonic() - at < fresh_s and not is_old:
+            return []
+        return [self._reader.begin(file, "state", lambda: self._keep(file, before))]
+
+    def _keep(self, file: StateFile, before: StoreState | None) -> None:
+        state = before
+        with suppress(Exception):  # any error of a cloud client: the page shows what Airflow knows
+            state = read_state(self._opened(file), before)
+        with self._lock:
+            self._states[file] = (time.monotonic(), state)
+            self._states.move_to_end(file)
+            while len(self._states) > MAX_STATES:
+                self._states.popitem(last=False)
+
+    def clear(self) -> None:
+        """Forget all states."""
+        with self._lock:
+            self._states.clear()
+
+
+STORE_STATES: Final = StoreStates(StateReader(opened=open_state), open_state)
+"""The states of all stores that this process has read. A store that hangs holds up no other view: the threads are apart."""
