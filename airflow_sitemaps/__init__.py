@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from airflow_sitemaps.errors import OwnershipError as OwnershipError
     from airflow_sitemaps.errors import PartlyPublishedError as PartlyPublishedError
     from airflow_sitemaps.errors import RefusedError as RefusedError
+    from airflow_sitemaps.errors import RequestError as RequestError
     from airflow_sitemaps.errors import RuleError as RuleError
     from airflow_sitemaps.errors import SitemapError as SitemapError
     from airflow_sitemaps.errors import SourceConfigurationError as SourceConfigurationError
@@ -71,6 +72,7 @@ _HOME = {
     "OwnershipError": "errors",
     "PartlyPublishedError": "errors",
     "RefusedError": "errors",
+    "RequestError": "errors",
     "RuleError": "errors",
     "SitemapError": "errors",
     "SourceConfigurationError": "errors",

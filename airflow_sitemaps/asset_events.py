@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
 from airflow_sitemaps.protocol.limits import CURRENT
+from airflow_sitemaps.shards.guards import Guards
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -66,18 +67,19 @@ def section_settings(sitemap: Sitemap) -> dict[str, dict[str, Any]]:
 
     Returns:
         For each section: ``rules``, the verdicts that the sitemap and the section set; ``max_urls``, the limit of URLs
-        for each file; ``loc``, the URL template, from which a search derives the key of a URL; ``hosts``, further hosts
+        for each file; ``max_dropped``, the fraction of rows that rules may drop; ``loc``, the URL template, from which a search derives the key of a URL; ``hosts``, further hosts
         of its URLs.
     """
     settings: dict[str, dict[str, Any]] = {}
     for section in sitemap.sections:
-        verdicts = {**sitemap.rules, **(section.rules or {})}
-        rules = {rule: str(getattr(verdict, "value", verdict)) for rule, verdict in verdicts.items()}
+        rules = sitemap.rulebook(section).changed()
+        max_dropped = sitemap.guards_of(section).max_dropped
         max_urls = sitemap.shards_of(section).max_urls
         loc = getattr(section.source, "loc", None)
         settings[section.name] = {
             **({"rules": rules} if rules else {}),
             **({"max_urls": max_urls} if max_urls != CURRENT.max_urls else {}),
+            **({"max_dropped": max_dropped} if max_dropped != Guards().max_dropped else {}),
             **({"loc": loc} if isinstance(loc, str) and "{" in loc else {}),
             **({"hosts": hosts} if (hosts := _further_hosts(sitemap, section)) else {}),
         }
@@ -117,11 +119,8 @@ def store_facts(config: StoreConfig, store: Store) -> dict[str, Any]:
         config: Settings of the store.
         store: The open store.
     """
-    public_url = store.public.url("")
-    kind = public_url.split("://", 1)[0] if "://" in public_url else "local"
     return {
-        "kind": "local" if kind == "file" else kind,
-        "public_url": public_url,
+        "public_url": store.public.url(""),
         "state_url": store.state.url(""),
         "conn_id": getattr(config, "conn_id", None),
         "base_url": store.base_url,

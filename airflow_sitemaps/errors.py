@@ -6,6 +6,7 @@ SitemapError
 │   │   ├── ConnectionNotFoundError     the connection is not defined; retry, as a secrets backend may recover
 │   │   └── TemplateError               a template uses a word that this run does not define
 │   ├── CredentialsError                no credentials; retry, as a metadata service may recover
+│   ├── RequestError                    a run's request names a section, shard, guard or group that does not exist
 │   └── OwnershipError                  another pipeline or an unknown program owns this address
 ├── RefusedError                        refused; check the data, then permit the change or correct the data; no retry helps
 │   ├── GuardError                      shrink, growth, empty, dropped, vanished, …
@@ -30,7 +31,13 @@ from typing import ClassVar, Protocol
 
 
 class SitemapError(Exception):
-    """Base class of all errors of this package."""
+    """Base class of all errors of this package.
+
+    Attributes:
+        sections: Sections that failed while the others had nothing to publish. Default: empty, the whole run failed.
+    """
+
+    sections: tuple[str, ...] = ()
 
 
 class ConfigurationError(SitemapError, ValueError):
@@ -65,6 +72,10 @@ class CredentialsError(ConfigurationError):
     """The store has no credentials, or the service that issues them did not answer; a retry may succeed."""
 
     retryable: ClassVar[bool] = True
+
+
+class RequestError(ConfigurationError):
+    """The request of one run names what does not exist. The sitemap itself is as sound as before."""
 
 
 class OwnershipError(ConfigurationError):

@@ -39,7 +39,7 @@ def get_provider_info() -> dict[str, Any]:
             }
         ],
         "sensors": [{"integration-name": _INTEGRATION, "python-modules": ["airflow_sitemaps.sensors.source"]}],
-        "triggers": [{"integration-name": _INTEGRATION, "python-modules": ["airflow_sitemaps.sensors.trigger"]}],
+        "triggers": [{"integration-name": _INTEGRATION, "python-modules": ["airflow_sitemaps.triggers.source"]}],
         "cli": ["airflow_sitemaps.cli.airflow_commands.get_cli_commands"],
         "asset-uris": [
             {

@@ -15,7 +15,9 @@ if TYPE_CHECKING:
     from airflow_sitemaps.shards.url_sample import PrefixCount
 
 _WARNINGS: Final = ("WARNING", "warning:", "drift:")
-_REFUSALS: Final = ("REFUSED", "refused:", "ERROR", "NOT PUBLISHED", "not published:")
+MAX_NAMES: Final = 20
+"""Largest number of sections that one line names."""
+_REFUSALS: Final = ("REFUSED", "refused:", "ERROR", "NOT PUBLISHED", "not published:", "NOT valid")
 
 
 def level(line: str) -> int:
@@ -24,6 +26,14 @@ def level(line: str) -> int:
     if text.startswith(_REFUSALS):
         return logging.ERROR
     return logging.WARNING if text.startswith(_WARNINGS) else logging.INFO
+
+
+def logged(line: str) -> tuple[int, str]:
+    """Return the logging level of a line, and the line without the word that repeats this level."""
+    severity = level(line)
+    for word in ("WARNING ", "warning: ", "ERROR "):
+        line = line.removeprefix(word)
+    return severity, line
 
 
 def rate(number: int, seconds: float, unit: str) -> str:
@@ -41,6 +51,8 @@ def lines(report: Report) -> Iterator[str]:
     yield headline(report)
     for name, section in report.sections.items():
         yield from _section_lines(name, section)
+    if others := _not_checked(report):
+        yield f"not checked, since this run is of other sections: {others}"
     yield from prefix_lines(report.prefixes)
     if report.swept:
         yield f"swept {counted(report.swept, 'file')} not referred to any more"
@@ -49,6 +61,14 @@ def lines(report: Report) -> Iterator[str]:
     yield from (f"NOT PUBLISHED {failure}" for failure in report.failures)
     yield "stages: " + (", ".join(f"{stage} {s:.2f} s" for stage, s in report.seconds.items()) or "none ran")
     yield from (f"index: {url}" for url in report.index_urls)
+
+
+def _not_checked(report: Report) -> str:
+    """Return the names of the sections that the run did not plan, as published before; empty if there are none."""
+    concerned = {*report.planned, *(failure.section for failure in report.failures)}
+    names = [name for name in report.sections if name not in concerned] if concerned else []
+    more = f" and {len(names) - MAX_NAMES:,} more" if len(names) > MAX_NAMES else ""
+    return f"{', '.join(names[:MAX_NAMES])}{more}"
 
 
 def prefix_lines(counts_by_prefix: Iterable[PrefixCount]) -> Iterator[str]:
@@ -94,7 +114,7 @@ def _section_lines(name: str, section: SectionReport) -> Iterator[str]:
     yield from fault_lines(name, section)
     if section.rows_expired:
         yield f"section {name}: rows past their age, not listed: {counts(section.rows_expired)}"
-    yield from (f"section {name}: {sentence}" for sentence in section.drift)
+    yield from (f"WARNING section {name}: changed outside: {sentence}" for sentence in section.drift)
 
 
 def _is_of_most_rows(section: SectionReport, number: int, before: int) -> bool:

@@ -287,8 +287,15 @@ class Sitemap:
         return self.store.base_url + self.store.index_name
 
     def rendered(self, render: Callable[[str], str]) -> Sitemap:
-        """Return a copy with the template fields of its sources rendered."""
-        return replace(self, sections=tuple(_rendered(section, render) for section in self.sections))
+        """Return a copy with the template fields of its sources rendered.
+
+        With ``on_section_failure="publish_others"`` a section whose template is wrong fails when its source is opened.
+
+        Raises:
+            TemplateError: A template is wrong, and no section is published without the others.
+        """
+        is_strict = self.on_section_failure == "fail_all" or len(self.sections) == 1
+        return replace(self, sections=tuple(_rendered(section, render, is_strict) for section in self.sections))
 
     @property
     def asset(self) -> Any:
@@ -296,13 +303,30 @@ class Sitemap:
         return import_module("airflow_sitemaps.assets").asset_of(self.store, self.freshness)
 
 
-def _rendered(section: Section, render: Callable[[str], str]) -> Section:
+def _rendered(section: Section, render: Callable[[str], str], is_strict: bool) -> Section:
     """Render the template fields of a section's source.
 
     Raises:
-        TemplateError: A template is wrong; the message names the section.
+        TemplateError: A template is wrong, and ``is_strict``; the message names the section.
     """
     try:
         return replace(section, source=section.source.rendered(render))
     except TemplateError as error:
-        raise error.within(f"section {section.name!r}") from error.__cause__
+        named = error.within(f"section {section.name!r}")
+        if is_strict:
+            raise named from error.__cause__
+        return replace(section, source=_Unrendered(section.source, named))
+
+
+class _Unrendered:
+    """A source whose template is wrong. It says so when it is opened."""
+
+    def __init__(self, source: Any, error: TemplateError) -> None:
+        self._source = source
+        self._error = error
+
+    def open(self, *, section: str) -> Any:
+        raise self._error
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._source, name)

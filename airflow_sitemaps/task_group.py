@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from typing import TYPE_CHECKING, Any
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Final
 
 from airflow.sdk import DAG, Param, TaskGroup, XComArg
 
@@ -17,6 +18,11 @@ if TYPE_CHECKING:
     from airflow_sitemaps.sitemap import Sitemap
 
 
+RETRIES: Final = {"retries": 3, "retry_delay": timedelta(minutes=2)}
+"""Retries of the group's tasks: enough for a database or a store that restarts within six minutes. An error that a
+retry cannot fix fails at the first try."""
+
+
 class ConcurrentRunsWarning(UserWarning):
     """The DAG may run twice at the same time. This is safe, but the run that commits second fails."""
 
@@ -25,7 +31,8 @@ class SitemapTaskGroup(TaskGroup):
     """The tasks ``plan``, ``write`` (mapped over batches) and ``publish`` of a sitemap.
 
     The group adds the params ``sections``, ``full``, ``rebuild``, ``dry_run``, ``check_rows`` and ``allow`` to the DAG unless
-    the DAG defines them.
+    the DAG defines them. Its tasks have three retries, two minutes apart, unless ``retries`` and ``retry_delay`` are in
+    the ``default_args`` of the DAG or of the group, or in the arguments of a task.
 
     Args:
         group_id: ID of the group.
@@ -52,6 +59,8 @@ class SitemapTaskGroup(TaskGroup):
         **kwargs: Any,
     ) -> None:
         super().__init__(group_id=group_id, **{"tooltip": f"Publishes {sitemap.index_url}", **kwargs})
+        ours = {name: value for name, value in RETRIES.items() if name not in self.dag.default_args}
+        self.default_args = {**ours, **self.default_args}
         define_params(self.dag, sitemap)
         if not (plan_kwargs or {}).get("sections"):  # runs of different sections may run at the same time
             _warn_of_concurrent_runs(self.dag, group_id)

@@ -109,7 +109,7 @@ def adopt(arguments: argparse.Namespace) -> Answer:
         f"their sitemap lists {counted(adoption.theirs, 'URL')}, ours {adoption.ours:,}",
         f"{adoption.only_theirs:,} would leave" + _shown(adoption.only_theirs_samples),
         f"{adoption.only_ours:,} would be new" + _shown(adoption.only_ours_samples),
-        *(f"could not be read: {name}" for name in adoption.unread),
+        *(f"URLs that cannot be counted: {name}" for name in adoption.unread),
     ]
     if arguments.difference:
         Path(arguments.difference).write_text("".join(f"{line}\n" for line in adoption.difference()), encoding="utf-8")
@@ -133,13 +133,10 @@ def verify(arguments: argparse.Namespace) -> Answer:
     except TargetError:
         raise
     except SitemapError as error:
-        if form not in ("sarif", "junit"):
+        if form != "junit":
             raise
         print(f"{type(error).__name__}: {error}", file=sys.stderr)
-        junit = [formats.junit_of_error(error)] if form == "junit" else []
-        return Answer(document=formats.sarif_of_error(error), lines=junit, json=form == "sarif", well=False)
-    if form == "sarif":
-        return Answer(document=formats.to_sarif(result), json=True, well=result.valid)
+        return Answer(document={}, lines=[formats.junit_of_error(error)], json=False, well=False)
     lines = [formats.to_junit(result)] if form == "junit" else formats.text_lines(result)
     return Answer(document=formats.to_json(result), lines=lines, json=form == "json", well=result.valid)
 

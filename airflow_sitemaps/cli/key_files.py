@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from airflow_sitemaps.cli.answer import Answer
 from airflow_sitemaps.cli.dag_target import load_target
 from airflow_sitemaps.http.destinations import AccessRules
-from airflow_sitemaps.notify import connections, key_file
+from airflow_sitemaps.search_engines import connections, key_file
 
 if TYPE_CHECKING:
     import argparse

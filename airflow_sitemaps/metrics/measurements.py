@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from airflow_sitemaps.metrics.registry import Metric
-    from airflow_sitemaps.notify.coverage import Observation
     from airflow_sitemaps.pipeline.report import Report, SectionReport
+    from airflow_sitemaps.search_engines.coverage import Observation
     from airflow_sitemaps.verification.result import Verification
 
 INDEX_SECTION: Final = "index"

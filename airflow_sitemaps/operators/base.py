@@ -95,7 +95,8 @@ def _without_useless_retries(context: Context) -> Iterator[None]:
         context["ti"].xcom_push(key=REFUSED, value=refusal_facts(error))
         raise AirflowFailException(str(error)) from error
     except PartlyPublishedError as error:
-        log.error("Partly published. %s", error)
+        is_published = getattr(error.report, "result", "") == "partly_published"
+        log.error("%s. %s", "Partly published" if is_published else "Not published", error)
         if error.refusals:
             context["ti"].xcom_push(key=REFUSED, value=refusal_facts(error))
         raise AirflowFailException(str(error)) from error
@@ -144,7 +145,8 @@ def log_report(report: Report) -> None:
     from airflow_sitemaps import report_text
 
     for line in report_text.lines(report):
-        log.log(report_text.level(line), "%s", line)
+        level, text = report_text.logged(line)
+        log.log(level, "%s", text)
 
 
 def emit_event(operator: SitemapOperator, context: Context, report: Report) -> None:

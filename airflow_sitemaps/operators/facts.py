@@ -24,6 +24,8 @@ WRITTEN: Final = "sitemap_written"
 """XCom key of a mapped writing task: a summary of what it wrote."""
 FAILED: Final = "sitemap_failed"
 """XCom key of a task that failed for another reason: the reason, without possible secrets."""
+SECTIONS: Final = "sitemap_sections"
+"""XCom key of the planning task: the sections that the run is to publish."""
 UNCHANGED: Final = "sitemap_unchanged"
 """XCom key of a publishing task that ``skip_unchanged`` skipped: the generation that is still current."""
 VERIFIED: Final = "sitemap_verified"
@@ -99,19 +101,27 @@ def refusal_facts(error: Exception) -> dict[str, Any]:
         }
         for refusal in tuple(getattr(error, "refusals", ()))[:MAX_LINES]
     ]
-    return {"message": str(error)[:MAX_TEXT], "refusals": refusals, "run": getattr(error, "run", "")}
+    sections = list(getattr(error, "sections", ()))[:MAX_SECTIONS]
+    return {
+        "message": str(error)[:MAX_TEXT],
+        "refusals": refusals,
+        "run": getattr(error, "run", ""),
+        "sections": sections,
+    }
 
 
 def failure_facts(error: Exception) -> dict[str, Any]:
     """Return why a task failed. Only this package's messages are included: a driver's message may contain secrets.
 
-    A run that published only some sections adds ``sections``: why each of the others was not published.
+    If only some sections failed, ``sections`` says why each of them was not published.
     """
     said = str(error)[:MAX_TEXT] if isinstance(error, SitemapError) else ""
     facts: dict[str, Any] = {"error": type(error).__name__, "message": said}
     if isinstance(error, PartlyPublishedError):
         facts["is_published"] = getattr(error.report, "result", "") == "partly_published"
         facts["sections"] = [_section_facts(failure) for failure in error.failures[:MAX_LINES]]
+    elif isinstance(error, SitemapError) and error.sections:
+        facts["sections"] = [{"section": name, "message": said, "permits": []} for name in error.sections[:MAX_LINES]]
     return facts
 
 

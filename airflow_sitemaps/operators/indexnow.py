@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from airflow.sdk import Context, XComArg
 
     from airflow_sitemaps.http.client import HttpClient
-    from airflow_sitemaps.notify.indexnow import Sender
+    from airflow_sitemaps.search_engines.indexnow import Sender
     from airflow_sitemaps.sitemap import Sitemap
 
 log = logging.getLogger(__name__)
@@ -83,7 +83,7 @@ class IndexNowOperator(BaseOperator):
         """
         from dataclasses import asdict
 
-        from airflow_sitemaps.notify import announcer, connections, key_file
+        from airflow_sitemaps.search_engines import announcer, connections, key_file
 
         with permanent_failures(context):
             site, sender = connections.indexnow(self.conn_id), self.sender()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from airflow_sitemaps.errors import ConfigurationError
+from airflow_sitemaps.errors import RequestError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -41,7 +41,7 @@ class Names:
         A name that no sitemap of the DAG has is returned too, so that the plan refuses it.
 
         Raises:
-            ConfigurationError: A group or a section of this sitemap's group does not exist.
+            RequestError: A group or a section of this sitemap's group does not exist.
         """
         mine = []
         for name in names:
@@ -68,7 +68,7 @@ class Names:
         """Return the permits that concern this sitemap, without their group: ``shrink:shop/products``.
 
         Raises:
-            ConfigurationError: A group does not exist.
+            RequestError: A group does not exist.
         """
         mine = []
         for name in names:
@@ -83,13 +83,13 @@ class Names:
         return tuple(mine)
 
     def _split(self, name: str) -> tuple[str | None, str]:
-        """Split ``group/name``. Raise ConfigurationError if the DAG has no such group."""
+        """Split ``group/name``. Raise RequestError if the DAG has no such group."""
         group, slash, rest = name.rpartition("/")
         if not slash:
             return None, name
         if group != self.group and group not in self.others:
             groups = ", ".join(sorted({self.group, *self.others} - {""})) or "none"
-            raise ConfigurationError(f"{name!r}: this DAG has no group {group!r}; its groups are: {groups}")
+            raise RequestError(f"{name!r}: this DAG has no group {group!r}; its groups are: {groups}")
         return group, rest
 
 

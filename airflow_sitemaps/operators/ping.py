@@ -69,8 +69,8 @@ class SitemapPingOperator(SitemapOperator):
             AirflowFailException: The error is permanent, so a retry cannot help.
             AirflowSkipException: The published generation was already pinged, and ``skip_unchanged`` is set.
         """
-        from airflow_sitemaps.notify import announcer, connections
-        from airflow_sitemaps.notify.ping import Ping, default_client
+        from airflow_sitemaps.search_engines import announcer, connections
+        from airflow_sitemaps.search_engines.ping import Ping, default_client
 
         with permanent_failures(context):
             service = f"ping-{sha256(self.url.encode()).hexdigest()[:16]}"

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
-from airflow_sitemaps.airflow_compat import AirflowFailException
+from airflow_sitemaps.airflow_compat import AirflowFailException, api_base_url
 from airflow_sitemaps.operators.base import SitemapOperator, own_xcom, permanent_failures
 
 if TYPE_CHECKING:
@@ -17,6 +19,9 @@ if TYPE_CHECKING:
     from airflow_sitemaps.pipeline.stages import Planned, RunRequest
     from airflow_sitemaps.shards.plan import Batch, Plan
     from airflow_sitemaps.sitemap import Sitemap
+
+LOCAL_HOSTS = frozenset({"localhost", "127.0.0.1", "0.0.0.0", "::1"})  # noqa: S104 - nothing listens here
+"""Hosts of the UI that name no deployment: any laptop has them."""
 
 log = logging.getLogger(__name__)
 
@@ -89,6 +94,7 @@ class SitemapPlanOperator(SitemapOperator):
         Raises:
             AirflowFailException: A guard refused, or the configuration is unusable.
         """
+        from airflow_sitemaps.operators.facts import MAX_SECTIONS, SECTIONS
         from airflow_sitemaps.pipeline import stages
         from airflow_sitemaps.progress import LogProgress
         from airflow_sitemaps.shards.batches import make_tasks
@@ -99,12 +105,15 @@ class SitemapPlanOperator(SitemapOperator):
                 log.info("None of the chosen sections is in this sitemap: nothing to do")
                 context["ti"].xcom_push(key=PLAN_KEY, value="")
                 return []
+            request = replace(request, origin=deployment(), asked_by=f"{self.dag_id} {context['run_id']}")
+            sections = list(request.sections or (section.name for section in self.sitemap.sections))
+            context["ti"].xcom_push(key=SECTIONS, value=sections[:MAX_SECTIONS])
             sitemap = self.rendered(context)
             for section, sql in sql_of(sitemap).items():
                 log.debug("section %s: rendered SQL: %s", section, sql)
             progress = LogProgress(log)
             if not request.dry_run:
-                stages.recover(sitemap, progress=progress)
+                stages.recover(sitemap, origin=request.origin, progress=progress)
             planned = stages.plan(sitemap, request, progress=progress)
         tasks = make_tasks(planned.plan.batches, request.batch_rows)
         _log_plan(context, planned, tasks)
@@ -160,6 +169,12 @@ class SitemapPlanOperator(SitemapOperator):
         return self.batch_size * largest
 
 
+def deployment() -> str:
+    """Return the address of this Airflow, which distinguishes it from other deployments; empty if it names none."""
+    address = api_base_url()
+    return "" if urlsplit(address).hostname in LOCAL_HOSTS else address
+
+
 def _setting(params: Mapping[str, Any], name: str, own: Any, default: Any) -> Any:
     """Return the operator's own setting; without one, the param of the DAG run."""
     return own if own is not None else params.get(name, default)
@@ -176,10 +191,14 @@ def _log_plan(context: Context, planned: Planned, tasks: Sequence[Sequence[Batch
     from airflow_sitemaps import report_text
     from airflow_sitemaps.operators.facts import PLAN_FACTS, plan_facts
     from airflow_sitemaps.pipeline.stages import explain
+    from airflow_sitemaps.quantities import counted
 
     lines = explain(planned.plan)
+    if planned.plan.batches:
+        lines = [*lines, f"{counted(len(tasks), 'mapped task')} to write them"]
     for line in lines:
-        log.log(report_text.level(line), "%s", line)
+        level, text = report_text.logged(line)
+        log.log(level, "%s", text)
     ti = context["ti"]
     facts = plan_facts(planned.plan, planned.key, lines, tasks)
     reasons = _reasons_against(context, planned.plan) if planned.key is None else []

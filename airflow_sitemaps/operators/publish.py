@@ -100,12 +100,13 @@ class SitemapPublishOperator(SitemapOperator):
         from airflow_sitemaps.pipeline import stages
         from airflow_sitemaps.pipeline.report import raise_failures
         from airflow_sitemaps.progress import LogProgress
+        from airflow_sitemaps.waits import ended_if_stalled
 
         if not self.plan:
             raise AirflowSkipException(
                 "There is no plan to publish: this is a dry run, or the chosen sections are of another sitemap"
             )
-        with permanent_failures(context):
+        with permanent_failures(context), ended_if_stalled("publish"):
             receipts = receipt_keys(self.receipts[:])  # one call to the API server instead of one per task
             unwritten = reasons_of(context["ti"], self.planner_id, self.writer_id, receipts)
             report = stages.publish(

@@ -69,8 +69,8 @@ class SearchConsoleSubmitOperator(SitemapOperator):
         from dataclasses import asdict
         from datetime import datetime, timezone
 
-        from airflow_sitemaps.notify import announcer, connections, coverage, searchconsole
         from airflow_sitemaps.operators.observation import measure_coverage
+        from airflow_sitemaps.search_engines import announcer, connections, coverage, searchconsole
 
         with permanent_failures(context):
             if self.skip_unchanged and announcer.is_announced(self.sitemap, SERVICE):

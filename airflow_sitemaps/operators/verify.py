@@ -62,6 +62,7 @@ class SitemapVerifyOperator(SitemapOperator):
         from airflow_sitemaps.http.client import HttpClient
         from airflow_sitemaps.http.destinations import AccessRules
         from airflow_sitemaps.progress import LogProgress
+        from airflow_sitemaps.report_text import logged
         from airflow_sitemaps.verification import formats, subject
 
         with permanent_failures(context):
@@ -71,7 +72,8 @@ class SitemapVerifyOperator(SitemapOperator):
         measure_verification(self.sitemap, verification)
         context["ti"].xcom_push(key=VERIFIED, value=verified_facts(verification))
         for line in formats.text_lines(verification):
-            log.info("%s", line)
+            level, text = logged(line)
+            log.log(level, "%s", text)
         if verification.errors or (self.strict and verification.failures):
             raise AirflowFailException(
                 f"{len(verification.errors):,} errors, {len(verification.warnings):,} warnings; the log names each rule and address"

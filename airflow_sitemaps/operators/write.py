@@ -53,9 +53,10 @@ class SitemapWriteOperator(SitemapOperator):
         from airflow_sitemaps.pipeline import stages
         from airflow_sitemaps.progress import LogProgress
         from airflow_sitemaps.report_text import written_line
+        from airflow_sitemaps.waits import ended_if_stalled
 
         batches = []
-        with permanent_failures(context):
+        with permanent_failures(context), ended_if_stalled("write"):
             sitemap = self.rendered(context)
             for number in batch_numbers(self.batch):
                 written = stages.write(sitemap, self.batch["plan"], number, progress=LogProgress(log))

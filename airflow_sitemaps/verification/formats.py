@@ -1,11 +1,9 @@
-"""Output formats of a verification: text, SARIF 2.1.0 and JUnit XML. The names of the rules are the stable codes."""
+"""Output formats of a verification: text, JSON and JUnit XML. The names of the rules are the stable codes."""
 
 from __future__ import annotations
 
 import re
-from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, Final, Literal
-from urllib.parse import quote
 from xml.sax.saxutils import quoteattr
 
 from airflow_sitemaps.protocol.validation.checks import CHECKS
@@ -14,18 +12,15 @@ from airflow_sitemaps.quantities import counted
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from airflow_sitemaps.verification.result import Failure, Verification
+    from airflow_sitemaps.verification.result import Verification
 
-Format = Literal["text", "json", "sarif", "junit"]
-FORMATS: Final[tuple[Format, ...]] = ("text", "json", "sarif", "junit")
+Format = Literal["text", "json", "junit"]
+FORMATS: Final[tuple[Format, ...]] = ("text", "json", "junit")
 """The output formats of ``airflow-sitemaps verify``."""
 
 JSON_FORMAT: Final = 1
 """Version of the JSON document. It grows when a field changes its meaning."""
 
-SARIF_SCHEMA: Final = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
-_INFORMATION: Final = "https://pypi.org/project/airflow-sitemaps/"
-_TOOL: Final = "airflow-sitemaps"
 _UNRENDERABLE: Final = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 """Characters that XML 1.0 does not allow (w3.org/TR/xml, 2.2)."""
 
@@ -50,36 +45,6 @@ def text_lines(result: Verification) -> Iterator[str]:
 def to_json(result: Verification) -> dict[str, Any]:
     """Return the result as a JSON document."""
     return {"format": JSON_FORMAT, **result.to_dict()}
-
-
-def to_sarif(result: Verification) -> dict[str, Any]:
-    """Return the result as a SARIF 2.1.0 log, one SARIF result for each failure."""
-    rules = list(result.count_by_rule())
-    position = {rule: number for number, rule in enumerate(rules)}
-    run = {
-        **_sarif_tool([_sarif_rule(rule) for rule in rules]),
-        "invocations": [{"executionSuccessful": True}],
-        "results": [_sarif_result(failure, position[failure.rule]) for failure in result.failures],
-        "properties": {
-            "addresses": list(result.addresses),
-            "files": result.files,
-            "urls": result.urls,
-            "sampled": result.sampled,
-            "valid": result.valid,
-        },
-    }
-    return _sarif_log(run)
-
-
-def sarif_of_error(error: Exception) -> dict[str, Any]:
-    """Return a SARIF 2.1.0 log for a verification that could not run."""
-    notification = {"level": "error", "message": {"text": str(error)}, "descriptor": {"id": type(error).__name__}}
-    run = {
-        **_sarif_tool([]),
-        "invocations": [{"executionSuccessful": False, "toolExecutionNotifications": [notification]}],
-        "results": [],
-    }
-    return _sarif_log(run)
 
 
 def to_junit(result: Verification) -> str:
@@ -116,46 +81,9 @@ def _totals(result: Verification) -> str:
     return f"{', '.join(result.addresses)}: {total}"
 
 
-def _sarif_log(run: dict[str, Any]) -> dict[str, Any]:
-    return {"$schema": SARIF_SCHEMA, "version": "2.1.0", "runs": [run]}
-
-
-def _sarif_tool(rules: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    driver = {"name": _TOOL, "version": version(_TOOL), "informationUri": _INFORMATION, "rules": list(rules)}
-    return {"tool": {"driver": driver}, "columnKind": "unicodeCodePoints"}
-
-
-def _sarif_rule(rule: str) -> dict[str, Any]:
-    check = CHECKS[rule]
-    return {
-        "id": rule,
-        "shortDescription": {"text": check.text},
-        "help": {"text": f"{check.text} ({check.source})"},
-        "defaultConfiguration": {"level": check.severity},
-    }
-
-
-def _sarif_result(failure: Failure, position: int) -> dict[str, Any]:
-    location = {"physicalLocation": {"artifactLocation": {"uri": _uri(failure.where)}}}
-    return {
-        "ruleId": failure.rule,
-        "ruleIndex": position,
-        "level": failure.severity,
-        "message": {"text": _renderable(failure.message) or failure.rule},
-        "locations": [location],
-        "occurrenceCount": failure.count,
-        "partialFingerprints": {"ruleAndAddress/v1": f"{failure.rule} {_uri(failure.where)}"},
-    }
-
-
-def _uri(address: str) -> str:
-    """Return an address or path as a URI reference (RFC 3986)."""
-    return quote(_renderable(address), safe="%/:?#[]@!$&'()*+,;=~-._", errors="replace")
-
-
 def _junit(cases: Sequence[str], *, failures: int, errors: int) -> str:
     counts = f'tests="{len(cases)}" failures="{failures}" errors="{errors}"'
-    suite = [f'  <testsuite name="{_TOOL} verify" {counts}>', *cases, "  </testsuite>"]
+    suite = [f'  <testsuite name="airflow-sitemaps verify" {counts}>', *cases, "  </testsuite>"]
     return "\n".join(['<?xml version="1.0" encoding="UTF-8"?>', f"<testsuites {counts}>", *suite, "</testsuites>"])
 
 

@@ -113,22 +113,23 @@ def of_address(address: str, *, conn_id: str | None = "aws_default", web: Fetche
     """Return the subject for an address. Any program may have written the sitemap.
 
     Args:
-        address: An ``https://`` or ``s3://`` address, a folder or a file. A folder, or a prefix of a bucket, is
-            searched for an index (``INDEX_NAMES``).
-        conn_id: Airflow connection that reads ``s3://``. Default: ``aws_default``.
+        address: An ``https://`` address, the address of an object in a store (``s3://``), a folder or a file. A
+            folder, or a prefix of a bucket, is searched for an index (``INDEX_NAMES``).
+        conn_id: Airflow connection that reads the store. Default: ``aws_default``.
         web: Requests ``https://`` addresses. Default: an ``HttpClient``.
 
     Raises:
-        ConfigurationError: The file or folder does not exist, the folder holds no index, or S3 denies access.
-        StoreError: S3 does not respond.
+        ConfigurationError: The file or folder does not exist, the folder holds no index, or the store
+            denies access.
+        StoreError: The store does not respond.
     """
     if address.lower().startswith(("https://", "http://")):
         from airflow_sitemaps.http.client import HttpClient  # noqa: PLC0415
 
         return VerificationSubject(fetcher=web or HttpClient(), addresses=(address,), over_http=True)
-    if address.startswith("s3://"):
-        return _of_s3(address, conn_id)
-    path = Path(address)
+    if "://" in address and not address.startswith("file://"):
+        return _of_area(address, conn_id)
+    path = Path(address.removeprefix("file://"))
     if path.is_dir():
         name = _index_in(address, lambda name: (path / name).is_file())
         return VerificationSubject(fetcher=FolderFetcher(path), addresses=(name,))
@@ -137,24 +138,17 @@ def of_address(address: str, *, conn_id: str | None = "aws_default", web: Fetche
     raise ConfigurationError(f"{address!r}: no such folder or file in {Path.cwd()}. {_FORMS}")
 
 
-def _of_s3(address: str, conn_id: str | None) -> VerificationSubject:
+def _of_area(address: str, conn_id: str | None) -> VerificationSubject:
     """Return the subject for an object, or for the index under a prefix. Its files are read from the same folder."""
-    from airflow_sitemaps.stores.s3.address import S3Address  # noqa: PLC0415
-    from airflow_sitemaps.stores.s3.client import connection_of  # noqa: PLC0415
-    from airflow_sitemaps.stores.s3.objects import S3Objects, S3Settings  # noqa: PLC0415
-
-    def area(url: str) -> S3Objects:
-        return S3Objects(
-            connection=connection_of(conn_id), address=S3Address.parse(url, where="verify"), settings=S3Settings()
-        )
+    from airflow_sitemaps.stores.schemes import open_area  # noqa: PLC0415
 
     # Use GET, because the response to HEAD does not distinguish a missing bucket from a missing object.
     folder, _, name = address.rpartition("/")
-    if folder in ("s3:", "s3:/"):
+    if folder.endswith((":", ":/")):
         folder, name = address, ""
-    objects = area(folder)
+    objects = open_area(folder, conn_id)
     if not name or objects.get(name) is None:
-        objects = area(address)
+        objects = open_area(address, conn_id)
         name = _index_in(address, lambda name: objects.get(name) is not None)
     where = objects.url(name)
     return VerificationSubject(fetcher=StoreFetcher(objects, names={where: name}), addresses=(where,))
@@ -164,7 +158,7 @@ def _index_in(where: str, is_there: Callable[[str], bool]) -> str:
     for name in INDEX_NAMES:
         if is_there(name):
             return name
-    what = "no such object, and no index under this prefix" if where.startswith("s3://") else "no index in this folder"
+    what = "no such object, and no index under this prefix" if "://" in where else "no index in this folder"
     raise ConfigurationError(f"{where!r}: {what} (tried {', '.join(INDEX_NAMES)}). Give the address of the file")
 
 

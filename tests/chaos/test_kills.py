@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from tests.support.proxy import Exchange
     from tests.support.s3 import S3Server
 
+pytestmark = pytest.mark.long
+
 
 def expected(version: int) -> set[str]:
     return {row["loc"] for row in rows_of({"version": version})}

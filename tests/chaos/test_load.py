@@ -9,6 +9,8 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING
 
+import pytest
+
 from airflow_sitemaps.errors import ConflictError
 from airflow_sitemaps.pipeline import build
 from airflow_sitemaps.shards import codec
@@ -23,6 +25,8 @@ from tests.support.repetition import scaled
 
 if TYPE_CHECKING:
     from tests.support.s3 import S3Server
+
+pytestmark = pytest.mark.long
 
 NOW = datetime(2026, 1, 15, tzinfo=timezone.utc)
 

@@ -140,5 +140,5 @@ def test_the_shell_completes_commands_and_options(tmp_path: Path) -> None:
         return [word.strip() for word in answer.read_text().split("\n")]
 
     assert completed("airflow-sitemaps ver") == ["verify"]
-    assert completed("airflow-sitemaps verify x --format s") == ["sarif"]
+    assert completed("airflow-sitemaps verify x --format ju") == ["junit"]
     assert completed("airflow-sitemaps build x --reb") == ["--rebuild"]

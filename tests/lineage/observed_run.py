@@ -19,7 +19,7 @@ def dag_of(site: Path) -> DAG:
     products = SqlSource("shop", table="products", key="id", loc=f"{URL}p/{{slug}}", lastmod="updated_at")
     pages = SqlSource("shop", query="SELECT id, url FROM pages WHERE listed = 1", key="id", loc="url")
     sitemap = Sitemap(LocalStore(site, base_url=URL), [Section("products", products), Section("pages", pages)])
-    with DAG("lineage", schedule=None, max_active_runs=1) as dag:
+    with DAG("lineage", schedule=None, max_active_runs=1, default_args={"retries": 0}) as dag:
         SitemapTaskGroup("sitemap", sitemap)
     return dag
 
@@ -28,7 +28,7 @@ def dag_over_a_database_that_is_down(site: Path) -> DAG:
     """One section; its connection holds a password and leads nowhere."""
     source = SqlSource("down", table="products", key="id", loc=f"{URL}p/{{slug}}")
     sitemap = Sitemap(LocalStore(site, base_url=URL), [Section("products", source)])
-    with DAG("lineage_down", schedule=None, max_active_runs=1) as dag:
+    with DAG("lineage_down", schedule=None, max_active_runs=1, default_args={"retries": 0}) as dag:
         SitemapTaskGroup("down", sitemap)
     return dag
 
@@ -47,7 +47,7 @@ def dag_of_shared_tables(site: Path) -> DAG:
         Section("pages", SqlSource("shop", query=str(folder / "pages.sql"), key="id", loc="url")),
     ]
     sitemap = Sitemap(LocalStore(site / "shared", base_url=URL), sections, index="per_section")
-    with DAG("lineage_shared", schedule=None, max_active_runs=1) as dag:
+    with DAG("lineage_shared", schedule=None, max_active_runs=1, default_args={"retries": 0}) as dag:
         SitemapTaskGroup("sitemap", sitemap)
     return dag
 

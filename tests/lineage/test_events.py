@@ -20,6 +20,8 @@ from tests.lineage import specification
 
 pytest.importorskip("airflow.providers.openlineage", reason="Airflow's OpenLineage provider is not installed")
 
+pytestmark = pytest.mark.long
+
 SECRET = "s3cr3t-passw0rd"
 
 

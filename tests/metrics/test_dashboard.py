@@ -101,7 +101,7 @@ class Shop:
             ],
             shards=ShardPolicy(max_urls=1_000),
         )
-        with DAG("shop", schedule=None, max_active_runs=1) as self.dag:
+        with DAG("shop", schedule=None, max_active_runs=1, default_args={"retries": 0}) as self.dag:
             group = SitemapTaskGroup("sitemap", self.sitemap)
             group >> SitemapVerifyOperator(task_id="verify", sitemap=self.sitemap)
             group >> SearchConsoleSubmitOperator(

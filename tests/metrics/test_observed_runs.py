@@ -28,7 +28,7 @@ PRODUCTS = {**SITEMAP, "section": "products"}
 
 def measured_dag(name: str, folder: Path, rows: list[dict[str, Any]]) -> DAG:
     sitemap = Sitemap(LocalStore(folder / "site", base_url=URL), [Section("products", MemorySourceConfig(rows))])
-    with DAG(name, schedule=None, max_active_runs=1) as dag:
+    with DAG(name, schedule=None, max_active_runs=1, default_args={"retries": 0}) as dag:
         SitemapTaskGroup("sitemap", sitemap) >> SitemapVerifyOperator(task_id="verify", sitemap=sitemap)
     return dag
 

@@ -1,12 +1,12 @@
-"""The documentation's table and dashboard say what the registry says."""
+"""The documentation's tables and dashboard say what the registries say."""
 
 from __future__ import annotations
 
 import json
 import re
+import runpy
 from pathlib import Path
 
-from airflow_sitemaps.metrics import table
 from airflow_sitemaps.metrics.registry import METRICS, TAGS
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -15,10 +15,14 @@ EXPRESSIONS = [(target["expr"], target["legendFormat"]) for panel in PANELS for 
 METRIC = re.compile(r"airflow_(sitemaps_[a-z_]+)")
 
 
-def test_the_table_is_up_to_date() -> None:
-    page = (DOCS / "watch.md").read_text(encoding="utf-8")
+def test_the_tables_of_every_page_are_up_to_date() -> None:
+    tables = runpy.run_path(str(DOCS / "tables.py"))
+    pages = {name: (DOCS / name).read_text(encoding="utf-8") for name in tables["PAGES"]}
+    placed = [match[2] for page in pages.values() for match in tables["TABLE"].finditer(page)]
 
-    assert page == table.inserted(page), "run python -m airflow_sitemaps.metrics.table docs/watch.md"
+    assert placed == ["rules", "checks", "metrics", "tags"]
+    assert all(page == tables["written"](page) for page in pages.values()), "run python docs/tables.py"
+    page = pages["watch.md"]
     assert all(f"| `{name}` | {metric.kind} | {metric.unit} |" in page for name, metric in METRICS.items())
 
 

@@ -207,7 +207,7 @@ def test_airflow_stores_the_deadline_of_a_failed_run_and_calls_back(
     dag_id = f"late_{freshness.days}"
     source = MemorySourceConfig([])  # the guard `empty` refuses the run
     refused = Sitemap(sitemap.store, [Section("a", source)], freshness=freshness)
-    with DAG(dag_id, schedule=None, max_active_runs=1, deadline=deadline) as dag:
+    with DAG(dag_id, schedule=None, max_active_runs=1, default_args={"retries": 0}, deadline=deadline) as dag:
         SitemapTaskGroup("sitemap", refused)
 
     ended = run(dag)

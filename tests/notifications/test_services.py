@@ -155,7 +155,7 @@ class Shop:
         source = SqlSource("shop_services", table="products", key="id", loc=f"{base}{{id}}")
         sitemap = Sitemap(LocalStore(folder / "site", base_url=base), [Section("products", source)])
         notifier = SitemapNotifier(*notifiers(), sitemap=sitemap)
-        arguments = {"on_failure_callback": notifier}
+        arguments = {"on_failure_callback": notifier, "retries": 0}
         with DAG("services", schedule=None, max_active_runs=1, default_args=arguments) as self.dag:
             SitemapTaskGroup("sitemap", sitemap, publish_kwargs={"on_success_callback": notifier})
 

@@ -53,7 +53,7 @@ def a_report(sections: int, *, samples: int = 0, reasons: int = 0) -> Report:
     )  # fmt: skip
 
 
-STORE = {"kind": "s3"}
+STORE = {"public_url": "s3://shop/"}
 
 
 def test_a_small_report_is_told_whole() -> None:

@@ -6,11 +6,12 @@ import json
 import subprocess
 import sys
 import warnings
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 from airflow.dag_processing.dagbag import DagBag
-from airflow.sdk import DAG, Param
+from airflow.sdk import DAG, Param, TaskGroup
 from airflow.serialization.serialized_objects import DagSerialization
 
 from airflow_sitemaps.operators.plan import SitemapPlanOperator
@@ -50,6 +51,26 @@ def test_the_group_wires_plan_write_publish() -> None:
     assert dag.get_task("sitemap.write").map_index_template == "{{ task.batch.label }}"
 
 
+def test_the_group_has_retries_that_a_dag_a_group_or_a_task_may_replace() -> None:
+    minutes = {"retry_delay": timedelta(minutes=5)}
+    with a_dag() as plain:
+        SitemapTaskGroup("sitemap", a_sitemap())
+    with a_dag("own", default_args={"retries": 0, **minutes}) as own:
+        SitemapTaskGroup("sitemap", a_sitemap(), plan_kwargs={"retries": 7})
+        SitemapTaskGroup("group", a_sitemap("news", folder="news"), default_args={"retries": 1})
+        with TaskGroup("outer", default_args={"retries": 2}):
+            SitemapTaskGroup("inner", a_sitemap("blog", folder="blog"))
+
+    def settings(dag: DAG, group: str) -> list[tuple[int, timedelta]]:
+        tasks = [dag.get_task(f"{group}.{name}") for name in ("plan", "write", "publish")]
+        return [(task.retries, task.retry_delay) for task in tasks]
+
+    assert settings(plain, "sitemap") == [(3, timedelta(minutes=2))] * 3
+    assert settings(own, "sitemap") == [(7, timedelta(minutes=5))] + [(0, timedelta(minutes=5))] * 2
+    assert settings(own, "group") == [(1, timedelta(minutes=5))] * 3
+    assert settings(own, "outer.inner") == [(2, timedelta(minutes=5))] * 3
+
+
 def test_the_group_passes_on_pool_and_arguments() -> None:
     with a_dag() as dag:
         SitemapTaskGroup(
@@ -82,9 +103,9 @@ def test_the_serialised_dag_is_small_stable_and_holds_no_rows() -> None:
     assert "object at 0x" not in first
     assert '"sitemap": "Sitemap https://shop.example/sitemap.xml of products"' in first
     links = {
-        "S3 console": "sitemap_console_url",
         "Sitemap index": "sitemap_index_url",
         "Sitemap page": "sitemap_page_url",
+        "Store console": "sitemap_console_url",
     }
     assert f'"_operator_extra_links": {json.dumps(links)}' in first
 

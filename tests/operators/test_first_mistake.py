@@ -33,7 +33,9 @@ def dag(tmp_path: Path, request: pytest.FixtureRequest) -> DAG:
     sitemap = Sitemap(
         LocalStore(tmp_path / "site", base_url="https://example.com/"), [Section("products", MemorySourceConfig(rows))]
     )
-    with DAG(f"mistake_{request.node.name.partition('[')[0]}", schedule=None, max_active_runs=1) as made:
+    with DAG(
+        f"mistake_{request.node.name.partition('[')[0]}", schedule=None, max_active_runs=1, default_args={"retries": 0}
+    ) as made:
         SitemapTaskGroup("sitemap", sitemap)
     return made
 

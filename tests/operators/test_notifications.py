@@ -20,7 +20,7 @@ from airflow_sitemaps import (
 from airflow_sitemaps.errors import ConfigurationError
 from airflow_sitemaps.http.client import HttpClient
 from airflow_sitemaps.http.destinations import AccessRules
-from airflow_sitemaps.notify.coverage import history
+from airflow_sitemaps.search_engines.coverage import history
 from airflow_sitemaps.testing.source import MemorySourceConfig
 from tests.support.airflow_db import run, states, xcom
 from tests.support.website import Page, Site, serving
@@ -63,7 +63,7 @@ def key(server: Site, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_indexnow_is_told_what_each_run_changed(
     sitemap: Sitemap, rows: list[dict[str, Any]], server: Site, caplog: pytest.LogCaptureFixture
 ) -> None:
-    with DAG("indexnow_changes", schedule=None, max_active_runs=1) as dag:
+    with DAG("indexnow_changes", schedule=None, max_active_runs=1, default_args={"retries": 0}) as dag:
         group = SitemapTaskGroup("sitemap", sitemap)
         group >> IndexNowOperator(task_id="tell", sitemap=sitemap, http=LOOPBACK, check_key=False)
     first = run(dag)
@@ -149,7 +149,7 @@ def test_every_index_is_submitted_to_search_console(sitemap: Sitemap, server: Si
         known = {"path": URL + name, "errors": "0", "warnings": "1", "lastDownloaded": "2026-01-14T03:00:00.000Z"}
         path = f"/v3/sites/sc-domain%3Ashop.example/sitemaps/https%3A%2F%2Fshop.example%2F{name}"
         server.pages[path] = Page(json.dumps(known).encode())
-    with DAG("search_console", schedule=None, max_active_runs=1) as dag:
+    with DAG("search_console", schedule=None, max_active_runs=1, default_args={"retries": 0}) as dag:
         group = SitemapTaskGroup("sitemap", sitemap)
         group >> SearchConsoleSubmitOperator(
             task_id="google",
@@ -182,7 +182,7 @@ def test_a_ping_names_each_index_and_carries_the_connections_token(
     monkeypatch.setenv("AIRFLOW_CONN_CDN", json.dumps({"conn_type": "generic", "password": "t0ken-t0ken"}))
     for name in ("sitemap-products.xml", "sitemap-pages.xml"):
         server.pages[f"/purge?dag=ping&u=https%3A%2F%2Fshop.example%2F{name}"] = Page(status=204)
-    with DAG("ping", schedule=None, max_active_runs=1) as dag:
+    with DAG("ping", schedule=None, max_active_runs=1, default_args={"retries": 0}) as dag:
         group = SitemapTaskGroup("sitemap", sitemap)
         url = server.base + "/purge?dag={{ dag.dag_id }}&u={sitemap}"
         group >> SitemapPingOperator(task_id="purge", sitemap=sitemap, url=url, conn_id="cdn", http=LOOPBACK)

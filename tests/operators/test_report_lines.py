@@ -81,3 +81,36 @@ def test_the_line_of_indexnow_is_for_people() -> None:
         "generation 7, since 6, added 2"
     )
     assert text_of({"urls": 0}) == "nothing to send"
+
+
+def test_a_level_stands_once_in_a_line_of_the_log() -> None:
+    assert report_text.logged("WARNING section pages: 2 rows") == (logging.WARNING, "section pages: 2 rows")
+    assert report_text.logged("warning: all lastmods are equal") == (logging.WARNING, "all lastmods are equal")
+    assert report_text.logged("ERROR loc: pages-1.xml.gz: damaged") == (logging.ERROR, "loc: pages-1.xml.gz: damaged")
+    assert report_text.logged("NOT PUBLISHED section a") == (logging.ERROR, "NOT PUBLISHED section a")
+
+
+def test_a_file_that_was_changed_outside_is_a_warning() -> None:
+    rows = [{"id": number, "loc": f"{URL}{number}"} for number in range(50)]
+    store = MemoryStore(base_url=URL)
+    site = Sitemap(store, [Section("pages", MemorySourceConfig(rows))])
+    build(site)
+    opened = store.open()
+    (name,) = [info.key for info in opened.public.list("pages-")]
+    opened.public.delete(name)
+
+    (line,) = [line for line in report_text.lines(build(site)) if name in line]
+
+    assert line.startswith("WARNING section pages: changed outside: ")
+
+
+def test_the_sections_that_a_run_did_not_check_are_named() -> None:
+    """V1: a run of one section says nothing of the others."""
+    pages = MemorySourceConfig([{"id": number, "loc": f"{URL}{number}"} for number in range(50)])
+    news = MemorySourceConfig([{"id": number, "loc": f"{URL}n/{number}"} for number in range(50)])
+    site = Sitemap(MemoryStore(base_url=URL), [Section("pages", pages), Section("news", news)])
+
+    whole, part = build(site), build(site, sections=["news"])
+
+    assert not any("not checked" in line for line in report_text.lines(whole))
+    assert "not checked, since this run is of other sections: pages" in list(report_text.lines(part))

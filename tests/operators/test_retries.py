@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import pytest
+from airflow.sdk import DAG
 from botocore.exceptions import CredentialRetrievalError, NoCredentialsError
 
-from airflow_sitemaps import LocalStore, Section, Sitemap, SqlSource
+from airflow_sitemaps import LocalStore, Section, Sitemap, SitemapTaskGroup, SqlSource
 from airflow_sitemaps.errors import ConfigurationError, CredentialsError, SitemapError, SourceError, StoreError
 from airflow_sitemaps.operators import base
 from airflow_sitemaps.stores.s3.errors import explained
-from tests.semantics.shop import dag_of
+from tests.semantics.shop import Shop, dag_of
 from tests.semantics.steps import Steps
 from tests.support.airflow_db import xcom_of
 
@@ -32,6 +34,23 @@ def test_a_connection_that_is_not_defined_is_retried(tmp_path: Path) -> None:
     assert run.tries == ["sitemap.plan", "sitemap.plan", "sitemap.publish"], "publish fails for lack of a plan"
     assert run.state == "failed"
     assert "'nowhere' is not defined" in xcom_of("no_connection", "one", "sitemap.plan", "sitemap_failed")["message"]
+
+
+def test_a_database_that_restarts_costs_a_try(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shop = Shop(tmp_path)
+    monkeypatch.setenv("AIRFLOW_CONN_SHOP", "postgres://nobody:secret@127.0.0.1:1/shop")
+
+    def back(context: object) -> None:
+        monkeypatch.setenv("AIRFLOW_CONN_SHOP", shop.connection)
+
+    settings = {"retry_delay": timedelta(0), "on_retry_callback": back}
+    with DAG("restarting", schedule=None, max_active_runs=1, default_args=settings) as dag:
+        SitemapTaskGroup("sitemap", shop.sitemap())
+    run = Steps.start(dag, "one").step()
+
+    assert run.tries[:3] == ["sitemap.plan", "sitemap.plan", "sitemap.write[0]"]
+    assert run.state == "success"
+    assert shop.urls() == shop.expected()
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,10 @@ import pytest
 from airflow.sdk import DAG
 
 from airflow_sitemaps.asset_events import EXTRA_LIMIT
+from airflow_sitemaps.operators.plan import deployment
 from airflow_sitemaps.operators.rollback import SitemapRollbackOperator
 from airflow_sitemaps.operators.verify import SitemapVerifyOperator
+from airflow_sitemaps.pipeline.state.repository import StateRepository
 from airflow_sitemaps.shards.policy import ShardPolicy
 from airflow_sitemaps.sitemap import Section, Sitemap
 from airflow_sitemaps.stores.local.config import LocalStore
@@ -48,7 +50,7 @@ def sitemap(tmp_path: Path, products: list[dict[str, Any]]) -> Sitemap:
 
 
 def dag_of(sitemap: Sitemap, dag_id: str, **kwargs: Any) -> DAG:
-    with DAG(dag_id, schedule=None, max_active_runs=1) as dag:
+    with DAG(dag_id, schedule=None, max_active_runs=1, default_args={"retries": 0}) as dag:
         SitemapTaskGroup("sitemap", sitemap, batch_size=2, **kwargs)
     return dag
 
@@ -110,7 +112,6 @@ def test_the_asset_event_tells_report_store_and_origin(sitemap: Sitemap, tmp_pat
     assert event["report"]["urls"] == 27
     assert event["report"]["sections"]["products"]["shards"]["created"] == 3
     assert event["store"] == {
-        "kind": "local",
         "public_url": event["store"]["public_url"],
         "state_url": event["store"]["state_url"],
         "conn_id": None,
@@ -205,7 +206,7 @@ def test_rollback_publishes_an_earlier_generation(
     products.extend(rows(90, 91))
     run(dag)
     assert published(tmp_path / "site") != before
-    with DAG("back", schedule=None, max_active_runs=1) as back:
+    with DAG("back", schedule=None, max_active_runs=1, default_args={"retries": 0}) as back:
         SitemapRollbackOperator(task_id="rollback", sitemap=sitemap, generation="{{ 1 }}")
 
     assert states(run(back)) == {"rollback": "success"}
@@ -230,7 +231,7 @@ def test_the_operator_keeps_its_own_sitemap_unrendered(sitemap: Sitemap) -> None
 
 
 def test_verify_succeeds_on_what_we_published_and_fails_on_what_was_spoilt(sitemap: Sitemap, tmp_path: Path) -> None:
-    with DAG("verify", schedule=None, max_active_runs=1) as verify:
+    with DAG("verify", schedule=None, max_active_runs=1, default_args={"retries": 0}) as verify:
         SitemapVerifyOperator(task_id="verify", sitemap=sitemap, retries=3)
     early = run(verify)
     assert states(early) == {"verify": "failed"}, "nothing was published yet"
@@ -257,7 +258,7 @@ def test_verify_reads_from_s3_and_says_when_it_cannot(
     section = Section("products", MemorySourceConfig([{**each, "loc": f"{MAPS}{each['id']}"} for each in products]))
     with moto_server() as server, server.store(prefix="maps") as store:
         sitemap = Sitemap(store, [section], shards=ShardPolicy(max_urls=10))
-        with DAG("verify_s3", schedule=None, max_active_runs=1) as verify:
+        with DAG("verify_s3", schedule=None, max_active_runs=1, default_args={"retries": 0}) as verify:
             SitemapVerifyOperator(task_id="verify", sitemap=sitemap, retries=3)
         run(dag_of(sitemap, "to_verify_s3"))
         good = run(verify)
@@ -268,10 +269,31 @@ def test_verify_reads_from_s3_and_says_when_it_cannot(
         keys = [found["Key"] for found in client.list_objects_v2(Bucket=bucket)["Contents"]]
         client.delete_object(Bucket=bucket, Key=next(key for key in keys if key.startswith("maps/products-")))
         assert states(run(verify)) == {"verify": "failed"}
-        assert "ERROR unreachable: https://www.example.com/maps/products-" in caplog.text
+        errors = [record.getMessage() for record in caplog.records if record.levelname == "ERROR"]
+        assert any(line.startswith("unreachable: https://www.example.com/maps/products-") for line in errors)
         for key in keys:
             client.delete_object(Bucket=bucket, Key=key)
         client.delete_bucket(Bucket=bucket)
         client.close()
         assert states(run(verify)) == {"verify": "failed"}
     assert "NoSuchBucket" in caplog.text
+
+
+def test_a_commit_says_which_deployment_and_which_run_asked_for_it(
+    sitemap: Sitemap, products: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AIRFLOW__API__BASE_URL", "https://airflow.example.com/shop/")
+    run(dag_of(sitemap, "origin"))
+    del products[20:]
+    done = run(dag_of(sitemap, "origin"), {"allow": ["shrink:products=0.2"]})
+    manifest = StateRepository(sitemap.store.open().state).manifest()
+    assert manifest is not None
+    assert manifest.origin == "https://airflow.example.com/shop"
+    assert manifest.sections["products"].permitted_by == f"origin {done.run_id}"
+    assert manifest.sections["pages"].permitted_by == ""
+
+
+@pytest.mark.parametrize("address", ["http://localhost:8080", "http://127.0.0.1:8080/", "http://[::1]:8080", ""])
+def test_an_address_of_the_own_machine_names_no_deployment(monkeypatch: pytest.MonkeyPatch, address: str) -> None:
+    monkeypatch.setenv("AIRFLOW__API__BASE_URL", address)
+    assert deployment() == ""

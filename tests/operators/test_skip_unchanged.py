@@ -20,8 +20,8 @@ from airflow_sitemaps import (
 )
 from airflow_sitemaps.http.client import HttpClient
 from airflow_sitemaps.http.destinations import AccessRules
-from airflow_sitemaps.notify.announcer import is_announced, mark_announced
 from airflow_sitemaps.pipeline import build
+from airflow_sitemaps.search_engines.announcer import is_announced, mark_announced
 from airflow_sitemaps.testing.source import MemorySourceConfig
 from tests.support.airflow_db import events, run, states, xcom
 from tests.support.website import Page, Site, serving
@@ -111,7 +111,7 @@ def test_an_unchanged_run_sends_nothing_and_a_changed_one_does(
         "indexnow": (IndexNowOperator, {"backfill": True, "check_key": False}),  # without a setting
     }
     make, own = operators[kind]
-    with DAG(f"unchanged_{kind}", schedule=None, max_active_runs=1) as dag:
+    with DAG(f"unchanged_{kind}", schedule=None, max_active_runs=1, default_args={"retries": 0}) as dag:
         SitemapTaskGroup("sitemap", sitemap) >> make(**settings, **own)
 
     def tell() -> tuple[str, int]:
@@ -141,7 +141,7 @@ def test_publish_skips_event_and_followers_of_an_unchanged_run(
     sitemap: Sitemap, rows: list[dict[str, Any]], server: Site
 ) -> None:
     server.pages["/ping"] = Page(status=204)
-    with DAG("publish_skips", schedule=None, max_active_runs=1) as dag:
+    with DAG("publish_skips", schedule=None, max_active_runs=1, default_args={"retries": 0}) as dag:
         group = SitemapTaskGroup("sitemap", sitemap, publish_kwargs={"skip_unchanged": True})
         group >> SitemapPingOperator(
             task_id="tell", sitemap=sitemap, url=f"{server.base}/ping", body="{sitemap}", http=LOOPBACK

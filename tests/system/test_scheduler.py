@@ -18,7 +18,7 @@ from tests.support.airflow_processes import Airflow, running
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-pytestmark = [pytest.mark.system, pytest.mark.timeout(420)]
+pytestmark = [pytest.mark.system, pytest.mark.long, pytest.mark.timeout(420)]
 
 DAGS = Path(__file__).parents[2] / "dags"
 SITE = "https://places.example/"
@@ -135,7 +135,7 @@ def test_the_scheduled_dag_publishes_and_its_tasks_say_what_they_do(scene: Scene
     links = scene.airflow.get(path)["extra_links"]
     assert links["Sitemap index"] == f"{SITE}sitemap.xml"
     assert "/plugin/sitemaps?asset=s3%3A%2F%2F" in links["Sitemap page"]
-    assert not links["S3 console"], "moto is not AWS"
+    assert not links["Store console"], "moto is not AWS"
 
 
 @pytest.mark.usefixtures("nightly_run")

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-pytestmark = [pytest.mark.system, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.system, pytest.mark.long, pytest.mark.timeout(900)]
 
 PASSWORD = "s3cr3t-passw0rd"
 DAGS = """
@@ -46,13 +46,13 @@ def sitemap(name, conn_id, freshness):
     return Sitemap(store, [Section("products", source)], freshness=freshness)
 
 shop = sitemap("shop", "shop", timedelta(days=1))
-with DAG("shop", schedule=None, max_active_runs=1, deadline=freshness_deadline(shop, targets=targets, access=rules)):
+with DAG("shop", schedule=None, max_active_runs=1, default_args={"retries": 0}, deadline=freshness_deadline(shop, targets=targets, access=rules)):
     SitemapTaskGroup("sitemap", shop) >> SitemapFreshnessOperator(
         task_id="served", sitemap=shop, http=HttpClient(rules=rules)
     )
 
 stale = sitemap("stale", "down", timedelta(seconds=1))
-with DAG("stale", schedule=None, max_active_runs=1, deadline=freshness_deadline(stale, targets=targets, access=rules)):
+with DAG("stale", schedule=None, max_active_runs=1, default_args={"retries": 0}, deadline=freshness_deadline(stale, targets=targets, access=rules)):
     SitemapTaskGroup("sitemap", stale)
 """
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from tests.support.airflow_processes import Airflow
 
-pytestmark = [pytest.mark.system, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.system, pytest.mark.long, pytest.mark.timeout(900)]
 
 NEED_MORE = ("from cosmos", "SqsSensorTrigger")
 EXPORT = "2,from-s3\n"
