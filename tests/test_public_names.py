@@ -21,6 +21,7 @@ PUBLIC = {
     "OwnershipError",
     "PartlyPublishedError",
     "RefusedError",
+    "RequestError",
     "RuleError",
     "SitemapError",
     "SourceConfigurationError",

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -77,7 +79,7 @@ def test_a_section_refuses_invalid_settings(settings: dict[str, Any]) -> None:
         {"min_rows": -1},
         {"min_rows": 0.5},
         {"max_dropped": 2},
-        {"max_touched": "half"},
+        {"max_churn": "half"},
         {"max_growth": -1},
     ],
 )
@@ -118,6 +120,18 @@ def test_names_that_cannot_collide_are_accepted() -> None:
     sitemap("recent", index="per_section")
     sitemap("sitemap", "00001", index="per_section")
     sitemap("sitemap", index_name="sitemap.xml.gz", feeds=("atom", "rss", "mrss"), stylesheet=True)
+
+
+def test_the_presets_of_guards_are_ordered_and_are_those_of_the_documentation() -> None:
+    names = ["max_shrink", "max_growth", "max_churn", "max_dropped", "max_shrink_total"]
+    presets = [Guards.strict(), Guards(), Guards.loose()]
+    page = (Path(__file__).parents[1] / "docs" / "operating.md").read_text()
+    for name in names:
+        limits = [getattr(preset, name) for preset in presets]
+        assert limits == sorted(set(limits))
+        shown = re.search(rf"^\| `{name}`: .*$", page, re.MULTILINE)
+        assert shown is not None
+        assert re.findall(r"\| ([\d.]+) %", shown[0]) == [f"{limit * 100:g}" for limit in limits]
 
 
 def test_disabled_guards_refuse_only_emptiness() -> None:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 
 @pytest.mark.system
+@pytest.mark.long
 def test_three_runs_are_told_and_the_files_are_left(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "airflow_sitemaps.cli", "demo", "--places", "12000"],

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from email.message import EmailMessage
 
-pytestmark = [pytest.mark.system, pytest.mark.timeout(1200)]
+pytestmark = [pytest.mark.system, pytest.mark.long, pytest.mark.timeout(1200)]
 
 PAGE = (Path(__file__).parents[2] / "docs" / "watch.md").read_text(encoding="utf-8")
 SECTIONS = "".join(PAGE.split(f"\n## {title}\n")[1].split("\n## ")[0] for title in ("Messages", "Alerts"))

@@ -11,7 +11,7 @@ import pytest
 from airflow.sdk import DAG
 
 from airflow_sitemaps import LocalStore, S3Store, Section, Sitemap, SitemapTaskGroup, SqlSource
-from airflow_sitemaps.errors import ConfigurationError, SitemapError
+from airflow_sitemaps.errors import ConfigurationError, GuardError, SitemapError
 from airflow_sitemaps.pipeline import build, stages
 from airflow_sitemaps.pipeline.adoption import adopt
 from airflow_sitemaps.testing.source import MemorySourceConfig
@@ -118,7 +118,7 @@ def test_params_name_what_there_is_or_fail(area: Area, params: dict[str, Any]) -
     build(area.sitemap)
     before = area.files()
     dag_id = f"params_{abs(hash(str(params)))}"
-    with DAG(dag_id, schedule=None, max_active_runs=1) as dag:
+    with DAG(dag_id, schedule=None, max_active_runs=1, default_args={"retries": 0}) as dag:
         SitemapTaskGroup("sitemap", area.sitemap)
 
     if airflow_refuses(params):
@@ -158,7 +158,7 @@ def test_templates_in_data_and_parameters_are_not_rendered_twice(
         parameters={"kind": "{{ params.kind }}"},
     )  # fmt: skip
     sitemap = Sitemap(LocalStore(tmp_path / "site", base_url=BASE), [Section("pages", source)])
-    with DAG("templates", schedule=None, max_active_runs=1, params={"kind": ""}) as dag:
+    with DAG("templates", schedule=None, max_active_runs=1, default_args={"retries": 0}, params={"kind": ""}) as dag:
         SitemapTaskGroup("sitemap", sitemap)
 
     done = run(dag, {"kind": "{{ ds }}' OR 1=1 --"})
@@ -191,7 +191,9 @@ def test_an_adopted_index_gives_nothing_away(area: Area, loc: str) -> None:
     index = f'<sitemapindex xmlns="http://www.sitemaps.org/schemas/sitemap/0.9">{entries}</sitemapindex>'
     (site / "sitemap.xml").write_text(index)
 
-    adopt(area.sitemap, yes=True)
+    with pytest.raises(GuardError, match="1 file of the sitemap to adopt cannot be counted"):
+        adopt(area.sitemap, yes=True)
+    adopt(area.sitemap, yes=True, allow=["adopt=1"])
 
     departed = json.loads(gzip.decompress(area.read("manifest.json.gz")))["departed"]
     assert "old.xml" in {item["key"] for item in departed}
