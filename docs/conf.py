@@ -44,8 +44,19 @@ ROOT: Final = Path(__file__).parents[1]
 CONTENTS: Final = {
     "Use": ["readme", "concepts", "choosing-a-key", "sections", "extensions", "databases", "migrating"],
     "Operate": [
-        *("start", "operating", "airflow", "ui", "verify", "watch", "notify", "web-server", "caches", "security"),
-        *("performance", "scale", "kubernetes", "guarantees"),
+        *(
+            "start",
+            "operating",
+            "airflow",
+            "ui",
+            "verify",
+            "watch",
+            "search-engines",
+            "web-server",
+            "caches",
+            "security",
+        ),
+        *("performance", "scale", "environments", "kubernetes", "guarantees"),
     ],
     "Reference": ["rules", "reference", "changelog"],
     "Develop": ["contributing", "architecture", "decisions/README", "benchmarks"],
