@@ -75,13 +75,6 @@ def _deadline_reference() -> type:
 def trigger_run(dag_id: str, *, conf: dict[str, Any], user: str, note: str, session: Session) -> DagRun | None:
     """Create a run of a DAG for a user of the pages, with a note.
 
-    Args:
-        dag_id: The DAG.
-        conf: Params of the run.
-        user: Name of the user.
-        note: Text of the run's note.
-        session: Session of Airflow's database.
-
     Returns:
         The run, or None if Airflow created none.
 
@@ -122,11 +115,7 @@ def api_base_url() -> str:
 
 
 def is_enabled(option: str) -> bool:
-    """Return an option of Airflow's configuration section ``[sitemaps]``. Each is true unless it is set.
-
-    Args:
-        option: Name of the option.
-    """
+    """Return an option of Airflow's configuration section ``[sitemaps]``. Each is true unless it is set."""
     return bool(_configuration().getboolean("sitemaps", option, fallback=True))
 
 

@@ -40,7 +40,6 @@ def event_extra(
     ``shortened`` names what is left out.
 
     Args:
-        report: The run's report.
         store: Where the sitemap is stored, from ``store_facts``.
         settings: The value of ``section_settings``. Default: none.
         **where: The DAG, run, group and task that emit the event.
@@ -113,12 +112,7 @@ def _shorten(extra: dict[str, Any], report: dict[str, Any]) -> None:
 
 
 def store_facts(config: StoreConfig, store: Store) -> dict[str, Any]:
-    """Return where a sitemap is stored, for readers of the event. It contains no secrets.
-
-    Args:
-        config: Settings of the store.
-        store: The open store.
-    """
+    """Return where a sitemap is stored, for readers of the event. It contains no secrets."""
     return {
         "public_url": store.public.url(""),
         "state_url": store.state.url(""),

@@ -25,7 +25,6 @@ def asset_of(store: StoreConfig, freshness: timedelta | None) -> Asset:
     The name is the address without its scheme, because Airflow allows only one URI for each name.
 
     Args:
-        store: Settings of the sitemap's store.
         freshness: Largest age of the published data. None: no objective.
     """
     uri = f"{store.uri}/{store.index_name}"

@@ -143,9 +143,7 @@ def estimate(load: Load, workers: int, rates: Rates = Rates()) -> tuple[Cost, Co
     """Work out a first build and a later run.
 
     Args:
-        load: The table and its changes.
         workers: Tasks that run at the same time.
-        rates: The cost of each unit of work.
 
     Raises:
         ConfigurationError: ``workers`` is less than 1.

@@ -11,7 +11,6 @@ def counted(number: int, noun: str) -> str:
     """Return a number with its noun in the right form: ``1 range``, ``2,000 ranges``, ``3 batches``.
 
     Args:
-        number: The number.
         noun: The noun in the singular. Its last word takes the ending.
     """
     if number == 1:

@@ -29,11 +29,9 @@ def repeated(
 
     Args:
         errors: Exceptions that justify another attempt; all others are raised at once.
-        attempts: Maximum number of calls, including the first.
         pause_s: Upper bound in seconds of the first pause; it doubles with each attempt. Each pause is random, up
             to its bound, so that many workers do not call at once.
         longest_pause_s: Upper bound in seconds of every pause.
-        log: Logger for each retry, at level INFO.
 
     Returns:
         A callable: ``repeated(...)(function, argument)``. After the last attempt it raises what the function raised.
@@ -60,9 +58,7 @@ def repeated_on_request(
     Args:
         requested_s: Returns the pause in seconds that an error requests, or None if it requests none. An error without
             a request is raised at once.
-        attempts: Maximum number of calls, including the first.
         longest_pause_s: Longest pause in seconds. An error that requests a longer one is raised at once.
-        log: Logger for each retry, at level WARNING.
         sleep: Waits for a number of seconds. Tests replace it. Default: ``time.sleep``.
 
     Returns:

@@ -17,9 +17,6 @@ def one_of(where: str, name: str, value: object, choices: Sequence[str | None]) 
 
     Args:
         where: The object that is made, for the message: ``Sitemap``.
-        name: The setting's name.
-        value: The setting's value.
-        choices: The valid values.
 
     Raises:
         ConfigurationError: The value is invalid.

@@ -53,7 +53,6 @@ def renderer(environment: Environment, words: Mapping[str, Any], *, in_shell: bo
 
     Args:
         environment: The Jinja environment; an undefined word must be an error in it.
-        words: The words that the run defines.
         in_shell: Whether there is no Airflow run, which the error then says.
 
     Returns:

@@ -212,9 +212,7 @@ def ended_if_stalled(
     """End this process if no request ends and no row arrives for a time while the block runs.
 
     Args:
-        name: The task, for the log.
         limit_s: The time in seconds. Default: ``STALL_S``.
-        end_task: Ends the process. Tests replace it.
     """
     with watch.moving(name, limit_s, end_task):
         yield

@@ -46,9 +46,7 @@ class Bars:
         """Start a stage with a new bar.
 
         Args:
-            stage: Name of the stage.
             total: Number of units; None if unknown.
-            unit: Name of a unit.
         """
         self._stage = self._progress.add_task(stage, total=total, unit=unit)
 

@@ -52,7 +52,6 @@ def log_lines(*, verbose: bool, quiet_airflow: bool = True) -> Iterator[None]:
     block. So this package's logger has its own handler, and Airflow gets its level from the environment.
 
     Args:
-        verbose: Whether to write this package's INFO lines.
         quiet_airflow: Whether an Airflow that is imported or started in the block logs warnings only, unless the
             environment says otherwise. Default: True.
     """

@@ -73,9 +73,6 @@ def operator_of(task: Any) -> Any:
 def run_file(path: Path) -> tuple[object, list[DAG]]:
     """Run a Python file, and return its module and the DAGs that it defines.
 
-    Args:
-        path: The file.
-
     Raises:
         TargetError: The file is not Python, or raises an error.
         SitemapError: The file holds an invalid setting.

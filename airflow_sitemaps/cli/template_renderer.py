@@ -18,7 +18,6 @@ def rendered(sitemap: Sitemap, now: datetime, params: Mapping[str, Any] | None =
     """Render the SQL of a sitemap's sources as a run of its DAG at ``now`` would.
 
     Args:
-        sitemap: The sitemap.
         now: Time of the variables ``run_after`` and ``logical_date``, and of those derived from them.
         params: The variable ``params``. Default: none.
 

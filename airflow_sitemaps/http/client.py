@@ -82,12 +82,6 @@ class HttpClient:
     ) -> Fetched:
         """Send one request. Redirects are not followed, because the request is meant for this address only.
 
-        Args:
-            method: HTTP method.
-            url: The address.
-            body: Request body.
-            headers: Request headers in addition to the client's own.
-
         Raises:
             FetchError: There is no response, or the rules do not allow the address.
         """

@@ -110,7 +110,6 @@ class AccessRules:
         A host is refused if only one of its addresses is not allowed: such a name is made to bypass the rules.
 
         Args:
-            destination: The host and port.
             resolver: A function like ``socket.getaddrinfo``.
 
         Raises:

@@ -18,7 +18,6 @@ def create_asset(*, url: str, extra: Any = None) -> Any:
 
     Args:
         url: Address of the index, such as ``https://www.example.com/sitemap.xml``.
-        extra: Metadata of the asset.
 
     Raises:
         ConfigurationError: ``url`` is not an absolute http or https address.
@@ -47,7 +46,6 @@ def convert_asset_to_openlineage(asset: Any, lineage_context: Any) -> Any:
     """Return the OpenLineage dataset of a ``sitemap://`` asset: the site and the path of the index.
 
     Args:
-        asset: The asset.
         lineage_context: Context that Airflow passes. It is not used.
     """
     from airflow.providers.common.compat.openlineage.facet import Dataset  # noqa: PLC0415 - optional

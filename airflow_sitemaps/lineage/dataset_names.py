@@ -76,9 +76,6 @@ def database_of(conn_type: str, host: str, port: int | None, schema: str, extra:
     """Return the database of an Airflow connection.
 
     Args:
-        conn_type: Type of the connection.
-        host: Host of the connection.
-        port: Port of the connection.
         schema: Field ``schema`` of the connection, which most engines use for the database.
         extra: Extra of the connection. Passwords and keys in it are not read.
     """
@@ -134,7 +131,6 @@ def file_of(public_url: str, name: str) -> DatasetName:
 
     Args:
         public_url: Address of the store's public area: ``s3://bucket/prefix/``, a path or a ``file://`` address.
-        name: Key of the file.
     """
     parts = urlsplit(public_url)
     if parts.scheme in ("", "file"):

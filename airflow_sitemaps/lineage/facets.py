@@ -26,12 +26,7 @@ _OUTPUT_COLUMNS: Final = ("loc", "lastmod", "changefreq", "priority", "images", 
 
 
 def of_plan(sitemap: Sitemap, facts: Mapping[str, Any]) -> Any:
-    """Return the lineage of a plan: the tables that it surveyed, with their row counts.
-
-    Args:
-        sitemap: The sitemap.
-        facts: The plan's facts, as in XCom.
-    """
+    """Return the lineage of a plan: the tables that it surveyed, with their row counts."""
     sections = facts.get("sections", {})
     chosen = [section for section in sitemap.sections if section.name in sections]
     return _guarded(lambda: _lineage(_inputs(chosen, {name: s.get("rows") for name, s in sections.items()}), []))
@@ -41,7 +36,6 @@ def of_write(sitemap: Sitemap, facts: Mapping[str, Any]) -> Any:
     """Return the lineage of a writing task: from the tables of its sections to their files.
 
     Args:
-        sitemap: The sitemap.
         facts: The facts of what was written, as in XCom.
     """
     written = facts.get("sections", {})
@@ -59,12 +53,7 @@ def of_write(sitemap: Sitemap, facts: Mapping[str, Any]) -> Any:
 
 
 def of_publish(sitemap: Sitemap, report: Mapping[str, Any]) -> Any:
-    """Return the lineage of a publication: from all tables to the index and the files of each section.
-
-    Args:
-        sitemap: The sitemap.
-        report: The report as JSON values.
-    """
+    """Return the lineage of a publication: from all tables to the index and the files of each section."""
     sections = report.get("sections", {})
 
     def build() -> Any:

@@ -20,9 +20,6 @@ def send(measurements: Iterable[Measurement]) -> None:
 
     An error of the backend, or in computing a measurement, is logged once as a warning. The remaining measurements are
     not sent. Nothing is sent if ``[sitemaps] metrics`` is false.
-
-    Args:
-        measurements: The measurements.
     """
     try:
         if not is_enabled("metrics"):

@@ -54,7 +54,6 @@ def tag_value(text: str, most: int = OTHER_TAG_CHARACTERS) -> str:
     """Return a text in the characters that StatsD, Datadog and OpenTelemetry accept in a tag.
 
     Args:
-        text: The text.
         most: Largest number of characters. A longer text ends with its CRC-32, so that two texts stay different.
     """
     value = _NOT_IN_TAGS.sub("_", text)
@@ -75,13 +74,7 @@ def _section_tag(name: str) -> str:
 
 
 def of_report(index_url: str, report: Report, now: datetime) -> Iterator[Measurement]:
-    """Return the measurements of a run that ended with a report.
-
-    Args:
-        index_url: Address of the index.
-        report: The report.
-        now: Current time, with a time zone.
-    """
+    """Return the measurements of a run that ended with a report."""
     sitemap = sitemap_tag(index_url)
 
     def measure(metric: Metric, value: float, **tags: str) -> Measurement:
@@ -132,7 +125,6 @@ def of_error(index_url: str, error: Exception, *, ends_run: bool = True) -> Iter
     """Return the measurements of a task that ended with an error.
 
     Args:
-        index_url: Address of the index.
         error: The error. A ``PartlyPublishedError`` has none: those of its report count the run.
         ends_run: Whether the error ends the run, which is then counted by its result.
     """
@@ -158,12 +150,7 @@ def _of_refusals(sitemap: str, refusals: Iterable[object]) -> Iterator[Measureme
 
 
 def of_verification(index_url: str, result: Verification) -> Iterator[Measurement]:
-    """Return the measurements of a verification.
-
-    Args:
-        index_url: Address of the index.
-        result: The result of the verification.
-    """
+    """Return the measurements of a verification."""
     tags = {"sitemap": sitemap_tag(index_url)}
     yield Measurement(metric=registry.VERIFY_ERRORS, value=len(result.errors), tags=tags)
     yield Measurement(metric=registry.VERIFY_WARNINGS, value=len(result.warnings), tags=tags)
@@ -173,19 +160,13 @@ def of_served_index(index_url: str, age_s: float) -> Iterator[Measurement]:
     """Return the measurement of the age of an index as served over HTTP.
 
     Args:
-        index_url: Address of the index.
         age_s: Its age in seconds.
     """
     yield Measurement(metric=registry.SERVED_AGE, value=age_s, tags={"sitemap": sitemap_tag(index_url)})
 
 
 def of_coverage(index_url: str, observation: Observation) -> Iterator[Measurement]:
-    """Return what Search Console reports, by section.
-
-    Args:
-        index_url: Address of the index.
-        observation: The state of all indexes in Search Console.
-    """
+    """Return what Search Console reports, by section."""
     totals: dict[str, list[int]] = {}
     for index in observation.indexes:
         numbers = (index.discovered.get("web", 0), index.errors, index.warnings)

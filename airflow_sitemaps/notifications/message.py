@@ -93,7 +93,6 @@ def of_report(report: Mapping[str, Any], link: str = "") -> SitemapMessage:
 
     Args:
         report: The report as JSON values, as in the asset event.
-        link: Address of the run's page. Default: empty.
     """
     name = _name(report)
     urls = counted(int(report.get("urls", 0)), "URL")
@@ -117,9 +116,7 @@ def of_refusal(name: str, facts: Mapping[str, Any], link: str = "") -> SitemapMe
     """Return the message of a run that guards refused.
 
     Args:
-        name: Name of the sitemap.
         facts: ``message`` and ``refusals`` of the refusal. Each refusal has ``message`` and ``permit``.
-        link: Address of the run's page. Default: empty.
     """
     refusals = list(facts.get("refusals", ()))
     reasons = [str(refusal.get("message", "")) for refusal in refusals] or [str(facts.get("message", ""))]
@@ -140,10 +137,8 @@ def of_partial(name: str, facts: Mapping[str, Any], link: str = "") -> SitemapMe
     """Return the message of a run that could not publish all sections.
 
     Args:
-        name: Name of the sitemap.
         facts: ``sections`` and ``is_published``, as in ``operators.facts.failure_facts``. Each section has its name, the
             reason and the permits.
-        link: Address of the run's page. Default: empty.
     """
     sections = list(facts.get("sections", ()))
     names = dict.fromkeys(str(section.get("section", "")) for section in sections)
@@ -171,11 +166,6 @@ def of_error(name: str, error: BaseException | str | None, link: str = "") -> Si
     """Return the message of a run that failed.
 
     Only the texts of this package's errors are shown, because the text of a driver's error may contain a secret.
-
-    Args:
-        name: Name of the sitemap.
-        error: The error, or its text.
-        link: Address of the run's page. Default: empty.
     """
     ours = _own_error(error)
     if isinstance(ours, RefusedError):
@@ -202,10 +192,8 @@ def of_failure_facts(name: str, facts: Mapping[str, Any], link: str = "") -> Sit
     """Return the message of a failure that a task stored in XCom.
 
     Args:
-        name: Name of the sitemap.
         facts: ``error`` (the class) and ``message`` (empty for errors of other packages); ``sections`` if the run could not
             publish all of them.
-        link: Address of the run's page. Default: empty.
     """
     if facts.get("sections"):
         return of_partial(name, facts, link)
@@ -220,13 +208,7 @@ def of_failure_facts(name: str, facts: Mapping[str, Any], link: str = "") -> Sit
 
 
 def of_deadline(name: str, deadline: str, link: str = "") -> SitemapMessage:
-    """Return the message of a run that missed its deadline.
-
-    Args:
-        name: Name of the sitemap.
-        deadline: Time of the deadline.
-        link: Address of the run's page. Default: empty.
-    """
+    """Return the message of a run that missed its deadline."""
     return SitemapMessage(
         result="late",
         title=_line(f"Sitemap late: {name} was not published in time"),
@@ -240,10 +222,7 @@ def of_stale_index(name: str, ages: Sequence[str], limit: str, link: str = "") -
     """Return the message about an index that is too old as served over HTTP.
 
     Args:
-        name: Name of the sitemap.
         ages: One line for each index that is too old: its address, age and state.
-        limit: The largest age that is allowed.
-        link: Address of the run's page. Default: empty.
     """
     return SitemapMessage(
         result="late",

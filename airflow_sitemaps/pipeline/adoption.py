@@ -70,11 +70,8 @@ def adopt(
     other sitemap's files stay readable for the grace.
 
     Args:
-        sitemap: The sitemap.
         yes: Whether to publish this sitemap in place of the other. Default: False.
         allow: Permits for guards, such as ``shrink:products``. Default: none.
-        clock: Source of time and of tokens.
-        progress: Receiver of the progress.
 
     Returns:
         The difference, and the report if the sitemap was published.
@@ -101,14 +98,7 @@ def adopt(
 
 
 def compare(sitemap: Sitemap, store: Store, adopted: Sequence[str], receipt_keys: Sequence[str]) -> Adoption:
-    """Compare the URLs of the other sitemap with those of the bodies that receipts name.
-
-    Args:
-        sitemap: The sitemap.
-        store: The opened store.
-        adopted: Public names of the other sitemap's files.
-        receipt_keys: Keys of the receipts.
-    """
+    """Compare the URLs of the other sitemap with those of the bodies that receipts name."""
     state = StateRepository(store.state)
     receipts = [state.read_receipt(key) for key in receipt_keys]
     bodies = [

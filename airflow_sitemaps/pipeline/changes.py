@@ -100,7 +100,6 @@ def changes(
     """Compare a generation with an earlier one.
 
     Args:
-        sitemap: The sitemap.
         generation: Number of the generation. Default: the current one.
         since: Number of the generation to compare with. Default: the previous generation.
         backfill: Whether generation 1 counts all its URLs as added. Default: False, so it has no changes.
@@ -132,9 +131,6 @@ def compare(state: StateRepository, *, since: int, generation: int, most: int) -
     """Compare two kept generations, given only the private area; ``since`` may be the later one.
 
     Args:
-        state: The repository of the private area.
-        since: Number of the generation to compare with.
-        generation: Number of the compared generation.
         most: Maximum number of URLs that may differ.
 
     Raises:
@@ -154,9 +150,6 @@ def compare_manifests(state: StateRepository, old: Manifest, new: Manifest, *, m
     """Compare two manifests whose bodies the private area holds.
 
     Args:
-        state: The repository of the private area.
-        old: The earlier manifest.
-        new: The compared manifest.
         most: Maximum number of URLs that may differ.
 
     Raises:

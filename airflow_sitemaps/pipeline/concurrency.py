@@ -41,11 +41,6 @@ def is_inline() -> bool:
 def mapped(work: Callable[[T], R], items: Iterable[T], name: str) -> Iterator[R]:
     """Apply a function to items concurrently. Raises the exception of the first item that fails.
 
-    Args:
-        work: The function.
-        items: The items.
-        name: Prefix of the threads' names.
-
     Yields:
         The results in the order of the items.
     """

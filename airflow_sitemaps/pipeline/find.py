@@ -95,10 +95,7 @@ def find(sitemap: Sitemap, url: str, *, max_shards: int | None = None, max_secon
     """Search the published generation of a sitemap for a URL.
 
     Args:
-        sitemap: The sitemap.
         url: The URL; it is brought to its normal form first.
-        max_shards: Maximum number of files to read if the URL does not contain its key. Default: None, all files.
-        max_seconds: Seconds after which no further file is read. Default: None, no limit.
 
     Raises:
         ConfigurationError: Nothing was published yet, or the URL is invalid.
@@ -120,11 +117,7 @@ def find_in_store(
     """Search like ``find``, with only the private area of the store.
 
     Args:
-        objects: The private area.
-        url: The URL.
         templates: The URL template or column of each section, by the section's name.
-        max_shards: Maximum number of files to read if the URL does not contain its key. Default: None, all files.
-        max_seconds: Seconds after which no further file is read. Default: None, no limit.
 
     Raises:
         ConfigurationError: Nothing was published yet, or the URL is invalid.
@@ -150,12 +143,7 @@ def find_in_manifest(
     """Search like ``find_in_store``, with a manifest that is read already.
 
     Args:
-        objects: The private area.
-        manifest: The manifest.
-        url: The URL.
         templates: The URL template or column of each section, by the section's name.
-        max_shards: Maximum number of files to read if the URL does not contain its key. Default: None, all files.
-        max_seconds: Seconds after which no further file is read. Default: None, no limit.
 
     Raises:
         ConfigurationError: The URL is invalid.
@@ -167,10 +155,6 @@ def find_in_manifest(
 
 def normal_url(url: str, base_url: str) -> str:
     """Return the normal form of a URL; a root-relative one is completed with the sitemap's origin.
-
-    Args:
-        url: The URL.
-        base_url: Address of the sitemap.
 
     Raises:
         ConfigurationError: A sitemap cannot list the URL.
@@ -310,7 +294,6 @@ def key_in_section(url: str, template: str, section: SectionManifest) -> int | N
     """Extract a section's integer key from a URL; return None if the URL does not contain it.
 
     Args:
-        url: The URL in its normal form.
         template: The section's ``loc``: a template, or the name of a column.
         section: The section as published, which names the key column.
     """
@@ -323,9 +306,7 @@ def key_of(url: str, template: str, column: str, base_url: str) -> int | None:
     """Extract the integer key from a URL by its template; return None if the URL has none, or could have several.
 
     Args:
-        url: The URL in its normal form.
         template: The section's ``loc``: a template, or the name of a column.
-        column: The key column.
         base_url: The URL of the section's folder, whose origin completes a root-relative template.
     """
     try:

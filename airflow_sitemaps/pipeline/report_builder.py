@@ -64,9 +64,7 @@ def outcome_of(
     """Create the outcome of a run that has a plan.
 
     Args:
-        plan: The plan of the run.
         result: Result of the run, as in ``Report``.
-        finished: End of the run.
         receipts: Receipts of the written batches. Default: none.
         seconds: Duration of further stages than ``plan`` and ``write``, in seconds. Default: none.
         swept: Number of files and private objects removed. Default: 0.
@@ -98,7 +96,6 @@ def make_report(
     """Create the report of a run.
 
     Args:
-        outcome: What the run did.
         old: The manifest before the run, or None.
         new: The manifest after the run, or None; equal to ``old`` if nothing changed.
         plan: The plan of the run. Default: None.

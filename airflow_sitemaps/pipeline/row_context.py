@@ -12,13 +12,7 @@ if TYPE_CHECKING:
 
 
 def judge_of(sitemap: Sitemap, section: Section, clock: Clock) -> RowContext:
-    """Return the settings for the validation of a section's entries.
-
-    Args:
-        sitemap: The sitemap.
-        section: The section.
-        clock: Source of the current time.
-    """
+    """Return the settings for the validation of a section's entries."""
     return RowContext(
         base_url=sitemap.base_url_of(section),
         cross_submit=tuple(sitemap.cross_submit),

@@ -25,8 +25,6 @@ def with_source(sitemap: Sitemap, search: UrlSearch, *, clock: Clock = SYSTEM_CL
     """Add the source's row for the URL's key to a search. A URL that is listed is returned as it is.
 
     Args:
-        sitemap: The sitemap.
-        search: The search in the published generation.
         clock: Source of the time at which the row is checked.
 
     Raises:

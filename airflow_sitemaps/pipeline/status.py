@@ -101,10 +101,6 @@ def last_check(state: StateRepository) -> str | None:
 def last_survey(state: StateRepository, sections: Sequence[str]) -> str | None:
     """Return the time since which each section was planned by a run that published it or found nothing to change.
 
-    Args:
-        state: The private area.
-        sections: Names of the sections.
-
     Returns:
         The start of the oldest of these runs, or None if a section was not planned by any run whose report is kept.
     """
@@ -129,7 +125,6 @@ def status_of(manifest: Manifest | None, base_url: str, checked_at: str | None =
 
     Args:
         manifest: The manifest, or None before the first commit.
-        base_url: Address of the public area.
         checked_at: End of the newest successful run. Default: None.
     """
     if manifest is None:

@@ -92,7 +92,6 @@ def available_actions(
     Args:
         publisher: The DAG that publishes the sitemap; None for an orphaned sitemap.
         others: Further DAGs that contain its verification and rollback tasks.
-        paused: Whether each DAG is paused.
     """
     profiles = [*others, *([publisher] if publisher else [])]
     publishing = [_of_publisher(action, publisher, paused) for action in PUBLISHER_PARAMS]
@@ -138,10 +137,6 @@ def _rollback(known: Sequence[DagProfile], paused: Mapping[str, bool]) -> Availa
 def conf_of(request: ActionRequest, available: AvailableAction) -> dict[str, Any]:
     """Return the params of the DAG run that performs a request.
 
-    Args:
-        request: The user's request.
-        available: The action that the request is checked against.
-
     Raises:
         ActionRefusedError: The request is incomplete, or the action is not available.
     """
@@ -168,13 +163,6 @@ def conf_of(request: ActionRequest, available: AvailableAction) -> dict[str, Any
 
 def trigger(session: Session, dag_id: str, conf: Mapping[str, Any], *, user: str, note: str) -> str:
     """Trigger a DAG run and return its ID.
-
-    Args:
-        session: Session of Airflow's metadata database.
-        dag_id: The DAG.
-        conf: Params of the run.
-        user: User who requests the run, for Airflow's history.
-        note: Note of the run.
 
     Raises:
         ActionRefusedError: Airflow refuses the run.

@@ -27,9 +27,6 @@ def bundle_address(app: int) -> str:
     The address is relative to the page's base, so that it works under any path prefix and host name. Each view needs
     its own address, because the host imports a module once and gets nothing from a second import. The checksum in the
     address lets browsers keep the file until it changes.
-
-    Args:
-        app: Number of the view.
     """
     file = STATIC / BUNDLE
     version = sha256(file.read_bytes()).hexdigest()[:12] if file.exists() else "missing"

@@ -25,12 +25,7 @@ MAX_FILES: Final = 50
 
 
 def announcements(session: Session, tasks: AssetTasks) -> list[dict[str, Any]]:
-    """Return every announcement of the newest runs, newest first.
-
-    Args:
-        session: Session of Airflow's metadata database.
-        tasks: The tasks that concern the sitemap.
-    """
+    """Return every announcement of the newest runs, newest first."""
     kinds = {(dag_id, task_id): kind for dag_id, task_id, kind in tasks.announce}
     runs = dag_runs.recent_runs(session, {dag_id for dag_id, _ in kinds}, MAX_RUNS)
     pairs = [(run.dag_id, run.run_id) for members in runs.values() for run in members]

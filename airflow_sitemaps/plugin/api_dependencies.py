@@ -62,8 +62,6 @@ def validated(request: Request, etag: str, body: bytes | str) -> Response:
 
     Args:
         request: The request, whose ``If-None-Match`` header is compared.
-        etag: ETag of the content.
-        body: The content.
     """
     tag = f'W/"{sha256(f"{__version__} {etag}".encode()).hexdigest()[:32]}"'
     headers = {"Cache-Control": "private, no-cache", "ETag": tag}
@@ -73,11 +71,6 @@ def validated(request: Request, etag: str, body: bytes | str) -> Response:
 
 
 def as_csv(text: str, name: str) -> Response:
-    """Return a CSV file as a download.
-
-    Args:
-        text: Content of the file.
-        name: Name of the file.
-    """
+    """Return a CSV file as a download."""
     headers = {"Cache-Control": "no-store", "Content-Disposition": f'attachment; filename="{name}"'}
     return Response(text, media_type="text/csv; charset=utf-8", headers=headers)

@@ -105,8 +105,6 @@ async def compared(
     """Return the result of a job that compares two generations, or the live generation with the blocked run.
 
     Args:
-        sitemap: The sitemap.
-        from_generation: Generation to compare with.
         to_generation: Generation to compare; None for what the last run would publish, if it was blocked.
         job: Takes the private area and the manifests, and returns the result.
 

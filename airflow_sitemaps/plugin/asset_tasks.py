@@ -71,8 +71,6 @@ def asset_tasks(session: Session, assets: Sequence[AssetName], readable: Collect
     """Return the tasks that concern each asset, by the asset's ID.
 
     Args:
-        session: Session of Airflow's metadata database.
-        assets: The assets.
         readable: DAGs that the user may read. Tasks of other DAGs are left out.
     """
     references = _references(session, assets)

@@ -21,11 +21,7 @@ MAX_INDEXES: Final = 100
 
 
 def coverage_columns(observations: Sequence[Observation]) -> dict[str, Any]:
-    """Return the newest state of each index, with the numbers of the earlier submissions.
-
-    Args:
-        observations: The submissions, oldest first.
-    """
+    """Return the newest state of each index, with the numbers of the earlier submissions."""
     if not observations:
         return {"site": "", "at": [], "indexes": [], "left_out": 0}
     newest = observations[-1]

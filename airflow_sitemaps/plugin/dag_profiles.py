@@ -123,7 +123,6 @@ class ProfileCache:
 
         Args:
             key: DAG ID, and hash of the DAG's serialized form.
-            profile: The profile.
         """
         with self._lock:
             self._profiles[key] = profile
@@ -135,12 +134,7 @@ PROFILES: Final = ProfileCache()
 
 
 def dag_profiles(session: Session, dag_ids: Iterable[str]) -> dict[str, DagProfile]:
-    """Return the profile of the newest version of each DAG. DAGs that were never serialized are left out.
-
-    Args:
-        session: Session of Airflow's metadata database.
-        dag_ids: The DAGs.
-    """
+    """Return the profile of the newest version of each DAG. DAGs that were never serialized are left out."""
     profiles: dict[str, DagProfile] = {}
     missing = {}
     for dag_id, row_id, dag_hash in _newest_versions(session, list(dag_ids)):
@@ -175,12 +169,7 @@ def _newest_versions(session: Session, dag_ids: list[str]) -> list[Any]:
 
 
 def profile_of(dag_id: str, data: Mapping[str, Any]) -> DagProfile:
-    """Return the profile of a serialized DAG. Parts in an unknown form are left out.
-
-    Args:
-        dag_id: The DAG.
-        data: Its serialized form.
-    """
+    """Return the profile of a serialized DAG. Parts in an unknown form are left out."""
     dag = _mapping(data.get("dag"))
     tasks = [_task(_mapping(_mapping(task).get("__var", task))) for task in dag.get("tasks") or ()]
     params = dag.get("params")

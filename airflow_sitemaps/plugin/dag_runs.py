@@ -207,9 +207,6 @@ def recent_runs(
     """Return the newest runs of each DAG, newest first.
 
     Args:
-        session: Session of Airflow's metadata database.
-        dag_ids: The DAGs.
-        limit: Number of runs for each DAG.
         before: Return only runs with a lower serial number. Default: no limit.
     """
     chosen = sorted(set(dag_ids))
@@ -293,8 +290,6 @@ def sitemap_tasks(
     """Return the sitemap tasks of runs, ordered by task and batch.
 
     Args:
-        session: Session of Airflow's metadata database.
-        runs: Pairs of (DAG, run ID).
         batches: Whether to read the batches of mapped tasks as well. Default: True.
         states: Return only tasks in one of these states. Default: all states.
     """
@@ -337,11 +332,6 @@ def _task(row: Any) -> TaskState:
 def unpublished_runs(session: Session, dag_ids: Iterable[str], limit: int) -> list[tuple[str, str, datetime | None]]:
     """Return the newest runs of each DAG whose publishing task failed, or was skipped in a run that failed.
 
-    Args:
-        session: Session of Airflow's metadata database.
-        dag_ids: The DAGs.
-        limit: Number of runs for each DAG.
-
     Returns:
         The DAG, the run ID and the end of each run.
     """
@@ -361,14 +351,7 @@ def unpublished_runs(session: Session, dag_ids: Iterable[str], limit: int) -> li
 
 
 def runs_that_pushed(session: Session, dag_ids: Iterable[str], key: str, limit: int) -> list[tuple[str, str]]:
-    """Return the newest runs of each DAG in which a task pushed an XCom key, as (DAG, run ID).
-
-    Args:
-        session: Session of Airflow's metadata database.
-        dag_ids: The DAGs.
-        key: The XCom key.
-        limit: Number of runs for each DAG.
-    """
+    """Return the newest runs of each DAG in which a task pushed an XCom key, as (DAG, run ID)."""
     rank = func.row_number().over(partition_by=XComModel.dag_id, order_by=XComModel.timestamp.desc()).label("place")
     pushed = select(XComModel.dag_id, XComModel.run_id, rank)
     inner = pushed.where(XComModel.dag_id.in_(list(dag_ids)), XComModel.key == key).subquery()
@@ -377,15 +360,7 @@ def runs_that_pushed(session: Session, dag_ids: Iterable[str], key: str, limit: 
 
 
 def xcoms(session: Session, dag_id: str, run_id: str, task_ids: Sequence[str], keys: Sequence[str]) -> list[Any]:
-    """Return rows of (task, map index, key, value) that tasks of a run pushed, with the values as plain JSON.
-
-    Args:
-        session: Session of Airflow's metadata database.
-        dag_id: DAG of the run.
-        run_id: ID of the run.
-        task_ids: The tasks.
-        keys: The XCom keys.
-    """
+    """Return rows of (task, map index, key, value) that tasks of a run pushed, with the values as plain JSON."""
     columns = select(XComModel.task_id, XComModel.map_index, XComModel.key, XComModel.value).where(
         XComModel.dag_id == dag_id,
         XComModel.run_id == run_id,
@@ -399,11 +374,6 @@ def pushed_by(
     session: Session, tasks: Sequence[TaskState], keys: Sequence[str]
 ) -> dict[tuple[str, str, str, str], Any]:
     """Return the XCom values of tasks of any runs, by (DAG, run, task, key). One SQL statement reads all of them.
-
-    Args:
-        session: Session of Airflow's metadata database.
-        tasks: The tasks.
-        keys: The XCom keys.
 
     Returns:
         The values as plain JSON.

@@ -153,10 +153,7 @@ def summary_of(extra: Mapping[str, Any], *, event: int, at: str, dag_id: str, ru
 
     Args:
         extra: The event's ``extra``; ``is_report`` is true for it.
-        event: ID of the event.
         at: Time of the event, ISO 8601 in UTC.
-        dag_id: DAG that emitted it.
-        run_id: DAG run that emitted it.
     """
     report = report_of(extra)
     shards = report["shards"]
@@ -242,9 +239,7 @@ def outcome_of(rule: str, settings: Mapping[str, str], *, dropped: bool) -> str:
     """Return the outcome for the rows that broke a rule: Left out, Fixed, Field removed or Listed anyway.
 
     Args:
-        rule: Name of the rule.
         settings: Verdicts by rule that differ from the default.
-        dropped: Whether the report counts these rows as dropped.
     """
     if dropped:
         return "Left out"

@@ -133,10 +133,6 @@ def asset_by_uri(session: Session, uri: str) -> AssetName | None:
 def summaries_of(session: Session, ids: Sequence[int]) -> dict[int, RunSummary | None]:
     """Return the summaries of events. Only those that are not in memory are read from the database.
 
-    Args:
-        session: Session of Airflow's metadata database.
-        ids: IDs of the events.
-
     Returns:
         Summaries by event ID; None for an event of another kind of asset.
     """
@@ -157,10 +153,7 @@ def history(
     """Return the newest runs of each asset that emitted an event, oldest first.
 
     Args:
-        session: Session of Airflow's metadata database.
-        asset_ids: The assets.
         dags: Return only events of these DAGs.
-        limit: Number of runs for each asset.
         before: Return only events with a lower ID, for the next page. Default: no limit.
     """
     place = func.row_number().over(partition_by=AssetEvent.asset_id, order_by=AssetEvent.id.desc()).label("place")
@@ -191,8 +184,6 @@ def assets_of_dag(session: Session, dag_id: str, *, inlets_of: Collection[str] =
     """Return the assets that a DAG's tasks declare as outlets.
 
     Args:
-        session: Session of Airflow's metadata database.
-        dag_id: The DAG.
         inlets_of: Tasks whose inlets are included. Default: none.
     """
     outlet, inlet = TaskOutletAssetReference, TaskInletAssetReference

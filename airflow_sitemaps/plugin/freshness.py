@@ -66,7 +66,6 @@ def freshness(
 
     Args:
         data_at: Time at which the newest successful run began to read its data; None before the first one.
-        now: Current time.
         explicit_s: ``Sitemap(freshness=…)`` in seconds; None if it is not set.
         period_s: Longest gap between two scheduled runs in seconds; None for a DAG without a time schedule.
         idle_at: Start of the newest run that ended without an error before it read the data. Default: None.

@@ -58,8 +58,6 @@ def of_generations(area: ObjectStore, from_generation: int, to_generation: int) 
     """Return two kept generations.
 
     Args:
-        area: Private area of the store.
-        from_generation: Generation to compare with, usually the live one.
         to_generation: Generation to compare, usually the target of a rollback.
 
     Raises:
@@ -72,10 +70,6 @@ def of_generations(area: ObjectStore, from_generation: int, to_generation: int) 
 
 def of_blocked_run(area: ObjectStore, run: str) -> Compared:
     """Return the live generation and what a blocked run would have published.
-
-    Args:
-        area: Private area of the store.
-        run: Identifier of the run in the store.
 
     Raises:
         StateUnavailableError: Another run has published since, or the run's plan is missing.
@@ -99,12 +93,7 @@ def _rows(proposal: Proposal) -> dict[str, int]:
 
 
 def changes(area: ObjectStore, compared: Compared) -> dict[str, Any]:
-    """Return the differences of two manifests.
-
-    Args:
-        area: Private area of the store.
-        compared: The manifests.
-    """
+    """Return the differences of two manifests."""
     before, after = compared.before, compared.after
     names = dict.fromkeys((*before.sections, *after.sections, *compared.rows))
     sections = [
@@ -125,10 +114,6 @@ def changes(area: ObjectStore, compared: Compared) -> dict[str, Any]:
 
 def url_rows(area: ObjectStore, compared: Compared) -> list[dict[str, Any]]:
     """Return every URL that differs, with the kind of its change, for the export.
-
-    Args:
-        area: Private area of the store.
-        compared: The manifests.
 
     Raises:
         StateUnavailableError: Too many URLs differ, or a body is missing.

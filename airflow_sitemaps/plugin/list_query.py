@@ -105,7 +105,6 @@ def csv_of(lines: Sequence[Line], columns: Sequence[str] = CSV_COLUMNS) -> str:
     """Return lines as CSV with a header. Text that a spreadsheet would run as a formula is prefixed with an apostrophe.
 
     Args:
-        lines: The lines.
         columns: The columns. Default: ``CSV_COLUMNS``.
     """
     buffer = io.StringIO()

@@ -127,8 +127,6 @@ def recent(
     """Return runs with their sitemap tasks and what these pushed.
 
     Args:
-        session: Session of Airflow's metadata database.
-        runs: The runs by DAG.
         events: Events of runs. What the tasks that emitted them pushed is not read. Default: none.
     """
     emitted = {(event.dag_id, event.run_id, event.group_id): event for event in events}
@@ -166,8 +164,6 @@ def run_outcome(run: RunState, task_id: str, known: Recent, event: RunSummary | 
     """Return what a run did for a sitemap; None for dry, skipped and unfinished runs.
 
     Args:
-        run: The DAG run.
-        task_id: Its publishing task.
         known: The tasks of the run, and what they pushed.
         event: The event that the run emitted. Default: None.
     """
@@ -287,7 +283,6 @@ def report_outcome(summary: RunSummary, run: RunState, task_id: str = "") -> Out
 
     Args:
         summary: Summary of the report, from an event or from the store.
-        run: The run that made the report.
         task_id: Its publishing task. Default: empty.
     """
     if summary.action != "build":
@@ -350,10 +345,6 @@ def why(value: Any) -> str:
 
 def activity(publishers: Sequence[TaskKey], newest: Recent) -> tuple[Activity, RunState | None]:
     """Return the current activity, and its run. Publishing takes precedence over planning and waiting.
-
-    Args:
-        publishers: The publishing tasks.
-        newest: The newest runs of their DAGs.
 
     Returns:
         The activity and its run; an empty text and None if no run is active.

@@ -160,10 +160,8 @@ def overviews(
     A sitemap is visible if a DAG that the user may read publishes it or has published it.
 
     Args:
-        session: Session of Airflow's metadata database.
         assets: The assets. Those that are not sitemaps are skipped.
         readable: DAGs that the user may read.
-        now: Current time.
         states: The known states of stores. Default: None, only Airflow's data counts.
     """
     summaries = events.history(session, [a.id for a in assets], dags=readable, limit=RUNS_IN_LINE)

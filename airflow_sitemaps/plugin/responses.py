@@ -106,8 +106,6 @@ def whole_page(
     """Return one sitemap's page without its history, its runs and the data from the store.
 
     Args:
-        session: Session of Airflow's metadata database.
-        overview: The sitemap.
         may_trigger: Returns whether the user may trigger runs of a DAG.
         may_archive: Whether the user may archive sitemaps.
     """
@@ -216,7 +214,6 @@ def failed_tasks(tasks: Sequence[tuple[str, int]], limit: int = 5) -> list[dict[
     """Return the first failed tasks, for links to their logs.
 
     Args:
-        tasks: The failed tasks, each as (task, map index).
         limit: Largest number of tasks. Default: 5.
     """
     return [{"task_id": task_id, "map_index": map_index} for task_id, map_index in tasks[:limit]]

@@ -28,10 +28,7 @@ def progress(run: RunState, tasks: Sequence[TaskState], xcoms: Sequence[XComRow]
     """Return the run and, for each group with sitemap tasks, its steps, batches, speed and remaining work.
 
     Args:
-        run: The DAG run.
-        tasks: Its sitemap tasks, including batches.
         xcoms: Their XCom values, as rows of (task, map index, key, value).
-        now: Current time.
     """
     groups: dict[str, list[TaskState]] = {}
     for task in tasks:

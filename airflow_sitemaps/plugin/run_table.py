@@ -62,10 +62,7 @@ def run_table(
     """Return a page of the table of runs, newest first.
 
     Args:
-        session: Session of Airflow's metadata database.
-        overview: The sitemap.
         readable: DAGs that the user may read.
-        limit: Number of runs on the page.
         before: Return only runs with a lower serial number. Default: no limit.
     """
     kinds = _kinds(overview.tasks, overview.dag_id)
@@ -160,8 +157,6 @@ def failed_runs(session: Session, overview: Overview, since: str) -> list[dict[s
     """Return the runs that published nothing because they failed or were refused, oldest first, for the charts.
 
     Args:
-        session: Session of Airflow's metadata database.
-        overview: The sitemap.
         since: Return only runs that ended at this time or later, ISO 8601. Empty means all runs.
     """
     newest = dag_runs.recent_runs(session, overview.tasks.publishers, MAX_FAILURES)

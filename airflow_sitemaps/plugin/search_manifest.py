@@ -56,10 +56,6 @@ _MANIFEST: Final = Decoder(_Manifest)
 def read_search_manifest(body: bytes, where: str) -> Manifest:
     """Return a manifest that holds what a search needs; other fields have their defaults.
 
-    Args:
-        body: The compressed manifest.
-        where: Address of the manifest, for messages.
-
     Raises:
         ManifestError: The manifest is damaged, or written by a later version.
     """

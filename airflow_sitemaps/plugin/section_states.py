@@ -131,7 +131,6 @@ def last_outcome(name: str, history: History) -> Outcome | None:
     that ended last: an old run that is cleared and publishes ends a later failure.
 
     Args:
-        name: Name of the section.
         history: What events, runs and the store say of the sitemap.
     """
     newest: dict[str, Outcome] = {}

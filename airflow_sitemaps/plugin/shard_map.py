@@ -101,9 +101,7 @@ class ShardMap:
         """Return names, ranges and rules of a section's shards.
 
         Args:
-            section: Name of the section.
             start: Position of the first shard, from 0.
-            count: Largest number of shards.
         """
         names = ("name", "lower", "upper", "lastmod", "dropped", "mended", "settled")
         base_url, path = self.places.get(section, ("", ""))
@@ -118,10 +116,6 @@ class ShardMap:
 
 def read_map(body: bytes, where: str) -> ShardMap:
     """Return the map of a manifest.
-
-    Args:
-        body: The compressed manifest.
-        where: Address of the manifest, for messages.
 
     Raises:
         ManifestError: The manifest is damaged, or written by a later version.

@@ -129,7 +129,6 @@ def evidence_of(snapshot: Snapshot, *, warned: bool, section: SectionState | Non
     """Return the facts that the verdict depends on.
 
     Args:
-        snapshot: State of the sitemap.
         warned: Whether the last report needs attention, or what it says of the section.
         section: The section to judge. Default: None, the whole sitemap, which is as bad as the worst of its sections.
     """
@@ -155,7 +154,6 @@ def verdict_of(snapshot: Snapshot, *, warned: bool, section: SectionState | None
     """Return the verdict on a sitemap, or on one of its sections.
 
     Args:
-        snapshot: State of the sitemap.
         warned: Whether the last report needs attention, or what it says of the section.
         section: The section to judge. Default: None, the whole sitemap.
     """

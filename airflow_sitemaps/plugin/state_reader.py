@@ -64,7 +64,6 @@ class StateFile:
 
         Args:
             store: The event's ``store``.
-            key: Key of the file within the private area.
 
         Raises:
             StateUnavailableError: The event names no store that this server can read.
@@ -98,7 +97,6 @@ class StateReader:
     Args:
         wait_s: Longest time in seconds that one response waits. Default: ``WAIT_S``.
         fresh_s: Seconds before the store is queried again for changes. Default: ``FRESH_S``.
-        opened: Opens the private area of a file.
         threads: Runs the reads. Default: ``THREADS`` threads.
     """
 
@@ -129,8 +127,6 @@ class StateReader:
         """Return the ETag of a file and the value that ``reader`` returns for its bytes.
 
         Args:
-            file: The file.
-            form: Name of the value's form, for the cache.
             reader: Takes the bytes and the address of the file, and returns the value.
             is_old: Returns whether a cached value is out of date, so that the store is queried at once. Default: never.
 
@@ -145,9 +141,7 @@ class StateReader:
         """Return the result of a job that reads the private area. The result is not cached.
 
         Args:
-            file: Any file of the area.
             form: Name of the job. Equal requests share one run of it.
-            job: Takes the private area, and returns the result.
 
         Raises:
             StateUnavailableError: The area cannot be read, or not in time.
@@ -173,11 +167,6 @@ class StateReader:
 
     def begin(self, file: StateFile, form: str, attempt: Callable[[], Any]) -> Future[Any]:
         """Run an attempt to read a file in a thread, and return its future. Equal attempts share one run.
-
-        Args:
-            file: The file.
-            form: Name of what is read.
-            attempt: Reads the file.
 
         Raises:
             StateUnavailableError: Too many reads are under way.

@@ -118,7 +118,6 @@ def read_state(area: ObjectStore, before: StoreState | None = None) -> StoreStat
     """Return what a private area knows of its sitemap.
 
     Args:
-        area: The private area.
         before: The state that was read before; what has not changed is not read again. Default: None.
 
     Raises:
@@ -173,12 +172,7 @@ def _report(area: ObjectStore, key: str, name: str) -> tuple[RunSummary, Mapping
 
 
 class StoreStates:
-    """The last known states of stores. They are read in the threads of a ``StateReader``, and never block a page long.
-
-    Args:
-        reader: Runs the reads.
-        opened: Opens the private area of a file.
-    """
+    """The last known states of stores. They are read in the threads of a ``StateReader``, and never block a page long."""
 
     def __init__(self, reader: StateReader, opened: Callable[[StateFile], ObjectStore]) -> None:
         self._reader = reader

@@ -34,9 +34,6 @@ async def search(states: StateReader, sitemaps: Sequence[Overview], url: str, *,
     """Return the search results of the sitemaps that could list a URL.
 
     Args:
-        states: Reads the stores.
-        sitemaps: The sitemaps to search.
-        url: The URL, as the user typed it.
         everywhere: Whether to search only the sitemaps that serve the URL's host.
     """
     published = [sitemap for sitemap in sitemaps if sitemap.snapshot.published]

@@ -64,12 +64,7 @@ class Verification:
 
 
 def verification_of(task: TaskState, pushed: object) -> Verification:
-    """Return the verification of a task from the numbers that it pushed, checked and limited in size.
-
-    Args:
-        task: The verification task.
-        pushed: Its XCom value.
-    """
+    """Return the verification of a task from the numbers that it pushed, checked and limited in size."""
     numbers = mapping(pushed)
     return Verification(
         dag_id=task.dag_id,
@@ -97,7 +92,6 @@ def newest_ended(tasks: Iterable[TaskState], *, passed: bool = False) -> TaskSta
     """Return the verification task that ended last, or None. Skipped tasks and tasks without an end do not count.
 
     Args:
-        tasks: Tasks of any kind.
         passed: Whether only tasks that passed count. Default: False.
     """
     states = {"success"} if passed else {"success", "failed"}

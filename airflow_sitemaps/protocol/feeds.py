@@ -165,8 +165,6 @@ def render(style: Format, channel: Channel, entries: Iterable[FeedEntry]) -> byt
     """Return a whole feed in UTF-8. The newest entry is first; entries of one date are ordered by URL.
 
     Args:
-        style: The format.
-        channel: Data of the feed itself.
         entries: The pages. A feed without entries is valid.
     """
     ordered = sorted(entries, key=lambda entry: entry.loc)

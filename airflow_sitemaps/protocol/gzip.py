@@ -115,7 +115,6 @@ def decompress(data: bytes, *, max_byte_size: int, limit: int | None = None) -> 
     """Decompress one or more gzip members. Zero padding after them is ignored.
 
     Args:
-        data: The file.
         max_byte_size: Maximum size of the content, in bytes. Not much more is ever in memory.
         limit: Limit of the protocol, for the message. Default: ``max_byte_size``.
 

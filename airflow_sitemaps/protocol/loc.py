@@ -91,9 +91,7 @@ def normalise(raw: str, *, origin: str, keep_entities: bool = False) -> Reading:
     Percent-encoded characters are not encoded again. Dot segments, double slashes and fragments are kept.
 
     Args:
-        raw: The URL as the source has it.
         origin: Scheme, host and port that complete a root-relative URL (``https://host``).
-        keep_entities: Whether HTML entities are counted and kept.
     """
     faults: list[str] = []
     try:
@@ -299,7 +297,6 @@ def written_form(url: str, base_url: str) -> str | None:
     """Return a URL of the user's settings as files list it, or None if no file can list it.
 
     Args:
-        url: The URL.
         base_url: Address of the public area, whose origin completes a root-relative URL.
     """
     return normalise(url, origin=scope_of(base_url, ()).origin).loc

@@ -41,13 +41,7 @@ class RecentEntry:
 
 
 def pick(urlset: bytes, since: datetime, section: str = "") -> Iterator[RecentEntry]:
-    """Find the entries of a urlset that changed lately.
-
-    Args:
-        urlset: A file that this package wrote.
-        since: The earliest lastmod, aware.
-        section: The section that the file belongs to.
-    """
+    """Find the entries of a urlset that changed lately."""
     first = since.astimezone(timezone.utc).strftime("%Y-%m-%dT%H:%M:%S").encode()
     for match in _ENTRY.finditer(urlset):
         moment = (match[2] + _MIDNIGHT)[:19]
@@ -84,7 +78,6 @@ def feed_entry(entry: RecentEntry, texts: FeedText | None = None) -> FeedEntry:
     """Convert a recent entry to an entry of a feed.
 
     Args:
-        entry: The entry.
         texts: Title and description from the columns of the source. If they are empty, the title of the page's article or
             first video and the description of the video are used, and otherwise the URL is the title.
     """

@@ -42,8 +42,6 @@ def render_index(
     Args:
         entries: The files, in the order in which they are written.
         comment: Comment before the root element.
-        stylesheet: Address of an XSL stylesheet.
-        limits: Limits of the index.
 
     Raises:
         RefusedError: The index has more entries, or more bytes, than the limits allow.

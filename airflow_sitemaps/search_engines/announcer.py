@@ -97,8 +97,6 @@ def announce(
     is a new template or host, and crawlers find them through the sitemap.
 
     Args:
-        sitemap: The published sitemap.
-        site: The IndexNow key and endpoint.
         scope: The changes to announce. Default: all since the last announcement.
         sender: Sends the requests. Default: a client that reaches only the endpoints of IndexNow.
         key_reader: Requests the key files before URLs are sent. Default: None, which checks none.
@@ -195,7 +193,6 @@ def is_announced(sitemap: Sitemap, service: str) -> bool:
     """Return whether a service was informed of the published generation. Return False if nothing is published.
 
     Args:
-        sitemap: The sitemap.
         service: Name of the service: lowercase letters, digits, dots and hyphens.
     """
     state, manifest = _published(sitemap)
@@ -206,7 +203,6 @@ def mark_announced(sitemap: Sitemap, service: str, generation: int) -> None:
     """Record that a service was informed of a generation.
 
     Args:
-        sitemap: The sitemap.
         service: Name of the service: lowercase letters, digits, dots and hyphens.
         generation: The generation that was published before the first request. A later one that is published during
             the requests must still be announced.

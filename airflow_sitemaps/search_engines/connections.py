@@ -19,10 +19,6 @@ WEBMASTERS: Final = "https://www.googleapis.com/auth/webmasters"
 def password(conn_id: str, what: str) -> str:
     """Return the password of a connection.
 
-    Args:
-        conn_id: Airflow connection.
-        what: Purpose of the password, for messages.
-
     Raises:
         ConfigurationError: The connection does not exist, or has no password.
     """
@@ -62,9 +58,6 @@ def google_token(conn_id: str) -> Callable[[], str]:
 
     The function raises ConfigurationError if the Google provider is not installed or the connection has no
     credentials, and NotAcceptedError if Google currently cannot issue a token.
-
-    Args:
-        conn_id: Airflow connection.
     """
 
     def token() -> str:

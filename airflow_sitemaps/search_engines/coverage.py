@@ -79,12 +79,6 @@ class Observation:
 def observe(sitemap: Sitemap, site: str, submitted: Sequence[SubmittedSitemap], now: datetime) -> Observation | None:
     """Store an observation, remove those above ``KEPT``, and return it; None if nothing is published.
 
-    Args:
-        sitemap: The published sitemap.
-        site: The Search Console property.
-        submitted: The state of each index in Search Console.
-        now: Current time, with a time zone.
-
     Raises:
         StoreError: The store failed.
     """
@@ -116,10 +110,6 @@ def observe(sitemap: Sitemap, site: str, submitted: Sequence[SubmittedSitemap], 
 
 def history(objects: ObjectStore, most: int = KEPT) -> list[Observation]:
     """Return the newest observations, oldest first. Objects that cannot be read are left out.
-
-    Args:
-        objects: The private area.
-        most: Number of observations to read.
 
     Raises:
         StoreError: The store failed.
@@ -160,12 +150,7 @@ def _coverage(manifest: Manifest, submitted: SubmittedSitemap) -> IndexCoverage:
 
 
 def section_of(manifest: Manifest, index_url: str) -> str:
-    """Return the section of an index that lists only one section; empty for the index of all sections.
-
-    Args:
-        manifest: Manifest of the published generation.
-        index_url: Address of the index.
-    """
+    """Return the section of an index that lists only one section; empty for the index of all sections."""
     record = manifest.index_record
     if record is not None and record.mode == "one":
         return ""

@@ -66,8 +66,6 @@ class Sender(Protocol):
         """Return the response with any status.
 
         Args:
-            method: HTTP method.
-            url: Address.
             body: Request body. Default: none.
             headers: Request headers. Default: none.
         """
@@ -140,7 +138,6 @@ class IndexNow:
         If the endpoint requests a pause, the method waits for up to ``LONGEST_WAIT_S`` per request.
 
         Args:
-            urls: Absolute URLs.
             sender: Sends the requests. Default: a client that reaches only the participating search engines.
 
         Raises:

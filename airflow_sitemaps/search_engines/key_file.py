@@ -58,7 +58,6 @@ def key_files(site: IndexNow, urls: Iterable[str], http: HttpClient) -> list[Key
     Args:
         site: The IndexNow key and, if it is not at the root of the host, its location.
         urls: URLs of the hosts. Only their scheme and host matter.
-        http: Requests the files.
     """
     addresses = (site.key_location or f"{_root(url)}/{site.key}.txt" for url in urls)
     return [_read(address, site.key, http) for address in dict.fromkeys(addresses)]
@@ -66,11 +65,6 @@ def key_files(site: IndexNow, urls: Iterable[str], http: HttpClient) -> list[Key
 
 def require_key_files(site: IndexNow, urls: Iterable[str], http: HttpClient) -> None:
     """Check that every host serves its key file. A file that cannot be read costs a warning.
-
-    Args:
-        site: The IndexNow key.
-        urls: The URLs that will be sent.
-        http: Requests the files.
 
     Raises:
         ConfigurationError: A host serves no key file, or one with another content.

@@ -34,8 +34,6 @@ def refusal(what: str, answer: Fetched, reasons: Mapping[int, str], *, secret: s
     """Return the error for a response that is not a success.
 
     Args:
-        what: The request, for the message.
-        answer: The response.
         reasons: Meaning of a status code and what to do about it.
         secret: Text that must not appear in the message.
     """
@@ -53,7 +51,6 @@ def excerpt(body: bytes, secret: str = "") -> str:
     """Return the beginning of a response on one line, without the secret.
 
     Args:
-        body: The response body.
         secret: Text to remove. Default: empty, none.
     """
     text = body[: 4 * _EXCERPT].decode(errors="replace")

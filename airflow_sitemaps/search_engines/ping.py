@@ -80,9 +80,6 @@ class Ping:
     def send(self, sitemap_url: str) -> int:
         """Send the request, and return the status of success.
 
-        Args:
-            sitemap_url: Address of the index.
-
         Raises:
             ConfigurationError: The response reports that the address or the request is wrong. Redirects are not
                 followed.

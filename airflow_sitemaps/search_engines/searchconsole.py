@@ -161,8 +161,6 @@ def submit_all(
     """Submit sitemaps, and log the state of each one. Google chooses when to read them.
 
     Args:
-        client: The client of the property.
-        urls: Addresses of the sitemaps.
         sleep: Waits for a number of seconds. Tests replace it. Default: ``time.sleep``.
 
     Raises:

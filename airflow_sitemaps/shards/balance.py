@@ -56,9 +56,7 @@ def weigh(rows: int, xml_bytes: int, policy: ShardPolicy, limits: Limits) -> flo
     """Return how full a shard is, by the stricter of both limits; 1 is full.
 
     Args:
-        rows: Number of rows.
         xml_bytes: Uncompressed size, in bytes.
-        policy: Sizes of shards, in rows.
         limits: Limits of a file, in bytes.
     """
     return max(rows / policy.max_urls, xml_bytes / limits.max_byte_size)
@@ -76,8 +74,6 @@ def join(
     Args:
         ranges: The ranges in key order.
         shards: The shards of the base generation, to which ``LayoutRange.olds`` and ``carries`` point.
-        policy: Sizes of shards, in rows.
-        limits: Limits of a file.
         file_urls: Maximum number of entries per file if it is less than ``policy.max_urls`` (news: 1,000). A range may
             then hold far more rows than entries. Default: ``policy.max_urls``.
     """

@@ -20,7 +20,6 @@ def make_batches(sections: Mapping[str, SectionPlan], batch_rows: int | None = N
     """Group the ranges to write into batches, section by section, in key order.
 
     Args:
-        sections: The plans of the sections by name.
         batch_rows: Number of rows to which a batch is filled. It is increased if there would be more than
             ``MAX_BATCHES`` batches. Default: ``BATCH_ROWS``.
     """

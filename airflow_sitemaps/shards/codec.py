@@ -146,7 +146,6 @@ def decode(decoder: Decoder[T], data: bytes, what: str) -> T:
 
     Args:
         decoder: Decoder of ``Manifest``, ``Plan``, ``Receipt``, or of a dataclass or Struct with some of their fields.
-        data: The bytes.
         what: Description of the object with its location, for messages.
 
     Raises:
@@ -184,10 +183,6 @@ def encode_manifest(manifest: Manifest) -> bytes:
 def decode_manifest(data: bytes, where: str = "the manifest") -> Manifest:
     """Decode a manifest.
 
-    Args:
-        data: The bytes.
-        where: Location of the bytes, for messages.
-
     Raises:
         ManifestError: The bytes are damaged or of a newer format.
     """
@@ -201,10 +196,6 @@ def encode_plan(plan: Plan) -> bytes:
 
 def decode_plan(data: bytes, where: str = "the plan") -> Plan:
     """Decode a plan.
-
-    Args:
-        data: The bytes.
-        where: Location of the bytes, for messages.
 
     Raises:
         ManifestError: The bytes are damaged or of a newer format.
@@ -222,10 +213,6 @@ def encode_receipt(receipt: Receipt) -> bytes:
 
 def decode_receipt(data: bytes, where: str = "the receipt") -> Receipt:
     """Decode a receipt.
-
-    Args:
-        data: The bytes.
-        where: Location of the bytes, for messages.
 
     Raises:
         ManifestError: The bytes are damaged or of a newer format.

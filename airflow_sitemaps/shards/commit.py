@@ -22,12 +22,6 @@ if TYPE_CHECKING:
 def next_manifest(old: Manifest | None, plan: Plan, receipts: Sequence[Receipt], facts: CommitFacts) -> Manifest:
     """Compute the manifest that results from publishing a plan, without its indexes (see ``complete``).
 
-    Args:
-        old: The last manifest, or None before the first commit.
-        plan: The plan to publish.
-        receipts: One receipt per batch of the plan.
-        facts: Configuration, time and identifiers of the commit.
-
     Raises:
         ConflictError: Another run changed a section of the plan after it was made.
         IncompleteError: A batch has no receipt.
@@ -75,9 +69,6 @@ def complete(
     """Add the indexes, the departed files and a history note to a manifest.
 
     Args:
-        old: The last manifest, or None before the first commit.
-        manifest: The manifest to complete.
-        facts: Configuration, time and identifiers of the commit.
         action: What the run does, such as ``build`` or ``rollback``.
         failed: Sections that the run could not publish. Default: none.
         losses: Why rows of the sections are not listed, for the error. Default: not known.
@@ -134,11 +125,6 @@ def _serials(old: Manifest | None, new: Manifest) -> dict[str, int]:
 
 def check_current(old: Manifest | None, plan: Plan, facts: CommitFacts) -> None:
     """Refuse a plan if another run changed a section of it, a section it retires, or the indexes.
-
-    Args:
-        old: The last manifest, or None before the first commit.
-        plan: The plan to publish.
-        facts: Configuration, time and identifiers of the commit.
 
     Raises:
         ConflictError: The plan is stale.

@@ -23,11 +23,7 @@ _lock: Final = threading.Lock()
 
 
 class Decoder(Generic[T]):
-    """Decodes JSON into one type: a dataclass, a ``msgspec.Struct``, or another type that msgspec knows.
-
-    Args:
-        kind: The type.
-    """
+    """Decodes JSON into one type: a dataclass, a ``msgspec.Struct``, or another type that msgspec knows."""
 
     def __init__(self, kind: type[T]) -> None:
         self._kind = kind

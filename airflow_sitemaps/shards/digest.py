@@ -55,7 +55,6 @@ class Digest(msgspec.Struct, frozen=True, kw_only=True, array_like=True, forbid_
         """Return a digest.
 
         Args:
-            rows: Number of rows.
             newest: Greatest lastmod, or None.
             checksum: Sum of the rows' hashes, of any size and sign. The digest holds it modulo 2**64.
         """

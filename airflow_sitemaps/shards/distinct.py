@@ -26,7 +26,6 @@ def all_distinct(columns: Sequence[pa.StringArray], spreads: Sequence[Numbers]) 
     is shorter than a word. That takes five times as long.
 
     Args:
-        columns: The texts.
         spreads: By column the spread of each text (see ``shards.url_spread``).
     """
     if all(map(_has_words, columns)):

@@ -26,9 +26,7 @@ def restore(file: PublicFile, current_etag: str | None, now: datetime) -> Public
     """Return a file that another program changed or deleted, to be put again with the same bytes.
 
     Args:
-        file: The file as last committed.
         current_etag: Etag of the object that now has its name, or None if there is none.
-        now: Time of the commit.
     """
     return replace(file, etag=None, replaces=current_etag, modified_at=later(now, file.modified_at))
 
@@ -38,9 +36,5 @@ def later(now: datetime, before: datetime) -> datetime:
 
     A crawler reads a file again only if its ``lastmod`` increases, and the index writes ``lastmod`` in whole seconds.
     Clocks of workers differ, and two commits may share a second.
-
-    Args:
-        now: Current time.
-        before: Time of the previous change.
     """
     return max(now, before + timedelta(seconds=1))

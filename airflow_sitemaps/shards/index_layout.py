@@ -46,10 +46,6 @@ def index_entries(manifest: Manifest, settings: IndexSettings) -> dict[str, tupl
     """Return the entries of each index file by its name; there are several files if one is not enough.
 
     The file of recent entries comes first, then the sections in order, and their shards in key order.
-
-    Args:
-        manifest: The manifest.
-        settings: Settings of the indexes.
     """
     groups: dict[str, list[IndexEntry]] = {}
     listed = [IndexEntry(loc=settings.base_url + f.name, lastmod=f.modified_at) for f in manifest.extras if f.listed]
@@ -87,12 +83,6 @@ def render(manifest: Manifest, settings: IndexSettings, name: str, changed_in: i
 
     The bytes contain the generation as a comment, so two generations never have the same bytes. A late write of an older
     generation can then not be mistaken for the expected one.
-
-    Args:
-        manifest: The manifest.
-        settings: Settings of the indexes.
-        name: Name of the index file.
-        changed_in: The generation that last changed the file.
     """
     entries = index_entries(manifest, settings)[name]
     return _bytes(entries, manifest, changed_in)
@@ -113,9 +103,6 @@ def next_indexes(
     """Return the index files of a new generation. Files whose bytes do not change are carried over.
 
     Args:
-        old: The index files of the last generation.
-        manifest: The new manifest.
-        settings: Settings of the indexes.
         drifted: Etag of the present object by the name of each index that another program changed. None: no object.
     """
     earlier = {index.name: index for index in old}

@@ -17,8 +17,6 @@ def check_articles(guards: Guards, section: str, *, now: int, fresh: int, what: 
     """Return refusals of a news section that lost too many articles that are not past their age.
 
     Args:
-        guards: The section's guards.
-        section: The section's name.
         now: The number after the run.
         fresh: Number of published articles that are younger than two days.
         what: The unit in the message: ``rows`` or ``URLs``.

@@ -168,12 +168,7 @@ class SectionFailure:
 
 
 def failure_of(section: str, error: SitemapError) -> SectionFailure:
-    """Describe why a section is not published.
-
-    Args:
-        section: Name of the section.
-        error: The error that stopped it.
-    """
+    """Describe why a section is not published."""
     return SectionFailure(section=section, error=type(error).__name__, message=str(error))
 
 

@@ -40,8 +40,6 @@ def decide(ranges: Sequence[LayoutRange], shards: Sequence[Shard], inquiry: Deci
 
     Args:
         ranges: The new ranges, in key order.
-        shards: The shards of the base generation.
-        inquiry: Further input of the decision.
     """
     return tuple(_decide(item, shards, inquiry) for item in ranges)
 

@@ -52,9 +52,6 @@ def rebase(plan: Plan, receipts: Sequence[Receipt], base: Manifest, current: Man
 
     Args:
         plan: The plan, of a run that may be rebased.
-        receipts: The receipts of its batches.
-        base: The generation that it was made on.
-        current: The current manifest.
     """
     sections, warnings = dict(plan.sections), []
     moved: dict[str, dict[int, int]] = {}

@@ -37,12 +37,7 @@ class RowLosses:
 
     @classmethod
     def of_section(cls, section: SectionManifest, base_url: str) -> RowLosses:
-        """Collect the losses of a section as rendered.
-
-        Args:
-            section: The section.
-            base_url: Address of the folder of its files.
-        """
+        """Collect the losses of a section as rendered."""
         dropped: Counter[str] = Counter()
         expired: Counter[str] = Counter()
         for shard in section.shards:
@@ -54,13 +49,7 @@ class RowLosses:
 
     @classmethod
     def of_tally(cls, tally: Tally, rows: int, base_url: str) -> RowLosses:
-        """Collect the losses of rows that were checked.
-
-        Args:
-            tally: The counts of the rows.
-            rows: Number of the rows.
-            base_url: Address of the folder of the section's files.
-        """
+        """Collect the losses of rows that were checked."""
         return cls(rows=rows, base_url=base_url, dropped=tally.dropped, expired=tally.expired, samples=tally.samples)
 
     def explanation(self) -> str:

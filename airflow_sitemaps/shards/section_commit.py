@@ -36,12 +36,7 @@ def next_section(
     """Compute the state of a section that results from publishing its plan.
 
     Args:
-        old: The section in the last manifest, or None.
-        plan: The section's plan.
         staged: The staged shards of each range that was written, by the range's position in the plan.
-        facts: Configuration, time and identifiers of the commit.
-        generation: Number of the new generation.
-        serial: Next serial of a file name.
 
     Returns:
         The new state, or ``old`` if nothing changed.
@@ -86,12 +81,6 @@ def repaired(old: SectionManifest, plan: Plan, facts: CommitFacts, generation: i
     """Return a section that the run does not plan, with its changed or deleted files to be put again.
 
     If another run has changed the section since the plan, it stays as it is; the next plan looks at its files again.
-
-    Args:
-        old: The section in the last manifest.
-        plan: The plan, which names the files.
-        facts: Configuration, time and identifiers of the commit.
-        generation: Number of the new generation.
     """
     etags = {
         repair.name: repair.found_etag
@@ -132,12 +121,6 @@ def with_permits(old: SectionManifest | None, new: SectionManifest, plan: Plan, 
     """Return a section after the run's permits: a permitted change does not count against later runs.
 
     The request of the permits is recorded, because they hold for one publication.
-
-    Args:
-        old: The section in the last manifest, or None.
-        new: The section's new state.
-        plan: The plan, which names the permits.
-        facts: Configuration, time and identifiers of the commit.
     """
     guards = {permit.guard for permit in map(Permit.of, plan.allow) if permit.section in (None, new.name)}
     if new is old:

@@ -53,10 +53,8 @@ def collision(
     """Return a description of two files of a sitemap that could get the same name, or "" if there are none.
 
     Args:
-        index_name: Name of the (first) index.
         mode: ``one`` index, or one ``per_section``.
         sections: Path and format of each section, by its name.
-        extras: Names of the extra files.
         has_recent: Whether recent entries get an index of their own in the mode ``per_section``.
     """
     indexes = {"the index": index_name}

@@ -40,9 +40,7 @@ def check_total(guards: Guards, sizes: Mapping[str, SectionSize], *, now: dateti
     The earlier number is the greatest of the last generation and of each of the last seven days.
 
     Args:
-        guards: The sitemap's guards.
         sizes: Sizes of the sections to judge, by name: published ones whose own guards refuse nothing.
-        now: Current time.
         what: What is counted, for the message: ``rows`` or ``URLs``.
     """
     before = max(sum(size.earlier for size in sizes.values()), *_totals([s.before for s in sizes.values()], now), 0)
@@ -67,13 +65,7 @@ def check_total(guards: Guards, sizes: Mapping[str, SectionSize], *, now: dateti
 
 
 def judged_apart(name: str, refused: Sequence[Refusal], allow: Sequence[str]) -> bool:
-    """Return whether a section is not part of the total: its own guards refuse it, or a permit lets it shrink.
-
-    Args:
-        name: Name of the section.
-        refused: What the sections' own guards refuse.
-        allow: Permits of the run.
-    """
+    """Return whether a section is not part of the total: its own guards refuse it, or a permit lets it shrink."""
     permits = (Permit.of(text) for text in allow)
     return any(refusal.section == name for refusal in refused) or any(
         permit.guard in ("shrink", "empty") and permit.section in (None, name) for permit in permits

@@ -77,7 +77,6 @@ def sample(columns: Sequence[pa.StringArray], level: int, spreads: Sequence[Numb
 
     Args:
         columns: The URLs, without nulls.
-        level: Level of the sample.
         spreads: By column the spread of each URL (see ``shards.url_spread``).
     """
     import numpy as np  # noqa: PLC0415 - heavy; loaded where work is done

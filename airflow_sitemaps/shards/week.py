@@ -55,13 +55,7 @@ def begun(section: SectionManifest) -> Day:
 
 
 def with_today(old: SectionManifest | None, new: SectionManifest, now: datetime) -> SectionManifest:
-    """Return a changed section with its number of URLs recorded.
-
-    Args:
-        old: The section in the last manifest, or None.
-        new: The section's new state.
-        now: Time of the commit.
-    """
+    """Return a changed section with its number of URLs recorded."""
     days = recent(old, now) if old is not None else {}
     today, number = now.date().isoformat(), new.urls + new.expired_rows
     day = days[today] if today in days else begun(old or new)
@@ -74,9 +68,7 @@ def permitted(section: SectionManifest, guards: Collection[str], now: datetime) 
     """Return a section after a permitted change: what it lists now is what later runs are compared with.
 
     Args:
-        section: The section's new state.
         guards: Names of the guards of which a permit was given.
-        now: Time of the commit.
     """
     days, new = recent(section, now), begun(section)
     if {"shrink", "total"} & set(guards) or ("empty" in guards and not section.urls):

@@ -54,7 +54,6 @@ def dbt_model(manifest: str, model: str, folder: str) -> DbtModel:
         manifest: The path of ``manifest.json``. A relative path is looked for in ``folder``, in the working directory and
             in the DAG folder.
         model: The model's name, ``package.name``, ``name.v2`` for a version, or dbt's unique id.
-        folder: The first folder to look in.
 
     Raises:
         SourceConfigurationError: The file is no manifest, or the model is not in it, is ambiguous, or is no table or view.
@@ -81,11 +80,6 @@ def check_columns(model: DbtModel, spec: SourceSpec, where: str) -> None:
     """Refuse a column that a model with a contract does not have.
 
     Without a contract, the manifest lists only the columns that are documented. The database then checks the others.
-
-    Args:
-        model: The model.
-        spec: The source.
-        where: The source, for the message.
 
     Raises:
         SourceConfigurationError: There is no such column. The message names similar ones.

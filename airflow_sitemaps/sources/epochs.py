@@ -19,10 +19,6 @@ LAST: Final = int((datetime(9999, 12, 31, tzinfo=timezone.utc) - EPOCH).total_se
 def moments_of_numbers(texts: pa.Array, unit: str) -> pa.Array:
     """Convert numbers to moments.
 
-    Args:
-        texts: The numbers as the database writes them.
-        unit: ``s``, ``ms`` or ``us``.
-
     Returns:
         ``timestamp[us, UTC]`` if every text is a number in the years 1 to 9999. Otherwise texts: ISO 8601 for such numbers,
         and the others unchanged, so that the lastmod rules count them.
@@ -52,21 +48,11 @@ def _moment(text: str, unit: str) -> datetime | str:
 
 
 def number_of(moment: datetime, unit: str) -> int:
-    """Return a moment as a whole number of units since 1970, rounded down.
-
-    Args:
-        moment: The moment, with a zone.
-        unit: ``s``, ``ms`` or ``us``.
-    """
+    """Return a moment as a whole number of units since 1970, rounded down."""
     return (moment - EPOCH) // timedelta(microseconds=1) // MICROS[unit]
 
 
 def newest_text(text: str, unit: str) -> str:
-    """Return a number as ISO 8601 if it is a moment, otherwise unchanged.
-
-    Args:
-        text: The number as the database writes it.
-        unit: ``s``, ``ms`` or ``us``.
-    """
+    """Return a number as ISO 8601 if it is a moment, otherwise unchanged."""
     value = _moment(text, unit)
     return value.isoformat() if isinstance(value, datetime) else value

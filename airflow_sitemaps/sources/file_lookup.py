@@ -39,7 +39,6 @@ def found_file(name: str, folder: str, argument: str, *, hint: str = "") -> Path
     """Return the first file of a name in a folder, the current folder or Airflow's DAG folder.
 
     Args:
-        name: The file's name or path.
         folder: The folder that is searched first, usually that of the DAG file.
         argument: The argument that names the file, for the message.
         hint: How the file is made, for the message. Default: "".

@@ -109,8 +109,6 @@ def alternates(members: pa.Array, locs: pa.Array, location: LocMapping) -> pa.Ar
 
     Args:
         members: The column ``COLUMN``.
-        locs: The rows' own URLs.
-        location: The column or template of the URL.
 
     Returns:
         A JSON text or NULL for each row:

@@ -48,9 +48,6 @@ class LocMapping:
 
         A value with the mark of bytes that are not UTF-8 (U+001A) is not percent-encoded, because the encoded mark would be a
         valid character of the URL.
-
-        Args:
-            columns: The string columns, by name.
         """
         if not self.is_template:
             return columns[self.text]

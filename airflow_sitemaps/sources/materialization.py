@@ -74,9 +74,6 @@ class Materialization:
 
         Args:
             engine: The engine of the source's connection, which may write to the schema.
-            dialect: The database's SQL.
-            schema: The schema that holds the tables.
-            what: The source, for messages.
         """
         self._engine = engine
         self._dialect = dialect
@@ -92,13 +89,6 @@ class Materialization:
         name: str,
     ) -> Relation:
         """Return a stored table. Create it unless it exists, and drop expired tables.
-
-        Args:
-            relation: The query whose rows are stored.
-            columns: The columns to store.
-            key: The key's columns, for an index.
-            now: The database's time.
-            name: The table's name.
 
         Raises:
             SourceConfigurationError: The schema does not exist or is not writable.
@@ -117,9 +107,6 @@ class Materialization:
 
     def drop(self, name: str) -> None:
         """Drop a table if it exists.
-
-        Args:
-            name: The table's name.
 
         Raises:
             SourceConfigurationError: The schema does not exist or is not writable.
@@ -166,12 +153,7 @@ class Materialization:
 
 
 def new_name(section: str, now: datetime) -> str:
-    """Return a name that no other table of stored rows has.
-
-    Args:
-        section: The section's name.
-        now: The database's time.
-    """
+    """Return a name that no other table of stored rows has."""
     shown = re.sub(r"\W", "_", section)[:SECTION_CHARACTERS]
     return f"{PREFIX}{now.astimezone(timezone.utc).strftime(STAMP)}_{shown}_{secrets.token_hex(6)}"
 

@@ -42,11 +42,7 @@ class Selection:
     grouped: bool = False
 
     def outputs(self, *, objects: bool) -> list[Output]:
-        """Return every selected column but the range's number, which depends on the statement.
-
-        Args:
-            objects: Whether the driver returns Python objects.
-        """
+        """Return every selected column but the range's number, which depends on the statement."""
         outputs = []
         if not self.dialect.hashes_here:
             outputs.append(
@@ -86,7 +82,6 @@ class Selection:
 
         Args:
             raw: A batch of the selected columns. Its ``range_no`` is an index into ``places``.
-            places: The number of the range of each bucket.
         """
         # The names are those of the template, which may differ in case from the database's.
         locs = {name: raw[f"loc_{number}"] for number, name in enumerate(self.location.columns)}

@@ -81,8 +81,6 @@ class SqlSession:
         """Keep an engine and the context of its queries.
 
         Args:
-            engine: The engine of the source's connection.
-            context: The source.
             arrow: Whether the driver's own Arrow interface may read the rows.
             max_scan_bytes: The largest number of bytes that surveys may scan. Default: None, for no limit.
             pinned: The state, or the table of stored rows, that ``context`` reads. Default: None, the present.
@@ -116,11 +114,7 @@ class SqlSession:
 
     @contextmanager
     def transaction(self, doing: str) -> Iterator[sa.Connection]:
-        """Yield the snapshot's connection, or one in its own transaction. Errors name the step.
-
-        Args:
-            doing: The step, for messages.
-        """
+        """Yield the snapshot's connection, or one in its own transaction. Errors name the step."""
         what = f"{self.context.name}: {doing}"
         if self._snapshot is not None:
             with translated(self.engine, f"{what} failed", SourceError), waiting(what, WAIT_BOUND):

@@ -49,7 +49,6 @@ def opened(spec: SourceSpec, section: str) -> Iterator[SqlSession]:
     """Yield a session over the source's connection, which is closed at the end.
 
     Args:
-        spec: The source.
         section: The section's name, for messages and for names of materialized tables.
 
     Raises:
@@ -69,9 +68,7 @@ def session_of(spec: SourceSpec, section: str, engine: sa.Engine) -> Iterator[Sq
     """Yield a session over an engine, after checking the columns, and materializing the query if ``materialize`` is set.
 
     Args:
-        spec: The source.
         section: The section's name, for messages and for names of materialized tables.
-        engine: The engine of the source's connection.
     """
     name = f"section {section!r} ({spec.description})"
     dialect = dialect_of(engine.dialect)
@@ -106,7 +103,6 @@ def discard(spec: SourceSpec, section: str) -> None:
 
     Args:
         spec: The source, with the state that the run's plan chose.
-        section: The section's name, for messages.
     """
     if spec.materialize is None or not spec.as_of:
         return

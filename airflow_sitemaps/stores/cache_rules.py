@@ -44,9 +44,7 @@ def checked_shard_cache_control(cache_control: str, purge: Purge | None, *, wher
     """Return the header of shards, after checking that no crawler can see a new index with an old shard.
 
     Args:
-        cache_control: The header of shards.
         purge: The purge hook, or None.
-        where: The store, for the message.
 
     Raises:
         ConfigurationError: Caches may use old shards, and nothing removes them.

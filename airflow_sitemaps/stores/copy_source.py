@@ -14,7 +14,6 @@ def read_source(source: ObjectStore, info: ObjectInfo) -> bytes:
     """Read an object that must not have changed.
 
     Args:
-        source: The area to read from.
         info: Info of the object, as it was read before.
 
     Raises:

@@ -28,7 +28,6 @@ def checked_key(key: str, *, prefix: str = "") -> str:
 
     Args:
         key: The key, relative to the prefix.
-        prefix: The prefix that the store adds.
 
     Raises:
         ConfigurationError: The key is empty, absolute, too long, or could leave the prefix.
@@ -57,10 +56,6 @@ def checked_prefix(prefix: str) -> str:
 
 def checked_base_url(base_url: str, *, where: str) -> str:
     """Return the address of the public folder, ending in ``/``.
-
-    Args:
-        base_url: The address as set.
-        where: The store, for messages.
 
     Raises:
         ConfigurationError: The address is not an absolute http or https URL, or has a query, a fragment or a password.
@@ -134,9 +129,7 @@ def check_settings(
     """Check the settings of a store.
 
     Args:
-        where: The store, for messages.
         flags: Settings that must be True or False.
-        headers: Values of HTTP headers: printable ASCII.
         names: Settings that must be None or a non-empty string.
         purge: The purge hook: None or callable.
 

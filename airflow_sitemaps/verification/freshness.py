@@ -50,11 +50,6 @@ def served_indexes(store: StoreConfig, fetcher: Fetcher, now: datetime) -> list[
     of an earlier generation, which a cache still serves, is as old as the commit that replaced it. Any other index is
     as old as its newest ``lastmod``.
 
-    Args:
-        store: Where the sitemap is published.
-        fetcher: Requests the addresses.
-        now: Current time, with a time zone.
-
     Raises:
         ConfigurationError: Nothing is published yet.
         StoreError: The state cannot be read.

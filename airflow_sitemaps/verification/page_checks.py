@@ -40,9 +40,6 @@ def check_pages(
     """Fetch pages and record the faults that keep them out of an index.
 
     Args:
-        fetcher: Reads the pages.
-        urls: The pages.
-        robots: The robots.txt files of their hosts.
         crawler: Product token that robots.txt and robots directives are evaluated for.
         findings_of: Returns the findings of an address. Faults are added to them.
     """
@@ -59,13 +56,7 @@ def check_pages(
 
 
 def page_faults(url: str, page: Fetched, crawler: str = "Googlebot") -> list[tuple[str, str]]:
-    """Return the checks that a page fails, each with a message. Pure.
-
-    Args:
-        url: The listed address.
-        page: The response.
-        crawler: Product token that robots directives are evaluated for.
-    """
+    """Return the checks that a page fails, each with a message. Pure."""
     faults: list[tuple[str, str]] = []
     if len(page.chain) > 1:
         faults.append(("page-redirect", " → ".join(page.chain)))

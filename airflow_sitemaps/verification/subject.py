@@ -61,7 +61,6 @@ class VerificationSubject:
 
         Args:
             options: How to verify. Default: the subject's own options.
-            progress: Receives the number of files read.
             web: Requests pages and robots.txt from the website. Default: an ``HttpClient``. A sitemap that is not
                 read over HTTP needs it only when pages are sampled.
         """

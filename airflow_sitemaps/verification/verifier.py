@@ -53,13 +53,10 @@ def verify(
     A published file never makes this function raise: an address that cannot be read is a failure in the result.
 
     Args:
-        fetcher: Reads the files.
         addresses: Address of an index, urlset, text sitemap or feed; or several of them.
         manifest: The manifest of a sitemap that this package published; None for any other sitemap.
-        options: How to verify.
         pages: Reads the sampled pages. Default: ``fetcher``.
         now: Time of the verification, with a time zone. Default: the current time.
-        progress: Receives the number of files read.
     """
     requested = (addresses,) if isinstance(addresses, str) else tuple(addresses)
     run = _VerificationRun(fetcher, options, now or datetime.now(timezone.utc), manifest_files(manifest))
@@ -114,7 +111,6 @@ class _VerificationRun:
         """Read every address and the files that the indexes list; then run the checks that span files.
 
         Args:
-            addresses: The addresses.
             progress: Receives the number of files read; None for no progress.
         """
         self._random.seed(self.options.seed)
@@ -291,12 +287,7 @@ class _VerificationRun:
         return next((entry.loc for entry in entries if hash_of(entry.loc) == value), "a URL")
 
     def verification(self, requested: tuple[str, ...], sampled: int) -> Verification:
-        """Return the result, errors first, then in the order of reading.
-
-        Args:
-            requested: The addresses that were verified.
-            sampled: Number of pages that were fetched.
-        """
+        """Return the result, errors first, then in the order of reading."""
         failures = [
             Failure(rule=f.check, where=where, message=f.message, severity=CHECKS[f.check].severity, count=f.count)
             for where, findings in self._findings.items()

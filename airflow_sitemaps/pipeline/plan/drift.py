@@ -40,7 +40,6 @@ def look(store: Store, manifest: Manifest | None = None, *, read: bool = False) 
     """List all public objects by name.
 
     Args:
-        store: The opened store.
         manifest: The current manifest. Default: None.
         read: Whether a store that records etags reads the manifest's files, to compute their etags again.
             Default: False.
@@ -64,11 +63,6 @@ def find(store: Store, state: SectionManifest, listing: Mapping[str, ObjectInfo]
 
     A file is as it was promoted if its etag is. Size and metadata prove nothing, because another program can copy them.
     A file whose promotion is not finished does not count as drift, unless its private body is missing or damaged.
-
-    Args:
-        store: The opened store.
-        state: The section as last committed.
-        listing: The public objects by name.
     """
     files: dict[int, str | None] = {}
     bodiless: set[int] = set()
@@ -100,10 +94,7 @@ def repairs(
     """Find the files of all sections that can be put again without their source.
 
     Args:
-        store: The opened store.
-        manifest: The current manifest, or None before the first commit.
         plans: The plans of sections by name. The drift of the other sections is looked for here.
-        listing: The public objects by name.
     """
     damaged = []
     for name, state in manifest.sections.items() if manifest is not None else ():
@@ -118,14 +109,7 @@ def repairs(
 
 
 def taken(path: str, section: str, listing: Mapping[str, ObjectInfo], manifest: Manifest | None) -> tuple[str, ...]:
-    """Find names of a section's pattern that belong to other programs; new files skip their serials.
-
-    Args:
-        path: Folder of the section's files.
-        section: Name of the section.
-        listing: The public objects by name.
-        manifest: The current manifest, or None before the first commit.
-    """
+    """Find names of a section's pattern that belong to other programs; new files skip their serials."""
     pattern = shard_names(path, section)
     ours: set[str] = set()
     if manifest is not None:

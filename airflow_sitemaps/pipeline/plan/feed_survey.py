@@ -90,11 +90,7 @@ class FeedQuestion:
 
 
 def survey_by_feed(question: FeedQuestion) -> FeedSurvey:
-    """Read the change feed, and decide which ranges are surveyed.
-
-    Args:
-        question: The section and what is known of it.
-    """
+    """Read the change feed, and decide which ranges are surveyed."""
     before = question.before
     mark = None if before is None else known_mark(question.state, before)
     cause = question.everything or _cause(mark, question)
@@ -140,24 +136,14 @@ def _warnings(question: FeedQuestion, reading: ChangeReading) -> tuple[str, ...]
 
 
 def known_mark(state: StateRepository, section: SectionManifest) -> FeedMark | None:
-    """Return the last position that is valid for this state of the section: that of the last run, or of the commit.
-
-    Args:
-        state: The private area.
-        section: The section as last committed.
-    """
+    """Return the last position that is valid for this state of the section: that of the last run, or of the commit."""
     name = "the stored position of its change feed"
     record = read_record(state, feed_key(section.name), _RECORD, section, name)
     return section.feed if record is None else FeedMark(position=record.position, surveyed_at=record.surveyed_at)
 
 
 def record_of(section_plan: SectionPlan, section: SectionManifest) -> FeedRecord | None:
-    """Return the position that a plan leaves to the next run, or None if the section has no change feed.
-
-    Args:
-        section_plan: The plan of the section.
-        section: The section as published.
-    """
+    """Return the position that a plan leaves to the next run, or None if the section has no change feed."""
     mark = section_plan.feed
     if mark is None:
         return None

@@ -28,9 +28,6 @@ def adopted_names(sitemap: Sitemap, store: Store, manifest: Manifest | None, *, 
     """Return the names of public files that this run may take over.
 
     Args:
-        sitemap: The sitemap.
-        store: The opened store.
-        manifest: This pipeline's manifest, or None before its first commit.
         adopt: Whether the run was started to take over the files of another program or pipeline.
 
     Returns:
@@ -70,11 +67,6 @@ def check_stamps(store: Store, manifest: Manifest, listing: Mapping[str, ObjectI
 
     The check covers all indexes and extra files, and the first changed shards. The promotion checks each file that it
     replaces.
-
-    Args:
-        store: The opened store.
-        manifest: This pipeline's manifest.
-        listing: The public objects by name.
 
     Raises:
         OwnershipError: Another pipeline stamped one of them.

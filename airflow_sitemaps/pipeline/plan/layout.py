@@ -33,12 +33,6 @@ def first_layout(
 ) -> tuple[tuple[LayoutRange, ...], Survey]:
     """Compute the ranges of a section that has none, or whose ranges are no longer valid. Every file gets a new name.
 
-    Args:
-        source: The section's open source.
-        section: Name of the section.
-        policy: Sizes of its files.
-        reason: Why the ranges are new.
-
     Returns:
         The ranges and their survey.
     """
@@ -63,11 +57,6 @@ def next_layout(
     """Adapt the ranges of the base generation to their present rows: cut those that are too large, join small ones.
 
     Args:
-        source: The section's open source.
-        section: Name of the section.
-        shards: The shards of the base generation.
-        policy: Sizes of the section's files.
-        limits: Limits of a file.
         surveyor: Provider of the digests of the earlier ranges: the source, or an object that queries it only as needed.
         file_urls: Maximum number of entries per file. Default: the policy's.
 
@@ -93,10 +82,6 @@ def boundary_fault(source: Source, shards: Sequence[Shard]) -> str:
 
     An upgraded collation may reorder text. A narrower type, an enum or a domain may no longer accept a boundary. Integers
     keep their order, so the least and the greatest are enough if the key column is known to hold integers.
-
-    Args:
-        source: The section's open source.
-        shards: The shards of the base generation.
     """
     boundaries = [shard.range.lower for shard in shards if shard.range.lower is not None]
     integers = all(len(key) == 1 and isinstance(key[0], int) for key in boundaries)

@@ -100,13 +100,6 @@ def make_plan(
     planned but named in the plan's ``failures``, unless the sitemap says ``fail_all`` or no section is left.
 
     Args:
-        sitemap: The sitemap.
-        store: The opened store.
-        manifest: The current manifest, or None before the first commit.
-        request: What the run is to do.
-        run: Identifier of the run.
-        clock: Source of time and of tokens.
-        progress: Receiver of the progress.
         adopted: Public names of another program's sitemap that the run takes over. Default: none.
 
     Raises:
@@ -401,11 +394,6 @@ def touched_warnings(sitemap: Sitemap, plans: Mapping[str, SectionPlan], manifes
     """Warn about each section in which unusually many shards hold changed rows.
 
     Shards that are written for another reason (a request, another configuration, drift) do not count.
-
-    Args:
-        sitemap: The sitemap.
-        plans: The plans of the sections by name.
-        manifest: The current manifest, or None before the first commit.
     """
     warnings = []
     for section in sitemap.sections:

@@ -77,8 +77,6 @@ def judge_sample(context: SectionContext, plan: SectionPlan, clock: Clock) -> Ju
     """Check the first rows that a build would read, or as many of the section's rows as the request says.
 
     Args:
-        context: The section, its open source and the request.
-        plan: The section's plan.
         clock: Source of the time at which rows are checked.
 
     Raises:

@@ -21,13 +21,7 @@ _RECORDS: Final = (
 
 
 def remember_all(state: StateRepository, plan: Plan, manifest: Manifest) -> None:
-    """Store the records of a plan whose result the manifest now holds.
-
-    Args:
-        state: The private area.
-        plan: The plan.
-        manifest: The current manifest.
-    """
+    """Store the records of a plan whose result the manifest now holds."""
     for name, section_plan in plan.sections.items():
         section = manifest.sections.get(name)
         generations = {section_plan.base, manifest.generation if manifest.run == plan.run else section_plan.base}

@@ -50,10 +50,6 @@ def unchanged_since(
     """Return the time of the last survey if the table has not changed since and the survey is recent.
 
     Args:
-        state: The private area.
-        section: The section as last committed.
-        version: The table's version now.
-        now: Time of planning.
         longest: Maximum age of a survey that an unchanged version replaces.
     """
     record = read_record(state, version_key(section.name), _RECORD, section, "the version of its table")
@@ -75,12 +71,7 @@ def unchanged_since(
 
 
 def record_of(section_plan: SectionPlan, section: SectionManifest) -> VersionRecord | None:
-    """Return the table version that a plan leaves to the next run, or None if the source keeps none.
-
-    Args:
-        section_plan: The plan of the section.
-        section: The section as published.
-    """
+    """Return the table version that a plan leaves to the next run, or None if the source keeps none."""
     if not section_plan.version or section_plan.surveyed_at is None:
         return None
     return VersionRecord(

@@ -18,8 +18,6 @@ class UnchangedSurvey:
     """A surveyor that returns the last digests, and queries only some ranges.
 
     Args:
-        source: The section's open source.
-        section: The section as last committed.
         changed: Positions of ranges that may have changed. Default: none. Ranges that the run reads for another reason
             are added by ``ask_also``.
     """

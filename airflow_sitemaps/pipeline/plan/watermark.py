@@ -60,10 +60,6 @@ _RECORD: Final = Decoder(Watermark)
 def remembered(state: StateRepository, section: SectionManifest) -> Watermark | None:
     """Read the watermark of a section.
 
-    Args:
-        state: The private area.
-        section: The section as last committed.
-
     Returns:
         The watermark, or None if there is none that is valid for this state of the section.
     """
@@ -71,12 +67,7 @@ def remembered(state: StateRepository, section: SectionManifest) -> Watermark | 
 
 
 def record_of(section_plan: SectionPlan, section: SectionManifest) -> Watermark | None:
-    """Return the watermark that a plan leaves to the next run, or None if no watermark found its changes.
-
-    Args:
-        section_plan: The plan of the section.
-        section: The section as published.
-    """
+    """Return the watermark that a plan leaves to the next run, or None if no watermark found its changes."""
     if section_plan.watermark is None:
         return None
     return Watermark(
@@ -101,7 +92,6 @@ def next_ages(
 
     Args:
         section: The section as last committed, or None.
-        targets: The actions of the new ranges.
         partial: The survey of this run, or None if it surveyed every range.
     """
     if section is None or partial is None:
@@ -123,9 +113,7 @@ def begins_at(mark: Watermark, lag: timedelta, now: datetime, timezone: str) -> 
     search then begins earlier by the same amount.
 
     Args:
-        mark: The watermark.
         lag: How far before the watermark to search (``Sitemap(watermark_lag=)``).
-        now: The database's current time.
         timezone: IANA name of the time zone of local times.
     """
     since = mark.moment - lag

@@ -54,10 +54,7 @@ def foreign_content(sitemap: Sitemap, store: Store, names: Sequence[str], bodies
     """Read the files of another program's sitemap and the private bodies of this one.
 
     Args:
-        sitemap: The sitemap.
-        store: The opened store.
         names: Public names of the other sitemap's files. The children of an index count only if they are among them.
-        bodies: Keys of the bodies.
 
     Raises:
         StoreContentError: A body is missing.
@@ -87,9 +84,6 @@ def judge_adoption(sitemap: Sitemap, store: Store, plan: Plan, manifest: Manifes
     """Return the guards' refusals for a publication that replaces the sitemap of another program or pipeline.
 
     Args:
-        sitemap: The sitemap.
-        store: The opened store.
-        plan: The plan of the run.
         manifest: The manifest to commit. URLs of sections that it omits are lost.
     """
     guards = sitemap.guards
@@ -122,8 +116,6 @@ def children(sitemap: Sitemap, store: Store, index: str) -> Iterator[str]:
     and files that a pipeline stamped, which may be damaged shards.
 
     Args:
-        sitemap: The sitemap.
-        store: The opened store.
         index: Public name of the index. A file of another kind has no children.
     """
     document = read_public(store, index)

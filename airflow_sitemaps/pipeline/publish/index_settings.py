@@ -35,12 +35,7 @@ def index_names(sitemap: Sitemap) -> tuple[str, ...]:
 
 
 def settings_of_commit(sitemap: Sitemap, manifest: Manifest) -> IndexSettings:
-    """Return the settings under which a manifest was committed, whatever the code says now.
-
-    Args:
-        sitemap: The sitemap.
-        manifest: The committed manifest.
-    """
+    """Return the settings under which a manifest was committed, whatever the code says now."""
     record = manifest.index_record
     if record is None or record.limits not in PROFILES:
         return index_settings(sitemap)
@@ -57,11 +52,6 @@ def are_to_change(sitemap: Sitemap, manifest: Manifest | None) -> bool:
 
 def too_many(sitemap: Sitemap, plans: Mapping[str, SectionPlan], manifest: Manifest | None) -> tuple[str, ...]:
     """Warn if a plan leads to more index files than Google reads for one site.
-
-    Args:
-        sitemap: The sitemap.
-        plans: The plans of the sections by name.
-        manifest: The current manifest, or None before the first commit.
 
     Returns:
         One warning, or none.

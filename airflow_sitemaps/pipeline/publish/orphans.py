@@ -32,10 +32,7 @@ def orphans(store: Store, manifest: Manifest, now: datetime, grace: timedelta) -
     grace, because a run that has just committed may have put it.
 
     Args:
-        store: The opened store.
         manifest: The current manifest, which must be promoted.
-        now: The current time.
-        grace: Minimum age of an orphan.
 
     Returns:
         The orphans as they are now, with their etags.

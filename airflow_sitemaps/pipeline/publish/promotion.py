@@ -61,11 +61,6 @@ def promote(
     """Put all files of a manifest into the public area, and record in the manifest that they are public.
 
     Args:
-        store: The opened store.
-        root: The manifest to promote.
-        settings: Settings of the indexes.
-        clock: Source of time and of tokens.
-        progress: Receiver of the progress.
         fresh: Whether no other run can have begun this promotion. Each file is then put at once, on the condition that
             the old one is as the manifest says; only if that fails, the old one is read first. Default: False.
         bodies: Info of the bodies, read at the commit. Default: none.
@@ -115,12 +110,6 @@ def _last_put(store: Store, manifest: Manifest, now: datetime) -> datetime:
 def put_back(store: Store, root: ManifestVersion, settings: IndexSettings, names: Collection[str]) -> None:
     """Restore public files that the manifest names and that are missing or changed.
 
-    Args:
-        store: The opened store.
-        root: The current manifest.
-        settings: Settings of the indexes.
-        names: Public names of the files to restore.
-
     Raises:
         SupersededError: Another generation is current.
         StoreError: The store failed.
@@ -146,10 +135,6 @@ def _promote_file(
     """Make a file public and return its etag.
 
     Args:
-        store: The opened store.
-        state: The private area.
-        root: The manifest that is being promoted.
-        file: The file.
         fresh: Whether no other run can have begun this promotion. Default: False.
         bodies: Info of the bodies, read at the commit. None (default): the store does not copy.
     """

@@ -53,7 +53,6 @@ def proposal_of(state: StateRepository, run: str) -> Proposal:
     """Rebuild the generation that a blocked run would have published.
 
     Args:
-        state: The repository of the private area.
         run: Identifier of the run in the store, as in the plan.
 
     Raises:

@@ -69,14 +69,6 @@ def commit(
 ) -> Committed:
     """Replace the current manifest by the next one.
 
-    Args:
-        sitemap: The sitemap.
-        store: The opened store.
-        plan: The plan to publish.
-        receipts: One receipt per batch of the plan.
-        clock: Source of time and of tokens.
-        progress: Receiver of the progress.
-
     Returns:
         The manifests before and after, and what the guards refused.
 
@@ -305,13 +297,6 @@ def finish(
     sitemap: Sitemap, store: Store, committed: Committed, clock: Clock, progress: Progress
 ) -> tuple[ManifestVersion, Swept]:
     """Promote a commit, then sweep.
-
-    Args:
-        sitemap: The sitemap.
-        store: The opened store.
-        committed: Result of the commit.
-        clock: Source of time and of tokens.
-        progress: Receiver of the progress of the promotion.
 
     Returns:
         The manifest after the sweep, and the numbers of removed files.

@@ -26,11 +26,6 @@ def purge_shards(store: Store, manifest: Manifest, names: Collection[str]) -> No
     A failure stops the promotion only if caches may answer with an old shard. The index then stays as it was, and the
     next attempt or run continues. If caches revalidate shards, crawlers read the right shard despite the failure.
 
-    Args:
-        store: The opened store.
-        manifest: The manifest that is being promoted.
-        names: Public names of the files that were put.
-
     Raises:
         StoreError: The hook failed, and caches may answer with an old shard.
     """
@@ -54,10 +49,6 @@ def purge_indexes(store: Store, names: Sequence[str]) -> None:
     """Remove changed indexes from caches, so that crawlers see them at once.
 
     A failure is only logged, because caches expire.
-
-    Args:
-        store: The opened store.
-        names: Public names of the changed indexes.
     """
     if store.purge is None or not names:
         return

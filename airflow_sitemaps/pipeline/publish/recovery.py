@@ -28,13 +28,6 @@ def roll_forward(
     If another run finishes it first and commits the next generation, that one is finished too. The next commit then
     always follows a generation that is public.
 
-    Args:
-        sitemap: The sitemap.
-        store: The opened store.
-        root: The manifest to promote.
-        clock: Source of time and of tokens.
-        progress: Receiver of the progress of the promotion.
-
     Returns:
         The current manifest, promoted. It stays unpromoted only if its promotion cannot be finished.
 

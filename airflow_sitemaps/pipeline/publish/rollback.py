@@ -38,12 +38,6 @@ def rollback(sitemap: Sitemap, generation: int, *, clock: Clock = SYSTEM_CLOCK, 
     The next run surveys the source as usual and publishes the source's state at that time. Pause the DAG, or correct
     the source first.
 
-    Args:
-        sitemap: The sitemap.
-        generation: Number of the generation to publish again.
-        clock: Source of time and of tokens.
-        progress: Receiver of the progress of the promotion.
-
     Returns:
         The report.
 
@@ -118,12 +112,6 @@ def rolled_back(current: Manifest, earlier: Manifest, facts: CommitFacts, run: s
 
     A file keeps its name if its key range is still the same. If ranges have moved since, entries would move between
     files, so those files get new names.
-
-    Args:
-        current: The current manifest.
-        earlier: The manifest to publish again.
-        facts: Configuration, time and identifiers of the commit.
-        run: Identifier of the run.
     """
     generation = current.generation + 1
     sections = {

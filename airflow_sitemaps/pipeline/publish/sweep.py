@@ -124,10 +124,7 @@ def sweep(sitemap: Sitemap, store: Store, root: ManifestVersion, *, clock: Clock
     A failure is a warning, never an error: everything is published by now, and the next run sweeps again.
 
     Args:
-        sitemap: The sitemap.
-        store: The opened store.
         root: The current manifest, which must be promoted.
-        clock: Source of time and of tokens.
 
     Returns:
         The manifest after the sweep, and the numbers of removed objects with the warnings.
@@ -192,14 +189,7 @@ def lifetime(grace: timedelta) -> timedelta:
 
 
 def leftovers(state: StateRepository, manifest: Manifest, now: datetime, grace: timedelta) -> Leftovers:
-    """Find plans, receipts and unneeded bodies of runs that have ended, and watermarks that no run will read.
-
-    Args:
-        state: The state area.
-        manifest: The current manifest.
-        now: The current time.
-        grace: Grace of the sitemap.
-    """
+    """Find plans, receipts and unneeded bodies of runs that have ended, and watermarks that no run will read."""
     ages = _Ages(manifest, now, grace)
     needed = manifest.bodies() | {item.key for item in manifest.departed}
     plans = (info.key for info in state.objects.list("plans/"))

@@ -18,10 +18,6 @@ _NAME: Final = re.compile(r"[a-z0-9][a-z0-9.-]*")
 def last_announced(objects: ObjectStore, who: str) -> int | None:
     """Read the last generation whose changes were announced to a service.
 
-    Args:
-        objects: The private area.
-        who: Host name of the service.
-
     Returns:
         The number of the generation, or None if none was announced.
 
@@ -40,11 +36,6 @@ def last_announced(objects: ObjectStore, who: str) -> int | None:
 
 def record_announced(objects: ObjectStore, who: str, generation: int) -> None:
     """Record that a generation was announced to a service.
-
-    Args:
-        objects: The private area.
-        who: Host name of the service.
-        generation: Number of the generation.
 
     Raises:
         StoreError: The store failed.

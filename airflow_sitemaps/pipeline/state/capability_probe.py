@@ -76,10 +76,6 @@ def probe(store: Store) -> bool:
 def ensure_conditions(store: Store, single_writer: bool) -> None:
     """Refuse a store that ignores conditional puts, unless only one run at a time writes to it.
 
-    Args:
-        store: The opened store.
-        single_writer: Whether the user guarantees a single writer.
-
     Raises:
         ConfigurationError: The store ignores conditions and ``single_writer`` is False.
         StoreError: The probe failed.
@@ -105,10 +101,6 @@ def copies(store: Store, files: int) -> bool:
     A store that may support it is probed once per process, and only if there are enough files to make it worthwhile.
     With copies, bodies pass through this process once instead of three times. AWS enforces ``If-Match`` and
     ``If-None-Match`` on CopyObject. If a store does not enforce them, or refuses to copy, this process puts each file.
-
-    Args:
-        store: The opened store.
-        files: Number of files to promote.
     """
     if store.copies is None:
         return files >= WORTH_ASKING and _copies(store)

@@ -66,12 +66,7 @@ def put_verified(
     """Put an object and verify the outcome. Trying again is safe: every try has the same condition, bytes and write id.
 
     Args:
-        objects: The area.
-        key: Where to write.
         body: The bytes.
-        mode: Condition of the write.
-        write_id: Identifier of this write.
-        headers: Headers and metadata of the object.
 
     Returns:
         The etag of the written object.
@@ -105,15 +100,6 @@ def copy_verified(
     headers: ObjectHeaders,
 ) -> str:
     """Copy an object within the store and verify the outcome.
-
-    Args:
-        objects: The area of the copy.
-        key: Where to write.
-        source: The area of the object to copy.
-        info: The object to copy, as it was read.
-        mode: Condition of the write.
-        write_id: Identifier of this write.
-        headers: Headers and metadata of the copy.
 
     Returns:
         The etag of the copy.

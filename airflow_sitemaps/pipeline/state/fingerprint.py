@@ -46,11 +46,6 @@ def fingerprint(sitemap: Sitemap, section: Section) -> str:
 def check_unchanged(sitemap: Sitemap, plan: Plan, names: Iterable[str]) -> None:
     """Refuse a plan that was made with another configuration, because its fingerprints would not match the files.
 
-    Args:
-        sitemap: The sitemap.
-        plan: The plan.
-        names: Names of the plan's sections to check.
-
     Raises:
         ConfigurationError: One of the sections is missing from the code, or its configuration changed.
     """

@@ -37,12 +37,7 @@ def stamp(manifest: Manifest) -> dict[str, str]:
 
 
 def is_of_another(info: ObjectInfo, manifest: Manifest | None) -> bool:
-    """Return whether another pipeline stamped a public object.
-
-    Args:
-        info: The object, with its metadata.
-        manifest: This pipeline's manifest, or None before its first commit.
-    """
+    """Return whether another pipeline stamped a public object."""
     theirs = info.metadata.get(STATE_ID, "")
     return bool(theirs) and theirs != (manifest.state_id if manifest is not None else None)
 
@@ -52,8 +47,6 @@ def check_stamp(url: str, info: ObjectInfo, manifest: Manifest | None) -> None:
 
     Args:
         url: The object's address in the store, for the message.
-        info: The object, with its metadata.
-        manifest: This pipeline's manifest, or None before its first commit.
 
     Raises:
         OwnershipError: Another pipeline put it.
@@ -71,12 +64,7 @@ def check_stamp(url: str, info: ObjectInfo, manifest: Manifest | None) -> None:
 
 
 def check_owner(sitemap: Sitemap, manifest: Manifest) -> None:
-    """Refuse to work on another pipeline's sitemap.
-
-    Args:
-        sitemap: The sitemap.
-        manifest: The current manifest of the state area.
-    """
+    """Refuse to work on another pipeline's sitemap."""
     if manifest.base_url != sitemap.store.base_url or manifest.owner != sitemap.owner:
         raise OwnershipError(
             f"the state area belongs to another sitemap: {manifest.base_url} (owner {manifest.owner!r}), and this one "
@@ -98,10 +86,7 @@ def check_origin(manifest: Manifest | None, origin: str, allow: Sequence[str], *
     A run of an Airflow that does not know its address passes with a warning.
 
     Args:
-        manifest: The current manifest, or None before the first commit.
         origin: Deployment of the run. Empty if it is not known.
-        allow: Permits of the run.
-        run: Identifier of the run, for the error.
 
     Raises:
         GuardError: Another deployment published last.

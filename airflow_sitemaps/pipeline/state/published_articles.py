@@ -33,14 +33,10 @@ def news_refusals(
     """Return the refusals of a news section, of which its articles' age causes none.
 
     Args:
-        guards: The section's guards.
-        store: The opened store.
-        section: The section.
         refusals: What the guards of a section refuse that does not age.
         before: The section as last committed, or None.
         number: The number of rows or URLs after the run.
         what: The unit in the message: ``rows`` or ``URLs``.
-        now: The current time.
     """
     fresh = 0 if before is None else fresh_articles(store, before, now, section.source.timezone)
     if fresh is None:
@@ -53,12 +49,6 @@ def fresh_articles(store: Store, section: SectionManifest, now: datetime, timezo
     """Return the number of published articles that are younger than two days, or None if a file is missing.
 
     Articles without a time count as younger.
-
-    Args:
-        store: The opened store.
-        section: The section as last committed.
-        now: The current time.
-        timezone_name: IANA name of the time zone of dates.
     """
     from airflow_sitemaps.protocol.validation.reader import read  # noqa: PLC0415 - lxml is loaded where it is needed
 

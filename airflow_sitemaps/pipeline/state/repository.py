@@ -66,10 +66,6 @@ def receipts_of(run: str, keys: Sequence[str]) -> list[str]:
 
     If a user clears an Airflow run from its plan task on, and the new plan has fewer batches, the mapped tasks that no
     longer exist leave the receipts of their last try.
-
-    Args:
-        run: Identifier of the run.
-        keys: Keys of receipts.
     """
     own = [key for key in keys if key.startswith(receipts_directory(run))]
     if len(own) < len(keys):
@@ -147,7 +143,6 @@ class StateRepository:
         """Replace the manifest.
 
         Args:
-            manifest: The new manifest.
             over: The manifest to replace, or None for the first commit.
 
         Raises:
@@ -199,12 +194,7 @@ class StateRepository:
         return codec.decode_plan(stored.body, self.objects.url(key))
 
     def write_receipt(self, receipt: Receipt, token: str) -> str:
-        """Store a receipt under a key that is unique to the try, and return the key.
-
-        Args:
-            receipt: The receipt.
-            token: Unique token of the try.
-        """
+        """Store a receipt under a key that is unique to the try, and return the key."""
         key = f"{receipts_directory(receipt.run)}{receipt.batch:04d}-{token}.json.gz"
         self._create(key, codec.encode_receipt(receipt), token)
         return key

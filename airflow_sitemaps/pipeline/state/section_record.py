@@ -36,13 +36,6 @@ R = TypeVar("R", bound=SectionRecord)
 def read_record(state: StateRepository, key: str, decoder: Decoder[R], section: SectionManifest, name: str) -> R | None:
     """Read a record.
 
-    Args:
-        state: The private area.
-        key: Key of the record.
-        decoder: Decoder of the record's class.
-        section: The section as last committed.
-        name: What the record holds, for the log.
-
     Returns:
         The record, or None if there is none that is valid for this state of the section.
     """
@@ -61,9 +54,6 @@ def write_record(state: StateRepository, key: str, record: Any, write_id: str) -
     """Store a record for the next run.
 
     Args:
-        state: The private area.
-        key: Key of the record.
-        record: The record.
         write_id: Identifier of the write, different from that of every other write of the key.
     """
     put_verified(

@@ -27,8 +27,6 @@ def bounded_time(objects: ObjectStore, clock: Clock, recent: ObjectInfo | None =
     """Return the worker's time, or the store's time if the worker's clock is ahead of it, with a warning.
 
     Args:
-        objects: The private area.
-        clock: Source of time and of tokens.
         recent: An object that was stored a short time ago. If the worker's time is close to it, no further request is sent.
             Default: None.
 

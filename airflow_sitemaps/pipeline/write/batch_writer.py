@@ -78,14 +78,6 @@ def write_batch(
 ) -> tuple[Written, Receipt]:
     """Write one batch of a plan.
 
-    Args:
-        sitemap: The sitemap.
-        store: The opened store.
-        plan: The plan.
-        number: Number of the batch.
-        clock: Source of time and of tokens.
-        progress: Receiver of the progress.
-
     Returns:
         The result of the batch, and its receipt.
 
@@ -347,8 +339,6 @@ def unwritten_sections(
     """Return one failure for each section that has a batch without a receipt.
 
     Args:
-        plan: The plan.
-        receipts: The receipts of the batches that were written.
         reasons: Why batches were not written, by number, where this is known.
     """
     written = {receipt.batch for receipt in receipts}

@@ -115,8 +115,6 @@ def clean(batch: pa.RecordBatch, context: RowContext, tally: Tally) -> Cleaned:
 
     Args:
         batch: Rows with the columns that ``ports.Source.read`` defines.
-        context: Settings of the section.
-        tally: Counts the faults.
 
     Returns:
         The entries of the rows.

@@ -44,12 +44,6 @@ class Fragments:
 def clean_extensions(columns: Mapping[str, pa.Array], rows: RowKeys, context: RowContext, tally: Tally) -> Fragments:
     """Render the columns of each row in the given order, and count their faults.
 
-    Args:
-        columns: JSON texts by kind.
-        rows: Keys and URLs of the rows.
-        context: Settings of the section.
-        tally: Counts the faults.
-
     Returns:
         The XML of each row.
 
@@ -97,9 +91,6 @@ def check_freshness(
     Args:
         news: The ``news`` column; None if the section has none.
         lastmods: Lastmods of the rows; None if the section has none.
-        rows: Keys and URLs of the rows, for samples.
-        context: Settings of the section.
-        tally: Counts old articles, as expired.
     """
     assert rows.locs is not None
     length = len(rows.locs)
@@ -137,9 +128,6 @@ def rows_without_article(
         news: The ``news`` column. None if the section has none; then only lastmods date its entries.
         cleaned_news: XML of each row's extensions; None if the section has none.
         lastmods: Lastmods of the rows; None if the section has none.
-        rows: Keys and URLs of the rows, for samples.
-        context: Settings of the section.
-        tally: Counts the rows.
 
     Returns:
         A mask of the rows to omit. None: no row.

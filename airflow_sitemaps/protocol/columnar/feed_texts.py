@@ -22,7 +22,6 @@ def recent_texts(rows: pa.RecordBatch, cleaned: Cleaned, since: datetime) -> lis
 
     Args:
         rows: The batch, with a column ``title`` or ``description`` or both.
-        cleaned: The entries of its rows.
         since: Start of the recent time, in UTC.
 
     Returns:

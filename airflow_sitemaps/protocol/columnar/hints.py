@@ -44,14 +44,6 @@ class Hints:
 def clean_hints(rule: str, column: pa.Array, read: Reader, rows: RowKeys, context: RowContext, tally: Tally) -> Hints:
     """Parse a column of hints and count its faults.
 
-    Args:
-        rule: The rule that a faulty value breaks.
-        column: The values, text or numbers.
-        read: Parses one value.
-        rows: Keys and URLs of the rows, for samples.
-        context: Settings of the section.
-        tally: Counts the faults.
-
     Raises:
         RuleError: The rule is set to ``fail`` and is broken.
     """

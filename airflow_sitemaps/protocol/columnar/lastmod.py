@@ -68,9 +68,6 @@ def clean_lastmods(column: pa.Array, rows: RowKeys, context: RowContext, tally: 
 
     Args:
         column: The values. Other types are read as their text.
-        rows: Keys and URLs of the rows, for samples.
-        context: Settings of the section.
-        tally: Counts the faults.
 
     Raises:
         RuleError: A rule set to ``fail`` is broken.

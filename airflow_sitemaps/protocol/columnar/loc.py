@@ -72,12 +72,6 @@ class _Dirt:
 def clean_locs(column: pa.Array, context: RowContext, tally: Tally, rows: RowKeys = NO_KEYS) -> Locs:
     """Normalise a column of URLs and count its faults.
 
-    Args:
-        column: The URLs as the source has them.
-        context: Settings of the section.
-        tally: Counts the faults.
-        rows: Keys of the rows, for samples.
-
     Raises:
         RuleError: A rule set to ``fail`` is broken.
     """
@@ -168,8 +162,6 @@ def _find_dirt(values: pa.StringArray, good: pa.BooleanArray, others: frozenset[
     """Find the rows that are not clean.
 
     Args:
-        values: The URLs.
-        good: Rows that begin with the sitemap's own origin.
         others: Further origins whose URLs may be listed.
     """
     dirt = _Dirt()

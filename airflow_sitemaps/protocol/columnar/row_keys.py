@@ -33,7 +33,6 @@ class RowKeys:
         """Describe a row by a value, its URL and its key.
 
         Args:
-            value: The value to show.
             row: Position among these rows, not in the batch.
         """
         loc = None if self.locs is None else self.locs[row].as_py()
@@ -56,13 +55,8 @@ def count_rows(
     """Count the rows of a mask under a rule, with samples of the first ones.
 
     Args:
-        tally: Counts the rows.
-        rule: Name of the rule.
-        verdict: Verdict on the rows.
-        rows: Keys and URLs of the rows.
         mask: The faulty rows, without nulls.
         values: The column whose values the samples show: text, or a type that Arrow casts to text.
-        where: The section, for an error message.
 
     Raises:
         RuleError: The verdict is ``fail``.

@@ -84,9 +84,6 @@ class Template:
         missing, because ``/p/{slug}`` without a slug is another page. An empty ``{column:path}`` is kept, because the home page
         has an empty path.
 
-        Args:
-            columns: Columns of one length, by name.
-
         Returns:
             One URL for each row; null if a value is missing.
 

@@ -87,8 +87,6 @@ def faults(kind: str, given: list[dict[str, Any]], *, context: RowContext, page:
     Args:
         kind: ``images``, ``videos``, ``news`` or ``alternates``.
         given: The records, in the form of the JSON columns.
-        context: Settings of the check.
-        page: URL of the page.
 
     Returns:
         Descriptions of the faults, with the names of the fields; and the ``loc-…`` rules that URLs break in ways that a

@@ -97,9 +97,7 @@ def validate_index(
     """Record files that an index must not list: those of another site, or of a folder above or beside its own.
 
     Args:
-        index: The index.
         address: Public URL of the index. None: not known, so nothing is checked.
-        findings: The recorded faults.
         cross_submit: Further hosts or origins whose files may be listed. Default: none.
 
     Returns:

@@ -40,7 +40,6 @@ def translated(
 
     Args:
         engine: The engine, whose URL holds the secrets to hide.
-        what: The source and the step, for the message.
         error_type: The error to raise. A broken connection always raises ``SourceError``.
         more: Further error types to translate, of a driver that the engine does not use.
 
@@ -73,7 +72,6 @@ def redacted(engine: sa.Engine, error: Any) -> str:
 
     Args:
         engine: The engine, whose URL holds the secrets to hide.
-        error: The error.
 
     Returns:
         The error's type and message in one line of at most ``MESSAGE_CHARACTERS`` characters, and an ellipsis if it is cut.

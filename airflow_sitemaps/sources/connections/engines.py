@@ -35,10 +35,6 @@ def engine_of(conn_id: str, *, writing: bool = False) -> sa.Engine:
 
     The ``sqlalchemy_url`` in the connection's extra has precedence, then the hook of its type, then the driver alone.
 
-    Args:
-        conn_id: The id of the connection.
-        writing: Whether the engine will create a table.
-
     Raises:
         ConnectionNotFoundError: The connection does not exist.
         SourceConfigurationError: No installed package can open the connection. The message has the cause.

@@ -73,12 +73,7 @@ def _is_installed(module: str) -> bool:
 
 
 def engine_of_hook(connection: Any, hook: Any) -> sa.Engine:
-    """Return the engine of a connection whose provider is installed.
-
-    Args:
-        connection: Airflow's connection.
-        hook: The hook of its type.
-    """
+    """Return the engine of a connection whose provider is installed."""
     make = RESOLVERS.get(str(connection.conn_type or "").lower())
     engine: sa.Engine = make(connection, hook) if make is not None else hook.get_sqlalchemy_engine()
     return engine

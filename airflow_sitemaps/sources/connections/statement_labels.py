@@ -24,9 +24,7 @@ def labelled(engine: sa.Engine, spec: SourceSpec, section: str) -> sa.Engine:
     """Return the engine with a comment before each of its queries. The queries are logged at DEBUG.
 
     Args:
-        engine: The engine.
         spec: The source. Its ``origin`` names DAG, task and run.
-        section: The section's name.
     """
     words = " ".join(f"airflow-sitemaps {spec.origin} section={section}".split())
     engine = engine.execution_options(**{OPTION: f"/* {UNSAFE.sub('_', words)} */"})
@@ -39,7 +37,6 @@ def with_label(engine: sa.Engine | sa.Connection, statement: str) -> str:
 
     Args:
         engine: The engine or connection that ``labelled`` returned.
-        statement: The statement.
     """
     if not statement.lstrip().upper().startswith(QUERIES):
         return statement

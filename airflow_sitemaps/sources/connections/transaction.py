@@ -24,11 +24,6 @@ WAIT_BOUND: Final = "The time-outs of the database and its driver apply"
 def read_transaction(engine: sa.Engine, dialect: Dialect, what: str) -> Iterator[sa.Connection]:
     """Yield a connection in a read-only transaction, and translate its errors into those of this package.
 
-    Args:
-        engine: The source's engine.
-        dialect: The database's SQL.
-        what: The source and the step, for messages.
-
     Raises:
         SourceError: The database failed.
     """
@@ -42,23 +37,13 @@ def read_transaction(engine: sa.Engine, dialect: Dialect, what: str) -> Iterator
 
 
 def begin(connection: sa.Connection, dialect: Dialect) -> None:
-    """Set the session's formats and begin its read-only transaction.
-
-    Args:
-        connection: A new connection.
-        dialect: The database's SQL.
-    """
+    """Set the session's formats and begin its read-only transaction."""
     for sql in dialect.opening_sql():
         connection.exec_driver_sql(sql)
 
 
 def database_time(connection: sa.Connection, dialect: Dialect) -> datetime:
-    """Return the time of the database's clock, in UTC.
-
-    Args:
-        connection: A connection in a transaction.
-        dialect: The database's SQL.
-    """
+    """Return the time of the database's clock, in UTC."""
     value = connection.exec_driver_sql(dialect.now_sql).scalar_one()
     moment: datetime = datetime.fromisoformat(value.replace("Z", "+00:00")) if isinstance(value, str) else value
     return moment.astimezone(timezone.utc) if moment.tzinfo else moment.replace(tzinfo=timezone.utc)

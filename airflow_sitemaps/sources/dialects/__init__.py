@@ -40,9 +40,6 @@ DIALECTS: Final = {
 def dialect_of(dialect: sa.Dialect) -> Dialect:
     """Return the dialect of an engine.
 
-    Args:
-        dialect: The engine's SQLAlchemy dialect.
-
     Raises:
         SourceConfigurationError: No dialect exists for the database.
     """

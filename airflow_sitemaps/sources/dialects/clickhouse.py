@@ -70,8 +70,6 @@ def version_of(connection: sa.Connection, table: Sequence[NamePart], from_item: 
     Rows that a policy or a lightweight delete hides are in the parts, so the table then has fewer rows than its parts.
 
     Args:
-        connection: A connection in a transaction.
-        table: The parts of the table's name.
         from_item: The table for ``FROM``.
     """
     *database, name = [part.text for part in table]

@@ -27,12 +27,7 @@ HIDING: Final = ("row filter", "column mask")
 
 
 def commit_of(connection: sa.Connection, table: str) -> int:
-    """Return the number of a Delta table's newest commit.
-
-    Args:
-        connection: A connection in a session of the source.
-        table: The table's name, quoted.
-    """
+    """Return the number of a Delta table's newest commit."""
     return int(connection.execute(sa.text(f"DESCRIBE HISTORY {table} LIMIT 1")).mappings().one()["version"])
 
 
@@ -40,10 +35,6 @@ def version_of(connection: sa.Connection, table: str) -> str | None:
     """Return the version of a Delta table, or None if it is another kind of table or has filters or masks.
 
     The numbers of a table that was dropped and created again begin at 0, so its identity is part of the version.
-
-    Args:
-        connection: A connection in a session of the source.
-        table: The table's name, quoted.
     """
     detail = connection.execute(sa.text(f"DESCRIBE DETAIL {table}")).mappings().one()
     if str(detail["format"]).lower() != "delta":

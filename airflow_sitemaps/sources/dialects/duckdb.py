@@ -72,11 +72,7 @@ class DuckDB(Dialect):
     float_type: ClassVar[str] = "DOUBLE"
 
     def __init__(self, dialect: sa.Dialect) -> None:
-        """Keep the version of DuckDB, which is part of the digest's kind.
-
-        Args:
-            dialect: The engine's SQLAlchemy dialect.
-        """
+        """Keep the version of DuckDB, which is part of the digest's kind."""
         super().__init__(dialect)
         import duckdb  # noqa: PLC0415 - optional
 

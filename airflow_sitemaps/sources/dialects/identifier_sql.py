@@ -22,11 +22,7 @@ class IdentifierSql:
     """Whether a backslash begins an escape in a string literal."""
 
     def __init__(self, dialect: sa.Dialect) -> None:
-        """Keep the identifier quoting of an engine's dialect.
-
-        Args:
-            dialect: The engine's SQLAlchemy dialect.
-        """
+        """Keep the identifier quoting of an engine's dialect."""
         self._preparer = dialect.identifier_preparer
 
     def quote(self, name: str) -> str:

@@ -56,12 +56,6 @@ class KeySql(ValueSql):
     def check_key(self, connection: sa.Connection, from_item: str, binds: Binds, columns: Sequence[Column]) -> None:
         """Refuse key columns whose values have no single order. The default accepts every key.
 
-        Args:
-            connection: A connection in a transaction.
-            from_item: The relation, called ``src``.
-            binds: The values that the relation needs.
-            columns: The key's columns.
-
         Raises:
             SourceConfigurationError: A key column cannot order the rows. The message names the cast that helps.
         """
@@ -83,7 +77,6 @@ class KeySql(ValueSql):
         """Return SQL that turns a bound canonical value into the column's type.
 
         Args:
-            column: The key's column.
             placeholder: The placeholder of the value, or another expression for it.
         """
         if column.kind in (Kind.TEXT, Kind.OTHER, Kind.INTEGER) and not column.type_name:
@@ -101,9 +94,7 @@ class KeySql(ValueSql):
         bound of the leading column comes first, because an index can use it.
 
         Args:
-            columns: The key's columns.
             operator: ``>=``, ``<`` or ``>``.
-            key: The key to compare with.
             binds: The statement's values, to which this method adds those of ``key``.
         """
         values = [self._key_value(c, part, binds) for c, part in zip(columns, _parts(columns, key), strict=True)]
@@ -126,8 +117,6 @@ class KeySql(ValueSql):
         """Bind all keys as one JSON array of arrays of texts, and return its placeholder.
 
         Args:
-            columns: The key's columns.
-            keys: The keys.
             binds: The statement's values, to which this method adds the array.
         """
         texts = [[str(part) for part in _parts(columns, key)] for key in keys]
@@ -146,9 +135,7 @@ class KeySql(ValueSql):
         source, which supplies the types.
 
         Args:
-            columns: The key's columns.
             keys: The keys. ``place`` counts them from 0.
-            binds: The statement's values, to which this method adds those of ``keys``.
         """
         selects = []
         for place, key in enumerate(keys):
@@ -163,9 +150,7 @@ class KeySql(ValueSql):
         """Return SQL for the number of keys at or below a row's key.
 
         Args:
-            columns: The key's columns.
             keys: The keys, in order.
-            binds: The statement's values, to which this method adds those of ``keys``.
 
         Returns:
             The expression, or None if the database has no efficient one.
@@ -178,12 +163,8 @@ class KeySql(ValueSql):
         """Return a query of each row's ``bucket`` and measures that uses a join of the database's own.
 
         Args:
-            columns: The key's columns.
             keys: The boundaries of the buckets, in order.
-            from_item: The relation, called ``src``.
-            where: The condition for the rows.
             measures: The select list of the measures: ``newest`` and ``row_hash``.
-            binds: The statement's values, to which this method adds those of ``keys``.
 
         Returns:
             The query, or None if the database has no efficient join.

@@ -59,7 +59,6 @@ def version_of(connection: sa.Connection, parts: Sequence[str]) -> str | None:
     tracked as a change of rows: it sets their number to 0, which is part of the version with the least valid version.
 
     Args:
-        connection: A connection of the engine.
         parts: The parts of the table's name, quoted. One of another database has no version.
     """
     if len(parts) > 2:
@@ -82,11 +81,6 @@ def codepage_collations(connection: sa.Connection, from_item: str, binds: Binds)
     """Return the ``SQL_…`` collation of each column that has one and a type of ``CODEPAGE_TYPES``.
 
     A query with parameters has no description without the types of these, so its columns are not known.
-
-    Args:
-        connection: A connection in a transaction.
-        from_item: The relation, called ``src``.
-        binds: The values that the relation needs.
     """
     text, values = binds.statement(f"SELECT src.* FROM {from_item}")
     if values:

@@ -49,7 +49,6 @@ def version_of(connection: sa.Connection, parts: Sequence[str]) -> str | None:
     A row access or masking policy decides with rows of other tables. An Iceberg or hybrid table may be written elsewhere.
 
     Args:
-        connection: A connection in a session of the source.
         parts: The parts of the table's name as Snowflake writes them, quoted if they are not in upper case.
     """
     names = [part[1:-1].replace('""', '"') if part.startswith('"') else part.upper() for part in parts]

@@ -64,12 +64,7 @@ class ValueSql(IdentifierSql):
         return self.kinds.get(bare, Kind.OTHER)
 
     def as_text(self, expression: str, column: Column) -> str:
-        """Return SQL for the canonical text of a value. Two texts are equal exactly if the values are.
-
-        Args:
-            expression: The value.
-            column: The column that supplies the type.
-        """
+        """Return SQL for the canonical text of a value. Two texts are equal exactly if the values are."""
         return f"CAST({expression} AS {self.text_type})"
 
     def hash_text(self, column: Column) -> str:
@@ -95,7 +90,6 @@ class ValueSql(IdentifierSql):
         """Return SQL for the marked text of a value, or for the mark ``|`` alone if the value is NULL.
 
         Args:
-            value: The value as text.
             marked: The value with its mark. It is NULL if ``value`` is NULL.
         """
         return f"COALESCE({marked}, '|')"

@@ -30,12 +30,6 @@ LARGEST_STEP_BACK: Final = 4
 def find(context: QueryContext, connection: sa.Connection, within: KeyRange, every: int) -> Sequence[Key]:
     """Return boundaries as ``ports.Source.boundaries`` defines them.
 
-    Args:
-        context: The source.
-        connection: A connection in a transaction.
-        within: The keys to cut into pieces.
-        every: The largest number of rows of a piece.
-
     Raises:
         SourceConfigurationError: The boundaries do not increase.
     """
@@ -140,10 +134,6 @@ def _at(
     """Return the key at an offset within a range, and whether the database orders it above the range's lower end.
 
     Args:
-        context: The source.
-        connection: A connection in a transaction.
-        within: The keys to look at.
-        offset: The number of rows to skip.
         only_above: Whether to leave out the rows of the range's lower end.
     """
     dialect, key = context.dialect, context.mapping.key
@@ -275,10 +265,6 @@ def largest_key(context: QueryContext, connection: sa.Connection, within: KeyRan
 def key_of(context: QueryContext, values: Sequence[Any]) -> Key:
     """Return a key from the values of ``key_value``.
 
-    Args:
-        context: The source.
-        values: One value per key column.
-
     Raises:
         SourceConfigurationError: A value's type differs from the kind of its column.
     """
@@ -287,11 +273,6 @@ def key_of(context: QueryContext, values: Sequence[Any]) -> Key:
 
 def canonical(name: str, columns: Sequence[Column], values: Sequence[Any]) -> Key:
     """Return a key from the values of ``key_value`` of some columns.
-
-    Args:
-        name: The section and source, for messages.
-        columns: The columns.
-        values: One value per column.
 
     Raises:
         SourceConfigurationError: A value's type differs from the kind of its column.

@@ -30,12 +30,6 @@ TEXT_TIMES = frozenset({Kind.TEXT, Kind.OTHER})
 def find(context: QueryContext, connection: sa.Connection, ranges: Sequence[KeyRange], since: datetime) -> list[int]:
     """Return the positions of changed ranges, as ``ports.Source.touched`` defines them.
 
-    Args:
-        context: The source.
-        connection: A connection in a transaction.
-        ranges: The ranges, disjoint and in key order.
-        since: The moment.
-
     Raises:
         SourceConfigurationError: The source has no lastmod that is a time.
     """

@@ -30,10 +30,6 @@ def columns_of(
     Oracle return names in upper case.
 
     Args:
-        connection: A connection in a transaction.
-        dialect: The database's SQL.
-        relation: The table or query.
-        name: The section and source, for messages.
         wanted: The user's names, by the argument that gives them.
 
     Raises:

@@ -16,13 +16,7 @@ if TYPE_CHECKING:
 
 
 def find(context: QueryContext, connection: sa.Connection, most: int) -> list[Duplicate]:
-    """Return duplicates as ``ports.Source.duplicates`` defines them. Values are compared by bytes, not by a collation.
-
-    Args:
-        context: The source.
-        connection: A connection in a transaction.
-        most: The largest number of URLs to return.
-    """
+    """Return duplicates as ``ports.Source.duplicates`` defines them. Values are compared by bytes, not by a collation."""
     dialect, columns = context.dialect, context.mapping.loc
     binds = context.relation.binds()
     shown = ", ".join(f"MIN({dialect.emit_comparable(column)}) AS l{at}" for at, column in enumerate(columns))

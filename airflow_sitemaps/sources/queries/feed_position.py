@@ -58,12 +58,7 @@ class Position:
 
 
 def is_less(left: KeyPart, right: KeyPart) -> bool | None:
-    """Return whether a stated position is before another. None: texts of different lengths may sort in another order.
-
-    Args:
-        left: The one position.
-        right: The other position.
-    """
+    """Return whether a stated position is before another. None: texts of different lengths may sort in another order."""
     try:
         return int(left) < int(right)
     except ValueError:
@@ -73,11 +68,7 @@ def is_less(left: KeyPart, right: KeyPart) -> bool | None:
 
 
 def sorts_as_text(value: KeyPart) -> bool:
-    """Return whether a position from a column of texts is a time, whose text sorts as the time does.
-
-    Args:
-        value: The position.
-    """
+    """Return whether a position from a column of texts is a time, whose text sorts as the time does."""
     return TIME.fullmatch(str(value)) is not None
 
 
@@ -87,7 +78,6 @@ def hiding(value: KeyPart, column: Column | None, now: datetime) -> str:
     Args:
         value: The greatest position.
         column: The column of the position, or None for a position that a query states.
-        now: The time of the database's clock.
     """
     text = str(value)
     if column is not None and column.kind is Kind.NUMBER and not isfinite(float(text)):
@@ -106,13 +96,7 @@ def hiding(value: KeyPart, column: Column | None, now: datetime) -> str:
 
 
 def earlier(column: Column, text: str, overlap: timedelta) -> str:
-    """Return a time before another, both in the database's own text.
-
-    Args:
-        column: The column of the position.
-        text: The later time.
-        overlap: How much earlier.
-    """
+    """Return a time before another, both in the database's own text."""
     moment = datetime.fromisoformat(text.strip().replace("Z", "+00:00"))
     begin = moment - overlap
     if column.kind is Kind.DATE:

@@ -81,7 +81,6 @@ class FeedQueries:
         statements is at worst read twice.
 
         Args:
-            ranges: The ranges, disjoint and in key order.
             since: The position of an earlier reading, or None.
         """
         before = None if since is None else Position.of(since)

@@ -37,7 +37,6 @@ class KeySpan:
         """Yield spans that each fit into one statement of a database: its binds, its bytes, its nested CASE.
 
         Args:
-            dialect: The database's SQL.
             listed: Whether the statement has the cuts as one list. Only its bytes are then limited. Default: False.
         """
         start = 0
@@ -90,7 +89,6 @@ def spans(ranges: Sequence[KeyRange], *, at_most: int | None = None) -> list[Key
     """Join adjoining ranges into spans.
 
     Args:
-        ranges: The ranges, disjoint and in key order.
         at_most: The largest number of spans. If there are more, all ranges become one span with gaps. Default: None,
             for no limit.
     """
@@ -101,11 +99,7 @@ def spans(ranges: Sequence[KeyRange], *, at_most: int | None = None) -> list[Key
 
 
 def spans_with_gaps(ranges: Sequence[KeyRange]) -> list[KeySpan]:
-    """Join ranges into spans. The ranges of a span need not adjoin: ``span_condition`` excludes the gaps.
-
-    Args:
-        ranges: The ranges, disjoint and in key order.
-    """
+    """Join ranges into spans. The ranges of a span need not adjoin: ``span_condition`` excludes the gaps."""
     groups = _adjoining(ranges)
     starts = range(0, len(groups), RANGES_AT_ONCE)
     return [_span(ranges, [place for group in groups[at : at + RANGES_AT_ONCE] for place in group]) for at in starts]
@@ -147,9 +141,6 @@ def condition(dialect: Dialect, key: Sequence[Column], within: KeyRange, binds: 
     """Return a condition for the rows of a range of keys. Rows with a NULL in the key are in no range.
 
     Args:
-        dialect: The database's SQL.
-        key: The key's columns.
-        within: The keys.
         binds: The statement's values, to which this function adds those of ``within``.
     """
     terms = [f"{dialect.column(column)} IS NOT NULL" for column in key]
@@ -164,8 +155,6 @@ def span_condition(dialect: Dialect, key: Sequence[Column], span: KeySpan, binds
     """Return a condition for the rows of a span, without those of its gaps if the condition can name its ranges.
 
     Args:
-        dialect: The database's SQL.
-        key: The key's columns.
         span: The keys. With more than ``RANGES_AT_ONCE`` ranges, the condition is that of the whole span.
         binds: The statement's values, to which this function adds those of the ranges.
     """
@@ -179,8 +168,6 @@ def nested_case(dialect: Dialect, key: Sequence[Column], cuts: Sequence[Key], bi
     """Return SQL for the number of cuts at or below a row's key, found by binary search.
 
     Args:
-        dialect: The database's SQL.
-        key: The key's columns.
         cuts: The keys, in order.
         binds: The statement's values, to which this function adds those of ``cuts``.
     """

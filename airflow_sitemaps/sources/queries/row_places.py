@@ -24,14 +24,7 @@ Rows = Callable[[Binds], tuple[str, str]]
 
 
 def find(context: QueryContext, connection: sa.Connection, ranges: Sequence[KeyRange], rows: Rows) -> list[int]:
-    """Return the positions of the ranges that hold at least one of the rows, in ascending order.
-
-    Args:
-        context: The source. The rows have its key columns.
-        connection: A connection in a transaction.
-        ranges: The ranges, disjoint and in key order.
-        rows: The rows.
-    """
+    """Return the positions of the ranges that hold at least one of the rows, in ascending order."""
     positions: set[int] = set()
     for run in spans(ranges, at_most=RUNS_AT_MOST) if ranges else ():
         quick = _buckets(context, connection, run, rows, whole=True)
@@ -50,10 +43,6 @@ def _buckets(
     """Return the buckets of a span that hold at least one of the rows.
 
     Args:
-        context: The source.
-        connection: A connection in a transaction.
-        run: The span.
-        rows: The rows.
         whole: Whether to accept only the database's own bucket expression, however long the span is.
 
     Returns:

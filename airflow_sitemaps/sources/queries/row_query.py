@@ -22,8 +22,6 @@ def rows_statement(context: QueryContext, span: KeySpan, outputs: Sequence[Outpu
     """Write the query of a span's rows.
 
     Args:
-        context: The source.
-        span: The keys to read.
         outputs: The columns to select, without the bucket's number.
 
     Returns:
@@ -42,8 +40,6 @@ def bucket_number(context: QueryContext, span: KeySpan, binds: Binds) -> str:
     """Return SQL for the number of a row's bucket within a span.
 
     Args:
-        context: The source.
-        span: The keys and their buckets.
         binds: The statement's values, to which this function adds those of the cuts.
     """
     if not span.cuts:

@@ -33,13 +33,7 @@ MOMENT = re.compile(r"(\d{4}-\d\d-\d\d)[ T](\d\d:\d\d:\d\d)(?:\.(\d+))?\s?(Z|UTC
 
 
 def take(context: QueryContext, connection: sa.Connection, ranges: Sequence[KeyRange]) -> Survey:
-    """Return a digest of each range, as ``ports.Source.survey`` defines it.
-
-    Args:
-        context: The source.
-        connection: A connection in a transaction.
-        ranges: The ranges, disjoint and in key order.
-    """
+    """Return a digest of each range, as ``ports.Source.survey`` defines it."""
     digests = [EMPTY] * len(ranges)
     for run in _runs(context, ranges):
         digests_of_buckets = (
@@ -54,12 +48,7 @@ def take(context: QueryContext, connection: sa.Connection, ranges: Sequence[KeyR
 
 
 def statements(context: QueryContext, ranges: Sequence[KeyRange]) -> Iterator[Statement]:
-    """Yield the statements of ``take`` that scan the table, for a database that sums the digests.
-
-    Args:
-        context: The source.
-        ranges: The ranges, disjoint and in key order.
-    """
+    """Yield the statements of ``take`` that scan the table, for a database that sums the digests."""
     for run in _runs(context, ranges):
         for _before, statement in _sums(context, run):
             yield statement

@@ -42,12 +42,7 @@ WHERE_AM_I: Final = (
 
 
 def reader(context: QueryContext, engine: sa.Engine) -> AbstractContextManager[SpanReader] | None:
-    """Return a reader over one connection, or None if ADBC is not installed or cannot reach the same database.
-
-    Args:
-        context: The source.
-        engine: The engine of the source's connection.
-    """
+    """Return a reader over one connection, or None if ADBC is not installed or cannot reach the same database."""
     try:
         from adbc_driver_postgresql import dbapi  # noqa: PLC0415 - optional, and imports pandas
     except ImportError:

@@ -28,12 +28,7 @@ log = logging.getLogger(__name__)
 
 
 def reader(context: QueryContext, engine: sa.Engine) -> AbstractContextManager[SpanReader] | None:
-    """Return a reader over one connection, or None if the engine's driver is not clickhouse-connect.
-
-    Args:
-        context: The source.
-        engine: The engine of the source's connection.
-    """
+    """Return a reader over one connection, or None if the engine's driver is not clickhouse-connect."""
     if engine.dialect.name != "clickhousedb":
         log.info("%s: reading through a cursor, because only clickhouse-connect streams Arrow", context.name)
         return None

@@ -20,22 +20,13 @@ FORMATS: Final = {"String": "bytes"}
 
 
 def client_of(connection: sa.Connection) -> Any | None:
-    """Return clickhouse-connect's client, or None if the driver is another.
-
-    Args:
-        connection: A connection of SQLAlchemy.
-    """
+    """Return clickhouse-connect's client, or None if the driver is another."""
     client = getattr(connection.connection.dbapi_connection, "client", None)
     return client if hasattr(client, "query_row_block_stream") else None
 
 
 def query_of(connection: sa.Connection, statement: Statement) -> tuple[str, dict[str, Any]]:
-    """Return the arguments of the client's queries: the SQL and its values.
-
-    Args:
-        connection: A connection of SQLAlchemy.
-        statement: The statement and its values.
-    """
+    """Return the arguments of the client's queries: the SQL and its values."""
     text, values = statement
     compiled = text.compile(dialect=connection.dialect)
     parameters = dict(compiled.construct_params(values))
@@ -45,12 +36,7 @@ def query_of(connection: sa.Connection, statement: Statement) -> tuple[str, dict
 
 
 def blocks(connection: sa.Connection, statement: Statement) -> Generator[Rows, None, None]:
-    """Yield the rows of a statement, a block of ClickHouse at a time.
-
-    Args:
-        connection: A connection of SQLAlchemy.
-        statement: The statement and its values.
-    """
+    """Yield the rows of a statement, a block of ClickHouse at a time."""
     client = client_of(connection)
     if client is None:
         yield from partitions(connection, statement)

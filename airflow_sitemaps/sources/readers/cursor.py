@@ -31,7 +31,6 @@ def from_cursor(
 
     Args:
         stream: Parts of the rows, as a dialect's ``rows`` yields them. It is closed at the end.
-        outputs: The names and types of the columns.
     """
     with closing(stream) as parts:
         while (batch := _next_batch(parts, outputs)) is not None:
@@ -71,10 +70,6 @@ def array_of(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
     """Convert one column of Python objects to an array.
 
     Drivers return Decimal for integers, bytes for texts, and integers for microseconds since 1970.
-
-    Args:
-        values: The column's values.
-        kind: The type of the array.
     """
     if pa.types.is_string(kind):
         return _texts(values)
@@ -152,7 +147,6 @@ def fitted(batch: pa.RecordBatch, outputs: Sequence[Output]) -> pa.RecordBatch:
     Drivers return other types, such as enums, large texts and views.
 
     Args:
-        batch: The driver's batch.
         outputs: The names and types of the columns, in order.
     """
     columns = []

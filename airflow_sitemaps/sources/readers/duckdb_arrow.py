@@ -27,12 +27,7 @@ log = logging.getLogger(__name__)
 
 @contextmanager
 def reader(context: QueryContext, engine: sa.Engine) -> Iterator[SpanReader]:
-    """Yield a reader over one connection.
-
-    Args:
-        context: The source.
-        engine: The engine of the source's connection.
-    """
+    """Yield a reader over one connection."""
     columns = context.selection.outputs(objects=False)
     what = f"{context.name}: reading rows"
     with read_transaction(engine, context.dialect, what) as connection:

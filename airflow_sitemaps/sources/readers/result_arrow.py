@@ -100,12 +100,7 @@ CURSORS: Final[dict[str, tuple[str, Callable[[Any, tuple[type[Exception], ...]],
 
 @contextmanager
 def reader(context: QueryContext, engine: sa.Engine) -> Iterator[SpanReader]:
-    """Yield a reader over one connection. If the driver has no Arrow for a result, its rows are read by the cursor.
-
-    Args:
-        context: The source.
-        engine: The engine of the source's connection.
-    """
+    """Yield a reader over one connection. If the driver has no Arrow for a result, its rows are read by the cursor."""
     method, batches_of = CURSORS[context.dialect.name]
     outputs = context.selection.outputs(objects=True)
     what = f"{context.name}: reading rows"

@@ -21,12 +21,7 @@ CURSOR_NAME: Final = "airflow_sitemaps_rows"
 
 
 def partitions(connection: sa.Connection, statement: Statement) -> Generator[Rows, None, None]:
-    """Yield rows as SQLAlchemy streams them, from any driver.
-
-    Args:
-        connection: The connection, in a transaction.
-        statement: The statement and its values.
-    """
+    """Yield rows as SQLAlchemy streams them, from any driver."""
     options = {"stream_results": True, "yield_per": CURSOR_ROWS}
     with connection.execute(*statement, execution_options=options) as result:
         yield from result.partitions(CURSOR_ROWS)
@@ -36,8 +31,6 @@ def named_cursor(connection: sa.Connection, statement: Statement, **options: Any
     """Yield rows of the driver's own server-side cursor (psycopg, psycopg2), at half the cost of SQLAlchemy's rows.
 
     Args:
-        connection: The connection, in a transaction.
-        statement: The statement and its values.
         options: Options of the cursor's ``execute``.
     """
     text, values = statement

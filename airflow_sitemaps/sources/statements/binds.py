@@ -56,7 +56,6 @@ def guarded(text: str, names: Iterable[str] = ()) -> str:
     Identifiers, casts, and literals in a user's query contain colons that ``text`` must not interpret.
 
     Args:
-        text: The SQL text.
         names: The names of the placeholders, without the colon.
     """
     placeholders = set(names)

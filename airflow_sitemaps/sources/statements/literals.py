@@ -22,7 +22,6 @@ def literal(statement: Statement, dialect: sa.Dialect, text_literal: Callable[[s
     The text is scanned once. SQLAlchemy's ``literal_binds`` of a ``text`` also unescapes the colons inside the values.
 
     Args:
-        statement: The statement and its values.
         dialect: The SQLAlchemy dialect that writes all values except texts. It must not double percent signs.
         text_literal: The function that writes a text. Some of SQLAlchemy's dialects double percent signs (BigQuery).
             Others leave backslashes that begin an escape (ClickHouse), with which a value could end its literal.

@@ -14,7 +14,6 @@ def nearest(name: str, known: Iterable[str]) -> str:
 
     Args:
         name: The name that does not exist.
-        known: The names that exist.
 
     Returns:
         The sentence with a leading space, or the empty text if ``known`` is empty.

@@ -16,10 +16,6 @@ NOTHING: Final = re.compile(r"(?:[\s;]|--[^\n]*|/\*.*?\*/)*", re.DOTALL)
 def one_statement(sql: str, argument: str) -> str:
     """Return a query without the semicolon and the comments at its end.
 
-    Args:
-        sql: The query.
-        argument: The user's name of the query, for messages.
-
     Raises:
         SourceConfigurationError: There is another statement after the semicolon.
     """

@@ -25,7 +25,6 @@ def check_choices(
     """Check settings that have few valid values.
 
     Args:
-        conn_id: The source's connection, for messages.
         reader: The source's ``reader``.
         session: The source's ``session``.
         lastmod: The source's ``lastmod``.
@@ -62,7 +61,6 @@ def check_exclusive(
     """Check ``max_scan_bytes`` and ``as_of``.
 
     Args:
-        conn_id: The source's connection, for messages.
         table: The source's table, or None.
         materialize: The schema for the rows of the source's query, or None.
         ceiling: The source's ``max_scan_bytes``.
@@ -131,7 +129,6 @@ def feed_identity(source: SourceSpec, changes: Changes | None) -> str:
     The feed's own texts count as they are before they are rendered.
 
     Args:
-        source: The source.
         changes: The feed before its texts were rendered, or None.
     """
     if changes is None:

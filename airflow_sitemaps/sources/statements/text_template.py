@@ -16,11 +16,6 @@ TEMPLATE: Final = re.compile(r"\{\{.*?\}\}|\{%.*?%\}", re.DOTALL)
 def rendered_text(render: Callable[[str], str], argument: str, text: str) -> str:
     """Render one argument's text.
 
-    Args:
-        render: The function that renders a template.
-        argument: The argument's name, for the message.
-        text: The template.
-
     Raises:
         TemplateError: The text cannot be rendered. The message has the argument's name.
     """
@@ -32,11 +27,6 @@ def rendered_text(render: Callable[[str], str], argument: str, text: str) -> str
 
 def refuse_templates(query: str | None, where: str | None, parameters: Mapping[str, Any] | None) -> None:
     """Refuse texts that still hold a template: a database that compares the template as text selects other rows.
-
-    Args:
-        query: The SQL of the query.
-        where: The condition.
-        parameters: The values.
 
     Raises:
         TemplateError: A text holds a template. The message has the argument's name.

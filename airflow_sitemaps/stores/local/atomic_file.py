@@ -44,8 +44,6 @@ def scratch_file(
     """Write bytes to a scratch file beside ``path``, and remove it at the end if it still exists.
 
     Args:
-        path: The final name of the file.
-        body: Its contents.
         ledger: Folder of the state area that records scratch files, for ``sweep_scratch``.
         permissions: Modes and group of the file and of missing folders.
         prepare: Called with the descriptor of the new, empty file.
@@ -80,7 +78,6 @@ def give_name(scratch: Path, path: Path, *, create: bool, claim: Path) -> None:
 
     Args:
         scratch: The file, in the folder of ``path``.
-        path: Its final name.
         create: Whether the name must be free.
         claim: Path of the record that a name without content is claimed.
 
@@ -115,7 +112,6 @@ def sweep_scratch(ledger: Path, roots: Sequence[Path]) -> None:
     """Remove scratch files that a crash left more than a day ago.
 
     Args:
-        ledger: The folder in which scratch files are recorded.
         roots: The folders that may contain scratch files. Nothing outside of them is removed.
     """
     with suppress(OSError):

@@ -23,9 +23,7 @@ def write_attribute(handle: int, etag: str, metadata: Mapping[str, str]) -> None
     """Attach metadata to an open file, if the file system supports it.
 
     Args:
-        handle: Descriptor of the file.
         etag: Etag of the content that the metadata belongs to.
-        metadata: The metadata of the object.
     """
     if hasattr(os, "setxattr"):  # Linux
         with suppress(OSError):
@@ -34,10 +32,6 @@ def write_attribute(handle: int, etag: str, metadata: Mapping[str, str]) -> None
 
 def read_attribute(handle: int, etag: str) -> dict[str, str]:
     """Read the metadata that is attached to an open file.
-
-    Args:
-        handle: Descriptor of the file.
-        etag: Etag of its content.
 
     Returns:
         The metadata. It is empty if there is none, or if it belongs to another content.

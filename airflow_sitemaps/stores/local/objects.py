@@ -260,7 +260,6 @@ class LocalObjects:
         """Record the etag of a file's bytes, and remove another etag that is recorded for the same status.
 
         Args:
-            key: The key of the object.
             etag: The etag of its bytes.
             status: The file's status before the bytes were read: a later change has another ctime.
         """

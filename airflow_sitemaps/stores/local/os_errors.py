@@ -26,7 +26,6 @@ def explained(verb: str, path: Path, byte_size: int | None = None) -> Iterator[N
 
     Args:
         verb: The attempted operation, for the message, such as ``"write"``.
-        path: The file or folder.
         byte_size: Number of bytes to write, for the message about a full disk.
 
     Raises:

@@ -51,7 +51,6 @@ class Permissions:
         """Set the group and mode of an open file.
 
         Args:
-            handle: Descriptor of the new file.
             replaced: Path of the file that it is going to replace, which need not exist.
         """
         if self.gid is not None:
@@ -70,10 +69,8 @@ def inherited(folder: Path, *, file_mode: int | None, dir_mode: int | None, gid:
     A user who may enter the folder may read the files in it. A group that may write to it may replace them.
 
     Args:
-        folder: The existing public folder.
         file_mode: Mode that the user set for files. None: derived from the mode of the folders.
         dir_mode: Mode that the user set for folders. None: the mode of ``folder``.
-        gid: Group that the user set.
 
     Returns:
         Permissions with both modes set.
@@ -93,7 +90,6 @@ def make_folders(folder: Path, permissions: Permissions) -> Path:
     """Create a folder and its missing parents durably.
 
     Args:
-        folder: The folder.
         permissions: Mode and group of each new folder. Existing folders do not change.
 
     Returns:
@@ -145,7 +141,6 @@ def group_id(group: str | int | None, *, where: str) -> int | None:
 
     Args:
         group: Name or ID of the group. None: no group.
-        where: The store, for the message.
 
     Raises:
         ConfigurationError: This machine has no such group.
@@ -162,10 +157,7 @@ def checked_mode(name: str, mode: int | None, *, required: int, where: str) -> i
     """Return a mode, after checking that the owner can publish with it and that it does not let every user write.
 
     Args:
-        name: Name of the setting, for the message.
         mode: The setting. None is accepted.
-        required: Bits that the owner needs.
-        where: The store, for the message.
 
     Raises:
         ConfigurationError: The mode is not a valid file mode, lacks bits of the owner, or is world-writable.

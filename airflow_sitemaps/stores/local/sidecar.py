@@ -84,8 +84,6 @@ class Sidecars:
         """Store a sidecar, completely or not at all.
 
         Args:
-            key: The key of the object.
-            sidecar: The facts to record.
             durable: Whether to wait until the disk holds it. Default: True.
 
         Raises:
@@ -121,7 +119,6 @@ class Sidecars:
         """Remove the sidecars of a key.
 
         Args:
-            key: The key of the object.
             keep: Etag of the content whose sidecar stays. Empty: all are removed.
         """
         folder = self.folder / key_hash(key)

@@ -28,10 +28,6 @@ class S3Address:
     def parse(cls, url: str, *, where: str) -> S3Address:
         """Parse ``s3://bucket/some/prefix/``.
 
-        Args:
-            url: The address.
-            where: The setting that contains it, for the message.
-
         Raises:
             ConfigurationError: It is not such an address.
         """

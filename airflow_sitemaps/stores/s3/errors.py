@@ -77,8 +77,6 @@ def explained(operation: str, url: str, error: Any, *, reading: bool = False) ->
 
     Args:
         operation: Name of the S3 operation.
-        url: Address of the object or prefix.
-        error: The error of botocore.
         reading: Whether a missing object could be the reason for a 403.
 
     Returns:

@@ -21,9 +21,7 @@ def check_bodies(store: Store, old: Manifest | None, new: Manifest) -> Mapping[s
     """Check that every body that a generation newly needs exists and is complete.
 
     Args:
-        store: The opened store.
         old: The last manifest, whose bodies are not checked again, or None.
-        new: The manifest to commit.
 
     Returns:
         The info of each checked body by key. It may hold more bodies of the same folders.

@@ -24,9 +24,6 @@ def commit_facts(
     """Collect the input of the reducer from the code and from the public area.
 
     Args:
-        sitemap: The sitemap.
-        store: The opened store.
-        old: The last manifest, or None before the first commit.
         plan_adopted: Public names of another program's sitemap that the run takes over.
         clock: Source of time and of tokens. The commit's time is the store's if this clock is ahead of it.
         run: Identifier of the run, whose plan was stored a short time ago. Default: "", there is no plan.

@@ -60,15 +60,7 @@ REPEATED: Final = 0.2
 
 
 def guard(sitemap: Sitemap, store: Store, plan: Plan, old: Manifest | None, new: Manifest) -> tuple[Refusal, ...]:
-    """Return the guards' refusals for the sections that a plan renders, except those that the run's permits allow.
-
-    Args:
-        sitemap: The sitemap.
-        store: The opened store.
-        plan: The plan of the run.
-        old: The last manifest, or None before the first commit.
-        new: The manifest to commit.
-    """
+    """Return the guards' refusals for the sections that a plan renders, except those that the run's permits allow."""
     refusals: list[Refusal] = []
     for section, before, after in _rendered(sitemap, plan, old, new):
         refusals += _judge(sitemap, store, section, before, after, new)
@@ -83,14 +75,7 @@ def guard(sitemap: Sitemap, store: Store, plan: Plan, old: Manifest | None, new:
 
 
 def guard_missing(sitemap: Sitemap, plan: Plan, old: Manifest | None, new: Manifest) -> tuple[Refusal, ...]:
-    """Return refusals of sections without a URL that must be listed, except those that the run's permits allow.
-
-    Args:
-        sitemap: The sitemap.
-        plan: The plan of the run.
-        old: The last manifest, or None before the first commit.
-        new: The manifest to commit.
-    """
+    """Return refusals of sections without a URL that must be listed, except those that the run's permits allow."""
     return permitted(check_missing(_missing(sitemap, plan, old, new)), plan.allow)[0]
 
 
@@ -103,10 +88,7 @@ def counted_in_total(
     refuse, and sections with a permit.
 
     Args:
-        sitemap: The sitemap.
         published: The last manifest, or None before the first commit.
-        refused: What the sections' own guards refuse.
-        allow: Permits of the run.
     """
     names = [s.name for s in sitemap.sections if s.kind != "news" and s.guards is None]
     sections = published.sections if published is not None else {}
@@ -163,14 +145,7 @@ def _may_list_more(sitemap: Sitemap, plan: Plan, new: Manifest) -> list[str]:
 
 
 def content_warnings(sitemap: Sitemap, plan: Plan, old: Manifest | None, new: Manifest) -> tuple[str, ...]:
-    """Return warnings about the rendered sections, for changes that the guards do not refuse.
-
-    Args:
-        sitemap: The sitemap.
-        plan: The plan of the run.
-        old: The last manifest, or None before the first commit.
-        new: The manifest to commit.
-    """
+    """Return warnings about the rendered sections, for changes that the guards do not refuse."""
     warnings: list[str] = []
     for section, before, after in _rendered(sitemap, plan, old, new):
         warnings += _lost(after, sitemap.base_url_of(section))

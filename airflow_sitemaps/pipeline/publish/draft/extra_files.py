@@ -52,11 +52,6 @@ def due(sitemap: Sitemap, manifest: Manifest | None, now: datetime) -> bool:
     """Return whether the extra files change even if no shard does.
 
     They change if an entry is no longer recent, or if the code configures other files or another age for recent entries.
-
-    Args:
-        sitemap: The sitemap.
-        manifest: The current manifest, or None before the first commit.
-        now: The current time.
     """
     if manifest is None:
         return False
@@ -89,12 +84,7 @@ def attach(
     """Render the extra files, store their bodies in the private area, and add the files to a manifest.
 
     Args:
-        sitemap: The sitemap.
-        state: Its private area.
-        old: The last manifest, or None before the first commit.
-        new: The manifest to complete.
         drifted: Public names that another program changed, with the etag of the present object (None: no object).
-        clock: Source of time and of tokens.
         receipts: Receipts of the run, which hold the titles and descriptions of written entries. Default: none.
 
     Raises:
