@@ -6,13 +6,14 @@ import ast
 import re
 from collections import defaultdict
 from itertools import combinations
+from pathlib import Path
 from typing import TYPE_CHECKING, TypeGuard
 
-from tests.structure.inventory import PACKAGE, ROOT, import_circles, matching, modules, texts
+from airflow_sitemaps import _HOME
+from tests.structure.inventory import PACKAGE, ROOT, import_circles, matching, modules, packages, texts
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
+    from collections.abc import Callable, Iterator
 
 Offences = dict[str, list[str]]
 
@@ -36,6 +37,20 @@ MIRRORS = [
 
 # `import_module` hides an import from the layer check; the two packages also import each name for type checkers.
 DYNAMIC_IMPORTS = {"__init__.py", "verification/__init__.py", "sources/dialects/__init__.py", "sitemap.py"}
+
+# Packages that take long to import. A DAG file is parsed again for each task, so nothing that it names may import them.
+HEAVY = {
+    "adbc_driver_manager",
+    "boto3",
+    "botocore",
+    "duckdb",
+    "fastapi",
+    "lxml",
+    "numpy",
+    "pyarrow",
+    "pydantic",
+    "sqlalchemy",
+}
 
 VAGUE_LOCALS = {"found", "made", "told", "known"}
 
@@ -134,6 +149,53 @@ def _ours(argument: ast.expr) -> bool:
     return not isinstance(argument, ast.Constant) or str(argument.value).startswith(PACKAGE)
 
 
+def heavy_imports() -> Offences:
+    """Modules of public names that import a package of `HEAVY` when they are imported, themselves or through others."""
+    graph = {name: _imported_at_once(name) for name in [*modules(), *packages()]}
+    offences: Offences = {}
+    for home in sorted(set(_HOME.values())):
+        reached, waiting = set(), [f"{PACKAGE}.{home}"]
+        while waiting:
+            name = waiting.pop()
+            if name not in reached:
+                reached.add(name)
+                waiting += [found for found in graph[name] if found in graph]
+        chains = sorted(f"{name} imports {found}" for name in reached for found in graph[name] & HEAVY)
+        if chains:
+            offences[f"{PACKAGE}.{home}"] = chains
+    return offences
+
+
+def _imported_at_once(name: str) -> set[str]:
+    """Return what a module imports when it is imported: our modules by name, other packages by their first part."""
+    path = ROOT / Path(*name.split("."))
+    source = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+    found: set[str] = set()
+    for node in _statements_at_import(ast.parse(source.read_text()).body):
+        if isinstance(node, ast.Import):
+            targets = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            targets = [node.module or "", *(f"{node.module}.{alias.name}" for alias in node.names)]
+        else:
+            continue
+        for target in targets:
+            parts = target.split(".")
+            ours = parts[0] == PACKAGE
+            found |= {".".join(parts[:end]) for end in range(1, len(parts) + 1)} if ours else {parts[0]}
+    return found
+
+
+def _statements_at_import(body: list[ast.stmt]) -> Iterator[ast.stmt]:
+    for node in body:
+        yield node
+        if isinstance(node, ast.If) and "TYPE_CHECKING" not in ast.unparse(node.test):
+            yield from _statements_at_import([*node.body, *node.orelse])
+        elif isinstance(node, ast.Try):
+            yield from _statements_at_import(
+                [*node.body, *(each for h in node.handlers for each in h.body), *node.orelse]
+            )
+
+
 def vague_locals() -> Offences:
     """Local variables named by a participle where a noun says more."""
     offences: Offences = {}
@@ -179,6 +241,7 @@ CHECKS: dict[str, Callable[[], Offences]] = {
         names_that_are_no_nouns,
         repeated_basenames,
         hidden_imports,
+        heavy_imports,
         vague_locals,
         unplain_words,
     )

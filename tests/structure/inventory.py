@@ -51,6 +51,12 @@ def modules() -> tuple[str, ...]:
     return tuple(".".join(path.with_suffix("").parts) for path in sources if path.name != "__init__.py")
 
 
+@cache
+def packages() -> tuple[str, ...]:
+    """Return the names of the package and its subpackages."""
+    return tuple(".".join(path.parent.parts) for path in matching(f"{PACKAGE}/*.py") if path.name == "__init__.py")
+
+
 def import_circles() -> list[list[str]]:
     """Return the groups of modules that reach each other by imports."""
     graph = import_graph()
