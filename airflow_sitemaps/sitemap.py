@@ -172,7 +172,7 @@ class Sitemap:
             )
         for section in self.sections:
             self.rulebook(section)
-            self._check_feed(section)
+            self._check_change_log(section)
         problem = shard_names.collision(
             self.store.index_name,
             self.index,
@@ -183,12 +183,12 @@ class Sitemap:
         if problem:
             raise ConfigurationError(f"Sitemap: {problem}")
 
-    def _check_feed(self, section: Section) -> None:
+    def _check_change_log(self, section: Section) -> None:
         how = self.change_detection_of(section)
-        if how != "digest" and self.feed_interval_of(section) is not None:
+        if how != "digest" and self.change_log_interval_of(section) is not None:
             raise ConfigurationError(
-                f"Section({section.name!r}): its source has changes=, which needs change_detection='digest', not {how!r}: "
-                "the feed names the ranges of which a digest is taken. Omit one of the two"
+                f"Section({section.name!r}): its source has change_log=, which needs change_detection='digest', not {how!r}: "
+                "the change log names the ranges of which a digest is taken. Omit one of the two"
             )
 
     def _check_settings(self) -> None:
@@ -254,9 +254,11 @@ class Sitemap:
         """Return how a run finds the changes of a section."""
         return section.change_detection or self.change_detection
 
-    def feed_interval_of(self, section: Section) -> timedelta | None:
-        """Return how long the change feed of a section replaces a survey of every range; None if it has no feed."""
-        interval: timedelta | None = getattr(section.source, "feed_interval", None)  # a user's own source may lack it
+    def change_log_interval_of(self, section: Section) -> timedelta | None:
+        """Return how long the change log of a section replaces a survey of every range; None if it has none."""
+        interval: timedelta | None = getattr(
+            section.source, "change_log_interval", None
+        )  # a user's own source may lack it
         return interval
 
     def base_url_of(self, section: Section) -> str:

@@ -39,7 +39,7 @@ class GeneratedTable:
     key_kinds = ("id integer",)
     timezone = "UTC"
     state = ""
-    feed_interval = None
+    change_log_interval = None
 
     def __init__(self, rows: int, max_urls: int) -> None:
         self.rows = rows

@@ -9,7 +9,7 @@ import airflow_sitemaps
 from airflow_sitemaps import errors
 
 PUBLIC = {
-    "Changes",
+    "ChangeLog",
     "ConfigurationError",
     "ConflictError",
     "ConnectionNotFoundError",

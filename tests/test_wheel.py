@@ -29,7 +29,7 @@ def test_the_wheel_carries_the_bundle_and_the_entry_points(tmp_path: Path) -> No
     testing = {name for name in names if name.startswith("airflow_sitemaps/testing/")}
     assert testing == {
         f"airflow_sitemaps/testing/{name}.py"
-        for name in ("__init__", "clock", "crawler", "feed_reader", "row_columns", "source")
+        for name in ("__init__", "clock", "crawler", "change_log_reader", "row_columns", "source")
     }
     for group in ("console_scripts", "apache_airflow_provider", "airflow.plugins"):
         assert f"[{group}]" in entry_points

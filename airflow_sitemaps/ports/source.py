@@ -31,15 +31,15 @@ class Duplicate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangeReading:
-    """What a change feed says.
+    """What a change log says.
 
     Attributes:
-        position: Where the feed ends, for the next reading. Only the source understands it.
+        position: Where the log ends, for the next reading. Only the source understands it.
         ranges: Positions of the ranges with a changed key, in ascending order, or None if any range may have changed.
         changes: Number of changes read. Default: 0.
         cause: Why any range may have changed. Default: "".
-        is_gap: Whether the cause is a fault that a person should know of, such as a truncated feed. Default: False.
-        warning: What else a person should know of the feed, such as a transaction that has been open for long. Default: "".
+        is_gap: Whether the cause is a fault that a person should know of, such as a truncated log. Default: False.
+        warning: What else a person should know of the log, such as a transaction that has been open for long. Default: "".
     """
 
     position: str
@@ -180,7 +180,7 @@ class Source(Protocol):
         ...
 
     def changes(self, ranges: Sequence[KeyRange], since: str | None) -> ChangeReading:
-        """Read the change feed. Only sources whose configuration has a ``feed_interval`` have one.
+        """Read the change log. Only sources whose configuration has a ``change_log_interval`` have one.
 
         Every change up to the returned position is visible to the queries that follow.
 
@@ -189,7 +189,7 @@ class Source(Protocol):
             since: The position of an earlier reading, or None to learn only the present position.
 
         Raises:
-            SourceConfigurationError: The feed lacks a column, or its key is of another type than the source's.
+            SourceConfigurationError: The log lacks a column, or its key is of another type than the source's.
         """
         ...
 
@@ -203,7 +203,7 @@ class SourceConfig(Protocol):
 
     Attributes:
         timezone: IANA name of the time zone of date-times that carry none.
-        feed_interval: How long the change feed stands for a survey of every range, or None if there is no feed.
+        change_log_interval: How long the change log stands for a survey of every range, or None if there is none.
     """
 
     @property
@@ -212,8 +212,8 @@ class SourceConfig(Protocol):
         ...
 
     @property
-    def feed_interval(self) -> timedelta | None:
-        """How long the change feed replaces a survey of every range."""
+    def change_log_interval(self) -> timedelta | None:
+        """How long the change log replaces a survey of every range."""
         ...
 
     def open(self, *, section: str) -> AbstractContextManager[Source]:

@@ -93,8 +93,8 @@ def in_worker(sitemap: Sitemap, sections: Collection[str]) -> str:
             return f"section {section.name!r} has no SqlSource"
         if source.materialize is not None:
             return f"section {section.name!r} stores its query's rows (materialize=)"
-        if source.changes is not None:
-            return f"section {section.name!r} has a change feed (changes=)"
+        if source.change_log is not None:
+            return f"section {section.name!r} has a change log (change_log=)"
         if (how := sitemap.change_detection_of(section)) != "digest":
             return f"section {section.name!r} has change_detection={how!r}"
         if not _is_json(_settings(source)):
@@ -144,7 +144,7 @@ def _digest(section: Section, manifest: Manifest | None) -> TableDigest:
 
 def _settings(source: SqlSource) -> dict[str, Any]:
     """Return the settings of a source whose texts are rendered. The triggerer reads the present state of the table."""
-    return asdict(replace(source.spec(), as_of="", changes=None))
+    return asdict(replace(source.spec(), as_of="", change_log=None))
 
 
 def _spec(settings: Mapping[str, Any]) -> SourceSpec:

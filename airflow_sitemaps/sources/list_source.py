@@ -88,8 +88,8 @@ class ListSource:
         object.__setattr__(self, "entries", _checked(pages, where))
 
     @property
-    def feed_interval(self) -> timedelta | None:
-        """None: a list has no change feed."""
+    def change_log_interval(self) -> timedelta | None:
+        """None: a list has no change log."""
         return None
 
     @contextmanager
@@ -189,8 +189,8 @@ class ListSession:
         return None
 
     def changes(self, ranges: Sequence[KeyRange], since: str | None) -> ChangeReading:
-        """Return that any range may have changed, because a list has no change feed."""
-        return ChangeReading(position="", ranges=None, cause="a list has no change feed")
+        """Return that any range may have changed, because a list has no change log."""
+        return ChangeReading(position="", ranges=None, cause="a list has no change log")
 
     def now(self) -> datetime:
         """Return this machine's time."""

@@ -15,7 +15,7 @@ from airflow_sitemaps.errors import SourceError
 from airflow_sitemaps.sources.connections.driver_errors import redacted, translated
 from airflow_sitemaps.sources.connections.transaction import WAIT_BOUND, database_time, read_transaction
 from airflow_sitemaps.sources.queries import boundaries, changed_ranges, duplicate_query, survey
-from airflow_sitemaps.sources.queries.feed_query import FeedQueries
+from airflow_sitemaps.sources.queries.change_log_query import ChangeLogReader
 from airflow_sitemaps.sources.queries.key_spans import spans, spans_with_gaps
 from airflow_sitemaps.sources.queries.row_query import rows_statement
 from airflow_sitemaps.sources.queries.scan_meter import ScanMeter
@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from airflow_sitemaps.shards.key import Key, KeyRange
     from airflow_sitemaps.sources.materialization import StoredRows
     from airflow_sitemaps.sources.pinned_state import PinnedState
+    from airflow_sitemaps.sources.queries.change_log_query import OpenedChangeLog
     from airflow_sitemaps.sources.queries.context import QueryContext
-    from airflow_sitemaps.sources.queries.feed_query import Feed
     from airflow_sitemaps.sources.queries.key_spans import KeySpan
     from airflow_sitemaps.sources.readers.cursor import SpanReader
 
@@ -62,7 +62,7 @@ class SqlSession:
         engine: The engine of the source's connection.
         context: The source, as its queries need it.
         arrow: Whether the driver's own Arrow interface may read the rows.
-        feed: The change feed, or None.
+        change_log: The change log, or None.
         digest_kind: The name of the row hash. Digests of different kinds are never compared.
         state: The state of the table, or the table of stored rows, that a run's tasks read, or the empty text.
         key_kinds: The description of each key column, which changes when the order of its values may have changed.
@@ -76,7 +76,7 @@ class SqlSession:
         arrow: bool = True,
         max_scan_bytes: int | None = None,
         pinned: PinnedState | StoredRows | None = None,
-        feed: Feed | None = None,
+        change_log: OpenedChangeLog | None = None,
     ) -> None:
         """Keep an engine and the context of its queries.
 
@@ -84,12 +84,12 @@ class SqlSession:
             arrow: Whether the driver's own Arrow interface may read the rows.
             max_scan_bytes: The largest number of bytes that surveys may scan. Default: None, for no limit.
             pinned: The state, or the table of stored rows, that ``context`` reads. Default: None, the present.
-            feed: The change feed. Default: None.
+            change_log: The change log. Default: None.
         """
         self.engine = engine
         self.context = context
         self.arrow = arrow
-        self.feed = feed
+        self.change_log = change_log
         self.digest_kind = context.dialect.digest_kind
         self.key_kinds: Sequence[str] = [column.description() for column in context.mapping.key]
         self._snapshot: sa.Connection | None = None
@@ -209,11 +209,11 @@ class SqlSession:
         return f"{version} {sha256(values.encode()).hexdigest()}"
 
     def changes(self, ranges: Sequence[KeyRange], since: str | None) -> ChangeReading:
-        """Return what the change feed says, as ``ports.Source`` defines it."""
-        if self.feed is None:
-            raise ValueError(f"{self.context.name}: there is no change feed; give SqlSource(changes=)")
-        with self.transaction("reading the change feed") as connection:
-            return FeedQueries(self.context, connection, self.feed).read(ranges, since)
+        """Return what the change log says, as ``ports.Source`` defines it."""
+        if self.change_log is None:
+            raise ValueError(f"{self.context.name}: there is no change log; give SqlSource(change_log=)")
+        with self.transaction("reading the change log") as connection:
+            return ChangeLogReader(self.context, connection, self.change_log).read(ranges, since)
 
     def now(self) -> datetime:
         """Return the database's time, as ``ports.Source`` defines it."""

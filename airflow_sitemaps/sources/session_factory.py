@@ -21,9 +21,9 @@ from airflow_sitemaps.sources.groups import COLUMN, GroupedRelation
 from airflow_sitemaps.sources.loc_mapping import LocMapping
 from airflow_sitemaps.sources.materialization import Materialization, StoredRows, check_name, new_name
 from airflow_sitemaps.sources.pinned_state import PinnedState
+from airflow_sitemaps.sources.queries.change_log_query import OpenedChangeLog
 from airflow_sitemaps.sources.queries.context import QueryContext
 from airflow_sitemaps.sources.queries.described_columns import columns_of
-from airflow_sitemaps.sources.queries.feed_query import Feed
 from airflow_sitemaps.sources.selection import Selection
 from airflow_sitemaps.sources.session import SqlSession
 from airflow_sitemaps.sources.statements.fixed_condition import is_fixed
@@ -162,17 +162,19 @@ def _session(
         arrow=spec.arrow,
         max_scan_bytes=spec.max_scan_bytes,
         pinned=pinned,
-        feed=_feed(spec),
+        change_log=_change_log(spec),
     )
 
 
-def _feed(spec: SourceSpec) -> Feed | None:
-    """Return the change feed of a source, if it has one."""
-    changes = spec.changes
-    if changes is None:
+def _change_log(spec: SourceSpec) -> OpenedChangeLog | None:
+    """Return the change log of a source, if it has one."""
+    change_log = spec.change_log
+    if change_log is None:
         return None
-    relation = relation_of(changes.table, changes.query, None, spec.parameters)
-    return Feed(changes=changes, relation=relation, key=changes.key_columns(spec.key), identity=spec.feed_identity)
+    relation = relation_of(change_log.table, change_log.query, None, spec.parameters)
+    return OpenedChangeLog(
+        settings=change_log, relation=relation, key=change_log.key_columns(spec.key), identity=spec.change_log_identity
+    )
 
 
 def _versioned(base: Relation) -> Relation | None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from airflow_sitemaps.sources.statements.feed_settings import Changes
+    from airflow_sitemaps.sources.statements.change_log_settings import ChangeLog
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,8 +38,8 @@ class SourceSpec:
             it. It is empty outside Airflow, the default.
         origin: DAG, task and run, for the comment before each statement. It is empty outside Airflow, the default.
         arrow: Whether the driver's own Arrow interface may read the rows. Default: True.
-        changes: The change feed. Default: None.
-        feed_identity: A hash of all that a position in the change feed depends on. Default: empty.
+        change_log: The change log. Default: None.
+        change_log_identity: A hash of all that a position in the change log depends on. Default: empty.
     """
 
     conn_id: str
@@ -62,5 +62,5 @@ class SourceSpec:
     run: str = ""
     origin: str = ""
     arrow: bool = True
-    changes: Changes | None = None
-    feed_identity: str = ""
+    change_log: ChangeLog | None = None
+    change_log_identity: str = ""

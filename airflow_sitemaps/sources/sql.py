@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from datetime import timedelta
 
     from airflow_sitemaps.ports import Source
-    from airflow_sitemaps.sources.statements.feed_settings import Changes
+    from airflow_sitemaps.sources.statements.change_log_settings import ChangeLog
     from airflow_sitemaps.sources.statements.source_settings import LastmodUnit, Reader
 
 PARAMETER: Final = re.compile(r"(?!sitemap_)[A-Za-z_]\w*", re.ASCII)
@@ -70,7 +70,7 @@ class SqlSource:
             above it is refused before it runs. Other databases refuse the argument. Default: None, for no limit.
         as_of: ``plan`` makes all queries of a run, in the plan and in every write task, read the state of the table at the
             time of planning, by the time travel of BigQuery, Snowflake or Delta. Default: None, each task reads the present.
-        changes: The keys that changed since the last run; only their key ranges are digested. Default: None, every range
+        change_log: The keys that changed since the last run; only their key ranges are digested. Default: None, every range
             is.
         reader: ``auto`` reads by the driver's own Arrow interface if it has one. ``cursor`` always reads by
             SQLAlchemy's cursor. Default: ``auto``.
@@ -103,7 +103,7 @@ class SqlSource:
     session: Sequence[str] = field(default=(), kw_only=True)
     max_scan_bytes: int | None = field(default=None, kw_only=True)
     as_of: Literal["plan"] | None = field(default=None, kw_only=True)
-    changes: Changes | None = field(default=None, kw_only=True)
+    change_log: ChangeLog | None = field(default=None, kw_only=True)
     reader: Reader = field(default="auto", kw_only=True)
     # The first folder in which a .sql file is searched for: that of the file that makes this source.
     _folder: str = field(default="", init=False, repr=False, compare=False)
@@ -175,7 +175,7 @@ class SqlSource:
             self.conn_id, self.reader, self.session, self.lastmod, self.lastmod_unit, self.timezone
         )
         source_settings.check_exclusive(self.conn_id, self.table, self.materialize, self.max_scan_bytes, self.as_of)
-        if self.changes is not None:
+        if self.change_log is not None:
             source_settings.check_source(self._spec(self.query))
 
     def _check_loc(self) -> None:
@@ -232,9 +232,9 @@ class SqlSource:
     # ------------------------------------------------------------ ports.SourceConfig
 
     @property
-    def feed_interval(self) -> timedelta | None:
-        """How long the change feed stands for a survey of every range; None if there is none."""
-        return None if self.changes is None else self.changes.full_every
+    def change_log_interval(self) -> timedelta | None:
+        """How long the change log stands for a survey of every range; None if there is none."""
+        return None if self.change_log is None else self.change_log.full_every
 
     @property
     def key_columns(self) -> tuple[str, ...]:
@@ -321,7 +321,7 @@ class SqlSource:
             "query": None if text is None else rendered_text(render, query, text),
             "where": None if self.where is None else rendered_text(render, "where=", self.where),
             "parameters": parameters or None,
-            "changes": None if self.changes is None else self.changes.rendered(render),
+            "change_log": None if self.change_log is None else self.change_log.rendered(render),
             "_run": run_name(render("{{ dag.dag_id }}/{{ run_id }}")) if self.materialize else "",
             "_origin": run_name(render("dag={{ dag.dag_id }} task={{ task.task_id }} run={{ run_id }}")),
             "_template": self._template or self,
@@ -357,7 +357,9 @@ class SqlSource:
     def spec(self) -> SourceSpec:
         """Return the settings that opening needs, with the query's text read from its file."""
         spec = self._spec(self.query_text())
-        return replace(spec, feed_identity=source_settings.feed_identity(spec, (self._template or self).changes))
+        return replace(
+            spec, change_log_identity=source_settings.change_log_identity(spec, (self._template or self).change_log)
+        )
 
     def _spec(self, query: str | None) -> SourceSpec:
         return SourceSpec(
@@ -381,7 +383,7 @@ class SqlSource:
             run=self._run,
             origin=self._origin,
             arrow=self.reader == "auto",
-            changes=self.changes,
+            change_log=self.change_log,
         )
 
     def query_text(self) -> str | None:

@@ -21,7 +21,7 @@ from airflow_sitemaps.sources import keytext, rowhash
 from airflow_sitemaps.sources.columns import FEED_FIELDS
 from airflow_sitemaps.sources.groups import COLUMN, EMPTY, LARGE, MAX_CHARACTERS, MAX_MEMBERS, alternates
 from airflow_sitemaps.sources.loc_mapping import LocMapping
-from airflow_sitemaps.testing.feed_reader import Change, reading
+from airflow_sitemaps.testing.change_log_reader import Change, reading
 from airflow_sitemaps.testing.row_columns import iso, kind, lastmods, locs, priorities, row_hashes, text
 
 if TYPE_CHECKING:
@@ -63,9 +63,9 @@ class MemorySourceConfig:
         clock: Returns the current time of this "database". Default: the system's.
         batch_rows: Largest number of rows in a batch. Default: 65,536.
         version: Returns the version of this "table", or None. Default: it keeps none.
-        feed: The change feed: positions that grow, each with a key or None. The list is read again at every reading.
+        change_log: The change log: positions that grow, each with a key or None. The list is read again at every reading.
             Default: none.
-        feed_interval: How long the feed stands for a survey of every range. Default: 1 day.
+        change_log_interval: How long it stands for a survey of every range. Default: 1 day.
     """
 
     rows: Sequence[Row]
@@ -88,13 +88,13 @@ class MemorySourceConfig:
     clock: Callable[[], datetime] = field(default=lambda: datetime.now(timezone.utc), kw_only=True)
     batch_rows: int = field(default=65_536, kw_only=True)
     version: Callable[[], str | None] = field(default=lambda: None, kw_only=True)
-    feed: Sequence[Change] | None = field(default=None, kw_only=True)
-    feed_interval: timedelta | None = field(default=timedelta(days=1), kw_only=True)
+    change_log: Sequence[Change] | None = field(default=None, kw_only=True)
+    change_log_interval: timedelta | None = field(default=timedelta(days=1), kw_only=True)
 
     def __post_init__(self) -> None:
-        """Have no interval without a feed."""
-        if self.feed is None:
-            object.__setattr__(self, "feed_interval", None)
+        """Have no interval without a change log."""
+        if self.change_log is None:
+            object.__setattr__(self, "change_log_interval", None)
 
     @contextmanager
     def open(self, *, section: str) -> Iterator[MemorySource]:
@@ -272,9 +272,9 @@ class MemorySource:
         return self._config.version()
 
     def changes(self, ranges: Sequence[KeyRange], since: str | None) -> ChangeReading:
-        """Return what the feed says."""
+        """Return what the change log says."""
         self._config.before("changes")
-        return reading(self._config.feed or (), ranges, since, self._config.order)
+        return reading(self._config.change_log or (), ranges, since, self._config.order)
 
     def now(self) -> datetime:
         """Return the time of the "database's" clock."""

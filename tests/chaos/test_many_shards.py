@@ -39,7 +39,7 @@ class Numbers:
     digest_kind = "numbers"
     key_kinds = ("id integer",)
     timezone = "UTC"
-    feed_interval = None
+    change_log_interval = None
     state = ""
 
     def __init__(self, shards: int) -> None:

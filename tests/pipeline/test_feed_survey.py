@@ -30,7 +30,7 @@ class Table(ObservedTable):
 
     def __init__(self, **settings: Any) -> None:
         self.feed: list[tuple[int, Any]] = [(0, (0,))]
-        super().__init__({"feed": self.feed}, **settings)
+        super().__init__({"change_log": self.feed}, **settings)
 
     def change(self, place: int, priority: float, *, is_recorded: bool = True) -> None:
         self.world.rows[place]["priority"] = priority
@@ -256,7 +256,8 @@ def test_a_refusal_of_rendered_rows_keeps_the_position() -> None:
     def sitemap() -> Sitemap:
         guards = Guards(max_shrink=0.1, max_dropped=0.1, min_rows=1)
         sections = [
-            Section(name, MemorySourceConfig(rows[name], feed=feeds[name]), guards=guards) for name in ("good", "bad")
+            Section(name, MemorySourceConfig(rows[name], change_log=feeds[name]), guards=guards)
+            for name in ("good", "bad")
         ]
         return Sitemap(world.config, sections, shards=ShardPolicy(max_urls=50))
 
@@ -329,11 +330,11 @@ def test_a_version_that_says_unchanged_is_believed_first(table: Table) -> None:
 
 
 def test_a_mark_that_is_not_used_any_more_is_taken_out(table: Table) -> None:
-    del table.world.source_settings["feed"]
+    del table.world.source_settings["change_log"]
     table.change(40, 0.7)
     table.build()
     assert table.mark is None
-    table.world.source_settings["feed"] = table.feed
+    table.world.source_settings["change_log"] = table.feed
     table.build()
     assert table.is_surveyed
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from airflow_sitemaps import Changes, ListSource, LocalStore, Section, ShardPolicy, Sitemap, SqlSource
+from airflow_sitemaps import ChangeLog, ListSource, LocalStore, Section, ShardPolicy, Sitemap, SqlSource
 from airflow_sitemaps.errors import SourceConfigurationError
 from airflow_sitemaps.pipeline import build
 from airflow_sitemaps.sensors.table_digest import TableDigest, in_worker, published
@@ -190,6 +190,6 @@ def test_what_the_triggerer_cannot_compare_is_named(tmp_path: Path) -> None:
     assert reason(Section("pages", sql(parameters={"shop": 7}))) == ""
     assert "has no SqlSource" in reason(Section("pages", ListSource([f"{URL}a"])))
     assert "change_detection='watermark'" in reason(Section("pages", sql(lastmod="at")), change_detection="watermark")
-    assert "changes=" in reason(Section("pages", sql(changes=Changes(table="outbox", position="n"))))
+    assert "change_log=" in reason(Section("pages", sql(change_log=ChangeLog(table="outbox", position="n"))))
     assert "materialize=" in reason(Section("pages", sql(table=None, query="SELECT 1", materialize="stage")))
     assert "a parameter of section 'pages'" in reason(Section("pages", sql(parameters={"price": Decimal(1)})))

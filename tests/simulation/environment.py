@@ -11,7 +11,7 @@ from airflow_sitemaps.ports import Overwrite
 from airflow_sitemaps.testing.source import MemorySourceConfig
 from tests.simulation.faults import FaultyStore
 from tests.simulation.features import Features
-from tests.simulation.warehouse import ChangeFeed
+from tests.simulation.warehouse import RecentChanges
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -82,14 +82,14 @@ class Environment:
         def version(name: str) -> str | None:
             return str(self.tables[name].changes) if self.features.versions else None
 
-        def feed(name: str) -> ChangeFeed | None:
-            has_feed = self.features.feeds and self.dagfile.detection == "digest"
-            return ChangeFeed(self.tables[name], self.dagfile.key) if has_feed else None
+        def change_log(name: str) -> RecentChanges | None:
+            has_log = self.features.change_logs and self.dagfile.detection == "digest"
+            return RecentChanges(self.tables[name], self.dagfile.key) if has_log else None
 
         def source(name: str) -> SourceConfig:
             return MemorySourceConfig(
                 self.tables[name].rows, key=self.dagfile.key, lastmod="lastmod", priority="priority", clock=self.clock.now,
-                changefreq=changefreq, before=before, version=partial(version, name), feed=feed(name),
+                changefreq=changefreq, before=before, version=partial(version, name), change_log=change_log(name),
                 news="news" if self.dagfile.kind_of(name) == "news" else None,
             )  # fmt: skip
 

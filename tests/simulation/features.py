@@ -17,7 +17,7 @@ REBUILT: Final = 0.1
 PARTLY: Final = 0.5
 STALE_READS: Final = 0.1
 VERSIONS: Final = 0.25
-FEEDS: Final = 0.2
+CHANGE_LOGS: Final = 0.2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,7 +36,7 @@ class Features:
         stale_reads: Fraction of reads of single objects that return an earlier answer.
         partly: Whether runs publish the other sections where a writing task fails (``publish_others``).
         versions: Whether the database keeps versions of its tables, so that runs skip surveys.
-        feeds: Whether the tables have change feeds, so that runs survey only some ranges.
+        change_logs: Whether the tables have change logs, so that runs survey only some ranges.
     """
 
     local: bool = False
@@ -50,7 +50,7 @@ class Features:
     partly: bool = False
     stale_reads: float = 0.0
     versions: bool = False
-    feeds: bool = False
+    change_logs: bool = False
 
     @classmethod
     def drawn(cls, seed: int) -> Features:
@@ -68,7 +68,7 @@ class Features:
             partly=random.random() < PARTLY,
             stale_reads=0.1 if random.random() < STALE_READS else 0.0,
             versions=random.random() < VERSIONS,
-            feeds=random.random() < FEEDS,
+            change_logs=random.random() < CHANGE_LOGS,
         )
         # A second pipeline knows the first only by the objects that it reads: two answers from before the first one's
         # publication let it put files that no index lists.

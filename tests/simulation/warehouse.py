@@ -9,7 +9,7 @@ from datetime import timedelta
 from random import Random
 from typing import TYPE_CHECKING, Any, Final
 
-from airflow_sitemaps.testing.feed_reader import Change
+from airflow_sitemaps.testing.change_log_reader import Change
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -17,15 +17,15 @@ if TYPE_CHECKING:
 
 BASE: Final = "https://www.example.com/"
 KEYS: Final = 400
-MAX_FEED: Final = 60
-"""Number of changes that a change feed keeps."""
+MAX_CHANGES: Final = 60
+"""Number of changes that a change log keeps."""
 AGES: Final = tuple(timedelta(hours=hours) for hours in (0, 7, 20, 35, 47, 60))
 """Ages of articles."""
 
 
 @dataclass(frozen=True, slots=True)
-class ChangeFeed(Sequence[Change]):
-    """The change feed of a table, as it is at each access.
+class RecentChanges(Sequence[Change]):
+    """The change log of a table, as it is at each access.
 
     Attributes:
         table: The table.
@@ -113,7 +113,7 @@ class Table:
         self.loading = False
 
     def record(self) -> None:
-        """Add the rows that changed since the last call to the change feed, which keeps the last ``MAX_FEED`` of them."""
+        """Add the rows that changed since the last call to the change log, which keeps the last ``MAX_CHANGES`` of them."""
         if self.changes == self._recorded_changes:
             return
         self._recorded_changes = self.changes
@@ -124,7 +124,7 @@ class Table:
             if before != now:
                 position += 1
                 self._log += [(position, row) for row in (before, now) if row is not None]
-        del self._log[:-MAX_FEED]
+        del self._log[:-MAX_CHANGES]
         self._recorded = current
 
     def logged(self, columns: tuple[str, ...]) -> list[Change]:

@@ -135,11 +135,11 @@ def test_a_key_of_a_list_has_one_row() -> None:
         assert source.largest_key(KeyRange(("/c",), None)) is None
 
 
-def test_a_list_has_no_change_feed() -> None:
+def test_a_list_has_no_change_log() -> None:
     with ListSource(["/a"]).open(section="pages") as session:
         reading = session.changes([KeyRange(None, None)], "7")
 
-    assert (reading.ranges, reading.cause, reading.is_gap) == (None, "a list has no change feed", False)
+    assert (reading.ranges, reading.cause, reading.is_gap) == (None, "a list has no change log", False)
 
 
 def test_a_long_list_is_cut_into_shards() -> None:

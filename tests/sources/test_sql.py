@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from airflow_sitemaps import Changes
+from airflow_sitemaps import ChangeLog
 from airflow_sitemaps.errors import ConnectionNotFoundError, SourceConfigurationError, SourceError, TemplateError
 from airflow_sitemaps.shards.key import KeyRange
 from airflow_sitemaps.sources.readers import adbc
@@ -189,8 +189,8 @@ def test_a_query_may_end_in_a_semicolon(name: str, query: str) -> None:
     base = live(name)
     create(base, "semicolons", {"id": "integer", "slug": "text"})
     base.insert("semicolons", [{"id": number, "slug": f"p/{number}"} for number in range(3)])
-    changes = Changes(table="semicolons", position="id", newest="SELECT MAX(id) FROM semicolons; -- now")
-    with session(base, query=query, key="id", loc="slug", changes=changes) as source:
+    change_log = ChangeLog(table="semicolons", position="id", newest="SELECT MAX(id) FROM semicolons; -- now")
+    with session(base, query=query, key="id", loc="slug", change_log=change_log) as source:
         assert source.survey([KeyRange(None, None)]).digests[0].rows == 3
         assert len([row for batch in source.read([KeyRange(None, None)]) for row in batch.to_pylist()]) == 3
         assert source.changes((), None).ranges is None

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 
-from airflow_sitemaps import Changes, SqlSource
+from airflow_sitemaps import ChangeLog, SqlSource
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -67,7 +67,7 @@ class TriggeredTable:
 
     @property
     def is_behind(self) -> bool:
-        """Whether an open transaction keeps later changes out of the feed."""
+        """Whether an open transaction keeps later changes out of the log."""
         return self.open is not None
 
     def trim(self) -> None:
@@ -76,8 +76,10 @@ class TriggeredTable:
         self.base.run(f"DELETE FROM product_changes WHERE changed_in < {last}")
 
     def source(self, *, priority: bool) -> SqlSource:
-        changes = Changes(query=self.changes, position="changed_in", full_every=NEVER)
-        return SqlSource("machine", table="products", priority="prio" if priority else None, changes=changes, **FIELDS)
+        change_log = ChangeLog(query=self.changes, position="changed_in", full_every=NEVER)
+        return SqlSource(
+            "machine", table="products", priority="prio" if priority else None, change_log=change_log, **FIELDS
+        )
 
 
 class RecordedTable:
@@ -150,5 +152,7 @@ class RecordedTable:
         self.base.run(f"DELETE FROM product_changes WHERE changed_in < {self.number - self.OVERLAP}")
 
     def source(self, *, priority: bool) -> SqlSource:
-        changes = Changes(table="product_changes", position="changed_in", overlap=self.OVERLAP, full_every=NEVER)
-        return SqlSource("machine", table="products", priority="prio" if priority else None, changes=changes, **FIELDS)
+        change_log = ChangeLog(table="product_changes", position="changed_in", overlap=self.OVERLAP, full_every=NEVER)
+        return SqlSource(
+            "machine", table="products", priority="prio" if priority else None, change_log=change_log, **FIELDS
+        )

@@ -3,7 +3,7 @@
 The position of the feed is read before the survey and committed with its digests. A range without a change after it
 therefore has the rows of its recorded digest. A run that publishes nothing has no commit; it stores its position
 beside the manifest. If no position is known, if the feed has a gap, or if the last survey of every range is older than
-the source's ``feed_interval``, the run surveys every range.
+the source's ``change_log_interval``, the run surveys every range.
 """
 
 from __future__ import annotations

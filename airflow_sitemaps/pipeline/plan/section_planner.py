@@ -124,7 +124,7 @@ def _unchanged_since(context: SectionContext, everything: str, version: str | No
 def _feed(context: SectionContext, everything: str, known_at: datetime | None) -> FeedSurvey:
     """Return what the change feed makes of the survey. A table whose version has not changed has no changes either."""
     section, before, state = context.section, context.before, StateRepository(context.store.state)
-    interval = context.sitemap.feed_interval_of(section)
+    interval = context.sitemap.change_log_interval_of(section)
     if before is not None and known_at is not None:
         return FeedSurvey(
             mark=known_mark(state, before) if interval is not None else None,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal, get_args
 from zoneinfo import ZoneInfo
 
 from airflow_sitemaps.errors import SourceConfigurationError
-from airflow_sitemaps.sources.statements.feed_settings import SINCE, Changes
+from airflow_sitemaps.sources.statements.change_log_settings import SINCE, ChangeLog
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -89,20 +89,22 @@ def check_exclusive(
 
 
 def check_source(source: SourceSpec) -> None:
-    """Check that a source can have its change feed.
+    """Check that a source can have its change log.
 
     Args:
-        source: The source, whose ``changes`` is set.
+        source: The source, whose ``change_log`` is set.
 
     Raises:
         SourceConfigurationError: It cannot. The message says what to omit.
     """
-    changes, where = source.changes, f"SqlSource({source.conn_id!r}, changes=)"
-    if not isinstance(changes, Changes):
-        raise SourceConfigurationError(f"{where}: give Changes(table=…, position=…) or Changes(query=…, position=…)")
-    if len(changes.key_columns(source.key)) != len(source.key):
+    change_log, where = source.change_log, f"SqlSource({source.conn_id!r}, change_log=)"
+    if not isinstance(change_log, ChangeLog):
         raise SourceConfigurationError(
-            f"{where}: key={changes.key!r} has another number of columns than the source's key "
+            f"{where}: give ChangeLog(table=…, position=…) or ChangeLog(query=…, position=…)"
+        )
+    if len(change_log.key_columns(source.key)) != len(source.key):
+        raise SourceConfigurationError(
+            f"{where}: key={change_log.key!r} has another number of columns than the source's key "
             f"({', '.join(source.key)})"
         )
     if SINCE in source.parameters:
@@ -110,29 +112,29 @@ def check_source(source: SourceSpec) -> None:
     if source.group is not None:
         raise SourceConfigurationError(
             f"{where}: it cannot be used with group=: a change of one row changes the entries of its whole group, which "
-            "the feed does not name. Collect the versions in the query, write all their keys to the feed, or omit changes="
+            "the change log does not name. Collect the versions in the query, write all their keys to the change log, or omit change_log="
         )
     if source.as_of:
         raise SourceConfigurationError(
-            f"{where}: it cannot be used with as_of=: the state that the plan reads is older than the feed. Omit one of the "
+            f"{where}: it cannot be used with as_of=: the state that the plan reads is older than the change log. Omit one of the "
             "two"
         )
     if source.materialize is not None:
         raise SourceConfigurationError(
-            f"{where}: it cannot be used with materialize=: the stored rows are older than the feed. Omit one of the two"
+            f"{where}: it cannot be used with materialize=: the stored rows are older than the change log. Omit one of the two"
         )
 
 
-def feed_identity(source: SourceSpec, changes: Changes | None) -> str:
-    """Return a hash of all that a position in the change feed depends on: the feed, and which rows the source selects.
+def change_log_identity(source: SourceSpec, change_log: ChangeLog | None) -> str:
+    """Return a hash of all that a position in the change log depends on: the change log, and which rows the source selects.
 
-    The feed's own texts count as they are before they are rendered.
+    The change log's own texts count as they are before they are rendered.
 
     Args:
-        changes: The feed before its texts were rendered, or None.
+        change_log: The change log before its texts were rendered, or None.
     """
-    if changes is None:
+    if change_log is None:
         return ""
     parameters = sorted((name, str(value)) for name, value in source.parameters.items())
     rows = [source.conn_id, source.table, source.query, source.where, parameters]
-    return sha256(json.dumps([changes.identity(), rows], default=str).encode()).hexdigest()
+    return sha256(json.dumps([change_log.identity(), rows], default=str).encode()).hexdigest()

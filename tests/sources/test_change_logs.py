@@ -1,4 +1,4 @@
-"""Change feeds on live databases: which ranges they touch, and what happens to a feed with a gap."""
+"""Change logs on live databases: which ranges they touch, and what happens to a log with a gap."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import sqlalchemy as sa
 
-from airflow_sitemaps import Changes, SqlSource
+from airflow_sitemaps import ChangeLog, SqlSource
 from airflow_sitemaps.errors import SourceConfigurationError, TemplateError
 from airflow_sitemaps.shards.key import KeyRange, cut
-from airflow_sitemaps.sources.queries import feed_query
+from airflow_sitemaps.sources.queries import change_log_query
 from tests.support.databases import NAMES, Database
 from tests.support.source_sessions import CASES, KEYS, TYPES, World, create, live, read, session, world
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from airflow_sitemaps.ports import ChangeReading
 
-FEEDS = [case for case in CASES if case[0] != "memory" and not case[0].endswith("-cursor")]
+BACKENDS = [case for case in CASES if case[0] != "memory" and not case[0].endswith("-cursor")]
 LIVE = [name for name in ("sqlite", "postgresql", "duckdb", "mariadb") if name in NAMES]
 SQL = {"key": "id", "loc": "slug"}
 
@@ -40,17 +40,17 @@ def swapped(row: dict[str, Any], columns: Sequence[str], *, any_case: bool) -> d
     return {name: other(row[name]) for name in columns}
 
 
-@pytest.mark.parametrize(("backend", "key_name"), FEEDS, ids=[" ".join(case) for case in FEEDS])
+@pytest.mark.parametrize(("backend", "key_name"), BACKENDS, ids=[" ".join(case) for case in BACKENDS])
 def test_a_change_touches_the_range_of_its_row(backend: str, key_name: str) -> None:
     key = KEYS[key_name]
     with world(backend, key_name) as base:
         assert base.database is not None
-        table = f"feed_of_{base.table}"
+        table = f"log_of_{base.table}"
         outbox(base.database, table, {name: TYPES[name] for name in key.names} | dict(key.columns))
         ranges = cut(KeyRange(None, None), base.source.boundaries(KeyRange(None, None), 9))
         places = {loc: place for place, _key, loc in read(base.source, ranges)[2]}
         any_case = key_name == "text of any case"
-        with feed_session(base, table) as source:
+        with log_session(base, table) as source:
             mark, number = None, 0
             for size in (1, 1, 3, 17, 0):
                 part = base.rows[number : number + size]
@@ -66,10 +66,10 @@ def test_a_change_touches_the_range_of_its_row(backend: str, key_name: str) -> N
                 mark, number = reading.position, number + size
 
 
-def feed_session(base: World, table: str) -> AbstractContextManager[Any]:
+def log_session(base: World, table: str) -> AbstractContextManager[Any]:
     assert base.database is not None
-    changes = Changes(table=table, position="pos")
-    return session(base.database, table=base.table, key=base.key.names, loc="slug", changes=changes)
+    change_log = ChangeLog(table=table, position="pos")
+    return session(base.database, table=base.table, key=base.key.names, loc="slug", change_log=change_log)
 
 
 class Outbox:
@@ -88,7 +88,7 @@ class Outbox:
     def read(self, since: str | None = None, *, as_role: str = "", **settings: Any) -> ChangeReading:
         settings = {"table": "fed_changes", "position": "pos"} | settings
         first = (f"SET ROLE {as_role}",) if as_role else ()
-        with session(self.base, table="fed", **SQL, changes=Changes(**settings), session=first) as source:
+        with session(self.base, table="fed", **SQL, change_log=ChangeLog(**settings), session=first) as source:
             reading: ChangeReading = source.changes(self.ranges if since is not None else (), since)
         return reading
 
@@ -105,7 +105,7 @@ def test_no_change_touches_nothing(box: Outbox) -> None:
     assert (reading.ranges, reading.changes, reading.position) == ((), 0, mark)
 
 
-def test_a_truncated_feed_is_a_gap(box: Outbox) -> None:
+def test_a_truncated_log_is_a_gap(box: Outbox) -> None:
     box.put((1, 3), (2, 7))
     mark = box.read().position
     box.put((3, 8), (4, 17))
@@ -117,7 +117,7 @@ def test_a_truncated_feed_is_a_gap(box: Outbox) -> None:
     assert "truncated: position 2, to which it was read, is no longer in it" in reading.cause
 
 
-def test_a_feed_that_goes_backwards_is_a_gap(box: Outbox) -> None:
+def test_a_log_that_goes_backwards_is_a_gap(box: Outbox) -> None:
     box.put((100, 3))
     mark = box.read().position
     box.base.run("DELETE FROM fed_changes")
@@ -127,7 +127,7 @@ def test_a_feed_that_goes_backwards_is_a_gap(box: Outbox) -> None:
     assert "goes backwards, from position 100 to 2" in reading.cause
 
 
-def test_a_feed_that_was_made_again_is_a_gap(box: Outbox) -> None:
+def test_a_log_that_was_made_again_is_a_gap(box: Outbox) -> None:
     box.put((1, 3), (2, 4))
     mark = box.read().position
     box.base.run("DELETE FROM fed_changes")
@@ -137,7 +137,7 @@ def test_a_feed_that_was_made_again_is_a_gap(box: Outbox) -> None:
     assert "are others than at the last run" in reading.cause
 
 
-def test_an_empty_feed_tells_nothing(box: Outbox) -> None:
+def test_an_empty_log_tells_nothing(box: Outbox) -> None:
     mark = box.read().position
     assert box.read(mark).ranges is None
     assert not box.read(mark).is_gap
@@ -156,7 +156,7 @@ def test_a_null_stands_for_any_row(box: Outbox, change: tuple[Any, Any]) -> None
     box.put(change)
     reading = box.read(mark)
     assert (reading.ranges, reading.is_gap) == (None, True)
-    assert "1 changes of its change feed have a NULL key or position" in reading.cause
+    assert "1 changes of its change log have a NULL key or position" in reading.cause
 
 
 def test_commits_of_one_position_are_a_gap_without_an_overlap(box: Outbox) -> None:
@@ -257,7 +257,7 @@ def test_a_position_that_hides_later_changes_is_a_gap(name: str, position: str, 
     for since in (mark, None, box.read().position):
         reading = box.read(since)
         assert (reading.ranges, reading.is_gap) == (None, True)
-        assert "greatest position of its change feed" in reading.cause
+        assert "greatest position of its change log" in reading.cause
     box.base.run("DELETE FROM fed_changes WHERE id = 6")
     box.put((late, 11))
     assert box.read(mark).ranges == (2,)
@@ -308,7 +308,7 @@ def test_a_transaction_that_stays_open_is_a_warning(monkeypatch: pytest.MonkeyPa
     )
     box.put((1, 3))
     first = box.read()
-    monkeypatch.setattr(feed_query, "HELD_BACK", timedelta(0))
+    monkeypatch.setattr(change_log_query, "HELD_BACK", timedelta(0))
     assert box.read(first.position).warning == ""
     engine = box.base.engine()
     with engine.begin() as connection:
@@ -325,7 +325,7 @@ def test_a_transaction_that_stays_open_is_a_warning(monkeypatch: pytest.MonkeyPa
     box.base.run("DROP OWNED BY fed_reader", "DROP ROLE fed_reader")
 
 
-def test_other_settings_are_another_feed(box: Outbox) -> None:
+def test_other_settings_are_another_log(box: Outbox) -> None:
     box.put((1, 3))
     mark = box.read().position
     box.put((2, 4))
@@ -349,14 +349,14 @@ def test_a_query_may_rename_the_columns(box: Outbox) -> None:
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
-        ({"key": "nothing"}, "changes: key='nothing': there is no such column"),
-        ({"position": "nothing"}, "changes: position='nothing': there is no such column"),
-        ({"table": "nothing"}, "changes: the database refuses to read it"),
-        ({"table": None, "query": "SELECT pos, slug FROM nothing"}, "changes: the database refuses to read it"),
+        ({"key": "nothing"}, "change_log: key='nothing': there is no such column"),
+        ({"position": "nothing"}, "change_log: position='nothing': there is no such column"),
+        ({"table": "nothing"}, "change_log: the database refuses to read it"),
+        ({"table": None, "query": "SELECT pos, slug FROM nothing"}, "change_log: the database refuses to read it"),
     ],
     ids=["key", "position", "table", "query"],
 )
-def test_a_feed_without_its_columns_is_refused(box: Outbox, settings: dict[str, Any], words: str) -> None:
+def test_a_log_without_its_columns_is_refused(box: Outbox, settings: dict[str, Any], words: str) -> None:
     box.put((1, 3))
     with pytest.raises(SourceConfigurationError, match=words):
         box.read(**settings)
@@ -411,13 +411,13 @@ def test_a_query_takes_the_last_position(name: str) -> None:
 
 
 @pytest.mark.parametrize("stated", [False, True])
-def test_a_feed_that_is_truncated_while_it_is_read_is_a_gap(stated: bool) -> None:
-    """As in a database without snapshots: each statement sees the feed as it is then."""
+def test_a_log_that_is_truncated_while_it_is_read_is_a_gap(stated: bool) -> None:
+    """As in a database without snapshots: each statement sees the log as it is then."""
     box = Outbox(live("sqlite"))
     position = {"newest": "SELECT MAX(pos) FROM fed_changes", "oldest": "SELECT MIN(pos) FROM fed_changes"}
-    changes = Changes(table="fed_changes", position="pos", **(position if stated else {}))
+    change_log = ChangeLog(table="fed_changes", position="pos", **(position if stated else {}))
     box.put((1, 3))
-    with session(box.base, table="fed", **SQL, changes=changes) as source:
+    with session(box.base, table="fed", **SQL, change_log=change_log) as source:
         mark = source.changes((), None).position
         box.put((2, 12), (3, 17))
 
@@ -456,16 +456,16 @@ def test_a_function_that_cannot_be_read_from_the_last_position_is_a_gap(name: st
     """The survey that follows works, in the same snapshot too."""
     box = Outbox(live(name))
     box.base.run(*GONE[name])
-    changes = Changes(query="SELECT id FROM changes_gone(:since)", newest="SELECT MAX(pos) FROM fed_changes")
+    change_log = ChangeLog(query="SELECT id FROM changes_gone(:since)", newest="SELECT MAX(pos) FROM fed_changes")
     box.put((5, 1))
-    with session(box.base, table="fed", **SQL, changes=changes) as source:
+    with session(box.base, table="fed", **SQL, change_log=change_log) as source:
         early = source.changes(box.ranges, None).position
         box.put((9, 11))
         with source.snapshot():
             reading = source.changes(box.ranges, early)
             digests = source.survey(box.ranges).digests
         assert (reading.ranges, reading.is_gap) == (None, True)
-        assert reading.cause.startswith("its change feed cannot be read from position 5: ")
+        assert reading.cause.startswith("its change log cannot be read from position 5: ")
         assert "is gone" in reading.cause
         assert digests == source.survey(box.ranges).digests
         box.put((12, 17))
@@ -477,7 +477,7 @@ def test_a_function_that_cannot_be_read_from_the_last_position_is_a_gap(name: st
 
 def statements(base: Database, box: Outbox, since: str | None) -> list[str]:
     seen: list[str] = []
-    with session(base, table="fed", **SQL, changes=Changes(table="fed_changes", position="pos")) as source:
+    with session(base, table="fed", **SQL, change_log=ChangeLog(table="fed_changes", position="pos")) as source:
         sa.event.listen(source.engine, "before_cursor_execute", lambda *arguments: seen.append(arguments[2]))
         source.changes(box.ranges, since)
     return [sql for sql in seen if "fed_changes" in sql]
@@ -519,55 +519,59 @@ WRONG = {
 
 @pytest.mark.parametrize("name", WRONG)
 def test_wrong_settings_are_refused_when_the_object_is_made(name: str) -> None:
-    with pytest.raises(SourceConfigurationError, match="Changes"):
-        Changes(**WRONG[name])
+    with pytest.raises(SourceConfigurationError, match="ChangeLog"):
+        ChangeLog(**WRONG[name])
 
 
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ({"changes": "SELECT id"}, "give Changes"),
+        ({"change_log": "SELECT id"}, "give ChangeLog"),
         ({"group": "g", "language": "l"}, "cannot be used with group="),
         ({"materialize": "scratch"}, "cannot be used with materialize="),
         ({"as_of": "plan"}, "cannot be used with as_of="),
-        ({"key": ("a", "b"), "changes": Changes(table="t", position="p", key="a")}, "another number of columns"),
+        ({"key": ("a", "b"), "change_log": ChangeLog(table="t", position="p", key="a")}, "another number of columns"),
         ({"parameters": {"since": 1}}, "the name of the last position"),
     ],
     ids=lambda value: value if isinstance(value, str) else None,
 )
-def test_a_source_that_cannot_have_a_feed_is_refused(arguments: dict[str, Any], words: str) -> None:
+def test_a_source_that_cannot_have_a_log_is_refused(arguments: dict[str, Any], words: str) -> None:
     with pytest.raises(SourceConfigurationError, match=words):
-        SqlSource("w", table="t", loc="/p/{a}", **{"changes": Changes(table="c", position="p"), **arguments})
+        SqlSource("w", table="t", loc="/p/{a}", **{"change_log": ChangeLog(table="c", position="p"), **arguments})
 
 
-def test_a_feed_does_not_change_what_the_files_depend_on() -> None:
-    with_feed = SqlSource("w", table="t", loc="url", changes=Changes(table="c", position="p"))
-    assert with_feed.identity() == SqlSource("w", table="t", loc="url").identity()
-    assert with_feed.feed_interval == timedelta(days=1)
-    assert SqlSource("w", table="t", loc="url").feed_interval is None
+def test_a_log_does_not_change_what_the_files_depend_on() -> None:
+    with_log = SqlSource("w", table="t", loc="url", change_log=ChangeLog(table="c", position="p"))
+    assert with_log.identity() == SqlSource("w", table="t", loc="url").identity()
+    assert with_log.change_log_interval == timedelta(days=1)
+    assert SqlSource("w", table="t", loc="url").change_log_interval is None
 
 
 def test_its_texts_are_templates() -> None:
-    changes = Changes(query="SELECT id FROM f('{{ x }}', :since)", newest="SELECT {{ x }}", oldest="SELECT {{ x }} - 1")
-    source = SqlSource("w", table="t", loc="url", changes=changes)
+    change_log = ChangeLog(
+        query="SELECT id FROM f('{{ x }}', :since)", newest="SELECT {{ x }}", oldest="SELECT {{ x }} - 1"
+    )
+    source = SqlSource("w", table="t", loc="url", change_log=change_log)
     rendered = source.rendered(lambda text: text.replace("{{ x }}", "7")).spec()
-    assert rendered.changes is not None
-    assert rendered.changes.query == "SELECT id FROM f('7', :since)"
-    assert (rendered.changes.newest, rendered.changes.oldest) == ("SELECT 7", "SELECT 7 - 1")
-    assert rendered.feed_identity == source.spec().feed_identity
+    assert rendered.change_log is not None
+    assert rendered.change_log.query == "SELECT id FROM f('7', :since)"
+    assert (rendered.change_log.newest, rendered.change_log.oldest) == ("SELECT 7", "SELECT 7 - 1")
+    assert rendered.change_log_identity == source.spec().change_log_identity
 
     def fail(text: str) -> str:
         if "since" in text:
             raise TemplateError("'x' is undefined")
         return text
 
-    with pytest.raises(TemplateError, match=r"changes\.query="):
+    with pytest.raises(TemplateError, match=r"change_log\.query="):
         source.rendered(fail)
 
 
 def test_the_position_depends_on_the_rows_that_the_source_selects() -> None:
-    changes = Changes(table="c", position="p")
-    plain = SqlSource("w", table="t", loc="url", changes=changes).spec().feed_identity
+    change_log = ChangeLog(table="c", position="p")
+    plain = SqlSource("w", table="t", loc="url", change_log=change_log).spec().change_log_identity
     for arguments in ({"where": "a = 1"}, {"parameters": {"a": 1}}):
-        assert SqlSource("w", table="t", loc="url", changes=changes, **arguments).spec().feed_identity != plain
-    assert SqlSource("w", table="t", loc="url").spec().feed_identity == ""
+        assert (
+            SqlSource("w", table="t", loc="url", change_log=change_log, **arguments).spec().change_log_identity != plain
+        )
+    assert SqlSource("w", table="t", loc="url").spec().change_log_identity == ""

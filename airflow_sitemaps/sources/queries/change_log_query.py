@@ -1,4 +1,4 @@
-"""The change feed of a source: its present position, whether it is complete, and the key ranges that it names."""
+"""The change log of a source: its present position, whether it is complete, and the key ranges that it names."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from airflow_sitemaps.sources.columns import TIMES, Column, Kind
 from airflow_sitemaps.sources.connections.transaction import begin, database_time
 from airflow_sitemaps.sources.queries import row_places
 from airflow_sitemaps.sources.queries.boundaries import canonical
+from airflow_sitemaps.sources.queries.change_log_position import Position, earlier, hiding, is_less, sorts_as_text
 from airflow_sitemaps.sources.queries.described_columns import columns_of
-from airflow_sitemaps.sources.queries.feed_position import Position, earlier, hiding, is_less, sorts_as_text
 from airflow_sitemaps.sources.statements.binds import guarded
-from airflow_sitemaps.sources.statements.feed_settings import ASKS_SINCE, SINCE
+from airflow_sitemaps.sources.statements.change_log_settings import ASKS_SINCE, SINCE
 from airflow_sitemaps.sources.statements.one_statement import one_statement
 from airflow_sitemaps.sources.statements.relation import Relation
 from airflow_sitemaps.sources.statements.table_name import NamePart, name_parts, written_name
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from airflow_sitemaps.sources.connections.open_transaction import OpenTransaction
     from airflow_sitemaps.sources.queries.context import QueryContext
     from airflow_sitemaps.sources.statements.binds import Binds
-    from airflow_sitemaps.sources.statements.feed_settings import Changes
+    from airflow_sitemaps.sources.statements.change_log_settings import ChangeLog
 
 HELD_BACK: Final = timedelta(minutes=10)
 """How long a transaction may be open without a warning."""
@@ -42,40 +42,40 @@ NUMBERS: Final = frozenset({Kind.INTEGER, Kind.NUMBER})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Feed:
-    """The change feed of a source, as its texts are written.
+class OpenedChangeLog:
+    """The change log of a source, as its texts are written.
 
     Attributes:
-        changes: The user's settings, rendered.
+        settings: The user's settings, rendered.
         relation: The table or query of the changes, with the source's parameters.
         key: The user's names of the key columns of the changes.
         identity: A hash of all that a position depends on.
     """
 
-    changes: Changes
+    settings: ChangeLog
     relation: Relation
     key: tuple[str, ...]
     identity: str
 
 
 @dataclass(slots=True)
-class FeedQueries:
+class ChangeLogReader:
     """The queries of one reading.
 
     Attributes:
         context: The source.
         connection: A connection in a transaction.
-        feed: The change feed.
-        columns: The columns of the feed by the user's names, once they are described. Default: none.
+        change_log: The change log.
+        columns: The columns of the log by the user's names, once they are described. Default: none.
     """
 
     context: QueryContext
     connection: sa.Connection
-    feed: Feed
+    change_log: OpenedChangeLog
     columns: dict[str, Column] = field(default_factory=dict)
 
     def read(self, ranges: Sequence[KeyRange], since: str | None) -> ChangeReading:
-        """Return what the feed says, as ``ports.Source.changes`` defines it.
+        """Return what the log says, as ``ports.Source.changes`` defines it.
 
         The newest position is read before the changes, and the oldest one after them, so that what happens between two
         statements is at worst read twice.
@@ -84,7 +84,7 @@ class FeedQueries:
             since: The position of an earlier reading, or None.
         """
         before = None if since is None else Position.of(since)
-        newest = self._stated_position() if self.feed.changes.newest is not None else self._last_position(before)
+        newest = self._stated_position() if self.change_log.settings.newest is not None else self._last_position(before)
         oldest = self.context.dialect.oldest_transaction(self.connection)
         newest = replace(newest, table=self._table_identity(), oldest="" if oldest is None else oldest.name)
         reading = self._reading(ranges, before, newest, is_first=since is None)
@@ -95,14 +95,14 @@ class FeedQueries:
     ) -> ChangeReading:
         position = newest.text()
         if isinstance(newest.value, str):
-            column = self.columns.get(self.feed.changes.position or "")
+            column = self.columns.get(self.change_log.settings.position or "")
             now = database_time(self.connection, self.context.dialect)
             if cause := hiding(newest.value, column, now):
                 return ChangeReading(position=position, ranges=None, cause=cause, is_gap=True)
         if is_first:
             return ChangeReading(position=position, ranges=None)
-        if before is None or (before.feed, before.kind) != (newest.feed, newest.kind):
-            cause = "the settings of the source or of its change feed are others than at the last run"
+        if before is None or (before.log, before.kind) != (newest.log, newest.kind):
+            cause = "the settings of the source or of its change log are others than at the last run"
             return ChangeReading(position=position, ranges=None, cause=cause)
         if before.table != newest.table:
             cause = (
@@ -112,11 +112,11 @@ class FeedQueries:
             return ChangeReading(position=position, ranges=None, cause=cause, is_gap=True)
         if newest.value is None or before.value is None:
             was_full = before.value is not None
-            cause = "its change feed is empty" + (", though it was not at the last run" if was_full else "")
+            cause = "its change log is empty" + (", though it was not at the last run" if was_full else "")
             if before.value is None and newest.value is not None:
-                cause = "its change feed was empty at the last run, so that changes may be missing"
+                cause = "its change log was empty at the last run, so that changes may be missing"
             return ChangeReading(position=position, ranges=None, cause=cause, is_gap=was_full)
-        if not self.feed.changes.asks_since:
+        if not self.change_log.settings.asks_since:
             return self._since(ranges, before, newest, position)
         try:
             return self._since(ranges, before, newest, position)
@@ -124,11 +124,11 @@ class FeedQueries:
             if error.connection_invalidated:
                 raise
             # A failed statement aborts the transaction, in which the ranges are surveyed next. The survey of a later moment
-            # is sound: the feed's position was read before it.
+            # is sound: the log's position was read before it.
             self.connection.rollback()
             begin(self.connection, self.context.dialect)
             reason = " ".join(str(error.orig).split())[:300]
-            cause = f"its change feed cannot be read from position {before.value}: {reason}"
+            cause = f"its change log cannot be read from position {before.value}: {reason}"
             return ChangeReading(position=position, ranges=None, cause=cause, is_gap=True)
 
     def _since(self, ranges: Sequence[KeyRange], before: Position, newest: Position, position: str) -> ChangeReading:
@@ -142,11 +142,11 @@ class FeedQueries:
                     self.context, self.connection, ranges, lambda binds: self._keys(binds, before.value, begin)
                 )
             )
-        gap = self._gap(before, newest)  # after the keys: the feed may be truncated between two statements
+        gap = self._gap(before, newest)  # after the keys: the log may be truncated between two statements
         if gap:
             return ChangeReading(position=position, ranges=None, changes=number, cause=gap, is_gap=True)
         if unplaced:
-            cause = f"{unplaced:,} changes of its change feed have a NULL key or position, which stand for any row"
+            cause = f"{unplaced:,} changes of its change log have a NULL key or position, which stand for any row"
             return ChangeReading(position=position, ranges=None, changes=number, cause=cause, is_gap=True)
         return ChangeReading(position=position, ranges=places, changes=number)
 
@@ -170,7 +170,7 @@ class FeedQueries:
         """Return a warning about a transaction that has been open for long, or ""."""
         if oldest is None:
             return ""
-        overlap = self.feed.changes.overlap
+        overlap = self.change_log.settings.overlap
         longest = overlap if isinstance(overlap, timedelta) else HELD_BACK
         if oldest.age is not None and oldest.age >= longest:
             age = f"for {timedelta(seconds=int(oldest.age.total_seconds()))} (hours, minutes, seconds)"
@@ -187,10 +187,10 @@ class FeedQueries:
 
     def _stated_position(self) -> Position:
         """Return the position by the query ``newest``."""
-        value = self._scalar("newest", self.feed.changes.newest or "")
+        value = self._scalar("newest", self.change_log.settings.newest or "")
         kind = "integer" if isinstance(value, int) else "text"
         self._describe(value)
-        return Position(value=value, feed=self.feed.identity, kind=kind)
+        return Position(value=value, log=self.change_log.identity, kind=kind)
 
     def _last_position(self, before: Position | None) -> Position:
         """Return the greatest position of the changes, and what is at it."""
@@ -200,27 +200,27 @@ class FeedQueries:
         value = self._extreme("DESC")
         if value is None:
             # The kind of an empty column may be unknown.
-            return Position(value=None, feed=self.feed.identity, kind=before.kind if before is not None else kind)
+            return Position(value=None, log=self.change_log.identity, kind=before.kind if before is not None else kind)
         if column.kind is Kind.TEXT and not sorts_as_text(value):
             raise SourceConfigurationError(
-                f"{self.context.name}: changes: position={column.name!r} holds a text, {value!r}, and texts sort differently from "
-                "numbers ('9' after '10'). Give a number or a time, or cast the column to one in Changes(query=)"
+                f"{self.context.name}: change_log: position={column.name!r} holds a text, {value!r}, and texts sort differently from "
+                "numbers ('9' after '10'). Give a number or a time, or cast the column to one in ChangeLog(query=)"
             )
-        return Position(value=value, feed=self.feed.identity, kind=kind, rows=self._rows_at(value))
+        return Position(value=value, log=self.change_log.identity, kind=kind, rows=self._rows_at(value))
 
     def _extreme(self, direction: str) -> KeyPart | None:
         column, dialect = self._position_column(), self.context.dialect
-        binds = self.feed.relation.binds()
+        binds = self.change_log.relation.binds()
         sql = (
             f"SELECT {dialect.key_value(column)} AS k0 FROM {self._from_item()} WHERE {dialect.column(column)} IS NOT NULL"
             f" ORDER BY {dialect.key_order(column)} {direction}{dialect.limit(1)}"
         )
         row = self.connection.execute(*binds.statement(sql)).first()
-        return None if row is None else canonical(f"{self.context.name}: changes", (column,), row)[0]
+        return None if row is None else canonical(f"{self.context.name}: change_log", (column,), row)[0]
 
     def _rows_at(self, value: KeyPart) -> tuple[KeyPart | None, ...]:
         """Return the number of changes at a position, and the least and greatest text of each key column."""
-        dialect, binds = self.context.dialect, self.feed.relation.binds()
+        dialect, binds = self.context.dialect, self.change_log.relation.binds()
         keys = [dialect.key_value(column) for column in self._key_columns()]
         measures = ", ".join(f"MIN({key}), MAX({key})" for key in keys)
         where = dialect.compare((self._position_column(),), "=", (value,), binds)
@@ -234,7 +234,7 @@ class FeedQueries:
         Raises:
             SourceConfigurationError: The overlap does not fit the position.
         """
-        overlap = self.feed.changes.overlap
+        overlap = self.change_log.settings.overlap
         if overlap is None:
             return value
         column = self._position_column()
@@ -244,18 +244,18 @@ class FeedQueries:
         elif column.kind in NUMBERS:
             return value - overlap if isinstance(value, int) else str(Decimal(str(value)) - overlap)
         raise SourceConfigurationError(
-            f"{self.context.name}: changes: overlap={overlap!r} does not fit the position {column.name!r} of type "
+            f"{self.context.name}: change_log: overlap={overlap!r} does not fit the position {column.name!r} of type "
             f"{column.type_name or column.kind.value}: use a number if the position is a number, a timedelta if it is "
             "a time, or cast the position in the query"
         )
 
     def _gap(self, before: Position, newest: Position) -> str:
         """Return why changes since a position may be missing, or ""."""
-        changes = self.feed.changes
+        settings = self.change_log.settings
         assert before.value is not None
         assert newest.value is not None
-        if changes.newest is not None:
-            oldest = self._scalar("oldest", changes.oldest) if changes.oldest is not None else before.value
+        if settings.newest is not None:
+            oldest = self._scalar("oldest", settings.oldest) if settings.oldest is not None else before.value
             backwards, truncated = is_less(newest.value, before.value), is_less(before.value, oldest)
             if backwards is None or truncated is None:
                 return (
@@ -263,22 +263,22 @@ class FeedQueries:
                     "in another order than the changes. Select a number in newest= and oldest="
                 )
             if backwards:
-                return f"its change feed goes backwards, from position {before.value} to {newest.value}"
+                return f"its change log goes backwards, from position {before.value} to {newest.value}"
             if truncated:
-                return f"its change feed is truncated: it begins at {oldest}, and was read to {before.value}"
+                return f"its change log is truncated: it begins at {oldest}, and was read to {before.value}"
             return ""
         now = newest.rows if newest.value == before.value else self._rows_at(before.value)
-        if now == before.rows or (changes.overlap is not None and 0 < int(before.rows[0] or 0) <= int(now[0] or 0)):
+        if now == before.rows or (settings.overlap is not None and 0 < int(before.rows[0] or 0) <= int(now[0] or 0)):
             return ""
         if now[0]:
             return (
-                f"the changes at its last position {before.value} are others than at the last run: the feed was made again, "
+                f"the changes at its last position {before.value} are others than at the last run: the log was made again, "
                 "or two commits have one position (then set overlap=)"
             )
         if not self._exists(">", before.value):
-            return f"its change feed goes backwards, from position {before.value} to {newest.value}"
+            return f"its change log goes backwards, from position {before.value} to {newest.value}"
         return (
-            f"its change feed is truncated: position {before.value}, to which it was read, is no longer in it. Keep "
+            f"its change log is truncated: position {before.value}, to which it was read, is no longer in it. Keep "
             "changes until a run has read them, and the newest one always"
         )
 
@@ -286,10 +286,10 @@ class FeedQueries:
 
     def _count(self, last: KeyPart, begin: KeyPart) -> tuple[int, int]:
         """Return the number of changes since a position, and how many of them have a NULL key or position."""
-        dialect, binds = self.context.dialect, self.feed.relation.binds()
+        dialect, binds = self.context.dialect, self.change_log.relation.binds()
         missing = [f"{dialect.column(column)} IS NULL" for column in self._key_columns()]
         where = "1 = 1"
-        if self.feed.changes.position is not None:
+        if self.change_log.settings.position is not None:
             position = self._position_column()
             missing.append(f"{dialect.column(position)} IS NULL")
             where = f"({dialect.compare((position,), '>', (begin,), binds)} OR {missing[-1]})"
@@ -310,9 +310,9 @@ class FeedQueries:
         changed = ", ".join(
             f"{dialect.column(column)} AS {name}" for column, name in zip(self._key_columns(), names, strict=True)
         )
-        binds.include(self.feed.relation.parameters)
+        binds.include(self.change_log.relation.parameters)
         where = "1 = 1"
-        if self.feed.changes.position is not None:
+        if self.change_log.settings.position is not None:
             where = dialect.compare((self._position_column(),), ">", (begin,), binds)
         sql = (
             f"(SELECT {own} FROM {source.from_item} WHERE 1 = 0 UNION ALL"
@@ -321,7 +321,7 @@ class FeedQueries:
         return sql, "1 = 1"
 
     def _exists(self, operator: str, value: KeyPart) -> bool:
-        dialect, binds = self.context.dialect, self.feed.relation.binds()
+        dialect, binds = self.context.dialect, self.change_log.relation.binds()
         where = dialect.compare((self._position_column(),), operator, (value,), binds)
         sql = f"SELECT 1 FROM {self._from_item()} WHERE {where}{dialect.limit(1, ordered=False)}"
         return self.connection.execute(*binds.statement(sql)).first() is not None
@@ -334,13 +334,13 @@ class FeedQueries:
         Raises:
             SourceConfigurationError: A column does not exist, or its values do not compare as the source's.
         """
-        changes, dialect, name = self.feed.changes, self.context.dialect, f"{self.context.name}: changes"
-        wanted = {"key": list(self.feed.key)}
-        if changes.position is not None:
-            wanted["position"] = [changes.position]
+        settings, dialect, name = self.change_log.settings, self.context.dialect, f"{self.context.name}: change_log"
+        wanted = {"key": list(self.change_log.key)}
+        if settings.position is not None:
+            wanted["position"] = [settings.position]
         relation = self._with_since(since)
         self.columns = columns_of(self.connection, dialect, relation, name, wanted)
-        ordered = [*self._key_columns(), *([self._position_column()] if changes.position is not None else [])]
+        ordered = [*self._key_columns(), *([self._position_column()] if settings.position is not None else [])]
         dialect.check_key(self.connection, relation.from_item(dialect), relation.binds(), ordered)
         for own, changed in zip(self.context.mapping.key, self._key_columns(), strict=True):
             is_unknown = UNKNOWN in (own.kind_text(), changed.kind_text())
@@ -348,14 +348,14 @@ class FeedQueries:
                 raise SourceConfigurationError(
                     f"{name}: the key column {changed.name!r} is {changed.kind_text()}, and that of the source, "
                     f"{own.name!r}, is {own.kind_text()}: the two types may compare differently. Cast "
-                    f"{changed.name!r} to the source's type in Changes(query=)"
+                    f"{changed.name!r} to the source's type in ChangeLog(query=)"
                 )
 
     def _position_column(self) -> Column:
-        return self.columns[self.feed.changes.position or ""]
+        return self.columns[self.change_log.settings.position or ""]
 
     def _key_columns(self) -> list[Column]:
-        return [self.columns[name] for name in self.feed.key]
+        return [self.columns[name] for name in self.change_log.key]
 
     def _from_item(self, since: KeyPart | None = None, binds: Binds | None = None) -> str:
         """Write the changes for ``FROM``; a text as ``:since`` is added to the binds."""
@@ -366,8 +366,8 @@ class FeedQueries:
 
     def _with_since(self, since: KeyPart | None) -> Relation:
         """Return the changes with the last position: an integer is written, since functions such as Delta's take literals."""
-        relation = self.feed.relation
-        if not self.feed.changes.asks_since or relation.query is None:
+        relation = self.change_log.relation
+        if not self.change_log.settings.asks_since or relation.query is None:
             return relation
         if isinstance(since, int):
             return replace(relation, query=ASKS_SINCE.sub(str(since), relation.query))
@@ -379,15 +379,15 @@ class FeedQueries:
         Raises:
             SourceConfigurationError: The query gives no integer and no text.
         """
-        parameters = self.feed.relation.parameters
-        binds = self.feed.relation.binds()
+        parameters = self.change_log.relation.parameters
+        binds = self.change_log.relation.binds()
         row = self.connection.execute(*binds.statement(guarded(one_statement(sql, f"{argument}="), parameters))).first()
         value = None if row is None else row[0]
         if isinstance(value, Decimal) and value == int(value):
             value = int(value)
         if isinstance(value, bool) or not isinstance(value, (int, str)):
             raise SourceConfigurationError(
-                f"{self.context.name}: changes: {argument}= gives {value!r}; select one integer or one text (cast a time to "
+                f"{self.context.name}: change_log: {argument}= gives {value!r}; select one integer or one text (cast a time to "
                 "a text that sorts as the time does). Is change tracking on?"
             )
         return value

@@ -1,4 +1,4 @@
-"""By a change feed, too, incremental equals full after any sequence of changes: in memory, on PostgreSQL and DuckDB."""
+"""By a change log, too, incremental equals full after any sequence of changes: in memory, on PostgreSQL and DuckDB."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ class RecordedList:
 
     def __init__(self) -> None:
         self.rows: list[dict[str, Any]] = []
-        self.feed: list[tuple[int, Any]] = [(0, (0,))]
+        self.change_log: list[tuple[int, Any]] = [(0, (0,))]
 
     def _record(self, *keys: Any) -> None:
         for key in keys:
-            self.feed.append((self.feed[-1][0] + 1, None if key is None else (key,)))
+            self.change_log.append((self.change_log[-1][0] + 1, None if key is None else (key,)))
 
     def clear(self) -> None:
         self._record(*(row["id"] for row in self.rows))
@@ -64,18 +64,18 @@ class RecordedList:
         """A list has no transactions."""
 
     def trim(self) -> None:
-        del self.feed[:-1]
+        del self.change_log[:-1]
 
     def source(self, *, priority: bool) -> MemorySourceConfig:
         column = "prio" if priority else None
         return MemorySourceConfig(
-            self.rows, key="id", loc="url", lastmod="lm", priority=column, clock=lambda: START, feed=self.feed,
-            feed_interval=NEVER,
+            self.rows, key="id", loc="url", lastmod="lm", priority=column, clock=lambda: START, change_log=self.change_log,
+            change_log_interval=NEVER,
         )  # fmt: skip
 
 
-class FeedMachine(IncrementalMachine):
-    """The machine, with transactions that commit late and a feed that is trimmed."""
+class ChangeLogMachine(IncrementalMachine):
+    """The machine, with transactions that commit late and a change log that is trimmed."""
 
     table: Any
 
@@ -109,7 +109,7 @@ class FeedMachine(IncrementalMachine):
 
 
 def run(table: Any, examples: int, steps: int) -> None:
-    machine = type("Machine", (FeedMachine,), {"table": table})
+    machine = type("Machine", (ChangeLogMachine,), {"table": table})
     limits = settings(
         max_examples=examples, stateful_step_count=steps, deadline=None, suppress_health_check=list(HealthCheck),
         derandomize=False,

@@ -1,4 +1,4 @@
-"""``Changes``: a table or query of the keys that changed, as a user defines it. Creating one does no I/O."""
+"""``ChangeLog``: a table or query of the keys that changed, as a user defines it. Creating one does no I/O."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ TEXTS: Final = ("table", "query", "position", "newest", "oldest")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Changes:
+class ChangeLog:
     """The keys of the rows that changed, in the order of a position that grows with each commit.
 
-    The feed names the key of each row that is inserted, changed or deleted, and both keys if a key changes. A change
-    whose key is NULL stands for any row: the run digests every range. Leave at least the newest change in the feed;
+    The log names the key of each row that is inserted, changed or deleted, and both keys if a key changes. A change
+    whose key is NULL stands for any row: the run digests every range. Leave at least the newest change in the log;
     delete older ones in the order of their positions.
 
     ``query``, ``newest`` and ``oldest`` may be Jinja templates, and may use the source's ``parameters``.
@@ -60,31 +60,33 @@ class Changes:
     def __post_init__(self) -> None:
         """Check the arguments."""
         if (self.table is None) == (self.query is None):
-            raise SourceConfigurationError("Changes: give one of table= and query=")
+            raise SourceConfigurationError("ChangeLog: give one of table= and query=")
         for name in TEXTS:
             value = getattr(self, name)
             if value is not None and (not isinstance(value, str) or not value.strip()):
-                raise SourceConfigurationError(f"Changes({name}={value!r}): give a text that is not empty, or omit it")
+                raise SourceConfigurationError(
+                    f"ChangeLog({name}={value!r}): give a text that is not empty, or omit it"
+                )
         if self.table is not None:
             name_parts(self.table)
         self._check_position()
         self._check_key()
         self._check_overlap()
         if not isinstance(self.full_every, timedelta) or self.full_every <= timedelta(0):
-            raise SourceConfigurationError(f"Changes(full_every={self.full_every!r}): give a positive timedelta")
+            raise SourceConfigurationError(f"ChangeLog(full_every={self.full_every!r}): give a positive timedelta")
 
     def _check_position(self) -> None:
         if self.asks_since and self.newest is None:
             raise SourceConfigurationError(
-                "Changes(query=): the query uses :since, which has no value in the first run; give newest=, a query for the "
+                "ChangeLog(query=): the query uses :since, which has no value in the first run; give newest=, a query for the "
                 "current position"
             )
         if self.position is None and not self.asks_since:
             raise SourceConfigurationError(
-                "Changes: give position=, the column by which changes are newer than the last run's, or use :since in query="
+                "ChangeLog: give position=, the column by which changes are newer than the last run's, or use :since in query="
             )
         if self.oldest is not None and self.newest is None:
-            raise SourceConfigurationError("Changes(oldest=): give newest= too")
+            raise SourceConfigurationError("ChangeLog(oldest=): give newest= too")
 
     def _check_key(self) -> None:
         if self.key is None:
@@ -95,19 +97,19 @@ class Changes:
             or any(not isinstance(name, str) or not name.strip() for name in names)
             or len(set(names)) != len(names)
         ):
-            raise SourceConfigurationError(f"Changes(key={self.key!r}): give one column, or several different ones")
+            raise SourceConfigurationError(f"ChangeLog(key={self.key!r}): give one column, or several different ones")
 
     def _check_overlap(self) -> None:
         overlap = self.overlap
         if overlap is None:
             return
         if self.newest is not None or self.position is None:
-            raise SourceConfigurationError("Changes(overlap=): give position= with it, and omit newest=")
+            raise SourceConfigurationError("ChangeLog(overlap=): give position= with it, and omit newest=")
         is_span = isinstance(overlap, timedelta) and overlap > timedelta(0)
         is_count = isinstance(overlap, int) and not isinstance(overlap, bool) and overlap > 0
         if not is_span and not is_count:
             raise SourceConfigurationError(
-                f"Changes(overlap={overlap!r}): give a positive number of positions, or a positive timedelta"
+                f"ChangeLog(overlap={overlap!r}): give a positive number of positions, or a positive timedelta"
             )
 
     @property
@@ -129,7 +131,7 @@ class Changes:
         """Return what a position depends on, as JSON values."""
         return [*(getattr(self, name) for name in TEXTS), list(self.key_columns(()))]
 
-    def rendered(self, render: Callable[[str], str]) -> Changes:
+    def rendered(self, render: Callable[[str], str]) -> ChangeLog:
         """Return a copy with its texts rendered.
 
         Args:
@@ -144,6 +146,6 @@ class Changes:
             try:
                 return None if value is None else render(value)
             except TemplateError as error:
-                raise error.within(f"changes.{name}=") from error.__cause__
+                raise error.within(f"change_log.{name}=") from error.__cause__
 
         return replace(self, query=text("query"), newest=text("newest"), oldest=text("oldest"))

@@ -1,4 +1,4 @@
-"""A change feed in memory."""
+"""A change log in memory."""
 
 from __future__ import annotations
 
@@ -18,25 +18,25 @@ Change = tuple[int, Key | None]
 
 
 def reading(
-    feed: Sequence[Change], ranges: Sequence[KeyRange], since: str | None, order: Callable[[Key], Any]
+    log: Sequence[Change], ranges: Sequence[KeyRange], since: str | None, order: Callable[[Key], Any]
 ) -> ChangeReading:
-    """Return what a feed says, as ``ports.Source.changes`` defines it.
+    """Return what a log says, as ``ports.Source.changes`` defines it.
 
     Args:
-        feed: The changes, in the order of their positions.
+        log: The changes, in the order of their positions.
         ranges: A partition of the keys, in key order.
         since: The position of an earlier reading, or None.
         order: Maps a key to its sort key.
     """
-    position = str(feed[-1][0]) if feed else ""
+    position = str(log[-1][0]) if log else ""
     if since is None:
         return ChangeReading(position=position, ranges=None)
-    if not since.isdigit() or int(since) not in {place for place, _key in feed}:
-        cause = f"its change feed is truncated: it does not hold position {since}"
+    if not since.isdigit() or int(since) not in {place for place, _key in log}:
+        cause = f"its change log is truncated: it does not hold position {since}"
         return ChangeReading(position=position, ranges=None, cause=cause, is_gap=bool(since))
-    keys = [key for place, key in feed if place > int(since)]
+    keys = [key for place, key in log if place > int(since)]
     if None in keys:
-        cause = "changes of its change feed have a NULL key"
+        cause = "changes of its change log have a NULL key"
         return ChangeReading(position=position, ranges=None, changes=len(keys), cause=cause, is_gap=True)
     lowers = [order(within.lower) for within in ranges if within.lower is not None]
     changed = {bisect_right(lowers, order(key)) for key in keys if key is not None}

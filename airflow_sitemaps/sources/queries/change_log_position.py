@@ -1,4 +1,4 @@
-"""Where a change feed was read to, and whether its positions can be compared."""
+"""Where a change log was read to, and whether its positions can be compared."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ AHEAD: Final = timedelta(days=1)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Position:
-    """Where a feed was read to.
+    """Where a change log was read to.
 
     Attributes:
-        value: The position, or None for a feed without a change.
-        feed: Hash of all that the position depends on.
+        value: The position, or None for a change log without a change.
+        log: Hash of all that the position depends on.
         kind: Kind of the position. Default: "".
         rows: Number of changes at this position, and the least and greatest value of each of their key columns. They
             show whether the changes at the position are the same as before. Default: none.
@@ -36,7 +36,7 @@ class Position:
     """
 
     value: KeyPart | None
-    feed: str
+    log: str
     kind: str = ""
     rows: tuple[KeyPart | None, ...] = ()
     table: str = ""
@@ -44,15 +44,15 @@ class Position:
 
     def text(self) -> str:
         """Return the position as a text that ``of`` reads."""
-        parts = [self.value, self.feed, self.kind, self.rows, self.table, self.oldest]
+        parts = [self.value, self.log, self.kind, self.rows, self.table, self.oldest]
         return json.dumps(parts, ensure_ascii=False)
 
     @classmethod
     def of(cls, text: str) -> Position | None:
         """Return a position from its text, or None if the text is not one."""
         try:
-            value, feed, kind, rows, table, oldest = json.loads(text)
-            return cls(value=value, feed=feed, kind=kind, rows=tuple(rows), table=table, oldest=oldest)
+            value, log, kind, rows, table, oldest = json.loads(text)
+            return cls(value=value, log=log, kind=kind, rows=tuple(rows), table=table, oldest=oldest)
         except (ValueError, TypeError, RecursionError):
             return None
 
@@ -81,7 +81,7 @@ def hiding(value: KeyPart, column: Column | None, now: datetime) -> str:
     """
     text = str(value)
     if column is not None and column.kind is Kind.NUMBER and not isfinite(float(text)):
-        return f"the greatest position of its change feed is {text}, and no later change has a greater one. Correct it"
+        return f"the greatest position of its change log is {text}, and no later change has a greater one. Correct it"
     if sorts_as_text(text):
         is_ahead = text.replace("T", " ") > f"{now + AHEAD:%Y-%m-%d %H:%M:%S}"
     else:
@@ -90,7 +90,7 @@ def hiding(value: KeyPart, column: Column | None, now: datetime) -> str:
     if not is_ahead:
         return ""
     return (
-        f"the greatest position of its change feed, {text}, is later than the database's clock ({now:%Y-%m-%d %H:%M} UTC), and "
+        f"the greatest position of its change log, {text}, is later than the database's clock ({now:%Y-%m-%d %H:%M} UTC), and "
         "hides every change until then. Correct it"
     )
 
