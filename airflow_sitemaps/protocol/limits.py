@@ -5,9 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-MAX_LOC_CHARACTERS: Final = 2_047
-"""A ``loc`` has fewer than 2,048 characters (sitemaps.org/protocol.html, "loc")."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:

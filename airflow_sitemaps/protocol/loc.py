@@ -17,12 +17,23 @@ from urllib.parse import quote, unquote
 import idna
 
 from airflow_sitemaps.errors import ConfigurationError
-from airflow_sitemaps.protocol.limits import MAX_LOC_CHARACTERS
 from airflow_sitemaps.protocol.rules import Verdict
 
 if TYPE_CHECKING:
     from airflow_sitemaps.protocol.entry import RowContext
     from airflow_sitemaps.protocol.rules import Rulebook
+
+MAX_LOC_CHARACTERS: Final = 2_047
+"""A ``loc`` has fewer than 2,048 characters (sitemaps.org/protocol.html, "loc")."""
+
+LONGEST_CLEAN: Final = MAX_LOC_CHARACTERS
+"""Number of characters of the longest URL that is clean in every form. A rule about shorter URLs lowers it."""
+
+CLEAN: Final = re.compile(
+    r"https?://(?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.){1,5}[a-z]{2,24}/"
+    r"(?:[A-Za-z0-9._~!$&'()*+,=:@/?-]|%(?![Ee][Ff]%[Bb][Ff]%[Bb][Dd])[0-9A-Fa-f]{2})*"
+)
+"""A URL that breaks no rule of URLs, except by its length. Of the characters that XML escapes, it contains only ``&`` and ``'``."""
 
 UNRESERVED: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~"
 """Characters that never need encoding (RFC 3986, 2.3)."""
@@ -79,6 +90,11 @@ class Scope:
     origin: str
     folder: str
     origins: frozenset[str]
+
+
+def is_clean(raw: str) -> bool:
+    """Return whether a URL certainly is in normal form and breaks no rule. If not, only ``normalise`` can decide."""
+    return CLEAN.fullmatch(raw) is not None and len(raw) <= LONGEST_CLEAN
 
 
 class _RefusedError(Exception):

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from lxml import etree
 
@@ -14,9 +14,9 @@ from airflow_sitemaps.errors import RuleError
 from airflow_sitemaps.protocol.extensions import alternates, images, news
 from airflow_sitemaps.protocol.extensions.fields import FieldProblems, FieldReader
 from airflow_sitemaps.protocol.extensions.registry import NAMESPACES, DropRow, fragment
-from airflow_sitemaps.protocol.extensions.values import Addresses, is_clean
+from airflow_sitemaps.protocol.extensions.values import Addresses
 from airflow_sitemaps.protocol.extensions.xml_reader import EXTENSIONS, read_extension
-from airflow_sitemaps.protocol.loc import normalise
+from airflow_sitemaps.protocol.loc import is_clean, normalise
 from airflow_sitemaps.protocol.markup import FORBIDDEN, attribute, text
 from airflow_sitemaps.protocol.rules import Tally
 from tests.protocol import cases
@@ -204,6 +204,7 @@ def test_the_quick_path_of_alternates_gives_what_the_long_one_gives(found: list[
 
 
 @given(st.from_regex(r"https?://[a-z0-9.-]{1,20}(:[0-9]{1,5})?/[!-~]{0,20}", fullmatch=True))
+@example("https://example.com/%ef%BF%bd")
 def test_a_clean_url_is_in_normal_form(url: str) -> None:
     if is_clean(url):
         reading = normalise(url, origin="https://example.com")
@@ -267,6 +268,12 @@ def test_members_that_are_not_listed_are_left_out_unless_they_are_to_be_kept() -
     assert (allowed, tally.mended) == (kept, {})
     with pytest.raises(RuleError, match="alternate-dropped"):
         made("alternates", {"group": members}, **{"alternate-dropped": "fail"})
+
+
+def test_a_version_whose_own_row_is_dropped_for_broken_text_is_left_out_too() -> None:
+    members = [*json.loads(alternates.from_group(ROWS)), {"hreflang": "fr", "href": "https://example.com/%EF%BF%BD"}]
+    xml, tally = made("alternates", {"group": members})
+    assert (xml.count("<xhtml:link "), tally.mended) == (3, {"alternate-dropped": 1})
 
 
 def test_a_page_whose_other_versions_are_all_dropped_is_alone() -> None:

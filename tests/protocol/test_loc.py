@@ -20,6 +20,7 @@ from airflow_sitemaps.protocol.columnar.batch import clean
 from airflow_sitemaps.protocol.columnar.url_template import Template
 from airflow_sitemaps.protocol.loc import normalise, read_loc, scope_of, settle
 from airflow_sitemaps.protocol.rules import Rulebook, Tally, Verdict
+from airflow_sitemaps.protocol.validation.checks import CHECKS
 from tests.support.reference_renderer import row_context
 
 SHARED = Path(__file__).parents[2].parent / "shared"
@@ -161,6 +162,7 @@ TEXT = st.lists(
 @settings(max_examples=500, deadline=None)
 def test_what_comes_out_is_clean_and_stays(text: str, keep_entities: bool) -> None:
     reading = normalise(text, origin=ORIGIN, keep_entities=keep_entities)
+    assert set(reading.faults) - {"loc-missing"} <= set(CHECKS), "verify reports it too"
     if reading.loc is None:
         assert reading.faults
         return

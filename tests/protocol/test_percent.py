@@ -10,7 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from airflow_sitemaps.protocol.columnar.percent import SUSPECT, percent_encoded
-from airflow_sitemaps.protocol.limits import MAX_LOC_CHARACTERS
+from airflow_sitemaps.protocol.loc import MAX_LOC_CHARACTERS
 from airflow_sitemaps.protocol.loc import PLAIN, WHITE
 
 ROWS = st.lists(

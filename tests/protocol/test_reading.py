@@ -169,6 +169,7 @@ def test_fifty_thousand_urls_are_read_and_judged() -> None:
         (urlset(url(loc="https://example.com/" + "x" * 2028)), "loc-too-long"),
         (urlset(url(loc="https://example.com/ä")), "loc-encoding"),
         (urlset(url(loc="https://example.com/?a=1&amp;amp;b=2")), "loc-entity"),
+        (urlset(url(loc="https://example.com/%EF%BF%BD")), "loc-replacement-character"),
         (urlset(url() + url()), "loc-duplicate"),
         (urlset(url("<lastmod>01.02.2026</lastmod>")), "lastmod-format"),
         (urlset(url("<lastmod>2026-02-30</lastmod>")), "lastmod-format"),

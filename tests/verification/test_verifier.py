@@ -103,6 +103,18 @@ def test_one_file_and_several_indexes_are_judged_too() -> None:
     assert found(result) == {"loc-duplicate": BASE + "a.xml"}
 
 
+def test_every_rule_of_urls_that_a_file_breaks_is_reported() -> None:
+    site = web(sitemap__xml=urlset(BASE + "\ufffd", BASE + "&amp;amp;amp;", "/x", BASE + "x" * 2_040, "ftp://a/"))
+    assert {
+        "loc-replacement-character",
+        "loc-encoding",
+        "loc-entity",
+        "loc-relative",
+        "loc-too-long",
+        "loc-scheme",
+    } <= set(judged(site))
+
+
 # ---------------------------------------------------------------- index against files
 
 

@@ -17,8 +17,7 @@ import pyarrow.compute as pc
 from airflow_sitemaps.protocol.columnar.arrow import any_true, as_texts, or_masks, rows_at, value_bytes
 from airflow_sitemaps.protocol.columnar.percent import percent_encoded
 from airflow_sitemaps.protocol.columnar.row_keys import NO_KEYS, RowKeys, count_rows
-from airflow_sitemaps.protocol.limits import MAX_LOC_CHARACTERS
-from airflow_sitemaps.protocol.loc import PLAIN, Reading, read_loc, scope_of, settle
+from airflow_sitemaps.protocol.loc import LONGEST_CLEAN, PLAIN, Reading, read_loc, scope_of, settle
 from airflow_sitemaps.protocol.rules import SAMPLES_PER_RULE, Verdict
 
 if TYPE_CHECKING:
@@ -192,8 +191,8 @@ def _find_dirt(values: pa.StringArray, good: pa.BooleanArray, others: frozenset[
     if b";" in data and _ENTITY.search(data):
         dirt.other.append(pc.match_substring_regex(values, _ENTITY_IN_ROW))
     lengths = pc.binary_length(values)
-    if (pc.max(lengths).as_py() or 0) > MAX_LOC_CHARACTERS:
-        dirt.other.append(pc.greater(lengths, MAX_LOC_CHARACTERS))
+    if (pc.max(lengths).as_py() or 0) > LONGEST_CLEAN:
+        dirt.other.append(pc.greater(lengths, LONGEST_CLEAN))
     return dirt
 
 

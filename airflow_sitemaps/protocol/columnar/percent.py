@@ -10,8 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from airflow_sitemaps.protocol.columnar.arrow import offsets_of, rows_at, value_view
-from airflow_sitemaps.protocol.limits import MAX_LOC_CHARACTERS
-from airflow_sitemaps.protocol.loc import WHITE
+from airflow_sitemaps.protocol.loc import LONGEST_CLEAN, WHITE
 
 Bytes = npt.NDArray[np.uint8]
 Places = npt.NDArray[np.intp]
@@ -51,7 +50,7 @@ def percent_encoded(rows: pa.StringArray) -> tuple[pa.StringArray, pa.BooleanArr
     if not _is_utf8(rows):
         return encoded, pa.array(np.ones(len(rows), bool))
     suspect = _suspects(data, places, codes)
-    long = np.diff(ends) > MAX_LOC_CHARACTERS
+    long = np.diff(ends) > LONGEST_CLEAN
     if not len(suspect) and not long.any():
         return encoded, None
     mask = np.array(rows_at(suspect.tolist(), rows).to_numpy(zero_copy_only=False)) | long

@@ -8,9 +8,7 @@ from typing import TYPE_CHECKING, Any
 from airflow_sitemaps.protocol.extensions.fields import Unusable
 from airflow_sitemaps.protocol.extensions.json_value import shown
 from airflow_sitemaps.protocol.extensions.languages import X_DEFAULT, hreflang_fault, plain_hreflang
-from airflow_sitemaps.protocol.extensions.values import CLEAN, is_clean
-from airflow_sitemaps.protocol.limits import MAX_LOC_CHARACTERS
-from airflow_sitemaps.protocol.loc import read_loc
+from airflow_sitemaps.protocol.loc import CLEAN, LONGEST_CLEAN, is_clean, read_loc
 from airflow_sitemaps.protocol.markup import attribute, attributes
 from airflow_sitemaps.protocol.rules import Verdict
 
@@ -41,7 +39,7 @@ def quick(given: Sequence[Any]) -> str | None:
         if type(language) is not str or type(href) is not str:
             return None
         key = plain_hreflang(language)
-        if key is None or key in links or matches(href) is None or len(href) > MAX_LOC_CHARACTERS:
+        if key is None or key in links or matches(href) is None or len(href) > LONGEST_CLEAN:
             return None
         language = X_DEFAULT if key == X_DEFAULT else language
         written = attribute(href) if "&" in href or "'" in href else href

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from airflow_sitemaps.protocol.extensions.fields import Unusable
-from airflow_sitemaps.protocol.extensions.values import CLEAN
-from airflow_sitemaps.protocol.limits import MAX_LOC_CHARACTERS
+from airflow_sitemaps.protocol.loc import CLEAN, LONGEST_CLEAN
 from airflow_sitemaps.protocol.markup import element, text
 
 if TYPE_CHECKING:
@@ -39,7 +38,7 @@ def quick(given: Sequence[Any]) -> str | None:
     matches = CLEAN.fullmatch
     for values in given:
         address = values.get("loc") if type(values) is dict and len(values) == 1 else values
-        if type(address) is not str or matches(address) is None or len(address) > MAX_LOC_CHARACTERS:
+        if type(address) is not str or matches(address) is None or len(address) > LONGEST_CLEAN:
             return None
         addresses.append(text(address) if "&" in address or "'" in address else address)
     between = "</image:loc></image:image><image:image><image:loc>"

@@ -2,28 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from airflow_sitemaps.protocol import lastmod
-from airflow_sitemaps.protocol.limits import MAX_LOC_CHARACTERS
-from airflow_sitemaps.protocol.loc import WHITE, normalise, scope_of
+from airflow_sitemaps.protocol.loc import WHITE, is_clean, normalise, scope_of
 from airflow_sitemaps.protocol.rules import RULES, Verdict
 
 if TYPE_CHECKING:
     from airflow_sitemaps.protocol.entry import RowContext
-
-CLEAN: Final = re.compile(
-    r"https?://(?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.){1,5}[a-z]{2,24}/"
-    r"(?:[A-Za-z0-9._~!$&'()*+,=:@/?-]|%[0-9A-Fa-f]{2})*"
-)
-"""A URL that normalising would not change, except for its length. Of the characters that XML escapes, it contains only ``&`` and ``'``."""
-
-
-def is_clean(raw: str) -> bool:
-    """Return whether a URL is certainly in normal form. If not, only ``normalise`` can decide."""
-    return CLEAN.fullmatch(raw) is not None and len(raw) <= MAX_LOC_CHARACTERS
 
 
 @dataclass(slots=True)

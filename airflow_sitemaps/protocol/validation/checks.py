@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, Literal
 
+from airflow_sitemaps.protocol.rules import RULES
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -99,7 +101,20 @@ _ALL: Final[tuple[tuple[str, str, str, Severity], ...]] = (
     ("page-robots", "a listed URL is not disallowed by robots.txt", "RFC 9309", "error"),
 )  # fmt: skip
 
-CHECKS: Final[Mapping[str, Check]] = MappingProxyType(
-    {name: Check(name=name, text=text, source=source, severity=severity) for name, text, source, severity in _ALL}
-)
+_OF_ROWS: Final = frozenset({"loc-missing", "loc-slash"})
+"""Rules of URLs that no file can break: it has neither rows without a URL nor templates."""
+
+
+def _checks() -> dict[str, Check]:
+    """Return the table by name, and every other rule of URLs as a warning."""
+    checks = {
+        name: Check(name=name, text=text, source=source, severity=severity) for name, text, source, severity in _ALL
+    }
+    for rule in RULES.values():
+        if rule.name.startswith("loc-") and rule.name not in checks and rule.name not in _OF_ROWS:
+            checks[rule.name] = Check(name=rule.name, text=rule.text, source=rule.source, severity="warning")
+    return checks
+
+
+CHECKS: Final[Mapping[str, Check]] = MappingProxyType(_checks())
 """All checks by name."""

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Final
 from airflow_sitemaps.protocol import lastmod
 from airflow_sitemaps.protocol.entry import CHANGEFREQS, RowContext
 from airflow_sitemaps.protocol.extensions import news, registry
-from airflow_sitemaps.protocol.extensions.values import is_clean
-from airflow_sitemaps.protocol.loc import normalise, scope_fault, scope_of
+from airflow_sitemaps.protocol.loc import is_clean, normalise, scope_fault, scope_of
 from airflow_sitemaps.protocol.rules import Rulebook
 
 if TYPE_CHECKING:
