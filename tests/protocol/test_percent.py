@@ -10,8 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from airflow_sitemaps.protocol.columnar.percent import SUSPECT, percent_encoded
-from airflow_sitemaps.protocol.loc import MAX_LOC_CHARACTERS
-from airflow_sitemaps.protocol.loc import PLAIN, WHITE
+from airflow_sitemaps.protocol.loc import MAX_LOC_CHARACTERS, PLAIN, WHITE
 
 ROWS = st.lists(
     st.text(st.one_of(st.sampled_from("az/%–‘é中😀\u00a0\u0085\u2028\u3000\ufffe"), st.characters(exclude_categories=["Cs"])))
