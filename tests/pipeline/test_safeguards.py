@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from airflow_sitemaps import MemoryStore
-from airflow_sitemaps.errors import IncompleteError, OwnershipError, StoreError
+from airflow_sitemaps import Guards, MemoryStore
+from airflow_sitemaps.errors import IncompleteError, OwnershipError, SourceMovedError, StoreError
 from airflow_sitemaps.pipeline import build, stages
 from airflow_sitemaps.pipeline.state.ownership import OWNER, STATE_ID
 from airflow_sitemaps.pipeline.state.repository import MANIFEST, StateRepository
@@ -118,6 +118,37 @@ def test_a_file_that_left_the_index_stays_for_the_whole_grace(part: float, stays
 @pytest.mark.parametrize("bit", [0, 31, 32, 63])
 def test_digests_that_differ_in_one_bit_differ(bit: int) -> None:
     assert not Digest.of(3, None, 5).same_rows(Digest.of(3, None, 5 ^ (1 << bit)))
+
+
+def test_a_row_that_changes_after_the_plan_and_then_changes_back_is_found() -> None:
+    """The committed digest is that of the rows in the file, not that of the survey."""
+    world = world_of(5)
+    world.build()
+    world.rows[0]["priority"] = 0.3
+    key, receipts = written(world, while_planned=lambda: world.rows[0].update(priority=0.9))
+    stages.publish(world.sitemap(), key, receipts, clock=world.clock)
+    world.rows[0]["priority"] = 0.3
+    assert world.build().result == "published"
+    assert world.crawl().entries() == world.rebuilt().entries()
+
+
+def test_rows_that_are_gone_when_they_are_read_stop_the_run() -> None:
+    world = world_of(100)
+    world.max_urls = 100
+    world.guards = Guards()
+    with pytest.raises(SourceMovedError, match="20 rows were read and 100 were counted"):
+        written(world, while_planned=lambda: world.rows.__delitem__(slice(20, None)))
+
+
+def written(world: World, *, while_planned: Callable[[], object]) -> tuple[str, list[str]]:
+    """The keys of a run's plan and of its receipts. The table changes between the two."""
+    planned = stages.plan(world.sitemap(), clock=world.clock)
+    assert planned.key is not None
+    while_planned()
+    batches = planned.plan.batches
+    return planned.key, [
+        stages.write(world.sitemap(), planned.key, batch.number, clock=world.clock).receipt_key for batch in batches
+    ]
 
 
 def test_a_body_that_was_cut_short_stops_the_commit() -> None:

@@ -11,6 +11,7 @@ from airflow_sitemaps import MemoryStore, Section, Sitemap
 from airflow_sitemaps.errors import ConfigurationError, ConflictError
 from airflow_sitemaps.pipeline import build, stages
 from airflow_sitemaps.pipeline.request import RunRequest
+from airflow_sitemaps.pipeline.state.repository import StateRepository
 from airflow_sitemaps.testing.clock import FakeClock
 from airflow_sitemaps.testing.crawler import crawl
 from airflow_sitemaps.testing.source import MemorySourceConfig
@@ -106,3 +107,41 @@ def test_the_first_of_two_first_runs_is_no_other_pipeline_to_the_second() -> Non
     with pytest.raises(ConflictError, match="section 'pages' was changed by generation 1"):
         stages.publish(late, key, receipts, clock=site.clock)
     assert {r["loc"] for r in site.rows["pages"]} == site.locs()
+
+
+def test_a_section_that_returns_uses_no_file_name_twice() -> None:
+    site = Site()
+    both = site.sitemap("pages", "news")
+    build(both, clock=site.clock)
+    first = names_of(site, "news")
+    build(site.sitemap("pages", retired=["news"]), clock=site.clock)
+    site.rows["news"].append(row(200))
+    build(both, clock=site.clock)
+    assert names_of(site, "news")
+    assert not names_of(site, "news") & first
+
+
+def names_of(site: Site, section: str) -> set[str]:
+    manifest = StateRepository(site.store.open().state).manifest()
+    assert manifest is not None
+    return {file.name for file in manifest.sections[section].files()}
+
+
+@pytest.mark.parametrize("retired", [(), ("news",)])
+def test_a_run_of_some_sections_leaves_the_others(retired: Sequence[str]) -> None:
+    site = Site()
+    build(site.sitemap("pages", "news"), clock=site.clock)
+    site.rows["pages"].append(row(300))
+    build(site.sitemap("pages", retired=retired), sections=["pages"], clock=site.clock)
+    assert {r["loc"] for rows in site.rows.values() for r in rows} == site.locs()
+
+
+def test_a_section_that_a_rival_publishes_for_the_first_time_stays() -> None:
+    site = Site()
+    build(site.sitemap("pages"), clock=site.clock)
+    site.rows["pages"].append(row(300))
+    both = site.sitemap("pages", "news")
+    late = site.plan(both, sections=("pages",))
+    build(both, sections=["news"], clock=site.clock)
+    stages.publish(both, *late, clock=site.clock)
+    assert {r["loc"] for rows in site.rows.values() for r in rows} == site.locs()
