@@ -54,9 +54,9 @@ if TYPE_CHECKING:
     from airflow_sitemaps.sources.list_source import ListSource as ListSource
     from airflow_sitemaps.sources.sql import SqlSource as SqlSource
     from airflow_sitemaps.sources.statements.change_log_settings import ChangeLog as ChangeLog
-    from airflow_sitemaps.stores.local.config import LocalStore as LocalStore
+    from airflow_sitemaps.stores.local import LocalStore as LocalStore
     from airflow_sitemaps.stores.memory import MemoryStore as MemoryStore
-    from airflow_sitemaps.stores.s3.config import S3Store as S3Store
+    from airflow_sitemaps.stores.s3 import S3Store as S3Store
     from airflow_sitemaps.task_group import SitemapTaskGroup as SitemapTaskGroup
 
 _HOME = {
@@ -87,9 +87,9 @@ _HOME = {
     "Guards": "shards.guards",
     "IndexNowOperator": "operators.indexnow",
     "ListSource": "sources.list_source",
-    "LocalStore": "stores.local.config",
+    "LocalStore": "stores.local",
     "MemoryStore": "stores.memory",
-    "S3Store": "stores.s3.config",
+    "S3Store": "stores.s3",
     "SearchConsoleSubmitOperator": "operators.searchconsole",
     "Section": "sitemap",
     "ShardPolicy": "shards.policy",

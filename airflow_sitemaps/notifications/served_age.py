@@ -13,8 +13,8 @@ from airflow_sitemaps.http.destinations import AccessRules
 from airflow_sitemaps.notifications import message
 from airflow_sitemaps.notifications.notifier import SitemapNotifier
 from airflow_sitemaps.operators.facts import is_dry_run
-from airflow_sitemaps.stores.local.config import LocalStore
-from airflow_sitemaps.stores.s3.config import S3Store
+from airflow_sitemaps.stores.local import LocalStore
+from airflow_sitemaps.stores.s3 import S3Store
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -3,8 +3,13 @@
 Adapters implement these protocols, and tests implement them in memory. This package does no I/O.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
 from airflow_sitemaps.ports.object_store import (
     Create,
+    Headers,
     ObjectInfo,
     ObjectStore,
     Overwrite,
@@ -13,15 +18,18 @@ from airflow_sitemaps.ports.object_store import (
     StoredObject,
     Update,
 )
-from airflow_sitemaps.ports.run import Clock, Progress
 from airflow_sitemaps.ports.source import ChangeReading, Duplicate, Source, SourceConfig
 from airflow_sitemaps.ports.store import Purge, Store, StoreConfig
+
+if TYPE_CHECKING:
+    from datetime import datetime
 
 __all__ = [
     "ChangeReading",
     "Clock",
     "Create",
     "Duplicate",
+    "Headers",
     "ObjectInfo",
     "ObjectStore",
     "Overwrite",
@@ -36,3 +44,37 @@ __all__ = [
     "StoredObject",
     "Update",
 ]
+
+
+class Clock(Protocol):
+    """Source of time and of unique tokens, so that tests control both."""
+
+    def now(self) -> datetime:
+        """Return the current time in UTC."""
+        ...
+
+    def token(self) -> str:
+        """Return a new unguessable token of 16 hexadecimal digits."""
+        ...
+
+
+class Progress(Protocol):
+    """Receiver of the progress of a long operation."""
+
+    def start(self, stage: str, total: int | None, unit: str) -> None:
+        """Begin a stage.
+
+        Args:
+            stage: Name of the stage.
+            total: Number of units in the stage, or None if it is not known.
+            unit: Name of a unit, such as ``rows``.
+        """
+        ...
+
+    def advance(self, number: int) -> None:
+        """Add ``number`` completed units."""
+        ...
+
+    def finish(self) -> None:
+        """End the stage."""
+        ...

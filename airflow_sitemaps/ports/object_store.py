@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TypedDict
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from datetime import datetime
+
+    from typing_extensions import NotRequired, Unpack
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,12 +33,7 @@ class ObjectInfo:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredObject:
-    """An object with its bytes.
-
-    Attributes:
-        info: Key, etag, size and metadata of the object.
-        body: Its bytes.
-    """
+    """An object with its bytes."""
 
     info: ObjectInfo
     body: bytes
@@ -49,11 +46,7 @@ class Create:
 
 @dataclass(frozen=True, slots=True)
 class Update:
-    """Put only over the object with this etag.
-
-    Attributes:
-        etag: Version token of the object to replace.
-    """
+    """Put only over the object with this etag."""
 
     etag: str
 
@@ -64,6 +57,20 @@ class Overwrite:
 
 
 PutMode = Create | Update | Overwrite
+
+
+class Headers(TypedDict):
+    """What an object carries beside its bytes.
+
+    Attributes:
+        metadata: User metadata.
+        content_type: Content-Type header.
+        cache_control: Cache-Control header. Absent or None: none.
+    """
+
+    metadata: Mapping[str, str]
+    content_type: str
+    cache_control: NotRequired[str | None]
 
 
 class PutOutcomeError(Exception):
@@ -80,53 +87,31 @@ class PutOutcomeError(Exception):
 
 
 class ObjectStore(Protocol):
-    """A mapping of keys to bytes. Keys are relative to the area's own prefix and never contain ``..``."""
+    """A mapping of keys to bytes. Keys are relative to the area's own prefix and never contain ``..``.
+
+    Every call raises ``StoreError`` if the store fails, and ``ConfigurationError`` if a setting of the store is wrong.
+    """
 
     def url(self, key: str) -> str:
         """Return the object's address for messages (``s3://…`` or a path), without secrets."""
         ...
 
     def get(self, key: str) -> StoredObject | None:
-        """Read an object.
-
-        Returns:
-            The object, or None if it does not exist.
-
-        Raises:
-            StoreError: The store fails.
-        """
+        """Read an object, or return None if it does not exist."""
         ...
 
     def head(self, key: str) -> ObjectInfo | None:
-        """Read an object's info without its bytes.
-
-        Returns:
-            The info, or None if the object does not exist.
-
-        Raises:
-            StoreError: The store fails.
-        """
+        """Read an object's info without its bytes, or return None if it does not exist."""
         ...
 
-    def put(
-        self,
-        key: str,
-        body: bytes,
-        *,
-        mode: PutMode,
-        metadata: Mapping[str, str],
-        content_type: str,
-        cache_control: str | None = None,
-    ) -> str:
+    def put(self, key: str, body: bytes, *, mode: PutMode, **headers: Unpack[Headers]) -> str:
         """Write an object.
 
         Args:
             key: Where to write.
             body: The bytes.
             mode: Condition of the write: ``Create``, ``Update`` or ``Overwrite``.
-            metadata: User metadata.
-            content_type: Content-Type header.
-            cache_control: Cache-Control header. Default: none.
+            **headers: Metadata and headers of the object.
 
         Returns:
             The etag of the new object.
@@ -137,15 +122,7 @@ class ObjectStore(Protocol):
         ...
 
     def copy(
-        self,
-        source: ObjectStore,
-        found: ObjectInfo,
-        key: str,
-        *,
-        mode: PutMode,
-        metadata: Mapping[str, str],
-        content_type: str,
-        cache_control: str | None = None,
+        self, source: ObjectStore, found: ObjectInfo, key: str, *, mode: PutMode, **headers: Unpack[Headers]
     ) -> str:
         """Copy an object that still has its etag.
 
@@ -156,17 +133,13 @@ class ObjectStore(Protocol):
             found: The object to copy, as ``head`` or ``list`` returned it.
             key: Where to write.
             mode: Condition of the write: ``Create``, ``Update`` or ``Overwrite``.
-            metadata: User metadata of the copy.
-            content_type: Content-Type header of the copy.
-            cache_control: Cache-Control header of the copy. Default: none.
+            **headers: Metadata and headers of the copy.
 
         Returns:
             The etag of the copy.
 
         Raises:
             PutOutcomeError: The answer is not a clear success, or the etag of the source object changed.
-            StoreError: The store fails.
-            ConfigurationError: A setting of the store is wrong.
         """
         ...
 
@@ -178,9 +151,6 @@ class ObjectStore(Protocol):
 
         Yields:
             The objects in key order, without their metadata.
-
-        Raises:
-            StoreError: The store fails.
         """
         ...
 
@@ -191,8 +161,5 @@ class ObjectStore(Protocol):
             key: The object to delete.
             etag: Delete only the object with this etag; another one stays, which is no error. A store without
                 conditional deletes ignores it. Default: delete whatever object has the key.
-
-        Raises:
-            StoreError: The store fails.
         """
         ...

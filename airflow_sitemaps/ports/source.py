@@ -55,29 +55,25 @@ class Source(Protocol):
 
     Only the database compares keys. Every method raises ``SourceError`` when the database fails, and
     ``SourceConfigurationError`` when a connection, table or column is wrong. The message names the cause.
-
-    Attributes:
-        digest_kind: Name and version of the row-hash expression. Digests of different kinds are not compared.
-        key_kinds: One text per key column: its name, kind and collation, such as ``id integer`` or
-            ``slug text "de-x-icu"``. Boundaries are valid only for the kinds under which they were cut. If this
-            differs from the manifest, the section's ranges must be cut again. An empty source may not know the kind
-            of a column (``id unknown``).
-        state: The state of the data that every query reads, for ``SourceConfig.at``. Empty: the present.
     """
 
     @property
     def digest_kind(self) -> str:
-        """Name and version of the row-hash expression."""
+        """Name and version of the row-hash expression. Digests of different kinds are not compared."""
         ...
 
     @property
     def key_kinds(self) -> Sequence[str]:
-        """One text per key column: its name, kind and collation."""
+        """One text per key column: its name, kind and collation, such as ``id integer`` or ``slug text "de-x-icu"``.
+
+        Boundaries are valid only for the kinds under which they were cut. If this differs from the manifest, the
+        section's ranges must be cut again. An empty source may not know the kind of a column (``id unknown``).
+        """
         ...
 
     @property
     def state(self) -> str:
-        """The state of the data that every query reads; empty for the present."""
+        """The state of the data that every query reads, for ``SourceConfig.at``; empty for the present."""
         ...
 
     def snapshot(self) -> AbstractContextManager[None]:
@@ -199,12 +195,7 @@ class Source(Protocol):
 
 
 class SourceConfig(Protocol):
-    """Settings of a source: cheap to create, opened only where the rows are read.
-
-    Attributes:
-        timezone: IANA name of the time zone of date-times that carry none.
-        change_log_interval: How long the change log stands for a survey of every range, or None if there is none.
-    """
+    """Settings of a source: cheap to create, opened only where the rows are read."""
 
     @property
     def timezone(self) -> str:
@@ -213,7 +204,7 @@ class SourceConfig(Protocol):
 
     @property
     def change_log_interval(self) -> timedelta | None:
-        """How long the change log replaces a survey of every range."""
+        """How long the change log replaces a survey of every range; None if there is no change log."""
         ...
 
     def open(self, *, section: str) -> AbstractContextManager[Source]:

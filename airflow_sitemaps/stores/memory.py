@@ -9,26 +9,15 @@ from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any, Literal
 
 from airflow_sitemaps.ports import Create, ObjectInfo, PutMode, PutOutcomeError, StoredObject, Update
-from airflow_sitemaps.stores.cache_rules import (
-    INDEX_CACHE_CONTROL,
-    SHARD_CACHE_CONTROL,
-    checked_shard_cache_control,
-)
-from airflow_sitemaps.stores.copy_source import read_source
-from airflow_sitemaps.stores.key_rules import (
-    check_settings,
-    checked_base_url,
-    checked_index_name,
-    checked_key,
-    checked_metadata,
-    checked_prefix,
-)
-from airflow_sitemaps.stores.opened_store import OpenedStore
+from airflow_sitemaps.stores.opened_store import INDEX_CACHE_CONTROL, SHARD_CACHE_CONTROL, OpenedStore
+from airflow_sitemaps.stores.settings import StoreSettings, checked_key, checked_metadata, checked_prefix, read_source
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator
 
-    from airflow_sitemaps.ports import ObjectStore, Purge
+    from typing_extensions import Unpack
+
+    from airflow_sitemaps.ports import Headers, ObjectStore, Purge
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,19 +96,10 @@ class MemoryObjects:
             there = self.objects.get(key)
         return None if there is None else there.info
 
-    def put(
-        self,
-        key: str,
-        body: bytes,
-        *,
-        mode: PutMode,
-        metadata: Mapping[str, str],
-        content_type: str,
-        cache_control: str | None = None,
-    ) -> str:
+    def put(self, key: str, body: bytes, *, mode: PutMode, **headers: Unpack[Headers]) -> str:
         """Write an object under a condition, and return its etag."""
         checked_key(key)
-        kept, body = checked_metadata(metadata), bytes(body)
+        kept, body = checked_metadata(headers["metadata"]), bytes(body)
         etag = hashlib.blake2b(body, digest_size=16).hexdigest()
         with self.lock:
             refusal = _refusal(mode, self.objects.get(key))
@@ -128,27 +108,19 @@ class MemoryObjects:
                 raise PutOutcomeError(f"put {self.url(key)}: {refusal}", definite=True)
             info = ObjectInfo(key=key, etag=etag, byte_size=len(body), metadata=kept, modified_at=self.now())
             self.objects[key] = MemoryObject(
-                info=info, body=body, content_type=content_type, cache_control=cache_control
+                info=info,
+                body=body,
+                content_type=headers["content_type"],
+                cache_control=headers.get("cache_control"),
             )
         return etag
 
     def copy(
-        self,
-        source: ObjectStore,
-        found: ObjectInfo,
-        key: str,
-        *,
-        mode: PutMode,
-        metadata: Mapping[str, str],
-        content_type: str,
-        cache_control: str | None = None,
+        self, source: ObjectStore, found: ObjectInfo, key: str, *, mode: PutMode, **headers: Unpack[Headers]
     ) -> str:
         """Copy an object under a condition, and return the etag of the copy."""
         with self.lock:
-            body = read_source(source, found)
-            return self.put(
-                key, body, mode=mode, metadata=metadata, content_type=content_type, cache_control=cache_control
-            )
+            return self.put(key, read_source(source, found), mode=mode, **headers)
 
     def list(self, prefix: str = "") -> Iterator[ObjectInfo]:
         """List the objects under a prefix, in key order."""
@@ -170,7 +142,7 @@ class MemoryObjects:
                 self.objects.pop(key, None)
 
 
-class MemoryStore:
+class MemoryStore(StoreSettings):
     """A store in the memory of this process. The same config object always opens the same objects.
 
     Attributes:
@@ -203,19 +175,16 @@ class MemoryStore:
         now: Callable[[], datetime] | None = None,
         copies: bool = False,
     ) -> None:
-        check_settings(
+        super().__init__(
             "MemoryStore",
-            flags={"single_writer": single_writer, "copies": copies},
-            headers={"cache_control": cache_control, "shard_cache_control": shard_cache_control},
-            names={},
+            base_url=base_url,
+            index_name=index_name,
+            cache_control=cache_control,
+            shard_cache_control=shard_cache_control,
             purge=purge,
+            single_writer=single_writer,
+            flags={"copies": copies},
         )
-        self.base_url = checked_base_url(base_url, where="MemoryStore")
-        self.index_name = checked_index_name(index_name, where="MemoryStore")
-        self.cache_control = cache_control
-        self.shard_cache_control = checked_shard_cache_control(shard_cache_control, purge, where="MemoryStore")
-        self.purge = purge
-        self.single_writer = single_writer
         self.copies = copies
         self.log: list[Operation] = []
         lock, clock = threading.RLock(), now or _utc_now
@@ -229,21 +198,7 @@ class MemoryStore:
 
     def open(self) -> OpenedStore:
         """Return the areas. No connection is needed."""
-        return OpenedStore(
-            public=self.public,
-            state=self.state,
-            base_url=self.base_url,
-            index_name=self.index_name,
-            cache_control=self.cache_control,
-            shard_cache_control=self.shard_cache_control,
-            purge=self.purge,
-            enforces_conditions=True,
-            copies=self.copies,
-        )
-
-    def console_url(self) -> str:
-        """Return an empty text: memory has no web console."""
-        return ""
+        return self._opened(self.public, self.state, enforces_conditions=True, copies=self.copies)
 
     def describe(self) -> str:
         """Return the public address for logs."""

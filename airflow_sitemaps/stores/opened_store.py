@@ -1,14 +1,33 @@
-"""An opened store: two areas of objects and their properties."""
+"""An opened store: two areas of objects and their properties.
+
+Rules for the time that caches may keep public files ensure that no crawler sees a new index with an old shard.
+A crawler reads a shard again when its ``lastmod`` in the index changes. If a shared cache answers with a copy of the
+old shard at that time, the crawler records the new ``lastmod`` and never reads what changed. Equal lifetimes of both
+files do not prevent that, because a cache may have fetched the shard after the index. Two settings do:
+
+- Shards are revalidated at each request (the default). A cache asks the origin with the shard's ETag, and an
+  unchanged shard costs one short answer.
+- Shards are cached, and a purge hook removes the changed ones before the new index is put.
+"""
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
-
-from airflow_sitemaps.stores.cache_rules import SHARD_CACHE_CONTROL, is_revalidated
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from airflow_sitemaps.ports import ObjectStore, Purge
+
+INDEX_CACHE_CONTROL: Final = "public, max-age=300, must-revalidate"
+"""Cache-Control header of indexes and feeds. A copy may be five minutes old."""
+SHARD_CACHE_CONTROL: Final = "public, no-cache, max-age=0, must-revalidate"
+"""Cache-Control header of shards: cached, and revalidated at each request.
+
+``max-age=0`` is for networks that ignore ``no-cache`` (Fastly).
+"""
+_LIFETIME: Final = re.compile(r"(?:^|[,\s])(s-maxage|max-age|stale-while-revalidate|stale-if-error)=\"?(\d+)")
+_NEVER: Final = re.compile(r"(?:^|[,\s])(no-store|no-cache(?!=)|private)(?:$|[,\s])")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,3 +62,12 @@ class OpenedStore:
     def needs_purge(self) -> bool:
         """Whether caches may answer with an old shard unless it is purged."""
         return self.purge is not None and not is_revalidated(self.shard_cache_control)
+
+
+def is_revalidated(cache_control: str) -> bool:
+    """Return whether a shared cache asks the origin each time before it uses a copy."""
+    header = cache_control.lower()
+    lifetimes = {name: int(seconds) for name, seconds in _LIFETIME.findall(header)}
+    if any(seconds > 0 for seconds in lifetimes.values()):
+        return False
+    return bool(lifetimes) or bool(_NEVER.search(header))

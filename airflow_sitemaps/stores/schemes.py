@@ -19,8 +19,8 @@ FOLDER: Final = "file"
 """Scheme of an address without one: a path."""
 
 _OWN: Final = {
-    FOLDER: "airflow_sitemaps.stores.local.config:open_area",
-    "s3": "airflow_sitemaps.stores.s3.config:open_area",
+    FOLDER: "airflow_sitemaps.stores.local:open_area",
+    "s3": "airflow_sitemaps.stores.s3:open_area",
 }
 
 

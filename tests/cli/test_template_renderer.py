@@ -19,7 +19,7 @@ from airflow_sitemaps.progress import LogProgress
 from airflow_sitemaps.quantities import size
 from airflow_sitemaps.sitemap import Section, Sitemap
 from airflow_sitemaps.sources.sql import SqlSource
-from airflow_sitemaps.stores.local.config import LocalStore
+from airflow_sitemaps.stores.local import LocalStore
 from airflow_sitemaps.testing.source import MemorySourceConfig
 
 NOW = datetime(2026, 3, 4, 5, 6, 7, tzinfo=timezone.utc)

@@ -11,9 +11,9 @@ from airflow_sitemaps.assets import asset_of
 from airflow_sitemaps.links import SitemapIndexLink
 from airflow_sitemaps.pipeline.report import Report, SectionReport, totals
 from airflow_sitemaps.sitemap import Section, Sitemap
-from airflow_sitemaps.stores.local.config import LocalStore
+from airflow_sitemaps.stores.local import LocalStore
 from airflow_sitemaps.stores.memory import MemoryStore
-from airflow_sitemaps.stores.s3.config import S3Store
+from airflow_sitemaps.stores.s3 import S3Store
 from airflow_sitemaps.testing.source import MemorySourceConfig
 
 SECTIONS = [Section("products", MemorySourceConfig([]))]

@@ -16,7 +16,7 @@ from airflow.serialization.serialized_objects import DagSerialization
 
 from airflow_sitemaps.operators.plan import SitemapPlanOperator
 from airflow_sitemaps.sitemap import Section, Sitemap
-from airflow_sitemaps.stores.local.config import LocalStore
+from airflow_sitemaps.stores.local import LocalStore
 from airflow_sitemaps.task_group import ConcurrentRunsWarning, SitemapTaskGroup
 from airflow_sitemaps.testing.source import MemorySourceConfig
 

@@ -11,7 +11,7 @@ from airflow_sitemaps.errors import ConfigurationError
 from airflow_sitemaps.operators.plan import SitemapPlanOperator, references
 from airflow_sitemaps.shards.plan import Batch
 from airflow_sitemaps.sitemap import Section, Sitemap
-from airflow_sitemaps.stores.local.config import LocalStore
+from airflow_sitemaps.stores.local import LocalStore
 from airflow_sitemaps.task_group import SitemapTaskGroup
 from airflow_sitemaps.testing.source import MemorySourceConfig
 

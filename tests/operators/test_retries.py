@@ -13,7 +13,7 @@ from botocore.exceptions import CredentialRetrievalError, NoCredentialsError
 from airflow_sitemaps import LocalStore, Section, Sitemap, SitemapTaskGroup, SqlSource
 from airflow_sitemaps.errors import ConfigurationError, CredentialsError, SitemapError, SourceError, StoreError
 from airflow_sitemaps.operators import base
-from airflow_sitemaps.stores.s3.errors import explained
+from airflow_sitemaps.stores.s3.client import explained
 from tests.semantics.shop import Shop, dag_of
 from tests.semantics.steps import Steps
 from tests.support.airflow_db import xcom_of

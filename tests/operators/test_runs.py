@@ -18,7 +18,7 @@ from airflow_sitemaps.operators.verify import SitemapVerifyOperator
 from airflow_sitemaps.pipeline.state.repository import StateRepository
 from airflow_sitemaps.shards.policy import ShardPolicy
 from airflow_sitemaps.sitemap import Section, Sitemap
-from airflow_sitemaps.stores.local.config import LocalStore
+from airflow_sitemaps.stores.local import LocalStore
 from airflow_sitemaps.task_group import SitemapTaskGroup
 from airflow_sitemaps.testing.source import MemorySourceConfig
 from tests.support.airflow_db import events, run, states, xcom

@@ -20,7 +20,7 @@ from airflow_sitemaps.cli.template_renderer import _environment
 from airflow_sitemaps.errors import TemplateError
 from airflow_sitemaps.sitemap import Section, Sitemap
 from airflow_sitemaps.sources.sql import SqlSource
-from airflow_sitemaps.stores.local.config import LocalStore
+from airflow_sitemaps.stores.local import LocalStore
 from airflow_sitemaps.template_words import LOGICAL_DATE, renderer, words_of_run
 from tests.semantics.shop import dag_of
 from tests.semantics.steps import Steps

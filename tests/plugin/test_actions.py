@@ -22,7 +22,7 @@ from airflow_sitemaps.plugin.actions import (
 )
 from airflow_sitemaps.plugin.dag_profiles import DagProfile, TaskProfile
 from airflow_sitemaps.sitemap import Section, Sitemap
-from airflow_sitemaps.stores.local.config import LocalStore
+from airflow_sitemaps.stores.local import LocalStore
 from airflow_sitemaps.task_group import SitemapTaskGroup
 from airflow_sitemaps.testing.source import MemorySourceConfig
 from tests.support.airflow_db import sync

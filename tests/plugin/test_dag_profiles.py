@@ -23,7 +23,7 @@ from airflow_sitemaps.plugin.asset_tasks import asset_tasks
 from airflow_sitemaps.plugin.dag_profiles import profile_of
 from airflow_sitemaps.plugin.events import asset_by_uri
 from airflow_sitemaps.sitemap import Section, Sitemap
-from airflow_sitemaps.stores.local.config import LocalStore
+from airflow_sitemaps.stores.local import LocalStore
 from airflow_sitemaps.task_group import SitemapTaskGroup
 from airflow_sitemaps.testing.source import MemorySourceConfig
 from tests.support.airflow_db import sync

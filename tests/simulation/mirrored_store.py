@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from airflow_sitemaps.ports import PutOutcomeError
-from airflow_sitemaps.stores.copy_source import read_source
-from airflow_sitemaps.stores.local.config import LocalStore
+from airflow_sitemaps.stores.local import LocalStore
 from airflow_sitemaps.stores.memory import MemoryObject, Operation
 from airflow_sitemaps.stores.opened_store import OpenedStore
+from airflow_sitemaps.stores.settings import read_source
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

@@ -9,9 +9,9 @@ from uuid import uuid4
 
 import pytest
 
-from airflow_sitemaps.stores.local.config import LocalStore
+from airflow_sitemaps.stores.local import LocalStore
 from airflow_sitemaps.stores.memory import MemoryStore
-from airflow_sitemaps.stores.s3.config import S3Store
+from airflow_sitemaps.stores.s3 import S3Store
 from tests.support.radosgw import missing_programs, radosgw_server
 from tests.support.rclone import rclone_program, rclone_server
 from tests.support.s3 import S3Server, moto_server

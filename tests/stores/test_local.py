@@ -18,10 +18,8 @@ import pytest
 
 from airflow_sitemaps.errors import ConfigurationError, StoreError
 from airflow_sitemaps.ports import Create, ObjectStore, Overwrite, PutMode, PutOutcomeError, Update
-from airflow_sitemaps.stores.local import objects
-from airflow_sitemaps.stores.local.atomic_file import SCRATCH, SCRATCH_AGE_S
-from airflow_sitemaps.stores.local.config import BOOKS, LocalStore
-from airflow_sitemaps.stores.local.file_attribute import NAME
+from airflow_sitemaps.stores.local import BOOKS, LocalStore, objects
+from airflow_sitemaps.stores.local.files import ATTRIBUTE, SCRATCH, SCRATCH_AGE_S
 from airflow_sitemaps.stores.local.objects import LocalObjects
 
 if TYPE_CHECKING:
@@ -161,7 +159,7 @@ def test_a_damaged_sidecar_is_as_none(config: LocalStore, tmp_path: Path) -> Non
     etag = put(public, "k", b"x")
     (sidecar,) = (tmp_path / "maps-state" / BOOKS / "metadata" / "public").rglob("*.json")
     with suppress(OSError):  # some file systems have no extended attributes
-        os.removexattr(tmp_path / "maps" / "k", NAME)
+        os.removexattr(tmp_path / "maps" / "k", ATTRIBUTE)
     for text in ("", "{", "[]", json.dumps({"etag": etag, "metadata": {}, "stat": [1]})):
         sidecar.write_text(text)
         head = public.head("k")
@@ -181,7 +179,7 @@ def test_metadata_of_a_lost_sidecar_is_read_from_the_file(config: LocalStore, tm
     assert stored is not None
     assert (head.etag, head.metadata, stored.info.metadata) == (etag, {"write-id": "mine"}, {"write-id": "mine"})
     for attribute in (b"", b"[]", b'{"etag": 1}', b'{"etag": "%s", "metadata": [1]}' % etag.encode()):
-        os.setxattr(tmp_path / "maps" / "k", NAME, attribute)
+        os.setxattr(tmp_path / "maps" / "k", ATTRIBUTE, attribute)
         head = public.head("k")
         assert head is not None
         assert head.metadata == {}
@@ -231,7 +229,7 @@ def test_a_file_size_limit_leaves_nothing_half(config: LocalStore, tmp_path: Pat
 import resource
 from airflow_sitemaps.errors import StoreError
 from airflow_sitemaps.ports import Create, Update
-from airflow_sitemaps.stores.local.config import LocalStore
+from airflow_sitemaps.stores.local import LocalStore
 public = LocalStore({str(tmp_path / "maps")!r}, base_url={BASE!r}).open().public
 etag = public.put("k", b"small", mode=Create(), metadata={{"write-id": "1"}}, content_type="x")
 resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
@@ -400,7 +398,7 @@ def test_scratch_files_of_a_crash_are_swept_after_a_day(config: LocalStore, tmp_
 WRITER = """
 import sys, os
 from airflow_sitemaps.ports import Create, PutOutcomeError, Update
-from airflow_sitemaps.stores.local.config import LocalStore
+from airflow_sitemaps.stores.local import LocalStore
 folder, name, rounds = sys.argv[1], sys.argv[2], int(sys.argv[3])
 state = LocalStore(folder, base_url="https://www.example.com/").open().state
 print("ready", flush=True)
@@ -483,7 +481,7 @@ def test_a_folder_removed_by_a_delete_is_made_again(config: LocalStore) -> None:
         [
             "import sys",
             "from airflow_sitemaps.ports import Overwrite",
-            "from airflow_sitemaps.stores.local.config import LocalStore",
+            "from airflow_sitemaps.stores.local import LocalStore",
             "area = LocalStore(sys.argv[1], base_url='https://www.example.com/').open().public",
             "for n in range(100):",
             "    area.put('folder/theirs', b'x', mode=Overwrite(), metadata={}, content_type='x')",

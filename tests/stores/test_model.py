@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from airflow_sitemaps.ports import Create, ObjectInfo, ObjectStore, Overwrite, PutMode, PutOutcomeError, Update
-from airflow_sitemaps.stores.local.config import LocalStore
+from airflow_sitemaps.stores.local import LocalStore
 from airflow_sitemaps.stores.memory import MemoryStore
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ import pytest
 from airflow_sitemaps.errors import StoreError
 from airflow_sitemaps.pipeline.state.capability_probe import forget, probe
 from airflow_sitemaps.ports import Create, ObjectStore, PutMode, PutOutcomeError, Store, StoredObject, Update
+from airflow_sitemaps.stores.s3 import S3Store
 from airflow_sitemaps.stores.s3 import objects as s3_objects
-from airflow_sitemaps.stores.s3.config import S3Store
 from tests.stores.conftest import BASE
 from tests.support.proxy import Proxy, Spoil, land, proxy_to
 

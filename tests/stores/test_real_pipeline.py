@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from airflow_sitemaps.ports import StoreConfig
-    from airflow_sitemaps.stores.s3.config import S3Store
+    from airflow_sitemaps.stores.s3 import S3Store
     from tests.support.s3 import S3Server
 
 pytestmark = pytest.mark.heavy

@@ -15,9 +15,9 @@ from botocore.exceptions import ClientError, EndpointConnectionError, NoCredenti
 
 from airflow_sitemaps.errors import ConfigurationError, StoreError
 from airflow_sitemaps.ports import Create, Overwrite, PutOutcomeError, Update
-from airflow_sitemaps.stores.s3.client import close_connections, connection_of
-from airflow_sitemaps.stores.s3.config import S3Store
-from airflow_sitemaps.stores.s3.errors import explained, redacted
+from airflow_sitemaps.stores.bucket import redacted
+from airflow_sitemaps.stores.s3 import S3Store
+from airflow_sitemaps.stores.s3.client import close_connections, connection_of, explained
 from tests.stores.conftest import BASE
 from tests.support.s3 import S3Server, areas
 

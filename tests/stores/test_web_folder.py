@@ -20,8 +20,7 @@ import pytest
 
 from airflow_sitemaps.errors import ConfigurationError
 from airflow_sitemaps.ports import Create, ObjectStore, PutMode, PutOutcomeError, Update
-from airflow_sitemaps.stores.local import objects, permissions
-from airflow_sitemaps.stores.local.config import BOOKS, LocalStore
+from airflow_sitemaps.stores.local import BOOKS, LocalStore, objects, permissions
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -125,8 +124,8 @@ def open_folder() -> Iterator[Path]:
 NOT_A_MEMBER = """
 import os, sys
 from airflow_sitemaps.ports import Create
-from airflow_sitemaps.stores.local import atomic_file, objects, permissions
-from airflow_sitemaps.stores.local.config import LocalStore
+from airflow_sitemaps.stores.local import files, objects, permissions
+from airflow_sitemaps.stores.local import LocalStore
 sys.executable = sys.argv[3]
 os.umask(0o077)
 os.setgroups([])
@@ -343,15 +342,15 @@ def test_a_crash_between_claim_and_content_leaves_no_object(tmp_path: Path, monk
     code = f"""
 import errno, os
 from airflow_sitemaps.ports import Create
-from airflow_sitemaps.stores.local import atomic_file
-from airflow_sitemaps.stores.local.config import LocalStore
+from airflow_sitemaps.stores.local import files
+from airflow_sitemaps.stores.local import LocalStore
 def no_link(*_, **__):
     raise OSError(errno.ENOSYS, "no links")
 os.link = no_link
 state = LocalStore({str(tmp_path / "maps")!r}, base_url={BASE!r}).open().state
 state.root.joinpath("another.json").exists() or os._exit(1)
-atomic_file.Path.replace = lambda *_: os._exit(9)
-from airflow_sitemaps.stores.local.sidecar import Sidecars
+files.Path.replace = lambda *_: os._exit(9)
+from airflow_sitemaps.stores.local.files import Sidecars
 Sidecars.write = lambda *_: None
 state.put("manifest.json.gz", b"content", mode=Create(), metadata={{}}, content_type="x")
 """

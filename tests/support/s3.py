@@ -17,8 +17,8 @@ from botocore.config import Config
 from moto.moto_server.werkzeug_app import DomainDispatcherApplication, MotoRequestHandler, create_backend_app
 from werkzeug.serving import make_server
 
+from airflow_sitemaps.stores.s3 import S3Store
 from airflow_sitemaps.stores.s3.client import close_connections
-from airflow_sitemaps.stores.s3.config import S3Store
 from airflow_sitemaps.stores.s3.objects import S3Objects
 
 if TYPE_CHECKING:

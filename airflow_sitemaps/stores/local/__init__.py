@@ -1,1 +1,184 @@
-"""A store in a local folder that a web server serves."""
+"""A store in a folder of this machine: a web server's document root, or a folder for trials and tests."""
+
+from __future__ import annotations
+
+import logging
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from airflow_sitemaps.errors import ConfigurationError
+from airflow_sitemaps.stores.opened_store import INDEX_CACHE_CONTROL, SHARD_CACHE_CONTROL, OpenedStore
+from airflow_sitemaps.stores.settings import StoreSettings
+
+if TYPE_CHECKING:
+    from airflow_sitemaps.ports import ObjectStore, Purge
+    from airflow_sitemaps.stores.local.permissions import Permissions
+
+log = logging.getLogger(__name__)
+
+BOOKS: Final = ".local-store"
+"""Folder within the state folder for metadata, locks and scratch records, which a file system cannot store with a file."""
+
+
+class LocalStore(StoreSettings):
+    """A public folder that a web server serves, and a private one beside it for manifests and plans.
+
+    File locks enforce conditional writes between all processes that share the folders: on one machine, or over a network
+    file system whose locks work (see "A folder that a web server serves" in the documentation).
+
+    Modes do not depend on the umask of the process. Files and folders get the permissions of the public folder unless
+    ``file_mode`` and ``dir_mode`` are set. A public folder that does not exist is created with mode 0o755.
+
+    Attributes:
+        path: The public folder.
+        base_url: Address of the public folder, ending in ``/``.
+        state_dir: The private folder. None: the sibling ``<path>-state``.
+        index_name: File name of the index.
+        cache_control: The Cache-Control header that the web server sends with indexes and feeds.
+        shard_cache_control: The header that it sends with shards. A lifetime needs a ``purge`` hook.
+        purge: Called with the changed addresses after the shards are public and before the index is.
+        single_writer: Promise that no other process publishes here. A file system without locks is then accepted.
+        file_mode: Mode of public files, such as 0o644. None: everyone who may enter the public folder may read them.
+        dir_mode: Mode of new public folders. None: the mode of the public folder.
+        group: Name or ID of the group of public files and folders. None: the file system decides, so a setgid folder
+            passes on its group.
+
+    Raises:
+        ConfigurationError: A base URL, index name, mode or group is invalid; or, in ``open``, one folder contains the
+            other.
+    """
+
+    def __init__(  # noqa: PLR0913 - settings of one thing, all but one by keyword
+        self,
+        path: str | os.PathLike[str],
+        *,
+        base_url: str,
+        state_dir: str | os.PathLike[str] | None = None,
+        index_name: str = "sitemap.xml",
+        cache_control: str = INDEX_CACHE_CONTROL,
+        shard_cache_control: str = SHARD_CACHE_CONTROL,
+        purge: Purge | None = None,
+        single_writer: bool = False,
+        file_mode: int | None = None,
+        dir_mode: int | None = None,
+        group: str | int | None = None,
+    ) -> None:
+        from airflow_sitemaps.stores.local.permissions import checked_mode  # noqa: PLC0415 - POSIX modules
+
+        if not str(path):
+            raise ConfigurationError("LocalStore(''): give the folder that is served, like 'public/sitemaps'")
+        self.path = Path(path)
+        self.state_dir = None if state_dir is None else Path(state_dir)
+        where = f"LocalStore({str(path)!r})"
+        super().__init__(
+            where,
+            base_url=base_url,
+            index_name=index_name,
+            cache_control=cache_control,
+            shard_cache_control=shard_cache_control,
+            purge=purge,
+            single_writer=single_writer,
+        )
+        self.file_mode = checked_mode("file_mode", file_mode, required=0o600, where=where)
+        self.dir_mode = checked_mode("dir_mode", dir_mode, required=0o700, where=where)
+        if isinstance(group, bool) or group == "" or (isinstance(group, int) and group < 0):
+            raise ConfigurationError(f"{where}: group={group!r} must be the name or id of a group")
+        self.group = group
+
+    @property
+    def uri(self) -> str:
+        """Address of the public folder without a slash at its end."""
+        return f"file://{self.path.expanduser().absolute()}".rstrip("/")
+
+    @property
+    def state_uri(self) -> str:
+        """Address of the private folder."""
+        return str(self.state_folder.absolute())
+
+    def open(self) -> OpenedStore:
+        """Create missing folders, and return the store.
+
+        Raises:
+            ConfigurationError: One folder contains the other, or a folder may not be written.
+            StoreError: The file system failed.
+        """
+        from airflow_sitemaps.stores.local.files import sweep_scratch  # noqa: PLC0415
+        from airflow_sitemaps.stores.local.objects import LocalObjects  # noqa: PLC0415
+        from airflow_sitemaps.stores.local.permissions import UMASK, make_folders  # noqa: PLC0415
+
+        public, state = self.folders()
+        permissions = self._permissions(public)
+        for folder in (state, state / BOOKS):
+            make_folders(folder, UMASK)
+        sweep_scratch(state / BOOKS / "half", (public, state))
+        locks = not self.single_writer
+        return self._opened(
+            LocalObjects(area="public", root=public, books=state / BOOKS, permissions=permissions, needs_locks=locks),
+            LocalObjects(area="state", root=state, books=state / BOOKS, needs_locks=locks),
+            enforces_conditions=True,
+            records_etags=True,
+        )
+
+    def folders(self) -> tuple[Path, Path]:
+        """Return the public and the state folder, absolute and without symlinks.
+
+        Raises:
+            ConfigurationError: One folder contains the other, or a folder may not be read.
+        """
+        from airflow_sitemaps.stores.local.permissions import explained  # noqa: PLC0415
+
+        with explained("inspect", self.path):
+            public = self.path.expanduser().resolve()
+            state = self.state_folder.resolve()
+        if state == public or public in state.parents or state in public.parents:
+            raise ConfigurationError(
+                f"LocalStore({str(self.path)!r}): one of the folders {public} and {state} contains the other, so private "
+                "files would be served. Give state_dir= a folder outside the public one"
+            )
+        return public, state
+
+    def describe(self) -> str:
+        """Return path and address for logs."""
+        return f"{self.path} for {self.base_url}"
+
+    def __repr__(self) -> str:
+        return f"LocalStore({str(self.path)!r}, base_url={self.base_url!r})"
+
+    def _permissions(self, public: Path) -> Permissions:
+        """Return the permissions of public files. Create the public folder if it is missing."""
+        from airflow_sitemaps.stores.local import permissions  # noqa: PLC0415
+
+        gid = permissions.group_id(self.group, where=repr(self))
+        mode = permissions.NEW_FOLDER if self.dir_mode is None else self.dir_mode
+        permissions.make_folders(public, permissions.Permissions(dir_mode=mode, gid=gid))
+        chosen = permissions.inherited(public, file_mode=self.file_mode, dir_mode=self.dir_mode, gid=gid)
+        if not (chosen.file_mode or 0) & 0o044:
+            log.warning(
+                "files in %s, like the folder, are readable only by user id %d: a web server that runs as another "
+                "user cannot serve them. Change the folder's mode, or set file_mode and dir_mode",
+                public,
+                os.getuid(),
+            )
+        return chosen
+
+    @property
+    def state_folder(self) -> Path:
+        """``state_dir``. If it is not set, the sibling of the path as the user wrote it.
+
+        If a deployment links ``current`` to another release, ``current-state`` stays the same.
+        """
+        if self.state_dir is not None:
+            return self.state_dir.expanduser()
+        named = self.path.expanduser().absolute()
+        if ".." in named.parts or not named.name or named.parent.resolve() != named.parent:
+            named = named.resolve()  # the link is further up, or stable like /home: its target is as good
+        return named.with_name(named.name + "-state") if named.name else named
+
+
+def open_area(url: str, conn_id: str | None) -> ObjectStore:
+    """Open an area for reading; see ``stores.schemes.open_area``."""
+    from airflow_sitemaps.stores.local.objects import LocalObjects  # noqa: PLC0415
+
+    root = Path(url.removeprefix("file://"))
+    return LocalObjects(area="state", root=root, books=root / BOOKS)

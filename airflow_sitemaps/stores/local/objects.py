@@ -13,27 +13,33 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from airflow_sitemaps.errors import ConfigurationError, StoreError
 from airflow_sitemaps.ports import Create, ObjectInfo, PutMode, PutOutcomeError, StoredObject, Update
-from airflow_sitemaps.stores.copy_source import read_source
-from airflow_sitemaps.stores.key_rules import checked_key, checked_metadata, checked_prefix
-from airflow_sitemaps.stores.local.atomic_file import SCRATCH, give_name, is_claimed, scratch_file
-from airflow_sitemaps.stores.local.file_attribute import read_attribute, write_attribute
-from airflow_sitemaps.stores.local.os_errors import explained
-from airflow_sitemaps.stores.local.permissions import UMASK, Permissions, make_folders
-from airflow_sitemaps.stores.local.regular_file import (
+from airflow_sitemaps.stores.local.files import (
+    SCRATCH,
+    Sidecar,
+    Sidecars,
     content_etag,
     etag_of,
+    give_name,
     identity,
+    is_claimed,
     is_same_file,
+    key_hash,
     open_regular,
+    read_attribute,
     regular_status,
+    scratch_file,
     version,
+    write_attribute,
 )
-from airflow_sitemaps.stores.local.sidecar import Sidecar, Sidecars, key_hash
+from airflow_sitemaps.stores.local.permissions import UMASK, Permissions, explained, make_folders
+from airflow_sitemaps.stores.settings import checked_key, checked_metadata, checked_prefix, read_source
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from airflow_sitemaps.ports import ObjectStore
+    from typing_extensions import Unpack
+
+    from airflow_sitemaps.ports import Headers, ObjectStore
 
 SITEMAP_SUFFIXES: Final = tuple(s + z for s in (".xml", ".txt", ".rss", ".atom", ".xsl") for z in ("", ".gz"))
 """Suffixes of the names that this package or another sitemap generator gives to public files."""
@@ -68,54 +74,46 @@ class LocalObjects:
         """Read an object, or return None if it does not exist."""
         path = self._path(key)
         with explained("read", path):
-            for _ in range(REREADS):
-                handle = open_regular(path)
-                if handle is None:
-                    return None
-                with os.fdopen(handle, "rb") as f:
-                    before, body, status = os.fstat(f.fileno()), f.read(), os.fstat(f.fileno())
-                    info = self._info(key, status, etag_of(body), f.fileno())
-                if not body and self._is_claimed(key, path, status):
-                    return None
-                if info.metadata or is_same_file(path, status):
-                    self._record(key, info.etag, before)
-                    return StoredObject(info=info, body=body)
-        raise StoreError(f"read {path}: other processes keep replacing it; run again")
+            return self._read(key, path, keep=True)
 
     def head(self, key: str) -> ObjectInfo | None:
         """Read the info of an object. The content is read if no sidecar belongs to the current file, and once a day."""
         path = self._path(key)
         with explained("inspect", path):
-            for _ in range(REREADS):
-                status = regular_status(path)
-                if status is None or self._is_claimed(key, path, status):
-                    return None
-                info = self._recorded(key, status)
-                if info is not None:
-                    return info
-                handle = open_regular(path)
-                if handle is None:
-                    return None
-                with os.fdopen(handle, "rb") as f:
-                    before, etag, status = os.fstat(f.fileno()), content_etag(f.fileno()), os.fstat(f.fileno())
-                    info = self._info(key, status, etag, f.fileno())
-                if info.metadata or is_same_file(path, status):
-                    self._record(key, etag, before)
-                    return info
-        raise StoreError(f"inspect {path}: other processes keep replacing it; run again")
+            status = regular_status(path)
+            if status is None or self._is_claimed(key, path, status):
+                return None
+            if info := self._recorded(key, status):
+                return info
+            file = self._read(key, path, keep=False)
+        return file.info if file is not None else None
 
-    def put(
-        self,
-        key: str,
-        body: bytes,
-        *,
-        mode: PutMode,
-        metadata: Mapping[str, str],
-        content_type: str,
-        cache_control: str | None = None,
-    ) -> str:
+    def _read(self, key: str, path: Path, *, keep: bool) -> StoredObject | None:
+        """Read a file, again while other processes replace it, and record its etag.
+
+        Args:
+            keep: Whether to return the bytes.
+        """
+        for _ in range(REREADS):
+            handle = open_regular(path)
+            if handle is None:
+                return None
+            with os.fdopen(handle, "rb") as f:
+                before = os.fstat(handle)
+                body = f.read() if keep else b""
+                etag = etag_of(body) if keep else content_etag(handle)
+                status = os.fstat(handle)
+                info = self._info(key, status, etag, handle)
+            if status.st_size == 0 and self._is_claimed(key, path, status):
+                return None
+            if info.metadata or is_same_file(path, status):
+                self._record(key, etag, before)
+                return StoredObject(info=info, body=body)
+        raise StoreError(f"read {path}: other processes keep replacing it; run again")
+
+    def put(self, key: str, body: bytes, *, mode: PutMode, **headers: Unpack[Headers]) -> str:
         """Write an object. The web server sets the headers ``content_type`` and ``cache_control``, not this store."""
-        path, checked = self._path(key), checked_metadata(metadata)
+        path, checked = self._path(key), checked_metadata(headers["metadata"])
         etag = etag_of(body)
 
         def attach(handle: int) -> None:
@@ -138,19 +136,10 @@ class LocalObjects:
         return etag
 
     def copy(
-        self,
-        source: ObjectStore,
-        found: ObjectInfo,
-        key: str,
-        *,
-        mode: PutMode,
-        metadata: Mapping[str, str],
-        content_type: str,
-        cache_control: str | None = None,
+        self, source: ObjectStore, found: ObjectInfo, key: str, *, mode: PutMode, **headers: Unpack[Headers]
     ) -> str:
         """Copy an object under a condition, and return the etag of the copy."""
-        body = read_source(source, found)
-        return self.put(key, body, mode=mode, metadata=metadata, content_type=content_type, cache_control=cache_control)
+        return self.put(key, read_source(source, found), mode=mode, **headers)
 
     def list(self, prefix: str = "") -> Iterator[ObjectInfo]:
         """List the regular files.

@@ -1,4 +1,4 @@
-"""Modes and groups of files and folders, independent of the umask of the process.
+"""Folders, modes and groups, independent of the umask of the process, and the errors of the operating system.
 
 Airflow's daemons run with ``daemon_umask`` 077, so only the owner can read a new file. But the web server, which runs as
 another user, must read the public folder. The modes therefore come from settings or from the folder itself.
@@ -12,14 +12,16 @@ import os
 import stat
 import subprocess
 import sys
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from airflow_sitemaps.errors import ConfigurationError
-from airflow_sitemaps.stores.local.os_errors import explained
+from airflow_sitemaps.errors import ConfigurationError, StoreError
+from airflow_sitemaps.ports import PutOutcomeError
+from airflow_sitemaps.waits import waiting
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
 NEW_FOLDER: Final = 0o755
@@ -29,6 +31,9 @@ OTHERS_WRITE: Final = stat.S_IWOTH
 NO_FOLDER_SYNC: Final = frozenset({errno.EINVAL, errno.ENOTSUP, errno.ENOSYS, errno.EBADF, errno.EACCES})
 """Errors of ``fsync`` of a folder on file systems that do not support it."""
 MKDIR: Final = "import os, sys; os.mkdir(sys.argv[1], int(sys.argv[2], 8))"
+NO_ROOM: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+UNUSABLE_NAME: Final = frozenset({errno.ENAMETOOLONG, errno.EISDIR, errno.ENOTDIR, errno.EILSEQ, errno.EEXIST})
+NOT_PERMITTED: Final = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,11 +53,7 @@ class Permissions:
     widen: bool = False
 
     def apply(self, handle: int, replaced: Path) -> None:
-        """Set the group and mode of an open file.
-
-        Args:
-            replaced: Path of the file that it is going to replace, which need not exist.
-        """
+        """Set the group and mode of an open file that is going to replace another one, if that exists."""
         if self.gid is not None:
             os.fchown(handle, -1, self.gid)
         if self.file_mode is not None:
@@ -66,14 +67,8 @@ UMASK: Final = Permissions()
 def inherited(folder: Path, *, file_mode: int | None, dir_mode: int | None, gid: int | None) -> Permissions:
     """Derive the permissions of files and folders below a public folder.
 
-    A user who may enter the folder may read the files in it. A group that may write to it may replace them.
-
-    Args:
-        file_mode: Mode that the user set for files. None: derived from the mode of the folders.
-        dir_mode: Mode that the user set for folders. None: the mode of ``folder``.
-
-    Returns:
-        Permissions with both modes set.
+    A user who may enter the folder may read the files in it. A group that may write to it may replace them. Modes that
+    the user set take precedence.
     """
     own = stat.S_IMODE(folder.stat().st_mode)
     folders = (own & 0o2777 & ~OTHERS_WRITE) | 0o700 if dir_mode is None else dir_mode
@@ -87,29 +82,14 @@ def inherited(folder: Path, *, file_mode: int | None, dir_mode: int | None, gid:
 
 
 def make_folders(folder: Path, permissions: Permissions) -> Path:
-    """Create a folder and its missing parents durably.
-
-    Args:
-        permissions: Mode and group of each new folder. Existing folders do not change.
-
-    Returns:
-        The folder.
-
-    Raises:
-        ConfigurationError: The name or the permissions cannot work.
-        StoreError: The file system failed.
-    """
+    """Create a folder and its missing parents durably, and return it. Existing folders keep their permissions."""
     with explained("make", folder):
         add_folders(folder, permissions)
     return folder
 
 
 def add_folders(folder: Path, permissions: Permissions) -> None:
-    """Create folders as ``make_folders`` does.
-
-    Raises:
-        OSError: The file system failed. ``FileNotFoundError``: another process removed a folder.
-    """
+    """Create folders as ``make_folders`` does. Raises FileNotFoundError if another process removes one meanwhile."""
     missing = []
     existing = folder
     while not existing.is_dir():
@@ -121,11 +101,7 @@ def add_folders(folder: Path, permissions: Permissions) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """Make the names in a folder durable, if the file system supports it.
-
-    Raises:
-        OSError: The file system failed.
-    """
+    """Make the names in a folder durable, if the file system supports it."""
     handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(handle)
@@ -137,14 +113,7 @@ def sync_folder(folder: Path) -> None:
 
 
 def group_id(group: str | int | None, *, where: str) -> int | None:
-    """Return the ID of a group on this machine.
-
-    Args:
-        group: Name or ID of the group. None: no group.
-
-    Raises:
-        ConfigurationError: This machine has no such group.
-    """
+    """Return the ID of a group, which this machine must have."""
     if group is None or isinstance(group, int):
         return group
     try:
@@ -154,14 +123,7 @@ def group_id(group: str | int | None, *, where: str) -> int | None:
 
 
 def checked_mode(name: str, mode: int | None, *, required: int, where: str) -> int | None:
-    """Return a mode, after checking that the owner can publish with it and that it does not let every user write.
-
-    Args:
-        mode: The setting. None is accepted.
-
-    Raises:
-        ConfigurationError: The mode is not a valid file mode, lacks bits of the owner, or is world-writable.
-    """
+    """Return a mode, after checking that the owner can publish with it and that it does not let every user write."""
     if mode is None:
         return None
     if not isinstance(mode, int) or isinstance(mode, bool) or mode & ~0o2777:
@@ -171,6 +133,46 @@ def checked_mode(name: str, mode: int | None, *, required: int, where: str) -> i
             f"{where}: {name}={mode:#o} must include {required:#o} for the owner and must not let all users write"
         )
     return mode
+
+
+@contextmanager
+def explained(verb: str, path: Path, byte_size: int | None = None) -> Iterator[None]:
+    """Translate an ``OSError`` in the block. Errors of this package pass unchanged.
+
+    Args:
+        verb: The attempted operation, for the message, such as ``"write"``.
+        byte_size: Number of bytes to write, for the message about a full disk.
+
+    Raises:
+        ConfigurationError: The name or the permissions cannot work. A retry fails in the same way.
+        StoreError: The file system failed or is full. A retry may succeed.
+    """
+    try:
+        with waiting(f"{verb} {path}", "The file system's own time-outs apply"):
+            yield
+    except (StoreError, PutOutcomeError, ConfigurationError):
+        raise
+    except OSError as e:
+        raise _translated(e, verb, path, byte_size) from e
+
+
+def _translated(e: OSError, verb: str, path: Path, byte_size: int | None) -> StoreError | ConfigurationError:
+    if e.errno in NO_ROOM:
+        size = "" if byte_size is None else f" {byte_size:,} bytes"
+        return StoreError(
+            f"{verb} {path}: no room for{size} ({e.strerror}). Nothing was changed. Free space on the file system of "
+            f"{path.parent} or raise the quota or file size limit, then run again"
+        )
+    if e.errno in UNUSABLE_NAME:
+        return ConfigurationError(
+            f"{verb} {path}: the file system cannot hold this name ({e.strerror}): a part is too long, or a file "
+            "exists where a folder is needed. Choose another path"
+        )
+    if e.errno in NOT_PERMITTED:
+        return ConfigurationError(
+            f"{verb} {path}: not permitted ({e.strerror}) for user id {os.getuid()}. Give it access to {path.parent}"
+        )
+    return StoreError(f"{verb} {path}: {e.strerror or e}. Check the file system, then run again")
 
 
 def _make(folder: Path, permissions: Permissions) -> None:

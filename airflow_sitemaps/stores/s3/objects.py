@@ -19,17 +19,18 @@ from urllib3.exceptions import HTTPError
 from airflow_sitemaps.errors import SitemapError, StoreError
 from airflow_sitemaps.ports import Create, ObjectInfo, Overwrite, PutMode, PutOutcomeError, StoredObject, Update
 from airflow_sitemaps.retry import repeated
-from airflow_sitemaps.stores.copy_source import read_source
-from airflow_sitemaps.stores.key_rules import checked_key, checked_metadata, checked_prefix
-from airflow_sitemaps.stores.s3.client import bound_of
-from airflow_sitemaps.stores.s3.errors import UNCLEAR, answer_of, described, explained, safe_cause
+from airflow_sitemaps.stores.bucket import plain_type, safe_cause
+from airflow_sitemaps.stores.s3.client import UNCLEAR, answer_of, bound_of, described, explained
+from airflow_sitemaps.stores.settings import checked_metadata, checked_prefix, read_source
 from airflow_sitemaps.waits import waiting
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from airflow_sitemaps.ports import ObjectStore
-    from airflow_sitemaps.stores.s3.address import S3Address
+    from typing_extensions import Unpack
+
+    from airflow_sitemaps.ports import Headers, ObjectStore
+    from airflow_sitemaps.stores.bucket import BucketAddress
     from airflow_sitemaps.stores.s3.client import S3Connection
 
 log = logging.getLogger(__name__)
@@ -41,30 +42,6 @@ READ_PAUSE_S: Final = 0.4
 LONGEST_READ_PAUSE_S: Final = 10.0
 BROKEN_OFF: Final = (HTTPClientError, IncompleteReadError, FlexibleChecksumError, HTTPError)
 """Errors when a body is read. botocore does not translate all errors of urllib3."""
-PLAIN_TYPES: Final = {
-    ".xml.gz": "application/xml; charset=utf-8",
-    ".txt.gz": "text/plain; charset=utf-8",
-    ".rss.gz": "application/rss+xml; charset=utf-8",
-    ".atom.gz": "application/atom+xml; charset=utf-8",
-}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class S3Settings:
-    """Settings of the objects of an area.
-
-    Attributes:
-        expected_bucket_owner: AWS account of 12 digits that must own the bucket. None: any.
-        sse_kms_key_id: KMS key that encrypts new objects. None: the setting of the bucket.
-        content_encoding: Whether compressed sitemaps are served as XML with ``Content-Encoding: gzip``.
-        look_first: Whether a conditional put reads the object first, for a store that may ignore the condition. This
-            protects a single writer from itself, not two writers from each other.
-    """
-
-    expected_bucket_owner: str | None = None
-    sse_kms_key_id: str | None = None
-    content_encoding: bool = False
-    look_first: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,12 +51,19 @@ class S3Objects:
     Attributes:
         connection: The client, which all areas of a connection share.
         address: Bucket and prefix.
-        settings: Settings of the objects.
+        expected_bucket_owner: AWS account of 12 digits that must own the bucket. None: any.
+        sse_kms_key_id: KMS key that encrypts new objects. None: the setting of the bucket.
+        content_encoding: Whether compressed sitemaps are served as XML with ``Content-Encoding: gzip``.
+        look_first: Whether a conditional put reads the object first, for a store that may ignore the condition. This
+            protects a single writer from itself, not two writers from each other.
     """
 
     connection: S3Connection
-    address: S3Address
-    settings: S3Settings
+    address: BucketAddress
+    expected_bucket_owner: str | None = None
+    sse_kms_key_id: str | None = None
+    content_encoding: bool = False
+    look_first: bool = False
 
     @property
     def place(self) -> str:
@@ -127,20 +111,10 @@ class S3Objects:
             raise explained("HeadObject", self.url(key), e) from safe_cause(e)
         return _info(key, answer, int(answer["ContentLength"]))
 
-    def put(
-        self,
-        key: str,
-        body: bytes,
-        *,
-        mode: PutMode,
-        metadata: Mapping[str, str],
-        content_type: str,
-        cache_control: str | None = None,
-    ) -> str:
+    def put(self, key: str, body: bytes, *, mode: PutMode, **headers: Unpack[Headers]) -> str:
         """Write an object under a condition, and return its etag."""
-        request = self._request(key) | self._headers(key, content_type, cache_control)
-        request |= {"Body": bytes(body), "Metadata": checked_metadata(metadata)}
-        if self.settings.look_first and not isinstance(mode, Overwrite):
+        request = self._request(key) | self._headers(key, headers) | {"Body": bytes(body)}
+        if self.look_first and not isinstance(mode, Overwrite):
             self._look_first(key, mode)
         try:
             return self._put(request, mode, quotes=self.connection.etag_quotes)
@@ -152,24 +126,13 @@ class S3Objects:
             self._raise_put(key, mode, e)
 
     def copy(
-        self,
-        source: ObjectStore,
-        found: ObjectInfo,
-        key: str,
-        *,
-        mode: PutMode,
-        metadata: Mapping[str, str],
-        content_type: str,
-        cache_control: str | None = None,
+        self, source: ObjectStore, found: ObjectInfo, key: str, *, mode: PutMode, **headers: Unpack[Headers]
     ) -> str:
         """Copy an object. AWS checks the destination's etag and the source's; not every server does."""
-        if not isinstance(source, S3Objects) or source.connection is not self.connection or self.settings.look_first:
-            body = read_source(source, found)
-            return self.put(
-                key, body, mode=mode, metadata=metadata, content_type=content_type, cache_control=cache_control
-            )
-        request = self._request(key) | self._headers(key, content_type, cache_control) | source.as_source(found)
-        request |= {"Metadata": checked_metadata(metadata), "MetadataDirective": "REPLACE"}
+        if not isinstance(source, S3Objects) or source.connection is not self.connection or self.look_first:
+            return self.put(key, read_source(source, found), mode=mode, **headers)
+        request = self._request(key) | self._headers(key, headers) | source.as_source(found)
+        request["MetadataDirective"] = "REPLACE"
         condition = self._condition(mode, quotes=self.connection.etag_quotes)
         try:
             answer = self.connection.client.copy_object(**request, **condition)
@@ -183,7 +146,7 @@ class S3Objects:
 
     def as_source(self, found: ObjectInfo) -> dict[str, Any]:
         """Return the arguments of a CopyObject request that name the object to copy."""
-        owner = self.settings.expected_bucket_owner
+        owner = self.expected_bucket_owner
         where = {"Bucket": self.address.bucket, "Key": self._request(found.key)["Key"]}
         return {"CopySource": where, "CopySourceIfMatch": f'"{found.etag}"'} | (
             {"ExpectedSourceBucketOwner": owner} if owner else {}
@@ -226,21 +189,20 @@ class S3Objects:
             raise explained("DeleteObject", self.url(key), e) from safe_cause(e)
 
     def _bucket(self) -> dict[str, Any]:
-        owner = self.settings.expected_bucket_owner
+        owner = self.expected_bucket_owner
         return {"Bucket": self.address.bucket} | ({"ExpectedBucketOwner": owner} if owner else {})
 
     def _request(self, key: str) -> dict[str, Any]:
-        return self._bucket() | {"Key": self.address.prefix + checked_key(key, prefix=self.address.prefix)}
+        return self._bucket() | {"Key": self.address.key(key)}
 
-    def _headers(self, key: str, content_type: str, cache_control: str | None) -> dict[str, Any]:
-        headers = {"ContentType": content_type}
-        plain = next((t for end, t in PLAIN_TYPES.items() if key.endswith(end)), None)
-        if self.settings.content_encoding and plain:
+    def _headers(self, key: str, given: Headers) -> dict[str, Any]:
+        headers = {"Metadata": checked_metadata(given["metadata"]), "ContentType": given["content_type"]}
+        if self.content_encoding and (plain := plain_type(key)):
             headers |= {"ContentType": plain, "ContentEncoding": "gzip"}
-        if cache_control:
+        if cache_control := given.get("cache_control"):
             headers["CacheControl"] = cache_control
-        if self.settings.sse_kms_key_id:
-            headers |= {"ServerSideEncryption": "aws:kms", "SSEKMSKeyId": self.settings.sse_kms_key_id}
+        if self.sse_kms_key_id:
+            headers |= {"ServerSideEncryption": "aws:kms", "SSEKMSKeyId": self.sse_kms_key_id}
         return headers
 
     def _put(self, request: dict[str, Any], mode: PutMode, *, quotes: bool) -> str:
@@ -249,7 +211,7 @@ class S3Objects:
             return _bare(self.connection.client.put_object(**request, **condition)["ETag"])
         except ClientError as e:
             # A single writer has looked already. The store rejects conditional headers (501), so send it without.
-            if answer_of(e)[1] != 501 or not condition or not self.settings.look_first:
+            if answer_of(e)[1] != 501 or not condition or not self.look_first:
                 raise
             self.connection.conditions = False
             return self._put(request, mode, quotes=quotes)

@@ -10,7 +10,7 @@ from sqlalchemy.dialects.sqlite.pysqlite import SQLiteDialect_pysqlite
 
 from airflow_sitemaps import LocalStore
 from airflow_sitemaps.sources.dialects.sqlite import SQLite
-from airflow_sitemaps.stores.local.config import open_area as open_folder
+from airflow_sitemaps.stores.local import open_area as open_folder
 
 if TYPE_CHECKING:
     from airflow_sitemaps.ports import ObjectStore

@@ -1,4 +1,4 @@
-"""Rules for keys, base URLs, index names, metadata and settings that are the same for every store."""
+"""Settings that every store has, and the rules for keys, metadata, addresses and headers."""
 
 from __future__ import annotations
 
@@ -8,12 +8,16 @@ from urllib.parse import urlsplit
 
 from airflow_sitemaps import setting_checks
 from airflow_sitemaps.errors import ConfigurationError
+from airflow_sitemaps.ports import PutOutcomeError
+from airflow_sitemaps.stores.opened_store import SHARD_CACHE_CONTROL, OpenedStore, is_revalidated
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from airflow_sitemaps.ports import ObjectInfo, ObjectStore, Purge
+
 MAX_KEY_BYTES: Final = 1024
-"""Longest key of S3 in UTF-8 bytes, including its prefix."""
+"""Longest key of S3, Google Cloud Storage and Azure in UTF-8 bytes, including its prefix."""
 MAX_METADATA_BYTES: Final = 2048
 """Largest size of the user metadata of an S3 object, in bytes: names and values together."""
 
@@ -23,11 +27,99 @@ METADATA_VALUE: Final = re.compile(r"[!-~](?:[ -~]*[!-~])?")
 CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]")
 
 
-def checked_key(key: str, *, prefix: str = "") -> str:
-    """Return a key if it is valid below a prefix.
+class StoreSettings:
+    """The settings that every store has. Each store adds its address and its way to open it.
 
     Args:
-        key: The key, relative to the prefix.
+        where: The store, for messages.
+        flags: The store's own settings that must be True or False.
+        names: The store's own settings that must be None or a non-empty text.
+
+    Raises:
+        ConfigurationError: A setting is invalid.
+    """
+
+    def __init__(
+        self,
+        where: str,
+        *,
+        base_url: str,
+        index_name: str,
+        cache_control: str,
+        shard_cache_control: str,
+        purge: Purge | None,
+        single_writer: bool,
+        flags: Mapping[str, object] | None = None,
+        names: Mapping[str, object] | None = None,
+    ) -> None:
+        self.base_url = checked_base_url(base_url, where=where)
+        self.index_name = checked_index_name(index_name, where=where)
+        for name, flag in {"single_writer": single_writer, **(flags or {})}.items():
+            setting_checks.flag(where, name, flag)
+        for name, header in {"cache_control": cache_control, "shard_cache_control": shard_cache_control}.items():
+            if not isinstance(header, str) or not METADATA_VALUE.fullmatch(header):
+                raise ConfigurationError(
+                    f"{where}: {name}={header!r} cannot be sent as an HTTP header; give one line of printable ASCII"
+                )
+        for name, text in (names or {}).items():
+            if text is not None and (not isinstance(text, str) or not text):
+                raise ConfigurationError(f"{where}: {name}={text!r}; give a text, or leave it out")
+        if purge is not None and not callable(purge):
+            raise ConfigurationError(f"{where}: purge={purge!r}; give a function that takes a list of addresses")
+        if purge is None and not is_revalidated(shard_cache_control):
+            raise ConfigurationError(
+                f"{where}: with shard_cache_control={shard_cache_control!r} a cache may answer with an old shard after "
+                "the index has changed, and crawlers may never see its new URLs. Leave the default "
+                f"{SHARD_CACHE_CONTROL!r}, or give a purge= hook that removes changed shards from the cache before the "
+                "index is uploaded"
+            )
+        self.cache_control = cache_control
+        self.shard_cache_control = shard_cache_control
+        self.purge = purge
+        self.single_writer = single_writer
+
+    def console_url(self) -> str:
+        """Return an empty text: this store has no web console."""
+        return ""
+
+    def _opened(
+        self,
+        public: ObjectStore,
+        state: ObjectStore,
+        *,
+        enforces_conditions: bool | None = None,
+        copies: bool | None = False,
+        records_etags: bool = False,
+    ) -> OpenedStore:
+        return OpenedStore(
+            public=public,
+            state=state,
+            base_url=self.base_url,
+            index_name=self.index_name,
+            cache_control=self.cache_control,
+            shard_cache_control=self.shard_cache_control,
+            purge=self.purge,
+            enforces_conditions=enforces_conditions,
+            copies=copies,
+            records_etags=records_etags,
+        )
+
+
+def read_source(source: ObjectStore, info: ObjectInfo) -> bytes:
+    """Read an object that must not have changed, for a copy through this process.
+
+    Raises:
+        PutOutcomeError: The object does not exist any longer, or has another etag (definite).
+    """
+    there = source.get(info.key)
+    if there is None or there.info.etag != info.etag:
+        now = "there is no object" if there is None else f"the object has etag {there.info.etag}"
+        raise PutOutcomeError(f"copy of {source.url(info.key)}: {now}; expected was etag {info.etag}", definite=True)
+    return there.body
+
+
+def checked_key(key: str, *, prefix: str = "") -> str:
+    """Return a key, relative to a prefix, if it is valid.
 
     Raises:
         ConfigurationError: The key is empty, absolute, too long, or could leave the prefix.
@@ -44,11 +136,7 @@ def checked_key(key: str, *, prefix: str = "") -> str:
 
 
 def checked_prefix(prefix: str) -> str:
-    """Return a prefix of keys, which may be empty.
-
-    Raises:
-        ConfigurationError: The prefix could leave the area.
-    """
+    """Return a prefix of keys, which may be empty, if it cannot leave the area."""
     if prefix:
         _check_path(prefix.removesuffix("/") or "/")
     return prefix
@@ -84,11 +172,7 @@ def checked_base_url(base_url: str, *, where: str) -> str:
 
 
 def checked_index_name(index_name: str, *, where: str) -> str:
-    """Return a valid file name of an index.
-
-    Raises:
-        ConfigurationError: The name is not a plain file name that ends in ``.xml`` or ``.xml.gz``.
-    """
+    """Return the file name of an index if it is a plain one that ends in ``.xml`` or ``.xml.gz``."""
     if not INDEX_NAME.fullmatch(index_name):
         raise ConfigurationError(
             f"{where}: index_name={index_name!r} must be a plain file name ending in '.xml' or '.xml.gz', "
@@ -98,7 +182,7 @@ def checked_index_name(index_name: str, *, where: str) -> str:
 
 
 def checked_metadata(metadata: Mapping[str, str]) -> dict[str, str]:
-    """Return user metadata in the form that every store keeps: lower-case names, and printable ASCII values without outer spaces.
+    """Return user metadata as every store keeps it: lower-case names, printable ASCII values without outer spaces.
 
     Empty values are omitted, because some proxies drop headers without a value.
 
@@ -116,38 +200,6 @@ def checked_metadata(metadata: Mapping[str, str]) -> dict[str, str]:
     if size > MAX_METADATA_BYTES:
         raise ConfigurationError(f"metadata of {size:,} bytes (limit {MAX_METADATA_BYTES:,}, S3): store less metadata")
     return lower
-
-
-def check_settings(
-    where: str,
-    *,
-    flags: Mapping[str, object],
-    headers: Mapping[str, object],
-    names: Mapping[str, object],
-    purge: object,
-) -> None:
-    """Check the settings of a store.
-
-    Args:
-        flags: Settings that must be True or False.
-        names: Settings that must be None or a non-empty string.
-        purge: The purge hook: None or callable.
-
-    Raises:
-        ConfigurationError: A setting has another value.
-    """
-    for name, value in flags.items():
-        setting_checks.flag(where, name, value)
-    for name, value in headers.items():
-        if not isinstance(value, str) or not METADATA_VALUE.fullmatch(value):
-            raise ConfigurationError(
-                f"{where}: {name}={value!r} cannot be sent as an HTTP header; give one line of printable ASCII"
-            )
-    for name, value in names.items():
-        if value is not None and (not isinstance(value, str) or not value):
-            raise ConfigurationError(f"{where}: {name}={value!r}; give a text, or leave it out")
-    if purge is not None and not callable(purge):
-        raise ConfigurationError(f"{where}: purge={purge!r}; give a function that takes a list of addresses")
 
 
 def _check_path(path: str) -> None:

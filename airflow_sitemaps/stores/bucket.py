@@ -1,0 +1,154 @@
+"""Settings and helpers of stores in buckets: an address, and a private prefix beside the public one."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from airflow_sitemaps.errors import ConfigurationError
+from airflow_sitemaps.stores.settings import StoreSettings, checked_key, checked_prefix
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+BUCKET: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{1,253}[A-Za-z0-9]")
+PLAIN_TYPES: Final = {
+    ".xml.gz": "application/xml; charset=utf-8",
+    ".txt.gz": "text/plain; charset=utf-8",
+    ".rss.gz": "application/rss+xml; charset=utf-8",
+    ".atom.gz": "application/atom+xml; charset=utf-8",
+}
+"""Content types of compressed files that are served with ``Content-Encoding: gzip``."""
+
+
+@dataclass(frozen=True, slots=True)
+class BucketAddress:
+    """A bucket and a prefix in it.
+
+    Attributes:
+        start: What precedes the bucket: ``s3://``.
+        bucket: Name of the bucket.
+        prefix: Prefix of all keys: empty, or ending in ``/``.
+    """
+
+    start: str
+    bucket: str
+    prefix: str
+
+    @classmethod
+    def parse(cls, url: str, *, start: str, where: str) -> BucketAddress:
+        """Parse an address such as ``s3://bucket/some/prefix/``.
+
+        Raises:
+            ConfigurationError: It is not such an address.
+        """
+        if "?" in url or "#" in url or not url.startswith(start):
+            raise ConfigurationError(f"{where}: {url!r} must look like '{start}bucket/prefix', with nothing after it")
+        bucket, _, prefix = url.removeprefix(start).partition("/")
+        if not BUCKET.fullmatch(bucket) or ".." in bucket:
+            raise ConfigurationError(f"{where}: {bucket!r} in {url!r} is not a valid bucket name")
+        if prefix and not prefix.endswith("/"):
+            prefix += "/"
+        try:
+            return cls(start, bucket, checked_prefix(prefix))
+        except ConfigurationError as e:
+            raise ConfigurationError(f"{where}: in {url!r}, {e}") from e
+
+    @property
+    def url(self) -> str:
+        """The address, ending in ``/``."""
+        return f"{self.start}{self.bucket}/{self.prefix}"
+
+    def key(self, key: str) -> str:
+        """Return the name in the bucket of a key below the prefix."""
+        return self.prefix + checked_key(key, prefix=self.prefix)
+
+    def covers(self, other: BucketAddress) -> bool:
+        """Return whether everything under ``other`` is also under this address."""
+        return (self.start, self.bucket) == (other.start, other.bucket) and other.prefix.startswith(self.prefix)
+
+
+class BucketStore(StoreSettings):
+    """The settings that every store in a bucket has.
+
+    Args:
+        url: Address of the public area.
+        state_url: Address of the private area. None: the sibling ``<prefix>-state/``.
+        conn_id: The Airflow connection.
+        parse: Parses an address.
+        **settings: The arguments of ``StoreSettings``.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        state_url: str | None,
+        conn_id: str | None,
+        parse: Callable[..., BucketAddress],
+        names: Mapping[str, object] | None = None,
+        **settings: Any,
+    ) -> None:
+        where = f"{type(self).__name__}({url!r})"
+        self.public = parse(url, where=where)
+        self.state = (
+            _sibling(self.public, where) if state_url is None else parse(state_url, where=f"{where}, state_url")
+        )
+        _check_apart(self.public, self.state, where)
+        self.conn_id = conn_id
+        super().__init__(where, names={"conn_id": conn_id, **(names or {})}, **settings)
+
+    @property
+    def uri(self) -> str:
+        """Address of the public area without a slash at its end."""
+        return self.public.url.rstrip("/")
+
+    @property
+    def state_uri(self) -> str:
+        """Address of the private area."""
+        return self.state.url
+
+    def describe(self) -> str:
+        """Return both addresses for logs."""
+        return f"{self.public.url} for {self.base_url}"
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.public.url!r}, base_url={self.base_url!r}, conn_id={self.conn_id!r})"
+
+
+def plain_type(key: str) -> str | None:
+    """Return the content type of a compressed file's content, by the key's suffix. None: it is another file."""
+    return next((kind for suffix, kind in PLAIN_TYPES.items() if key.endswith(suffix)), None)
+
+
+def redacted(text: str) -> str:
+    """Remove user names, passwords and the queries of URLs (presigned URLs contain signatures) from a text."""
+    text = re.sub(r"//[^/@\s\"']+@", "//…@", text)
+    return re.sub(r"(https?://[^\s?\"']*)\?[^\s\"']*", r"\1?…", text)
+
+
+def safe_cause(error: Exception) -> Exception | None:
+    """Return an error as the cause of another one, or None if its text contains a secret: tracebacks print causes."""
+    return error if redacted(str(error)) == str(error) else None
+
+
+def _sibling(public: BucketAddress, where: str) -> BucketAddress:
+    if not public.prefix:
+        raise ConfigurationError(
+            f"{where}: the whole bucket is public, so the manifest needs another place: give state_url= "
+            "another bucket, or publish under a prefix of this one"
+        )
+    return BucketAddress(public.start, public.bucket, public.prefix.removesuffix("/") + "-state/")
+
+
+def _check_apart(public: BucketAddress, state: BucketAddress, where: str) -> None:
+    if public.covers(state):
+        raise ConfigurationError(
+            f"{where}: state_url={state.url!r} is inside the public prefix, so manifests and plans would be served. "
+            f"Leave it out (then it is the sibling '<prefix>-state/'), or name another prefix"
+        )
+    if state.covers(public):
+        raise ConfigurationError(
+            f"{where}: the public prefix is inside state_url={state.url!r}. Leave state_url out, or name another prefix"
+        )
