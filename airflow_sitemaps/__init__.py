@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from airflow_sitemaps.errors import TemplateError as TemplateError
     from airflow_sitemaps.errors import TransientError as TransientError
     from airflow_sitemaps.notifications.notifier import SitemapNotifier as SitemapNotifier
-    from airflow_sitemaps.notifications.served_age import freshness_deadline as freshness_deadline
     from airflow_sitemaps.operators.freshness import SitemapFreshnessOperator as SitemapFreshnessOperator
     from airflow_sitemaps.operators.indexnow import IndexNowOperator as IndexNowOperator
     from airflow_sitemaps.operators.ping import SitemapPingOperator as SitemapPingOperator
@@ -105,7 +104,6 @@ _HOME = {
     "SitemapVerifyOperator": "operators.verify",
     "SitemapWriteOperator": "operators.write",
     "SqlSource": "sources.sql",
-    "freshness_deadline": "notifications.served_age",
 }
 __all__ = sorted([*_HOME, "__version__"])  # noqa: PLE0605 - a list, only not written as one
 

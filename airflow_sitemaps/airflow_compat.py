@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
     from airflow.models.dagrun import DagRun
     from airflow.sdk import DAG
-    from airflow.sdk.definitions.deadline import BaseDeadlineReference
     from airflow.sdk.exceptions import (
         AirflowException,
         AirflowFailException,
@@ -33,7 +32,6 @@ __all__ = [
     "AirflowNotFoundException",
     "AirflowRuntimeError",
     "AirflowSkipException",
-    "BaseDeadlineReference",
     "XComNotFound",
     "api_base_url",
     "dags_defined",
@@ -51,25 +49,13 @@ DAG_CONTEXT: Final = "airflow.sdk.definitions._internal.contextmanager"
 
 def __getattr__(name: str) -> Any:
     """Import a class of Airflow when it is first used: Airflow takes more than a second to import."""
-    value: Any
-    if name == "BaseDeadlineReference":
-        value = _deadline_reference()
-    elif name in ERRORS:
-        value = getattr(import_module("airflow.sdk.exceptions"), name, None)
-        if value is None:  # 3.1 keeps it where Airflow 2 did
-            value = getattr(import_module("airflow.exceptions"), name)
-    else:
+    if name not in ERRORS:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module("airflow.sdk.exceptions"), name, None)
+    if value is None:  # 3.1 keeps it where Airflow 2 did
+        value = getattr(import_module("airflow.exceptions"), name)
     globals()[name] = value
     return value
-
-
-def _deadline_reference() -> type:
-    try:
-        reference: type = import_module("airflow.sdk.definitions.deadline").BaseDeadlineReference
-    except (ImportError, AttributeError):  # 3.1 and 3.2 know no references of other packages
-        return type("BaseDeadlineReference", (), {})
-    return reference
 
 
 def trigger_run(dag_id: str, *, conf: dict[str, Any], user: str, note: str, session: Session) -> DagRun | None:

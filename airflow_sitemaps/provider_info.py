@@ -64,9 +64,6 @@ def get_provider_info() -> dict[str, Any]:
                 },
             }
         },
-        "notifications": [
-            "airflow_sitemaps.notifications.notifier.SitemapNotifier",
-            "airflow_sitemaps.notifications.served_age.ServedAgeNotifier",
-        ],
+        "notifications": ["airflow_sitemaps.notifications.notifier.SitemapNotifier"],
         "extra-links": [f"airflow_sitemaps.links.{name}" for name in _LINKS],
     }

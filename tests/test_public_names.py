@@ -54,7 +54,6 @@ PUBLIC = {
     "SitemapVerifyOperator",
     "SitemapWriteOperator",
     "SqlSource",
-    "freshness_deadline",
     "__version__",
 }
 

@@ -61,10 +61,3 @@ class SitemapsPlugin(AirflowPlugin):
             }
             for number, (name, destination, route) in enumerate(VIEWS)
         ]
-
-    @cached_property
-    def deadline_references(self) -> list[Any]:  # type: ignore[override]
-        """The reference of a sitemap's freshness deadline, which the scheduler evaluates."""
-        from airflow_sitemaps.notifications.served_age import LastSuccessDeadline
-
-        return [LastSuccessDeadline]
