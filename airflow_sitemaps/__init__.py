@@ -34,13 +34,13 @@ if TYPE_CHECKING:
     from airflow_sitemaps.errors import TemplateError as TemplateError
     from airflow_sitemaps.errors import TransientError as TransientError
     from airflow_sitemaps.notifications.notifier import SitemapNotifier as SitemapNotifier
+    from airflow_sitemaps.operators.announcements import IndexNowOperator as IndexNowOperator
+    from airflow_sitemaps.operators.announcements import SearchConsoleSubmitOperator as SearchConsoleSubmitOperator
+    from airflow_sitemaps.operators.announcements import SitemapPingOperator as SitemapPingOperator
     from airflow_sitemaps.operators.freshness import SitemapFreshnessOperator as SitemapFreshnessOperator
-    from airflow_sitemaps.operators.indexnow import IndexNowOperator as IndexNowOperator
-    from airflow_sitemaps.operators.ping import SitemapPingOperator as SitemapPingOperator
     from airflow_sitemaps.operators.plan import SitemapPlanOperator as SitemapPlanOperator
     from airflow_sitemaps.operators.publish import SitemapPublishOperator as SitemapPublishOperator
     from airflow_sitemaps.operators.rollback import SitemapRollbackOperator as SitemapRollbackOperator
-    from airflow_sitemaps.operators.searchconsole import SearchConsoleSubmitOperator as SearchConsoleSubmitOperator
     from airflow_sitemaps.operators.verify import SitemapVerifyOperator as SitemapVerifyOperator
     from airflow_sitemaps.operators.write import SitemapWriteOperator as SitemapWriteOperator
     from airflow_sitemaps.pipeline.report import Report as Report
@@ -84,18 +84,18 @@ _HOME = {
     "Report": "pipeline.report",
     "Verdict": "protocol.rules",
     "Guards": "shards.guards",
-    "IndexNowOperator": "operators.indexnow",
+    "IndexNowOperator": "operators.announcements",
     "ListSource": "sources.list_source",
     "LocalStore": "stores.local",
     "MemoryStore": "stores.memory",
     "S3Store": "stores.s3",
-    "SearchConsoleSubmitOperator": "operators.searchconsole",
+    "SearchConsoleSubmitOperator": "operators.announcements",
     "Section": "sitemap",
     "ShardPolicy": "shards.policy",
     "Sitemap": "sitemap",
     "SitemapFreshnessOperator": "operators.freshness",
     "SitemapNotifier": "notifications.notifier",
-    "SitemapPingOperator": "operators.ping",
+    "SitemapPingOperator": "operators.announcements",
     "SitemapPlanOperator": "operators.plan",
     "SitemapPublishOperator": "operators.publish",
     "SitemapRollbackOperator": "operators.rollback",

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 _INTEGRATION: Final = "Sitemaps"
-_OPERATORS: Final = ("plan", "write", "publish", "verify", "rollback", "freshness", "indexnow", "searchconsole", "ping")
+_OPERATORS: Final = ("plan", "write", "publish", "verify", "rollback", "freshness", "announcements")
 
 _OPTIONS: Final = {
     "metrics": "Whether the tasks send metrics to the backend of the section [metrics].",

@@ -6,14 +6,7 @@ import logging
 import time
 from typing import TYPE_CHECKING
 
-from tenacity import (
-    Retrying,
-    before_sleep_log,
-    retry_if_exception,
-    retry_if_exception_type,
-    stop_after_attempt,
-    wait_random_exponential,
-)
+from tenacity import Retrying, before_sleep_log, retry_if_exception, stop_after_attempt, wait_random_exponential
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,7 +16,13 @@ if TYPE_CHECKING:
 
 
 def repeated(
-    *errors: type[BaseException], attempts: int, pause_s: float, longest_pause_s: float, log: Logger
+    *errors: type[BaseException],
+    attempts: int,
+    pause_s: float,
+    longest_pause_s: float,
+    log: Logger,
+    requested_s: Callable[[BaseException], float | None] = lambda error: None,
+    sleep: Callable[[float], None] = time.sleep,
 ) -> Retrying:
     """Return a retrier, which calls a function again while it raises one of the errors.
 
@@ -31,54 +30,28 @@ def repeated(
         errors: Exceptions that justify another attempt; all others are raised at once.
         pause_s: Upper bound in seconds of the first pause; it doubles with each attempt. Each pause is random, up
             to its bound, so that many workers do not call at once.
-        longest_pause_s: Upper bound in seconds of every pause.
+        longest_pause_s: Upper bound in seconds of every pause. An error that requests a longer one is raised at once.
+        requested_s: Returns the pause in seconds that an error requests, or None. Default: errors request none.
+        sleep: Waits for a number of seconds. Tests replace it. Default: ``time.sleep``.
 
     Returns:
         A callable: ``repeated(...)(function, argument)``. After the last attempt it raises what the function raised.
     """
-    return Retrying(
-        stop=stop_after_attempt(attempts),
-        wait=wait_random_exponential(multiplier=pause_s, max=longest_pause_s),
-        retry=retry_if_exception_type(errors),
-        before_sleep=before_sleep_log(log, logging.INFO),
-        reraise=True,
-    )
+    growing = wait_random_exponential(multiplier=pause_s, max=longest_pause_s)
 
-
-def repeated_on_request(
-    requested_s: Callable[[BaseException], float | None],
-    *,
-    attempts: int,
-    longest_pause_s: float,
-    log: Logger,
-    sleep: Callable[[float], None] = time.sleep,
-) -> Retrying:
-    """Return a retrier, which calls a function again while the error that it raises requests a pause.
-
-    Args:
-        requested_s: Returns the pause in seconds that an error requests, or None if it requests none. An error without
-            a request is raised at once.
-        longest_pause_s: Longest pause in seconds. An error that requests a longer one is raised at once.
-        sleep: Waits for a number of seconds. Tests replace it. Default: ``time.sleep``.
-
-    Returns:
-        A callable: ``repeated_on_request(...)(function, argument)``. After the last attempt it raises what the function
-        raised.
-    """
-
-    def is_requested(error: BaseException) -> bool:
-        pause_s = requested_s(error)
-        return pause_s is not None and pause_s <= longest_pause_s
+    def is_repeated(error: BaseException) -> bool:
+        return isinstance(error, errors) and (requested_s(error) or 0.0) <= longest_pause_s
 
     def pause(state: RetryCallState) -> float:
         error = state.outcome.exception() if state.outcome is not None else None
-        return (requested_s(error) or 0.0) if error is not None else 0.0
+        requested = requested_s(error) if error is not None else None
+        return growing(state) if requested is None else requested
 
     return Retrying(
         stop=stop_after_attempt(attempts),
         wait=pause,
-        retry=retry_if_exception(is_requested),
-        before_sleep=before_sleep_log(log, logging.WARNING),
+        retry=retry_if_exception(is_repeated),
+        before_sleep=before_sleep_log(log, logging.INFO),
         sleep=sleep,
         reraise=True,
     )

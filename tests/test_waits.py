@@ -18,9 +18,8 @@ from airflow.models import Connection
 
 from airflow_sitemaps import S3Store, SqlSource, waits
 from airflow_sitemaps.errors import SourceError, StoreError
-from airflow_sitemaps.http.client import HttpClient
+from airflow_sitemaps.http.client import FetchError, HttpClient
 from airflow_sitemaps.http.destinations import AccessRules
-from airflow_sitemaps.http.response import FetchError
 from airflow_sitemaps.shards.key import KeyRange
 from airflow_sitemaps.sources import session as session_module
 from airflow_sitemaps.sources.connections.transaction import WAIT_BOUND

@@ -17,8 +17,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 from urllib.parse import quote, urljoin
 
-from airflow_sitemaps.http.destinations import AccessRules
-from airflow_sitemaps.http.response import Fetched, FetchError
+from airflow_sitemaps.http.destinations import AccessError, AccessRules, FetchError
 from airflow_sitemaps.waits import waiting
 
 if TYPE_CHECKING:
@@ -26,11 +25,35 @@ if TYPE_CHECKING:
 
     from airflow_sitemaps.http.destinations import Destination
 
+__all__ = ["AccessError", "FetchError", "Fetched", "HttpClient"]
+
 USER_AGENT: Final = "airflow-sitemaps (Apache Airflow provider)"
 MAX_REDIRECTS: Final = 5
 _REDIRECTS: Final = (301, 302, 303, 307, 308)
 _READ_BYTE_SIZE: Final = 64 * 1024
 _SAFE: Final = "%/:?#[]@!$&'()*+,;=~-._"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fetched:
+    """A response.
+
+    Attributes:
+        status: HTTP status code.
+        body: The body as received, without decoding ``Content-Encoding``.
+        headers: Response headers by lower-case name.
+        chain: Every requested address, redirects included; the last one responded.
+    """
+
+    status: int
+    body: bytes
+    headers: Mapping[str, str] = field(default_factory=dict)
+    chain: tuple[str, ...] = ()
+
+    @property
+    def address(self) -> str:
+        """The address that responded, after all redirects; empty if the reader records none."""
+        return self.chain[-1] if self.chain else ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

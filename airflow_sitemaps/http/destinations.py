@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
-from airflow_sitemaps.http.response import FetchError
+from airflow_sitemaps.errors import TransientError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -37,6 +37,14 @@ _METADATA: Final = frozenset(
 """Addresses at which a cloud gives a machine its credentials and settings. No site is there, and no rule allows them."""
 
 _PORTS: Final = {"http": 80, "https": 443}
+
+
+class FetchError(TransientError):
+    """An address cannot be read: no response, too slow, too large, or refused by the client's access rules."""
+
+
+class AccessError(FetchError):
+    """The access rules do not allow an address. A retry is refused in the same way."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,26 +89,26 @@ class AccessRules:
         """Return the destination of a URL.
 
         Raises:
-            FetchError: The rules do not allow it, or the URL is not valid.
+            AccessError: The rules do not allow it, or the URL is not valid.
         """
         try:
             parts = urlsplit(url)
             scheme, host, port = parts.scheme.lower(), (parts.hostname or "").rstrip("."), parts.port
         except ValueError as error:
-            raise FetchError(f"{url[:200]!r} is not a URL: {error}") from error
+            raise AccessError(f"{url[:200]!r} is not a URL: {error}") from error
         if scheme == "http" and not self.allow_http:
-            raise FetchError(
+            raise AccessError(
                 f"{_shown(url)}: only https is allowed. To read a site without TLS pass --allow-http in the shell, or "
                 "AccessRules(allow_http=True) in Python"
             )
         if scheme not in _PORTS:
-            raise FetchError(f"{_shown(url)}: only {'http and https are' if self.allow_http else 'https is'} allowed")
+            raise AccessError(f"{_shown(url)}: only {'http and https are' if self.allow_http else 'https is'} allowed")
         if parts.username is not None or parts.password is not None:
-            raise FetchError(f"{_shown(url)}: a URL with credentials is not allowed")
+            raise AccessError(f"{_shown(url)}: a URL with credentials is not allowed")
         if not host or any(character <= " " or character == "\x7f" for character in url) or not url.isascii():
-            raise FetchError(f"{_shown(url)}: the host is missing, or characters are not percent-encoded")
+            raise AccessError(f"{_shown(url)}: the host is missing, or characters are not percent-encoded")
         if self.hosts is not None and host not in self.hosts:
-            raise FetchError(f"{_shown(url)}: the host is not one of {', '.join(sorted(self.hosts))}")
+            raise AccessError(f"{_shown(url)}: the host is not one of {', '.join(sorted(self.hosts))}")
         target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
         return Destination(scheme=scheme, host=host, port=port or _PORTS[scheme], target=target)
 
@@ -130,15 +138,15 @@ class AccessRules:
         """Check an IP address of a host.
 
         Raises:
-            FetchError: The address is not of the public Internet, and ``allow_private`` is False; or it is one at which a
+            AccessError: The address is not of the public Internet, and ``allow_private`` is False; or it is one at which a
                 cloud gives out credentials, whatever the rules allow.
         """
         if is_metadata(address):
-            raise FetchError(
+            raise AccessError(
                 f"{host}: {address} gives out the credentials of a cloud's machine, and is never requested"
             )
         if not self.allow_private and not is_public(address):
-            raise FetchError(
+            raise AccessError(
                 f"{host}: its address {address} is not of the public Internet. If the site is inside your own network, "
                 "pass --allow-private in the shell, or AccessRules(allow_private=True) in Python"
             )

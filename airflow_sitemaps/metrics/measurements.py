@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from airflow_sitemaps.metrics.registry import Metric
     from airflow_sitemaps.pipeline.report import Report, SectionReport
-    from airflow_sitemaps.search_engines.coverage import Observation
+    from airflow_sitemaps.search_engines.searchconsole import Observation
     from airflow_sitemaps.verification.result import Verification
 
 INDEX_SECTION: Final = "index"

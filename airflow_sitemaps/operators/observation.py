@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from airflow.sdk import Context
 
     from airflow_sitemaps.pipeline.report import Report
-    from airflow_sitemaps.search_engines.coverage import Observation
+    from airflow_sitemaps.search_engines.searchconsole import Observation
     from airflow_sitemaps.sitemap import Sitemap
     from airflow_sitemaps.verification.result import Verification
 

@@ -24,7 +24,7 @@ from airflow_sitemaps.plugin.schemas.url_matches import UrlSearches
 from airflow_sitemaps.plugin.shard_map import MAX_PAGE, ShardMap, read_map
 from airflow_sitemaps.plugin.state_reader import StateFile, StateReader, StateUnavailableError, open_state
 from airflow_sitemaps.plugin.store_state import STORE_STATES
-from airflow_sitemaps.search_engines.coverage import history
+from airflow_sitemaps.search_engines.searchconsole import history
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -12,7 +12,7 @@ from airflow_sitemaps.plugin.event_payload import counts, integer, items, text, 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from airflow_sitemaps.search_engines.coverage import IndexCoverage, Observation
+    from airflow_sitemaps.search_engines.searchconsole import IndexCoverage, Observation
 
 MAX_OBSERVATIONS: Final = 30
 """Number of newest submissions that are read. Each one is an object of the store."""

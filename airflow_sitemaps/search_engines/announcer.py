@@ -1,4 +1,4 @@
-"""Announcements to IndexNow: send the changes since the last announcement, once."""
+"""Announcements: what a service knows of a sitemap; for IndexNow, the changes since the last announcement, once."""
 
 from __future__ import annotations
 
@@ -12,14 +12,13 @@ from airflow_sitemaps.pipeline.changes import MOST, Changes, TooManyChangesError
 from airflow_sitemaps.pipeline.state.announcements import last_announced, record_announced
 from airflow_sitemaps.pipeline.state.repository import StateRepository
 from airflow_sitemaps.quantities import counted
-from airflow_sitemaps.search_engines.indexnow import Submission
-from airflow_sitemaps.search_engines.key_file import require_key_files
+from airflow_sitemaps.search_engines.indexnow import Submission, require_key_files
 
 if TYPE_CHECKING:
     from airflow_sitemaps.http.client import HttpClient
-    from airflow_sitemaps.search_engines.indexnow import IndexNow, Sender
-    from airflow_sitemaps.shards.manifest import Manifest
+    from airflow_sitemaps.search_engines.indexnow import IndexNow
     from airflow_sitemaps.sitemap import Sitemap
+    from airflow_sitemaps.web_services import Sender
 
 log = logging.getLogger(__name__)
 
@@ -108,7 +107,7 @@ def announce(
     """
     scope = scope or ChangeScope()
     objects = sitemap.store.open().state
-    service = f"indexnow-{urlsplit(site.endpoint).hostname}"
+    service = service_of(site)
     since = (
         None
         if scope.generation is not None
@@ -140,6 +139,11 @@ def announce(
     )
 
 
+def service_of(site: IndexNow) -> str:
+    """Return the name under which announcements to an endpoint are recorded."""
+    return f"indexnow-{urlsplit(site.endpoint).hostname}"
+
+
 def _baseline(state: StateRepository, last: int | None, backfill: bool) -> int | None:
     """Return the generation to compare the current one with, or None for the previous one."""
     manifest = state.manifest()
@@ -156,54 +160,45 @@ def _baseline(state: StateRepository, last: int | None, backfill: bool) -> int |
     return last
 
 
-def _published(sitemap: Sitemap) -> tuple[StateRepository, Manifest | None]:
-    """Return the private area of a sitemap and its published manifest, or None if nothing is published."""
-    state = StateRepository(sitemap.store.open().state)
-    return state, state.manifest()
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PublishedSitemap:
-    """The subject of a notification.
+class Announced:
+    """The published generation, and whether a service knows it.
 
     Attributes:
         generation: Number of the published generation.
         index_urls: Addresses of its index files.
+        is_known: Whether the service was informed of this generation.
     """
 
     generation: int
     index_urls: tuple[str, ...]
+    is_known: bool
 
 
-def published(sitemap: Sitemap) -> PublishedSitemap:
-    """Return the published generation.
+def announced(sitemap: Sitemap, service: str) -> Announced:
+    """Return the published generation, and whether a service was informed of it.
+
+    Args:
+        service: Name of the service: lowercase letters, digits, dots and hyphens.
 
     Raises:
         ConfigurationError: Nothing is published yet.
     """
-    _, manifest = _published(sitemap)
+    state = StateRepository(sitemap.store.open().state)
+    manifest = state.manifest()
     if manifest is None:
         raise ConfigurationError(f"{sitemap.store.describe()}: nothing is published yet. Build the sitemap first")
-    return PublishedSitemap(
-        generation=manifest.generation, index_urls=tuple(manifest.base_url + index.name for index in manifest.indexes)
+    return Announced(
+        generation=manifest.generation,
+        index_urls=tuple(manifest.base_url + index.name for index in manifest.indexes),
+        is_known=last_announced(state.objects, service) == manifest.generation,
     )
-
-
-def is_announced(sitemap: Sitemap, service: str) -> bool:
-    """Return whether a service was informed of the published generation. Return False if nothing is published.
-
-    Args:
-        service: Name of the service: lowercase letters, digits, dots and hyphens.
-    """
-    state, manifest = _published(sitemap)
-    return manifest is not None and last_announced(state.objects, service) == manifest.generation
 
 
 def mark_announced(sitemap: Sitemap, service: str, generation: int) -> None:
     """Record that a service was informed of a generation.
 
     Args:
-        service: Name of the service: lowercase letters, digits, dots and hyphens.
         generation: The generation that was published before the first request. A later one that is published during
             the requests must still be announced.
     """

@@ -1,6 +1,7 @@
-"""IndexNow: send added, changed and deleted URLs to the participating search engines (indexnow.org/documentation).
+"""IndexNow: send URLs to the participating search engines (indexnow.org/documentation), and check the site's key file.
 
-Google does not participate. IndexNow wants each change once, and no backfill of old pages.
+Google does not participate. IndexNow wants each change once, and no backfill of old pages. Search engines discard the
+URLs of a host that does not serve its key file.
 """
 
 from __future__ import annotations
@@ -9,20 +10,19 @@ import json
 import logging
 import re
 import time
+import zlib
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
 from airflow_sitemaps.errors import ConfigurationError
-from airflow_sitemaps.http.client import HttpClient
-from airflow_sitemaps.http.destinations import AccessRules
-from airflow_sitemaps.retry import repeated_on_request
-from airflow_sitemaps.search_engines.outcomes import NotAcceptedError, excerpt, retry_after
+from airflow_sitemaps.http.client import FetchError, HttpClient
+from airflow_sitemaps.web_services import Sender, Service, client_for, is_transient, password_and_extra
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator
 
-    from airflow_sitemaps.http.response import Fetched
+    from airflow_sitemaps.http.client import Fetched
 
 log = logging.getLogger(__name__)
 
@@ -46,30 +46,14 @@ MAX_URLS: Final = 10_000
 
 KEY: Final = re.compile(r"[A-Za-z0-9-]{8,128}")
 
-TRIES: Final = 3
-LONGEST_WAIT_S: Final = 60.0
-"""Longest requested pause in seconds. A longer pause is left to the task's retry."""
+MAX_KEY_BYTES: Final = 4_096
+"""Largest key file that is read. A key has at most 128 characters."""
 
-_ANSWERS: Final = {
+_REASONS: Final = {
     400: "the request is malformed",
     403: "the key is not valid: check that its file is published at key_location",
     422: "the URLs are not of the host, or the key does not match its file",
 }
-
-
-class Sender(Protocol):
-    """Sends one request, like ``HttpClient.send``."""
-
-    def send(
-        self, method: str, url: str, *, body: bytes | None = None, headers: Mapping[str, str] | None = None
-    ) -> Fetched:
-        """Return the response with any status.
-
-        Args:
-            body: Request body. Default: none.
-            headers: Request headers. Default: none.
-        """
-        ...
 
 
 def sender_to(endpoint: str) -> HttpClient:
@@ -84,7 +68,7 @@ def sender_to(endpoint: str) -> HttpClient:
             f"IndexNow endpoint {endpoint[:200]!r}: not one of {', '.join(sorted(HOSTS))} over https; for another "
             "endpoint pass http=HttpClient(rules=AccessRules(hosts=frozenset({…})))"
         )
-    return HttpClient(rules=AccessRules(hosts=HOSTS), max_byte_size=1 << 20)
+    return client_for(*HOSTS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,8 +119,6 @@ class IndexNow:
     def submit(self, urls: Iterable[str], sender: Sender | None = None) -> Submission:
         """Send URLs, each once, in requests of one host and at most ``MAX_URLS``. Sending them again is harmless.
 
-        If the endpoint requests a pause, the method waits for up to ``LONGEST_WAIT_S`` per request.
-
         Args:
             sender: Sends the requests. Default: a client that reaches only the participating search engines.
 
@@ -147,29 +129,17 @@ class IndexNow:
         """
         sent = requests = unchecked = 0
         client = sender or sender_to(self.endpoint)
+        service = Service(
+            sender=client, reasons=_REASONS, secret=self.key, success=frozenset({200, 202}), sleep=self.sleep
+        )
         for host, batch in self._requests(urls):
-            status = self._send(client, host, batch)
+            what = f"IndexNow, {len(batch):,} URLs of {host}"
+            headers = {"Content-Type": "application/json; charset=utf-8"}
+            body = json.dumps(self._document(host, batch)).encode()
+            status = service.call(what, "POST", self.endpoint, headers=headers, body=body).status
             log.info("IndexNow accepted %d URLs for %s (status %d)", len(batch), host, status)
             sent, requests, unchecked = sent + len(batch), requests + 1, unchecked + (status == 202)
         return Submission(urls=sent, requests=requests, unchecked=unchecked)
-
-    def _send(self, sender: Sender, host: str, urls: list[str]) -> int:
-        """Send one request, and again after a requested pause. Return the status, 200 or 202."""
-        send = repeated_on_request(
-            _requested_s, attempts=TRIES, longest_pause_s=LONGEST_WAIT_S, log=log, sleep=self.sleep
-        )
-        return send(self._send_once, sender, host, urls)
-
-    def _send_once(self, sender: Sender, host: str, urls: list[str]) -> int:
-        answer = sender.send(
-            "POST",
-            self.endpoint,
-            body=json.dumps(self._document(host, urls)).encode(),
-            headers={"Content-Type": "application/json; charset=utf-8"},
-        )
-        if answer.status not in (200, 202):
-            raise self._refusal(answer, host, len(urls))
-        return answer.status
 
     def _requests(self, urls: Iterable[str]) -> Iterator[tuple[str, list[str]]]:
         by_site: dict[str, dict[str, None]] = {}
@@ -194,19 +164,15 @@ class IndexNow:
         place = {} if self.key_location is None else {"keyLocation": self.key_location}
         return {"host": host, "key": self.key, **place, "urlList": urls}
 
-    def _refusal(self, answer: Fetched, host: str, number: int) -> ConfigurationError | NotAcceptedError:
-        what = f"IndexNow responded {answer.status} to {number:,} URLs of {host}"
-        said = excerpt(answer.body, self.key)
-        words = f" (response: {said})" if said else ""
-        if answer.status in _ANSWERS:
-            return ConfigurationError(f"{what}: {_ANSWERS[answer.status]}{words}")
-        wait_s = retry_after(answer.headers.get("retry-after", ""))
-        asked = "" if wait_s is None else f"; retry after {wait_s:.0f} s"
-        return NotAcceptedError(f"{what}{words}{asked}. Try again later", wait_s=wait_s)
 
+def indexnow(conn_id: str) -> IndexNow:
+    """Return a site's IndexNow key, and ``key_location`` and ``endpoint`` from the connection's extra.
 
-def _requested_s(error: BaseException) -> float | None:
-    return error.wait_s if isinstance(error, NotAcceptedError) else None
+    Raises:
+        ConfigurationError: The connection does not exist, or holds an invalid value.
+    """
+    key, extra = password_and_extra(conn_id, "the IndexNow key")
+    return IndexNow(key=key, key_location=extra.get("key_location") or None, endpoint=extra.get("endpoint") or ENDPOINT)
 
 
 def _site(url: str) -> str:
@@ -218,3 +184,77 @@ def _site(url: str) -> str:
         return ""
     plain = parts.scheme in ("http", "https") and parts.hostname and parts.username is None
     return f"{parts.scheme}://{parts.netloc.lower()}" if plain else ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyFile:
+    """The key file of one site, as served.
+
+    Attributes:
+        address: Address of the file. ``***`` stands for the key, which is a secret.
+        served: Whether the file holds the key; None if that cannot be said, because there is no usable response.
+        message: The response of the site.
+    """
+
+    address: str
+    served: bool | None
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.address}: {self.message}"
+
+
+def key_reader() -> HttpClient:
+    """Return a client that reads key files of public https sites."""
+    return HttpClient(max_byte_size=MAX_KEY_BYTES)
+
+
+def key_files(site: IndexNow, urls: Iterable[str], http: HttpClient) -> list[KeyFile]:
+    """Request the key file of the host of each URL."""
+    addresses = (site.key_location or f"{_site(url)}/{site.key}.txt" for url in urls)
+    return [_read_key(address, site.key, http) for address in dict.fromkeys(addresses)]
+
+
+def require_key_files(site: IndexNow, urls: Iterable[str], http: HttpClient) -> None:
+    """Check that every host serves its key file. A file that cannot be read costs a warning.
+
+    Raises:
+        ConfigurationError: A host serves no key file, or one with another content.
+    """
+    files = key_files(site, urls, http)
+    missing = [str(file) for file in files if file.served is False]
+    if missing:
+        raise ConfigurationError(
+            f"IndexNow: the key file is not served, so no URL is sent. {'; '.join(missing[:3])}. Publish a text file that "
+            "holds only the key, which is the connection's password, at this address, or set key_location in the "
+            "connection's extra. Where only search engines may read the file, set check_key=False"
+        )
+    for file in files:
+        if file.served is None:
+            log.warning("IndexNow: the key file cannot be checked, and the URLs are sent. %s", file)
+
+
+def _read_key(address: str, key: str, http: HttpClient) -> KeyFile:
+    """Request one key file."""
+    shown = address.replace(key, "***")
+    try:
+        response = http.get(address)
+    except FetchError as error:
+        return KeyFile(address=shown, served=None, message=str(error).replace(key, "***"))
+    if response.status != 200:
+        served = None if is_transient(response.status) else False
+        return KeyFile(address=shown, served=served, message=f"the response has status {response.status}")
+    if _key_in(response) == key:
+        return KeyFile(address=shown, served=True, message="holds the key")
+    return KeyFile(address=shown, served=False, message="the response does not hold the key, or not only the key")
+
+
+def _key_in(response: Fetched) -> str:
+    """Return the text of a key file, without white space around it and a byte-order mark."""
+    body = response.body
+    if response.headers.get("content-encoding", "").strip().lower() == "gzip":
+        try:
+            body = zlib.decompressobj(wbits=31).decompress(body, MAX_KEY_BYTES)
+        except zlib.error:
+            return ""
+    return body.decode("utf-8-sig", errors="replace").strip()

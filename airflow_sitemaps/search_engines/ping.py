@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import quote, urlsplit
 
 from airflow_sitemaps.errors import ConfigurationError
-from airflow_sitemaps.http.client import HttpClient
-from airflow_sitemaps.http.response import FetchError
-from airflow_sitemaps.search_engines.outcomes import refusal
+from airflow_sitemaps.http.client import FetchError, HttpClient
+from airflow_sitemaps.web_services import Service
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -25,6 +24,7 @@ DEAD_HOST: Final = re.compile(r"(?:[\w-]+\.)*(?:google(?:\.\w{2,3}){1,2}|bing\.c
 DEAD_PATH: Final = re.compile(r"(?:/\w+)*/(?:ping|ping\.aspx)/?", re.IGNORECASE)
 
 _REASONS: Final = {
+    **dict.fromkeys((301, 302, 303, 307, 308), "redirects are not followed: give the address that it redirects to"),
     401: "credentials are missing: pass headers= or conn_id=",
     403: "access is denied: check headers= and conn_id=",
     404: "the address does not exist: check the template",
@@ -88,15 +88,11 @@ class Ping:
         """
         body = None if self.body is None else self.body.replace(PLACE, sitemap_url).encode()
         address = self.address(sitemap_url)
+        service = Service(sender=self.http, reasons=_REASONS, attempts=1)  # a webhook may count its calls
         try:
-            response = self.http.send(self.method, address, body=body, headers=self.headers)
+            return service.call(f"ping {shown(self.url)}", self.method, address, headers=self.headers, body=body).status
         except FetchError as error:
             raise FetchError(f"ping: {str(error).replace(address, shown(address))}") from None
-        if 200 <= response.status < 300:
-            return response.status
-        redirect = "redirects are not followed: give the address that it redirects to"
-        reasons = {**dict.fromkeys((301, 302, 303, 307, 308), redirect), **_REASONS}
-        raise refusal(f"ping {shown(self.url)}", response, reasons)
 
 
 def shown(url: str) -> str:

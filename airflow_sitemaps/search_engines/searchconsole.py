@@ -1,7 +1,8 @@
-"""Google Search Console: submit sitemaps, and read how Google processed them.
+"""Google Search Console: submit sitemaps, read how Google processed them, and keep that by section.
 
 Reference: developers.google.com/webmaster-tools/v1/sitemaps. The limits are 20 queries per second and
-200 per minute and user.
+200 per minute and user. Each observation is an object of its own in the private area, so two tasks at the same time
+lose nothing.
 """
 
 from __future__ import annotations
@@ -10,19 +11,25 @@ import json
 import logging
 import re
 import time
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote, urlsplit
 
 from airflow_sitemaps.errors import ConfigurationError
-from airflow_sitemaps.http.client import HttpClient
-from airflow_sitemaps.http.destinations import AccessRules
-from airflow_sitemaps.search_engines.outcomes import NotAcceptedError, excerpt, refusal
+from airflow_sitemaps.pipeline.state.conditional_put import ObjectHeaders, put_verified
+from airflow_sitemaps.pipeline.state.repository import StateRepository
+from airflow_sitemaps.ports import Overwrite
+from airflow_sitemaps.web_services import NotAcceptedError, Service, client_for, excerpt
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+    from datetime import datetime
 
-    from airflow_sitemaps.http.response import Fetched
+    from airflow_sitemaps.http.client import Fetched, HttpClient
+    from airflow_sitemaps.ports import ObjectStore
+    from airflow_sitemaps.shards.manifest import Manifest
+    from airflow_sitemaps.sitemap import Sitemap
 
 log = logging.getLogger(__name__)
 
@@ -35,10 +42,19 @@ UNPACED: Final = 90
 """Number of sitemaps that are submitted and read without pauses: 180 queries, below the limit of 200 per minute."""
 
 PAUSE_S: Final = 0.65
+WEBMASTERS: Final = "https://www.googleapis.com/auth/webmasters"
+"""OAuth scope that submitting sitemaps requires."""
 API: Final = "https://www.googleapis.com/webmasters/v3"
 DOMAIN: Final = re.compile(r"sc-domain:[a-z0-9-]+(\.[a-z0-9-]+)+")
 QUOTA: Final = frozenset({"rateLimitExceeded", "userRateLimitExceeded", "quotaExceeded", "dailyLimitExceeded"})
 """Reasons of a 403 response that are temporary."""
+
+COVERAGE: Final = "coverage/searchconsole/"
+"""Prefix of the observations in the private area."""
+KEPT: Final = 200
+"""Number of observations that are kept."""
+COVERAGE_FORMAT: Final = 1
+"""Version of an observation's document."""
 
 _REASONS: Final = {
     400: "the sitemap's address is not of this property, or cannot be read",
@@ -84,6 +100,7 @@ class SearchConsoleClient:
         token: Returns a bearer token.
         api: Base address of the API. Default: ``API``.
         http: Sends the requests. Default: a client that reaches only the host of ``api``.
+        sleep: Waits for a number of seconds. Tests replace it. Default: ``time.sleep``.
 
     Raises:
         ConfigurationError: ``site`` is not a valid property.
@@ -93,6 +110,7 @@ class SearchConsoleClient:
     token: Callable[[], str] = field(repr=False)
     api: str = API
     http: HttpClient | None = None
+    sleep: Callable[[float], None] = field(default=time.sleep, repr=False)
 
     def __post_init__(self) -> None:
         parts = urlsplit(self.site)
@@ -142,26 +160,15 @@ class SearchConsoleClient:
             )
 
     def _request(self, method: str, sitemap_url: str) -> Fetched:
-        host = urlsplit(self.api).hostname or ""
-        http = self.http or HttpClient(rules=AccessRules(hosts=frozenset({host})), max_byte_size=1 << 20)
+        sender = self.http or client_for(urlsplit(self.api).hostname or "")
         token = self.token()
+        service = Service(sender=sender, reasons=_REASONS, secret=token, busy=_over_quota, sleep=self.sleep)
         headers = {"Authorization": f"Bearer {token}", "Accept": "application/json"}
-        answer = http.send(method, self.address(sitemap_url), headers=headers)
-        if answer.status in (200, 204):
-            return answer
-        what = f"Search Console, {sitemap_url}"
-        if answer.status == 403 and QUOTA & _reasons(answer.body):
-            raise NotAcceptedError(f"{what}: 403, the quota is used up: {excerpt(answer.body, token)}")
-        raise refusal(what, answer, _REASONS, secret=token)
+        return service.call(f"Search Console, {sitemap_url}", method, self.address(sitemap_url), headers=headers)
 
 
-def submit_all(
-    client: SearchConsoleClient, urls: Sequence[str], *, sleep: Callable[[float], None] = time.sleep
-) -> list[SubmittedSitemap]:
+def submit_all(client: SearchConsoleClient, urls: Sequence[str]) -> list[SubmittedSitemap]:
     """Submit sitemaps, and log the state of each one. Google chooses when to read them.
-
-    Args:
-        sleep: Waits for a number of seconds. Tests replace it. Default: ``time.sleep``.
 
     Raises:
         SitemapError: The same errors as ``SearchConsoleClient.submit``.
@@ -174,7 +181,7 @@ def submit_all(
         submitted.append(client.get(url))
         _log_state(submitted[-1])
         if len(urls) > UNPACED:
-            sleep(PAUSE_S)
+            client.sleep(PAUSE_S)
     return submitted
 
 
@@ -190,13 +197,13 @@ def _log_state(sitemap: SubmittedSitemap) -> None:
     )
 
 
-def _reasons(body: bytes) -> set[str]:
-    """Return the reasons in the JSON of a Google error."""
+def _over_quota(response: Fetched) -> str:
+    """Return that the quota is used up for now, if a response says so; otherwise the empty text."""
     try:
-        errors = json.loads(body)["error"]["errors"]
-        return {str(error["reason"]) for error in errors}
+        reasons = {str(error["reason"]) for error in json.loads(response.body)["error"]["errors"]}
     except (ValueError, KeyError, TypeError):
-        return set()
+        return ""
+    return "the quota is used up" if response.status == 403 and QUOTA & reasons else ""
 
 
 def _read(resource: Mapping[str, Any], sitemap_url: str) -> SubmittedSitemap:
@@ -211,3 +218,160 @@ def _read(resource: Mapping[str, Any], sitemap_url: str) -> SubmittedSitemap:
         warnings=int(resource.get("warnings", 0)),
         urls={str(each.get("type", "")): int(each.get("submitted", 0)) for each in resource.get("contents", ())},
     )
+
+
+def google_token(conn_id: str) -> Callable[[], str]:
+    """Return a function that returns a bearer token for Search Console from a Google connection.
+
+    The function raises ConfigurationError if the Google provider is not installed or the connection has no
+    credentials, and NotAcceptedError if Google currently cannot issue a token.
+    """
+
+    def token() -> str:
+        try:
+            hook = import_module("airflow.providers.google.common.hooks.base_google").GoogleBaseHook
+            scoped = import_module("google.auth.credentials").with_scopes_if_required
+            request = import_module("google.auth.transport.requests").Request
+        except ImportError as error:
+            raise ConfigurationError(
+                f"Search Console needs Airflow's Google provider, which is not installed ({error}): "
+                "pip install 'airflow-sitemaps[searchconsole]', or pass token="
+            ) from error
+        exceptions = import_module("google.auth.exceptions")
+        try:
+            credentials = scoped(hook(gcp_conn_id=conn_id).get_credentials(), [WEBMASTERS])
+            credentials.refresh(request())
+        except (exceptions.DefaultCredentialsError, exceptions.RefreshError) as error:
+            kind = NotAcceptedError if getattr(error, "retryable", False) else ConfigurationError
+            raise kind(
+                f"no Google token for {WEBMASTERS} from connection {conn_id!r}: {type(error).__name__}: {error}"
+            ) from error
+        return str(credentials.token)
+
+    return token
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IndexCoverage:
+    """The state of one index in Search Console.
+
+    Attributes:
+        url: Address of the index.
+        section: Section of the index; empty for the index of all sections.
+        listed: Number of URLs that the published generation lists in it.
+        discovered: Number of URLs that Google found in it, by kind (``web``, ``image``, ``news``, ``video``).
+            Default: none.
+        errors: Number of errors. Default: 0.
+        warnings: Number of warnings. Default: 0.
+        pending: Whether Google has not processed it yet. Default: False.
+        last_downloaded: Time of Google's last download, RFC 3339. Default: None, if Google has not read it yet.
+    """
+
+    url: str
+    section: str
+    listed: int
+    discovered: Mapping[str, int] = field(default_factory=dict)
+    errors: int = 0
+    warnings: int = 0
+    pending: bool = False
+    last_downloaded: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Observation:
+    """The coverage of all indexes of a sitemap at one time.
+
+    Attributes:
+        at: Time of the observation, ISO 8601 in UTC.
+        generation: The published generation.
+        site: The Search Console property.
+        indexes: One entry for each index.
+    """
+
+    at: str
+    generation: int
+    site: str
+    indexes: tuple[IndexCoverage, ...]
+
+
+def observe(sitemap: Sitemap, site: str, submitted: Sequence[SubmittedSitemap], now: datetime) -> Observation | None:
+    """Store an observation, remove those above ``KEPT``, and return it; None if nothing is published.
+
+    Raises:
+        StoreError: The store failed.
+    """
+    objects = sitemap.store.open().state
+    root = StateRepository(objects).root()
+    if root is None:
+        return None
+    observation = Observation(
+        at=now.isoformat(),
+        generation=root.manifest.generation,
+        site=site,
+        indexes=tuple(_coverage(root.manifest, each) for each in submitted),
+    )
+    document = {"format": COVERAGE_FORMAT, **asdict(observation)}
+    key = f"{COVERAGE}{now:%Y%m%dT%H%M%S%f}.json"
+    put_verified(
+        objects,
+        key,
+        json.dumps(document).encode(),
+        mode=Overwrite(),
+        write_id=key,
+        headers=ObjectHeaders(content_type="application/json"),
+    )
+    keys = sorted(info.key for info in objects.list(COVERAGE))
+    for old in keys[:-KEPT]:
+        objects.delete(old)
+    return observation
+
+
+def history(objects: ObjectStore, most: int = KEPT) -> list[Observation]:
+    """Return the newest observations, oldest first. Objects that cannot be read are left out.
+
+    Raises:
+        StoreError: The store failed.
+    """
+    keys = sorted(info.key for info in objects.list(COVERAGE))[-most:]
+    observations = []
+    for key in keys:
+        stored = objects.get(key)
+        observation = _read_observation(stored.body) if stored is not None else None
+        if observation is not None:
+            observations.append(observation)
+    return observations
+
+
+def _read_observation(body: bytes) -> Observation | None:
+    try:
+        document: dict[str, Any] = json.loads(body)
+        if document.pop("format") != COVERAGE_FORMAT:
+            return None
+        indexes = tuple(IndexCoverage(**index) for index in document.pop("indexes"))
+        return Observation(**document, indexes=indexes)
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return None
+
+
+def _coverage(manifest: Manifest, submitted: SubmittedSitemap) -> IndexCoverage:
+    section = section_of(manifest, submitted.path)
+    return IndexCoverage(
+        url=submitted.path,
+        section=section,
+        listed=manifest.sections[section].urls if section else manifest.urls,
+        discovered=dict(submitted.urls),
+        errors=submitted.errors,
+        warnings=submitted.warnings,
+        pending=submitted.pending,
+        last_downloaded=submitted.last_downloaded,
+    )
+
+
+def section_of(manifest: Manifest, index_url: str) -> str:
+    """Return the section of an index that lists only one section; empty for the index of all sections."""
+    record = manifest.index_record
+    if record is not None and record.mode == "one":
+        return ""
+    stem, _, _ = index_url.removeprefix(manifest.base_url).partition(".")
+    names = [name for name in manifest.sections if re.fullmatch(rf".*-{re.escape(name)}(?:-\d+)?", stem, re.ASCII)]
+    return max(names, key=len, default="")

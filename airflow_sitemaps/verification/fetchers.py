@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Protocol
 from urllib.parse import unquote, urlsplit
 
-from airflow_sitemaps.http.response import Fetched, FetchError
+from airflow_sitemaps.http.client import Fetched, FetchError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from airflow_sitemaps.errors import ConfigurationError
-from airflow_sitemaps.http.response import FetchError
+from airflow_sitemaps.http.client import FetchError
 from airflow_sitemaps.pipeline.state.repository import StateRepository
 from airflow_sitemaps.pipeline.status import last_check
 from airflow_sitemaps.protocol.limits import CURRENT

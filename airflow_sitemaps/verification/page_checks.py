@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import urldefrag, urljoin
 
 from airflow_sitemaps.errors import InvalidSitemapError, StoreError
-from airflow_sitemaps.http.response import FetchError
+from airflow_sitemaps.http.client import FetchError
 from airflow_sitemaps.protocol import gzip
 from airflow_sitemaps.protocol.loc import normalise
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from airflow_sitemaps.http.response import Fetched
+    from airflow_sitemaps.http.client import Fetched
     from airflow_sitemaps.protocol.validation.findings import Findings
     from airflow_sitemaps.verification.fetchers import Fetcher
     from airflow_sitemaps.verification.robots_cache import RobotsCache

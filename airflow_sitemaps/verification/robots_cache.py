@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
 from airflow_sitemaps.errors import StoreError
-from airflow_sitemaps.http.response import FetchError
+from airflow_sitemaps.http.client import FetchError
 from airflow_sitemaps.protocol import robots
 
 if TYPE_CHECKING:

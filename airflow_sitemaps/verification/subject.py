@@ -13,7 +13,7 @@ from airflow_sitemaps.verification.result import VerificationOptions
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from airflow_sitemaps.http.response import Fetched
+    from airflow_sitemaps.http.client import Fetched
     from airflow_sitemaps.ports import Progress
     from airflow_sitemaps.shards.manifest import Manifest
     from airflow_sitemaps.sitemap import Sitemap

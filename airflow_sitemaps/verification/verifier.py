@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from airflow_sitemaps.errors import StoreError
-from airflow_sitemaps.http.response import FetchError
+from airflow_sitemaps.http.client import FetchError
 from airflow_sitemaps.protocol.limits import MAX_INDEXES
 from airflow_sitemaps.protocol.validation.checks import CHECKS
 from airflow_sitemaps.protocol.validation.duplicate_urls import Duplicates, hash_of
@@ -30,7 +30,7 @@ from airflow_sitemaps.verification.robots_cache import RobotsCache
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from airflow_sitemaps.http.response import Fetched
+    from airflow_sitemaps.http.client import Fetched
     from airflow_sitemaps.ports import Progress
     from airflow_sitemaps.protocol.validation.reader import ReadEntry, ReadUrlset
     from airflow_sitemaps.shards.manifest import Manifest

@@ -17,9 +17,8 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from airflow_sitemaps.http import destinations
-from airflow_sitemaps.http.client import HttpClient
+from airflow_sitemaps.http.client import FetchError, HttpClient
 from airflow_sitemaps.http.destinations import AccessRules, is_public
-from airflow_sitemaps.http.response import FetchError
 from tests.support.website import Page, Site, serving
 
 if TYPE_CHECKING:

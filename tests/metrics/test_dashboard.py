@@ -46,7 +46,7 @@ from tests.support.website import Page, serving
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from airflow_sitemaps.http.response import Fetched
+    from airflow_sitemaps.http.client import Fetched
     from tests.support.statsd_server import StatsdServer
     from tests.support.website import Site
 

@@ -6,7 +6,7 @@ import logging
 from typing import Any
 
 from airflow_sitemaps import Guards, MemoryStore, Section, Sitemap, report_text
-from airflow_sitemaps.operators.indexnow import text_of
+from airflow_sitemaps.operators.announcements import text_of
 from airflow_sitemaps.pipeline import build
 from airflow_sitemaps.testing.source import MemorySourceConfig
 

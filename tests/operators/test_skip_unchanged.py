@@ -18,10 +18,11 @@ from airflow_sitemaps import (
     SitemapPingOperator,
     SitemapTaskGroup,
 )
+from airflow_sitemaps.errors import ConfigurationError
 from airflow_sitemaps.http.client import HttpClient
 from airflow_sitemaps.http.destinations import AccessRules
 from airflow_sitemaps.pipeline import build
-from airflow_sitemaps.search_engines.announcer import is_announced, mark_announced
+from airflow_sitemaps.search_engines.announcer import announced, mark_announced
 from airflow_sitemaps.testing.source import MemorySourceConfig
 from tests.support.airflow_db import events, run, states, xcom
 from tests.support.website import Page, Site, serving
@@ -55,19 +56,20 @@ def sitemap(tmp_path: Path, rows: list[dict[str, Any]]) -> Sitemap:
 def test_a_generation_is_announced_once_to_each_service() -> None:
     rows = [{"id": 1, "loc": f"{URL}1"}]
     site = Sitemap(MemoryStore(base_url=URL), [Section("pages", MemorySourceConfig(rows))])
-    assert not is_announced(site, "searchconsole")
+    with pytest.raises(ConfigurationError, match="nothing is published yet"):
+        announced(site, "searchconsole")
     first = build(site).generation
-    assert not is_announced(site, "searchconsole")
+    assert not announced(site, "searchconsole").is_known
 
     mark_announced(site, "searchconsole", first)
 
-    assert is_announced(site, "searchconsole")
-    assert not is_announced(site, "ping-1")
+    assert announced(site, "searchconsole").is_known
+    assert not announced(site, "ping-1").is_known
     build(site)
-    assert is_announced(site, "searchconsole"), "an unchanged run makes no generation"
+    assert announced(site, "searchconsole").is_known, "an unchanged run makes no generation"
     rows.append({"id": 2, "loc": f"{URL}2"})
     build(site)
-    assert not is_announced(site, "searchconsole")
+    assert not announced(site, "searchconsole").is_known
 
 
 def test_a_generation_that_is_published_during_the_requests_is_still_announced(
@@ -93,7 +95,7 @@ def test_a_generation_that_is_published_during_the_requests_is_still_announced(
     assert [states(run(dag))["ping"] for _ in range(2)] == ["success", "skipped"]
 
 
-@pytest.mark.parametrize("kind", ["ping", "searchconsole", "indexnow"])
+@pytest.mark.parametrize("kind", ["ping", "searchconsole", "indexnow", "indexnow_skips"])
 def test_an_unchanged_run_sends_nothing_and_a_changed_one_does(
     sitemap: Sitemap, rows: list[dict[str, Any]], server: Site, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
@@ -109,6 +111,7 @@ def test_an_unchanged_run_sends_nothing_and_a_changed_one_does(
             {"site": "sc-domain:example.com", "token": lambda: "t", "api": f"{server.base}/v3", "skip_unchanged": True},
         ),
         "indexnow": (IndexNowOperator, {"backfill": True, "check_key": False}),  # without a setting
+        "indexnow_skips": (IndexNowOperator, {"backfill": True, "check_key": False, "skip_unchanged": True}),
     }
     make, own = operators[kind]
     with DAG(f"unchanged_{kind}", schedule=None, max_active_runs=1, default_args={"retries": 0}) as dag:

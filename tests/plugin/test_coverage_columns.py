@@ -11,8 +11,13 @@ from airflow_sitemaps.asset_events import event_extra, section_settings, store_f
 from airflow_sitemaps.pipeline import build
 from airflow_sitemaps.plugin.coverage_columns import MAX_INDEXES, MAX_OBSERVATIONS, coverage_columns
 from airflow_sitemaps.ports import Overwrite
-from airflow_sitemaps.search_engines.coverage import COVERAGE, IndexCoverage, Observation, observe
-from airflow_sitemaps.search_engines.searchconsole import SubmittedSitemap
+from airflow_sitemaps.search_engines.searchconsole import (
+    COVERAGE,
+    IndexCoverage,
+    Observation,
+    SubmittedSitemap,
+    observe,
+)
 from airflow_sitemaps.testing.source import MemorySourceConfig
 from tests.support.plugin_factories import NOW, add_asset, add_event
 

@@ -14,9 +14,11 @@ from airflow.sdk.definitions.timetables.trigger import CronTriggerTimetable
 from airflow.serialization.serialized_objects import DagSerialization
 from sqlalchemy import insert, select
 
-from airflow_sitemaps.operators.indexnow import IndexNowOperator
-from airflow_sitemaps.operators.ping import SitemapPingOperator
-from airflow_sitemaps.operators.searchconsole import SearchConsoleSubmitOperator
+from airflow_sitemaps.operators.announcements import (
+    IndexNowOperator,
+    SearchConsoleSubmitOperator,
+    SitemapPingOperator,
+)
 from airflow_sitemaps.operators.verify import SitemapVerifyOperator
 from airflow_sitemaps.plugin.announcements import RETURNED
 from airflow_sitemaps.plugin.asset_tasks import asset_tasks

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any
 from airflow_sitemaps import MemoryStore, Section, Sitemap
 from airflow_sitemaps.pipeline import build
 from airflow_sitemaps.ports import Overwrite
-from airflow_sitemaps.search_engines import coverage
-from airflow_sitemaps.search_engines.coverage import COVERAGE, KEPT, history, observe
-from airflow_sitemaps.search_engines.searchconsole import SubmittedSitemap
+from airflow_sitemaps.search_engines import searchconsole
+from airflow_sitemaps.search_engines.searchconsole import COVERAGE, KEPT, SubmittedSitemap, history, observe
 from airflow_sitemaps.testing.clock import FakeClock
 from airflow_sitemaps.testing.source import MemorySourceConfig
 
@@ -66,7 +65,7 @@ def test_one_index_of_all_sections_belongs_to_none() -> None:
 
 def test_old_observations_are_removed(monkeypatch: pytest.MonkeyPatch) -> None:
     assert KEPT == 200
-    monkeypatch.setattr(coverage, "KEPT", 3)
+    monkeypatch.setattr(searchconsole, "KEPT", 3)
     sitemap, clock = published(), FakeClock()
     for _ in range(5):
         observe(sitemap, SITE, [submitted("sitemap.xml")], clock.now())

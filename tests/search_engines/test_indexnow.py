@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from airflow_sitemaps.errors import ConfigurationError
-from airflow_sitemaps.http.response import FetchError
+from airflow_sitemaps.http.client import FetchError
 from airflow_sitemaps.pipeline.state.announcements import last_announced, record_announced
 from airflow_sitemaps.ports import Overwrite
 from airflow_sitemaps.search_engines.announcer import ChangeScope, announce
 from airflow_sitemaps.search_engines.indexnow import ENDPOINT, HOSTS, IndexNow, sender_to
-from airflow_sitemaps.search_engines.outcomes import NotAcceptedError
+from airflow_sitemaps.web_services import ATTEMPTS, NotAcceptedError
 from tests.support.environment import BASE, World, row
 from tests.support.website import Page, Site
 
@@ -85,7 +85,7 @@ def test_nothing_sends_nothing(engine: Site, loopback: HttpClient) -> None:
         (422, ConfigurationError, "not of the host"),
         (429, NotAcceptedError, "retry after 120 s"),
         (500, NotAcceptedError, "Try again later"),
-        (302, NotAcceptedError, "responded 302"),
+        (302, ConfigurationError, "status 302"),
     ],
 )
 def test_answers(
@@ -123,7 +123,7 @@ def test_a_short_pause_that_is_asked_for_is_kept(engine: Site, loopback: HttpCli
     engine.pages[PATH] = Page(status=429, headers={"Retry-After": "7"})
     with pytest.raises(NotAcceptedError) as raised:
         site.submit(["https://a.example/1"], loopback)
-    assert (raised.value.wait_s, len(pauses)) == (7.0, 4)
+    assert (raised.value.wait_s, len(pauses)) == (7.0, 2 + ATTEMPTS - 1)
 
 
 @pytest.mark.parametrize("key", ["", "short", "x" * 129, "has space in it", "slash/slash", "naïvenaïve", KEY + "\n"])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gzip
 import logging
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -13,8 +13,7 @@ from airflow_sitemaps.errors import ConfigurationError
 from airflow_sitemaps.http.destinations import AccessRules
 from airflow_sitemaps.pipeline import build
 from airflow_sitemaps.search_engines.announcer import ChangeScope, announce
-from airflow_sitemaps.search_engines.indexnow import IndexNow
-from airflow_sitemaps.search_engines.key_file import MAX_BYTES, key_files, reader, require_key_files
+from airflow_sitemaps.search_engines.indexnow import MAX_KEY_BYTES, IndexNow, key_files, key_reader, require_key_files
 from airflow_sitemaps.sitemap import Section, Sitemap
 from airflow_sitemaps.stores.memory import MemoryStore
 from airflow_sitemaps.testing.source import MemorySourceConfig
@@ -30,7 +29,7 @@ GZIP = {"Content-Encoding": "gzip"}
 
 @pytest.fixture
 def client() -> HttpClient:
-    return replace(reader(), rules=AccessRules(allow_http=True, allow_private=True), wait_s=10.0)
+    return replace(key_reader(), rules=AccessRules(allow_http=True, allow_private=True), wait_s=10.0)
 
 
 @pytest.mark.parametrize(
@@ -46,7 +45,7 @@ def client() -> HttpClient:
         (Page(status=404), False, "status 404"),
         (Page(status=403), False, "status 403"),
         (Page(status=503), None, "status 503"),
-        (Page(b"x" * (MAX_BYTES + 1)), None, "too large"),
+        (Page(b"x" * (MAX_KEY_BYTES + 1)), None, "too large"),
         (Page(status=302, headers={"Location": "/elsewhere"}), True, "holds the key"),
         (Page(status=302, headers={"Location": "https://127.0.0.1:1/"}), None, "ConnectionRefusedError"),
     ],
@@ -61,7 +60,7 @@ def test_what_a_site_serves_as_its_key_file(
     assert file.served is served
     assert said in file.message
     assert file.address == f"{engine.base}/***.txt"
-    assert KEY not in str(file.to_dict())
+    assert KEY not in str(asdict(file))
 
 
 def test_each_host_is_asked_once_and_a_location_instead_of_all_hosts(engine: Site, client: HttpClient) -> None:
@@ -87,7 +86,7 @@ def test_a_site_without_the_file_is_refused_and_one_that_cannot_be_read_is_warne
 
     require_key_files(site, [f"{engine.base}/1"], client)
     require_key_files(site, ["http://127.0.0.1:1/1"], client)
-    require_key_files(site, [f"{engine.base}/1"], reader())  # a site without TLS, which the reader does not request
+    require_key_files(site, [f"{engine.base}/1"], key_reader())  # a site without TLS, which the reader does not request
 
     warnings = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
     assert len(warnings) == 3

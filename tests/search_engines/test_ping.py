@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from airflow_sitemaps.errors import ConfigurationError
-from airflow_sitemaps.http.response import FetchError
-from airflow_sitemaps.search_engines.outcomes import NotAcceptedError, excerpt, retry_after
+from airflow_sitemaps.http.client import FetchError
 from airflow_sitemaps.search_engines.ping import Ping
+from airflow_sitemaps.web_services import NotAcceptedError, excerpt, retry_after
 from tests.support.website import Page, Site
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ def test_templates_that_cannot_be() -> None:
         (301, ConfigurationError, "it redirects"),
         (401, ConfigurationError, "credentials are missing"),
         (404, ConfigurationError, "address does not exist"),
-        (418, ConfigurationError, "undocumented"),
+        (418, ConfigurationError, "the response has status 418"),
         (429, NotAcceptedError, "retry after 9 s"),
         (503, NotAcceptedError, "503"),
     ],

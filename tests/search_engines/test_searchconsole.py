@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from airflow_sitemaps.errors import ConfigurationError
-from airflow_sitemaps.http.response import FetchError
-from airflow_sitemaps.search_engines import connections
-from airflow_sitemaps.search_engines.outcomes import NotAcceptedError
+from airflow_sitemaps.http.client import FetchError
+from airflow_sitemaps.search_engines import searchconsole
 from airflow_sitemaps.search_engines.searchconsole import SearchConsoleClient, SubmittedSitemap, submit_all
+from airflow_sitemaps.web_services import ATTEMPTS, NotAcceptedError
 from tests.support.website import Page, Site
 
 if TYPE_CHECKING:
@@ -39,8 +39,10 @@ KNOWN = {
 }
 
 
-def console(engine: Site, http: HttpClient, site: str = SITE) -> SearchConsoleClient:
-    return SearchConsoleClient(site=site, token=lambda: TOKEN, api=f"{engine.base}/webmasters/v3", http=http)
+def console(engine: Site, http: HttpClient, site: str = SITE, **settings: Any) -> SearchConsoleClient:
+    return SearchConsoleClient(
+        site=site, token=lambda: TOKEN, api=f"{engine.base}/webmasters/v3", http=http, **settings
+    )
 
 
 def test_a_sitemap_is_submitted_and_read_back(engine: Site, loopback: HttpClient) -> None:
@@ -107,7 +109,8 @@ def test_answers(
 ) -> None:
     engine.pages[PATH] = Page(body, status, {"Retry-After": "3"})
     with pytest.raises(error, match=words) as raised:
-        console(engine, loopback).submit(INDEX)
+        console(engine, loopback, sleep=lambda _: None).submit(INDEX)
+    assert len(engine.asked) == (ATTEMPTS if error is NotAcceptedError else 1)
     assert TOKEN not in str(raised.value)
     assert INDEX in str(raised.value)
 
@@ -130,15 +133,15 @@ def test_many_sitemaps_are_submitted_below_the_quota(
     engine: Site, loopback: HttpClient, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO")
-    client = console(engine, loopback)
+    pauses: list[float] = []
+    client = console(engine, loopback, sleep=pauses.append)
     urls = [f"{SITE}{number}.xml" for number in range(501)]
     for url in urls:
         engine.pages[client.address(url).removeprefix(engine.base)] = Page(json.dumps({"path": url}).encode())
-    pauses: list[float] = []
 
-    assert len(submit_all(client, urls[:3], sleep=pauses.append)) == 3
+    assert len(submit_all(client, urls[:3])) == 3
     assert pauses == []
-    assert len(submit_all(client, urls, sleep=pauses.append)) == 501
+    assert len(submit_all(client, urls)) == 501
     assert sum(pauses) >= 60 * (2 * 501 / 200 - 1)
     assert "501 index files: Google reads at most 500" in caplog.text
     assert "last downloaded never, 0 errors, 0 warnings, URLs not counted yet" in caplog.text
@@ -197,7 +200,7 @@ def google(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
 
 
 def test_the_token_is_of_the_google_connection_and_the_right_scope(google: SimpleNamespace) -> None:
-    token = connections.google_token("search")
+    token = searchconsole.google_token("search")
     assert google.conn_ids == []
     assert token() == TOKEN
     assert google.conn_ids == ["search"]
@@ -211,11 +214,11 @@ def test_credentials_that_give_no_token(google: SimpleNamespace, retryable: bool
 
     google.credentials.refresh = refresh
     with pytest.raises(error, match=r"no Google token for .* from connection 'search'.* invalid_grant"):
-        connections.google_token("search")()
+        searchconsole.google_token("search")()
 
 
 def test_without_the_google_provider_it_is_said_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "airflow.providers.google.common.hooks.base_google", None)
     monkeypatch.setitem(sys.modules, "airflow.providers.google", None)
     with pytest.raises(ConfigurationError, match=r"pip install 'airflow-sitemaps\[searchconsole\]', or pass token="):
-        connections.google_token("search")()
+        searchconsole.google_token("search")()

@@ -12,9 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from airflow_sitemaps.errors import StoreError
-from airflow_sitemaps.http.client import HttpClient
+from airflow_sitemaps.http.client import Fetched, FetchError, HttpClient
 from airflow_sitemaps.http.destinations import AccessRules
-from airflow_sitemaps.http.response import Fetched, FetchError
 from airflow_sitemaps.ports import Create
 from airflow_sitemaps.protocol import gzip
 from airflow_sitemaps.protocol.limits import CURRENT, Limits

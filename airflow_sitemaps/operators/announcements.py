@@ -1,0 +1,276 @@
+"""The tasks that inform other services of what is published: IndexNow, Google Search Console, an address of your own."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import asdict
+from datetime import datetime, timezone
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any, cast
+
+from airflow_sitemaps.airflow_compat import AirflowSkipException
+from airflow_sitemaps.errors import ConfigurationError
+from airflow_sitemaps.operators.base import SitemapOperator, permanent_failures
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from airflow.sdk import Context, XComArg
+
+    from airflow_sitemaps.http.client import HttpClient
+    from airflow_sitemaps.sitemap import Sitemap
+    from airflow_sitemaps.web_services import Sender
+
+log = logging.getLogger(__name__)
+
+
+class AnnouncingOperator(SitemapOperator):
+    """A task that informs a service of the published generation: it skips what the service knows, sends, and records it.
+
+    Args:
+        sitemap: The published sitemap.
+        http: Sends the requests. Default: a client with the rules of the service.
+        skip_unchanged: Whether to skip the task if the service was informed of the published generation before.
+            Default: False.
+        **kwargs: Arguments of Airflow's ``BaseOperator``.
+    """
+
+    def __init__(
+        self, *, sitemap: Sitemap, http: HttpClient | None = None, skip_unchanged: bool = False, **kwargs: Any
+    ) -> None:
+        super().__init__(sitemap=sitemap, **kwargs)
+        self.http = http
+        self.skip_unchanged = skip_unchanged
+
+    def execute(self, context: Context) -> Any:
+        """Send the requests.
+
+        Raises:
+            AirflowFailException: The error is permanent, so a retry cannot help.
+            AirflowSkipException: The service knows the published generation, and ``skip_unchanged`` is set.
+        """
+        from airflow_sitemaps.search_engines import announcer
+
+        with permanent_failures(context):
+            published = None if self.sitemap is None else announcer.announced(self.sitemap, self.service())
+            if self.skip_unchanged and published is not None and published.is_known:
+                raise AirflowSkipException(f"Generation {published.generation} was announced before: nothing changed")
+            return self.announce(published)
+
+    def service(self) -> str:
+        """Return the name under which the last announced generation is recorded."""
+        raise NotImplementedError
+
+    def announce(self, published: Any) -> Any:
+        """Send the requests, record what was announced, and return the responses.
+
+        Args:
+            published: The published generation (``announcer.Announced``), or None without a sitemap.
+        """
+        raise NotImplementedError
+
+    def record(self, published: Any) -> None:
+        """Record that the service was informed of a generation."""
+        from airflow_sitemaps.search_engines import announcer
+
+        announcer.mark_announced(self.sitemap, self.service(), published.generation)
+
+
+class IndexNowOperator(AnnouncingOperator):
+    """Notify the search engines that support IndexNow (Bing, Yandex, Naver, Seznam, Yep; not Google) of changed URLs.
+
+    Pass either ``sitemap`` or ``urls``. For a sitemap, the task sends the URLs that were added, changed or removed
+    since the last announcement. It sends nothing for the first generation unless ``backfill`` is set, and nothing if
+    more than ``max_urls`` changed. The task returns the counts of the announcement, such as URLs sent.
+
+    Before it sends URLs, the task requests the key file of each host. It fails if a host does not serve the file, since
+    search engines would discard the URLs.
+
+    Args:
+        sitemap: The published sitemap.
+        urls: The URLs to send, as a list or another task's output.
+        conn_id: Airflow connection whose password is the key. Its extra may hold ``key_location`` and ``endpoint``.
+        generation: Announce the changes of this generation again. Default: all changes since the last announcement.
+        backfill: Whether the first announcement sends every URL. Default: False.
+        max_urls: Largest number of changes to send. Default: 100,000.
+        http: Client for an endpoint that is not one of IndexNow's, and for the key files. Default: a client
+            that reaches only IndexNow's endpoints for URLs, and one that reaches public https addresses for key files.
+        check_key: Whether to request the key files. Default: True.
+        **kwargs: Arguments of Airflow's ``BaseOperator``.
+
+    Raises:
+        ConfigurationError: Both or neither of ``sitemap`` and ``urls`` are given.
+    """
+
+    template_fields: Sequence[str] = ("urls", "generation", "conn_id")
+
+    def __init__(
+        self,
+        *,
+        sitemap: Sitemap | None = None,
+        urls: Sequence[str] | XComArg | None = None,
+        conn_id: str = "indexnow_default",
+        generation: int | str | None = None,
+        backfill: bool = False,
+        max_urls: int = 100_000,
+        http: HttpClient | None = None,
+        check_key: bool = True,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(sitemap=cast("Sitemap", sitemap), http=http, **kwargs)
+        if (sitemap is None) == (urls is None):
+            raise ConfigurationError(f"IndexNowOperator({self.task_id!r}): give one of sitemap= and urls=")
+        self.urls: Any = urls
+        self.conn_id = conn_id
+        self.generation = generation
+        self.backfill = backfill
+        self.max_urls = max_urls
+        self.check_key = check_key
+
+    def service(self) -> str:
+        """Return a name for the endpoint."""
+        from airflow_sitemaps.search_engines import announcer, indexnow
+
+        return announcer.service_of(indexnow.indexnow(self.conn_id))
+
+    def announce(self, published: Any) -> dict[str, Any]:
+        """Send the URLs, and return how many there were."""
+        from airflow_sitemaps.search_engines import announcer, indexnow
+
+        site, sender = indexnow.indexnow(self.conn_id), self.sender()
+        key_reader = (self.http or indexnow.key_reader()) if self.check_key else None
+        if published is None:
+            urls = list(self.urls[:])
+            if key_reader is not None:
+                indexnow.require_key_files(site, urls, key_reader)
+            return asdict(site.submit(urls, sender))
+        number = int(self.generation) if self.generation not in (None, "") else None
+        how = announcer.ChangeScope(generation=number, backfill=self.backfill, max_urls=self.max_urls)
+        outcome = asdict(announcer.announce(self.sitemap, site, how, sender, key_reader))
+        log.info("IndexNow: %s", text_of(outcome))
+        return outcome
+
+    def sender(self) -> Sender | None:
+        """Return the client that sends the requests. None means a client that reaches only participating engines."""
+        return self.http
+
+
+def text_of(numbers: dict[str, Any]) -> str:
+    """Return the numbers that are not zero, such as ``generation 7, since 6, added 2, urls 2``."""
+    return (
+        ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in numbers.items() if value) or "nothing to send"
+    )
+
+
+class SitemapPingOperator(AnnouncingOperator):
+    """Request one of your own addresses for every index of a sitemap: a CDN's purge, an internal search, a webhook.
+
+    The retired ping addresses of Google and Bing are refused. The task returns the status by index.
+
+    Args:
+        sitemap: The published sitemap.
+        url: Template of the address. ``{sitemap}`` is replaced by the index's address.
+        method: HTTP method. Default: ``GET``.
+        headers: Request headers. Default: none.
+        body: Template of the request body, in which ``{sitemap}`` is replaced. Default: no body.
+        conn_id: Airflow connection whose password is sent as a bearer token. Default: no token.
+        http: Client for addresses inside your network. Default: public https addresses only.
+        skip_unchanged: Whether to skip the task if this address was already pinged for the published generation.
+            Default: False.
+        **kwargs: Arguments of Airflow's ``BaseOperator``.
+    """
+
+    template_fields: Sequence[str] = ("url", "headers", "body")
+
+    def __init__(
+        self,
+        *,
+        sitemap: Sitemap,
+        url: str,
+        method: str = "GET",
+        headers: Mapping[str, str] | None = None,
+        body: str | None = None,
+        conn_id: str | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(sitemap=sitemap, **kwargs)
+        self.url = url
+        self.method = method
+        self.headers = dict(headers or {})
+        self.body = body
+        self.conn_id = conn_id
+
+    def service(self) -> str:
+        """Return a name for the address."""
+        return f"ping-{sha256(self.url.encode()).hexdigest()[:16]}"
+
+    def announce(self, published: Any) -> dict[str, int]:
+        """Send one request for each index, and return the status of each."""
+        from airflow_sitemaps.search_engines.ping import Ping, default_client
+        from airflow_sitemaps.web_services import password
+
+        headers = dict(self.headers)
+        if self.conn_id is not None:
+            headers["Authorization"] = f"Bearer {password(self.conn_id, 'the token')}"
+        http = self.http or default_client()
+        ping = Ping(url=self.url, method=self.method, headers=headers, body=self.body, http=http)
+        answers = {url: ping.send(url) for url in published.index_urls}
+        self.record(published)
+        log.info("pinged: %s", answers)
+        return answers
+
+
+class SearchConsoleSubmitOperator(AnnouncingOperator):
+    """Submit every index of a sitemap, and log its state in Google Search Console: errors, warnings, last download.
+
+    The task returns the state of each index.
+
+    Args:
+        sitemap: The published sitemap.
+        site: The Search Console property: ``https://www.example.com/`` or ``sc-domain:example.com``.
+        conn_id: Google connection whose service account is a user of the property with full rights. It needs
+            ``airflow-sitemaps[searchconsole]``.
+        token: Returns a bearer token, instead of the connection. Default: None.
+        api: Base address of the API. Default: Google's.
+        http: Sends the requests. Default: a client that reaches only the host of ``api``.
+        skip_unchanged: Whether to skip the task if the published generation was already submitted. Default: False.
+        **kwargs: Arguments of Airflow's ``BaseOperator``.
+    """
+
+    template_fields: Sequence[str] = ("site",)
+
+    def __init__(
+        self,
+        *,
+        sitemap: Sitemap,
+        site: str,
+        conn_id: str = "google_cloud_default",
+        token: Callable[[], str] | None = None,
+        api: str | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(sitemap=sitemap, **kwargs)
+        self.site = site
+        self.conn_id = conn_id
+        self.token = token
+        self.api = api
+
+    def service(self) -> str:
+        """Return the name of the service."""
+        return "searchconsole"
+
+    def announce(self, published: Any) -> list[dict[str, Any]]:
+        """Submit the indexes, keep their state, and return it."""
+        from airflow_sitemaps.operators.observation import measure_coverage
+        from airflow_sitemaps.search_engines import searchconsole
+
+        token = self.token or searchconsole.google_token(self.conn_id)
+        client = searchconsole.SearchConsoleClient(
+            site=self.site, token=token, api=self.api or searchconsole.API, http=self.http
+        )
+        status = searchconsole.submit_all(client, published.index_urls)
+        self.record(published)
+        observation = searchconsole.observe(self.sitemap, self.site, status, datetime.now(timezone.utc))
+        if observation is not None:
+            measure_coverage(self.sitemap, observation)
+        return [asdict(each) for each in status]

@@ -1,0 +1,184 @@
+"""Calls of web services: the secret of an Airflow connection, retries while the service is busy, and what a refusal means.
+
+Purge hooks, IndexNow, Search Console and pings share these.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from dataclasses import dataclass, field
+from datetime import datetime, timezone
+from email.utils import parsedate_to_datetime
+from functools import partial
+from math import inf
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from airflow_sitemaps.errors import ConfigurationError, CredentialsError, SitemapError, TransientError
+from airflow_sitemaps.http.client import AccessError, FetchError, HttpClient
+from airflow_sitemaps.http.destinations import AccessRules
+from airflow_sitemaps.retry import repeated
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from airflow_sitemaps.http.client import Fetched
+
+log = logging.getLogger(__name__)
+
+ATTEMPTS: Final = 4
+PAUSE_S: Final = 0.5
+LONGEST_PAUSE_S: Final = 60.0
+"""Longest pause in seconds. If a service requests a longer one, the call fails, and the task's retry comes later."""
+_EXCERPT: Final = 300
+
+
+class NotAcceptedError(TransientError):
+    """The service currently cannot accept the request. Try again later.
+
+    Attributes:
+        wait_s: Pause in seconds that the service requests. Default: None, if it requests none.
+    """
+
+    def __init__(self, message: str, *, wait_s: float | None = None) -> None:
+        super().__init__(message)
+        self.wait_s = wait_s
+
+
+class Sender(Protocol):
+    """Sends one request, like ``HttpClient.send``."""
+
+    def send(
+        self, method: str, url: str, *, body: bytes | None = None, headers: Mapping[str, str] | None = None
+    ) -> Fetched:
+        """Return the response with any status.
+
+        Raises:
+            FetchError: There is no response.
+        """
+        ...
+
+
+def client_for(*hosts: str) -> HttpClient:
+    """Return a client that may connect to these hosts only, and reads responses of up to 1 MiB."""
+    return HttpClient(rules=AccessRules(hosts=frozenset(hosts)), max_byte_size=1 << 20)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Service:
+    """A web service.
+
+    Attributes:
+        sender: Sends the requests.
+        reasons: Meaning of a status code and what to do about it.
+        secret: Text that must not appear in a message. Default: empty, none.
+        success: Status codes of success. Default: 200 to 299.
+        busy: Returns why a response with another status asks to try again later, or the empty text. Default: none does.
+        attempts: Number of calls while the service is busy or does not answer. Default: ``ATTEMPTS``.
+        sleep: Waits for a number of seconds. Tests replace it. Default: ``time.sleep``.
+    """
+
+    sender: Sender
+    reasons: Mapping[int, str] = field(default_factory=dict)
+    secret: str = field(default="", repr=False)
+    success: range | frozenset[int] = range(200, 300)
+    busy: Callable[[Fetched], str] = lambda response: ""
+    attempts: int = ATTEMPTS
+    sleep: Callable[[float], None] = time.sleep
+
+    def call(
+        self, what: str, method: str, url: str, *, headers: Mapping[str, str] | None = None, body: bytes | None = None
+    ) -> Fetched:
+        """Send a request, and again while the service is busy. Return the response of success.
+
+        Args:
+            what: The request, for messages.
+
+        Raises:
+            ConfigurationError: The service refuses the request. A retry fails in the same way.
+            NotAcceptedError: The service is still busy after the last attempt, or requests a long pause.
+            FetchError: There is no response, or the access rules do not allow the address.
+        """
+        retrying = repeated(
+            NotAcceptedError, FetchError, attempts=self.attempts, pause_s=PAUSE_S, longest_pause_s=LONGEST_PAUSE_S,
+            log=log, sleep=self.sleep, requested_s=_requested_s,
+        )  # fmt: skip
+        return retrying(partial(self._once, what, method, url, headers=headers, body=body))
+
+    def _once(self, what: str, method: str, url: str, **request: Any) -> Fetched:
+        response = self.sender.send(method, url, **request)
+        if response.status in self.success:
+            return response
+        raise self._refusal(what, response)
+
+    def _refusal(self, what: str, response: Fetched) -> SitemapError:
+        """Return the error for a response that is not a success."""
+        status, busy = response.status, self.busy(response)
+        reason = busy or self.reasons.get(status, "")
+        said = excerpt(response.body, self.secret)
+        message = f"{what}: the response has status {status}{f': {reason}' if reason else ''}"
+        message += f" (response: {said})" if said else ""
+        if not busy and not is_transient(status):
+            return ConfigurationError(message)
+        wait_s = retry_after(response.headers.get("retry-after", ""))
+        asked = "" if wait_s is None else f"; retry after {wait_s:,.0f} s"
+        return NotAcceptedError(f"{message}{asked}. Try again later", wait_s=wait_s)
+
+
+def _requested_s(error: BaseException) -> float | None:
+    """Return the pause that an error requests; an endless one if no retry can help."""
+    return inf if isinstance(error, AccessError) else getattr(error, "wait_s", None)
+
+
+def is_transient(status: int) -> bool:
+    """Return whether the same request may succeed after a response with this status."""
+    return status in (408, 425, 429) or status >= 500
+
+
+def excerpt(body: bytes, secret: str = "") -> str:
+    """Return the beginning of a response on one line, without the secret."""
+    text = body[: 4 * _EXCERPT].decode(errors="replace")
+    text = " ".join((text.replace(secret, "***") if secret else text).split())
+    text = "".join(character for character in text if character.isprintable())
+    return text if len(text) <= _EXCERPT else text[:_EXCERPT] + " …"
+
+
+def retry_after(value: str, now: datetime | None = None) -> float | None:
+    """Return the seconds of a ``Retry-After`` header (RFC 9110, 10.2.3), a number or a date; None if it is neither."""
+    text = value.strip()
+    if text.isascii() and text.isdigit():
+        return float(text[:9])
+    try:
+        at = parsedate_to_datetime(text)
+    except (TypeError, ValueError):
+        return None
+    at = at if at.tzinfo else at.replace(tzinfo=timezone.utc)
+    return max(0.0, (at - (now or datetime.now(timezone.utc))).total_seconds())
+
+
+def password(conn_id: str, what: str) -> str:
+    """Return the password of an Airflow connection. ``what`` it is, is for messages: ``the IndexNow key``.
+
+    Raises:
+        CredentialsError: The connection does not exist. A secrets backend may answer the next time.
+        ConfigurationError: The connection has no password.
+    """
+    return password_and_extra(conn_id, what)[0]
+
+
+def password_and_extra(conn_id: str, what: str) -> tuple[str, dict[str, Any]]:
+    """Return the password and the extra of an Airflow connection. Raise the same errors as ``password``."""
+    from airflow.sdk import BaseHook  # noqa: PLC0415 - Airflow takes seconds to import
+
+    from airflow_sitemaps.airflow_compat import AirflowNotFoundException  # noqa: PLC0415
+
+    try:
+        connection = BaseHook.get_connection(conn_id)
+    except AirflowNotFoundException:
+        raise CredentialsError(
+            f"connection {conn_id!r} is not defined in Airflow. Define it with {what} as its password: in the UI, or as "
+            f'the environment variable AIRFLOW_CONN_{conn_id.upper()}=\'{{"conn_type": "generic", "password": "…"}}\''
+        ) from None
+    if not connection.password:
+        raise ConfigurationError(f"connection {conn_id!r} has no password. Set {what} as its password")
+    return str(connection.password), connection.extra_dejson
