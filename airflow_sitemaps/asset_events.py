@@ -48,7 +48,7 @@ def event_extra(
     shown = extra["report"]
     for name, section in shown["sections"].items():
         section.update((settings or {}).get(name, {}))
-    for names in ((), ("samples",), ("reasons", "drift"), ("fields_mended",)):
+    for names in ((), ("samples",), ("reasons", "drift"), ("fields_fixed",)):
         for section in shown["sections"].values():
             section.update({name: {} if name != "drift" else [] for name in names})
         if "drift" in names:

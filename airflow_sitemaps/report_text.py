@@ -89,7 +89,7 @@ def headline(report: Report) -> str:
     return (
         f"{report.result}: generation {report.generation} (before: {report.previous_generation}), {counted(report.urls, 'URL')} "
         f"in {counted(shards.total, 'shard')}: {shards.kept:,} kept, {shards.rewritten:,} rewritten, {shards.created:,} created, "
-        f"{shards.dropped:,} dropped, {shards.repaired:,} repaired; {size(report.bytes_written)} written"
+        f"{shards.removed:,} removed, {shards.repaired:,} repaired; {size(report.bytes_written)} written"
     )
 
 
@@ -130,7 +130,7 @@ def fault_lines(name: str, section: SectionReport) -> Iterator[str]:
     standing = {}
     for counts_by_rule, what in (
         (section.rows_dropped, "rows left out"),
-        (section.fields_mended, "rows fixed or kept"),
+        (section.fields_fixed, "rows fixed or kept"),
     ):
         for rule, number in sorted(counts_by_rule.items(), key=lambda item: -item[1]):
             before = section.faults_before.get(rule, 0)

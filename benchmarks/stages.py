@@ -110,7 +110,7 @@ def build(*, full: bool = False, **how: Any) -> dict[str, Any]:
     with metered() as found:
         report = pipeline.build(sitemap, full=full)
     told = report.to_dict()
-    kept = {name: told[name] for name in ("urls", "result", "xml_bytes", "file_bytes", "fields_mended", "seconds")}
+    kept = {name: told[name] for name in ("urls", "result", "xml_bytes", "file_bytes", "fields_fixed", "seconds")}
     return {**found, "airflow_mb": airflow_mb, "loaded_mb": loaded_mb, **kept}
 
 

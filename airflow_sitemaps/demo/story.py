@@ -176,7 +176,7 @@ def _figures(one: Told) -> tuple[str, ...]:
     report: dict[str, Any] = one.run.extra["report"]
     shards, files = report["shards"], one.files
     return (
-        *(f"{shards[name]:,}" for name in ("total", "kept", "rewritten", "created", "dropped")),
+        *(f"{shards[name]:,}" for name in ("total", "kept", "rewritten", "created", "removed")),
         f"{report['rows_read']:,}",
         f"{files.changed + files.new:,} of {files.untouched + files.changed + files.new:,}",
         size(files.byte_size),

@@ -109,7 +109,7 @@ def _of_section(sitemap: str, name: str, section: SectionReport, now: datetime) 
     yield measure(registry.FILE_BYTES, section.file_bytes)
     yield measure(registry.ROWS_READ, section.rows_read)
     yield measure(registry.BYTES_WRITTEN, section.bytes_written)
-    for outcome in ("kept", "created", "rewritten", "dropped", "repaired"):
+    for outcome in ("kept", "created", "rewritten", "removed", "repaired"):
         yield measure(registry.SHARDS_CHANGED, getattr(section.shards, outcome), outcome=outcome)
     # Send zeros as well: a gauge keeps its last value, so a rule that no longer drops rows would show the old number.
     for rule in sorted({*RULES, *section.rows_dropped}):

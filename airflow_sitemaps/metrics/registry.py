@@ -56,7 +56,7 @@ SHARDS_CHANGED: Final = _metric(
     "counter",
     "shards",
     ("section", "outcome"),
-    "Shards by outcome: kept, created, rewritten, dropped, repaired",
+    "Shards by outcome: kept, created, rewritten, removed, repaired",
 )
 GENERATION: Final = _metric("generation", "gauge", "number", (), "Number of the published generation")
 URLS: Final = _metric("urls", "gauge", "URLs", ("section",), "URLs that are published")

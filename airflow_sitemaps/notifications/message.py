@@ -270,7 +270,7 @@ def _generation(report: Mapping[str, Any]) -> str:
     generation, shards = f"Generation {report.get('generation')}", report.get("shards")
     if not shards:
         return generation
-    counts = [f"{shards[key]:,} {key}" for key in ("created", "rewritten", "dropped", "repaired") if shards.get(key)]
+    counts = [f"{shards[key]:,} {key}" for key in ("created", "rewritten", "removed", "repaired") if shards.get(key)]
     return f"{generation}: {', '.join(counts) or 'none'} of {counted(int(shards.get('total', 0)), 'shard')}"
 
 

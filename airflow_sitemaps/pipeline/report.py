@@ -28,7 +28,7 @@ class ShardCounts:
         kept: Shards that stayed as they were.
         created: Shards with a new file name.
         rewritten: Shards whose bytes changed under the same name.
-        dropped: Shards that the index no longer lists.
+        removed: Shards that the index no longer lists.
         repaired: Shards that were put again with the same bytes, because another program changed or deleted them.
     """
 
@@ -36,7 +36,7 @@ class ShardCounts:
     kept: int = 0
     created: int = 0
     rewritten: int = 0
-    dropped: int = 0
+    removed: int = 0
     repaired: int = 0
 
     def __add__(self, other: ShardCounts) -> ShardCounts:
@@ -57,7 +57,7 @@ class SectionReport:
         shards: Shards, and what the run did with them.
         rows_dropped: Dropped rows by rule.
         rows_expired: Rows omitted because of their age, by rule.
-        fields_mended: Rows with a repaired field, by rule.
+        fields_fixed: Rows with a repaired field, by rule.
         samples: A few faulty rows by rule.
         reasons: Number of written shards by reason.
         xml_bytes: Uncompressed size of all files, in bytes.
@@ -76,7 +76,7 @@ class SectionReport:
     shards: ShardCounts = field(default_factory=ShardCounts)
     rows_dropped: Mapping[str, int] = field(default_factory=dict)
     rows_expired: Mapping[str, int] = field(default_factory=dict)
-    fields_mended: Mapping[str, int] = field(default_factory=dict)
+    fields_fixed: Mapping[str, int] = field(default_factory=dict)
     samples: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     reasons: Mapping[str, int] = field(default_factory=dict)
     xml_bytes: int = 0
@@ -112,7 +112,7 @@ class Report:
         rows: Source rows, valid or not.
         shards: Shards, and what the run did with them.
         rows_dropped: Dropped rows by rule.
-        fields_mended: Rows with a repaired field, by rule.
+        fields_fixed: Rows with a repaired field, by rule.
         sections: Reports of the sections by name.
         rows_expired: Rows omitted because of their age, by rule.
         robots_urls: Addresses for robots.txt: the index files and the feeds.
@@ -147,7 +147,7 @@ class Report:
     rows: int
     shards: ShardCounts
     rows_dropped: Mapping[str, int]
-    fields_mended: Mapping[str, int]
+    fields_fixed: Mapping[str, int]
     sections: Mapping[str, SectionReport]
     rows_expired: Mapping[str, int] = field(default_factory=dict)
     robots_urls: tuple[str, ...] = ()
@@ -202,7 +202,7 @@ def totals(sections: Mapping[str, SectionReport]) -> dict[str, Any]:
         shards = shards + section.shards
         for counts, more in (
             (dropped, section.rows_dropped),
-            (mended, section.fields_mended),
+            (mended, section.fields_fixed),
             (expired, section.rows_expired),
         ):
             for rule, number in more.items():
@@ -210,5 +210,5 @@ def totals(sections: Mapping[str, SectionReport]) -> dict[str, Any]:
     names = ("urls", "rows", "xml_bytes", "file_bytes", "rows_read", "bytes_written")
     sums = {name: sum(getattr(section, name) for section in sections.values()) for name in names}
     drift = tuple(sentence for section in sections.values() for sentence in section.drift)
-    rules = {"rows_dropped": dropped, "fields_mended": mended, "rows_expired": expired}
+    rules = {"rows_dropped": dropped, "fields_fixed": mended, "rows_expired": expired}
     return {**sums, **rules, "shards": shards, "drift": drift}

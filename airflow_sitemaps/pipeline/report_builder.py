@@ -165,7 +165,7 @@ def _section(
         rows=after.rows if after is not None else 0,
         shards=count_shards(before, after),
         rows_dropped=dict(dropped),
-        fields_mended=dict(mended),
+        fields_fixed=dict(mended),
         rows_expired=dict(expired),
         samples=dict(after.samples) if after is not None else {},
         reasons=_reasons(plan),
@@ -216,6 +216,6 @@ def count_shards(before: SectionManifest | None, after: SectionManifest | None) 
         kept=len(same) - repaired,
         created=len(new) - len(both),
         rewritten=len(both) - len(same),
-        dropped=len(old) - len(both),
+        removed=len(old) - len(both),
         repaired=repaired,
     )

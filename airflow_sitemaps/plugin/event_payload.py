@@ -203,21 +203,15 @@ def stage_seconds(report: Mapping[str, Any]) -> dict[str, float]:
     return {name: round(float(s), 3) for name, s in stages if isinstance(s, (int, float)) and 0 <= s < 10**9}
 
 
-def _shards(value: object) -> dict[str, int]:
-    """Return counts of shards. Files that the index no longer lists are ``removed``; events call them ``dropped``."""
-    shards = counts(value)
-    return {("removed" if name == "dropped" else name): number for name, number in shards.items()}
-
-
 def section_of(value: object) -> dict[str, Any]:
     """Return one section of a report, checked and limited in size."""
     section = mapping(value)
     settings = {rule: text(verdict) for rule, verdict in mapping(section.get("rules")).items()}
     numbers = ("urls", "rows", "xml_bytes", "file_bytes", "rows_read", "bytes_written")
-    dropped, fixed = counts(section.get("rows_dropped")), counts(section.get("fields_mended"))
+    dropped, fixed = counts(section.get("rows_dropped")), counts(section.get("fields_fixed"))
     return {
         **{name: integer(section.get(name)) for name in numbers},
-        "shards": _shards(section.get("shards")),
+        "shards": counts(section.get("shards")),
         "rows_dropped": dropped,
         "rows_expired": counts(section.get("rows_expired")),
         "fields_fixed": fixed,
@@ -265,10 +259,10 @@ def report_of(extra: Mapping[str, Any]) -> dict[str, Any]:
             n: integer(report.get(n))
             for n in ("urls", "rows", "xml_bytes", "file_bytes", "rows_read", "bytes_written", "swept")
         },
-        "shards": _shards(report.get("shards")),
+        "shards": counts(report.get("shards")),
         "rows_dropped": counts(report.get("rows_dropped")),
         "rows_expired": counts(report.get("rows_expired")),
-        "fields_fixed": counts(report.get("fields_mended")),
+        "fields_fixed": counts(report.get("fields_fixed")),
         "seconds": stage_seconds(report),
         "sections": {name: section_of(section) for name, section in sections.items()},
         **{name: texts(report.get(name)) for name in ("drift", "warnings", "refusals")},

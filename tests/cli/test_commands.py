@@ -98,11 +98,11 @@ def test_plan_build_status_build_tell_one_story(shop: Shop) -> None:
 
     shop.execute("UPDATE products SET slug = 'renamed' WHERE id = 3")
     again = shop.json("build", shop.target)
-    assert {name: again["shards"][name] for name in ("kept", "rewritten", "created", "dropped")} == {
+    assert {name: again["shards"][name] for name in ("kept", "rewritten", "created", "removed")} == {
         "kept": 3,
         "rewritten": 1,
         "created": 0,
-        "dropped": 0,
+        "removed": 0,
     }
     status = shop.json("status", shop.target)
     assert (status["generation"], status["urls"], status["shards"]) == (2, 26, 4)

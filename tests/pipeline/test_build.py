@@ -68,7 +68,7 @@ def test_a_row_inserted_into_a_full_shard_writes_two_shards_and_no_other_changes
     report = world.build()
     after = world.crawl()
     assert report.shards.created == 2
-    assert report.shards.dropped == 1
+    assert report.shards.removed == 1
     assert report.shards.kept == 9
     listed = set(after.files)
     assert before.keys() - listed == {"pages-00003.xml.gz"}
@@ -120,7 +120,7 @@ def test_a_range_without_rows_has_no_file_and_its_neighbour_is_not_rewritten():
     del world.rows[5:10]
     report = world.build()
     assert report.shards.kept == 2
-    assert report.shards.dropped == 1
+    assert report.shards.removed == 1
     assert report.bytes_written == 0
     assert list(world.crawl().files) == ["pages-00001.xml.gz", "pages-00003.xml.gz"]
     assert world.shards() == before, "the file that left the index stays through the grace"
@@ -150,7 +150,7 @@ def test_a_future_date_is_written_when_its_time_has_come():
     world = world_of(10)
     world.rows[3]["lastmod"] = "2026-01-20"
     report = world.build()
-    assert report.fields_mended == {"lastmod-future": 1}
+    assert report.fields_fixed == {"lastmod-future": 1}
     assert world.crawl().entries()[BASE + "p/40"][0][0] is None
     assert world.build().result == "unchanged"
     world.clock.advance(timedelta(days=6))
@@ -188,7 +188,7 @@ def test_faulty_rows_are_counted_with_samples_and_cost_nothing_else():
     world.rows[3]["id"] = None
     report = world.build()
     assert report.rows_dropped == {"loc-missing": 1, "loc-scheme": 1, "key-null": 1}
-    assert report.fields_mended == {"priority": 1}
+    assert report.fields_fixed == {"priority": 1}
     assert report.urls == 7
     assert set(report.sections["pages"].samples) == {"loc-missing", "loc-scheme", "priority", "key-null"}
     assert world.build().rows_dropped == report.rows_dropped

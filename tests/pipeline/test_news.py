@@ -75,7 +75,7 @@ def test_old_articles_are_expired_and_not_dropped(paper: Paper) -> None:
     assert news.rows_expired == {"news-age": ARTICLES - FRESH}
     assert report.rows_expired == {"news-age": ARTICLES - FRESH}
     assert not news.rows_dropped
-    assert not news.fields_mended
+    assert not news.fields_fixed
     assert f"section news: rows past their age, not listed: news-age {ARTICLES - FRESH:,}" in list(lines(report))
     assert paper.manifest().sections["news"].expired_rows == ARTICLES - FRESH
     assert len(crawl(paper.store.open()).locs()) == FRESH + len(paper.pages)

@@ -77,7 +77,7 @@ def test_slashes_of_values_are_counted_and_sampled_in_plan_and_report() -> None:
 
     assert "15 break rule loc-slash and are listed all the same, such as 'https://www.example.com/p/a%2F1" in warning
     assert "Write {column:path} in loc= where slashes part the path." in warning
-    assert report.fields_mended == {"loc-slash": 15}
+    assert report.fields_fixed == {"loc-slash": 15}
     assert report.sections["products"].samples["loc-slash"]
 
 
@@ -85,7 +85,7 @@ def test_paths_keep_their_slashes_uncounted() -> None:
     site = sitemap(rows(30), loc=URL + "p/{slug:path}")
 
     assert dry(site).warnings == ()
-    assert build(site).fields_mended == {}
+    assert build(site).fields_fixed == {}
 
 
 def test_a_rule_set_to_fail_fails_a_dry_run_too() -> None:

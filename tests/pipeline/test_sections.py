@@ -90,7 +90,7 @@ def test_a_vanished_section_is_refused_until_it_is_retired(config, clock):
     with pytest.raises(GuardError, match="vanished:b"):
         build(sitemap(config, Section("a", source(7, "a"))), clock=clock)
     report = build(sitemap(config, Section("a", source(7, "a")), retired=("b",)), clock=clock)
-    assert report.shards.dropped == 1
+    assert report.shards.removed == 1
     assert list(crawl(config.open()).files) == ["a-00001.xml.gz", "a-00002.xml.gz"]
 
 

@@ -166,7 +166,7 @@ def test_issues_are_exported_with_what_happened_to_each(admin: Client, session: 
     payload["report"]["sections"]["products"] |= {
         "rows_dropped": {"loc-missing": 2},
         "rows_expired": {"news-age": 73},
-        "fields_mended": {"image": 4, "loc-encoding": 5, "scope-path": 6},
+        "fields_fixed": {"image": 4, "loc-encoding": 5, "scope-path": 6},
         "samples": {"loc-missing": ["NULL (key 42)", "=1+1"]},
     }
     add_event(session, asset, "content", payload, NOW)

@@ -33,7 +33,7 @@ def test_the_run_ends_with_a_report_and_nothing_else_is_lost(kind: str, value: s
     assert report.result == "published"
     assert world.crawl().locs() == {f"{BASE}p/{n}" for n in (1, 2, 3)}
     section = report.sections["pages"]
-    assert section.fields_mended[rule] == 1
+    assert section.fields_fixed[rule] == 1
     assert "key [2]" in section.samples[rule][0]
     json.dumps(report.to_dict(), ensure_ascii=False).encode("utf-8")
     assert world.build().result == "unchanged"

@@ -30,6 +30,6 @@ def test_a_newer_row_hash_rewrites_no_file(monkeypatch: pytest.MonkeyPatch) -> N
         build(sitemap)
     before = crawl(config.open()).files
     report = build(sitemap)
-    assert (report.shards.rewritten, report.shards.created, report.shards.dropped) == (0, 0, 0)
+    assert (report.shards.rewritten, report.shards.created, report.shards.removed) == (0, 0, 0)
     assert crawl(config.open()).files == before
     assert build(sitemap).result == "unchanged"

@@ -191,7 +191,7 @@ def test_a_member_that_is_dropped_is_named_by_nobody(shop_of: Callable[..., Shop
     named = {loc.removeprefix(BASE).split("?")[0]: sorted(others) for loc, others in shop.alternates().items()}
     assert named == {"de/1": ["de", "en"], "en/2": ["de", "en"], "de/4": [], "de/6": []}
     check(shop)
-    assert report.fields_mended["alternate-dropped"] == 3
+    assert report.fields_fixed["alternate-dropped"] == 3
     assert any(
         "https://elsewhere.example/fr is not listed" in each
         for each in report.sections["pages"].samples["alternate-dropped"]
@@ -285,7 +285,7 @@ def test_empty_and_zero_form_no_group_and_are_counted(backend: str, kind: str, m
     report = build(shop.sitemap(shop.config))
     assert [len(others) for _loc, others in sorted(shop.alternates().items())].count(2) == 2
     assert report.urls == 5
-    assert report.fields_mended["alternate"] == 2
+    assert report.fields_fixed["alternate"] == 2
     assert any("form no group" in sample for sample in report.sections["pages"].samples["alternate"])
 
 
@@ -300,7 +300,7 @@ def test_a_group_with_too_many_members_is_listed_without_alternates(
     ]
     report = shop.build()
     assert report.urls == 7
-    assert report.fields_mended["alternate"] == 4
+    assert report.fields_fixed["alternate"] == 4
     assert sorted(len(others) for others in shop.alternates().values()) == [0, 0, 0, 0, 3, 3, 3]
     check(shop)
 
@@ -317,7 +317,7 @@ def test_a_group_with_too_long_urls_is_listed_without_alternates(
     ]
     report = shop.build()
     assert report.urls == 4
-    assert report.fields_mended["alternate"] == 2
+    assert report.fields_fixed["alternate"] == 2
     assert sorted(len(others) for others in shop.alternates().values()) == [0, 0, 2, 2]
     check(shop)
 
@@ -337,6 +337,6 @@ def test_a_member_with_an_unusable_language_is_counted(shop_of: Callable[..., Sh
     shop = shop_of("url")
     shop.rows[:] = [row(1, 1, "de"), row(2, 1, "en"), row(3, 1, "klingon")]
     report = shop.build()
-    assert report.fields_mended["alternate"] >= 1
+    assert report.fields_fixed["alternate"] >= 1
     assert any("klingon" in sample for sample in report.sections["pages"].samples["alternate"])
     check(shop)

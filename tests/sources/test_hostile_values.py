@@ -57,7 +57,7 @@ def test_numbers_beyond_floats_do_not_end_the_run(reader: str, monkeypatch: pyte
     base.run(f"INSERT INTO hostile VALUES {rows}")
     report, entries = published(base, monkeypatch, priority="weight", reader=reader)
     assert report.urls == len(values)
-    assert report.fields_mended["priority"] == 3
+    assert report.fields_fixed["priority"] == 3
     assert [entries[f"p{n}"].priority for n in range(6)] == [None, None, "0.0", None, "0.5", None]
 
 
@@ -170,7 +170,7 @@ def test_a_number_that_is_no_moment_is_counted(monkeypatch: pytest.MonkeyPatch) 
     )
     report, entries = published(base, monkeypatch, lastmod="lm", lastmod_unit="s")
     assert [entries[slug].lastmod for slug in "abcd"] == [WRITTEN, None, None, WRITTEN]
-    assert report.fields_mended["lastmod-format"] == 2
+    assert report.fields_fixed["lastmod-format"] == 2
 
 
 @pytest.mark.parametrize("backend", SQL_BACKENDS)

@@ -126,7 +126,7 @@ def assert_counted(report: Report, rows: int) -> None:
     section = report.sections["pages"]
     dropped, expired = sum(section.rows_dropped.values()), sum(section.rows_expired.values())
     assert section.urls + dropped + expired == rows, (section.urls, section.rows_dropped, section.rows_expired, rows)
-    for rule in {**section.rows_dropped, **section.rows_expired, **section.fields_mended}:
+    for rule in {**section.rows_dropped, **section.rows_expired, **section.fields_fixed}:
         assert rule in RULES
         samples = section.samples.get(rule, ())
         assert 1 <= len(samples) <= SAMPLES_PER_RULE, (rule, samples)

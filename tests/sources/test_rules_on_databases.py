@@ -67,7 +67,7 @@ def test_the_rules_of_values_that_once_ended_a_run_or_were_lost(backend: str, mo
     report = build(sitemap)
 
     assert dict(report.rows_dropped) == DROPPED
-    assert dict(report.fields_mended) == FAULTS
+    assert dict(report.fields_fixed) == FAULTS
     assert report.urls + sum(DROPPED.values()) == len(ROWS) + 1
     files = crawl(config.open()).files.values()
     locs = {entry.loc for entries in files for entry in entries}
@@ -92,7 +92,7 @@ def test_an_empty_value_of_a_template_leaves_the_row_out(backend: str, monkeypat
     source = SqlSource("hostile", table="findings", key="id", loc=BASE + "p/{slug}", reader=reader)
     report = build(Sitemap(config, [Section("pages", source)], guards=Guards.disabled()))
     assert dict(report.rows_dropped) == {"loc-missing": 2}
-    assert dict(report.fields_mended) == {"loc-slash": 1}
+    assert dict(report.fields_fixed) == {"loc-slash": 1}
     assert "key [3]" in report.sections["pages"].samples["loc-slash"][0]
     assert crawl(config.open()).locs() == {f"{BASE}p/a", f"{BASE}p/b%2Fc"}
 
@@ -166,5 +166,5 @@ def test_the_encoding_of_a_postgresql_database_changes_no_url(
     config = MemoryStore(base_url=BASE)
     source = SqlSource("hostile", table="findings", key="id", loc=BASE + "{slug}", reader=reader)  # type: ignore[arg-type]
     report = build(Sitemap(config, [Section("pages", source)], guards=Guards.disabled()))
-    assert (dict(report.rows_dropped), dict(report.fields_mended)) == ({}, {})
+    assert (dict(report.rows_dropped), dict(report.fields_fixed)) == ({}, {})
     assert crawl(config.open()).locs() == {BASE + quote(words[encoding])}

@@ -47,7 +47,7 @@ def report(generation: int = 1, *, urls: int = 1_000, shards: int = 10, at: date
         rows=urls,
         shards=counts,
         rows_dropped={},
-        fields_mended={},
+        fields_fixed={},
         sections={"products": section},
         seconds={"plan": 4.0, "write": 20.0, "publish": 6.0},
         file_bytes=shards * 90_000,
