@@ -97,7 +97,7 @@ def text(result: Mapping[str, Any]) -> str:
     """Everything, for the terminal."""
     head = (
         f"{result['rows']:,} rows in PostgreSQL, medians of {result['rounds']} interleaved run(s), "
-        f"{result['cores']} cores, Python {result['python']}, {result['measured_at']}; S3 is {result['s3']}."
+        f"{result['cores']} cores, Python {result['python']}, {result['measured_at']}, commit {result['commit']}; S3 is {result['s3']}."
     )
     sizes = [f"{run['urls']:,} rows: {run['peak_mb']:.0f} MB" for run in result["runs"].get("memory", ())]
     flat = [f"Peak memory by size of the table: {', '.join(sizes)}."] if sizes else []
@@ -112,7 +112,7 @@ def section(result: Mapping[str, Any]) -> str:
             BEGIN,
             (
                 f"URLs per second of CPU, {result['rows']:,} rows from PostgreSQL, gzip included, medians of "
-                f"{result['rounds']} interleaved runs on {result['cores']} cores ([method](benchmarks/README.md); "
+                f"{result['rounds']} interleaved runs on {result['cores']} cores at commit {result['commit']} ([method](benchmarks/README.md); "
                 f"{met} of {len(result['targets'])} [targets](docs/performance.md) met):"
             ),
             "![URLs per CPU second](docs/performance.svg)",

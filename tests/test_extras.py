@@ -25,7 +25,7 @@ def test_nothing_is_excluded_that_a_constraints_file_may_hold() -> None:
 
 def test_every_extra_that_the_pages_name_exists() -> None:
     pages = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]
-    named = {extra for page in pages for extra in re.findall(r"airflow-sitemaps\[([a-z]+)\]", page.read_text())}
+    named = {extra for page in pages for extra in re.findall(r"airflow-sitemaps\[([a-z-]+)\]", page.read_text())}
 
     assert named <= set(EXTRAS)
 
