@@ -58,7 +58,7 @@ CONTENTS: Final = {
         ),
         *("performance", "scale", "environments", "kubernetes", "guarantees"),
     ],
-    "Reference": ["rules", "reference", "changelog"],
+    "Reference": ["settings", "rules", "reference", "changelog"],
     "Develop": ["contributing", "architecture", "decisions/README", "benchmarks"],
 }
 """Captions of the side bar and their pages. A page in no list is added to the last one."""

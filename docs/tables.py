@@ -1,11 +1,13 @@
-"""The tables of pages that the code's registries fill: ``python docs/tables.py`` writes them again."""
+"""The tables of pages that the code's registries and docstrings fill: ``python docs/tables.py`` writes them again."""
 
 from __future__ import annotations
 
+import inspect
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from airflow_sitemaps import Guards, Section, ShardPolicy, Sitemap, SitemapTaskGroup, SqlSource
 from airflow_sitemaps.metrics.registry import METRICS, TAGS
 from airflow_sitemaps.protocol.rules import RULES
 from airflow_sitemaps.protocol.validation.checks import CHECKS
@@ -13,9 +15,72 @@ from airflow_sitemaps.protocol.validation.checks import CHECKS
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-PAGES: Final = ("rules.md", "watch.md")
+PAGES: Final = ("rules.md", "settings.md", "watch.md")
 TABLE: Final = re.compile(r"(<!-- table of (\w+): [^\n]*-->\n\n).*?(\n<!-- end of table -->)", re.DOTALL)
 """A table, between the two comments that mark its place in a page."""
+
+
+CLASSES: Final = {kind.__name__: kind for kind in (Sitemap, Section, SqlSource, ShardPolicy, Guards, SitemapTaskGroup)}
+"""The classes whose settings a user gives."""
+
+SETTINGS: Final = {
+    "first_hour": {
+        "Sitemap": "store sections",
+        "Section": "name source",
+        "SqlSource": "conn_id table query where key loc lastmod",
+        "SitemapTaskGroup": "group_id sitemap",
+    },
+    "entries": {
+        "SqlSource": "changefreq priority images videos news alternates group language title description",
+        "Section": "kind format path base_url",
+        "Sitemap": "feeds recent stylesheet cross_submit",
+    },
+    "sizes": {
+        "Sitemap": "shards limits index compression",
+        "Section": "shards limits",
+        "ShardPolicy": "max_urls fill merge_below",
+        "SitemapTaskGroup": "batch_size",
+    },
+    "guards": {
+        "Sitemap": "guards rules must_list on_section_failure owner",
+        "Section": "guards rules",
+        "Guards": "max_shrink max_growth max_dropped max_churn max_shrink_total min_rows",
+    },
+    "dates": {"SqlSource": "timezone lastmod_unit", "Sitemap": "freshness grace"},
+    "costs": {
+        "Sitemap": "change_detection table_versions watermark_lag",
+        "Section": "change_detection",
+        "SqlSource": "change_log materialize max_scan_bytes",
+        "SitemapTaskGroup": "pool",
+    },
+    "rare": {
+        "Sitemap": "history retired",
+        "SqlSource": "parameters session as_of reader",
+        "SitemapTaskGroup": "plan_kwargs write_kwargs publish_kwargs kwargs",
+    },
+}
+"""The settings by need: for each table its classes, each with the names of its arguments."""
+
+ENTRY: Final = re.compile(r"^ {4}\**(\w+): (.*(?:\n {8}.*)*)", re.MULTILINE)
+"""An argument in a docstring: its name and its text."""
+
+
+def _settings(group: str) -> str:
+    return _table(
+        "Setting, Meaning",
+        (
+            (f"`{kind}({'**kwargs' if name == 'kwargs' else f'{name}=…'})`", texts_of(kind)[name])
+            for kind, names in SETTINGS[group].items()
+            for name in names.split()
+        ),
+    )
+
+
+def texts_of(kind: str) -> dict[str, str]:
+    """Return the arguments of a class with their texts, from its docstring."""
+    doc = inspect.getdoc(CLASSES[kind]) or ""
+    part = re.split(r"^(?:Attributes|Args):\n", doc, flags=re.MULTILINE)[1].partition("\nRaises:")[0]
+    return {name: " ".join(text.replace("``", "`").replace("|", "\\|").split()) for name, text in ENTRY.findall(part)}
 
 
 def _table(names: str, rows: Iterable[Iterable[str]]) -> str:
@@ -28,6 +93,7 @@ def _code(names: Iterable[str]) -> str:
 
 
 TABLES: Final = {
+    **{name: _settings(name) for name in SETTINGS},
     "rules": _table(
         "Rule, Says, Source, Default, Settable to",
         (

@@ -20,7 +20,7 @@ def test_the_tables_of_every_page_are_up_to_date() -> None:
     pages = {name: (DOCS / name).read_text(encoding="utf-8") for name in tables["PAGES"]}
     placed = [match[2] for page in pages.values() for match in tables["TABLE"].finditer(page)]
 
-    assert placed == ["rules", "checks", "metrics", "tags"]
+    assert placed == ["rules", "checks", *tables["SETTINGS"], "metrics", "tags"]
     assert all(page == tables["written"](page) for page in pages.values()), "run python docs/tables.py"
     page = pages["watch.md"]
     assert all(f"| `{name}` | {metric.kind} | {metric.unit} |" in page for name, metric in METRICS.items())
