@@ -44,6 +44,14 @@ def test_every_path_that_a_page_names_exists(page: str) -> None:
     assert not missing, f"{page} names {missing}"
 
 
+@pytest.mark.parametrize("page", ["guarantees.md", "security.md"])
+def test_every_test_that_a_promise_names_exists(page: str) -> None:
+    named = set(re.findall(r"`((?:tests/[\w/]+/)?test_\w+\.py)`", (ROOT / "docs" / page).read_text()))
+    files = [path.relative_to(ROOT) for path in (ROOT / "tests").rglob("test_*.py")]
+    assert len(named) > 10
+    assert [name for name in sorted(named) if not any(name in (str(path), path.name) for path in files)] == []
+
+
 def test_the_layout_lists_every_package() -> None:
     layout = (ROOT / "CONTRIBUTING.md").read_text().partition("## Layout")[2].partition("## Where to start")[0]
     packages = {path.parent.name for path in (ROOT / "airflow_sitemaps").glob("*/__init__.py")}
