@@ -6,8 +6,10 @@ Any worker can run any stage. Each stage opens the store and the sources, and le
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from airflow_sitemaps.errors import GuardError, OwnershipError, SitemapError
 from airflow_sitemaps.pipeline.clock import QUIET, SYSTEM_CLOCK

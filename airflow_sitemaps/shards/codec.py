@@ -1,52 +1,23 @@
 """Encode manifests, plans and receipts as gzipped JSON. Equal values give equal bytes.
 
-msgspec decodes them by the annotations of the dataclasses (see ``shards.schema``), which also say what is valid. The
-format is versioned (``manifest.FORMAT``).
+The annotations of the records say how msgspec encodes and decodes them, and which values are valid (see
+``shards.schema``). The format is versioned (``manifest.FORMAT``).
 """
 
 from __future__ import annotations
 
 import gzip
 import json
-from collections.abc import Mapping
-from dataclasses import MISSING, fields
-from datetime import datetime
 from typing import Final, TypeVar
 
 import msgspec
 
 from airflow_sitemaps.errors import InvalidSitemapError, ManifestError
 from airflow_sitemaps.protocol import gzip as capped
-from airflow_sitemaps.protocol.feeds import FeedText
 from airflow_sitemaps.shards.decoder import Decoder
-from airflow_sitemaps.shards.digest import Digest
-from airflow_sitemaps.shards.feed_mark import FeedMark
-from airflow_sitemaps.shards.guards import Refusal
-from airflow_sitemaps.shards.key import KeyRange
-from airflow_sitemaps.shards.manifest import (
-    FORMAT,
-    Day,
-    Departed,
-    GenerationNote,
-    IndexFile,
-    IndexRecord,
-    Manifest,
-    PublicFile,
-    SectionManifest,
-    Shard,
-)
-from airflow_sitemaps.shards.plan import (
-    Batch,
-    Plan,
-    RangeAction,
-    Repair,
-    RuleCheck,
-    SectionCheck,
-    SectionFailure,
-    SectionPlan,
-)
-from airflow_sitemaps.shards.receipt import Receipt, StagedShard
-from airflow_sitemaps.shards.url_sample import PrefixCount
+from airflow_sitemaps.shards.manifest import FORMAT, Manifest
+from airflow_sitemaps.shards.plan import Plan
+from airflow_sitemaps.shards.receipt import Receipt
 
 ROOM: Final = 64 << 20
 """Unpacked size that is allowed for any object, in bytes."""
@@ -59,77 +30,6 @@ _UNREADABLE: Final = (OSError, EOFError, ValueError, TypeError, OverflowError, R
 
 T = TypeVar("T")
 
-_PERSISTED: Final[tuple[type, ...]] = (
-    PublicFile,
-    Shard,
-    FeedMark,
-    Day,
-    SectionManifest,
-    IndexFile,
-    IndexRecord,
-    GenerationNote,
-    Departed,
-    Manifest,
-    RangeAction,
-    SectionPlan,
-    Batch,
-    Refusal,
-    SectionFailure,
-    RuleCheck,
-    SectionCheck,
-    Repair,
-    Plan,
-    PrefixCount,
-    StagedShard,
-    FeedText,
-    Receipt,
-)
-"""Classes whose fields are encoded by name."""
-
-_LEAVES: Final = frozenset({str, int, float, bool, type(None)})
-
-
-def _omitted(kind: type) -> tuple[tuple[str, tuple[object, ...]], ...]:
-    """Return the names of a class's fields in order, each with the values that are omitted."""
-    omitted: list[tuple[str, tuple[object, ...]]] = []
-    for f in fields(kind):
-        needed = f.default is MISSING and f.default_factory is MISSING
-        counts = type(f.default) is int and f.default == 0
-        omitted.append((f.name, () if needed else (None, (), {}, 0) if counts else (None, (), {})))
-    return tuple(omitted)
-
-
-_FIELDS: Final = {kind: _omitted(kind) for kind in _PERSISTED}
-
-
-def _plain(value: object) -> object:
-    """Convert a value to JSON values; omit fields with a default if they are None or empty, and counts of 0."""
-    if type(value) in _LEAVES:
-        return value
-    if (names := _FIELDS.get(type(value))) is not None:
-        plain = {}
-        for name, omitted in names:
-            part = getattr(value, name)
-            if part not in omitted:  # most parts are leaves: of 50,000 shards a million
-                plain[name] = part if type(part) in _LEAVES else _plain(part)
-        return plain
-    if isinstance(value, KeyRange):
-        return [value.lower, value.upper]
-    if isinstance(value, Digest):
-        return [value.rows, value.newest, f"{value.checksum:016x}"]
-    if isinstance(value, datetime):
-        return value.isoformat()
-    if isinstance(value, Mapping):
-        return {str(name): _plain(v) for name, v in value.items()}
-    if isinstance(value, (tuple, list)):
-        return [_plain(v) for v in value]
-    return value
-
-
-def _encode(value: object) -> bytes:
-    text = json.dumps(_plain(value), ensure_ascii=False, separators=(",", ":"))
-    return gzip.compress(text.encode("utf-8", "surrogatepass"), compresslevel=4, mtime=0)
-
 
 class _Version(msgspec.Struct):
     format: int = FORMAT
@@ -141,11 +41,21 @@ _PLAN: Final = Decoder(Plan)
 _RECEIPT: Final = Decoder(Receipt)
 
 
+def encode(value: Manifest | Plan | Receipt) -> bytes:
+    """Encode a persisted object."""
+    try:
+        text = msgspec.json.encode(value)
+    except (UnicodeEncodeError, OverflowError):  # keys with a lone surrogate, or with an integer of more than 64 bits
+        plain = msgspec.to_builtins(value, str_keys=True)
+        text = json.dumps(plain, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogatepass")
+    return gzip.compress(text, compresslevel=4, mtime=0)
+
+
 def decode(decoder: Decoder[T], data: bytes, what: str) -> T:
     """Decode a persisted object, or the part of it that another type of the same field names describes.
 
     Args:
-        decoder: Decoder of ``Manifest``, ``Plan``, ``Receipt``, or of a dataclass or Struct with some of their fields.
+        decoder: Decoder of ``Manifest``, ``Plan``, ``Receipt``, or of a record with some of their fields.
         what: Description of the object with its location, for messages.
 
     Raises:
@@ -175,11 +85,6 @@ def _check_version(text: bytes, what: str) -> None:
         )
 
 
-def encode_manifest(manifest: Manifest) -> bytes:
-    """Encode a manifest."""
-    return _encode(manifest)
-
-
 def decode_manifest(data: bytes, where: str = "the manifest") -> Manifest:
     """Decode a manifest.
 
@@ -187,11 +92,6 @@ def decode_manifest(data: bytes, where: str = "the manifest") -> Manifest:
         ManifestError: The bytes are damaged or of a newer format.
     """
     return decode(_MANIFEST, data, where)
-
-
-def encode_plan(plan: Plan) -> bytes:
-    """Encode a plan."""
-    return _encode(plan)
 
 
 def decode_plan(data: bytes, where: str = "the plan") -> Plan:
@@ -204,11 +104,6 @@ def decode_plan(data: bytes, where: str = "the plan") -> Plan:
     if problem := _misfit(plan):
         raise ManifestError(f"{where} is not a valid plan: {problem}. It was damaged or forged. Plan again.")
     return plan
-
-
-def encode_receipt(receipt: Receipt) -> bytes:
-    """Encode a receipt."""
-    return _encode(receipt)
 
 
 def decode_receipt(data: bytes, where: str = "the receipt") -> Receipt:

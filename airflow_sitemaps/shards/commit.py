@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from airflow_sitemaps.errors import ConflictError, IncompleteError, RefusedError
 from airflow_sitemaps.shards.index_layout import next_indexes

@@ -10,11 +10,9 @@ from __future__ import annotations
 
 import json
 import threading
-from typing import Any, Final, Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
 import msgspec
-
-from airflow_sitemaps.shards.digest import Checksum
 
 T = TypeVar("T")
 
@@ -28,7 +26,7 @@ class Decoder(Generic[T]):
     def __init__(self, kind: type[T]) -> None:
         self._kind = kind
         with _lock:
-            self._decoder = msgspec.json.Decoder(kind, dec_hook=_special)
+            self._decoder = msgspec.json.Decoder(kind)
 
     def decode(self, text: bytes) -> T:
         """Decode JSON.
@@ -45,10 +43,4 @@ class Decoder(Generic[T]):
             return self._decoder.decode(text)
         except UnicodeDecodeError:
             value = json.loads(text.decode("utf-8", "surrogatepass"))
-            return msgspec.convert(value, self._kind, dec_hook=_special, str_keys=True)
-
-
-def _special(kind: type, value: Any) -> Any:
-    if kind is Checksum:
-        return Checksum.from_hex(value)
-    raise TypeError(f"no field has the type {kind.__name__}")
+            return msgspec.convert(value, self._kind, str_keys=True)

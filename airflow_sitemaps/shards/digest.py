@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import msgspec
 
@@ -18,24 +18,6 @@ NEWEST_CHARACTERS: Final = 64
 """Characters that are kept of a newest lastmod: in a column of text it may be of any length."""
 
 
-class Checksum(int):
-    """A sum of hashes, from 0 to 2**64 - 1. It is persisted as 16 hexadecimal digits."""
-
-    __slots__ = ()
-
-    @classmethod
-    def from_hex(cls, digits: str) -> Checksum:
-        """Return the checksum that these hexadecimal digits stand for.
-
-        Raises:
-            ValueError: They are not hexadecimal digits, or the number has more than 64 bits.
-        """
-        value = int(digits, 16)
-        if not 0 <= value < MODULUS:
-            raise ValueError(f"a checksum has 64 bits, unlike {digits!r:.100}")
-        return cls(value)
-
-
 class Digest(msgspec.Struct, frozen=True, kw_only=True, array_like=True, forbid_unknown_fields=True, gc=False):
     """Number of rows, newest lastmod and checksum of one key range. It is persisted as a list of the three.
 
@@ -48,7 +30,12 @@ class Digest(msgspec.Struct, frozen=True, kw_only=True, array_like=True, forbid_
 
     rows: Count
     newest: str | None
-    checksum: Checksum
+    checksum: Annotated[int, msgspec.Meta(ge=0)]
+
+    def __post_init__(self) -> None:
+        """Refuse a checksum of more than 64 bits, from a damaged object."""
+        if self.checksum >= MODULUS:
+            raise ValueError(f"a checksum has 64 bits, unlike {self.checksum}")
 
     @classmethod
     def of(cls, rows: int, newest: str | None, checksum: int) -> Digest:
@@ -58,7 +45,7 @@ class Digest(msgspec.Struct, frozen=True, kw_only=True, array_like=True, forbid_
             newest: Greatest lastmod, or None.
             checksum: Sum of the rows' hashes, of any size and sign. The digest holds it modulo 2**64.
         """
-        return cls(rows=rows, newest=newest, checksum=Checksum(checksum % MODULUS))
+        return cls(rows=rows, newest=newest, checksum=checksum % MODULUS)
 
     def __add__(self, other: Digest) -> Digest:
         newest = max((n for n in (self.newest, other.newest) if n is not None), default=None)

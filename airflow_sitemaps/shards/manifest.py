@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
+
+from msgspec import field
 
 from airflow_sitemaps.shards.digest import EMPTY, Digest
 from airflow_sitemaps.shards.feed_mark import FeedMark
 from airflow_sitemaps.shards.key import Key, KeyRange
-from airflow_sitemaps.shards.schema import BodyKey, Count, Folder, Moment, RelativePath, RunName, SectionName
+from airflow_sitemaps.shards.schema import BodyKey, Count, Folder, Moment, Record, RelativePath, RunName, SectionName
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,8 +23,7 @@ PAST_CONTENTS: Final = 8
 """Number of earlier contents recorded per public name, so that a content that returns gets a new ETag."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PublicFile:
+class PublicFile(Record, frozen=True, kw_only=True):
     """One file of the public area.
 
     Attributes:
@@ -58,8 +59,7 @@ class PublicFile:
         return f"{self.body}#{self.variant}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Shard:
+class Shard(Record, frozen=True, kw_only=True):
     """One key range and the file that holds its entries.
 
     Attributes:
@@ -86,7 +86,7 @@ class Shard:
     """
 
     range: KeyRange
-    digest: Digest = EMPTY
+    digest: Digest = field(default_factory=lambda: EMPTY)
     urls: Count = 0
     articles: Count = 0
     file: PublicFile | None = None
@@ -94,17 +94,17 @@ class Shard:
     newest_lastmod: str | None = None
     recheck_at: Moment | None = None
     settled: bool = True
-    dropped: Mapping[str, Count] = field(default_factory=dict)
-    expired: Mapping[str, Count] = field(default_factory=dict)
-    mended: Mapping[str, Count] = field(default_factory=dict)
+    dropped: Mapping[str, Count] = {}
+    expired: Mapping[str, Count] = {}
+    mended: Mapping[str, Count] = {}
     written_in: Count = 0
     sample_level: Count = 0
     sample: str | None = None
-    prefixes: Mapping[str, Count] = field(default_factory=dict)
+    prefixes: Mapping[str, Count] = {}
     lastmods: Count = 0
     oldest_lastmod: str | None = None
     must: tuple[str, ...] = ()
-    extensions: Mapping[str, Count] = field(default_factory=dict)
+    extensions: Mapping[str, Count] = {}
 
     @property
     def expired_rows(self) -> int:
@@ -115,8 +115,7 @@ class Shard:
         return min(self.mended.get("news-age", 0), max(0, self.digest.rows - self.urls))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Day:
+class Day(Record, frozen=True, kw_only=True):
     """What a section listed on one day on which it changed. Numbers of URLs include expired rows.
 
     Attributes:
@@ -132,8 +131,7 @@ class Day:
     sample: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SectionManifest:
+class SectionManifest(Record, frozen=True, kw_only=True):
     """One section as committed.
 
     Attributes:
@@ -163,8 +161,8 @@ class SectionManifest:
     path: Folder = ""
     null_keys: Count = 0
     key_kinds: tuple[str, ...] = ()
-    samples: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    days: Mapping[str, Day] = field(default_factory=dict)
+    samples: Mapping[str, tuple[str, ...]] = {}
+    days: Mapping[str, Day] = {}
     feed: FeedMark | None = None
     permitted_by: str = ""
 
@@ -190,8 +188,7 @@ class SectionManifest:
                 yield shard.file
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class IndexFile:
+class IndexFile(Record, frozen=True, kw_only=True):
     """One index file.
 
     Attributes:
@@ -211,8 +208,7 @@ class IndexFile:
     replaces: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class IndexRecord:
+class IndexRecord(Record, frozen=True, kw_only=True):
     """Settings of a generation's indexes, and the names of its extra files.
 
     Attributes:
@@ -259,8 +255,7 @@ class GenerationNote:
     failed: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Departed:
+class Departed(Record, frozen=True, kw_only=True):
     """A file that the current generation no longer names, to be swept after the grace and the history allow it.
 
     Attributes:
@@ -279,8 +274,7 @@ class Departed:
     etag: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Manifest:
+class Manifest(Record, frozen=True, kw_only=True):
     """One complete generation.
 
     Attributes:
@@ -322,12 +316,12 @@ class Manifest:
     recent_window: Count | None = None
     history: tuple[GenerationNote, ...] = ()
     departed: tuple[Departed, ...] = ()
-    serials: Mapping[str, Count] = field(default_factory=dict)
+    serials: Mapping[str, Count] = {}
     swept_at: Moment | None = None
     index_record: IndexRecord | None = None
     state_id: str | None = None
     origin: str = ""
-    format: Count = FORMAT
+    format: Count = field(default_factory=lambda: FORMAT)
 
     @property
     def urls(self) -> int:

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING
+
+from msgspec import field
+from msgspec.structs import replace
 
 from airflow_sitemaps.errors import GuardError
 from airflow_sitemaps.shards.digest import EMPTY, Digest
 from airflow_sitemaps.shards.feed_mark import FeedMark
 from airflow_sitemaps.shards.guards import Refusal
 from airflow_sitemaps.shards.key import KeyRange
-from airflow_sitemaps.shards.schema import Count, Moment, Number, RelativePath, RunName, SectionName
+from airflow_sitemaps.shards.schema import Count, Moment, Number, Record, RelativePath, RunName, SectionName
 from airflow_sitemaps.shards.url_sample import PrefixCount
 
 if TYPE_CHECKING:
@@ -48,8 +51,7 @@ class Action(str, Enum):
         return self in (Action.CREATE, Action.REWRITE, Action.SPLIT, Action.MERGE)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RangeAction:
+class RangeAction(Record, frozen=True, kw_only=True):
     """One range of the new layout.
 
     Attributes:
@@ -66,7 +68,7 @@ class RangeAction:
 
     range: KeyRange
     action: Action
-    digest: Digest = EMPTY
+    digest: Digest = field(default_factory=lambda: EMPTY)
     carries: Count | None = None
     reason: str = ""
     drifted: bool = False
@@ -74,8 +76,7 @@ class RangeAction:
     known_sha256: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SectionPlan:
+class SectionPlan(Record, frozen=True, kw_only=True):
     """One section's part of a plan.
 
     Attributes:
@@ -185,8 +186,7 @@ def failures_of(refusals: Sequence[Refusal]) -> tuple[SectionFailure, ...]:
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Batch:
+class Batch(Record, frozen=True, kw_only=True):
     """The work of one write task.
 
     Attributes:
@@ -246,8 +246,7 @@ class SectionCheck:
     unbroken: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Repair:
+class Repair(Record, frozen=True, kw_only=True):
     """A public file that another program changed or deleted, and whose private body is whole.
 
     Attributes:
@@ -263,8 +262,7 @@ class Repair:
     found_etag: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class Plan(Record, frozen=True, kw_only=True):
     """The plan of a run.
 
     Attributes:
@@ -312,7 +310,7 @@ class Plan:
     rebases: bool = False
     prefixes: tuple[PrefixCount, ...] = ()
     notes: tuple[str, ...] = ()
-    refused: Mapping[str, SectionPlan] = field(default_factory=dict)
+    refused: Mapping[str, SectionPlan] = {}
     checks: tuple[SectionCheck, ...] = ()
     repairs: tuple[Repair, ...] = ()
     origin: str = ""

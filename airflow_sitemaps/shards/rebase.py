@@ -8,8 +8,10 @@ then.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from airflow_sitemaps.shards.key import same_kinds
 from airflow_sitemaps.shards.plan import Action, RangeAction

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 
 from airflow_sitemaps.protocol.feeds import FeedText
 from airflow_sitemaps.shards.digest import Digest
 from airflow_sitemaps.shards.key import Key, KeyRange
-from airflow_sitemaps.shards.schema import BodyKey, Count, Moment, Number, RunName, SectionName
+from airflow_sitemaps.shards.schema import BodyKey, Count, Moment, Number, Record, RunName, SectionName
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StagedShard:
+class StagedShard(Record, frozen=True, kw_only=True):
     """One file's part of a target's range, as its rows were read.
 
     Attributes:
@@ -56,21 +54,20 @@ class StagedShard:
     newest_lastmod: str | None = None
     recheck_at: Moment | None = None
     settled: bool = True
-    dropped: Mapping[str, Count] = field(default_factory=dict)
-    expired: Mapping[str, Count] = field(default_factory=dict)
-    mended: Mapping[str, Count] = field(default_factory=dict)
-    samples: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    dropped: Mapping[str, Count] = {}
+    expired: Mapping[str, Count] = {}
+    mended: Mapping[str, Count] = {}
+    samples: Mapping[str, tuple[str, ...]] = {}
     sample_level: Count = 0
     sample: str | None = None
-    prefixes: Mapping[str, Count] = field(default_factory=dict)
+    prefixes: Mapping[str, Count] = {}
     lastmods: Count = 0
     oldest_lastmod: str | None = None
     must: tuple[str, ...] = ()
-    extensions: Mapping[str, Count] = field(default_factory=dict)
+    extensions: Mapping[str, Count] = {}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Receipt:
+class Receipt(Record, frozen=True, kw_only=True):
     """Result of a written batch.
 
     Attributes:

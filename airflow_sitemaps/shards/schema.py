@@ -11,7 +11,7 @@ import re
 from datetime import datetime
 from typing import Annotated, Any, Final
 
-from msgspec import Meta
+from msgspec import Meta, Struct
 
 MOST: Final = (1 << 63) - 1
 """Greatest count, size or position."""
@@ -44,6 +44,10 @@ RunName = Annotated[str, Meta(pattern=r"\A[A-Za-z0-9_-]{1,100}\Z")]
 
 SectionName = Annotated[str, Meta(pattern=r"\A[a-z0-9][a-z0-9_-]{0,63}\Z")]
 """Name of a section."""
+
+
+class Record(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
+    """A record of a persisted object. Fields that have their default are not stored."""
 
 
 def is_relative_path(value: Any) -> bool:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Final
+
+from msgspec.structs import replace
 
 from airflow_sitemaps.errors import StoreContentError
 from airflow_sitemaps.shards import week

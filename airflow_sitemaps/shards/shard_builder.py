@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from airflow_sitemaps.errors import IncompleteError, StoreContentError
 from airflow_sitemaps.shards.file_succession import restore, succeed

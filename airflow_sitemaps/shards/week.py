@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
+
+from msgspec.structs import replace
 
 from airflow_sitemaps.shards import url_sample
 from airflow_sitemaps.shards.manifest import Day

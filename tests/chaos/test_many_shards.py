@@ -6,11 +6,11 @@ import hashlib
 import itertools
 import time
 from contextlib import contextmanager
-from dataclasses import replace
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+from msgspec.structs import replace
 
 from airflow_sitemaps import MemoryStore, Section, ShardPolicy, Sitemap
 from airflow_sitemaps.pipeline import stages
@@ -116,7 +116,7 @@ def published(sitemap: Sitemap, source: Numbers, store: Store) -> None:
         replace(index, etag=put(store.public, index.name, render(manifest, settings, index.name, 1)))
         for index in next_indexes((), manifest, settings, {})
     ]
-    put(store.state, MANIFEST, codec.encode_manifest(replace(manifest, indexes=tuple(indexes))))
+    put(store.state, MANIFEST, codec.encode(replace(manifest, indexes=tuple(indexes))))
 
 
 def file_of(store: Store, number: int) -> PublicFile:

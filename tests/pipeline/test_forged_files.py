@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import gzip
 import shutil
-from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from msgspec.structs import replace
 
 from airflow_sitemaps import LocalStore
 from airflow_sitemaps.errors import ConfigurationError

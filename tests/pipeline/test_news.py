@@ -8,6 +8,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from msgspec import structs
 
 from airflow_sitemaps import Guards, MemoryStore, Section, Sitemap
 from airflow_sitemaps.errors import GuardError, PartlyPublishedError
@@ -126,8 +127,8 @@ def test_manifests_that_count_old_articles_as_mended_are_understood(paper: Paper
     """Before ``expired`` existed, articles past their age counted as repaired."""
     build(paper.sitemap(), clock=paper.clock)
     section = paper.manifest().sections["news"]
-    earlier = [replace(shard, expired={}, mended=shard.expired) for shard in section.shards]
-    assert replace(section, shards=tuple(earlier)).expired_rows == ARTICLES - FRESH
+    earlier = [structs.replace(shard, expired={}, mended=shard.expired) for shard in section.shards]
+    assert structs.replace(section, shards=tuple(earlier)).expired_rows == ARTICLES - FRESH
 
 
 @pytest.mark.parametrize("number", [1_001, 2_300])

@@ -20,7 +20,7 @@ from airflow.api_fastapi.auth.managers.simple.user import SimpleAuthManagerUser
 from airflow.utils.session import create_session
 from fastapi.testclient import TestClient
 
-from airflow_sitemaps.shards.codec import encode_manifest
+from airflow_sitemaps.shards.codec import encode
 from tests.support.airflow_db import database
 from tests.support.plugin_factories import add_history, manifest
 
@@ -69,7 +69,7 @@ def main(folder: Path) -> None:
         for n in range(SITES):
             state = folder / f"state-{n}"
             state.mkdir()
-            (state / "manifest.json.gz").write_bytes(encode_manifest(manifest(200)))
+            (state / "manifest.json.gz").write_bytes(encode(manifest(200)))
             add_history(session, f"s3://shop-{n}/sitemap.xml", f"shop_{n}", 2, state_url=str(state))
     application, ends = create_app(), Counter[str]()
     sys.setswitchinterval(1e-6)

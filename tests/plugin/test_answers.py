@@ -13,7 +13,7 @@ from airflow_sitemaps import Guards, MemoryStore, Section, Sitemap
 from airflow_sitemaps.asset_events import section_settings
 from airflow_sitemaps.plugin.shard_map import EMPTY, KEPT, WAITING, WRITTEN
 from airflow_sitemaps.ports import Overwrite
-from airflow_sitemaps.shards.codec import decode_manifest, encode_manifest
+from airflow_sitemaps.shards.codec import decode_manifest, encode
 from airflow_sitemaps.shards.key import show
 from airflow_sitemaps.testing.source import MemorySourceConfig
 from tests.support.plugin_factories import NOW, add_asset, add_event, add_history, extra, manifest, report
@@ -32,7 +32,7 @@ URI = "s3://shop/sitemaps/sitemap.xml"
 def kept(folder: Path, shards: int) -> str:
     """A state area with a manifest; returns its address."""
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "manifest.json.gz").write_bytes(encode_manifest(manifest(shards)))
+    (folder / "manifest.json.gz").write_bytes(encode(manifest(shards)))
     return str(folder)
 
 
@@ -122,7 +122,7 @@ def test_the_map_holds_what_the_manifest_holds(admin: Client, session: Session, 
         for text in admin.get("api/sitemap/shards/texts", asset=URI, section="products", start=start).json()["shards"]
     ]
 
-    shards = decode_manifest(encode_manifest(manifest(700))).sections["products"].shards
+    shards = decode_manifest(encode(manifest(700))).sections["products"].shards
     assert section["urls"] == [shard.urls for shard in shards]
     assert section["rows"] == [shard.digest.rows for shard in shards]
     assert section["xml_bytes"] == [shard.file.xml_byte_size if shard.file else 0 for shard in shards]
@@ -179,7 +179,7 @@ def test_a_store_out_of_reach_is_a_sentence(admin: Client, session: Session, rou
 
 def test_the_map_is_read_from_s3_with_airflows_connection(admin: Client, session: Session) -> None:
     with moto_server() as server, server.store() as store:
-        body = encode_manifest(manifest(20))
+        body = encode(manifest(20))
         state = store.open().state
         state.put("manifest.json.gz", body, mode=Overwrite(), metadata={}, content_type="application/gzip")
         made = extra(report(1))

@@ -10,7 +10,7 @@ import pytest
 
 from airflow_sitemaps.errors import ManifestError
 from airflow_sitemaps.plugin.search_manifest import read_search_manifest
-from airflow_sitemaps.shards.codec import decode_manifest, encode_manifest
+from airflow_sitemaps.shards.codec import decode_manifest, encode
 from tests.support.plugin_factories import add_history, manifest
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def test_a_list_of_two_hundred_sitemaps_is_one_small_answer(admin: Client, sessi
 
 def test_the_search_reads_from_a_manifest_what_the_codec_reads() -> None:
     made = manifest(300)
-    body = encode_manifest(made)
+    body = encode(made)
 
     found, whole = read_search_manifest(body, "m"), decode_manifest(body)
 

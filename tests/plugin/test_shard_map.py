@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import gzip
 import json
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from airflow_sitemaps.errors import ManifestError
 from airflow_sitemaps.plugin.shard_map import MAX_PAGE, read_map
-from airflow_sitemaps.shards.codec import encode_manifest
+from airflow_sitemaps.shards.codec import encode
 from airflow_sitemaps.shards.key import Key, KeyRange
 from airflow_sitemaps.shards.manifest import FORMAT, Manifest
 from tests.support.plugin_factories import manifest
@@ -28,7 +28,7 @@ def cut_at(key: Key) -> Manifest:
 
 def changed(**fields: Any) -> bytes:
     """A manifest's bytes with some of its fields changed."""
-    persisted = json.loads(gzip.decompress(encode_manifest(manifest(3))))
+    persisted = json.loads(gzip.decompress(encode(manifest(3))))
     return gzip.compress(json.dumps({**persisted, **fields}).encode())
 
 
@@ -43,13 +43,13 @@ def changed(**fields: Any) -> bytes:
     ],
 )
 def test_keys_of_all_kinds_are_shown(key: Key, shown: str) -> None:
-    found = read_map(encode_manifest(cut_at(key)), "here")
+    found = read_map(encode(cut_at(key)), "here")
 
     assert [(text["lower"], text["upper"]) for text in found.page("products", 0, 2)] == [(None, shown), (shown, None)]
 
 
 def test_a_page_is_bounded() -> None:
-    found = read_map(encode_manifest(manifest(MAX_PAGE + 10)), "here")
+    found = read_map(encode(manifest(MAX_PAGE + 10)), "here")
 
     assert len(found.page("products", 0, 10_000)) == MAX_PAGE
     assert len(found.page("products", MAX_PAGE, 10_000)) == 10

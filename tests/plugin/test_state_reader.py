@@ -14,7 +14,7 @@ from airflow_sitemaps.errors import StoreError
 from airflow_sitemaps.plugin.shard_map import ShardMap, read_map
 from airflow_sitemaps.plugin.state_reader import THREADS, StateFile, StateReader, StateUnavailableError, open_state
 from airflow_sitemaps.ports import Overwrite
-from airflow_sitemaps.shards.codec import encode_manifest
+from airflow_sitemaps.shards.codec import encode
 from airflow_sitemaps.stores.memory import MemoryStore
 from tests.support.plugin_factories import manifest
 
@@ -32,7 +32,7 @@ def store() -> MemoryStore:
 
 
 def put(store: MemoryStore, made: Any) -> None:
-    store.state.put("manifest.json.gz", encode_manifest(made), mode=Overwrite(), metadata={}, content_type="x")
+    store.state.put("manifest.json.gz", encode(made), mode=Overwrite(), metadata={}, content_type="x")
 
 
 def reader(store: Any, **settings: float) -> StateReader:

@@ -91,9 +91,9 @@ manifests = st.builds(
 @settings(max_examples=60)
 @given(manifests)
 def test_a_manifest_comes_back_as_it_was(manifest):
-    data = codec.encode_manifest(manifest)
+    data = codec.encode(manifest)
     assert codec.decode_manifest(data) == manifest
-    assert codec.encode_manifest(codec.decode_manifest(data)) == data
+    assert codec.encode(codec.decode_manifest(data)) == data
 
 
 @pytest.mark.parametrize(
@@ -108,9 +108,9 @@ def test_any_key_comes_back_as_it_was(key):
         generation=1, write_id="w", run="r", owner="o", base_url="https://www.example.com/", sections={"pages": section},
         committed_at=datetime(2026, 1, 1, tzinfo=timezone.utc), indexes=(),
     )  # fmt: skip
-    data = codec.encode_manifest(made)
+    data = codec.encode(made)
     assert codec.decode_manifest(data) == made
-    assert codec.encode_manifest(codec.decode_manifest(data)) == data
+    assert codec.encode(codec.decode_manifest(data)) == data
 
 
 @given(ranges, digests, keys, samples, counts)
@@ -129,14 +129,14 @@ def test_plans_and_receipts_come_back_as_they_were(within, digest, key, shown, c
         batches=(Batch(number=0, section="pages", targets=(0,), rows=5),), allow=("shrink",),
         refusals=(Refusal(guard="shrink", section="pages", message="m"),),
     )  # fmt: skip
-    assert codec.decode_plan(codec.encode_plan(plan)) == plan
+    assert codec.decode_plan(codec.encode(plan)) == plan
     piece = StagedShard(
         range=within, digest=digest, urls=1, body="runs/r/bodies/b.xml.gz", last_key=key, samples=shown, dropped=counted
     )
     receipt = Receipt(
         run="r", batch=0, section="pages", pieces={0: (piece,), 4: ()}, rows=5, bytes_written=1, seconds=0.5
     )
-    assert codec.decode_receipt(codec.encode_receipt(receipt)) == receipt
+    assert codec.decode_receipt(codec.encode(receipt)) == receipt
 
 
 def test_the_first_format_is_read_for_ever():
@@ -165,13 +165,13 @@ def test_a_newer_format_is_refused():
 @pytest.mark.parametrize(
     ("digest", "why"),
     [
-        ([1, None, "1" * 17], "a checksum has 64 bits"),
-        ([1, None, "-1"], "a checksum has 64 bits"),
-        ([1, None, "xyz"], "invalid literal"),
-        ([-1, None, "00"], "Expected `int` >= 0"),
+        ([1, None, 2**64], "a checksum has 64 bits"),
+        ([1, None, -1], "Expected `int` >= 0"),
+        ([1, None, "xyz"], "Expected `int`, got `str`"),
+        ([-1, None, 0], "Expected `int` >= 0"),
         ([1, None], "Expected `array` of at least length 3"),
-        ([1, None, "00", 4], "Expected `array` of at most length 3"),  # msgspec gives no place for this
-        ([1, 5, "00"], "Expected `str | null`"),
+        ([1, None, 0, 4], "Expected `array` of at most length 3"),  # msgspec gives no place for this
+        ([1, 5, 0], "Expected `str | null`"),
         ({"rows": 1}, "Expected `array`"),
     ],
 )

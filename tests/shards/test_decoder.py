@@ -34,21 +34,19 @@ def plan() -> bytes:
         targets=(RangeAction(range=HERE, action=Action.REWRITE, digest=DIGEST, reason="rows changed"),),
     )  # fmt: skip
     batch = Batch(number=0, section="pages", targets=(0,), rows=5)
-    return codec.encode_plan(
-        Plan(run="r", created_at=AT, base_generation=7, sections={"pages": section}, batches=(batch,))
-    )
+    return codec.encode(Plan(run="r", created_at=AT, base_generation=7, sections={"pages": section}, batches=(batch,)))
 
 
 def receipt() -> bytes:
     piece = StagedShard(range=HERE, digest=DIGEST, urls=1, body="runs/r/bodies/b.xml.gz", last_key=(3,))
-    return codec.encode_receipt(
+    return codec.encode(
         Receipt(run="r", batch=0, section="pages", pieces={0: (piece,)}, rows=5, bytes_written=1, seconds=0.5)
     )
 
 
 def body(name: str) -> bytes:
     if name in ("manifest", "shard_map", "search_manifest", "store_state"):
-        return codec.encode_manifest(manifest(3))
+        return codec.encode(manifest(3))
     if name in ("plan", "receipt"):
         return {"plan": plan, "receipt": receipt}[name]()
     record: object = {

@@ -5,17 +5,17 @@ from __future__ import annotations
 import gzip
 import json
 import logging
-from dataclasses import replace
 from typing import Any
 
 import pytest
 import sqlalchemy as sa
+from msgspec.structs import replace
 
 from airflow_sitemaps import Guards, MemoryStore, Section, ShardPolicy, Sitemap, SqlSource
 from airflow_sitemaps.errors import RefusedError, SourceConfigurationError
 from airflow_sitemaps.pipeline import build, stages
 from airflow_sitemaps.pipeline.request import RunRequest
-from airflow_sitemaps.shards.codec import decode_plan, encode_plan
+from airflow_sitemaps.shards.codec import decode_plan, encode
 from airflow_sitemaps.shards.key import KeyRange, cut
 from airflow_sitemaps.sources.dialects.postgresql import PostgreSQL
 from tests.support import transpiled
@@ -143,10 +143,10 @@ def test_the_plan_says_what_the_survey_scans(sitemap: Any) -> None:
     plan = stages.plan(sitemap(None), RunRequest(dry_run=True)).plan
     (line,) = (line for line in stages.explain(plan) if "estimated to scan" in line)
     assert line == "  the survey was estimated to scan 1.9 MB"
-    assert decode_plan(encode_plan(plan)) == plan
+    assert decode_plan(encode(plan)) == plan
     older = replace(plan, sections={"pages": replace(plan.sections["pages"], scan=None)})
-    assert b'"scan"' not in gzip.decompress(encode_plan(older))
-    assert decode_plan(encode_plan(older)) == older
+    assert b'"scan"' not in gzip.decompress(encode(older))
+    assert decode_plan(encode(older)) == older
 
 
 def test_the_ceiling_is_no_part_of_the_files() -> None:

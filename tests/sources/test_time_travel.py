@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from airflow_sitemaps import Guards, MemoryStore, Section, ShardPolicy, Sitemap, SqlSource
 from airflow_sitemaps.errors import SourceConfigurationError
 from airflow_sitemaps.pipeline import stages
-from airflow_sitemaps.shards.codec import decode_plan, encode_plan
+from airflow_sitemaps.shards.codec import decode_plan, encode
 from airflow_sitemaps.shards.key import KeyRange, cut
 from airflow_sitemaps.sources.columns import Column, Kind
 from airflow_sitemaps.sources.pinned_state import PinnedState
@@ -146,7 +146,7 @@ def test_the_state_is_kept_in_the_plan() -> None:
     assert crawl(store.open()).locs() == before
     plan = stages.plan(sitemap).plan
     assert plan.sections["pages"].as_of == "state 1"
-    assert decode_plan(encode_plan(plan)) == plan
+    assert decode_plan(encode(plan)) == plan
 
 
 def test_the_clock_of_a_pinned_source_is_that_of_its_state() -> None:

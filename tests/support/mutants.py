@@ -12,6 +12,8 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 from unittest.mock import patch
 
+from msgspec import structs
+
 from airflow_sitemaps.errors import IncompleteError
 from airflow_sitemaps.pipeline import stages
 from airflow_sitemaps.pipeline.plan import drift, foreign_index, planner, watermark
@@ -191,14 +193,14 @@ def _no_deep_sweep() -> Iterable[Change]:
     real = sweep.leftovers
 
     def leftovers(repository: Any, manifest: Any, now: Any, grace: Any) -> Any:
-        return real(repository, replace(manifest, swept_at=now), now, grace)
+        return real(repository, structs.replace(manifest, swept_at=now), now, grace)
 
     yield sweep, "leftovers", leftovers
 
 
 def _unconditional_deletes() -> Iterable[Change]:
     real = sweep._delete
-    yield sweep, "_delete", lambda store, due: real(store, [replace(item, etag=None) for item in due])
+    yield sweep, "_delete", lambda store, due: real(store, [structs.replace(item, etag=None) for item in due])
     yield sweep, "put_back", lambda *_: None
 
 
@@ -210,7 +212,7 @@ def _planned_digest() -> Iterable[Change]:
     real = shard_builder.ShardBuilder._written
 
     def written(self: Any, piece: Any, target: Any, *rest: Any) -> Any:
-        return real(self, replace(piece, digest=target.digest), target, *rest)
+        return real(self, structs.replace(piece, digest=target.digest), target, *rest)
 
     yield shard_builder.ShardBuilder, "_written", written
 
@@ -240,7 +242,7 @@ def _no_row_check() -> Iterable[Change]:
 
 def _no_variant() -> Iterable[Change]:
     def succeed(before: Any, after: Any) -> Any:
-        return replace(after, past=before.past)
+        return structs.replace(after, past=before.past)
 
     for module in (shard_builder, extra_files, rollback):
         yield module, "succeed", succeed
@@ -260,8 +262,8 @@ def _grace_from_commit() -> Iterable[Change]:
 
     def replace_root(self: Any, manifest: Any, over: Any) -> Any:
         kept = {(i.area, i.key): i.at for i in over.manifest.departed} if over is not None else {}
-        departed = tuple(replace(i, at=kept.get((i.area, i.key), i.at)) for i in manifest.departed)
-        return real(self, replace(manifest, departed=departed), over)
+        departed = tuple(structs.replace(i, at=kept.get((i.area, i.key), i.at)) for i in manifest.departed)
+        return real(self, structs.replace(manifest, departed=departed), over)
 
     yield repository.StateRepository, "replace_root", replace_root
 
@@ -289,7 +291,7 @@ def _any_generation() -> Iterable[Change]:
     def remembered(repository: Any, section: Any) -> Any:
         found = repository.objects.get(repository.watermark_key(section.name))
         told = int(json.loads(found.body)["changed_in"]) if found is not None else 0
-        return real(repository, replace(section, changed_in=told))
+        return real(repository, structs.replace(section, changed_in=told))
 
     yield watermark, "remembered", remembered
 
@@ -341,7 +343,7 @@ def _rival_forgotten() -> Iterable[Change]:
             for name, section in manifest.sections.items()
             if name in plan.sections or section.changed_in <= plan.base_generation
         }
-        return replace(manifest, sections=kept)
+        return structs.replace(manifest, sections=kept)
 
     yield manifest_draft, "next_manifest", next_manifest
 
@@ -405,7 +407,7 @@ def _version_kept() -> Iterable[Change]:
 
     def kept(plan: Any, before: Any, now: Any) -> Any:
         rebased, moved = real(plan, before, now)
-        return replace(rebased, version=plan.version, surveyed_at=plan.surveyed_at), moved
+        return structs.replace(rebased, version=plan.version, surveyed_at=plan.surveyed_at), moved
 
     yield rebase, "_section", kept
 
@@ -415,7 +417,7 @@ def _position_kept() -> Iterable[Change]:
 
     def kept(plan: Any, before: Any, now: Any) -> Any:
         rebased, moved = real(plan, before, now)
-        return replace(rebased, feed=plan.feed), moved
+        return structs.replace(rebased, feed=plan.feed), moved
 
     yield rebase, "_section", kept
 

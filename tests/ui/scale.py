@@ -10,12 +10,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from airflow.models.asset import AssetModel
+from msgspec import structs
 from sqlalchemy import create_engine, select
 from sqlalchemy.orm import Session
 
 from airflow_sitemaps.pipeline.report import ShardCounts
 from airflow_sitemaps.protocol.urlset import FOOTER, header
-from airflow_sitemaps.shards.codec import encode_manifest
+from airflow_sitemaps.shards.codec import encode
 from tests.support.plugin_factories import add_event, extra, manifest, report
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ def state_of(site: Site, dag_id: str, made: Manifest) -> str:
     """Write a manifest into the state area of a DAG's sitemap; returns the area's address."""
     state = site.home / "sites" / f"{dag_id}-state"
     state.mkdir(parents=True, exist_ok=True)
-    (state / "manifest.json.gz").write_bytes(encode_manifest(made))
+    (state / "manifest.json.gz").write_bytes(encode(made))
     return str(state)
 
 
@@ -95,8 +96,8 @@ def huge_report(n: int, at: datetime) -> Report:
 def add_huge(site: Site) -> str:
     """Write the history and the manifest; returns the asset's URI."""
     made = manifest(SHARDS, generation=GENERATIONS)
-    section = replace(made.sections["products"], key_kinds=("id integer",))
-    state = state_of(site, "huge", replace(made, sections={"products": section}))
+    section = structs.replace(made.sections["products"], key_kinds=("id integer",))
+    state = state_of(site, "huge", structs.replace(made, sections={"products": section}))
     add_body(Path(state), section.shards[SEARCHED])
     with metadata(site, "huge") as (session, asset):
         now = datetime.now(timezone.utc)

@@ -6,6 +6,8 @@ import logging
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
+from msgspec import structs
+
 from airflow_sitemaps.errors import (
     ConfigurationError,
     RefusedError,
@@ -124,7 +126,7 @@ def make_plan(
     stand, passed = (*stand, *total), (*passed, *passed_total)
     retired += tuple(r.section for r in passed if r.guard == "vanished")
     for shrunk in (r.section for r in passed if r.guard in ("shrink", "total")):
-        plans[shrunk] = replace(plans[shrunk], refresh=True)  # the commit records the new number of URLs
+        plans[shrunk] = structs.replace(plans[shrunk], refresh=True)  # the commit records the new number of URLs
     whole = Plan(
         run=run,
         created_at=started,
@@ -158,7 +160,7 @@ def make_plan(
         error = next(iter(surveyed.errors.values()))
         error.sections = tuple(surveyed.errors)
         raise error
-    return replace(plan, seconds=max(0.0, (clock.now() - started).total_seconds()))  # a clock may be set back
+    return structs.replace(plan, seconds=max(0.0, (clock.now() - started).total_seconds()))  # a clock may be set back
 
 
 def _survey(
@@ -236,7 +238,7 @@ def _publishable(sitemap: Sitemap, plan: Plan, request: RunRequest) -> Plan:
     if request.dry_run or not plan.refusals or sitemap.on_section_failure == "fail_all":
         return plan
     names = {refusal.section for refusal in plan.refusals}
-    return replace(
+    return structs.replace(
         plan.without(names),
         failures=(*plan.failures, *failures_of(plan.refusals)),
         refused={name: section for name, section in plan.sections.items() if name in names},
@@ -244,7 +246,7 @@ def _publishable(sitemap: Sitemap, plan: Plan, request: RunRequest) -> Plan:
 
 
 def _with_batches(plan: Plan, request: RunRequest) -> Plan:
-    return replace(plan, batches=make_batches(plan.sections, request.batch_rows))
+    return structs.replace(plan, batches=make_batches(plan.sections, request.batch_rows))
 
 
 def check_null_keys(sitemap: Sitemap, section: Section, plan: SectionPlan) -> None:

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import gzip
 import logging
-from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
+
+from msgspec.structs import replace
 
 from airflow_sitemaps.errors import ConfigurationError, StoreContentError, StoreError
 from airflow_sitemaps.pipeline.concurrency import mapped

@@ -7,8 +7,10 @@ known.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
+
+from msgspec.structs import replace
 
 from airflow_sitemaps.errors import ConfigurationError, ConflictError
 from airflow_sitemaps.pipeline.state.repository import plan_key, receipts_directory

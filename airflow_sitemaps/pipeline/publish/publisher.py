@@ -6,6 +6,8 @@ import logging
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
+from msgspec import structs
+
 from airflow_sitemaps.errors import ConflictError, GuardError, IncompleteError, OwnershipError
 from airflow_sitemaps.pipeline.publish.draft.body_check import check_bodies
 from airflow_sitemaps.pipeline.publish.draft.content_guard import refusal_text
@@ -144,7 +146,7 @@ def _missing_from_first_try(plan: Plan, manifest: Manifest) -> Plan:
     A person may clear a writing task that had failed, together with the publishing task.
     """
     failed = manifest.history[-1].failed if manifest.history else ()
-    missing = replace(plan, retired=(), adopted=(), index_drift=(), extras_due=False, rebases=False, repairs=())
+    missing = structs.replace(plan, retired=(), adopted=(), index_drift=(), extras_due=False, rebases=False, repairs=())
     return missing.without([name for name in plan.sections if name not in failed])
 
 
@@ -267,7 +269,7 @@ def _with_marks_of(old: SectionManifest | None, new: SectionManifest) -> Section
     """Return a section with the earlier values of what does not count as a change."""
     if old is None:
         return new
-    return replace(new, samples=old.samples, changed_in=old.changed_in, feed=old.feed)
+    return structs.replace(new, samples=old.samples, changed_in=old.changed_in, feed=old.feed)
 
 
 def _refuse_old(sitemap: Sitemap, plan: Plan, clock: Clock) -> None:

@@ -8,9 +8,11 @@ sweep searches all of them for objects that stopped runs stored late.
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Final, TypeVar
+
+from msgspec.structs import replace
 
 from airflow_sitemaps.errors import SitemapError
 from airflow_sitemaps.pipeline.concurrency import mapped

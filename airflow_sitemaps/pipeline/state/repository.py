@@ -148,7 +148,7 @@ class StateRepository:
         Raises:
             RefusedPutError: Another manifest is current.
         """
-        body = codec.encode_manifest(manifest)
+        body = codec.encode(manifest)
         mode = Create() if over is None else Update(over.etag)
         etag = put_verified(
             self.objects,
@@ -177,7 +177,7 @@ class StateRepository:
     def write_plan(self, plan: Plan) -> str:
         """Store a plan and return its key."""
         key = plan_key(plan.run)
-        self._create(key, codec.encode_plan(plan), plan.run)
+        self._create(key, codec.encode(plan), plan.run)
         return key
 
     def read_plan(self, key: str) -> Plan:
@@ -196,7 +196,7 @@ class StateRepository:
     def write_receipt(self, receipt: Receipt, token: str) -> str:
         """Store a receipt under a key that is unique to the try, and return the key."""
         key = f"{receipts_directory(receipt.run)}{receipt.batch:04d}-{token}.json.gz"
-        self._create(key, codec.encode_receipt(receipt), token)
+        self._create(key, codec.encode(receipt), token)
         return key
 
     def read_receipt(self, key: str) -> Receipt:

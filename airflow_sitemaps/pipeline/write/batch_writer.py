@@ -9,8 +9,10 @@ from __future__ import annotations
 import json
 import logging
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
+
+from msgspec.structs import replace
 
 from airflow_sitemaps.errors import ConfigurationError, IncompleteError, SourceMovedError, StoreContentError
 from airflow_sitemaps.pipeline.row_context import judge_of
