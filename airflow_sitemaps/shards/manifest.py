@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from msgspec import field
 
@@ -59,60 +59,70 @@ class PublicFile(Record, frozen=True, kw_only=True):
         return f"{self.body}#{self.variant}"
 
 
-class Shard(Record, frozen=True, kw_only=True):
-    """One key range and the file that holds its entries.
+class Content(Record, frozen=True, kw_only=True):
+    """What the entries of one key range are: as rendered, as staged, and as committed.
 
     Attributes:
-        range: The key range.
-        digest: Digest of the rows read for the range. Default: that of no rows.
-        urls: Number of entries written. Default: 0.
-        articles: Number of written entries that hold news. Default: 0.
-        file: The file, or None (default) if the range has no valid row.
+        digest: Digest of the rows read for the range, dropped ones included. Default: that of no rows.
+        urls: Number of entries. Default: 0.
+        articles: Number of entries that hold news. Default: 0.
         last_key: Greatest key read, or None (default).
-        newest_lastmod: Newest lastmod of the written entries, or None (default).
-        recheck_at: Time from which the same rows are rendered differently. Default: None, never.
-        settled: False if equal digests may hide a change; every run then reads the shard. Default: True.
+        newest_lastmod: Newest lastmod of the entries, or None (default).
+        oldest_lastmod: Oldest lastmod of the entries, or None (default).
+        lastmods: Number of entries with a lastmod. Default: 0.
+        recheck_at: Time from which the same rows are rendered differently, because a lastmod is no longer in the future
+            or an article is more than two days old. Default: None, never.
+        settled: False if equal digests may hide a change; every run then reads the range. Default: True.
         dropped: Number of dropped rows by rule. Default: none.
         expired: Number of rows that a rule omits because of their age, by rule. Default: none.
         mended: Number of repaired rows by rule. Default: none.
-        written_in: Generation that last changed the file. Default: 0.
         sample_level: Level of the URL sample (see ``shards.url_sample``). Default: 0.
         sample: Encoded URL sample, or None (default) if none was taken.
         prefixes: Number of sampled URLs by scheme, host and first folder. Default: none.
-        lastmods: Number of written entries with a lastmod. Default: 0.
-        oldest_lastmod: Oldest lastmod of the written entries, or None (default).
-        must: URLs of ``Sitemap(must_list=)`` that the shard lists. Default: none.
+        must: URLs of ``Sitemap(must_list=)`` that are listed. Default: none.
         extensions: Number of images, videos, articles and alternates of the entries, by kind. Default: none.
     """
 
-    range: KeyRange
     digest: Digest = field(default_factory=lambda: EMPTY)
     urls: Count = 0
     articles: Count = 0
-    file: PublicFile | None = None
     last_key: Key | None = None
     newest_lastmod: str | None = None
+    oldest_lastmod: str | None = None
+    lastmods: Count = 0
     recheck_at: Moment | None = None
     settled: bool = True
     dropped: Mapping[str, Count] = {}
     expired: Mapping[str, Count] = {}
     mended: Mapping[str, Count] = {}
-    written_in: Count = 0
     sample_level: Count = 0
     sample: str | None = None
     prefixes: Mapping[str, Count] = {}
-    lastmods: Count = 0
-    oldest_lastmod: str | None = None
     must: tuple[str, ...] = ()
     extensions: Mapping[str, Count] = {}
+
+    def facts(self) -> dict[str, Any]:
+        """Return the fields of this class by name, for another record of the same content."""
+        return {name: getattr(self, name) for name in Content.__struct_fields__}
+
+
+class Shard(Content, frozen=True, kw_only=True):
+    """One key range and the file that holds its entries.
+
+    Attributes:
+        range: The key range.
+        file: The file, or None (default) if the range has no valid row.
+        written_in: Generation that last changed the file. Default: 0.
+    """
+
+    range: KeyRange
+    file: PublicFile | None = None
+    written_in: Count = 0
 
     @property
     def expired_rows(self) -> int:
         """Number of rows omitted because of their age."""
-        if self.expired:
-            return sum(self.expired.values())
-        # Manifests written before ``expired`` existed count these rows as repaired.
-        return min(self.mended.get("news-age", 0), max(0, self.digest.rows - self.urls))
+        return sum(self.expired.values())
 
 
 class Day(Record, frozen=True, kw_only=True):

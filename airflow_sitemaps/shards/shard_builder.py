@@ -99,25 +99,9 @@ class ShardBuilder:
         unchanged = carried is not None and new_file == carried.file
         return Shard(
             range=piece.range,
-            digest=piece.digest,
-            urls=piece.urls,
             file=new_file,
-            last_key=piece.last_key,
-            newest_lastmod=piece.newest_lastmod,
-            recheck_at=piece.recheck_at,
-            settled=piece.settled,
-            dropped=piece.dropped,
-            expired=piece.expired,
-            articles=piece.articles,
-            mended=piece.mended,
-            sample_level=piece.sample_level,
-            sample=piece.sample,
-            prefixes=piece.prefixes,
-            lastmods=piece.lastmods,
-            oldest_lastmod=piece.oldest_lastmod,
-            must=piece.must,
-            extensions=piece.extensions,
             written_in=carried.written_in if carried is not None and unchanged else self.generation,
+            **piece.facts(),
         )
 
     def _file(self, piece: StagedShard, target: RangeAction, file: PublicFile | None) -> PublicFile | None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -23,13 +24,11 @@ from airflow_sitemaps.protocol.rules import SAMPLES_PER_RULE, Tally, Verdict
 from airflow_sitemaps.protocol.urlset import FOOTER, header
 from airflow_sitemaps.shards.digest import EMPTY, NEWEST_CHARACTERS, Digest
 from airflow_sitemaps.shards.distinct import all_distinct
+from airflow_sitemaps.shards.manifest import Content
 from airflow_sitemaps.shards.url_sample import UrlSample, sample
 from airflow_sitemaps.shards.url_spread import spread_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from datetime import datetime
-
     from airflow_sitemaps.protocol.entry import RowContext
     from airflow_sitemaps.protocol.feeds import FeedText
     from airflow_sitemaps.protocol.gzip import Preset
@@ -49,51 +48,25 @@ class UrlSurvey:
     must_list: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ShardFile:
+class ShardFile(Content, frozen=True, kw_only=True):
     """A rendered file that holds the entries of one key range, or of a part of it.
 
     Attributes:
         first_key: Lower end of the file's key range, as the JSON text of the first row's key. None for the first file.
-        last_key: Key of the last row read, as JSON text. None if no row was read.
-        digest: Digest of all rows read, including dropped ones.
-        urls: Number of entries.
-        articles: Number of entries with news.
         body: The gzip file. None if no row was valid; then there is no file, ``urls`` and ``xml_byte_size`` are 0, and
             ``xml_sha256`` is empty.
         xml_sha256: SHA-256 of the uncompressed bytes, in hexadecimal.
         xml_byte_size: Uncompressed size, in bytes.
-        newest_lastmod: Newest lastmod of the entries.
-        recheck_at: Time from which the same rows give another file, because a lastmod is no longer in the future or an
-            article is more than two days old. None: never.
         tally: Rows that broke rules.
-        sample: Sample of the URLs. Default: None, if there is no file.
-        lastmods: Number of entries with a lastmod. Default: 0.
-        oldest_lastmod: Oldest lastmod of the entries. Default: None.
-        must: URLs of ``UrlSurvey.must_list`` that are in the file. Default: none.
-        settled: Whether equal rows with other keys would give the same entries. Default: True.
         feed_texts: Titles and descriptions for the feeds. Default: none.
     """
 
     first_key: str | None
-    last_key: str | None
-    digest: Digest
-    urls: int
-    articles: int
     body: bytes | None
     xml_sha256: str
     xml_byte_size: int
-    newest_lastmod: str | None
-    recheck_at: datetime | None
     tally: Tally
-    sample: UrlSample | None = None
-    lastmods: int = 0
-    oldest_lastmod: str | None = None
-    must: tuple[str, ...] = ()
-    settled: bool = True
     feed_texts: tuple[FeedText, ...] = ()
-    extensions: Mapping[str, int] = field(default_factory=dict)
-    """Number of images, videos, articles and alternates of the entries, by kind."""
 
 
 class _Body:
@@ -221,9 +194,12 @@ class FileWriter:
         body, sha256, byte_size = self._body.finish() if urls else (None, "", 0)
         newest = (piece.lastmods.newest() for piece in pieces if piece.lastmods is not None)
         rechecks = (piece.recheck_at for piece in pieces if piece.recheck_at is not None)
+        picked = (
+            sample([piece.loc for piece in pieces], self._survey.level, spreads) if urls else UrlSample(prefixes={})
+        )
         return ShardFile(
             first_key=self._first_key,
-            last_key=self._last_key,
+            last_key=None if self._last_key is None else tuple(json.loads(self._last_key)),
             digest=self._digest,
             urls=urls,
             articles=sum(piece.articles() for piece in pieces),
@@ -232,11 +208,16 @@ class FileWriter:
             xml_byte_size=byte_size,
             newest_lastmod=max((text for text in newest if text is not None), default=None),
             recheck_at=min(rechecks, default=None),
-            sample=sample([piece.loc for piece in pieces], self._survey.level, spreads) if urls else None,
+            sample_level=picked.level,
+            sample=picked.prints if urls else None,
+            prefixes=picked.prefixes,
             lastmods=sum(len(p.lastmods.day) - p.lastmods.day.null_count for p in pieces if p.lastmods is not None),
             oldest_lastmod=min(filter(None, map(_oldest, pieces)), default=None),
             must=self._must(pieces),
             settled=self._settled,
+            dropped=dict(self._tally.dropped),
+            expired=dict(self._tally.expired),
+            mended=dict(self._tally.mended),
             tally=self._tally,
             feed_texts=tuple(self._feed_texts),
             extensions=dict(sum((Counter(piece.extension_counts()) for piece in pieces), Counter())),

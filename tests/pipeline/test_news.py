@@ -8,7 +8,6 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from msgspec import structs
 
 from airflow_sitemaps import Guards, MemoryStore, Section, Sitemap
 from airflow_sitemaps.errors import GuardError, PartlyPublishedError
@@ -121,14 +120,6 @@ def test_a_section_whose_fresh_articles_are_all_dropped_stays_as_published(clock
     with pytest.raises(GuardError, match=r"has no URLs now; 12 are published.*Rows dropped by rule: loc-missing 12"):
         build(paper.sitemap(), clock=clock)
     assert paper.store.public.objects == published
-
-
-def test_manifests_that_count_old_articles_as_mended_are_understood(paper: Paper) -> None:
-    """Before ``expired`` existed, articles past their age counted as repaired."""
-    build(paper.sitemap(), clock=paper.clock)
-    section = paper.manifest().sections["news"]
-    earlier = [structs.replace(shard, expired={}, mended=shard.expired) for shard in section.shards]
-    assert structs.replace(section, shards=tuple(earlier)).expired_rows == ARTICLES - FRESH
 
 
 @pytest.mark.parametrize("number", [1_001, 2_300])

@@ -263,29 +263,13 @@ def _key(text: str | None) -> Key | None:
 def _piece(file: ShardFile, within: KeyRange, body: str | None, same: bool) -> StagedShard:
     return StagedShard(
         range=within,
-        digest=file.digest,
-        urls=file.urls,
         body=body,
         same=same,
         xml_sha256=file.xml_sha256,
         xml_byte_size=file.xml_byte_size,
         byte_size=len(file.body) if file.body is not None else 0,
-        last_key=_key(file.last_key),
-        newest_lastmod=file.newest_lastmod,
-        recheck_at=file.recheck_at,
-        settled=file.settled,
-        sample_level=file.sample.level if file.sample is not None else 0,
-        sample=file.sample.prints if file.sample is not None else None,
-        prefixes=file.sample.prefixes if file.sample is not None else {},
-        lastmods=file.lastmods,
-        oldest_lastmod=file.oldest_lastmod,
-        must=file.must,
-        extensions=dict(file.extensions),
-        dropped=dict(file.tally.dropped),
-        expired=dict(file.tally.expired),
-        articles=file.articles,
-        mended=dict(file.tally.mended),
         samples={rule: tuple(texts) for rule, texts in file.tally.samples.items()},
+        **file.facts(),
     )
 
 
