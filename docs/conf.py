@@ -52,6 +52,7 @@ CONTENTS: Final = {
             "verify",
             "watch",
             "search-engines",
+            "stores",
             "web-server",
             "caches",
             "security",

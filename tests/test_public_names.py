@@ -9,6 +9,7 @@ import airflow_sitemaps
 from airflow_sitemaps import errors
 
 PUBLIC = {
+    "AzureBlobStore",
     "ChangeLog",
     "ConfigurationError",
     "ConflictError",

@@ -1,1 +1,1 @@
-"""Stores of files: S3, a local folder, and memory."""
+"""Stores of files: S3, Azure Blob Storage, a local folder, and memory."""

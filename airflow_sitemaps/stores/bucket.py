@@ -37,7 +37,7 @@ class BucketAddress:
     prefix: str
 
     @classmethod
-    def parse(cls, url: str, *, start: str, where: str) -> BucketAddress:
+    def parse(cls, url: str, *, start: str, where: str, name: re.Pattern[str] = BUCKET) -> BucketAddress:
         """Parse an address such as ``s3://bucket/some/prefix/``.
 
         Raises:
@@ -46,7 +46,7 @@ class BucketAddress:
         if "?" in url or "#" in url or not url.startswith(start):
             raise ConfigurationError(f"{where}: {url!r} must look like '{start}bucket/prefix', with nothing after it")
         bucket, _, prefix = url.removeprefix(start).partition("/")
-        if not BUCKET.fullmatch(bucket) or ".." in bucket:
+        if not name.fullmatch(bucket) or ".." in bucket:
             raise ConfigurationError(f"{where}: {bucket!r} in {url!r} is not a valid bucket name")
         if prefix and not prefix.endswith("/"):
             prefix += "/"

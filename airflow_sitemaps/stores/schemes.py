@@ -20,6 +20,7 @@ FOLDER: Final = "file"
 
 _OWN: Final = {
     FOLDER: "airflow_sitemaps.stores.local:open_area",
+    "az": "airflow_sitemaps.stores.azure:open_area",
     "s3": "airflow_sitemaps.stores.s3:open_area",
 }
 

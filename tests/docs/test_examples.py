@@ -49,6 +49,7 @@ CONN_TYPES = (
     "snowflake",
     "sqlite",
     "trino",
+    "wasb",
 )
 CONNECTION = re.compile(r"(AIRFLOW_CONN_[A-Z_]+)='([^']+)'")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -9,9 +10,11 @@ from uuid import uuid4
 
 import pytest
 
+from airflow_sitemaps.stores.azure import AzureBlobStore
 from airflow_sitemaps.stores.local import LocalStore
 from airflow_sitemaps.stores.memory import MemoryStore
 from airflow_sitemaps.stores.s3 import S3Store
+from tests.support.azurite import AzureServer, azurite_program, azurite_server
 from tests.support.radosgw import missing_programs, radosgw_server
 from tests.support.rclone import rclone_program, rclone_server
 from tests.support.s3 import S3Server, moto_server
@@ -67,13 +70,46 @@ def rclone() -> Iterator[S3Server]:
         yield server
 
 
+@pytest.fixture(scope="session")
+def azurite() -> Iterator[AzureServer]:
+    """Azure's emulator; ``make test-stores-deps`` installs it."""
+    program = azurite_program()
+    if program is None:
+        pytest.skip("Azurite is not installed (npm: azurite)")
+    if importlib.util.find_spec("azure.storage") is None:
+        pytest.skip("the provider for Azure is not installed (extra: azure)")
+    with azurite_server(program) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def azure_container(azurite: AzureServer) -> str:
+    return azurite.new_container()
+
+
+@pytest.fixture(scope="session")
+def azure_connection(azurite: AzureServer) -> Iterator[str]:
+    with azurite.connection("azure_for_all_tests") as conn_id:
+        yield conn_id
+
+
+@pytest.fixture
+def azure_store(azure_container: str, azure_connection: str) -> AzureBlobStore:
+    """A store under a fresh prefix of Azurite's container."""
+    url = f"az://{azure_container}/{uuid4().hex[:12]}"
+    return AzureBlobStore(url, base_url=BASE, wasb_conn_id=azure_connection)
+
+
 @pytest.fixture
 def s3_store(moto_bucket: str, moto_connection: str) -> S3Store:
     """A store under a fresh prefix of moto's bucket."""
     return S3Store(f"s3://{moto_bucket}/{uuid4().hex[:12]}", base_url=BASE, conn_id=moto_connection)
 
 
-@pytest.fixture(params=["memory", "local", "s3", pytest.param("radosgw", marks=pytest.mark.heavy)])
+HEAVY = [pytest.param(name, marks=pytest.mark.heavy) for name in ("radosgw", "azure")]
+
+
+@pytest.fixture(params=["memory", "local", "s3", *HEAVY])
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
     """Each store, freshly opened and empty."""
     if request.param == "memory":
@@ -84,6 +120,9 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
         server: S3Store = request.getfixturevalue("radosgw_store")
         url = f"s3://{server.public.bucket}/{uuid4().hex[:12]}"
         return S3Store(url, base_url=BASE, conn_id=server.conn_id).open()
+    if request.param == "azure":
+        azure: AzureBlobStore = request.getfixturevalue("azure_store")
+        return azure.open()
     s3: S3Store = request.getfixturevalue("s3_store")
     return s3.open()
 

@@ -1,4 +1,4 @@
-"""The laws of every store: one suite over memory, folder and S3."""
+"""The laws of every store: one suite over memory, folder, S3, Azure and Google Cloud Storage."""
 
 from __future__ import annotations
 
@@ -107,12 +107,13 @@ def test_etags_have_no_quotes_and_agree_everywhere(area: ObjectStore) -> None:
     assert '"' not in etag
 
 
-def test_equal_bytes_have_equal_etags_as_on_s3(area: ObjectStore) -> None:
-    """An A-B-A change cannot be seen by etag; a write id tells writes apart."""
+def test_equal_bytes_have_equal_etags_as_on_s3(area: ObjectStore, request: pytest.FixtureRequest) -> None:
+    """An A-B-A change cannot be seen by etag; a write id tells writes apart. Azure and Google number the writes."""
     first = put(area, "k", b"A", Create())
     between = put(area, "k", b"B", Update(first))
     again = put(area, "k", b"A", Update(between), {"write-id": "second"})
-    assert again == first != between
+    assert first != between != again
+    assert (again == first) != any(name in request.node.name for name in ("azure", "gcs"))
     head = area.head("k")
     assert head is not None
     assert head.metadata["write-id"] == "second"

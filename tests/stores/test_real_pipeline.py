@@ -1,4 +1,4 @@
-"""The pipeline over real S3 servers: Ceph's radosgw keeps what it promises, rclone is refused."""
+"""The pipeline over real servers: Ceph's radosgw and Azurite keep what they promise, rclone is refused."""
 
 from __future__ import annotations
 
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from airflow_sitemaps.ports import StoreConfig
-    from airflow_sitemaps.stores.s3 import S3Store
     from tests.support.s3 import S3Server
 
 pytestmark = pytest.mark.heavy
@@ -33,7 +32,7 @@ FREE = Guards.disabled()
 class Site:
     """Rows, and the store that they are published to."""
 
-    def __init__(self, store: S3Store) -> None:
+    def __init__(self, store: StoreConfig) -> None:
         self.store = store
         self.rows: list[dict[str, Any]] = [self.row(10 * n) for n in range(1, 31)]
 
@@ -47,6 +46,10 @@ class Site:
 
     def etags(self) -> dict[str, str]:
         return {info.key: info.etag for info in self.store.open().public.list()}
+
+    def bodies(self) -> dict[str, bytes]:
+        public = self.store.open().public
+        return {name: stored.body for name in self.etags() if (stored := public.get(name)) is not None}
 
     def check(self) -> None:
         """What is listed is what the rows say, each URL once."""
@@ -62,113 +65,117 @@ def site_on(server: S3Server, **settings: Any) -> Iterator[Site]:
         yield Site(store)
 
 
-def test_first_and_incremental(radosgw: S3Server) -> None:
-    with site_on(radosgw) as site:
-        assert build(site.sitemap()).urls == 30
-        site.check()
-        before = site.etags()
-        assert build(site.sitemap()).result == "unchanged"
-        assert site.etags() == before
-        site.rows[7]["priority"] = 0.9
-        del site.rows[20]
-        site.rows.append(site.row(999))
-        assert build(site.sitemap()).result == "published"
-        site.check()
-        changed = {name for name, etag in site.etags().items() if before.get(name) != etag}
-        assert 3 <= len(changed) <= 5 < len(before)
+@pytest.fixture(params=["radosgw", "azure"])
+def site(request: pytest.FixtureRequest) -> Iterator[Site]:
+    """A site on each server that enforces conditions."""
+    if request.param == "radosgw":
+        with site_on(request.getfixturevalue("radosgw")) as site:
+            yield site
+        return
+    forget()
+    yield Site(request.getfixturevalue(f"{request.param}_store"))
 
 
-def test_so_many_files_that_the_store_is_asked_to_copy_them(radosgw: S3Server) -> None:
+def test_first_and_incremental(site: Site) -> None:
+    assert build(site.sitemap()).urls == 30
+    site.check()
+    before = site.etags()
+    assert build(site.sitemap()).result == "unchanged"
+    assert site.etags() == before
+    site.rows[7]["priority"] = 0.9
+    del site.rows[20]
+    site.rows.append(site.row(999))
+    assert build(site.sitemap()).result == "published"
+    site.check()
+    changed = {name for name, etag in site.etags().items() if before.get(name) != etag}
+    assert 3 <= len(changed) <= 5 < len(before)
+
+
+def test_so_many_files_that_the_store_is_asked_to_copy_them(site: Site) -> None:
     """Whatever it answers: the same files are public."""
-    with site_on(radosgw) as site:
-        site.rows = [site.row(10 * n) for n in range(1, 61)]
-        assert build(site.sitemap()).shards.created == 12
+    site.rows = [site.row(10 * n) for n in range(1, 61)]
+    assert build(site.sitemap()).shards.created == 12
+    site.check()
+    for row in site.rows:
+        row["priority"] = 0.9
+    assert build(site.sitemap()).shards.rewritten == 12
+    site.check()
+    print("copies by condition:", copies(site.store.open(), WORTH_ASKING))
+
+
+def test_of_rivals_one_wins_and_nothing_is_lost(site: Site) -> None:
+    build(site.sitemap())
+    for round_ in range(1, 6):
+        site.rows[round_]["priority"] = round_ / 10
+        site.rows.append(site.row(1000 + round_))
+        plans = [stages.plan(site.sitemap()) for _ in range(3)]
+
+        def run(planned: stages.Planned) -> int:
+            assert planned.key is not None
+            numbers = [batch.number for batch in planned.plan.batches]
+            keys = [stages.write(site.sitemap(), planned.key, number).receipt_key for number in numbers]
+            with suppress(ConflictError):
+                return stages.publish(site.sitemap(), planned.key, keys).generation
+            return 0
+
+        with ThreadPoolExecutor(3) as pool:
+            generations = sorted(pool.map(run, plans))
+        assert generations == [0, 0, round_ + 1]
         site.check()
-        for row in site.rows:
-            row["priority"] = 0.9
-        assert build(site.sitemap()).shards.rewritten == 12
-        site.check()
-        print("copies by condition:", copies(site.store.open(), WORTH_ASKING))
-
-
-def test_of_rivals_one_wins_and_nothing_is_lost(radosgw: S3Server) -> None:
-    with site_on(radosgw) as site:
-        build(site.sitemap())
-        for round_ in range(1, 6):
-            site.rows[round_]["priority"] = round_ / 10
-            site.rows.append(site.row(1000 + round_))
-            plans = [stages.plan(site.sitemap()) for _ in range(3)]
-
-            def run(planned: stages.Planned) -> int:
-                assert planned.key is not None
-                numbers = [batch.number for batch in planned.plan.batches]
-                keys = [stages.write(site.sitemap(), planned.key, number).receipt_key for number in numbers]
-                with suppress(ConflictError):
-                    return stages.publish(site.sitemap(), planned.key, keys).generation
-                return 0
-
-            with ThreadPoolExecutor(3) as pool:
-                generations = sorted(pool.map(run, plans))
-            assert generations == [0, 0, round_ + 1]
-            site.check()
 
 
 @pytest.mark.parametrize("fault", [Fault.CRASH_BEFORE, Fault.CRASH_AFTER])
 @pytest.mark.parametrize("key", ["pages-0000[2-9].xml.gz", "sitemap.xml"])
-def test_an_unfinished_promotion_is_rolled_forward(radosgw: S3Server, key: str, fault: Fault) -> None:
-    with site_on(radosgw) as site:
-        build(site.sitemap())
-        before = crawl(site.store.open()).locs()
-        for row in site.rows:
-            row["priority"] = 0.1
-        faulty = FaultyStore(site.store, Faults().on("put", key, fault, area="public"))
-        with pytest.raises(SimulatedCrash):
-            build(site.sitemap(faulty))
-        assert crawl(site.store.open()).locs() == before
-        assert stages.status(site.sitemap()).generation == 2
-        assert build(site.sitemap()).result == "unchanged"
-        site.check()
-        assert stages.status(site.sitemap()).generation == 2
+def test_an_unfinished_promotion_is_rolled_forward(site: Site, key: str, fault: Fault) -> None:
+    build(site.sitemap())
+    before = crawl(site.store.open()).locs()
+    for row in site.rows:
+        row["priority"] = 0.1
+    faulty = FaultyStore(site.store, Faults().on("put", key, fault, area="public"))
+    with pytest.raises(SimulatedCrash):
+        build(site.sitemap(faulty))
+    assert crawl(site.store.open()).locs() == before
+    assert stages.status(site.sitemap()).generation == 2
+    assert build(site.sitemap()).result == "unchanged"
+    site.check()
+    assert stages.status(site.sitemap()).generation == 2
 
 
-def test_drift_is_repaired(radosgw: S3Server) -> None:
-    with site_on(radosgw) as site:
-        build(site.sitemap())
-        public = site.store.open().public
-        before = site.etags()
-        for name, body in (("pages-00001.xml.gz", None), ("pages-00003.xml.gz", b"x"), ("sitemap.xml", b"<x/>")):
-            if body is None:
-                public.delete(name)
-            else:
-                public.put(name, body, mode=Overwrite(), metadata={}, content_type="text/plain")
-        report = build(site.sitemap())
-        assert report.result == "published"
-        site.check()
-        after = site.etags()
-        assert {name for name in before if before[name] != after[name]} <= {"sitemap.xml"}
+def test_drift_is_repaired(site: Site) -> None:
+    build(site.sitemap())
+    public = site.store.open().public
+    before = site.bodies()
+    for name, body in (("pages-00001.xml.gz", None), ("pages-00003.xml.gz", b"x"), ("sitemap.xml", b"<x/>")):
+        if body is None:
+            public.delete(name)
+        else:
+            public.put(name, body, mode=Overwrite(), metadata={}, content_type="text/plain")
+    report = build(site.sitemap())
+    assert report.result == "published"
+    site.check()
+    after = site.bodies()
+    assert {name for name in before if before[name] != after[name]} <= {"sitemap.xml"}
 
 
-def test_a_rollback_and_the_way_back(radosgw: S3Server) -> None:
-    with site_on(radosgw) as site:
-        build(site.sitemap())
-        kept = [dict(row) for row in site.rows]
-        site.rows = site.rows[:8]
-        build(site.sitemap())
-        newest = site.rows
-        assert stages.rollback(site.sitemap(), 1).generation == 3
-        site.rows = kept
-        site.check()
-        site.rows = newest
-        assert build(site.sitemap()).generation == 4
-        site.check()
+def test_a_rollback_and_the_way_back(site: Site) -> None:
+    build(site.sitemap())
+    kept = [dict(row) for row in site.rows]
+    site.rows = site.rows[:8]
+    build(site.sitemap())
+    newest = site.rows
+    assert stages.rollback(site.sitemap(), 1).generation == 3
+    site.rows = kept
+    site.check()
+    site.rows = newest
+    assert build(site.sitemap()).generation == 4
+    site.check()
 
 
-def test_what_departed_is_swept(radosgw: S3Server) -> None:
-    with site_on(radosgw) as site:
-        build(site.sitemap(index="per_section"))
-        build(site.sitemap(index="one", grace=timedelta(0)))
-        assert "sitemap-pages.xml" not in site.etags()
-        site.check()
+def test_what_departed_is_swept(site: Site) -> None:
+    build(site.sitemap(index="per_section"))
+    build(site.sitemap(index="one", grace=timedelta(0)))
+    assert "sitemap-pages.xml" not in site.etags()
+    site.check()
 
 
 def test_a_store_that_ignores_conditions_gets_nothing(rclone: S3Server) -> None:

@@ -1,0 +1,271 @@
+"""Blobs under a prefix of a container, with conditional writes."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlsplit
+
+from azure.core import MatchConditions
+from azure.core.exceptions import AzureError, ClientAuthenticationError
+from azure.storage.blob import ContentSettings
+
+from airflow_sitemaps.errors import ConfigurationError
+from airflow_sitemaps.ports import Create, ObjectInfo, PutMode, StoredObject, Update
+from airflow_sitemaps.stores.bucket import plain_type, safe_cause
+from airflow_sitemaps.stores.cloud import Connections, Failure
+from airflow_sitemaps.stores.settings import checked_metadata, checked_prefix, read_source
+from airflow_sitemaps.waits import waiting
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from typing_extensions import Unpack
+
+    from airflow_sitemaps.ports import Headers, ObjectStore
+    from airflow_sitemaps.stores.bucket import BucketAddress
+
+BOUND: Final = "The client repeats it a few times, with a time limit for each attempt; then the task fails, and its retry continues"
+_ROLE: Final = "Give the connection's identity the role 'Storage Blob Data Contributor' on the container"
+_CREDENTIALS: Final = "Check the credentials of the Airflow connection, and this machine's clock"
+NEXT_STEPS: Final = {
+    "ContainerNotFound": "Create the container, or correct the URL or the connection",
+    "AuthorizationPermissionMismatch": _ROLE,
+    "InsufficientAccountPermissions": _ROLE,
+    "AuthorizationServiceMismatch": "The shared access signature is not for blobs: make one with the service 'b'",
+    "AuthorizationProtocolMismatch": "The account accepts https only: correct the connection's host",
+    "AuthorizationSourceIPMismatch": "The shared access signature is not for this machine's address",
+    "AuthorizationFailure": "The account's firewall refuses this machine, or the signature lacks a permission",
+    "AuthenticationFailed": _CREDENTIALS,
+    "InvalidAuthenticationInfo": _CREDENTIALS,
+    "NoAuthenticationInformation": _CREDENTIALS,
+    "KeyBasedAuthenticationNotPermitted": "The account accepts no keys: give the connection an identity of Entra ID",
+    "AccountIsDisabled": "The account is disabled: enable it",
+    "LeaseIdMissing": "Another program holds a lease on the blob: break the lease",
+    "LeaseAlreadyPresent": "Another program holds a lease on the blob: break the lease",
+    "BlobImmutableDueToPolicy": "A policy forbids changes of the blob: publish to a container without one",
+    "SnapshotsPresent": "The blob has snapshots: delete them, or use the account's soft delete instead",
+    "InvalidBlobType": "The blob is an append or page blob of another program: remove it",
+    "FeatureVersionMismatch": "The client is older than the account's features: update azure-storage-blob",
+}
+"""Next step by error code, for errors that a retry cannot fix."""
+
+
+def client_of(conn_id: str | None, address: BucketAddress) -> Any:
+    """Return this process's client of an Airflow connection, or of the machine's own identity.
+
+    Raises:
+        ConfigurationError: No client can be created, or it is of another account than the address names.
+    """
+    host = address.start.removeprefix("az://").rstrip("/")
+    if conn_id is None:
+        if not host:
+            raise ConfigurationError(
+                f"{address.url}: without a connection the address must name the account: "
+                f"'https://account.blob.core.windows.net/{address.bucket}/…'"
+            )
+        return _of_machine.of(host)
+    service = _of_connection.of(conn_id)
+    if host and urlsplit(service.url).hostname != host:
+        raise ConfigurationError(
+            f"{address.url}: the connection {conn_id!r} is to {urlsplit(service.url).hostname}, another account. "
+            "Correct the URL or the connection"
+        )
+    return service
+
+
+def forget_clients() -> None:
+    """Make every client again, so that changed connections are read."""
+    for connections in (_of_connection, _of_machine):
+        connections.forget()
+
+
+def _connect(conn_id: str | None) -> Any:
+    from airflow.providers.microsoft.azure.hooks.wasb import WasbHook  # noqa: PLC0415
+
+    return WasbHook(wasb_conn_id=str(conn_id)).get_conn()
+
+
+def _connect_as_machine(host: str | None) -> Any:
+    from azure.identity import DefaultAzureCredential  # noqa: PLC0415
+    from azure.storage.blob import BlobServiceClient  # noqa: PLC0415
+
+    return BlobServiceClient(f"https://{host}", credential=DefaultAzureCredential())
+
+
+_of_connection: Final = Connections("Azure Blob Storage", _connect)
+_of_machine: Final = Connections("Azure Blob Storage", _connect_as_machine)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AzureObjects:
+    """One area of an Azure store. It implements ``ports.ObjectStore``. Thread-safe.
+
+    Azure gives each write an etag of its own, so equal bytes have different etags.
+
+    Attributes:
+        service: The client, which all areas of a connection share.
+        address: Container and prefix.
+        content_encoding: Whether compressed sitemaps are served as XML with ``Content-Encoding: gzip``.
+    """
+
+    service: Any
+    address: BucketAddress
+    content_encoding: bool = False
+
+    @property
+    def place(self) -> str:
+        """Account and container, which determine whether conditional writes are enforced."""
+        return f"{self.service.url.partition('?')[0].rstrip('/')}/{self.address.bucket}"
+
+    def url(self, key: str) -> str:
+        """Return the address of an object, for messages."""
+        return self.address.url + key
+
+    def get(self, key: str) -> StoredObject | None:
+        """Read an object, or return None if it does not exist."""
+        blob = self._blob(key)
+        try:
+            with self._calling("GetBlob", key):
+                stream = blob.download_blob(decompress=False)
+                body = stream.readall()
+        except _Missing:
+            return None
+        return StoredObject(info=_info(key, stream.properties), body=body)
+
+    def head(self, key: str) -> ObjectInfo | None:
+        """Read the info of an object, or return None if it does not exist."""
+        blob = self._blob(key)
+        try:
+            with self._calling("GetBlobProperties", key):
+                return _info(key, blob.get_blob_properties())
+        except _Missing:
+            return None
+
+    def put(self, key: str, body: bytes, *, mode: PutMode, **headers: Unpack[Headers]) -> str:
+        """Write an object under a condition, and return its etag."""
+        request: dict[str, Any] = {"overwrite": not isinstance(mode, Create)}
+        if isinstance(mode, Update):
+            request |= _only(mode.etag)
+        request["metadata"] = _to_azure(checked_metadata(headers["metadata"]))
+        request["content_settings"] = self._settings(key, headers)
+        blob = self._blob(key)
+        with self._calling("PutBlob", key, mode):
+            answer = blob.upload_blob(bytes(body), **request)
+        return _bare(answer["etag"])
+
+    def copy(
+        self, source: ObjectStore, found: ObjectInfo, key: str, *, mode: PutMode, **headers: Unpack[Headers]
+    ) -> str:
+        """Copy an object through this process, because a copy by Azure keeps the headers of its source."""
+        return self.put(key, read_source(source, found), mode=mode, **headers)
+
+    def list(self, prefix: str = "") -> Iterator[ObjectInfo]:
+        """List objects in key order. Folder markers, whose names end in ``/``, are omitted."""
+        container = self.service.get_container_client(self.address.bucket)
+        with self._calling("ListBlobs", prefix):
+            blobs = [*container.list_blobs(name_starts_with=self.address.prefix + checked_prefix(prefix))]
+        for blob in sorted(blobs, key=lambda blob: blob.name.encode()):  # Azurite's order is that of UTF-16
+            key = blob.name.removeprefix(self.address.prefix)
+            if key and not key.endswith("/"):
+                yield _info(key, blob, with_metadata=False)
+
+    def delete(self, key: str, *, etag: str | None = None) -> None:
+        """Delete an object, which need not exist. Azure checks the etag."""
+        blob = self._blob(key)
+        try:
+            with self._calling("DeleteBlob", key):
+                blob.delete_blob(**({} if etag is None else _only(etag)))
+        except _Missing:
+            return
+
+    def _blob(self, key: str) -> Any:
+        return self.service.get_blob_client(self.address.bucket, self.address.key(key))
+
+    def _settings(self, key: str, headers: Headers) -> Any:
+        plain = plain_type(key) if self.content_encoding else None
+        return ContentSettings(
+            content_type=plain or headers["content_type"],
+            content_encoding="gzip" if plain else None,
+            cache_control=headers.get("cache_control"),
+        )
+
+    @contextmanager
+    def _calling(self, operation: str, key: str, mode: PutMode | None = None) -> Iterator[None]:
+        """Translate the errors of a call.
+
+        Args:
+            mode: The condition of a put. None: it is another call.
+
+        Raises:
+            _Missing: The object does not exist, or is not the one to delete.
+        """
+        call = f"{operation} {self.url(key)}"
+        try:
+            with waiting(call, BOUND):
+                yield
+        except AzureError as e:
+            failure = _failure(call, e)
+            if mode is not None:
+                refusals = {304: f"the condition {mode} does not hold", 412: f"the condition {mode} does not hold"}
+                if failure.code in ("BlobAlreadyExists", "ResourceAlreadyExists"):
+                    refusals[409] = "an object exists already"
+                if isinstance(mode, Update):
+                    refusals[404] = "there is no object to replace"
+                raise failure.put_error(refusals) from safe_cause(e)
+            if not failure.advice and (failure.status == 404 or (operation == "DeleteBlob" and failure.status == 412)):
+                raise _Missing from None
+            raise failure.error() from safe_cause(e)
+
+
+class _Missing(Exception):  # noqa: N818 - an answer, not an error
+    """The object does not exist, or is another one."""
+
+
+def _failure(call: str, e: AzureError) -> Failure:
+    code = getattr(e, "error_code", None)
+    code = str(getattr(code, "value", code) or "")
+    status = int(getattr(e, "status_code", None) or 0)
+    response = getattr(e, "response", None)
+    advice = NEXT_STEPS.get(code, "")
+    if not advice and status in (401, 403):
+        advice = _ROLE
+    return Failure(
+        call=call,
+        text=str(e.message or e).partition("\n")[0],
+        code=code,
+        status=status,
+        request_id=str(response.headers.get("x-ms-request-id", "")) if response is not None else "",
+        advice=advice,
+        lacks_credentials=isinstance(e, ClientAuthenticationError) and not status,
+    )
+
+
+def _only(etag: str) -> dict[str, Any]:
+    """Return the condition that the object has an etag."""
+    return {"etag": f'"{etag}"', "match_condition": MatchConditions.IfNotModified}
+
+
+def _info(key: str, properties: Any, *, with_metadata: bool = True) -> ObjectInfo:
+    return ObjectInfo(
+        key=key,
+        etag=_bare(properties.etag),
+        byte_size=int(properties.size),
+        metadata=_from_azure(properties.metadata or {}) if with_metadata else {},
+        modified_at=properties.last_modified,
+    )
+
+
+def _to_azure(metadata: Mapping[str, str]) -> dict[str, str]:
+    """Return metadata under names that Azure takes, those of C#: ``write-id`` becomes ``write_id``, ``1a`` ``_1a``."""
+    names = {name: ("_" if name[0].isdigit() else "") + name.replace("-", "_") for name in metadata}
+    return {names[name]: value for name, value in metadata.items()}
+
+
+def _from_azure(metadata: Mapping[str, str]) -> dict[str, str]:
+    return {name.lower().removeprefix("_").replace("_", "-"): value for name, value in metadata.items()}
+
+
+def _bare(etag: str) -> str:
+    return etag.removeprefix("W/").strip('"')
