@@ -16,8 +16,8 @@ from airflow_sitemaps.pipeline.clock import QUIET, SYSTEM_CLOCK
 from airflow_sitemaps.pipeline.concurrency import mapped
 from airflow_sitemaps.pipeline.plan.explainer import explain
 from airflow_sitemaps.pipeline.plan.foreign_index import adopted_names
+from airflow_sitemaps.pipeline.plan.narrowing import remember_all
 from airflow_sitemaps.pipeline.plan.planner import OF_ONE_SECTION, make_plan
-from airflow_sitemaps.pipeline.plan.survey_records import remember_all
 from airflow_sitemaps.pipeline.publish.draft.content_guard import refusal_text
 from airflow_sitemaps.pipeline.publish.publisher import commit, finish
 from airflow_sitemaps.pipeline.publish.recovery import roll_forward

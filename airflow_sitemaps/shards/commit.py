@@ -40,7 +40,7 @@ def next_manifest(old: Manifest | None, plan: Plan, receipts: Sequence[Receipt],
         if after is not before:
             sections[name] = after
         elif before is not None:
-            sections[name] = replace(before, feed=section_plan.feed)
+            sections[name] = replace(before, known=section_plan.known_of(before.shards))
     for name in dict.fromkeys(repair.section for repair in plan.repairs_elsewhere):
         if name in sections:
             sections[name] = repaired(sections[name], plan, facts, generation)

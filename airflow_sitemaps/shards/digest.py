@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import msgspec
 
-from airflow_sitemaps.shards.schema import Count
+from airflow_sitemaps.shards.schema import Count, Moment, Record
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -80,3 +80,23 @@ class Survey:
     digests: tuple[Digest, ...]
     null_keys: int = 0
     null_key_samples: tuple[str, ...] = field(default=())
+
+
+class Known(Record, frozen=True, kw_only=True):
+    """How far a section's table was read when its digests were taken, so that the next run surveys fewer ranges.
+
+    Attributes:
+        surveyed_at: Time of the last survey of every range.
+        version: Version of the table, read before the survey: equal versions mean equal rows. Default: "", it has none.
+        position: Position in its change log: a range without a later change has the rows of its digest. Only the source
+            reads it. Default: None, the section has no change log.
+        watermark: The database's time at the last survey, if a watermark finds the changes. Default: None.
+        ages: Number of runs since each range was surveyed, in key order, if a watermark finds the changes.
+            Default: none.
+    """
+
+    surveyed_at: Moment
+    version: str = ""
+    position: str | None = None
+    watermark: Moment | None = None
+    ages: tuple[Count, ...] = ()

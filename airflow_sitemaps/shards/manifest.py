@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from msgspec import field
 
-from airflow_sitemaps.shards.digest import EMPTY, Digest
-from airflow_sitemaps.shards.feed_mark import FeedMark
+from airflow_sitemaps.shards.digest import EMPTY, Digest, Known
 from airflow_sitemaps.shards.key import Key, KeyRange
 from airflow_sitemaps.shards.schema import BodyKey, Count, Folder, Moment, Record, RelativePath, RunName, SectionName
 
@@ -157,7 +156,7 @@ class SectionManifest(Record, frozen=True, kw_only=True):
         key_kinds: Name, kind and collation of each key column under which the ranges were cut. Default: not recorded.
         samples: A few faulty rows by rule. Default: none.
         days: What it listed on each day with a change, by date (ISO), of the last seven days. Default: none.
-        feed: How far its change feed was read. Default: None, it has none.
+        known: How far its table was read, for the next survey. Default: None, the next run surveys every range.
         permitted_by: Request whose permit let its last permitted change pass. Default: "", not known.
     """
 
@@ -173,7 +172,7 @@ class SectionManifest(Record, frozen=True, kw_only=True):
     key_kinds: tuple[str, ...] = ()
     samples: Mapping[str, tuple[str, ...]] = {}
     days: Mapping[str, Day] = {}
-    feed: FeedMark | None = None
+    known: Known | None = None
     permitted_by: str = ""
 
     @property

@@ -11,8 +11,7 @@ from msgspec import field
 from msgspec.structs import replace
 
 from airflow_sitemaps.errors import GuardError
-from airflow_sitemaps.shards.digest import EMPTY, Digest
-from airflow_sitemaps.shards.feed_mark import FeedMark
+from airflow_sitemaps.shards.digest import EMPTY, Digest, Known
 from airflow_sitemaps.shards.guards import Refusal
 from airflow_sitemaps.shards.key import KeyRange
 from airflow_sitemaps.shards.schema import Count, Moment, Number, Record, RelativePath, RunName, SectionName
@@ -22,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
     from airflow_sitemaps.errors import SitemapError
+    from airflow_sitemaps.shards.manifest import Shard
 
 
 class Action(str, Enum):
@@ -92,16 +92,12 @@ class SectionPlan(Record, frozen=True, kw_only=True):
         key_kinds: Name, kind and collation of each key column, as the source describes them. Default: none.
         null_keys: Number of rows whose key is NULL. Default: 0.
         null_key_samples: A few of these rows. Default: none.
-        watermark: The database's time at the survey, if a watermark finds the changes. Default: None.
-        ages: Number of runs since the range of each target was surveyed, if a watermark finds the changes.
-            Default: none.
-        version: Version of the source's table before the survey. Default: "", it keeps none.
-        surveyed_at: Time of the last survey of every range, if there is a version. Default: None.
+        known: How far the section's table is read once the plan is published; its ages are those of the targets' ranges.
+            Default: None, the next run surveys every range.
         as_of: State of the source's data that the run reads. Default: "", the present.
         scan: The number of bytes that the survey was estimated to scan. Default: None, the database does not say.
-        feed: How far the section's change feed is read once the plan is published. Default: None, it has none.
         survey_note: Which ranges were surveyed, and why, if not simply all. Default: "".
-        warnings: Sentences for people about its change feed. Default: none.
+        warnings: Sentences for people about its change log. Default: none.
         refresh: Whether something other than files changed (digests, ranges, configuration) and must be committed.
             Default: False.
     """
@@ -118,16 +114,19 @@ class SectionPlan(Record, frozen=True, kw_only=True):
     key_kinds: tuple[str, ...] = ()
     null_keys: Count = 0
     null_key_samples: tuple[str, ...] = ()
-    watermark: Moment | None = None
-    ages: tuple[Count, ...] = ()
-    version: str = ""
-    surveyed_at: Moment | None = None
+    known: Known | None = None
     as_of: str = ""
     scan: Count | None = None
-    feed: FeedMark | None = None
     survey_note: str = ""
     warnings: tuple[str, ...] = ()
     refresh: bool = False
+
+    def known_of(self, shards: Sequence[Shard]) -> Known | None:
+        """Return ``known`` with the ages of the published shards; those written in pieces count as just surveyed."""
+        if self.known is None or not self.known.ages:
+            return self.known
+        ages = {target.range.lower: age for target, age in zip(self.targets, self.known.ages, strict=True)}
+        return replace(self.known, ages=tuple(ages.get(shard.range.lower, 0) for shard in shards))
 
     def count(self) -> dict[str, int]:
         """Count the targets by action."""

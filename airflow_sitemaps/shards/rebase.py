@@ -103,11 +103,7 @@ def _section(plan: SectionPlan, before: SectionManifest, now: SectionManifest) -
         targets=tuple(targets),
         gone=(),
         drifted=(),
-        watermark=None,
-        ages=(),
-        feed=None,
-        version="",  # the files are no longer those of one state of the table
-        surveyed_at=None,
+        known=None,  # the files are no longer those of one state of the table
         refresh=True,
     )
     return rebased, moved

@@ -68,12 +68,12 @@ def next_section(
         null_keys=plan.null_keys,
         samples=_samples(old, plan, staged, shards),
         days=old.days if old is not None else {},
-        feed=plan.feed,
+        known=plan.known_of(shards),
         permitted_by=old.permitted_by if old is not None else "",
     )
-    # Key kinds that were not recorded before do not count as a change; the next change records them. A position of the
-    # change feed does not count either; see ``next_manifest``.
-    if old is not None and replace(state, key_kinds=old.key_kinds, feed=old.feed) == old:
+    # Key kinds that were not recorded before do not count as a change; the next change records them. How far the
+    # table was read does not count either; see ``next_manifest``.
+    if old is not None and replace(state, key_kinds=old.key_kinds, known=old.known) == old:
         return old
     return week.with_today(old, replace(state, changed_in=generation), facts.now)
 

@@ -97,7 +97,7 @@ DIRECTED = {
         "test_full.py::test_the_next_run_surveys_a_table_whose_version_a_full_run_read_beside_another_run"
     ),
     "position in a change log kept by a rebase": (
-        "test_feed_survey.py::test_a_shard_kept_from_a_run_that_read_earlier_is_surveyed_the_next_time"
+        "test_change_log.py::test_a_shard_kept_from_a_run_that_read_earlier_is_surveyed_the_next_time"
     ),
     "stamp unchecked before a shard is replaced": (
         "test_safeguards.py::test_a_shard_that_another_pipeline_put_since_the_commit_is_not_replaced"

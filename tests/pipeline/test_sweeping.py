@@ -212,17 +212,17 @@ def test_a_publisher_that_sleeps_at_its_commit_cannot_name_what_was_swept_meanwh
     assert left_in_runs(world) == []
 
 
-def test_the_watermark_of_a_section_that_is_no_more_goes():
+def test_what_is_known_of_a_section_that_is_no_more_goes():
     world = world_of(change_detection="watermark")
     world.build()
     state = world.store.state
-    body = state.get("watermarks/pages.json").body
-    state.put("watermarks/retired.json", body, mode=Overwrite(), content_type="application/json", metadata={})
+    body = state.get("known/pages.json").body
+    state.put("known/retired.json", body, mode=Overwrite(), content_type="application/json", metadata={})
     world.build()
-    assert state.head("watermarks/retired.json") is not None, "looked for only once in a grace"
+    assert state.head("known/retired.json") is not None, "looked for only once in a grace"
     world.clock.advance(AFTER_GRACE)
     world.build()
-    assert [info.key for info in state.list("watermarks/")] == ["watermarks/pages.json"]
+    assert [info.key for info in state.list("known/")] == ["known/pages.json"]
 
 
 # ------------------------------------------------------------ stores that refuse to delete

@@ -11,11 +11,12 @@ import pytest
 from airflow_sitemaps import Guards, Section, ShardPolicy, Sitemap
 from airflow_sitemaps.errors import ConfigurationError, GuardError, PartlyPublishedError
 from airflow_sitemaps.pipeline import build, stages
-from airflow_sitemaps.pipeline.state.repository import version_key, watermark_key
+from airflow_sitemaps.pipeline.state.repository import known_key
 from airflow_sitemaps.ports import Overwrite
 from airflow_sitemaps.testing.clock import FakeClock
 from airflow_sitemaps.testing.crawler import crawl
 from airflow_sitemaps.testing.source import MemorySourceConfig
+from tests.simulation.faults import Fault, Faults, FaultyStore, SimulatedCrash
 from tests.support.environment import BASE, World, row
 from tests.support.observed_table import ObservedTable
 
@@ -59,8 +60,7 @@ def test_a_version_that_goes_back_is_another_version(table: Table, caplog: pytes
     with caplog.at_level(logging.INFO):
         table.build()
     assert table.is_surveyed
-    assert "section pages: its table changed since" in caplog.text
-    assert "every range is surveyed" in caplog.text
+    assert "section pages: every range is surveyed: its table changed since" in caplog.text
 
 
 def test_a_full_survey_is_taken_at_the_stated_interval(table: Table) -> None:
@@ -149,8 +149,7 @@ def test_a_section_that_the_commit_refuses_stores_neither_version_nor_watermark(
         return Sitemap(world.config, sections, shards=ShardPolicy(max_urls=50), change_detection=detection)
 
     def stored(name: str) -> Any:
-        key = version_key(name) if detection == "digest" else watermark_key(name)
-        found = world.store.state.get(key)
+        found = world.store.state.get(known_key(name))
         return found and found.body
 
     build(sitemap(), clock=clock)
@@ -180,10 +179,25 @@ def test_only_the_ranges_that_are_read_are_surveyed(table: Table) -> None:
 
 def test_a_damaged_record_is_not_believed(table: Table, caplog: pytest.LogCaptureFixture) -> None:
     state = table.world.store.state
-    state.put(version_key("pages"), b'{"version": 1', mode=Overwrite(), metadata={}, content_type="application/json")
+    table.world.rows[40]["priority"] = 0.7
+    table.version = "v2"
+    forged = b'{"known": {"version": "v2", "surveyed_at": "2026-01-15T12:00:00Z"}, "changed_in": true}'
+    state.put(known_key("pages"), forged, mode=Overwrite(), metadata={}, content_type="application/json")
     table.build()
     assert table.is_surveyed
-    assert "the version of its table cannot be read" in caplog.text
+    assert table.is_right()
+    assert "what the last run stored about it cannot be read" in caplog.text
+
+
+def test_a_crash_between_the_commit_and_the_record_costs_no_survey(table: Table) -> None:
+    table.world.rows[40]["priority"] = 0.7
+    table.version = "v2"
+    faults = Faults().on("put", known_key("pages"), Fault.CRASH_BEFORE)
+    with pytest.raises(SimulatedCrash):
+        build(table.world.sitemap(FaultyStore(table.world.config, faults)), clock=table.world.clock)
+    assert table.build().result == "unchanged"
+    assert not table.is_surveyed
+    assert table.is_right()
 
 
 def test_the_interval_is_above_zero() -> None:

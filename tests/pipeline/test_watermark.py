@@ -8,8 +8,8 @@ import pytest
 
 from airflow_sitemaps import Guards
 from airflow_sitemaps.pipeline import stages
-from airflow_sitemaps.pipeline.plan import watermark
-from airflow_sitemaps.pipeline.plan.watermark import SLICES
+from airflow_sitemaps.pipeline.plan import narrowing
+from airflow_sitemaps.pipeline.plan.narrowing import SLICES
 from tests.support.environment import World, row
 
 
@@ -105,11 +105,9 @@ def test_a_delete_is_found_within_the_promised_runs_though_ranges_are_cut_before
 
 def test_every_range_is_surveyed_once_within_the_promised_runs(world, monkeypatch):
     surveyed: list[int] = []
-    real = watermark.IncrementalSurvey._slice
+    real = narrowing._slice
     monkeypatch.setattr(
-        watermark.IncrementalSurvey,
-        "_slice",
-        lambda self, number: surveyed.extend(found := real(self, number)) or found,
+        narrowing, "_slice", lambda known, number: surveyed.extend(found := real(known, number)) or found
     )
     world.build()
     for _ in range(SLICES):
@@ -143,7 +141,6 @@ def test_the_lag_can_be_as_long_as_the_longest_transaction(world, lag, found):
 )
 def test_local_times_that_repeat_in_autumn_are_looked_at_twice(last, now, earlier):
     moments = [datetime.fromisoformat(text).replace(tzinfo=timezone.utc) for text in (last, now)]
-    mark = watermark.Watermark(moment=moments[0], changed_in=1, ages=())
-    since = watermark.begins_at(mark, timedelta(minutes=15), moments[1], "Europe/Berlin")
+    since = narrowing.begins_at(moments[0], timedelta(minutes=15), moments[1], "Europe/Berlin")
     assert since == moments[0] - timedelta(minutes=15 + earlier)
-    assert watermark.begins_at(mark, timedelta(0), moments[1], "UTC") == moments[0]
+    assert narrowing.begins_at(moments[0], timedelta(0), moments[1], "UTC") == moments[0]

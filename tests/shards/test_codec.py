@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 
 from airflow_sitemaps.errors import ManifestError
 from airflow_sitemaps.shards import codec
-from airflow_sitemaps.shards.digest import Digest
-from airflow_sitemaps.shards.feed_mark import FeedMark
+from airflow_sitemaps.shards.digest import Digest, Known
 from airflow_sitemaps.shards.guards import Refusal
 from airflow_sitemaps.shards.key import KeyRange
 from airflow_sitemaps.shards.manifest import (
@@ -69,7 +68,11 @@ sections = st.builds(
     name=names, fingerprint=texts, digest_kind=texts, changed_in=numbers, next_serial=numbers,
     shards=st.lists(shards, max_size=3).map(tuple), base_url=texts, path=folders, null_keys=numbers, samples=samples,
     days=st.dictionaries(texts, st.builds(Day, most=numbers, least=numbers, urls=numbers, sample=texts), max_size=2),
-    feed=st.none() | st.builds(FeedMark, position=texts, surveyed_at=moments),
+    known=st.none()
+    | st.builds(
+        Known, surveyed_at=moments, version=texts, position=st.none() | texts, watermark=st.none() | moments,
+        ages=st.lists(numbers, max_size=3).map(tuple),
+    ),
 )  # fmt: skip
 notes = st.builds(
     GenerationNote, generation=numbers, committed_at=moments, run=texts, urls=numbers, shards=numbers, byte_size=numbers
@@ -120,8 +123,7 @@ def test_plans_and_receipts_come_back_as_they_were(within, digest, key, shown, c
     )
     section = SectionPlan(
         name="pages", base=7, fingerprint="f", digest_kind="k", targets=(target,), gone=(1,), taken=("x",),
-        null_key_samples=("y",), watermark=datetime(2026, 1, 1, tzinfo=timezone.utc),
-        feed=FeedMark(position="[7]", surveyed_at=datetime(2026, 1, 1, tzinfo=timezone.utc)), survey_note="n",
+        null_key_samples=("y",), known=Known(surveyed_at=datetime(2026, 1, 1, tzinfo=timezone.utc), position="[7]"), survey_note="n",
         warnings=("w",),
     )  # fmt: skip
     plan = Plan(

@@ -12,11 +12,9 @@ import msgspec
 import pytest
 
 import airflow_sitemaps
-from airflow_sitemaps.pipeline.plan.feed_survey import FeedRecord
-from airflow_sitemaps.pipeline.plan.table_version import VersionRecord
-from airflow_sitemaps.pipeline.plan.watermark import Watermark
+from airflow_sitemaps.pipeline.plan.narrowing import _Stored
 from airflow_sitemaps.shards import codec
-from airflow_sitemaps.shards.digest import Digest
+from airflow_sitemaps.shards.digest import Digest, Known
 from airflow_sitemaps.shards.key import KeyRange
 from airflow_sitemaps.shards.plan import Action, Batch, Plan, RangeAction, SectionPlan
 from airflow_sitemaps.shards.receipt import Receipt, StagedShard
@@ -51,9 +49,7 @@ def body(name: str) -> bytes:
         return {"plan": plan, "receipt": receipt}[name]()
     record: object = {
         "report": {"run": "r", "urls": 5},
-        "watermark": Watermark(moment=AT, changed_in=3, ages=(1, 2)),
-        "table_version": VersionRecord(version="v", surveyed_at=AT, changed_in=3),
-        "change_log": FeedRecord(position="[7]", surveyed_at=AT, changed_in=3),
+        "known": _Stored(known=Known(surveyed_at=AT, version="v", watermark=AT, ages=(1, 2)), changed_in=3),
     }[name]
     return msgspec.json.encode(record)
 

@@ -5,7 +5,6 @@ Each mutant replaces a function of the pipeline while it is on. It runs in one p
 
 from __future__ import annotations
 
-import json
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
@@ -16,7 +15,7 @@ from msgspec import structs
 
 from airflow_sitemaps.errors import IncompleteError
 from airflow_sitemaps.pipeline import stages
-from airflow_sitemaps.pipeline.plan import drift, foreign_index, planner, watermark
+from airflow_sitemaps.pipeline.plan import drift, foreign_index, narrowing, planner
 from airflow_sitemaps.pipeline.publish import foreign_content, promotion, publisher, rollback, sweep
 from airflow_sitemaps.pipeline.publish.draft import body_check, commit_input, content_guard, extra_files, manifest_draft
 from airflow_sitemaps.pipeline.state import capability_probe, conditional_put, repository
@@ -282,18 +281,15 @@ def _no_touched() -> Iterable[Change]:
 
 
 def _no_slices() -> Iterable[Change]:
-    yield watermark.IncrementalSurvey, "_slice", lambda self, number: set()
+    yield narrowing, "_slice", lambda known, number: set()
 
 
 def _any_generation() -> Iterable[Change]:
-    real = watermark.remembered
+    def remembered(state: Any, section: Any) -> Any:
+        found = state.objects.get(repository.known_key(section.name))
+        return section.known if found is None else narrowing._RECORD.decode(found.body).known
 
-    def remembered(repository: Any, section: Any) -> Any:
-        found = repository.objects.get(repository.watermark_key(section.name))
-        told = int(json.loads(found.body)["changed_in"]) if found is not None else 0
-        return real(repository, structs.replace(section, changed_in=told))
-
-    yield watermark, "remembered", remembered
+    yield narrowing, "remembered", remembered
 
 
 def _stale_plans() -> Iterable[Change]:
@@ -402,22 +398,12 @@ def _rivals_overwritten() -> Iterable[Change]:
     yield rebase, "_unchanged_target", lambda plan, planned, before, earlier, shard: planned.get(shard.range)
 
 
-def _version_kept() -> Iterable[Change]:
+def _known_kept() -> Iterable[Change]:
     real = rebase._section
 
     def kept(plan: Any, before: Any, now: Any) -> Any:
         rebased, moved = real(plan, before, now)
-        return structs.replace(rebased, version=plan.version, surveyed_at=plan.surveyed_at), moved
-
-    yield rebase, "_section", kept
-
-
-def _position_kept() -> Iterable[Change]:
-    real = rebase._section
-
-    def kept(plan: Any, before: Any, now: Any) -> Any:
-        rebased, moved = real(plan, before, now)
-        return structs.replace(rebased, feed=plan.feed), moved
+        return structs.replace(rebased, known=plan.known), moved
 
     yield rebase, "_section", kept
 
@@ -489,12 +475,12 @@ MUTANTS: Final = (
     Mutant(name="any deployment publishes", changes=_any_deployment),
     Mutant(name="commits by any clock", changes=_any_clock),
     Mutant(name="adopted files that cannot be counted", changes=_unread_is_empty),
-    Mutant(name="position in a change log kept by a rebase", changes=_position_kept, profile=RIVALS),
+    Mutant(name="position in a change log kept by a rebase", changes=_known_kept, profile=RIVALS),
     Mutant(name="stamp unchecked before a shard is replaced", changes=_no_stamp_before_a_shard, profile=SHARED),
     Mutant(name="promoted file recognised by its stamp alone", changes=_promoted_by_stamp, profile=MEDDLED),
     Mutant(name="promoted file recognised by stamp and size", changes=_promoted_by_stamp_and_size, profile=MEDDLED),
     Mutant(name="probe without its If-Match question", changes=_if_match_unasked),
-    Mutant(name="table version kept by a rebase", changes=_version_kept, profile=RIVALS),
+    Mutant(name="table version kept by a rebase", changes=_known_kept, profile=RIVALS),
     Mutant(name="objects of another pipeline replaced", changes=_no_stamps, profile=SHARED),
     Mutant(name="full run undoes what others published", changes=_rivals_overwritten, profile=RIVALS),
     Mutant(name="unconditional copies within the store", changes=_unconditional_copies, profile=STALLING),

@@ -5,12 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from airflow_sitemaps.pipeline.plan import drift, layout, watermark
-from airflow_sitemaps.pipeline.plan.feed_survey import FeedQuestion, FeedSurvey, known_mark, survey_by_feed
-from airflow_sitemaps.pipeline.plan.table_version import unchanged_since
-from airflow_sitemaps.pipeline.plan.unchanged_survey import UnchangedSurvey
+from airflow_sitemaps.pipeline.plan import drift, layout
+from airflow_sitemaps.pipeline.plan.narrowing import PartialSurvey, narrow
 from airflow_sitemaps.pipeline.state.fingerprint import fingerprint
-from airflow_sitemaps.pipeline.state.repository import StateRepository
 from airflow_sitemaps.shards.key import UNKNOWN, same_kinds
 from airflow_sitemaps.shards.plan import Action, SectionPlan
 from airflow_sitemaps.shards.range_actions import DecisionContext, decide
@@ -59,30 +56,21 @@ class SectionContext:
         return self.manifest.sections.get(self.section.name) if self.manifest is not None else None
 
 
-PartialSurvey = watermark.IncrementalSurvey | UnchangedSurvey
-"""A surveyor that queries only some of the ranges."""
-
-
 def plan_section(context: SectionContext) -> SectionPlan:
     """Make the plan of one section."""
     section, source, before = context.section, context.source, context.before
-    mark = fingerprint(context.sitemap, section)
-    everything = _everything(context, mark)
+    configuration = fingerprint(context.sitemap, section)
     fresh = _fresh_cause(context)
-    moment, kept_mark = _watermark(context, everything)
-    partial = _incremental(context, before, kept_mark) if before is not None and kept_mark is not None else None
-    version = _version(context)
-    known_at = _unchanged_since(context, everything, version)
-    feed = _feed(context, everything or fresh, known_at)
-    surveyor = feed.surveyor or partial
+    everything = fresh or _everything(context, configuration)
+    narrowed = narrow(context, everything)
     files = drift.Drift() if before is None else drift.find(context.store, before, context.listing)
-    targets, survey = _targets(context, everything, fresh, surveyor, files)
+    targets, survey = _targets(context, everything, fresh, narrowed.survey, files)
     carried = {t.carries for t in targets if t.carries is not None and t.action is not Action.EMPTY}
     shards = before.shards if before is not None else ()
     return SectionPlan(
         name=section.name,
         base=before.changed_in if before is not None else 0,
-        fingerprint=mark,
+        fingerprint=configuration,
         digest_kind=source.digest_kind,
         targets=targets,
         gone=tuple(p for p, shard in enumerate(shards) if shard.file is not None and p not in carried),
@@ -92,73 +80,13 @@ def plan_section(context: SectionContext) -> SectionPlan:
         key_kinds=_key_kinds(source, before),
         null_keys=survey.null_keys,
         null_key_samples=survey.null_key_samples,
-        watermark=moment,
-        ages=watermark.next_ages(before, targets, partial) if moment is not None else (),
-        version=version or "",
-        surveyed_at=_surveyed_at(context, feed, known_at) if version else None,
-        feed=feed.mark,
-        survey_note=feed.note,
-        warnings=feed.warnings,
+        known=narrowed.with_ages(before, targets),
+        survey_note=narrowed.note,
+        warnings=narrowed.warnings,
         as_of=source.state,
         scan=source.scan_estimate(),
-        refresh=_differs(before, targets, survey, mark, source),
+        refresh=_differs(before, targets, survey, configuration, source),
     )
-
-
-def _version(context: SectionContext) -> str | None:
-    """Return the version of the section's table, read before any survey. None: there is none, or it is not to be used."""
-    if context.sitemap.table_versions is None or context.sitemap.change_detection_of(context.section) != "digest":
-        return None
-    return context.source.table_version()
-
-
-def _unchanged_since(context: SectionContext, everything: str, version: str | None) -> datetime | None:
-    """Return the time of the last survey if the table's version says that nothing changed since."""
-    longest = context.sitemap.table_versions
-    if version is None or longest is None or context.before is None or everything:
-        return None
-    state = StateRepository(context.store.state)
-    return unchanged_since(state, context.before, version, context.now, longest)
-
-
-def _feed(context: SectionContext, everything: str, known_at: datetime | None) -> FeedSurvey:
-    """Return what the change feed makes of the survey. A table whose version has not changed has no changes either."""
-    section, before, state = context.section, context.before, StateRepository(context.store.state)
-    interval = context.sitemap.change_log_interval_of(section)
-    if before is not None and known_at is not None:
-        return FeedSurvey(
-            mark=known_mark(state, before) if interval is not None else None,
-            surveyor=UnchangedSurvey(context.source, before),
-            note=f"the version of its table has not changed since {known_at}; nothing is surveyed",
-        )
-    if interval is None:
-        return FeedSurvey()
-    question = FeedQuestion(
-        name=section.name,
-        source=context.source,
-        before=before,
-        state=state,
-        now=context.now,
-        interval=interval,
-        everything=everything,
-    )
-    return survey_by_feed(question)
-
-
-def _surveyed_at(context: SectionContext, feed: FeedSurvey, known_at: datetime | None) -> datetime:
-    """Return the time of the last survey of every range."""
-    if known_at is not None:
-        return known_at
-    return feed.mark.surveyed_at if feed.mark is not None and feed.surveyor is not None else context.now
-
-
-def _incremental(
-    context: SectionContext, before: SectionManifest, mark: watermark.Watermark
-) -> watermark.IncrementalSurvey:
-    """Create a survey of the ranges that may have changed since the watermark."""
-    lag = context.sitemap.watermark_lag
-    since = watermark.begins_at(mark, lag, context.source.now(), context.section.source.timezone)
-    return watermark.IncrementalSurvey(context.source, before, mark, since)
 
 
 def _targets(
@@ -173,7 +101,7 @@ def _targets(
         ranges, survey = _ranges(context, fresh, partial)
         decision = DecisionContext(
             now=context.now,
-            everything=fresh or everything,
+            everything=everything,
             rebuild=frozenset(context.request.rebuild),
             drifted=files.files,
             bodiless=files.bodiless,
@@ -181,7 +109,7 @@ def _targets(
         targets = decide(ranges, shards, decision)
         pairs = zip(ranges, targets, strict=True)
         read = [old for item, target in pairs if target.action.writes for old in item.olds]
-        if partial is None or not partial.ask_also(read):
+        if partial is None or not partial.include(read):
             return targets, survey
 
 
@@ -224,17 +152,7 @@ def _key_kinds(source: Source, before: SectionManifest | None) -> tuple[str, ...
     return now
 
 
-def _watermark(context: SectionContext, everything: str) -> tuple[datetime | None, watermark.Watermark | None]:
-    """Return the watermark for the next run, and the watermark for this run's survey (None: survey every range)."""
-    if context.sitemap.change_detection_of(context.section) != "watermark":
-        return None, None
-    moment = context.source.now()
-    if context.before is None or everything:
-        return moment, None
-    return moment, watermark.remembered(StateRepository(context.store.state), context.before)
-
-
-def _everything(context: SectionContext, mark: str) -> str:
+def _everything(context: SectionContext, configuration: str) -> str:
     """Return why the run reads all rows, or "" if it reads only changed ones."""
     before = context.before
     if context.request.full:
@@ -243,7 +161,7 @@ def _everything(context: SectionContext, mark: str) -> str:
         return ""
     if context.sitemap.change_detection_of(context.section) == "full":
         return "change_detection is 'full'"
-    if before.fingerprint != mark:
+    if before.fingerprint != configuration:
         return "the section's configuration changed"
     if before.digest_kind != context.source.digest_kind:
         return "the digest expression changed"
@@ -251,14 +169,14 @@ def _everything(context: SectionContext, mark: str) -> str:
 
 
 def _differs(
-    before: SectionManifest | None, targets: Sequence[RangeAction], survey: Survey, mark: str, source: Source
+    before: SectionManifest | None, targets: Sequence[RangeAction], survey: Survey, configuration: str, source: Source
 ) -> bool:
     """Return whether the manifest changes even if no file does."""
     if before is None:
         return True
     return (
         [target.range for target in targets] != [shard.range for shard in before.shards]
-        or before.fingerprint != mark
+        or before.fingerprint != configuration
         or before.digest_kind != source.digest_kind
         or before.null_keys != survey.null_keys
         or any(not s.digest.same_rows(d) for s, d in zip(before.shards, survey.digests, strict=False))

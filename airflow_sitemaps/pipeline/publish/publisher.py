@@ -254,7 +254,7 @@ def _still_refused(repeated: Committed, refusals: Sequence[GuardRefusal]) -> Com
 
 
 def says_the_same(old: Manifest, new: Manifest) -> bool:
-    """Return whether a new generation differs only in its number, samples of faulty rows, and positions of change feeds.
+    """Return whether a new generation differs only in its number, samples of faulty rows, and how far tables were read.
 
     A run that reads only some shards again finds only their faulty rows, so its samples differ. A new age for recent
     entries counts as a difference, so that the next run finds it recorded.
@@ -269,7 +269,7 @@ def _with_marks_of(old: SectionManifest | None, new: SectionManifest) -> Section
     """Return a section with the earlier values of what does not count as a change."""
     if old is None:
         return new
-    return structs.replace(new, samples=old.samples, changed_in=old.changed_in, feed=old.feed)
+    return structs.replace(new, samples=old.samples, changed_in=old.changed_in, known=old.known)
 
 
 def _refuse_old(sitemap: Sitemap, plan: Plan, clock: Clock) -> None:

@@ -20,6 +20,7 @@ from airflow_sitemaps.pipeline.state.ownership import check_owner
 from airflow_sitemaps.pipeline.state.repository import StateRepository, new_run
 from airflow_sitemaps.shards import week
 from airflow_sitemaps.shards.commit import complete, first_serial
+from airflow_sitemaps.shards.digest import Known
 from airflow_sitemaps.shards.file_succession import succeed
 from airflow_sitemaps.shards.manifest import Manifest, PublicFile, SectionManifest, Shard
 from airflow_sitemaps.shards.shard_names import shard_name
@@ -163,7 +164,15 @@ def _section(
     # A rollback to fewer URLs is intended: keeping the greatest number of the week would refuse every later run.
     days = {facts.now.date().isoformat(): week.begun(then)}
     by = now.permitted_by if now is not None else then.permitted_by
-    return replace(then, shards=tuple(shards), changed_in=generation, next_serial=serial, days=days, permitted_by=by)
+    return replace(
+        then,
+        shards=tuple(shards),
+        changed_in=generation,
+        next_serial=serial,
+        days=days,
+        known=then.known and Known(surveyed_at=then.known.surveyed_at, position=then.known.position),
+        permitted_by=by,
+    )
 
 
 def _again(now: PublicFile, then: PublicFile, facts: CommitFacts) -> PublicFile:

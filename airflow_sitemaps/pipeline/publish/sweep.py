@@ -21,15 +21,13 @@ from airflow_sitemaps.pipeline.publish.orphans import orphans
 from airflow_sitemaps.pipeline.publish.promotion import SupersededError, put_back
 from airflow_sitemaps.pipeline.state.conditional_put import RefusedPutError
 from airflow_sitemaps.pipeline.state.repository import (
+    KNOWN,
     RUNS,
-    WATERMARKS,
     ManifestVersion,
     StateRepository,
-    feed_key,
+    known_key,
     plan_key,
     run_directory,
-    version_key,
-    watermark_key,
 )
 from airflow_sitemaps.pipeline.state.store_time import bounded_time
 from airflow_sitemaps.quantities import counted
@@ -83,13 +81,13 @@ class Leftovers:
     Attributes:
         bodies: Keys of objects in the folders of runs that have ended. Default: none.
         plans: Keys of the plans of these runs. Default: none.
-        watermarks: Keys of watermarks of sections that no longer exist. Default: none.
+        known: Keys of records of sections that no longer exist. Default: none.
         deep: Whether the folder of every run was searched. Default: False.
     """
 
     bodies: tuple[str, ...] = ()
     plans: tuple[str, ...] = ()
-    watermarks: tuple[str, ...] = ()
+    known: tuple[str, ...] = ()
     deep: bool = False
 
 
@@ -191,7 +189,7 @@ def lifetime(grace: timedelta) -> timedelta:
 
 
 def leftovers(state: StateRepository, manifest: Manifest, now: datetime, grace: timedelta) -> Leftovers:
-    """Find plans, receipts and unneeded bodies of runs that have ended, and watermarks that no run will read."""
+    """Find plans, receipts and unneeded bodies of runs that have ended, and records that no run will read."""
     ages = _Ages(manifest, now, grace)
     needed = manifest.bodies() | {item.key for item in manifest.departed}
     plans = (info.key for info in state.objects.list("plans/"))
@@ -203,12 +201,12 @@ def leftovers(state: StateRepository, manifest: Manifest, now: datetime, grace: 
         for info in state.objects.list(folder)
     ]
     bodies = [key for key in keys if key not in needed and ages.is_over(key.removeprefix(RUNS).partition("/")[0])]
-    kept = {key for name in manifest.sections for key in (watermark_key(name), version_key(name), feed_key(name))}
-    marks = (info.key for info in state.objects.list(WATERMARKS)) if deep else ()
+    kept = {known_key(name) for name in manifest.sections}
+    records = (info.key for info in state.objects.list(KNOWN)) if deep else ()
     return Leftovers(
         bodies=tuple(bodies),
         plans=tuple(plan_key(run) for run in over),
-        watermarks=tuple(key for key in marks if key not in kept),
+        known=tuple(key for key in records if key not in kept),
         deep=deep,
     )
 
@@ -260,7 +258,7 @@ def _delete(store: Store, due: Sequence[Departed]) -> list[str | None]:
 def _delete_private(state: StateRepository, left: Leftovers, manifest: Manifest) -> list[str | None]:
     """Delete leftovers, and generations and reports beyond those kept; return the outcome of each."""
     outcomes: list[str | None] = []
-    for keys in (left.bodies, left.plans, left.watermarks, _old_generations(state, manifest), _old_reports(state)):
+    for keys in (left.bodies, left.plans, left.known, _old_generations(state, manifest), _old_reports(state)):
         outcomes += _attempted(state.objects.delete, keys)
     return outcomes
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 MANIFEST: Final = "manifest.json.gz"
 GZIP: Final = "application/gzip"
 RUNS: Final = "runs/"
-WATERMARKS: Final = "watermarks/"
+KNOWN: Final = "known/"
 REPORTS: Final = "reports/"
 
 log = logging.getLogger(__name__)
@@ -93,19 +93,9 @@ def report_key(run: str) -> str:
     return f"{REPORTS}{run}.json"
 
 
-def watermark_key(section: str) -> str:
-    """Return the key of a section's watermark."""
-    return f"{WATERMARKS}{section}.json"
-
-
-def version_key(section: str) -> str:
-    """Return the key of the version of a section's table. A section's name holds no dot, so it is no watermark's key."""
-    return f"{WATERMARKS}{section}.version.json"
-
-
-def feed_key(section: str) -> str:
-    """Return the key of the position in a section's change feed. A section's name holds no dot."""
-    return f"{WATERMARKS}{section}.feed.json"
+def known_key(section: str) -> str:
+    """Return the key of what the last run knew of a section's table."""
+    return f"{KNOWN}{section}.json"
 
 
 @dataclass(frozen=True, slots=True)

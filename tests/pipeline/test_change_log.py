@@ -1,4 +1,4 @@
-"""Runs that survey only the ranges that a change feed names."""
+"""Runs that survey only the ranges that a change log names."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from airflow_sitemaps import Guards, Section, ShardPolicy, Sitemap
 from airflow_sitemaps.errors import ConfigurationError, GuardError, PartlyPublishedError
 from airflow_sitemaps.pipeline import build, stages
 from airflow_sitemaps.pipeline.request import RunRequest
-from airflow_sitemaps.pipeline.state.repository import StateRepository, feed_key
+from airflow_sitemaps.pipeline.state.repository import StateRepository, known_key
 from airflow_sitemaps.ports import Overwrite
-from airflow_sitemaps.shards.feed_mark import FeedMark
+from airflow_sitemaps.shards.digest import Known
 from airflow_sitemaps.testing import source
 from airflow_sitemaps.testing.clock import FakeClock
 from airflow_sitemaps.testing.crawler import crawl
@@ -29,8 +29,8 @@ class Table(ObservedTable):
     """The table with a feed of its changes."""
 
     def __init__(self, **settings: Any) -> None:
-        self.feed: list[tuple[int, Any]] = [(0, (0,))]
-        super().__init__({"change_log": self.feed}, **settings)
+        self.log: list[tuple[int, Any]] = [(0, (0,))]
+        super().__init__({"change_log": self.log}, **settings)
 
     def change(self, place: int, priority: float, *, is_recorded: bool = True) -> None:
         self.world.rows[place]["priority"] = priority
@@ -39,16 +39,16 @@ class Table(ObservedTable):
 
     def record(self, *keys: Any) -> None:
         for key in keys:
-            self.feed.append((self.feed[-1][0] + 1, None if key is None else (key,)))
+            self.log.append((self.log[-1][0] + 1, None if key is None else (key,)))
 
     def delete(self, place: int) -> None:
         self.record(self.world.rows.pop(place)["id"])
 
     @property
-    def mark(self) -> FeedMark | None:
+    def known(self) -> Known | None:
         manifest = StateRepository(self.world.store.state).manifest()
         assert manifest is not None
-        return manifest.sections["pages"].feed
+        return manifest.sections["pages"].known
 
     def note(self) -> str:
         planned = stages.plan(self.world.sitemap(), RunRequest(dry_run=True), clock=self.world.clock)
@@ -68,14 +68,14 @@ def test_a_run_without_changes_surveys_nothing(table: Table, caplog: pytest.LogC
         assert table.build().result == "unchanged"
     assert not table.is_surveyed
     assert "read" not in table.operations
-    assert "section pages: the change feed names 0 changes in 0 of 20 ranges; only these are surveyed" in caplog.text
+    assert "section pages: the change log names 0 changes in 0 of 20 ranges; only these are surveyed" in caplog.text
 
 
 @pytest.mark.parametrize("full", [False, True])
 def test_a_warning_of_the_feed_is_the_runs(table: Table, full: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     real = source.reading
     monkeypatch.setattr(source, "reading", lambda *given: replace(real(*given), warning="a transaction has been open"))
-    warning = "section 'pages': the change feed: a transaction has been open"
+    warning = "section 'pages': the change log: a transaction has been open"
     assert warning in build(table.world.sitemap(), full, clock=table.world.clock).warnings
 
 
@@ -114,29 +114,29 @@ def test_deletes_of_all_but_a_few_shards(table: Table) -> None:
 def test_the_plan_says_which_way_was_taken(table: Table) -> None:
     table.change(40, 0.7)
     assert table.note().startswith(
-        "the change feed names 1 change in 1 of 20 ranges; only these are surveyed (the last "
+        "the change log names 1 change in 1 of 20 ranges; only these are surveyed (the last "
     )
     planned = stages.plan(table.world.sitemap(), RunRequest(dry_run=True, full=True), clock=table.world.clock)
     assert "  survey: every range is surveyed: a full run was requested" in stages.explain(planned.plan)
 
 
 def test_the_position_is_committed_with_the_digests(table: Table) -> None:
-    assert table.mark == FeedMark(position="0", surveyed_at=table.world.clock.now())
+    assert table.known == Known(position="0", surveyed_at=table.world.clock.now())
     table.change(40, 0.7)
     table.build()
-    assert table.mark is not None
-    assert table.mark.position == "1"
+    assert table.known is not None
+    assert table.known.position == "1"
 
 
 def test_a_run_that_publishes_nothing_remembers_its_position(table: Table) -> None:
     table.record(100, 200, 300)  # of columns that the sitemap does not show
     assert table.build().result == "unchanged"
     assert table.is_surveyed
-    assert table.mark is not None
-    assert table.mark.position == "0"
+    assert table.known is not None
+    assert table.known.position == "0"
     assert table.build().result == "unchanged"
     assert not table.is_surveyed
-    del table.feed[:3]  # the feed is truncated up to the position that was remembered
+    del table.log[:3]  # the feed is truncated up to the position that was remembered
     assert "0 changes" in table.note()
 
 
@@ -144,11 +144,11 @@ def test_a_position_beside_the_manifest_is_not_needed(table: Table) -> None:
     table.change(40, 0.7)
     table.build()
     state = table.world.store.state
-    info = next(each for each in state.list("") if each.key == feed_key("pages"))
+    info = next(each for each in state.list("") if each.key == known_key("pages"))
     state.delete(info.key)
     table.build()
     assert not table.is_surveyed
-    state.put(feed_key("pages"), b'{"position": ', mode=Overwrite(), metadata={}, content_type="application/json")
+    state.put(known_key("pages"), b'{"known": ', mode=Overwrite(), metadata={}, content_type="application/json")
     table.build()
     assert not table.is_surveyed
 
@@ -156,8 +156,8 @@ def test_a_position_beside_the_manifest_is_not_needed(table: Table) -> None:
 def test_a_crash_before_the_commit_keeps_the_earlier_position(table: Table) -> None:
     table.change(40, 0.7)
     stages.plan(table.world.sitemap(), clock=table.world.clock)
-    assert table.mark is not None
-    assert table.mark.position == "0"
+    assert table.known is not None
+    assert table.known.position == "0"
     assert table.build().result == "published"
     assert table.is_right()
 
@@ -176,7 +176,7 @@ def test_a_feed_that_cannot_be_followed_means_a_full_survey_and_a_warning(
 ) -> None:
     table.change(40, 0.7)
     table.change(60, 0.7, is_recorded=False)
-    damage(table.feed)
+    damage(table.log)
     planned = stages.plan(table.world.sitemap(), RunRequest(dry_run=True), clock=table.world.clock)
     assert any(words in warning and "every range is surveyed" in warning for warning in planned.plan.warnings)
     assert table.build().shards.rewritten == 2
@@ -187,7 +187,7 @@ def test_changes_between_reading_and_survey_are_read_again(table: Table) -> None
     table.change(40, 0.7)
     table.hooks["survey"] = lambda: table.change(41, 0.2)
     table.build()
-    assert table.note().startswith("the change feed names 1 change ")
+    assert table.note().startswith("the change log names 1 change ")
     table.hooks["survey"] = lambda: table.change(99, 0.2)
     table.change(3, 0.3)
     table.build()
@@ -220,8 +220,8 @@ def test_a_section_that_is_refused_keeps_its_position(table: Table) -> None:
     for _ in range(2):
         with pytest.raises(GuardError):
             table.build()
-    assert table.mark is not None
-    assert table.mark.position == "0"
+    assert table.known is not None
+    assert table.known.position == "0"
     table.build(allow=("shrink:pages=0.9",))
     assert table.is_right()
 
@@ -333,17 +333,18 @@ def test_a_mark_that_is_not_used_any_more_is_taken_out(table: Table) -> None:
     del table.world.source_settings["change_log"]
     table.change(40, 0.7)
     table.build()
-    assert table.mark is None
-    table.world.source_settings["change_log"] = table.feed
+    assert table.known is None
+    table.world.source_settings["change_log"] = table.log
     table.build()
     assert table.is_surveyed
 
 
 def test_a_stored_position_of_another_state_is_not_used(table: Table) -> None:
     state = table.world.store.state
-    value = {"position": "0", "surveyed_at": table.world.clock.now().isoformat(), "changed_in": 77}
+    known = {"position": "7", "surveyed_at": table.world.clock.now().isoformat()}
+    value = {"known": known, "changed_in": 77}
     body = json.dumps(value).encode()
-    state.put(feed_key("pages"), body, mode=Overwrite(), metadata={}, content_type="application/json")
+    state.put(known_key("pages"), body, mode=Overwrite(), metadata={}, content_type="application/json")
     table.build()
     assert not table.is_surveyed  # by the manifest's own
     assert FREE is table.world.guards

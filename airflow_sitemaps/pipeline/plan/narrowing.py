@@ -1,0 +1,301 @@
+"""Narrow the survey of a section to the ranges that may have changed since its digests were taken.
+
+Three things say what may have changed: the version of its table, its change log, and a watermark, for tables so large
+that a digest of all rows at every run is too expensive. Each is read before the survey, so a change that comes after it
+is found by the next run. ``shards.digest.Known`` holds what the next run needs; it is committed with the digests.
+
+A run that publishes nothing has no commit. It stores its ``Known`` beside the manifest, which only saves work: if that
+record is lost, damaged or of another state of the section, the run uses the manifest's.
+
+By watermark, a run surveys the ranges in which a lastmod changed, the last range, and those of the other ranges whose
+last survey is oldest. It therefore finds deletes and silent updates within ``SLICES`` runs.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import TYPE_CHECKING, Final
+from zoneinfo import ZoneInfo
+
+import msgspec
+from msgspec import structs
+
+from airflow_sitemaps.pipeline.state.conditional_put import ObjectHeaders, put_verified
+from airflow_sitemaps.pipeline.state.repository import StateRepository, known_key
+from airflow_sitemaps.ports import Overwrite
+from airflow_sitemaps.quantities import counted
+from airflow_sitemaps.shards.decoder import Decoder
+from airflow_sitemaps.shards.digest import Digest, Known, Survey
+from airflow_sitemaps.shards.schema import Count, Record
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from datetime import datetime
+
+    from airflow_sitemaps.pipeline.plan.section_planner import SectionContext
+    from airflow_sitemaps.ports import ChangeReading, Source
+    from airflow_sitemaps.shards.key import Key, KeyRange
+    from airflow_sitemaps.shards.manifest import Manifest, SectionManifest
+    from airflow_sitemaps.shards.plan import Plan, RangeAction
+
+log = logging.getLogger(__name__)
+
+SLICES: Final = 24
+"""Number of runs within which every range is surveyed once, whether or not its lastmods changed."""
+
+CLOCK_CHANGE: Final = timedelta(hours=2)
+"""Time after a clock change during which local times without a time zone may be ambiguous."""
+
+
+class PartialSurvey:
+    """A surveyor that queries only some ranges; the others have the digests of the last survey.
+
+    Args:
+        positions: Positions of ranges that may have changed. Default: none. Ranges that the run reads for another reason
+            are added by ``include``: a plan needs their present number of rows.
+    """
+
+    def __init__(self, source: Source, section: SectionManifest, positions: Iterable[int] = ()) -> None:
+        self._source = source
+        self._section = section
+        self._wanted = set(positions)
+        self.surveyed: dict[int, Digest] = {}
+        """Digests of the ranges that this run surveyed, by position."""
+
+    def include(self, positions: Iterable[int]) -> bool:
+        """Include ranges in the next survey; return whether one of them was not included before."""
+        self._wanted.update(positions)
+        return not self._wanted <= self.surveyed.keys()
+
+    def survey(self, ranges: Sequence[KeyRange]) -> Survey:
+        """Return the digests of all ranges; for ranges that are not queried, those of the last survey."""
+        asked = sorted(self._wanted - self.surveyed.keys())
+        null_keys, samples = self._section.null_keys, self._section.samples.get("key-null", ())
+        if asked:
+            survey = self._source.survey([ranges[position] for position in asked])
+            self.surveyed.update(zip(asked, survey.digests, strict=True))
+            null_keys, samples = survey.null_keys, survey.null_key_samples
+        digests = [self.surveyed.get(position, shard.digest) for position, shard in enumerate(self._section.shards)]
+        return Survey(digests=tuple(digests), null_keys=null_keys, null_key_samples=samples)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Narrowed:
+    """What the survey of a section covers.
+
+    Attributes:
+        known: What the next run may rely on. Default: None, nothing: it surveys every range.
+        survey: The survey of the ranges that may have changed. Default: None, every range is surveyed.
+        note: Which ranges are surveyed, and why. Default: "", simply all.
+        warnings: Sentences for people. Default: none.
+        earlier: What this run relies on, if it looks by watermark. Default: None.
+    """
+
+    known: Known | None = None
+    survey: PartialSurvey | None = None
+    note: str = ""
+    warnings: tuple[str, ...] = ()
+    earlier: Known | None = None
+
+    def with_version(self, version: str) -> Narrowed:
+        """Return this with the version of the table, which was read before the survey."""
+        return replace(self, known=None if self.known is None else structs.replace(self.known, version=version))
+
+    def with_ages(self, before: SectionManifest | None, actions: Sequence[RangeAction]) -> Known | None:
+        """Return what the next run may rely on, with the number of runs since the range of each action was surveyed.
+
+        An action that joins earlier ranges has the age of the oldest of them. Boundaries are compared only for equality.
+        """
+        if self.known is None or self.known.watermark is None:
+            return self.known
+        ages = [0] * len(actions)
+        if before is not None and self.survey is not None and self.earlier is not None:
+            places: dict[Key | None, int] = {action.range.lower: number for number, action in enumerate(actions)}
+            place = 0
+            for at, shard in enumerate(before.shards):
+                place = places.get(shard.range.lower, place)
+                if not actions[place].action.writes and at not in self.survey.surveyed:
+                    ages[place] = max(ages[place], _age(self.earlier, at) + 1)
+        return structs.replace(self.known, ages=tuple(ages))
+
+
+def narrow(context: SectionContext, cause: str) -> Narrowed:
+    """Read what may have changed, and decide which ranges are surveyed.
+
+    Args:
+        cause: Why every range is surveyed, whatever may have changed. "": it depends on that.
+    """
+    sitemap, section, before = context.sitemap, context.section, context.before
+    detection = sitemap.change_detection_of(section)
+    version = context.source.table_version() if sitemap.table_versions and detection == "digest" else None
+    known = None if before is None or cause else remembered(StateRepository(context.store.state), before)
+    changed = _version_change(context, known, version) if version else ""
+    if before is not None and known is not None and version and not changed:
+        note = f"its table has not changed since {known.surveyed_at}; nothing is surveyed"
+        narrowed = Narrowed(known=known, survey=PartialSurvey(context.source, before), note=note)
+    elif (interval := sitemap.change_log_interval_of(section)) is not None:
+        narrowed = _by_change_log(context, known, interval, cause)
+    elif detection == "watermark":
+        narrowed = _by_watermark(context, known)
+    elif version:
+        narrowed = Narrowed(known=Known(surveyed_at=context.now), note=f"every range is surveyed: {cause or changed}")
+    else:
+        return Narrowed()
+    if narrowed.note:
+        log.info("section %s: %s", section.name, narrowed.note)
+    return narrowed if version is None else narrowed.with_version(version)
+
+
+def _version_change(context: SectionContext, known: Known | None, version: str) -> str:
+    """Return why a table's version does not stand for a survey, or "" if its digests are still right."""
+    longest = context.sitemap.table_versions
+    if known is None or not known.version:
+        return "no table version is recorded"
+    if known.version != version:
+        return f"its table changed since {known.surveyed_at}"
+    if longest is None or not _is_within(longest, known.surveyed_at, context.now):
+        return f"its table has not changed since {known.surveyed_at}, but that survey is older than {longest}"
+    return ""
+
+
+def _is_within(longest: timedelta, at: datetime, now: datetime) -> bool:
+    """Return whether a time is at most so long ago. A clock may have been set back: then it is not."""
+    return at <= now < at + longest
+
+
+# ------------------------------------------------------------ by change log
+
+
+def _by_change_log(context: SectionContext, known: Known | None, interval: timedelta, cause: str) -> Narrowed:
+    """Read the change log: only the ranges of the keys that it names have changed."""
+    source, before = context.source, context.before
+    if not cause and (known is None or known.position is None):
+        cause = "no position of its change log is known"
+    elif known is not None and not _is_within(interval, known.surveyed_at, context.now):
+        cause = f"the last survey of every range, of {known.surveyed_at}, is older than full_every={interval}"
+    if cause or before is None or known is None:
+        return _whole(context, source.changes((), None), cause)
+    reading = source.changes([shard.range for shard in before.shards], known.position)
+    if reading.ranges is None:
+        return _whole(context, reading, reading.cause)
+    note = (
+        f"the change log names {counted(reading.changes, 'change')} in {len(reading.ranges):,} of "
+        f"{len(before.shards):,} ranges; only these are surveyed (the last survey of every range: {known.surveyed_at})"
+    )
+    return Narrowed(
+        known=Known(surveyed_at=known.surveyed_at, position=reading.position),
+        survey=PartialSurvey(source, before, reading.ranges),
+        note=note,
+        warnings=_warnings(context, reading),
+    )
+
+
+def _whole(context: SectionContext, reading: ChangeReading, cause: str) -> Narrowed:
+    note = f"every range is surveyed: {'; '.join(dict.fromkeys(each for each in (cause, reading.cause) if each))}"
+    gap = (f"section {context.section.name!r}: {note}",) if reading.is_gap else ()
+    return Narrowed(
+        known=Known(surveyed_at=context.now, position=reading.position),
+        note=note,
+        warnings=(*gap, *_warnings(context, reading)),
+    )
+
+
+def _warnings(context: SectionContext, reading: ChangeReading) -> tuple[str, ...]:
+    return (f"section {context.section.name!r}: the change log: {reading.warning}",) if reading.warning else ()
+
+
+# ------------------------------------------------------------ by watermark
+
+
+def _by_watermark(context: SectionContext, known: Known | None) -> Narrowed:
+    """Query the lastmods: ranges with newer ones have changed, and a part of the others is surveyed too."""
+    source, before, moment = context.source, context.before, context.source.now()
+    whole = Known(surveyed_at=context.now, watermark=moment)
+    if before is None or known is None or known.watermark is None:
+        return Narrowed(known=whole)
+    since = begins_at(known.watermark, context.sitemap.watermark_lag, moment, context.section.source.timezone)
+    ranges = [shard.range for shard in before.shards]
+    touched = set(source.touched(ranges, since))
+    positions = touched | {len(ranges) - 1} | _slice(known, len(ranges))
+    note = (
+        f"{len(touched):,} of {counted(len(ranges), 'range')} have rows modified since {since}; "
+        f"{counted(len(positions), 'range')} are surveyed"
+    )
+    survey = PartialSurvey(source, before, positions)
+    whole = structs.replace(whole, surveyed_at=known.surveyed_at)
+    return Narrowed(known=whole, survey=survey, note=note, earlier=known)
+
+
+def begins_at(watermark: datetime, lag: timedelta, now: datetime, timezone: str) -> datetime:
+    """Return the earliest lastmod to search for.
+
+    If clocks were set back since the watermark or shortly before it, local times without a time zone repeat. The
+    search then begins earlier by the same amount.
+
+    Args:
+        lag: How far before the watermark to search (``Sitemap(watermark_lag=)``).
+        timezone: IANA name of the time zone of local times.
+    """
+    since = watermark - lag
+    zone = ZoneInfo(timezone)
+    before, after = ((moment.astimezone(zone).utcoffset() or timedelta(0)) for moment in (since - CLOCK_CHANGE, now))
+    return since - max(timedelta(0), before - after)
+
+
+def _slice(known: Known, number: int) -> set[int]:
+    """Return the ranges with the oldest surveys, one in ``SLICES``, and all ranges whose survey is due."""
+    ages = [_age(known, at) for at in range(number)]
+    oldest = sorted(range(number), key=lambda at: (-ages[at], at))
+    quota = -(-number // SLICES)
+    return {at for place, at in enumerate(oldest) if place < quota or ages[at] >= SLICES - 1}
+
+
+def _age(known: Known, at: int) -> int:
+    """Return the number of runs since a range's last survey. A range that the record lacks is due."""
+    return known.ages[at] if at < len(known.ages) else SLICES - 1
+
+
+# ------------------------------------------------------------ between runs
+
+
+class _Stored(Record, frozen=True, kw_only=True):
+    """``Known`` beside the manifest, with the generation that had last changed the section when it was stored."""
+
+    known: Known
+    changed_in: Count
+
+
+_RECORD: Final = Decoder(_Stored)
+
+
+def remembered(state: StateRepository, section: SectionManifest) -> Known | None:
+    """Return what the last run left, if it fits this state of the section; else what its commit left."""
+    stored = state.objects.get(known_key(section.name))
+    if stored is None:
+        return section.known
+    try:
+        record = _RECORD.decode(stored.body)
+    except (ValueError, RecursionError):
+        log.warning("section %s: what the last run stored about it cannot be read and is ignored", section.name)
+        return section.known
+    return record.known if record.changed_in == section.changed_in else section.known
+
+
+def remember_all(state: StateRepository, plan: Plan, manifest: Manifest) -> None:
+    """Store what a plan found out about its sections, whose result the manifest now holds."""
+    for name, section_plan in plan.sections.items():
+        section = manifest.sections.get(name)
+        generations = {section_plan.base, manifest.generation if manifest.run == plan.run else section_plan.base}
+        if section is None or section.changed_in not in generations:
+            continue
+        if (known := section_plan.known_of(section.shards)) is not None:
+            put_verified(
+                state.objects,
+                known_key(name),
+                msgspec.json.encode(_Stored(known=known, changed_in=section.changed_in)),
+                mode=Overwrite(),
+                write_id=f"{section.changed_in}-{plan.run}",
+                headers=ObjectHeaders(content_type="application/json"),
+            )
