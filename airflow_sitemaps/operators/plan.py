@@ -212,7 +212,7 @@ def _reasons_against(context: Context, plan: Plan) -> list[str]:
     """Return why a build by the plan of a dry run would fail, and store it in XCom."""
     from airflow_sitemaps.errors import GuardError, PartlyPublishedError
     from airflow_sitemaps.operators.facts import FAILED, REFUSED, failure_facts, refusal_facts
-    from airflow_sitemaps.pipeline.publish.draft.content_guard import refusal_text
+    from airflow_sitemaps.shards.guards import refusal_text
 
     ti, reasons = context["ti"], []
     if plan.refusals:

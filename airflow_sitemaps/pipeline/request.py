@@ -1,13 +1,19 @@
-"""Request for one run: its sections, how much it reads, and its permits."""
+"""Request for one run: its sections, how much it reads, and its permits; and what the steps of its plan need."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING
 
 from airflow_sitemaps.errors import RequestError
+from airflow_sitemaps.protocol.entry import RowContext
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from datetime import datetime
+
+    from airflow_sitemaps.ports import Clock, ObjectInfo, Source, Store
+    from airflow_sitemaps.shards.manifest import Manifest, SectionManifest
     from airflow_sitemaps.sitemap import Section, Sitemap
 
 
@@ -53,3 +59,63 @@ def chosen(sitemap: Sitemap, request: RunRequest) -> tuple[Section, ...]:
         names = ", ".join(section.name for section in sitemap.sections)
         raise RequestError(f"there is no section {', '.join(unknown)}; the sections are {names}")
     return tuple(s for s in sitemap.sections if not request.sections or s.name in request.sections)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunContext:
+    """The input of the plan of a run.
+
+    Attributes:
+        manifest: The current manifest, or None before the first commit.
+        listing: The public objects by name.
+        request: What the run is to do.
+    """
+
+    sitemap: Sitemap
+    store: Store
+    manifest: Manifest | None
+    listing: Mapping[str, ObjectInfo]
+    request: RunRequest
+    clock: Clock
+
+    def of(self, section: Section, source: Source) -> SectionContext:
+        """Return the input of the plan of one section."""
+        inputs = {each.name: getattr(self, each.name) for each in fields(self)}
+        return SectionContext(section=section, source=source, now=self.clock.now(), **inputs)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SectionContext(RunContext):
+    """The input of the plan of one section.
+
+    Attributes:
+        source: The section's open source.
+        now: Time of planning.
+    """
+
+    section: Section
+    source: Source
+    now: datetime
+
+    @property
+    def before(self) -> SectionManifest | None:
+        """The section as last committed, or None."""
+        return self.manifest.sections.get(self.section.name) if self.manifest is not None else None
+
+
+def row_context_of(sitemap: Sitemap, section: Section, clock: Clock) -> RowContext:
+    """Return the settings for the validation of a section's entries."""
+    return RowContext(
+        base_url=sitemap.base_url_of(section),
+        cross_submit=tuple(sitemap.cross_submit),
+        rulebook=sitemap.rulebook(section),
+        limits=sitemap.limits_of(section),
+        max_urls=sitemap.file_urls_of(section),
+        now=clock.now(),
+        format=section.format,
+        kind=section.kind,
+        section=section.name,
+        timezone=section.source.timezone,
+        feeds_since=clock.now() - sitemap.recent_window if sitemap.feeds else None,
+        from_template="{" in str(getattr(section.source, "loc", "")),
+    )

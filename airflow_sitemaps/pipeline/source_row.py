@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from airflow_sitemaps.pipeline.clock import SYSTEM_CLOCK
 from airflow_sitemaps.pipeline.find import key_in_section, normal_url
-from airflow_sitemaps.pipeline.row_context import judge_of
+from airflow_sitemaps.pipeline.request import row_context_of
 from airflow_sitemaps.pipeline.state.repository import StateRepository
 from airflow_sitemaps.protocol.rules import Tally
 from airflow_sitemaps.shards.key import KeyRange
@@ -50,7 +50,7 @@ def _note(sitemap: Sitemap, section: Section, key: int, url: str, clock: Clock) 
     from airflow_sitemaps.protocol.columnar.batch import clean  # noqa: PLC0415 - pyarrow is loaded where work is done
 
     tally, rows, urls = Tally(), 0, []
-    context = judge_of(sitemap, section, clock)
+    context = row_context_of(sitemap, section, clock)
     with (
         section.source.open(section=section.name) as source,
         closing(source.read([KeyRange((key,), (key + 1,))])) as batches,  # type: ignore[type-var]

@@ -16,9 +16,8 @@ from airflow_sitemaps.pipeline.clock import QUIET, SYSTEM_CLOCK
 from airflow_sitemaps.pipeline.concurrency import mapped
 from airflow_sitemaps.pipeline.plan.explainer import explain
 from airflow_sitemaps.pipeline.plan.foreign_index import adopted_names
-from airflow_sitemaps.pipeline.plan.narrowing import remember_all
+from airflow_sitemaps.pipeline.plan.partial_survey import remember_all
 from airflow_sitemaps.pipeline.plan.planner import OF_ONE_SECTION, make_plan
-from airflow_sitemaps.pipeline.publish.draft.content_guard import refusal_text
 from airflow_sitemaps.pipeline.publish.publisher import commit, finish
 from airflow_sitemaps.pipeline.publish.recovery import roll_forward
 from airflow_sitemaps.pipeline.publish.rollback import rollback
@@ -31,7 +30,7 @@ from airflow_sitemaps.pipeline.state.ownership import check_origin, check_owner
 from airflow_sitemaps.pipeline.state.repository import StateRepository, new_run, receipts_of
 from airflow_sitemaps.pipeline.status import robots, status
 from airflow_sitemaps.pipeline.write.batch_writer import Written, unwritten_sections, write_batch
-from airflow_sitemaps.shards.guards import Refusal
+from airflow_sitemaps.shards.guards import Refusal, refusal_text
 from airflow_sitemaps.shards.plan import failure_of, failures_of
 
 if TYPE_CHECKING:

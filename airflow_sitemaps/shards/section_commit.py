@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Final
 from msgspec.structs import replace
 
 from airflow_sitemaps.errors import StoreContentError
-from airflow_sitemaps.shards import week
 from airflow_sitemaps.shards.file_succession import restore
-from airflow_sitemaps.shards.guards import Permit
+from airflow_sitemaps.shards.guards import Permit, week
 from airflow_sitemaps.shards.key import is_partition
 from airflow_sitemaps.shards.manifest import SectionManifest
 from airflow_sitemaps.shards.shard_builder import ShardBuilder

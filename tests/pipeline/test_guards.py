@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from airflow_sitemaps import Guards, MemoryStore, Section, Sitemap
 from airflow_sitemaps.errors import ConfigurationError, GuardError, PartlyPublishedError, RefusedError
 from airflow_sitemaps.pipeline import build
-from airflow_sitemaps.shards import guards as guards_module
-from airflow_sitemaps.shards import week
+from airflow_sitemaps.shards.guards import judgement, week
 from airflow_sitemaps.testing.clock import FakeClock
 from airflow_sitemaps.testing.source import MemorySourceConfig
 from tests.support.environment import BASE, World, row
@@ -143,7 +142,7 @@ def test_the_shrink_of_a_section_is_no_replacement_of_its_urls() -> None:
 @pytest.fixture
 def hundredth(monkeypatch: pytest.MonkeyPatch) -> None:
     """Growth at a hundredth of its sizes: 50 URLs may always be added, and 10 URLs are recorded."""
-    monkeypatch.setattr(guards_module, "ADDED", 50)
+    monkeypatch.setattr(judgement, "ADDED", 50)
     monkeypatch.setattr(week, "GROWN", 10)
 
 

@@ -14,7 +14,7 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from airflow_sitemaps.pipeline.plan import narrowing
+from airflow_sitemaps.pipeline.plan import partial_survey
 from airflow_sitemaps.plugin import search_manifest, shard_map, store_state
 from airflow_sitemaps.shards import codec
 
@@ -34,7 +34,7 @@ READERS: dict[str, Callable[[bytes], Any]] = {
     "search_manifest": lambda body: search_manifest.read_search_manifest(body, "m"),
     "store_state": lambda body: codec.decode(store_state._MANIFEST, body, "m"),
     "report": store_state._REPORT.decode,
-    "known": narrowing._RECORD.decode,
+    "known": partial_survey._RECORD.decode,
 }
 
 

@@ -12,7 +12,8 @@ from airflow_sitemaps.protocol.limits import CURRENT
 from airflow_sitemaps.shards.balance import LayoutRange, join, split_size
 from airflow_sitemaps.shards.batches import MAX_BATCHES, make_batches
 from airflow_sitemaps.shards.digest import Digest
-from airflow_sitemaps.shards.guards import Guards, check_dropped, check_size, permitted
+from airflow_sitemaps.shards.guards import Guards, permitted
+from airflow_sitemaps.shards.guards.judgement import check_dropped, check_size
 from airflow_sitemaps.shards.key import KeyRange, cut, is_partition
 from airflow_sitemaps.shards.manifest import PublicFile, Shard
 from airflow_sitemaps.shards.plan import Action, RangeAction, SectionPlan

@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 import airflow_sitemaps
-from airflow_sitemaps.pipeline.plan.narrowing import _Stored
+from airflow_sitemaps.pipeline.plan.partial_survey import _Stored
 from airflow_sitemaps.shards import codec
 from airflow_sitemaps.shards.digest import Digest, Known
 from airflow_sitemaps.shards.key import KeyRange

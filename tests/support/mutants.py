@@ -15,13 +15,14 @@ from msgspec import structs
 
 from airflow_sitemaps.errors import IncompleteError
 from airflow_sitemaps.pipeline import stages
-from airflow_sitemaps.pipeline.plan import drift, foreign_index, narrowing, planner
+from airflow_sitemaps.pipeline.plan import drift, foreign_index, partial_survey, planner
 from airflow_sitemaps.pipeline.publish import foreign_content, promotion, publisher, rollback, sweep
-from airflow_sitemaps.pipeline.publish.draft import body_check, commit_input, content_guard, extra_files, manifest_draft
+from airflow_sitemaps.pipeline.publish.draft import body_check, commit_input, extra_files, manifest_draft
 from airflow_sitemaps.pipeline.state import capability_probe, conditional_put, repository
 from airflow_sitemaps.pipeline.write import batch_writer
 from airflow_sitemaps.ports import Overwrite, PutOutcomeError, Update
-from airflow_sitemaps.shards import commit, digest, rebase, shard_builder, total_guard, week
+from airflow_sitemaps.shards import commit, digest, rebase, shard_builder
+from airflow_sitemaps.shards.guards import judgement, week
 from airflow_sitemaps.shards.shard_names import shard_name
 from airflow_sitemaps.testing.source import MemorySource
 from tests.simulation.history import simulate
@@ -281,15 +282,15 @@ def _no_touched() -> Iterable[Change]:
 
 
 def _no_slices() -> Iterable[Change]:
-    yield narrowing, "_slice", lambda known, number: set()
+    yield partial_survey, "_slice", lambda known, number: set()
 
 
 def _any_generation() -> Iterable[Change]:
     def remembered(state: Any, section: Any) -> Any:
         found = state.objects.get(repository.known_key(section.name))
-        return section.known if found is None else narrowing._RECORD.decode(found.body).known
+        return section.known if found is None else partial_survey._RECORD.decode(found.body).known
 
-    yield narrowing, "remembered", remembered
+    yield partial_survey, "remembered", remembered
 
 
 def _stale_plans() -> Iterable[Change]:
@@ -297,7 +298,7 @@ def _stale_plans() -> Iterable[Change]:
 
 
 def _no_guard_at_commit() -> Iterable[Change]:
-    yield manifest_draft, "guard", lambda *args, **kwargs: ()
+    yield manifest_draft, "at_commit", lambda *args, **kwargs: ()
 
 
 def _changed_code() -> Iterable[Change]:
@@ -380,12 +381,12 @@ def _generation_kept_late() -> Iterable[Change]:
 
 
 def _partial_run_retires() -> Iterable[Change]:
-    real = planner._left_out
-    yield (
-        planner,
-        "_left_out",
-        lambda sitemap, manifest, request: real(sitemap, manifest, replace(request, sections=())),
-    )
+    real = planner.at_plan
+
+    def at_plan(sitemap: Any, manifest: Any, plans: Any, refused: Any, request: Any, now: Any) -> Any:
+        return real(sitemap, manifest, plans, refused, replace(request, sections=()), now)
+
+    yield planner, "at_plan", at_plan
 
 
 def _no_stamps() -> Iterable[Change]:
@@ -433,16 +434,16 @@ def _if_match_unasked() -> Iterable[Change]:
 
 
 def _replaced_less_twice() -> Iterable[Change]:
-    real = content_guard._replaced
+    real = judgement._replaced
 
     def twice(gone: float, *, earlier: int, now: int) -> float:
         return real(real(gone, earlier=earlier, now=now), earlier=earlier, now=now)
 
-    yield content_guard, "_replaced", twice
+    yield judgement, "_replaced", twice
 
 
 def _total_of_the_last_run() -> Iterable[Change]:
-    yield total_guard, "_totals", lambda sections, now: []
+    yield judgement, "_totals", lambda sections, now: []
 
 
 def _week_unknown() -> Iterable[Change]:
@@ -450,7 +451,7 @@ def _week_unknown() -> Iterable[Change]:
 
 
 def _permits_again() -> Iterable[Change]:
-    yield planner, "_without_spent", lambda request, sitemap, manifest: (request, ())
+    yield planner, "without_spent", lambda request, sitemap, manifest: (request, ())
 
 
 def _any_deployment() -> Iterable[Change]:

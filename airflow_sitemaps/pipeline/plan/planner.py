@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 import logging
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from msgspec import structs
+from msgspec.structs import replace
 
 from airflow_sitemaps.errors import (
     ConfigurationError,
@@ -20,32 +21,20 @@ from airflow_sitemaps.errors import (
 from airflow_sitemaps.pipeline.plan import drift
 from airflow_sitemaps.pipeline.plan.foreign_index import check_stamps
 from airflow_sitemaps.pipeline.plan.sample_check import Judgment, judge_sample
-from airflow_sitemaps.pipeline.plan.section_planner import SectionContext, plan_section
+from airflow_sitemaps.pipeline.plan.section_planner import plan_section
 from airflow_sitemaps.pipeline.publish import index_settings
 from airflow_sitemaps.pipeline.publish.draft import extra_files
-from airflow_sitemaps.pipeline.publish.draft.content_guard import counted_in_total
-from airflow_sitemaps.pipeline.request import chosen
-from airflow_sitemaps.pipeline.state.published_articles import news_refusals
+from airflow_sitemaps.pipeline.refusals import at_plan, change_of, names_of_permits, without_spent
+from airflow_sitemaps.pipeline.request import RunContext, chosen
 from airflow_sitemaps.quantities import counted
-from airflow_sitemaps.shards import week
 from airflow_sitemaps.shards.batches import make_batches
-from airflow_sitemaps.shards.guards import (
-    ADDRESS,
-    Permit,
-    Refusal,
-    check_dropped,
-    check_permits,
-    check_renamed,
-    check_size,
-    check_vanished,
-    permitted,
-)
+from airflow_sitemaps.shards.guards import Refusal, check_permits
+from airflow_sitemaps.shards.guards.judgement import rows_at_plan
 from airflow_sitemaps.shards.plan import Plan, SectionPlan, failure_of, failures_of
-from airflow_sitemaps.shards.total_guard import SectionSize, check_total
 from airflow_sitemaps.shards.url_sample import top_prefixes
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
     from datetime import datetime
 
     from airflow_sitemaps.pipeline.request import RunRequest
@@ -66,16 +55,7 @@ TOUCHED: Final = 0.5
 
 @dataclass(slots=True)
 class _Surveyed:
-    """The planned sections of a run, and those that could not be planned.
-
-    Attributes:
-        plans: Plans by section.
-        refusals: What the guards refuse.
-        warnings: Sentences for people.
-        notes: Further sentences for people.
-        errors: Errors of the sections that could not be planned, by section.
-        checks: What the rules do to the first rows of each section, if the request asks for it.
-    """
+    """The planned sections of a run by name, and the errors of those that could not be planned."""
 
     plans: dict[str, SectionPlan] = field(default_factory=dict)
     refusals: list[Refusal] = field(default_factory=list)
@@ -83,6 +63,14 @@ class _Surveyed:
     notes: list[str] = field(default_factory=list)
     errors: dict[str, SitemapError] = field(default_factory=dict)
     checks: list[SectionCheck] = field(default_factory=list)
+
+    def add(self, plan: SectionPlan, judgment: Judgment) -> None:
+        """Add a section, and what was said of it."""
+        self.plans[plan.name] = plan
+        self.refusals.extend(judgment.refusals)
+        self.warnings.extend(judgment.warnings)
+        self.notes.extend(judgment.notes)
+        self.checks.extend([] if judgment.check is None else [judgment.check])
 
 
 def make_plan(
@@ -111,31 +99,40 @@ def make_plan(
         StoreError: The store failed.
     """
     started = clock.now()
-    check_permits(request.allow, _names(sitemap, manifest))
-    request, spent = _without_spent(request, sitemap, manifest)
+    check_permits(request.allow, names_of_permits(sitemap, manifest))
+    request, spent = without_spent(request, sitemap, manifest)
     listing = drift.look(store, manifest, read=request.full or bool(request.rebuild))
     if manifest is not None and not (request.dry_run or request.adopt):
         check_stamps(store, manifest, listing)
-    request = replace(request, rebuild=_rebuilt(request, manifest))
-    surveyed = _survey(sitemap, store, manifest, request, listing, clock, progress)
-    plans = surveyed.plans
-    retired, vanished = _left_out(sitemap, manifest, request)
-    renamed = check_renamed(sitemap.guards, *_renamed(manifest, plans, retired))
-    stand, passed = permitted((*surveyed.refusals, *vanished, *renamed), request.allow)
-    total, passed_total = permitted(_judge_total(sitemap, manifest, plans, stand, request, clock.now()), request.allow)
-    stand, passed = (*stand, *total), (*passed, *passed_total)
-    retired += tuple(r.section for r in passed if r.guard == "vanished")
+    request = dataclasses.replace(request, rebuild=_rebuilt(request, manifest))
+    context = RunContext(sitemap=sitemap, store=store, manifest=manifest, request=request, listing=listing, clock=clock)
+    surveyed = _survey(context, progress)
+    whole = _whole(context, surveyed, run, started, spent)
+    new = [name for name in surveyed.errors if manifest is None or name not in manifest.sections]
+    plan = _publishable(sitemap, replace(whole, adopted=adopted).without_removals(new), request)
+    plan = replace(plan, batches=make_batches(plan.sections, request.batch_rows))
+    if surveyed.errors and not whole.refusals and not plan.changes:
+        error = next(iter(surveyed.errors.values()))
+        error.sections = tuple(surveyed.errors)
+        raise error
+    return replace(plan, seconds=max(0.0, (clock.now() - started).total_seconds()))  # a clock may be set back
+
+
+def _whole(context: RunContext, surveyed: _Surveyed, run: str, started: datetime, spent: tuple[str, ...]) -> Plan:
+    """Return the plan of all sections that could be planned, refused ones included."""
+    sitemap, store, manifest, request = context.sitemap, context.store, context.manifest, context.request
+    plans, now = surveyed.plans, context.clock.now()
+    stand, passed, retired = at_plan(sitemap, manifest, plans, surveyed.refusals, request, now)
     for shrunk in (r.section for r in passed if r.guard in ("shrink", "total")):
-        plans[shrunk] = structs.replace(plans[shrunk], refresh=True)  # the commit records the new number of URLs
-    whole = Plan(
+        plans[shrunk] = replace(plans[shrunk], refresh=True)  # the commit records the new number of URLs
+    return Plan(
         run=run,
         created_at=started,
         base_generation=manifest.generation if manifest is not None else 0,
         sections=plans,
         retired=retired,
-        index_drift=_index_drift(store, manifest, listing),
-        adopted=adopted,
-        extras_due=extra_files.due(sitemap, manifest, clock.now()) or index_settings.are_to_change(sitemap, manifest),
+        index_drift=_index_drift(manifest, context.listing),
+        extras_due=extra_files.due(sitemap, manifest, now) or index_settings.are_to_change(sitemap, manifest),
         refusals=stand,
         warnings=(
             *spent,
@@ -152,28 +149,13 @@ def make_plan(
         prefixes=() if manifest is None else top_prefixes(manifest.sections.values(), manifest.sections.values()),
         notes=tuple(surveyed.notes),
         checks=tuple(surveyed.checks),
-        repairs=drift.repairs(store, manifest, plans, listing),
+        repairs=drift.repairs(store, manifest, plans, context.listing),
     )
-    whole = whole.without_removals([name for name in surveyed.errors if name not in _published(manifest)])
-    plan = _with_batches(_publishable(sitemap, whole, request), request)
-    if surveyed.errors and not stand and not plan.changes:
-        error = next(iter(surveyed.errors.values()))
-        error.sections = tuple(surveyed.errors)
-        raise error
-    return structs.replace(plan, seconds=max(0.0, (clock.now() - started).total_seconds()))  # a clock may be set back
 
 
-def _survey(
-    sitemap: Sitemap,
-    store: Store,
-    manifest: Manifest | None,
-    request: RunRequest,
-    listing: Mapping[str, ObjectInfo],
-    clock: Clock,
-    progress: Progress,
-) -> _Surveyed:
+def _survey(context: RunContext, progress: Progress) -> _Surveyed:
     """Plan each section; after the others, try a section whose database failed once more."""
-    sections = chosen(sitemap, request)
+    sections = chosen(context.sitemap, context.request)
     surveyed = _Surveyed()
     progress.start("survey", len(sections), "sections")
     waiting = list(sections)
@@ -181,21 +163,15 @@ def _survey(
         again = []
         for section in waiting:
             try:
-                plan, judgment = _planned(sitemap, section, store, manifest, request, listing, clock)
+                surveyed.add(*_planned(context, section))
             except OF_ONE_SECTION as error:
-                if sitemap.on_section_failure == "fail_all" or len(sections) == 1:
+                if context.sitemap.on_section_failure == "fail_all" or len(sections) == 1:
                     raise
                 if attempt == 1 and isinstance(error, TransientError):
                     again.append(section)
                     continue
                 log.error("section %s: %s: %s", section.name, type(error).__name__, error)
                 surveyed.errors[section.name] = error
-            else:
-                surveyed.plans[section.name] = plan
-                surveyed.refusals.extend(judgment.refusals)
-                surveyed.warnings.extend(judgment.warnings)
-                surveyed.notes.extend(judgment.notes)
-                surveyed.checks.extend([] if judgment.check is None else [judgment.check])
             progress.advance(1)
         waiting = again
     progress.finish()
@@ -204,33 +180,18 @@ def _survey(
     return surveyed
 
 
-def _planned(
-    sitemap: Sitemap,
-    section: Section,
-    store: Store,
-    manifest: Manifest | None,
-    request: RunRequest,
-    listing: Mapping[str, ObjectInfo],
-    clock: Clock,
-) -> tuple[SectionPlan, Judgment]:
+def _planned(run: RunContext, section: Section) -> tuple[SectionPlan, Judgment]:
     """Plan one section, and in a dry run also check its first rows."""
     with section.source.open(section=section.name) as source:
-        context = SectionContext(
-            sitemap=sitemap,
-            section=section,
-            store=store,
-            source=source,
-            manifest=manifest,
-            listing=listing,
-            request=request,
-            now=clock.now(),
-        )
+        context = run.of(section, source)
         plan = plan_section(context)
-        check_null_keys(sitemap, section, plan)
-        sample = judge_sample(context, plan, clock) if request.dry_run else Judgment()
-    refusals = _judge(context, plan, clock.now())
+        check_null_keys(run.sitemap, section, plan)
+        sample = judge_sample(context, plan) if run.request.dry_run else Judgment()
+    change = change_of(run.sitemap, run.store, section, context.before, run.clock.now())
+    refusals = rows_at_plan(change, plan)
     more = tuple(refusal for refusal in sample.refusals if refusal.guard not in {each.guard for each in refusals})
-    return plan, replace(sample, refusals=(*refusals, *more), warnings=(*plan.warnings, *sample.warnings))
+    warnings = (*plan.warnings, *sample.warnings)
+    return plan, dataclasses.replace(sample, refusals=(*refusals, *more), warnings=warnings)
 
 
 def _publishable(sitemap: Sitemap, plan: Plan, request: RunRequest) -> Plan:
@@ -238,15 +199,11 @@ def _publishable(sitemap: Sitemap, plan: Plan, request: RunRequest) -> Plan:
     if request.dry_run or not plan.refusals or sitemap.on_section_failure == "fail_all":
         return plan
     names = {refusal.section for refusal in plan.refusals}
-    return structs.replace(
+    return replace(
         plan.without(names),
         failures=(*plan.failures, *failures_of(plan.refusals)),
         refused={name: section for name, section in plan.sections.items() if name in names},
     )
-
-
-def _with_batches(plan: Plan, request: RunRequest) -> Plan:
-    return structs.replace(plan, batches=make_batches(plan.sections, request.batch_rows))
 
 
 def check_null_keys(sitemap: Sitemap, section: Section, plan: SectionPlan) -> None:
@@ -263,105 +220,6 @@ def check_null_keys(sitemap: Sitemap, section: Section, plan: SectionPlan) -> No
             rule="key-null",
             section=section.name,
         )
-
-
-def _judge(context: SectionContext, plan: SectionPlan, now: datetime) -> tuple[Refusal, ...]:
-    section, before = context.section, context.before
-    guards = context.sitemap.guards_of(section)
-    null_keys = check_dropped(guards, section.name, rows=plan.rows + plan.null_keys, dropped=plan.null_keys)
-    cause = (
-        f" They have a NULL key (rule key-null), such as {'; '.join(plan.null_key_samples[:2])}. Use key columns that are "
-        "never NULL."
-    )
-    size = check_size(
-        guards,
-        section.name,
-        now=plan.rows,
-        before=before.rows - before.null_keys if before is not None else None,  # as counted by the plan
-        peak=week.most(before, now) if before is not None else 0,
-        what="rows",
-    )
-    if size and section.kind == "news":
-        size = news_refusals(guards, context.store, section, size, before, number=plan.rows, what="rows", now=now)
-    return (*size, *(replace(refusal, message=refusal.message + cause) for refusal in null_keys))
-
-
-def _judge_total(
-    sitemap: Sitemap,
-    manifest: Manifest | None,
-    plans: Mapping[str, SectionPlan],
-    refused: Sequence[Refusal],
-    request: RunRequest,
-    now: datetime,
-) -> tuple[Refusal, ...]:
-    """Judge the rows of all sections together. Sections that this run does not plan stay as published."""
-    sizes = {}
-    for name, before in counted_in_total(sitemap, manifest, refused, request.allow).items():
-        planned = plans.get(name)
-        rows = planned.rows if planned is not None else before.urls + before.expired_rows
-        sizes[name] = SectionSize(before=before, now=rows)
-    return check_total(sitemap.guards, sizes, now=now, what="rows")
-
-
-def _names(sitemap: Sitemap, manifest: Manifest | None) -> set[str]:
-    """Return the names of sections that a permit may name."""
-    return {*_published(manifest), *(section.name for section in sitemap.sections), *sitemap.retired}
-
-
-def _without_spent(
-    request: RunRequest, sitemap: Sitemap, manifest: Manifest | None
-) -> tuple[RunRequest, tuple[str, ...]]:
-    """Return the request without the permits that it used before, and a warning for each section that they concern.
-
-    A permit holds for one publication. If the tasks of its DAG run are cleared, it does not hold again.
-    """
-    used = [
-        n for n, state in _published(manifest).items() if request.asked_by and state.permitted_by == request.asked_by
-    ]
-    names = sorted(_names(sitemap, manifest).difference(used))
-    if not used or not request.allow:
-        return request, ()
-    allow: list[str] = []
-    for text in request.allow:
-        permit = Permit.of(text)
-        name, equals, bound = text.partition("=")
-        if permit.section is None and permit.guard not in ADDRESS:
-            allow += [f"{name}:{section}{equals}{bound}" for section in names]
-        elif permit.section not in used:
-            allow.append(text)
-    warnings = tuple(
-        f"section {name!r}: the permits of this run were used for an earlier publication, and hold no longer; to allow "
-        "another change, start a new run"
-        for name in used
-    )
-    return replace(request, allow=tuple(allow)), warnings
-
-
-def _published(manifest: Manifest | None) -> Mapping[str, SectionManifest]:
-    return manifest.sections if manifest is not None else {}
-
-
-def _renamed(
-    manifest: Manifest | None, plans: Mapping[str, SectionPlan], retired: Sequence[str]
-) -> tuple[dict[str, int], dict[str, int]]:
-    """Return the URLs of each removed section, and the rows of each section that is built for the first time."""
-    published = _published(manifest)
-    return (
-        {name: published[name].urls for name in retired},
-        {name: plan.rows for name, plan in plans.items() if name not in published},
-    )
-
-
-def _left_out(
-    sitemap: Sitemap, manifest: Manifest | None, request: RunRequest
-) -> tuple[tuple[str, ...], tuple[Refusal, ...]]:
-    """Return the sections to remove, and refusals for those that are missing from the code."""
-    if manifest is None or request.sections:
-        return (), ()
-    present = {section.name for section in sitemap.sections}
-    missing = [name for name in manifest.sections if name not in present]
-    retired = tuple(name for name in missing if name in sitemap.retired)
-    return retired, tuple(check_vanished(name) for name in missing if name not in retired)
 
 
 def _rebuilt(request: RunRequest, manifest: Manifest | None) -> tuple[str, ...]:
@@ -382,7 +240,7 @@ def _rebuilt(request: RunRequest, manifest: Manifest | None) -> tuple[str, ...]:
     return tuple(names[name] for name in request.rebuild)
 
 
-def _index_drift(store: Store, manifest: Manifest | None, listing: Mapping[str, ObjectInfo]) -> tuple[str, ...]:
+def _index_drift(manifest: Manifest | None, listing: Mapping[str, ObjectInfo]) -> tuple[str, ...]:
     """Return the names of index files and extra files that another program changed or deleted."""
     if manifest is None:
         return ()

@@ -7,9 +7,9 @@ from contextlib import closing
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
-from airflow_sitemaps.pipeline.row_context import judge_of
+from airflow_sitemaps.pipeline.request import row_context_of
 from airflow_sitemaps.protocol.rules import RULES, Tally
-from airflow_sitemaps.shards.guards import Refusal, check_dropped, check_size
+from airflow_sitemaps.shards.guards.judgement import check_dropped, check_size
 from airflow_sitemaps.shards.plan import RuleCheck, SectionCheck
 from airflow_sitemaps.shards.row_losses import FREQUENT, RowLosses
 from airflow_sitemaps.shards.url_sample import TOP, prefix_of
@@ -19,9 +19,10 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from airflow_sitemaps.pipeline.plan.section_planner import SectionContext
-    from airflow_sitemaps.ports import Clock, Source
+    from airflow_sitemaps.pipeline.request import SectionContext
+    from airflow_sitemaps.ports import Source
     from airflow_sitemaps.protocol.entry import RowContext
+    from airflow_sitemaps.shards.guards import Refusal
     from airflow_sitemaps.shards.key import KeyRange
     from airflow_sitemaps.shards.plan import SectionPlan
     from airflow_sitemaps.shards.stream import ShardFile
@@ -73,11 +74,8 @@ class _Rendered:
             self.tally.add(file.tally)
 
 
-def judge_sample(context: SectionContext, plan: SectionPlan, clock: Clock) -> Judgment:
+def judge_sample(context: SectionContext, plan: SectionPlan) -> Judgment:
     """Check the first rows that a build would read, or as many of the section's rows as the request says.
-
-    Args:
-        clock: Source of the time at which rows are checked.
 
     Raises:
         RuleError: A row breaks a rule that is set to ``fail``.
@@ -85,7 +83,7 @@ def judge_sample(context: SectionContext, plan: SectionPlan, clock: Clock) -> Ju
     """
     wanted = context.request.check_rows
     targets = plan.targets if wanted is not None else [target for target in plan.targets if target.action.writes]
-    settings = judge_of(context.sitemap, context.section, clock)
+    settings = row_context_of(context.sitemap, context.section, context.clock)
     sample = _rendered(context.source, [target.range for target in targets], settings, wanted or SAMPLE_ROWS)
     check = None if wanted is None else _check(sample, plan, settings)
     if not targets:

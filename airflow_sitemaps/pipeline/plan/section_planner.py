@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from airflow_sitemaps.pipeline.plan import drift, layout
-from airflow_sitemaps.pipeline.plan.narrowing import PartialSurvey, narrow
+from airflow_sitemaps.pipeline.plan.partial_survey import PartialSurvey, narrow
 from airflow_sitemaps.pipeline.state.fingerprint import fingerprint
 from airflow_sitemaps.shards.key import UNKNOWN, same_kinds
 from airflow_sitemaps.shards.plan import Action, SectionPlan
@@ -14,46 +13,14 @@ from airflow_sitemaps.shards.range_actions import DecisionContext, decide
 from airflow_sitemaps.shards.shard_names import fits
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from datetime import datetime
+    from collections.abc import Sequence
 
-    from airflow_sitemaps.pipeline.request import RunRequest
-    from airflow_sitemaps.ports import ObjectInfo, Source, Store
+    from airflow_sitemaps.pipeline.request import SectionContext
+    from airflow_sitemaps.ports import Source
     from airflow_sitemaps.shards.balance import LayoutRange
     from airflow_sitemaps.shards.digest import Survey
-    from airflow_sitemaps.shards.manifest import Manifest, SectionManifest
+    from airflow_sitemaps.shards.manifest import SectionManifest
     from airflow_sitemaps.shards.plan import RangeAction
-    from airflow_sitemaps.sitemap import Section, Sitemap
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SectionContext:
-    """The input of the plan of one section.
-
-    Attributes:
-        sitemap: The sitemap.
-        section: The section.
-        store: The opened store.
-        source: The section's open source.
-        manifest: The current manifest, or None before the first commit.
-        listing: The public objects by name.
-        request: What the run is to do.
-        now: Time of planning.
-    """
-
-    sitemap: Sitemap
-    section: Section
-    store: Store
-    source: Source
-    manifest: Manifest | None
-    listing: Mapping[str, ObjectInfo]
-    request: RunRequest
-    now: datetime
-
-    @property
-    def before(self) -> SectionManifest | None:
-        """The section as last committed, or None."""
-        return self.manifest.sections.get(self.section.name) if self.manifest is not None else None
 
 
 def plan_section(context: SectionContext) -> SectionPlan:

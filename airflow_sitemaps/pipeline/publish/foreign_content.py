@@ -10,7 +10,8 @@ from airflow_sitemaps.errors import StoreContentError
 from airflow_sitemaps.pipeline.state.ownership import is_of_another
 from airflow_sitemaps.protocol.rules import safe_text
 from airflow_sitemaps.protocol.stylesheet import FILE_NAME as STYLESHEET
-from airflow_sitemaps.shards.guards import check_adoption, permitted
+from airflow_sitemaps.shards.guards import permitted
+from airflow_sitemaps.shards.guards.judgement import check_adoption
 from airflow_sitemaps.shards.schema import is_relative_path
 
 if TYPE_CHECKING:

@@ -10,7 +10,6 @@ from msgspec import structs
 
 from airflow_sitemaps.errors import ConflictError, GuardError, IncompleteError, OwnershipError
 from airflow_sitemaps.pipeline.publish.draft.body_check import check_bodies
-from airflow_sitemaps.pipeline.publish.draft.content_guard import refusal_text
 from airflow_sitemaps.pipeline.publish.draft.manifest_draft import Draft, make_draft
 from airflow_sitemaps.pipeline.publish.foreign_content import judge_adoption
 from airflow_sitemaps.pipeline.publish.index_settings import settings_of_commit
@@ -21,7 +20,7 @@ from airflow_sitemaps.pipeline.state.conditional_put import RefusedPutError
 from airflow_sitemaps.pipeline.state.fingerprint import check_unchanged
 from airflow_sitemaps.pipeline.state.ownership import check_origin, check_owner
 from airflow_sitemaps.pipeline.state.repository import ManifestVersion, StateRepository
-from airflow_sitemaps.shards.guards import Refusal
+from airflow_sitemaps.shards.guards import Refusal, refusal_text
 from airflow_sitemaps.shards.plan import SectionFailure, failures_of
 from airflow_sitemaps.shards.rebase import Rebased, rebase, stale_sections
 

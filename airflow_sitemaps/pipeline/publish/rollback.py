@@ -18,10 +18,10 @@ from airflow_sitemaps.pipeline.state.capability_probe import ensure_conditions
 from airflow_sitemaps.pipeline.state.conditional_put import RefusedPutError
 from airflow_sitemaps.pipeline.state.ownership import check_owner
 from airflow_sitemaps.pipeline.state.repository import StateRepository, new_run
-from airflow_sitemaps.shards import week
 from airflow_sitemaps.shards.commit import complete, first_serial
 from airflow_sitemaps.shards.digest import Known
 from airflow_sitemaps.shards.file_succession import succeed
+from airflow_sitemaps.shards.guards import week
 from airflow_sitemaps.shards.manifest import Manifest, PublicFile, SectionManifest, Shard
 from airflow_sitemaps.shards.shard_names import shard_name
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 from msgspec.structs import replace
 
 from airflow_sitemaps.errors import ConfigurationError, IncompleteError, SourceMovedError, StoreContentError
-from airflow_sitemaps.pipeline.row_context import judge_of
+from airflow_sitemaps.pipeline.request import row_context_of
 from airflow_sitemaps.pipeline.state.conditional_put import ObjectHeaders, put_verified
 from airflow_sitemaps.pipeline.state.fingerprint import check_unchanged
 from airflow_sitemaps.pipeline.state.repository import GZIP, StateRepository, run_directory
@@ -157,7 +157,7 @@ class _BatchWriter:
         self.targets = tuple(section_plan.targets[position] for position in self.batch.targets)
         self.token = self.clock.token()
         self._sample_level = level_of(section_plan.rows)
-        self.judge = judge_of(self.sitemap, self.section, self.clock)
+        self.judge = row_context_of(self.sitemap, self.section, self.clock)
 
     def add(self, batch: pa.RecordBatch, uploads: UploadPool) -> None:
         """Add rows, which arrive in the order of the ranges."""

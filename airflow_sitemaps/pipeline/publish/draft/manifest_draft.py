@@ -8,14 +8,11 @@ from typing import TYPE_CHECKING, Final
 from airflow_sitemaps.errors import GuardError
 from airflow_sitemaps.pipeline.publish.draft import extra_files
 from airflow_sitemaps.pipeline.publish.draft.commit_input import commit_facts
-from airflow_sitemaps.pipeline.publish.draft.content_guard import (
-    content_warnings,
-    guard,
-    guard_missing,
-    refusal_text,
-)
+from airflow_sitemaps.pipeline.publish.draft.content_warnings import content_warnings
+from airflow_sitemaps.pipeline.refusals import at_commit, missing_at_commit
 from airflow_sitemaps.pipeline.state.repository import StateRepository
 from airflow_sitemaps.shards.commit import complete, next_manifest
+from airflow_sitemaps.shards.guards import refusal_text
 from airflow_sitemaps.shards.plan import failures_of
 from airflow_sitemaps.shards.row_losses import RowLosses
 
@@ -63,7 +60,7 @@ def make_draft(
     given = plan
     facts = commit_facts(sitemap, store, old, plan.adopted, clock, run=plan.run)
     manifest = next_manifest(old, plan, receipts, facts)
-    refusals = refused = guard(sitemap, store, plan, old, manifest)
+    refusals = refused = at_commit(sitemap, store, plan, old, manifest)
     while refused:
         names = {refusal.section for refusal in refused}
         plan = plan.without(names)
@@ -71,7 +68,7 @@ def make_draft(
             raise GuardError(refusal_text(refusals), refusals, run=plan.run)
         receipts = [receipt for receipt in receipts if receipt.section not in names]
         manifest = next_manifest(old, plan, receipts, facts)
-        refused = guard_missing(sitemap, plan, old, manifest)  # an omitted section may be the new home of a URL
+        refused = missing_at_commit(sitemap, plan, old, manifest)  # an omitted section may be the new home of a URL
         refusals = (*refusals, *refused)
     if old is not None and _is_past_its_age(manifest):
         return Draft(manifest=old, refusals=refusals, warnings=(_PAST_ITS_AGE,))

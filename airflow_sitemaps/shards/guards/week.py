@@ -44,9 +44,14 @@ def oldest_sample(section: SectionManifest, now: datetime) -> Day | None:
     return next((day for day in recent(section, now).values() if day.sample), None)
 
 
+def size(section: SectionManifest) -> int:
+    """Return the number of a section's URLs, expired rows included: what guards compare."""
+    return section.urls + section.expired_rows
+
+
 def begun(section: SectionManifest) -> Day:
     """Return the record of a day that begins with a state of a section."""
-    number = section.urls + section.expired_rows
+    number = size(section)
     return Day(
         most=number,
         least=number if number >= GROWN else 0,
@@ -58,7 +63,7 @@ def begun(section: SectionManifest) -> Day:
 def with_today(old: SectionManifest | None, new: SectionManifest, now: datetime) -> SectionManifest:
     """Return a changed section with its number of URLs recorded."""
     days = recent(old, now) if old is not None else {}
-    today, number = now.date().isoformat(), new.urls + new.expired_rows
+    today, number = now.date().isoformat(), size(new)
     day = days[today] if today in days else begun(old or new)
     grown = [count for count in (day.least, number) if count >= GROWN]
     days[today] = replace(day, most=max(day.most, number), least=min(grown, default=0))

@@ -1,4 +1,4 @@
-"""Guards: limits of the changes that a run may publish without a confirmation."""
+"""Guards: limits of the changes that a run may publish without a confirmation, and permits beyond them."""
 
 from __future__ import annotations
 
@@ -22,12 +22,6 @@ MOST_LOST: Final = 0.5
 
 MOST_DROPPED: Final = 0.25
 """Greatest fraction of its rows that rules may drop in a small section."""
-
-ADDED: Final = 5_000
-"""Number of added URLs up to which growth is never refused."""
-
-UNREAD: Final = 3
-"""Number of files that cannot be counted which the refusal of an adoption names."""
 
 BARE_LIMITS: Final[Mapping[str, float]] = {
     "shrink": 0.5,
@@ -202,164 +196,6 @@ def check_permits(allow: Sequence[str], sections: Iterable[str]) -> None:
             )
 
 
-def check_size(
-    guards: Guards, section: str, *, now: int, before: int | None, peak: int, what: str, least: int = 0
-) -> tuple[Refusal, ...]:
-    """Return refusals because of the number of rows or URLs that a section would have.
-
-    Args:
-        guards: The section's guards.
-        section: The section's name.
-        now: The number after the run.
-        before: The number as last committed. None if the section was never committed.
-        peak: The greatest number of the last seven days.
-        what: The unit in the message: ``rows`` or ``URLs``.
-        least: The smallest number of the last seven days. Default: 0, not known.
-    """
-    if now == 0:
-        published = "none were ever published" if before is None else f"{before:,} are published"
-        advice = " Check whether its table is empty or still being loaded." if what == "rows" else ""
-        message = f"Section {section!r} has no {what} now; {published}.{advice}"
-        return (Refusal(guard="empty", section=section, message=message),) if before != 0 else ()
-    if before is None:
-        return ()
-    refusals = []
-    highest = max(before, peak)
-    limit = guards.shrink_limit(highest)
-    if now < highest * (1 - limit):
-        part = (highest - now) / highest
-        of_week = f" (the most of the last seven days; {before:,} are published)" if highest > before else ""
-        message = (
-            f"Section {section!r} would shrink from {highest:,}{of_week} to {now:,} {what} (-{part:.1%}; the limit is "
-            f"{limit:.1%}, {_limit_name(guards, highest)})."
-        )
-        refusals.append(Refusal(guard="shrink", section=section, message=message, value=part))
-    lowest = min(before, least) if least >= guards.min_rows else before
-    if before >= guards.min_rows and now - lowest > max(lowest * guards.max_growth, ADDED):
-        part = (now - lowest) / max(1, lowest)
-        message = (
-            f"Section {section!r} would grow from {lowest:,} to {now:,} {what} "
-            f"(+{part:.1%}; the limit is max_growth={guards.max_growth:.1%})."
-        )
-        refusals.append(Refusal(guard="growth", section=section, message=message, value=part))
-    return tuple(refusals)
-
-
-def _limit_name(guards: Guards, earlier: int) -> str:
-    return "max_shrink" if earlier >= guards.min_rows else f"max_shrink below min_rows={guards.min_rows:,}"
-
-
-def check_dropped(guards: Guards, section: str, *, rows: int, dropped: int) -> tuple[Refusal, ...]:
-    """Return a refusal if rules dropped too many rows of a section.
-
-    Args:
-        guards: The section's guards.
-        section: The section's name.
-        rows: Number of rows, without expired ones.
-        dropped: Number of dropped rows.
-    """
-    limit = guards.dropped_limit(rows)
-    if not rows or dropped <= rows * limit:
-        return ()
-    message = (
-        f"Section {section!r}: {dropped:,} of {rows:,} rows were dropped by rules "
-        f"({dropped / rows:.1%}; the limit is max_dropped={limit:.1%})."
-    )
-    return (Refusal(guard="dropped", section=section, message=message, value=dropped / rows),)
-
-
-def check_churn(guards: Guards, section: str, *, gone: float, earlier: int) -> tuple[Refusal, ...]:
-    """Return a refusal if too many of a section's earlier URLs are replaced by others.
-
-    Args:
-        guards: The section's guards.
-        section: The section's name.
-        gone: Fraction of the earlier URLs that are no longer listed.
-        earlier: Number of earlier URLs.
-    """
-    if earlier < SMALLEST or gone <= guards.max_churn:
-        return ()
-    message = (
-        f"Section {section!r}: about {gone:.0%} of the {earlier:,} URLs of the last generation, or of the last seven days, "
-        f"are replaced by others (the limit is max_churn={guards.max_churn:.0%}). Check whether the form of the URLs changed."
-    )
-    return (Refusal(guard="churn", section=section, message=message, value=gone),)
-
-
-def check_missing(missing: Mapping[str, Sequence[str]]) -> tuple[Refusal, ...]:
-    """Return refusals of sections without a URL that the sitemap must list.
-
-    Args:
-        missing: The missing URLs by section.
-    """
-    return tuple(
-        Refusal(
-            guard="must_list",
-            section=section,
-            message=f"Section {section!r}: no section lists {counted(len(locs), 'URL')} of must_list, such as {locs[0]}.",
-        )
-        for section, locs in missing.items()
-    )
-
-
-def check_renamed(guards: Guards, retired: Mapping[str, int], created: Mapping[str, int]) -> tuple[Refusal, ...]:
-    """Return refusals of new sections that replace retired ones with far fewer URLs.
-
-    Args:
-        guards: The sitemap's guards.
-        retired: Number of URLs by the name of each section that this run removes.
-        created: Number of URLs by the name of each section that it builds for the first time.
-    """
-    before, now = sum(retired.values()), sum(created.values())
-    limit = guards.shrink_limit(before)
-    if not created or not before or now >= before * (1 - limit):
-        return ()
-    part = (before - now) / before
-    message = (
-        f"{', '.join(map(repr, created))} would replace {', '.join(map(repr, retired))} and hold {now:,} URLs where "
-        f"{before:,} are published (-{part:.1%}; the limit is {limit:.1%}). Check whether a table is still being loaded."
-    )
-    return tuple(Refusal(guard="renamed", section=name, message=message, value=part) for name in created)
-
-
-def check_adoption(guards: Guards, *, theirs: int, only_theirs: int, unread: Sequence[str] = ()) -> tuple[Refusal, ...]:
-    """Return a refusal if too many URLs of a sitemap that another program wrote would no longer be listed.
-
-    Files whose URLs cannot be counted may list any number of URLs, so only a permit for all of them allows their loss.
-
-    Args:
-        guards: The sitemap's guards.
-        theirs: Number of URLs in the other program's sitemap that can be counted.
-        only_theirs: Number of them that this sitemap does not list.
-        unread: Files whose URLs cannot be counted, each with the reason. Default: none.
-    """
-    limit = guards.shrink_limit(theirs)
-    if not unread and only_theirs <= theirs * limit:
-        return ()
-    part = only_theirs / max(1, theirs)
-    message = (
-        f"The sitemap to adopt lists {theirs:,} URLs, and {only_theirs:,} of them would be listed no more (-{part:.1%}; "
-        f"the limit is {limit:.1%}, {_limit_name(guards, theirs)}). `airflow-sitemaps adopt` shows which. A table that is "
-        "still loading looks like this."
-    )
-    if unread:
-        message = (
-            f"The URLs of {counted(len(unread), 'file')} of the sitemap to adopt cannot be counted: "
-            f"{'; '.join(unread[:UNREAD])}. Of the {theirs:,} URLs that can be counted, {only_theirs:,} would be listed no "
-            "more. `airflow-sitemaps adopt` names each file. Check by hand what they list."
-        )
-    return (Refusal(guard="adopt", section="", message=message, value=1.0 if unread else part),)
-
-
-def check_vanished(section: str) -> Refusal:
-    """Return the refusal of a section that is published but no longer in the code."""
-    return Refusal(
-        guard="vanished",
-        section=section,
-        message=f"Section {section!r} is published but no longer in the code; to remove it, add it to retired=.",
-    )
-
-
 def permitted(refusals: Sequence[Refusal], allow: Sequence[str]) -> tuple[tuple[Refusal, ...], tuple[Refusal, ...]]:
     """Split refusals into those that remain and those that permits (``shrink:products=0.15``, ``shrink``) allow."""
     permits = [Permit.of(text) for text in allow]
@@ -370,3 +206,12 @@ def permitted(refusals: Sequence[Refusal], allow: Sequence[str]) -> tuple[tuple[
 def _bound(value: float) -> float:
     """Return a measured value rounded up to hundredths, as a permit states it."""
     return math.ceil(value * 100 - 1e-9) / 100
+
+
+def refusal_text(refusals: Sequence[Refusal]) -> str:
+    """Write one message, for an operator, about all refusals."""
+    lines = "\n".join(f"  - {refusal}" for refusal in refusals)
+    return (
+        f"This run was refused by {counted(len(refusals), 'guard')}. The live sitemap is unchanged. A retry cannot help: correct "
+        f"the data, or allow the change for one run:\n{lines}"
+    )

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from datetime import datetime
 
-    from airflow_sitemaps.pipeline.plan.section_planner import SectionContext
+    from airflow_sitemaps.pipeline.request import SectionContext
     from airflow_sitemaps.ports import ChangeReading, Source
     from airflow_sitemaps.shards.key import Key, KeyRange
     from airflow_sitemaps.shards.manifest import Manifest, SectionManifest
@@ -130,15 +130,15 @@ def narrow(context: SectionContext, cause: str) -> Narrowed:
     sitemap, section, before = context.sitemap, context.section, context.before
     detection = sitemap.change_detection_of(section)
     version = context.source.table_version() if sitemap.table_versions and detection == "digest" else None
-    known = None if before is None or cause else remembered(StateRepository(context.store.state), before)
-    changed = _version_change(context, known, version) if version else ""
-    if before is not None and known is not None and version and not changed:
-        note = f"its table has not changed since {known.surveyed_at}; nothing is surveyed"
-        narrowed = Narrowed(known=known, survey=PartialSurvey(context.source, before), note=note)
+    earlier = None if before is None or cause else remembered(StateRepository(context.store.state), before)
+    changed = _version_change(context, earlier, version) if version else ""
+    if before is not None and earlier is not None and version and not changed:
+        note = f"its table has not changed since {earlier.surveyed_at}; nothing is surveyed"
+        narrowed = Narrowed(known=earlier, survey=PartialSurvey(context.source, before), note=note)
     elif (interval := sitemap.change_log_interval_of(section)) is not None:
-        narrowed = _by_change_log(context, known, interval, cause)
+        narrowed = _by_change_log(context, earlier, interval, cause)
     elif detection == "watermark":
-        narrowed = _by_watermark(context, known)
+        narrowed = _by_watermark(context, earlier)
     elif version:
         narrowed = Narrowed(known=Known(surveyed_at=context.now), note=f"every range is surveyed: {cause or changed}")
     else:
@@ -290,11 +290,11 @@ def remember_all(state: StateRepository, plan: Plan, manifest: Manifest) -> None
         generations = {section_plan.base, manifest.generation if manifest.run == plan.run else section_plan.base}
         if section is None or section.changed_in not in generations:
             continue
-        if (known := section_plan.known_of(section.shards)) is not None:
+        if (later := section_plan.known_of(section.shards)) is not None:
             put_verified(
                 state.objects,
                 known_key(name),
-                msgspec.json.encode(_Stored(known=known, changed_in=section.changed_in)),
+                msgspec.json.encode(_Stored(known=later, changed_in=section.changed_in)),
                 mode=Overwrite(),
                 write_id=f"{section.changed_in}-{plan.run}",
                 headers=ObjectHeaders(content_type="application/json"),

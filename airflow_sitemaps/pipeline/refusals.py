@@ -1,0 +1,224 @@
+"""What the guards refuse of a run, at its plan and at its commit, and the permits that it may use."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from airflow_sitemaps.pipeline.state.fingerprint import fingerprint
+from airflow_sitemaps.protocol import lastmod
+from airflow_sitemaps.protocol.extensions.news import WINDOW
+from airflow_sitemaps.shards.guards import ADDRESS, Permit, permitted, week
+from airflow_sitemaps.shards.guards.judgement import (
+    SectionChange,
+    check_missing,
+    check_renamed,
+    check_total,
+    check_vanished,
+    is_judged_apart,
+    urls_at_commit,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from datetime import datetime
+
+    from airflow_sitemaps.pipeline.request import RunRequest
+    from airflow_sitemaps.ports import Store
+    from airflow_sitemaps.protocol.validation.reader import ReadEntry
+    from airflow_sitemaps.shards.guards import Refusal
+    from airflow_sitemaps.shards.manifest import Manifest, SectionManifest
+    from airflow_sitemaps.shards.plan import Plan, SectionPlan
+    from airflow_sitemaps.sitemap import Section, Sitemap
+
+log = logging.getLogger(__name__)
+
+
+def change_of(
+    sitemap: Sitemap, store: Store, section: Section, before: SectionManifest | None, now: datetime
+) -> SectionChange:
+    """Return what the guards compare a section's plan or content with."""
+    zone = section.source.timezone
+    return SectionChange(
+        name=section.name,
+        guards=sitemap.guards_of(section),
+        before=before,
+        now=now,
+        young=(lambda: _young_articles(store, before, now, zone)) if section.kind == "news" else None,
+    )
+
+
+def _young_articles(store: Store, section: SectionManifest | None, now: datetime, timezone: str) -> int | None:
+    """Count the published articles that are younger than two days; None if a file is missing.
+
+    This tells a quiet weekend from a table that is being loaded. Articles without a time count as younger.
+    """
+    from airflow_sitemaps.protocol.validation.reader import read  # noqa: PLC0415 - lxml is loaded where it is needed
+
+    young = 0
+    for file in section.files() if section is not None else ():
+        body = store.state.get(file.body)
+        if body is None:
+            return None
+        moments = (_published_at(entry, timezone) for entry in read(body.body).entries)
+        young += sum(moment is None or moment + WINDOW > now for moment in moments)
+    return young
+
+
+def _published_at(entry: ReadEntry, timezone: str) -> datetime | None:
+    """Return the publication date of an article, else its lastmod, or None if it has neither."""
+    dates = [article.get("publication_date") for article in entry.extensions.get("news", ())]
+    given = next((date for date in (*dates, entry.lastmod) if date), None)
+    value = None if given is None else lastmod.parse(given, timezone)
+    return None if value is None else lastmod.begins(value, timezone)
+
+
+def _counted_in_total(
+    sitemap: Sitemap, published: Manifest | None, refused: Sequence[Refusal], allow: Sequence[str]
+) -> dict[str, SectionManifest]:
+    """Return the published sections that the guard over all sections together judges.
+
+    Some sections are judged separately: sections of news, sections with their own guards, sections that their guards
+    refuse, and sections with a permit.
+    """
+    names = [s.name for s in sitemap.sections if s.kind != "news" and s.guards is None]
+    sections = published_sections(published)
+    return {name: sections[name] for name in names if name in sections and not is_judged_apart(name, refused, allow)}
+
+
+def published_sections(manifest: Manifest | None) -> Mapping[str, SectionManifest]:
+    """Return the sections of a manifest; none before the first commit."""
+    return manifest.sections if manifest is not None else {}
+
+
+# ------------------------------------------------------------ at the plan
+
+
+def at_plan(
+    sitemap: Sitemap,
+    manifest: Manifest | None,
+    plans: Mapping[str, SectionPlan],
+    refused: Sequence[Refusal],
+    request: RunRequest,
+    now: datetime,
+) -> tuple[tuple[Refusal, ...], tuple[Refusal, ...], tuple[str, ...]]:
+    """Judge the sitemap as a whole by the rows that a plan counts.
+
+    Args:
+        refused: What the guards refuse of single sections.
+
+    Returns:
+        What stands, what the permits let pass, and the names of the sections that the run removes.
+    """
+    published = published_sections(manifest)
+    code = {section.name for section in sitemap.sections}
+    missing = [name for name in published if name not in code] if not request.sections else []
+    retired = [name for name in missing if name in sitemap.retired]
+    vanished = [check_vanished(name) for name in missing if name not in retired]
+    renamed = check_renamed(
+        sitemap.guards,
+        {name: published[name].urls for name in retired},
+        {name: plan.rows for name, plan in plans.items() if name not in published},
+    )
+    stand, passed = permitted((*refused, *vanished, *renamed), request.allow)
+    before = _counted_in_total(sitemap, manifest, stand, request.allow)
+    after = {name: plans[name].rows if name in plans else week.size(section) for name, section in before.items()}
+    total = permitted(check_total(sitemap.guards, before, after, now=now, what="rows"), request.allow)
+    passed = (*passed, *total[1])
+    return (*stand, *total[0]), passed, (*retired, *(r.section for r in passed if r.guard == "vanished"))
+
+
+def names_of_permits(sitemap: Sitemap, manifest: Manifest | None) -> set[str]:
+    """Return the names of sections that a permit may name."""
+    return {*published_sections(manifest), *(section.name for section in sitemap.sections), *sitemap.retired}
+
+
+def without_spent(
+    request: RunRequest, sitemap: Sitemap, manifest: Manifest | None
+) -> tuple[RunRequest, tuple[str, ...]]:
+    """Return the request without the permits that it used before, and a warning for each section that they concern.
+
+    A permit holds for one publication. If the tasks of its DAG run are cleared, it does not hold again.
+    """
+    published = published_sections(manifest)
+    used = [name for name, state in published.items() if request.asked_by and state.permitted_by == request.asked_by]
+    if not used or not request.allow:
+        return request, ()
+    names = sorted(names_of_permits(sitemap, manifest).difference(used))
+    allow: list[str] = []
+    for text in request.allow:
+        permit = Permit.of(text)
+        name, equals, bound = text.partition("=")
+        if permit.section is None and permit.guard not in ADDRESS:
+            allow += [f"{name}:{section}{equals}{bound}" for section in names]
+        elif permit.section not in used:
+            allow.append(text)
+    warnings = tuple(
+        f"section {name!r}: the permits of this run were used for an earlier publication, and hold no longer; to allow "
+        "another change, start a new run"
+        for name in used
+    )
+    return replace(request, allow=tuple(allow)), warnings
+
+
+# ------------------------------------------------------------ at the commit
+
+
+def at_commit(sitemap: Sitemap, store: Store, plan: Plan, old: Manifest | None, new: Manifest) -> tuple[Refusal, ...]:
+    """Judge the sections that a plan renders, and the whole; return what the run's permits do not allow."""
+    refusals: list[Refusal] = []
+    for section in sitemap.sections:
+        if section.name in plan.sections:
+            change = change_of(sitemap, store, section, published_sections(old).get(section.name), new.committed_at)
+            refusals += urls_at_commit(change, new.sections[section.name], sitemap.base_url_of(section))
+    stand = (*permitted(refusals, plan.allow)[0], *missing_at_commit(sitemap, plan, old, new))
+    counted = _counted_in_total(sitemap, old, stand, plan.allow)
+    before = {name: section for name, section in counted.items() if name in new.sections}
+    after = {name: week.size(new.sections[name]) for name in before}
+    total = check_total(sitemap.guards, before, after, now=new.committed_at, what="URLs")
+    return (*stand, *permitted(total, plan.allow)[0])
+
+
+def missing_at_commit(sitemap: Sitemap, plan: Plan, old: Manifest | None, new: Manifest) -> tuple[Refusal, ...]:
+    """Return refusals of sections without a URL that must be listed, except those that the run's permits allow."""
+    return permitted(check_missing(_missing(sitemap, plan, old, new)), plan.allow)[0]
+
+
+def _missing(sitemap: Sitemap, plan: Plan, old: Manifest | None, new: Manifest) -> dict[str, list[str]]:
+    """Find the URLs that must be listed and are in no section, by the planned or retired section that listed them before.
+
+    A URL that no section listed before is missing from each section of the plan, unless a section that stays as
+    published may list it.
+    """
+    listed = {loc for section in new.sections.values() for shard in section.shards for loc in shard.must}
+    homes = {
+        loc: name
+        for name, section in (old.sections if old is not None else {}).items()
+        for shard in section.shards
+        for loc in shard.must
+    }
+    missing: dict[str, list[str]] = {}
+    unknown = _may_list_more(sitemap, plan, new)
+    for loc in (loc for loc in sitemap.must_urls if loc not in listed):
+        home = homes.get(loc)
+        if home is None and unknown:
+            log.warning(
+                "must_list: no section is known to list %s; section %s, which this run does not read, may list it",
+                loc,
+                ", ".join(unknown),
+            )
+            continue
+        for name in [home] if home in plan.sections or home in plan.retired else plan.sections:
+            missing.setdefault(str(name), []).append(loc)
+    return missing
+
+
+def _may_list_more(sitemap: Sitemap, plan: Plan, new: Manifest) -> list[str]:
+    """Return the sections that stay as they were published with another ``must_list``, or another configuration."""
+    code = {section.name: section for section in sitemap.sections}
+    return [
+        name
+        for name, section in new.sections.items()
+        if name not in plan.sections and (name not in code or section.fingerprint != fingerprint(sitemap, code[name]))
+    ]

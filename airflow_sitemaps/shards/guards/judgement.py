@@ -1,0 +1,329 @@
+"""What the guards refuse: the rows of a section at the plan, its URLs at the commit, and the sitemap as a whole.
+
+Articles of news leave because of their age, so only those that are still young count.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+from airflow_sitemaps.quantities import counted
+from airflow_sitemaps.shards import url_sample
+from airflow_sitemaps.shards.guards import week
+from airflow_sitemaps.shards.guards.guard_settings import SMALLEST, Permit, Refusal
+from airflow_sitemaps.shards.row_losses import RowLosses
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from datetime import datetime
+
+    from airflow_sitemaps.shards.guards.guard_settings import Guards
+    from airflow_sitemaps.shards.manifest import SectionManifest
+    from airflow_sitemaps.shards.plan import SectionPlan
+
+ADDED: Final = 5_000
+"""Number of added URLs up to which growth is never refused."""
+
+AGED: Final = ("empty", "shrink")
+"""Guards that the age of articles may concern."""
+
+UNREAD: Final = 3
+"""Number of files that cannot be counted which the refusal of an adoption names."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SectionChange:
+    """What both judgements of a section's change need.
+
+    Attributes:
+        name: Name of the section.
+        guards: Its guards.
+        before: The section as last committed, or None.
+        now: Time of the judgement.
+        young: Counts the published articles that are not past their age; None if a file is missing. Default: None, the
+            section holds no news.
+    """
+
+    name: str
+    guards: Guards
+    before: SectionManifest | None
+    now: datetime
+    young: Callable[[], int | None] | None = None
+
+    @property
+    def peak(self) -> int:
+        """The greatest number of URLs of the last seven days, or 0."""
+        return 0 if self.before is None else week.most(self.before, self.now)
+
+    def by_age(self, refusals: Sequence[Refusal], number: int, what: str) -> tuple[Refusal, ...]:
+        """Return the refusals of a news section that its articles' age does not cause.
+
+        Args:
+            refusals: What the guards refuse of a section that does not age.
+            number: Number of rows or URLs after the run.
+        """
+        assert self.young is not None
+        young = 0 if self.before is None else self.young()
+        if young is None:
+            return tuple(refusals)
+        articles = check_size(self.guards, self.name, now=number, before=young, peak=0, what=what)
+        others = (refusal for refusal in refusals if refusal.guard not in AGED)
+        return (*others, *(refusal for refusal in articles if refusal.guard in AGED))
+
+
+def rows_at_plan(change: SectionChange, plan: SectionPlan) -> tuple[Refusal, ...]:
+    """Judge the rows that a plan counts."""
+    before = change.before
+    size = check_size(
+        change.guards,
+        change.name,
+        now=plan.rows,
+        before=None if before is None else before.rows - before.null_keys,  # as counted by the plan
+        peak=change.peak,
+        what="rows",
+    )
+    if size and change.young is not None:
+        size = change.by_age(size, plan.rows, "rows")
+    cause = (
+        f" They have a NULL key (rule key-null), such as {'; '.join(plan.null_key_samples[:2])}. Use key columns that are "
+        "never NULL."
+    )
+    null_keys = check_dropped(change.guards, change.name, rows=plan.rows + plan.null_keys, dropped=plan.null_keys)
+    return (*size, *(replace(refusal, message=refusal.message + cause) for refusal in null_keys))
+
+
+def urls_at_commit(change: SectionChange, after: SectionManifest, base_url: str) -> tuple[Refusal, ...]:
+    """Judge the URLs that a run rendered.
+
+    Args:
+        base_url: Address of the folder of the section's files.
+    """
+    guards, name, before = change.guards, change.name, change.before
+    due = after.rows - after.expired_rows
+    refusals = check_size(
+        guards,
+        name,
+        now=week.size(after),
+        before=None if before is None else week.size(before),
+        peak=change.peak,
+        what="URLs",
+        least=0 if before is None else week.least(before, change.now),
+    )
+    if change.young is None:
+        refusals += _check_replaced(change, after)
+    elif after.urls or not due:  # age may empty it, rules may not
+        refusals = change.by_age(refusals, after.urls, "URLs")
+    refusals += check_dropped(guards, name, rows=due, dropped=due - after.urls)
+    cause = RowLosses.of_section(after, base_url).explanation() if refusals else ""
+    return tuple(
+        replace(r, message=f"{r.message} {cause}") if cause and r.guard in ("empty", "shrink", "dropped") else r
+        for r in refusals
+    )
+
+
+def check_size(
+    guards: Guards, section: str, *, now: int, before: int | None, peak: int, what: str, least: int = 0
+) -> tuple[Refusal, ...]:
+    """Return refusals because of the number of rows or URLs that a section would have.
+
+    Args:
+        now: The number after the run.
+        before: The number as last committed. None if the section was never committed.
+        peak: The greatest number of the last seven days.
+        what: The unit in the message: ``rows`` or ``URLs``.
+        least: The smallest number of the last seven days. Default: 0, not known.
+    """
+    if now == 0:
+        published = "none were ever published" if before is None else f"{before:,} are published"
+        advice = " Check whether its table is empty or still being loaded." if what == "rows" else ""
+        message = f"Section {section!r} has no {what} now; {published}.{advice}"
+        return (Refusal(guard="empty", section=section, message=message),) if before != 0 else ()
+    if before is None:
+        return ()
+    refusals = []
+    highest = max(before, peak)
+    limit = guards.shrink_limit(highest)
+    if now < highest * (1 - limit):
+        part = (highest - now) / highest
+        of_week = f" (the most of the last seven days; {before:,} are published)" if highest > before else ""
+        message = (
+            f"Section {section!r} would shrink from {highest:,}{of_week} to {now:,} {what} (-{part:.1%}; the limit is "
+            f"{limit:.1%}, {_limit_name(guards, highest)})."
+        )
+        refusals.append(Refusal(guard="shrink", section=section, message=message, value=part))
+    lowest = min(before, least) if least >= guards.min_rows else before
+    if before >= guards.min_rows and now - lowest > max(lowest * guards.max_growth, ADDED):
+        part = (now - lowest) / max(1, lowest)
+        message = (
+            f"Section {section!r} would grow from {lowest:,} to {now:,} {what} "
+            f"(+{part:.1%}; the limit is max_growth={guards.max_growth:.1%})."
+        )
+        refusals.append(Refusal(guard="growth", section=section, message=message, value=part))
+    return tuple(refusals)
+
+
+def _limit_name(guards: Guards, earlier: int) -> str:
+    return "max_shrink" if earlier >= guards.min_rows else f"max_shrink below min_rows={guards.min_rows:,}"
+
+
+def check_dropped(guards: Guards, section: str, *, rows: int, dropped: int) -> tuple[Refusal, ...]:
+    """Return a refusal if rules dropped too many of a section's rows, which do not include expired ones."""
+    limit = guards.dropped_limit(rows)
+    if not rows or dropped <= rows * limit:
+        return ()
+    message = (
+        f"Section {section!r}: {dropped:,} of {rows:,} rows were dropped by rules "
+        f"({dropped / rows:.1%}; the limit is max_dropped={limit:.1%})."
+    )
+    return (Refusal(guard="dropped", section=section, message=message, value=dropped / rows),)
+
+
+def _check_replaced(change: SectionChange, after: SectionManifest) -> tuple[Refusal, ...]:
+    """Compare the URLs with those of the last generation, and of the first day of the week."""
+    before, limit = change.before, change.guards.max_churn
+    if before is None or not before.urls:
+        return ()
+    lost = [(before.urls, url_sample.gone(before, after))]
+    first = week.oldest_sample(before, change.now)
+    if first is not None:
+        lost.append((first.urls, url_sample.gone_since(first.sample, after)))
+    for earlier, gone in lost:
+        part = _replaced(gone or 0.0, earlier=earlier, now=after.urls)
+        if earlier >= SMALLEST and part > limit:
+            message = (
+                f"Section {change.name!r}: about {part:.0%} of the {earlier:,} URLs of the last generation, or of the last "
+                f"seven days, are replaced by others (the limit is max_churn={limit:.0%}). Check whether the form of the URLs "
+                "changed."
+            )
+            return (Refusal(guard="churn", section=change.name, message=message, value=part),)
+    return ()
+
+
+def _replaced(gone: float, *, earlier: int, now: int) -> float:
+    """Return the fraction of URLs that others replaced. ``check_size`` covers those that are gone without another."""
+    return gone - max(0.0, 1 - now / max(1, earlier))
+
+
+# ------------------------------------------------------------ the sitemap as a whole
+
+
+def check_total(
+    guards: Guards, before: Mapping[str, SectionManifest], after: Mapping[str, int], *, now: datetime, what: str
+) -> tuple[Refusal, ...]:
+    """Return refusals of the sections that shrink, if all sections together lose more than ``max_shrink_total``.
+
+    The earlier number is the greatest of the last generation and of each of the last seven days.
+
+    Args:
+        before: The published sections to judge, whose own guards refuse nothing.
+        after: Number of rows or URLs that the run would publish of each, with expired ones.
+        what: The unit in the message: ``rows`` or ``URLs``.
+    """
+    sizes = {name: week.size(section) for name, section in before.items()}
+    highest = max(sum(sizes.values()), *_totals(list(before.values()), now), 0)
+    total = sum(after[name] for name in before)
+    if highest < guards.min_rows or total >= highest * (1 - guards.max_shrink_total):
+        return ()
+    part = (highest - total) / highest
+    text = (
+        f"All sections together would shrink from {highest:,} to {total:,} {what} (-{part:.1%}; the limit is "
+        f"max_shrink_total={guards.max_shrink_total:.1%})."
+    )
+    return tuple(
+        Refusal(
+            guard="total",
+            section=name,
+            message=f"Section {name!r} would shrink from {size:,} to {after[name]:,} {what}. {text}",
+            value=part,
+        )
+        for name, size in sizes.items()
+        if after[name] < size
+    )
+
+
+def is_judged_apart(name: str, refused: Sequence[Refusal], allow: Sequence[str]) -> bool:
+    """Return whether a section is not part of the total: its own guards refuse it, or a permit lets it shrink."""
+    permits = (Permit.of(text) for text in allow)
+    return any(refusal.section == name for refusal in refused) or any(
+        permit.guard in ("shrink", "empty") and permit.section in (None, name) for permit in permits
+    )
+
+
+def _totals(sections: Sequence[SectionManifest], now: datetime) -> list[int]:
+    """Return the total of each recorded day. A section without a record of a day has that of the day before."""
+    days = sorted({day for section in sections for day in week.recent(section, now)})
+    return [sum(_on(section, day, now) for section in sections) for day in days]
+
+
+def _on(section: SectionManifest, day: str, now: datetime) -> int:
+    recorded = [record.most for each, record in week.recent(section, now).items() if each <= day]
+    return recorded[-1] if recorded else section.urls
+
+
+def check_missing(missing: Mapping[str, Sequence[str]]) -> tuple[Refusal, ...]:
+    """Return refusals of sections without a URL that the sitemap must list, which are given by section."""
+    return tuple(
+        Refusal(
+            guard="must_list",
+            section=section,
+            message=f"Section {section!r}: no section lists {counted(len(locs), 'URL')} of must_list, such as {locs[0]}.",
+        )
+        for section, locs in missing.items()
+    )
+
+
+def check_renamed(guards: Guards, retired: Mapping[str, int], created: Mapping[str, int]) -> tuple[Refusal, ...]:
+    """Return refusals of new sections that replace retired ones with far fewer URLs.
+
+    Args:
+        retired: Number of URLs by the name of each section that this run removes.
+        created: Number of URLs by the name of each section that it builds for the first time.
+    """
+    before, now = sum(retired.values()), sum(created.values())
+    limit = guards.shrink_limit(before)
+    if not created or not before or now >= before * (1 - limit):
+        return ()
+    part = (before - now) / before
+    message = (
+        f"{', '.join(map(repr, created))} would replace {', '.join(map(repr, retired))} and hold {now:,} URLs where "
+        f"{before:,} are published (-{part:.1%}; the limit is {limit:.1%}). Check whether a table is still being loaded."
+    )
+    return tuple(Refusal(guard="renamed", section=name, message=message, value=part) for name in created)
+
+
+def check_adoption(guards: Guards, *, theirs: int, only_theirs: int, unread: Sequence[str] = ()) -> tuple[Refusal, ...]:
+    """Return a refusal if too many URLs of a sitemap that another program wrote would no longer be listed.
+
+    Files whose URLs cannot be counted may list any number of URLs, so only a permit for all of them allows their loss.
+
+    Args:
+        theirs: Number of URLs in the other program's sitemap that can be counted.
+        only_theirs: Number of them that this sitemap does not list.
+        unread: Files whose URLs cannot be counted, each with the reason. Default: none.
+    """
+    limit = guards.shrink_limit(theirs)
+    if not unread and only_theirs <= theirs * limit:
+        return ()
+    part = only_theirs / max(1, theirs)
+    message = (
+        f"The sitemap to adopt lists {theirs:,} URLs, and {only_theirs:,} of them would be listed no more (-{part:.1%}; "
+        f"the limit is {limit:.1%}, {_limit_name(guards, theirs)}). `airflow-sitemaps adopt` shows which. A table that is "
+        "still loading looks like this."
+    )
+    if unread:
+        message = (
+            f"The URLs of {counted(len(unread), 'file')} of the sitemap to adopt cannot be counted: "
+            f"{'; '.join(unread[:UNREAD])}. Of the {theirs:,} URLs that can be counted, {only_theirs:,} would be listed no "
+            "more. `airflow-sitemaps adopt` names each file. Check by hand what they list."
+        )
+    return (Refusal(guard="adopt", section="", message=message, value=1.0 if unread else part),)
+
+
+def check_vanished(section: str) -> Refusal:
+    """Return the refusal of a section that is published but no longer in the code."""
+    return Refusal(
+        guard="vanished",
+        section=section,
+        message=f"Section {section!r} is published but no longer in the code; to remove it, add it to retired=.",
+    )
