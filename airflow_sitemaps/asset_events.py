@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
-from airflow_sitemaps.protocol.limits import CURRENT
+from airflow_sitemaps.protocol.entry import CURRENT
 from airflow_sitemaps.shards.guards import Guards
 
 if TYPE_CHECKING:

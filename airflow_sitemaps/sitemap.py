@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from airflow_sitemaps import setting_checks
 from airflow_sitemaps.errors import ConfigurationError, TemplateError
-from airflow_sitemaps.protocol.limits import PROFILES, Limits
+from airflow_sitemaps.protocol.entry import PROFILES, Limits
 from airflow_sitemaps.protocol.loc import written_form
+from airflow_sitemaps.protocol.markup import STYLESHEET_NAME as STYLESHEET
 from airflow_sitemaps.protocol.rules import Rulebook
-from airflow_sitemaps.protocol.stylesheet import FILE_NAME as STYLESHEET
 from airflow_sitemaps.shards import shard_names
 from airflow_sitemaps.shards.guards import Guards
 from airflow_sitemaps.shards.policy import ShardPolicy

@@ -44,7 +44,7 @@ def warm(s3: bool) -> float:
         from airflow.providers.amazon.aws.hooks.s3 import S3Hook  # noqa: F401
     from airflow_sitemaps import asset_events, pipeline  # noqa: F401
     from airflow_sitemaps.operators import facts, plan, publish, write  # noqa: F401
-    from airflow_sitemaps.protocol.columnar.lookup_tables import lastmod_texts  # noqa: F401
+    from airflow_sitemaps.protocol.columnar.elements import render  # noqa: F401
     from airflow_sitemaps.shards import batches, stream  # noqa: F401
 
     return resident_mb()

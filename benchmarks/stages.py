@@ -49,7 +49,7 @@ def load(database: str, store: str) -> float:
         from airflow.providers.amazon.aws.hooks.s3 import S3Hook  # noqa: F401
     airflow_mb = resident_mb() - before
     from airflow_sitemaps.pipeline import build  # noqa: F401
-    from airflow_sitemaps.protocol.columnar.lookup_tables import lastmod_texts  # noqa: F401
+    from airflow_sitemaps.protocol.columnar.elements import render  # noqa: F401
     from airflow_sitemaps.shards import stream  # noqa: F401
 
     if database == "postgresql":
@@ -182,7 +182,8 @@ def parts(*, database: str, rows: int = 300_000, **_: Any) -> dict[str, Any]:
 
     from airflow_sitemaps.pipeline.clock import SYSTEM_CLOCK
     from airflow_sitemaps.pipeline.write.batch_writer import judge_of
-    from airflow_sitemaps.protocol.columnar.batch import SLICE_ROWS, clean, emit
+    from airflow_sitemaps.protocol.columnar.batch import SLICE_ROWS, clean
+    from airflow_sitemaps.protocol.columnar.elements import render as rendered
     from airflow_sitemaps.protocol.gzip import compress
     from airflow_sitemaps.protocol.rules import Tally
     from airflow_sitemaps.shards.key import KeyRange, cut
@@ -202,7 +203,7 @@ def parts(*, database: str, rows: int = 300_000, **_: Any) -> dict[str, Any]:
 
     def render() -> None:
         for piece in pieces:
-            emit(clean(piece, judge, Tally()))
+            b"".join(rendered(clean(piece, judge, Tally())).chunks())
 
     def stream() -> None:
         bodies.clear()

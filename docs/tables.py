@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Final
 
 from airflow_sitemaps import Guards, Section, ShardPolicy, Sitemap, SitemapTaskGroup, SqlSource
 from airflow_sitemaps.metrics.registry import METRICS, TAGS
+from airflow_sitemaps.protocol.checks import CHECKS
 from airflow_sitemaps.protocol.rules import RULES
-from airflow_sitemaps.protocol.validation.checks import CHECKS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

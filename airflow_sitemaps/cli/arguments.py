@@ -9,7 +9,7 @@ from datetime import timedelta
 from typing import Final
 
 from airflow_sitemaps import __version__
-from airflow_sitemaps.verification.formats import FORMATS
+from airflow_sitemaps.verification.result import FORMATS
 
 TARGET: Final = "file.py:sitemap"
 _TARGET_HELP: Final = (

@@ -30,7 +30,8 @@ from airflow_sitemaps.progress import LogProgress
 from airflow_sitemaps.protocol import robots as robots_txt
 from airflow_sitemaps.quantities import counted, size
 from airflow_sitemaps.shards.guards import Permit
-from airflow_sitemaps.verification import formats, subject
+from airflow_sitemaps.verification import result as formats
+from airflow_sitemaps.verification import subject
 
 if TYPE_CHECKING:
     import argparse

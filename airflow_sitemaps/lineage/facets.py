@@ -223,7 +223,7 @@ def _schema(columns: Iterable[str]) -> Any:
 
 def columns_of(section: Section) -> list[str]:
     """Return the columns that a section reads, each once."""
-    from airflow_sitemaps.protocol.columnar.url_template import Template  # noqa: PLC0415
+    from airflow_sitemaps.protocol.url_template import Template  # noqa: PLC0415
 
     source = section.source
     columns = list(getattr(source, "key_columns", ()))

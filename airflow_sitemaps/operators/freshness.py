@@ -59,7 +59,7 @@ class SitemapFreshnessOperator(SitemapOperator):
         from airflow_sitemaps.http.client import HttpClient
         from airflow_sitemaps.operators.facts import FAILED, MAX_TEXT
         from airflow_sitemaps.operators.observation import measure_served_index
-        from airflow_sitemaps.verification.freshness import served_indexes
+        from airflow_sitemaps.verification.subject import served_indexes
 
         with permanent_failures(context):
             indexes = served_indexes(self.sitemap.store, self.http or HttpClient(), datetime.now(timezone.utc))

@@ -63,7 +63,8 @@ class SitemapVerifyOperator(SitemapOperator):
         from airflow_sitemaps.http.destinations import AccessRules
         from airflow_sitemaps.progress import LogProgress
         from airflow_sitemaps.report_text import logged
-        from airflow_sitemaps.verification import formats, subject
+        from airflow_sitemaps.verification import subject
+        from airflow_sitemaps.verification.result import text_lines
 
         with permanent_failures(context):
             what = subject.of_sitemap(self.sitemap)
@@ -71,7 +72,7 @@ class SitemapVerifyOperator(SitemapOperator):
             verification = what.verify(replace(what.options, sample=int(self.sample)), LogProgress(log), web=web)
         measure_verification(self.sitemap, verification)
         context["ti"].xcom_push(key=VERIFIED, value=verified_facts(verification))
-        for line in formats.text_lines(verification):
+        for line in text_lines(verification):
             level, text = logged(line)
             log.log(level, "%s", text)
         if verification.errors or (self.strict and verification.failures):

@@ -19,7 +19,7 @@ from airflow_sitemaps.errors import ConfigurationError, RefusedError, StoreConte
 from airflow_sitemaps.pipeline.concurrency import mapped
 from airflow_sitemaps.pipeline.state.repository import StateRepository
 from airflow_sitemaps.protocol import gzip
-from airflow_sitemaps.protocol.urlset import escape
+from airflow_sitemaps.protocol.markup import escape
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence, Set

@@ -18,9 +18,9 @@ from airflow_sitemaps.errors import ConfigurationError, StoreContentError
 from airflow_sitemaps.pipeline.concurrency import mapped
 from airflow_sitemaps.pipeline.state.repository import StateRepository
 from airflow_sitemaps.protocol import gzip
-from airflow_sitemaps.protocol.columnar.url_template import Field, Template
 from airflow_sitemaps.protocol.loc import normalise, origin_of
-from airflow_sitemaps.protocol.urlset import EXTENSION_MARKS, escape
+from airflow_sitemaps.protocol.markup import EXTENSION_MARKS, escape
+from airflow_sitemaps.protocol.url_template import Field, Template
 from airflow_sitemaps.shards.key import INTEGER
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from airflow_sitemaps.pipeline.state.fingerprint import fingerprint
 from airflow_sitemaps.protocol import lastmod
-from airflow_sitemaps.protocol.extensions.news import WINDOW
+from airflow_sitemaps.protocol.extensions.languages import NEWS_WINDOW
 from airflow_sitemaps.shards.guards import ADDRESS, Permit, permitted, week
 from airflow_sitemaps.shards.guards.judgement import (
     SectionChange,
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from airflow_sitemaps.pipeline.request import RunRequest
     from airflow_sitemaps.ports import Store
-    from airflow_sitemaps.protocol.validation.reader import ReadEntry
+    from airflow_sitemaps.protocol.reader import ReadEntry
     from airflow_sitemaps.shards.guards import Refusal
     from airflow_sitemaps.shards.manifest import Manifest, SectionManifest
     from airflow_sitemaps.shards.plan import Plan, SectionPlan
@@ -54,7 +54,7 @@ def _young_articles(store: Store, section: SectionManifest | None, now: datetime
 
     This tells a quiet weekend from a table that is being loaded. Articles without a time count as younger.
     """
-    from airflow_sitemaps.protocol.validation.reader import read  # noqa: PLC0415 - lxml is loaded where it is needed
+    from airflow_sitemaps.protocol.reader import read  # noqa: PLC0415 - lxml is loaded where it is needed
 
     young = 0
     for file in section.files() if section is not None else ():
@@ -62,7 +62,7 @@ def _young_articles(store: Store, section: SectionManifest | None, now: datetime
         if body is None:
             return None
         moments = (_published_at(entry, timezone) for entry in read(body.body).entries)
-        young += sum(moment is None or moment + WINDOW > now for moment in moments)
+        young += sum(moment is None or moment + NEWS_WINDOW > now for moment in moments)
     return young
 
 

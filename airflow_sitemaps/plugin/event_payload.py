@@ -10,7 +10,7 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from airflow_sitemaps.errors import GuardError
-from airflow_sitemaps.protocol.limits import CURRENT
+from airflow_sitemaps.protocol.entry import CURRENT
 from airflow_sitemaps.protocol.rules import RULES
 from airflow_sitemaps.shards.guards import Guards
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from airflow_sitemaps.protocol.limits import CURRENT
+from airflow_sitemaps.protocol.entry import CURRENT
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

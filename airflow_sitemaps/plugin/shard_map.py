@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from airflow_sitemaps.protocol.limits import CURRENT
+from airflow_sitemaps.protocol.entry import CURRENT
 from airflow_sitemaps.shards.codec import decode
 from airflow_sitemaps.shards.decoder import Decoder
 from airflow_sitemaps.shards.digest import EMPTY as NO_ROWS

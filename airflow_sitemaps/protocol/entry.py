@@ -1,18 +1,48 @@
-"""An entry of a urlset, and the settings with which rows are read."""
+"""The limits of files, the settings with which rows are read, and the two hints of an entry."""
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from datetime import timezone
+from decimal import Decimal
 from typing import TYPE_CHECKING, Final, Literal
 
 from airflow_sitemaps.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from datetime import date, datetime
+    from datetime import datetime
 
-    from airflow_sitemaps.protocol.limits import Limits
     from airflow_sitemaps.protocol.rules import Rulebook
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """Limits of one file and of an index.
+
+    Attributes:
+        name: Name of the profile.
+        max_urls: Maximum number of URLs in one sitemap.
+        max_byte_size: Maximum size of one uncompressed file, sitemap or index, in bytes.
+        max_sitemaps: Maximum number of sitemaps in one index.
+    """
+
+    name: str
+    max_urls: int
+    max_byte_size: int
+    max_sitemaps: int
+
+
+CURRENT: Final = Limits(name="current", max_urls=50_000, max_byte_size=52_428_800, max_sitemaps=50_000)
+"""The current limits (sitemaps.org/protocol.html, "Using Sitemap index files")."""
+
+ORIGINAL: Final = Limits(name="original", max_urls=50_000, max_byte_size=10_485_760, max_sitemaps=1_000)
+"""The limits of an earlier version of the protocol: 10,485,760 bytes per file, 1,000 sitemaps per index."""
+
+PROFILES: Final = {limits.name: limits for limits in (CURRENT, ORIGINAL)}
+
+MAX_INDEXES: Final = 500
+"""Number of index files that Google reads for one site (developers.google.com, large sitemaps). The protocol sets no limit."""
 
 CHANGEFREQS: Final = ("always", "hourly", "daily", "weekly", "monthly", "yearly", "never")
 """The seven values of the protocol (sitemaps.org/protocol.html, "changefreq")."""
@@ -66,22 +96,38 @@ class RowContext:
             object.__setattr__(self, "now", self.now.astimezone(timezone.utc))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
-    """One valid and normalised ``<url>``.
+_NUMBER: Final = re.compile(r"[+-]?(?:\d{1,40}(?:\.\d{0,400})?|\.\d{1,400})(?:[eE][+-]?\d{1,3})?", re.ASCII)
+_STEP: Final = Decimal("0.0001")
+"""Precision of a priority. It hides rounding errors of single-precision numbers."""
 
-    Attributes:
-        loc: The URL.
-        lastmod: A date, or a date-time in UTC with a zone, to the second.
-        changefreq: One of ``CHANGEFREQS``.
-        priority: A number from 0 to 1, as text.
-        extensions: XML of the child elements that follow.
-        prefixes: Namespace prefixes that these elements use.
+
+def read_changefreq(text: str) -> str | None:
+    """Return one of the values of the protocol, in any case, or None for an empty text.
+
+    Raises:
+        ValueError: The text is another value.
     """
+    word = text.strip().lower()
+    if not word:
+        return None
+    if word not in CHANGEFREQS:
+        raise ValueError(text)
+    return word
 
-    loc: str
-    lastmod: date | datetime | None = None
-    changefreq: str | None = None
-    priority: str | None = None
-    extensions: str = ""
-    prefixes: frozenset[str] = frozenset()
+
+def read_priority(value: object) -> str | None:
+    """Return a priority with the fewest digits (``0.8``, ``1.0``), or None for an empty text.
+
+    Raises:
+        ValueError: The text is not a number from 0 to 1.
+    """
+    text = str(value).strip()
+    if not text:
+        return None
+    if not _NUMBER.fullmatch(text):
+        raise ValueError(text)
+    number = Decimal(text)
+    if not 0 <= number <= 1:
+        raise ValueError(text)
+    digits = f"{abs(number).quantize(_STEP):f}".rstrip("0")
+    return digits + "0" if digits.endswith(".") else digits

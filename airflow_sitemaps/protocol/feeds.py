@@ -1,20 +1,25 @@
-"""Feeds of recent changes: RSS 2.0, Media RSS and Atom 1.0. Crawlers read the link and the modification date.
+"""Recent changes: their extraction from shards, and the feeds RSS 2.0, Media RSS and Atom 1.0.
 
-Equal entries give equal bytes: the date of a feed is that of its newest entry, never the time of writing.
+Crawlers read the link and the modification date of an entry. Equal entries give equal bytes: the date of a feed is that of
+its newest entry, never the time of writing.
 """
 
 from __future__ import annotations
 
+import html
+import re
 from dataclasses import dataclass
-from datetime import date, datetime, timezone
-from typing import TYPE_CHECKING, Final, Literal
+from datetime import date, datetime, timedelta, timezone
+from typing import TYPE_CHECKING, Any, Final, Literal
 
-from airflow_sitemaps.protocol.lastmod import begins
-from airflow_sitemaps.protocol.lastmod import render as render_lastmod
-from airflow_sitemaps.protocol.markup import FORBIDDEN, attributes, element, text
+from airflow_sitemaps.protocol import lastmod as lastmods
+from airflow_sitemaps.protocol.extensions.registry import ELEMENT_KINDS, read_extension
+from airflow_sitemaps.protocol.markup import FOOTER, FORBIDDEN, NAMESPACES, attributes, element, escape, header
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from airflow_sitemaps.protocol.entry import Limits
 
 Format = Literal["rss", "mrss", "atom"]
 
@@ -37,8 +42,77 @@ MAX_TITLE: Final = 300
 MAX_DESCRIPTION: Final = 1_000
 """Maximum number of characters of a text from a column. A longer text ends in an ellipsis."""
 
+_ABOUT: Final = "Pages that changed lately"
 _DAYS: Final = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 _MONTHS: Final = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+_ENTRY: Final = re.compile(rb"<url><loc>([^<]*)</loc><lastmod>([^<]*)</lastmod>.*?</url>\n", re.DOTALL)
+_MIDNIGHT: Final = b"T00:00:00"
+
+
+# ---------------------------------------------------------------- recent entries of shards
+
+
+@dataclass(frozen=True, slots=True)
+class RecentEntry:
+    """One ``<url>`` element, as its shard contains it.
+
+    Attributes:
+        moment: Lastmod in UTC to the second, without its zone. A date stands for its midnight.
+        loc: The URL, still escaped.
+        element: The whole element and its line end.
+        section: Name of the section that lists it.
+    """
+
+    moment: bytes
+    loc: bytes
+    element: bytes
+    section: str = ""
+
+
+def pick(urlset: bytes, since: datetime, section: str = "") -> Iterator[RecentEntry]:
+    """Find the entries of a urlset that changed lately. This package wrote it, so it need not be parsed completely."""
+    first = since.astimezone(timezone.utc).strftime("%Y-%m-%dT%H:%M:%S").encode()
+    for match in _ENTRY.finditer(urlset):
+        moment = (match[2] + _MIDNIGHT)[:19]
+        if moment >= first:
+            yield RecentEntry(moment, match[1], match[0], section)
+
+
+def newest(entries: Iterable[RecentEntry], limits: Limits, most: int) -> list[RecentEntry]:
+    """At most ``most`` entries, newest first, equal moments by URL, that fit into one file; one of each URL."""
+    ordered = sorted(entries, key=lambda entry: entry.loc)
+    ordered.sort(key=lambda entry: entry.moment, reverse=True)
+    room = limits.max_byte_size - len(header(NAMESPACES)) - len(FOOTER)
+    kept: dict[bytes, RecentEntry] = {}
+    for entry in ordered:
+        if len(kept) == min(most, limits.max_urls):
+            break
+        if entry.loc in kept:
+            continue
+        room -= len(entry.element)
+        if room < 0:
+            break
+        kept[entry.loc] = entry
+    return list(kept.values())
+
+
+def leaves_at(entries: Iterable[RecentEntry], window: timedelta) -> datetime | None:
+    """Return the time at which the first of these entries is no longer recent, or None if there is none."""
+    oldest = min((entry.moment for entry in entries), default=None)
+    if oldest is None:
+        return None
+    changed = datetime.strptime(oldest.decode(), "%Y-%m-%dT%H:%M:%S").replace(tzinfo=timezone.utc)
+    return changed + window + timedelta(seconds=1)
+
+
+def recent_urlset(entries: Iterable[RecentEntry]) -> bytes:
+    """A urlset of these entries, in their order, with the namespaces they use."""
+    body = b"".join(entry.element for entry in entries)
+    prefixes = [prefix for prefix in NAMESPACES if f"<{prefix}:".encode() in body]
+    return header(prefixes) + body + FOOTER
+
+
+# ---------------------------------------------------------------- texts from columns
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,12 +134,8 @@ class FeedText:
 
 def feed_text(*, loc: str, lastmod: date | datetime, title: str | None, description: str | None) -> FeedText:
     """Return the texts of an entry from its columns, shortened for a feed."""
-    return FeedText(
-        loc=loc,
-        moment=render_lastmod(lastmod),
-        title=_cut(title, MAX_TITLE),
-        description=_cut(description, MAX_DESCRIPTION),
-    )
+    texts = {"title": _cut(title, MAX_TITLE), "description": _cut(description, MAX_DESCRIPTION)}
+    return FeedText(loc=loc, moment=lastmods.render(lastmod), **texts)
 
 
 def newest_texts(texts: Iterable[FeedText]) -> list[FeedText]:
@@ -93,23 +163,23 @@ def read_texts(feed: bytes) -> dict[str, FeedText]:
 
 
 def _cut(value: str | None, most: int) -> str:
-    words = FORBIDDEN.sub("\ufffd", (value or "")[: 4 * most]).split()
-    text = " ".join(words)
+    text = " ".join(FORBIDDEN.sub("\ufffd", (value or "")[: 4 * most]).split())
     return text if len(text) <= most else text[: most - 1] + "…"
+
+
+# ---------------------------------------------------------------- entries of a feed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FeedMedia:
-    """An image or a video of an entry, for Media RSS.
+    """An image or a video of an entry, for Media RSS. What it does not have is empty.
 
     Attributes:
         medium: ``image`` or ``video``.
-        url: Address of the file; empty for a video that has only a player.
-        player: Address of the player of a video; empty if there is none.
-        thumbnail: Address of the thumbnail of a video; empty for an image.
-        title: Title; empty if there is none.
-        description: Description; empty if there is none.
-        duration: Duration of a video in seconds; empty if it is not known.
+        url: Address of the file. A video may have only a player.
+        player: Address of the player of a video.
+        thumbnail: Address of the thumbnail of a video.
+        duration: Duration of a video in seconds.
     """
 
     medium: Literal["image", "video"]
@@ -130,7 +200,6 @@ class FeedEntry:
         lastmod: Time of the change. A date stands for its midnight in UTC.
         title: Title. If it is empty, the feed shows the URL.
         description: Description. It is omitted if it is empty.
-        images: Addresses of images without a title, for Media RSS.
         media: Images and videos with their texts, for Media RSS.
     """
 
@@ -138,27 +207,74 @@ class FeedEntry:
     lastmod: date | datetime | None = None
     title: str = ""
     description: str = ""
-    images: tuple[str, ...] = ()
     media: tuple[FeedMedia, ...] = ()
+
+    @property
+    def moment(self) -> datetime:
+        """Time of the change; ``EPOCH`` if it is not known."""
+        return EPOCH if self.lastmod is None else lastmods.begins(self.lastmod)
+
+
+def feed_entry(entry: RecentEntry, texts: FeedText | None = None) -> FeedEntry:
+    """Convert a recent entry to an entry of a feed.
+
+    Args:
+        texts: Title and description from the columns of the source. If they are empty, the title of the page's article or
+            first video and the description of the video are used, and otherwise the URL is the title.
+    """
+    written = html.unescape(entry.element[entry.element.index(b"<lastmod>") + 9 :].split(b"<", 1)[0].decode())
+    records = _records(entry.element)
+    images, videos = records.get("images", ()), records.get("videos", ())
+    titles = (record.get("title") for record in (*records.get("news", ()), *videos))
+    descriptions = (video.get("description", "") for video in videos)
+    given = texts or FeedText(loc="", moment="")
+    return FeedEntry(
+        loc=html.unescape(entry.loc.decode()),
+        lastmod=lastmods.parse(written),
+        title=given.title or next(filter(None, titles), ""),
+        description=given.description or next(descriptions, ""),
+        media=(
+            *(
+                FeedMedia(
+                    medium="image", url=one["loc"], title=one.get("title", ""), description=one.get("caption", "")
+                )
+                for one in images
+            ),
+            *(_video(one) for one in videos),
+        ),
+    )
+
+
+def _records(element: bytes) -> dict[str, list[dict[str, Any]]]:
+    """Return the images, videos and articles of one ``<url>`` element as records."""
+    from lxml import etree  # noqa: PLC0415
+
+    if b"<image:" not in element and b"<video:" not in element and b"<news:" not in element:
+        return {}
+    (url,) = etree.fromstring(header(NAMESPACES) + element + FOOTER)
+    records: dict[str, list[dict[str, Any]]] = {}
+    for child in url:
+        if child.tag in ELEMENT_KINDS:
+            records.setdefault(ELEMENT_KINDS[child.tag], []).append(read_extension(child))
+    return records
+
+
+def _video(record: dict[str, Any]) -> FeedMedia:
+    given = {name: record.get(name, "") for name in ("title", "description", "duration")}
+    addresses = {name: record.get(f"{name}_loc", "") for name in ("player", "thumbnail")}
+    return FeedMedia(medium="video", url=record.get("content_loc", ""), **addresses, **given)
+
+
+# ---------------------------------------------------------------- rendering
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Channel:
-    """Data of the feed itself.
-
-    Attributes:
-        address: Address of the feed.
-        site: The site whose changes it lists.
-        title: Title of the feed.
-        description: Description of the feed, for RSS.
-        author: Author, for Atom. If it is empty, the title is used.
-    """
+    """The feed itself: its address, the site whose changes it lists, and its title."""
 
     address: str
     site: str
     title: str
-    description: str = "Pages that changed lately"
-    author: str = ""
 
 
 def render(style: Format, channel: Channel, entries: Iterable[FeedEntry]) -> bytes:
@@ -168,105 +284,78 @@ def render(style: Format, channel: Channel, entries: Iterable[FeedEntry]) -> byt
         entries: The pages. A feed without entries is valid.
     """
     ordered = sorted(entries, key=lambda entry: entry.loc)
-    ordered.sort(key=_moment, reverse=True)
-    body = _RENDERERS[style](channel, ordered)
+    ordered.sort(key=lambda entry: entry.moment, reverse=True)
+    body = _atom(channel, ordered) if style == "atom" else _rss(channel, ordered, media=style == "mrss")
     return f'<?xml version="1.0" encoding="UTF-8"?>\n{body}'.encode()
 
 
-def _rss(channel: Channel, entries: Sequence[FeedEntry], *, media: bool = False) -> str:
+def _rss(channel: Channel, entries: Sequence[FeedEntry], *, media: bool) -> str:
     namespaces = f' xmlns:atom="{ATOM_NAMESPACE}"' + (f' xmlns:media="{MEDIA_NAMESPACE}"' if media else "")
-    head = [
-        element("title", _clean(channel.title)),
-        element("link", _clean(channel.site)),
-        element("description", _clean(channel.description)),
-    ]
+    head = [_text("title", channel.title), _text("link", channel.site), _text("description", _ABOUT)]
     if entries and entries[0].lastmod is not None:
-        head.append(element("lastBuildDate", _rfc_822(_moment(entries[0]))))
+        head.append(element("lastBuildDate", _rfc_822(entries[0].moment)))
     itself = attributes(href=channel.address, rel="self", type=CONTENT_TYPES["rss"])
     items = "".join(f"<item>{_item(entry, media=media)}</item>\n" for entry in entries)
     return f'<rss version="2.0"{namespaces}><channel>{"".join(head)}<atom:link{itself}/>\n{items}</channel></rss>\n'
 
 
-def _media_rss(channel: Channel, entries: Sequence[FeedEntry]) -> str:
-    return _rss(channel, entries, media=True)
-
-
 def _item(entry: FeedEntry, *, media: bool) -> str:
-    parts = [element("title", _clean(entry.title or entry.loc)), element("link", _clean(entry.loc))]
+    parts = [_text("title", entry.title or entry.loc), _text("link", entry.loc)]
     if entry.description:
-        parts.append(element("description", _clean(entry.description)))
-    parts.append(element("guid", _clean(entry.loc), attributes(isPermaLink="true")))
+        parts.append(_text("description", entry.description))
+    parts.append(_text("guid", entry.loc, attributes(isPermaLink="true")))
     if entry.lastmod is not None:
-        parts.append(element("pubDate", _rfc_822(_moment(entry))))
+        parts.append(element("pubDate", _rfc_822(entry.moment)))
     if media:
         parts += _media(entry)
     return "".join(parts)
 
 
-def _media(entry: FeedEntry) -> list[str]:
-    """Return the elements of Media RSS: those of the item, then one ``media:content`` for each image and video.
+def _media(entry: FeedEntry) -> Iterator[str]:
+    """Yield the elements of Media RSS: those of the item, then one ``media:content`` for each image and video.
 
     The item has the texts of its first medium that has some, because many readers take the first that they find, and else
     the page's. A medium without texts has the page's.
     """
-    media = (*(FeedMedia(medium="image", url=image) for image in entry.images), *entry.media)
-    thumbnail = next((one.thumbnail or one.url for one in media if one.thumbnail or one.medium == "image"), "")
-    title = next((one.title for one in media if one.title), entry.title)
-    description = next((one.description for one in media if one.description), entry.description)
-    parts = _media_texts(title, description, thumbnail)
-    for one in media:
+    thumbnail = next((one.thumbnail or one.url for one in entry.media if one.thumbnail or one.medium == "image"), "")
+    title = next((one.title for one in entry.media if one.title), entry.title)
+    description = next((one.description for one in entry.media if one.description), entry.description)
+    yield _media_texts(title, description, thumbnail)
+    for one in entry.media:
         attached = attributes(url=one.url or None, medium=one.medium, duration=one.duration or None)
-        player = f"<media:player{attributes(url=one.player)}/>" if one.player else ""
-        inner = player + "".join(
-            _media_texts(
-                one.title or (entry.title if entry.title != title else ""),
-                one.description or (entry.description if entry.description != description else ""),
-                one.thumbnail,
-            )
+        inner = (f"<media:player{attributes(url=one.player)}/>" if one.player else "") + _media_texts(
+            one.title or (entry.title if entry.title != title else ""),
+            one.description or (entry.description if entry.description != description else ""),
+            one.thumbnail,
         )
-        parts.append(element("media:content", inner, attached) if inner else f"<media:content{attached}/>")
-    return parts
+        yield element("media:content", inner, attached) if inner else f"<media:content{attached}/>"
 
 
-def _media_texts(title: str, description: str, thumbnail: str) -> list[str]:
-    parts = []
-    if title:
-        parts.append(element("media:title", _clean(title), ' type="plain"'))
-    if description:
-        parts.append(element("media:description", _clean(description), ' type="plain"'))
-    if thumbnail:
-        parts.append(f"<media:thumbnail{attributes(url=thumbnail)}/>")
-    return parts
+def _media_texts(title: str, description: str, thumbnail: str) -> str:
+    written = "".join(
+        _text(f"media:{name}", value, ' type="plain"')
+        for name, value in (("title", title), ("description", description))
+        if value
+    )
+    return written + (f"<media:thumbnail{attributes(url=thumbnail)}/>" if thumbnail else "")
 
 
 def _atom(channel: Channel, entries: Sequence[FeedEntry]) -> str:
-    newest = _moment(entries[0]) if entries else EPOCH
     head = [
-        element("id", _clean(channel.address)),
-        element("title", _clean(channel.title)),
-        element("updated", render_lastmod(newest)),
+        _text("id", channel.address),
+        _text("title", channel.title),
+        element("updated", lastmods.render(entries[0].moment if entries else EPOCH)),
         f"<link{attributes(rel='self', type=CONTENT_TYPES['atom'], href=channel.address)}/>",
         f"<link{attributes(rel='alternate', href=channel.site)}/>",
-        element("author", element("name", _clean(channel.author or channel.title))),
+        element("author", _text("name", channel.title)),
     ]
-    rows = "".join(f"<entry>{_atom_entry(entry)}</entry>\n" for entry in entries)
+    rows = "".join(
+        f"<entry>{_text('id', entry.loc)}{_text('title', entry.title or entry.loc)}"
+        f"{element('updated', lastmods.render(entry.moment))}<link{attributes(rel='alternate', href=entry.loc)}/>"
+        f"{_text('summary', entry.description) if entry.description else ''}</entry>\n"
+        for entry in entries
+    )
     return f'<feed xmlns="{ATOM_NAMESPACE}">{"".join(head)}\n{rows}</feed>\n'
-
-
-def _atom_entry(entry: FeedEntry) -> str:
-    parts = [
-        element("id", _clean(entry.loc)),
-        element("title", _clean(entry.title or entry.loc)),
-        element("updated", render_lastmod(_moment(entry))),
-        f"<link{attributes(rel='alternate', href=entry.loc)}/>",
-    ]
-    if entry.description:
-        parts.append(element("summary", _clean(entry.description)))
-    return "".join(parts)
-
-
-def _moment(entry: FeedEntry) -> datetime:
-    return EPOCH if entry.lastmod is None else begins(entry.lastmod)
 
 
 def _rfc_822(moment: datetime) -> str:
@@ -276,13 +365,6 @@ def _rfc_822(moment: datetime) -> str:
     return f"{day}, {utc.day:02d} {month} {utc.year:04d} {utc.hour:02d}:{utc.minute:02d}:{utc.second:02d} +0000"
 
 
-def _clean(value: str) -> str:
-    """Return a text escaped, with characters that XML forbids replaced by U+FFFD."""
-    return text(FORBIDDEN.sub("\ufffd", value))
-
-
-_RENDERERS: Final[dict[Format, Callable[[Channel, Sequence[FeedEntry]], str]]] = {
-    "rss": _rss,
-    "mrss": _media_rss,
-    "atom": _atom,
-}
+def _text(name: str, value: str, attributes: str = "") -> str:
+    """Return an element with this text, in which U+FFFD stands for characters that XML forbids."""
+    return element(name, escape(FORBIDDEN.sub("\ufffd", value)), attributes)

@@ -20,14 +20,11 @@ _TEXT: Final = re.compile(
     r"(\d{4})-(\d\d)-(\d\d)(?:[Tt ](\d\d):(\d\d)(?::(\d\d)(?:[.,]\d+)?)?\s?([Zz]|[+-]\d\d(?::?\d\d)?)?)?", re.ASCII
 )
 _OUT_OF_RANGE: Final = re.compile(r"0000-\d\d-\d\d.*|[+-]\d{4,}-\d\d-\d\d.*|\d{5,}-\d\d-\d\d.*|[+-]?infinity", re.ASCII)
-
+_EPOCH_ORDINAL: Final = date(1970, 1, 1).toordinal()
 
 FIRST_DAY: Final = date(1, 1, 1)
 LAST_DAY: Final = date(9999, 12, 31)
-"""Days that databases and drivers use for -infinity, infinity, and years that they cannot represent.
-
-They are never the lastmod of a page.
-"""
+"""Days that drivers use for -infinity, infinity, and years that they cannot represent. No lastmod of a page is one."""
 
 
 class LastmodError(ValueError):
@@ -117,6 +114,11 @@ def begins(value: date | datetime, timezone_name: str = "UTC") -> datetime:
         return midnight.astimezone(UTC)
     except OverflowError:
         return midnight.replace(tzinfo=UTC)
+
+
+def day_number(value: date) -> int:
+    """Return the days since 1970-01-01 of a date or a date-time."""
+    return value.toordinal() - _EPOCH_ORDINAL
 
 
 def is_future(value: date | datetime, now: datetime, timezone_name: str = "UTC") -> bool:

@@ -9,13 +9,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from airflow_sitemaps.protocol.extensions.news import MAX_NEWS
+from airflow_sitemaps.protocol.extensions.languages import MAX_NEWS
 from airflow_sitemaps.shards.key import KeyRange
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from airflow_sitemaps.protocol.limits import Limits
+    from airflow_sitemaps.protocol.entry import Limits
     from airflow_sitemaps.shards.digest import Digest
     from airflow_sitemaps.shards.manifest import Shard
     from airflow_sitemaps.shards.policy import ShardPolicy

@@ -6,15 +6,15 @@ import hashlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from airflow_sitemaps.protocol.sitemapindex import IndexEntry, render_index
-from airflow_sitemaps.protocol.stylesheet import FILE_NAME as STYLESHEET
+from airflow_sitemaps.protocol.markup import STYLESHEET_NAME as STYLESHEET
+from airflow_sitemaps.protocol.markup import IndexEntry, render_index
 from airflow_sitemaps.shards.manifest import IndexFile, Manifest, SectionManifest
 from airflow_sitemaps.shards.shard_names import with_part
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from airflow_sitemaps.protocol.limits import Limits
+    from airflow_sitemaps.protocol.entry import Limits
 
 INDEX_ENTRY_BYTES = 2_400
 """Upper bound of the size of an index entry: a loc of 2,047 characters, a lastmod, and the tags."""

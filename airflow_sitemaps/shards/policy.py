@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from airflow_sitemaps import setting_checks
 from airflow_sitemaps.errors import ConfigurationError
-from airflow_sitemaps.protocol.limits import CURRENT
+from airflow_sitemaps.protocol.entry import CURRENT
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

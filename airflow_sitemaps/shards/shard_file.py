@@ -11,17 +11,16 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from airflow_sitemaps.protocol.columnar.arrow import as_texts, decoded, texts_of
-from airflow_sitemaps.protocol.columnar.batch import Cleaned, Rendered, render, render_lines
-from airflow_sitemaps.protocol.columnar.feed_texts import recent_texts
+from airflow_sitemaps.protocol.columnar.arrow import RowKeys, as_texts, decoded, texts_of
+from airflow_sitemaps.protocol.columnar.elements import Cleaned, Rendered, render, render_lines
+from airflow_sitemaps.protocol.columnar.extensions import recent_texts
 from airflow_sitemaps.protocol.columnar.lastmod import value_of
-from airflow_sitemaps.protocol.columnar.row_keys import RowKeys
-from airflow_sitemaps.protocol.extensions.news import MAX_NEWS
+from airflow_sitemaps.protocol.extensions.languages import MAX_NEWS
 from airflow_sitemaps.protocol.feeds import newest_texts
 from airflow_sitemaps.protocol.gzip import Compressor
 from airflow_sitemaps.protocol.lastmod import render as render_lastmod
+from airflow_sitemaps.protocol.markup import FOOTER, header
 from airflow_sitemaps.protocol.rules import SAMPLES_PER_RULE, Tally, Verdict
-from airflow_sitemaps.protocol.urlset import FOOTER, header
 from airflow_sitemaps.shards.digest import EMPTY, NEWEST_CHARACTERS, Digest
 from airflow_sitemaps.shards.distinct import all_distinct
 from airflow_sitemaps.shards.manifest import Content

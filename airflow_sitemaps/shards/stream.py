@@ -12,12 +12,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from airflow_sitemaps.errors import RefusedError
-from airflow_sitemaps.protocol.columnar.batch import SLICE_ROWS, Cleaned, clean
-from airflow_sitemaps.protocol.extensions.news import MAX_NEWS
+from airflow_sitemaps.protocol.columnar.batch import SLICE_ROWS, clean
+from airflow_sitemaps.protocol.extensions.languages import MAX_NEWS
 from airflow_sitemaps.protocol.rules import Tally
 from airflow_sitemaps.shards.shard_file import FileWriter, ShardFile, UrlSurvey, key_text
 
 if TYPE_CHECKING:
+    from airflow_sitemaps.protocol.columnar.elements import Cleaned
     from airflow_sitemaps.protocol.entry import RowContext
     from airflow_sitemaps.protocol.gzip import Preset
 

@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
 from airflow_sitemaps.errors import SourceConfigurationError
-from airflow_sitemaps.protocol.columnar.url_template import Template
+from airflow_sitemaps.protocol.url_template import Template
 from airflow_sitemaps.sources.file_lookup import found_file
 from airflow_sitemaps.sources.statements.nearest_names import nearest
 from airflow_sitemaps.sources.statements.table_name import NamePart, name_parts, written_name

@@ -19,8 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 
 from airflow_sitemaps.errors import SourceError
-from airflow_sitemaps.protocol.extensions.alternates import from_group
-from airflow_sitemaps.protocol.extensions.languages import hreflang_fault
+from airflow_sitemaps.protocol.extensions.languages import alternates_of_group, hreflang_fault
 from airflow_sitemaps.sources.columns import Kind
 from airflow_sitemaps.sources.statements.relation import Relation
 
@@ -163,7 +162,7 @@ class _Group:
             urls: The members' URLs, in order.
         """
         pairs: list[tuple[Any, str]] = [(next(urls), language) for language, *_parts in self.members]
-        listed = from_group(pairs)
+        listed = alternates_of_group(pairs)
         self._json = f'{{"group": {listed}}}'
         by_language: dict[str, str] = {}
         for each in json.loads(listed):

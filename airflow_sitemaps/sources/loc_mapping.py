@@ -10,7 +10,7 @@ from urllib.parse import quote
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from airflow_sitemaps.protocol.columnar.url_template import Template
+from airflow_sitemaps.protocol.url_template import Template
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from airflow_sitemaps.protocol.columnar.timezones import to_utc
+from airflow_sitemaps.protocol.columnar.lastmod import to_utc
 from airflow_sitemaps.sources import groups, keytext, rowhash
 from airflow_sitemaps.sources.columns import Kind, Output
 from airflow_sitemaps.sources.epochs import moments_of_numbers

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from airflow_sitemaps.errors import ConfigurationError, SourceConfigurationError
-from airflow_sitemaps.protocol.columnar.url_template import Template
+from airflow_sitemaps.protocol.url_template import Template
 from airflow_sitemaps.sources.columns import FEED_FIELDS, FIELDS
 from airflow_sitemaps.sources.file_lookup import callers_folder, found_file
 from airflow_sitemaps.sources.spec import SourceSpec

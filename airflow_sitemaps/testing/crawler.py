@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from airflow_sitemaps.protocol.validation.reader import ReadEntry, read
+from airflow_sitemaps.protocol.reader import ReadEntry, read
 
 if TYPE_CHECKING:
     from airflow_sitemaps.ports import Store

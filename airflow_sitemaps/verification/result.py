@@ -1,16 +1,21 @@
-"""The options and the result of a verification."""
+"""The options and the result of a verification, and its formats: text, JSON and JUnit XML."""
 
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from airflow_sitemaps.errors import ConfigurationError
-from airflow_sitemaps.protocol.limits import CURRENT
+from airflow_sitemaps.protocol.checks import CHECKS
+from airflow_sitemaps.protocol.entry import CURRENT
+from airflow_sitemaps.protocol.markup import FORBIDDEN, attributes, element, escape
+from airflow_sitemaps.quantities import counted
 
 if TYPE_CHECKING:
-    from airflow_sitemaps.protocol.limits import Limits
-    from airflow_sitemaps.protocol.validation.checks import Severity
+    from collections.abc import Iterator, Sequence
+
+    from airflow_sitemaps.protocol.checks import Severity
+    from airflow_sitemaps.protocol.entry import Limits
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,3 +114,75 @@ class VerificationOptions:
     def __post_init__(self) -> None:
         if self.sample < 0:
             raise ConfigurationError(f"sample={self.sample}: give the number of pages to fetch, 0 or more")
+
+
+Format = Literal["text", "json", "junit"]
+FORMATS: Final[tuple[Format, ...]] = ("text", "json", "junit")
+"""The output formats of ``airflow-sitemaps verify``."""
+
+JSON_FORMAT: Final = 1
+"""Version of the JSON document. It grows when a field changes its meaning."""
+
+
+def text_lines(result: Verification) -> Iterator[str]:
+    """Return a line for each failure, the number of failures by rule, and the total."""
+    for failure in result.failures:
+        times = f" ({failure.count:,} times)" if failure.count > 1 else ""
+        yield f"{failure.severity.upper()} {failure.rule}: {failure.where}: {failure.message}{times}"
+    for name, failures in (("errors", result.errors), ("warnings", result.warnings)):
+        if failures:
+            rules = {failure.rule for failure in failures}
+            counts = (f"{rule} {count:,}" for rule, count in result.count_by_rule().items() if rule in rules)
+            yield f"{name} by rule: {', '.join(counts)}"
+    sampled = f", {result.sampled:,} pages fetched" if result.sampled else ""
+    yield (
+        f"{'valid' if result.valid else 'NOT valid'}: {counted(result.files, 'file')}, {counted(result.urls, 'URL')}{sampled}; "
+        f"{counted(len(result.errors), 'error')}, {counted(len(result.warnings), 'warning')}"
+    )
+
+
+def to_json(result: Verification) -> dict[str, Any]:
+    """Return the result as a JSON document."""
+    return {"format": JSON_FORMAT, **result.to_dict()}
+
+
+def to_junit(result: Verification) -> str:
+    """Return the result as JUnit XML.
+
+    Each rule that fails is a test case. Errors are failures; warnings are in ``system-out`` of a test case that
+    passes. One more test case, ``read``, represents the addresses themselves, so that the suite is never empty.
+    """
+    *_, total = text_lines(result)
+    cases = [_case("read", element("system-out", _xml(f"{', '.join(result.addresses)}: {total}")))]
+    failed = 0
+    for rule in result.count_by_rule():
+        failures = [failure for failure in result.failures if failure.rule == rule]
+        lines = _xml("\n".join(f"{failure.where}: {failure.message}" for failure in failures))
+        if failures[0].severity == "error":
+            failed += 1
+            body = element("failure", lines, attributes(type=rule, message=CHECKS[rule].text))
+        else:
+            body = element("system-out", f"warning: {lines}")
+        cases.append(_case(rule, body))
+    return _junit(cases, failures=failed, errors=0)
+
+
+def junit_of_error(error: Exception) -> str:
+    """Return JUnit XML for a verification that could not run."""
+    message = FORBIDDEN.sub("\ufffd", str(error))
+    body = element("error", "", attributes(type=type(error).__name__, message=message))
+    return _junit([_case("read", body)], failures=0, errors=1)
+
+
+def _case(name: str, body: str) -> str:
+    return f"    {element('testcase', body, attributes(classname='sitemap', name=name))}"
+
+
+def _junit(cases: Sequence[str], *, failures: int, errors: int) -> str:
+    counts = f'tests="{len(cases)}" failures="{failures}" errors="{errors}"'
+    suite = [f'  <testsuite name="airflow-sitemaps verify" {counts}>', *cases, "  </testsuite>"]
+    return "\n".join(['<?xml version="1.0" encoding="UTF-8"?>', f"<testsuites {counts}>", *suite, "</testsuites>"])
+
+
+def _xml(value: str) -> str:
+    return escape(FORBIDDEN.sub("\ufffd", value))

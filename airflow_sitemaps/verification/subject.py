@@ -1,12 +1,15 @@
-"""Subjects of verification: resolve a sitemap, folder, file or address to its reader and its manifest."""
+"""Subjects of verification: a sitemap, folder, file or address, its reader and its manifest; and the age of what is served."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+import hashlib
+from dataclasses import asdict, dataclass, field, replace
+from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from airflow_sitemaps.errors import ConfigurationError
+from airflow_sitemaps.http.client import FetchError
 from airflow_sitemaps.verification.fetchers import FolderFetcher, StoreFetcher
 from airflow_sitemaps.verification.result import VerificationOptions
 
@@ -14,7 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from airflow_sitemaps.http.client import Fetched
-    from airflow_sitemaps.ports import Progress
+    from airflow_sitemaps.pipeline.state.repository import StateRepository
+    from airflow_sitemaps.ports import Progress, StoreConfig
     from airflow_sitemaps.shards.manifest import Manifest
     from airflow_sitemaps.sitemap import Sitemap
     from airflow_sitemaps.verification.fetchers import Fetcher
@@ -171,3 +175,88 @@ class _RobotsFromWeb:
     def get(self, url: str) -> Fetched:
         """Return the response. Raises FetchError or StoreError."""
         return (self.web if url.endswith("/robots.txt") else self.files).get(url)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServedIndex:
+    """An index as served.
+
+    Attributes:
+        url: Address of the index.
+        age_s: Its age in seconds; None if the index could not be read, or if its age is unknown.
+        current: Whether it is the index of the published generation.
+        message: Description of the index's state.
+    """
+
+    url: str
+    age_s: float | None
+    current: bool
+    message: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the index as JSON values."""
+        return asdict(self)
+
+
+def served_indexes(store: StoreConfig, fetcher: Fetcher, now: datetime) -> list[ServedIndex]:
+    """Read every index of a sitemap over HTTP, and determine its age.
+
+    The index of the published generation is as old as the last run that published or found nothing to change. An index
+    of an earlier generation, which a cache still serves, is as old as the commit that replaced it. Any other index is
+    as old as its newest ``lastmod``.
+
+    Raises:
+        ConfigurationError: Nothing is published yet.
+        StoreError: The state cannot be read.
+    """
+    from airflow_sitemaps.pipeline.state.repository import StateRepository  # noqa: PLC0415
+    from airflow_sitemaps.pipeline.status import last_check  # noqa: PLC0415
+
+    state = StateRepository(store.open().state)
+    root = state.root()
+    if root is None:
+        raise ConfigurationError(f"{store.describe()}: nothing is published yet. Build the sitemap first")
+    checked = last_check(state)
+    last_success = datetime.fromisoformat(checked) if checked else root.manifest.committed_at
+    return [
+        _served_index(root.manifest, state, index.name, fetcher, last_success, now) for index in root.manifest.indexes
+    ]
+
+
+def _served_index(
+    manifest: Manifest, state: StateRepository, name: str, fetcher: Fetcher, last_success: datetime, now: datetime
+) -> ServedIndex:
+    from airflow_sitemaps.protocol.checks import Findings  # noqa: PLC0415
+    from airflow_sitemaps.protocol.reader import read, unpack  # noqa: PLC0415
+    from airflow_sitemaps.protocol.validator import moment  # noqa: PLC0415
+
+    def seen(since: datetime | None, message: str, *, current: bool = False) -> ServedIndex:
+        age_s = None if since is None else max(0.0, (now - since).total_seconds())
+        return ServedIndex(url=url, age_s=age_s, current=current, message=message)
+
+    url = manifest.base_url + name
+    try:
+        response = fetcher.get(url)
+    except FetchError as error:
+        return seen(None, f"not readable: {error}")
+    if response.status != 200:
+        return seen(None, f"the status is {response.status}, not 200")
+    checksum = hashlib.sha256(unpack(response.body, Findings())).hexdigest()
+    if checksum in _checksums(manifest, name):
+        message = f"generation {manifest.generation}; the last successful run ended at {last_success.isoformat()}"
+        return seen(last_success, message, current=True)
+    replaced_at = manifest.committed_at
+    for note in sorted(manifest.history, key=lambda note: note.generation, reverse=True):
+        earlier = state.generation(note.generation) if note.generation < manifest.generation else None
+        if earlier is None:
+            continue
+        if checksum in _checksums(earlier, name):
+            outdated = f"generation {earlier.generation}, replaced at {replaced_at.isoformat()}"
+            return seen(replaced_at, f"outdated: {outdated}; purge the cache")
+        replaced_at = earlier.committed_at
+    newest = max(filter(None, map(moment, read(response.body).entries)), default=None)
+    return seen(newest, "not an index of this sitemap's kept generations")
+
+
+def _checksums(manifest: Manifest, name: str) -> set[str]:
+    return {index.xml_sha256 for index in manifest.indexes if index.name == name}

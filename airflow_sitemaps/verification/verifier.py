@@ -15,27 +15,30 @@ from urllib.parse import urlsplit
 
 from airflow_sitemaps.errors import StoreError
 from airflow_sitemaps.http.client import FetchError
-from airflow_sitemaps.protocol.limits import MAX_INDEXES
-from airflow_sitemaps.protocol.validation.checks import CHECKS
-from airflow_sitemaps.protocol.validation.duplicate_urls import Duplicates, hash_of
-from airflow_sitemaps.protocol.validation.findings import Findings
-from airflow_sitemaps.protocol.validation.hreflang import Reciprocity
-from airflow_sitemaps.protocol.validation.reader import GZIP_MAGIC, read, unpack
-from airflow_sitemaps.protocol.validation.validator import ValidationContext, moment, validate, validate_index
-from airflow_sitemaps.verification.manifest_files import manifest_files
-from airflow_sitemaps.verification.page_checks import check_pages
+from airflow_sitemaps.protocol.checks import CHECKS, Findings
+from airflow_sitemaps.protocol.entry import MAX_INDEXES
+from airflow_sitemaps.protocol.reader import GZIP_MAGIC, read, unpack
+from airflow_sitemaps.protocol.validator import (
+    Duplicates,
+    Reciprocity,
+    ValidationContext,
+    hash_of,
+    moment,
+    validate,
+    validate_index,
+)
+from airflow_sitemaps.shards import index_layout
+from airflow_sitemaps.verification.fetchers import RobotsCache, check_pages
 from airflow_sitemaps.verification.result import Failure, Verification, VerificationOptions
-from airflow_sitemaps.verification.robots_cache import RobotsCache
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from airflow_sitemaps.http.client import Fetched
     from airflow_sitemaps.ports import Progress
-    from airflow_sitemaps.protocol.validation.reader import ReadEntry, ReadUrlset
+    from airflow_sitemaps.protocol.reader import ReadEntry, ReadUrlset
     from airflow_sitemaps.shards.manifest import Manifest
     from airflow_sitemaps.verification.fetchers import Fetcher
-    from airflow_sitemaps.verification.manifest_files import ManifestFile
 
 
 def verify(
@@ -72,14 +75,11 @@ class _VerificationRun:
     """One verification in progress. Mutable.
 
     Attributes:
-        fetcher: Reads the files.
-        options: The settings of the verification.
-        now: Time of the verification, with a time zone.
         expected: The files of the manifest by address; empty without a manifest.
-        files: Addresses of the urlsets, text sitemaps and feeds that were read. Default: none.
-        urls: Number of URLs in them. Default: 0.
-        indexes: Addresses of the indexes that were read. Default: none.
-        sampled: URLs that are chosen for fetching so far. Default: none.
+        files: Addresses of the urlsets, text sitemaps and feeds that were read.
+        urls: Number of URLs in them.
+        indexes: Addresses of the indexes that were read.
+        sampled: URLs that are chosen for fetching so far.
     """
 
     fetcher: Fetcher
@@ -108,11 +108,7 @@ class _VerificationRun:
         return self._robots
 
     def read_all(self, addresses: Sequence[str], progress: Progress | None) -> None:
-        """Read every address and the files that the indexes list; then run the checks that span files.
-
-        Args:
-            progress: Receives the number of files read; None for no progress.
-        """
+        """Read every address and the files that the indexes list; then run the checks that span files."""
         self._random.seed(self.options.seed)
         for address in addresses:
             file = self._read_file(address, self._public_address(address), as_child=False)
@@ -124,10 +120,7 @@ class _VerificationRun:
         return self.options.public or (address if _is_http(address) else None)
 
     def _read_children(self, address: str, index: ReadUrlset, progress: Progress | None) -> None:
-        """Read the files of an index.
-
-        Files of other sites are not requested: an index could otherwise direct the requests at any host.
-        """
+        """Read the files of an index. It cannot direct requests at any host: files of other sites are not requested."""
         self.indexes.append(address)
         foreign = validate_index(
             index, self._public_address(address), self.findings_of(address), self.options.cross_submit
@@ -186,10 +179,7 @@ class _VerificationRun:
         return response
 
     def _record(self, address: str, file: ReadUrlset) -> None:
-        """Keep the data that the checks across files need.
-
-        The URLs of this package's extra files are also in a shard.
-        """
+        """Keep the data that the checks across files need. The URLs of this package's extra files are also in a shard."""
         self.files.append(address)
         expected = self.expected.get(address)
         if expected is not None and expected.urls is None:
@@ -197,11 +187,9 @@ class _VerificationRun:
         self._duplicates.add(len(self.files) - 1, (entry.loc for entry in file.entries if entry.loc))
         for entry in file.entries:
             self.urls += 1
-            links = entry.extensions.get("alternates", ())
-            if links:
-                self._links.add(
-                    entry.loc, (link["href"] for link in links if link.get("hreflang") and link.get("href"))
-                )
+            if links := entry.extensions.get("alternates"):
+                hrefs = (link["href"] for link in links if link.get("hreflang") and link.get("href"))
+                self._links.add(entry.loc, hrefs)
             self._sample(entry)
 
     def _sample(self, entry: ReadEntry) -> None:
@@ -251,22 +239,10 @@ class _VerificationRun:
         for address, expected in self.expected.items():
             if expected.listed and address not in self._listed:
                 self.findings_of(address).note("manifest-missing", "the manifest has the file, and no index lists it")
-        self._report_duplicates()
-        self._report_index_counts()
-        one_way = self._links.one_way()
-        listed = self._duplicates.known({other for _, other in one_way})
-        for page, other in one_way:
-            if other in listed:
-                self.findings_of(page).note("alternate-return", f"{page} names {other}, which does not name it back")
-
-    def _report_duplicates(self) -> None:
-        for value, files in self._duplicates.found():
+        for value, files in self._duplicates.shared():
             names = ", ".join(self.files[number] for number in files[:3])
-            self.findings_of(self.files[files[-1]]).note(
-                "loc-duplicate", f"{self._url_of(value, files[-1])} is listed in {names}"
-            )
-
-    def _report_index_counts(self) -> None:
+            message = f"{self._url_of(value, files[-1])} is listed in {names}"
+            self.findings_of(self.files[files[-1]]).note("loc-duplicate", message)
         of_site: dict[str, list[str]] = {}
         for index in filter(_is_http, self.indexes):
             of_site.setdefault(_host(index), []).append(index)
@@ -274,6 +250,11 @@ class _VerificationRun:
             if len(indexes) > MAX_INDEXES:
                 message = f"{site} has {len(indexes):,} index files (limit {MAX_INDEXES})"
                 self.findings_of(indexes[0]).note("limit-indexes", message)
+        one_way = self._links.one_way()
+        listed = self._duplicates.known({other for _, other in one_way})
+        for page, other in one_way:
+            if other in listed:
+                self.findings_of(page).note("alternate-return", f"{page} names {other}, which does not name it back")
 
     def _url_of(self, value: int, file: int) -> str:
         """Return a URL by its hash. Its file is read again, for the first few duplicates only."""
@@ -324,3 +305,31 @@ def _host(address: str) -> str:
         return urlsplit(address).netloc
     except ValueError:
         return ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ManifestFile:
+    """The manifest's description of one file. ``urls`` is None for a feed or recent entries, whose URLs are not counted."""
+
+    urls: int | None
+    xml_sha256: str
+    listed: bool
+
+
+def manifest_files(manifest: Manifest | None) -> dict[str, ManifestFile]:
+    """Return every shard and extra file of a generation by its public address; none without a manifest."""
+    if manifest is None:
+        return {}
+    shards = {
+        index_layout.address(section, shard.file.name): ManifestFile(
+            urls=shard.urls, xml_sha256=shard.file.xml_sha256, listed=True
+        )
+        for section in manifest.sections.values()
+        for shard in section.shards
+        if shard.file is not None
+    }
+    extras = {
+        manifest.base_url + file.name: ManifestFile(urls=None, xml_sha256=file.xml_sha256, listed=file.listed)
+        for file in manifest.extras
+    }
+    return shards | extras

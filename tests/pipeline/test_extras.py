@@ -8,7 +8,7 @@ import feedparser
 import pytest
 
 from airflow_sitemaps.pipeline import stages
-from airflow_sitemaps.protocol.validation.reader import read
+from airflow_sitemaps.protocol.reader import read
 from tests.support.environment import BASE, World, row
 
 

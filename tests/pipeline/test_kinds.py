@@ -11,7 +11,7 @@ import pytest
 
 from airflow_sitemaps import MemoryStore, Section, ShardPolicy, Sitemap
 from airflow_sitemaps.pipeline import build
-from airflow_sitemaps.protocol.validation.reader import read
+from airflow_sitemaps.protocol.reader import read
 from airflow_sitemaps.testing.clock import FakeClock
 from airflow_sitemaps.testing.crawler import crawl
 from airflow_sitemaps.testing.source import MemorySourceConfig

@@ -12,8 +12,8 @@ from airflow_sitemaps import MemoryStore, Section, ShardPolicy, Sitemap
 from airflow_sitemaps.errors import ConfigurationError, GuardError, OwnershipError
 from airflow_sitemaps.pipeline import build, stages
 from airflow_sitemaps.pipeline.publish import index_settings
-from airflow_sitemaps.protocol.limits import MAX_INDEXES, PROFILES
-from airflow_sitemaps.protocol.validation.reader import read
+from airflow_sitemaps.protocol.entry import MAX_INDEXES, PROFILES
+from airflow_sitemaps.protocol.reader import read
 from airflow_sitemaps.testing.clock import FakeClock
 from airflow_sitemaps.testing.crawler import crawl
 from airflow_sitemaps.testing.source import MemorySourceConfig

@@ -9,7 +9,7 @@ from lxml import etree
 
 from airflow_sitemaps.errors import RefusedError
 from airflow_sitemaps.pipeline import stages
-from airflow_sitemaps.protocol import stylesheet
+from airflow_sitemaps.protocol import markup
 from airflow_sitemaps.verification.subject import of_sitemap
 from tests.support.environment import BASE, World, row
 
@@ -26,7 +26,7 @@ def test_the_index_names_a_stylesheet_that_shows_it(world):
     index = world.public()["sitemap.xml"][0]
     found = world.config.public.objects["sitemap.xsl"]
     assert REFERENCE in index
-    assert found.body == stylesheet.render()
+    assert found.body == markup.render_stylesheet()
     shown = etree.XSLT(etree.fromstring(found.body))(etree.fromstring(index))
     assert shown.xpath("//a/@href") == [BASE + name for name in world.crawl().files]
     assert report.index_urls == report.robots_urls == (BASE + "sitemap.xml",)
@@ -44,7 +44,7 @@ def test_it_is_served_as_a_stylesheet(world, monkeypatch):
 
     monkeypatch.setattr(type(world.store.public), "put", keep)
     world.build()
-    assert kinds["sitemap.xsl"] == stylesheet.CONTENT_TYPE
+    assert kinds["sitemap.xsl"] == "text/xsl"
 
 
 def test_it_stays_as_it_is_and_costs_no_generation(world):
@@ -94,7 +94,7 @@ def test_a_broken_stylesheet_is_repaired(world):
     world.build()
     world.store.public.delete("sitemap.xsl")
     assert "sitemap.xsl" in " ".join(world.build().drift)
-    assert world.public()["sitemap.xsl"][0] == stylesheet.render()
+    assert world.public()["sitemap.xsl"][0] == markup.render_stylesheet()
     assert world.build().result == "unchanged"
 
 

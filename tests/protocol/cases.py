@@ -13,8 +13,7 @@ import pyarrow as pa
 from lxml import etree
 
 from airflow_sitemaps.protocol import gzip
-from airflow_sitemaps.protocol.entry import EXTENSIONS, RowContext
-from airflow_sitemaps.protocol.limits import CURRENT
+from airflow_sitemaps.protocol.entry import CURRENT, EXTENSIONS, RowContext
 from airflow_sitemaps.protocol.loc import normalise, origin_of
 from airflow_sitemaps.protocol.rules import Rulebook, Tally
 from airflow_sitemaps.shards.stream import ShardStream

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from airflow_sitemaps.protocol import gzip
-from airflow_sitemaps.protocol.sitemapindex import IndexEntry, render_index
+from airflow_sitemaps.protocol.markup import IndexEntry, render_index
 from tests.protocol import cases
 from tests.support.website import Page, Site, serving
 

@@ -13,11 +13,11 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from airflow_sitemaps.errors import RuleError
-from airflow_sitemaps.protocol.columnar.batch import Cleaned, clean, render, render_lines
+from airflow_sitemaps.protocol.columnar.batch import clean
+from airflow_sitemaps.protocol.columnar.elements import Cleaned, render, render_lines
 from airflow_sitemaps.protocol.entry import CHANGEFREQS
 from airflow_sitemaps.protocol.rules import RULES, Tally
-from airflow_sitemaps.protocol.urlset import render_entry
-from tests.support.reference_renderer import RowJudge, row_context, small
+from tests.support.reference_renderer import RowJudge, render_entry, row_context, small
 
 UTC = timezone.utc
 TEXT = {"loc": pa.string(), "lastmod": pa.string(), "changefreq": pa.string(), "priority": pa.string()}

@@ -11,13 +11,11 @@ from hypothesis import strategies as st
 from lxml import etree
 
 from airflow_sitemaps.errors import RuleError
-from airflow_sitemaps.protocol.extensions import alternates, images, news
-from airflow_sitemaps.protocol.extensions.fields import FieldProblems, FieldReader
-from airflow_sitemaps.protocol.extensions.registry import NAMESPACES, DropRow, fragment
-from airflow_sitemaps.protocol.extensions.values import Addresses
-from airflow_sitemaps.protocol.extensions.xml_reader import EXTENSIONS, read_extension
+from airflow_sitemaps.protocol.extensions import languages, media
+from airflow_sitemaps.protocol.extensions.fields import Addresses, FieldProblems, FieldReader
+from airflow_sitemaps.protocol.extensions.registry import ELEMENT_KINDS, NAMESPACES, DropRow, fragment, read_extension
 from airflow_sitemaps.protocol.loc import is_clean, normalise
-from airflow_sitemaps.protocol.markup import FORBIDDEN, attribute, text
+from airflow_sitemaps.protocol.markup import FORBIDDEN, attribute, escape
 from airflow_sitemaps.protocol.rules import Tally
 from tests.protocol import cases
 
@@ -35,7 +33,7 @@ VIDEO = {
 def made(kind: str, value: Any, **rules: str) -> tuple[str, Tally]:
     tally = Tally()
     master = cases.row_context("https://example.com/", rules)
-    return fragment(kind, json.dumps(value), context=master, tally=tally, where=PAGE)[0], tally
+    return fragment(kind, json.dumps(value), context=master, tally=tally, where=PAGE), tally
 
 
 @pytest.mark.parametrize("case", [pytest.param(case, id=case["id"]) for case in OWN])
@@ -104,8 +102,8 @@ def test_fail_names_the_rule_and_the_page() -> None:
 def test_what_is_no_json_is_counted() -> None:
     tally = Tally()
     master = cases.row_context("https://example.com/")
-    assert fragment("images", "{not json", context=master, tally=tally, where=PAGE) == ("", frozenset())
-    assert fragment("images", "[" * 100_000, context=master, tally=tally, where=PAGE) == ("", frozenset())
+    assert fragment("images", "{not json", context=master, tally=tally, where=PAGE) == ""
+    assert fragment("images", "[" * 100_000, context=master, tally=tally, where=PAGE) == ""
     assert tally.mended == {"extension-json": 2}
 
 
@@ -158,12 +156,12 @@ URLS = st.sampled_from(
 RECORDS = st.lists(st.dictionaries(FIELDS, JSON | URLS, max_size=8) | JSON | URLS, max_size=4)
 
 
-@given(st.sampled_from(sorted(set(EXTENSIONS.values()))), RECORDS)
+@given(st.sampled_from(sorted(set(ELEMENT_KINDS.values()))), RECORDS)
 def test_whatever_the_json_the_xml_is_well_formed(kind: str, value: Any) -> None:
     xml, _ = made(kind, value)
     declared = " ".join(f'xmlns:{prefix}="{uri}"' for prefix, uri in NAMESPACES.items())
     parsed = etree.fromstring(f"<url {declared}>{xml}</url>")
-    assert all(EXTENSIONS[child.tag] == kind for child in parsed)
+    assert all(ELEMENT_KINDS[child.tag] == kind for child in parsed)
 
 
 @given(RECORDS)
@@ -179,11 +177,11 @@ def test_what_was_written_is_read_back_and_written_alike(value: Any) -> None:
 
 @given(st.lists(st.fixed_dictionaries({"loc": URLS}) | URLS, min_size=1, max_size=4))
 def test_the_quick_path_of_images_gives_what_the_long_one_gives(found: list[Any]) -> None:
-    quick = images.quick(found)
+    quick = media.quick_images(found)
     if quick is not None:
         notes, addresses = FieldProblems(), Addresses(cases.row_context("https://example.com/"))
         values = [one if isinstance(one, dict) else {"loc": one} for one in found]
-        assert images.render([FieldReader("image", one, notes, addresses) for one in values], notes) == quick
+        assert media.render_images([FieldReader("image", one, notes, addresses) for one in values], notes) == quick
         assert not notes.faults
         assert not addresses.fixed
 
@@ -195,10 +193,10 @@ LANGUAGES = st.sampled_from(
 
 @given(st.lists(st.fixed_dictionaries({"hreflang": LANGUAGES, "href": URLS}), min_size=1, max_size=4))
 def test_the_quick_path_of_alternates_gives_what_the_long_one_gives(found: list[dict[str, str]]) -> None:
-    quick = alternates.quick(found)
+    quick = languages.quick_alternates(found)
     if quick is not None:
         notes, addresses = FieldProblems(), Addresses(cases.row_context("https://example.com/"))
-        assert alternates.render([FieldReader("alternate", one, notes, addresses) for one in found], notes) == quick
+        assert languages.render_alternates([FieldReader("alternate", one, notes, addresses) for one in found]) == quick
         assert not notes.faults
         assert not addresses.fixed
 
@@ -212,13 +210,13 @@ def test_a_clean_url_is_in_normal_form(url: str) -> None:
 
 
 def test_the_quick_path_is_taken_for_plain_data() -> None:
-    assert images.quick(["https://example.com/a.jpg?x=1&y='2'"]) is not None
-    assert alternates.quick([{"hreflang": "de-CH", "href": "https://example.com/a?x=1&y=2"}]) is not None
+    assert media.quick_images(["https://example.com/a.jpg?x=1&y='2'"]) is not None
+    assert languages.quick_alternates([{"hreflang": "de-CH", "href": "https://example.com/a?x=1&y=2"}]) is not None
 
 
 @given(st.text().filter(lambda value: not FORBIDDEN.search(value)))
 def test_a_parser_gives_back_exactly_what_was_escaped(value: str) -> None:
-    parsed = etree.fromstring(f'<a b="{attribute(value)}">{text(value)}</a>')
+    parsed = etree.fromstring(f'<a b="{attribute(value)}">{escape(value)}</a>')
     assert (parsed.text or "", parsed.get("b")) == (value, value)
 
 
@@ -229,18 +227,20 @@ ROWS = [("https://example.com/en", "en"), ("https://example.com/de", "de"), ("ht
 
 
 def test_every_row_of_a_group_lists_all_of_them() -> None:
-    xml, tally = made("alternates", json.loads(alternates.from_group(ROWS)))
+    xml, tally = made("alternates", json.loads(languages.alternates_of_group(ROWS)))
     assert [part.split('"')[3] for part in xml.split("<xhtml:link ")[1:]] == ["de", "en", "x-default"]
     assert not tally.mended
 
 
 @given(st.permutations(ROWS))
 def test_the_order_of_a_groups_rows_makes_no_difference(rows: list[tuple[str, str]]) -> None:
-    assert alternates.from_group(rows) == alternates.from_group(ROWS)
+    assert languages.alternates_of_group(rows) == languages.alternates_of_group(ROWS)
 
 
 def test_of_two_rows_with_one_language_the_first_url_stays() -> None:
-    group = json.loads(alternates.from_group([("https://b", "de"), ("https://a", "de"), ("", "en"), ("https://c", "")]))
+    group = json.loads(
+        languages.alternates_of_group([("https://b", "de"), ("https://a", "de"), ("", "en"), ("https://c", "")])
+    )
     assert group == [{"hreflang": "de", "href": "https://a"}]
 
 
@@ -251,12 +251,12 @@ def test_the_version_for_everybody_else_is_written_in_small_letters(given: str) 
         xml, tally = made("alternates", found)
         assert xml.split('"')[3] == "x-default"
         assert not tally.mended
-    xml, _ = made("alternates", json.loads(alternates.from_group([*ROWS[:2], ("https://example.com/", given)])))
+    xml, _ = made("alternates", json.loads(languages.alternates_of_group([*ROWS[:2], ("https://example.com/", given)])))
     assert [part.split('"')[3] for part in xml.split("<xhtml:link ")[1:]] == ["de", "en", "x-default"]
 
 
 def test_members_that_are_not_listed_are_left_out_unless_they_are_to_be_kept() -> None:
-    members = [*json.loads(alternates.from_group(ROWS)), {"hreflang": "fr", "href": "https://example.fr/"}]
+    members = [*json.loads(languages.alternates_of_group(ROWS)), {"hreflang": "fr", "href": "https://example.fr/"}]
     xml, tally = made("alternates", {"group": members})
     assert (xml.count("<xhtml:link "), "example.fr" in xml) == (3, False)
     assert tally.mended == {"alternate-dropped": 1}
@@ -271,7 +271,10 @@ def test_members_that_are_not_listed_are_left_out_unless_they_are_to_be_kept() -
 
 
 def test_a_version_whose_own_row_is_dropped_for_broken_text_is_left_out_too() -> None:
-    members = [*json.loads(alternates.from_group(ROWS)), {"hreflang": "fr", "href": "https://example.com/%EF%BF%BD"}]
+    members = [
+        *json.loads(languages.alternates_of_group(ROWS)),
+        {"hreflang": "fr", "href": "https://example.com/%EF%BF%BD"},
+    ]
     xml, tally = made("alternates", {"group": members})
     assert (xml.count("<xhtml:link "), tally.mended) == (3, {"alternate-dropped": 1})
 
@@ -300,4 +303,4 @@ def test_a_group_that_is_none_is_a_fault_of_its_alternates(group: object) -> Non
     ],
 )  # fmt: skip
 def test_the_publication_date_is_found(given_json: str, expected: str | None) -> None:
-    assert news.publication_date(given_json) == expected
+    assert languages.publication_date(given_json) == expected

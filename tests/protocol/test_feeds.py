@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lxml import etree
 
-from airflow_sitemaps.protocol import feeds, stylesheet
-from airflow_sitemaps.protocol.urlset import NAMESPACE
+from airflow_sitemaps.protocol import feeds, markup
+from airflow_sitemaps.protocol.markup import NAMESPACE
 
 CHANNEL = feeds.Channel(address="https://example.com/feed.xml?a=1&b=2", site="https://example.com/", title="A & B")
 STYLES: tuple[feeds.Format, ...] = ("rss", "mrss", "atom")
@@ -25,7 +25,9 @@ ENTRIES = st.builds(
     | st.datetimes(datetime(1900, 1, 2), datetime(2100, 1, 1), timezones=st.just(timezone.utc)),
     title=st.text(max_size=10),
     description=st.text(max_size=10),
-    images=st.lists(st.just("https://example.com/a.jpg?a&b"), max_size=2).map(tuple),
+    media=st.lists(st.just(feeds.FeedMedia(medium="image", url="https://example.com/a.jpg?a&b")), max_size=2).map(
+        tuple
+    ),
 )
 
 
@@ -51,7 +53,11 @@ def test_feedparser_reads_the_same_links_and_dates(style: feeds.Format) -> None:
         feeds.FeedEntry(
             loc="https://example.com/a?x=1&y='2'", lastmod=datetime(2026, 3, 1, 10, tzinfo=zone), title="<b>"
         ),
-        feeds.FeedEntry(loc="https://example.com/b", lastmod=date(2026, 3, 2), images=("https://example.com/b.jpg",)),
+        feeds.FeedEntry(
+            loc="https://example.com/b",
+            lastmod=date(2026, 3, 2),
+            media=(feeds.FeedMedia(medium="image", url="https://example.com/b.jpg"),),
+        ),
         feeds.FeedEntry(loc="https://example.com/c", lastmod=datetime(1999, 12, 31, 23, 59, 59, tzinfo=timezone.utc)),
     ]
     parsed = feedparser.parse(feeds.render(style, CHANNEL, entries))
@@ -112,7 +118,7 @@ def test_dates_are_english_whatever_the_locale() -> None:
 
 
 def test_the_stylesheet_shows_urlset_and_index_and_asks_for_nothing() -> None:
-    source = stylesheet.render()
+    source = markup.render_stylesheet()
     transform = etree.XSLT(etree.fromstring(source))
     shown = str(
         transform(etree.fromstring(f'<urlset xmlns="{NAMESPACE}"><url><loc>https://a/&lt;</loc></url></urlset>'))
@@ -124,4 +130,4 @@ def test_the_stylesheet_shows_urlset_and_index_and_asks_for_nothing() -> None:
     assert "1 sitemaps" in shown
     assert "2026-01-01" in shown
     assert not re.search(rb"<script|@import|url\(|src=|<link|<img", source)
-    assert stylesheet.render() == source
+    assert markup.render_stylesheet() == source

@@ -9,14 +9,15 @@ import pyarrow as pa
 import pytest
 
 from airflow_sitemaps.errors import ConfigurationError
-from airflow_sitemaps.protocol.columnar.batch import clean, emit
-from airflow_sitemaps.protocol.columnar.url_template import Template
+from airflow_sitemaps.protocol.columnar.batch import clean
+from airflow_sitemaps.protocol.columnar.elements import render
 from airflow_sitemaps.protocol.entry import EXTENSIONS
-from airflow_sitemaps.protocol.extensions import news
-from airflow_sitemaps.protocol.extensions.json_value import MAX_DEPTH, JsonFault, check_depth, parse, shown
+from airflow_sitemaps.protocol.extensions import languages
+from airflow_sitemaps.protocol.extensions.fields import MAX_DEPTH, JsonFault, check_depth, parse, shown
 from airflow_sitemaps.protocol.extensions.languages import hreflang_fault
 from airflow_sitemaps.protocol.loc import normalise, resolve_entities
 from airflow_sitemaps.protocol.rules import RULES, SAMPLE_LIMIT, Effect, Rulebook, Tally, Verdict, sample_text
+from airflow_sitemaps.protocol.url_template import Template
 from airflow_sitemaps.shards.stream import ShardStream
 from tests.support.reference_renderer import NOW, row_context
 
@@ -33,7 +34,7 @@ def cleaned(rows: list[dict[str, Any]], **settings: Any) -> tuple[bytes, Tally]:
         columns[name] = pa.array(texts, pa.binary()).view(pa.string())
     tally = Tally()
     result = clean(pa.record_batch(columns), row_context(**settings), tally)
-    return emit(result), tally
+    return b"".join(render(result).chunks()), tally
 
 
 # ---------------------------------------------------------------- depth
@@ -67,7 +68,7 @@ def test_the_unclosed_list_of_a_news_column_is_counted_in_a_news_section() -> No
     body, tally = cleaned([{"loc": f"{W}/a", "news": "[" * 990}], kind="news")
     assert not body
     assert tally.dropped == {"news-missing": 1}
-    assert news.publication_date("[" * 990) is None
+    assert languages.publication_date("[" * 990) is None
 
 
 def test_values_are_shown_whatever_their_depth_and_size() -> None:
@@ -269,7 +270,7 @@ def test_a_clamped_timestamp_is_counted(ticks: int) -> None:
     tally = Tally()
     stamps = pa.array([ticks], pa.int64()).view(pa.timestamp("us", "UTC"))
     result = clean(pa.record_batch({"loc": [f"{W}/a"], "lastmod": stamps}), row_context(), tally)
-    assert b"<lastmod>" not in emit(result)
+    assert b"<lastmod>" not in b"".join(render(result).chunks())
     assert tally.mended == {"lastmod-range": 1}
 
 

@@ -21,8 +21,8 @@ from hypothesis import strategies as st
 from lxml import etree
 
 from airflow_sitemaps.errors import RefusedError
+from airflow_sitemaps.protocol.entry import CURRENT
 from airflow_sitemaps.protocol.gzip import decompress
-from airflow_sitemaps.protocol.limits import CURRENT
 from airflow_sitemaps.protocol.rules import RULES, SAMPLE_LIMIT, SAMPLES_PER_RULE, Tally
 from airflow_sitemaps.shards.stream import ShardStream
 from tests.support.file_checks import assert_no_error, assert_valid

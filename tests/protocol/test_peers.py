@@ -12,13 +12,12 @@ from lxml import etree
 
 from airflow_sitemaps.errors import RefusedError
 from airflow_sitemaps.protocol import feeds, lastmod, robots
-from airflow_sitemaps.protocol.limits import CURRENT
-from airflow_sitemaps.protocol.sitemapindex import IndexEntry, render_index
-from airflow_sitemaps.protocol.validation.checks import CHECKS
-from airflow_sitemaps.protocol.validation.findings import Findings
-from airflow_sitemaps.protocol.validation.reader import read
-from airflow_sitemaps.protocol.validation.validator import ValidationContext, validate_index
-from airflow_sitemaps.protocol.validation.validator import validate as judge_file
+from airflow_sitemaps.protocol.checks import CHECKS, Findings
+from airflow_sitemaps.protocol.entry import CURRENT
+from airflow_sitemaps.protocol.markup import IndexEntry, render_index
+from airflow_sitemaps.protocol.reader import read
+from airflow_sitemaps.protocol.validator import ValidationContext, validate_index
+from airflow_sitemaps.protocol.validator import validate as judge_file
 from airflow_sitemaps.shards.stream import ShardStream
 from tests.protocol import cases
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from airflow_sitemaps.protocol.columnar.percent import SUSPECT, percent_encoded
+from airflow_sitemaps.protocol.columnar.loc import SUSPECT, percent_encoded
 from airflow_sitemaps.protocol.loc import MAX_LOC_CHARACTERS, PLAIN, WHITE
 
 ROWS = st.lists(

@@ -12,12 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from airflow_sitemaps.protocol import feeds, gzip
-from airflow_sitemaps.protocol.limits import CURRENT, Limits
-from airflow_sitemaps.protocol.urlset import NAMESPACE, NAMESPACES
-from airflow_sitemaps.protocol.validation.checks import CHECKS
-from airflow_sitemaps.protocol.validation.findings import SAMPLES, Findings
-from airflow_sitemaps.protocol.validation.reader import ReadUrlset, read
-from airflow_sitemaps.protocol.validation.validator import ValidationContext, validate
+from airflow_sitemaps.protocol.checks import CHECKS, SAMPLES, Findings
+from airflow_sitemaps.protocol.entry import CURRENT, Limits
+from airflow_sitemaps.protocol.markup import NAMESPACE, NAMESPACES
+from airflow_sitemaps.protocol.reader import ReadUrlset, read
+from airflow_sitemaps.protocol.validator import ValidationContext, validate
 from tests.protocol import cases
 
 SMALL = Limits(name="small", max_urls=2, max_byte_size=600, max_sitemaps=2)

@@ -9,8 +9,8 @@ import pytest
 from lxml import etree
 
 from airflow_sitemaps.errors import ConfigurationError, RefusedError
-from airflow_sitemaps.protocol.limits import CURRENT, ORIGINAL, Limits
-from airflow_sitemaps.protocol.sitemapindex import IndexEntry, render_index
+from airflow_sitemaps.protocol.entry import CURRENT, ORIGINAL, Limits
+from airflow_sitemaps.protocol.markup import IndexEntry, render_index
 
 XSD = Path(__file__).parents[2].parent / "shared" / "xsd" / "siteindex.xsd"
 MOMENT = datetime(2024, 5, 1, 12, 30, 15, 999_999, tzinfo=timezone(timedelta(hours=2)))

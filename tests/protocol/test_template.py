@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from airflow_sitemaps.errors import ConfigurationError
-from airflow_sitemaps.protocol.columnar.url_template import Template
+from airflow_sitemaps.protocol.url_template import Template
 
 
 def expand(text: str, **columns: pa.Array) -> list[str | None]:

@@ -14,11 +14,12 @@ import pytest
 from lxml import etree
 
 from airflow_sitemaps.protocol import lastmod
-from airflow_sitemaps.protocol.columnar.batch import clean, emit
-from airflow_sitemaps.protocol.entry import CHANGEFREQS, Entry
+from airflow_sitemaps.protocol.columnar.batch import clean
+from airflow_sitemaps.protocol.columnar.elements import render
+from airflow_sitemaps.protocol.entry import CHANGEFREQS
+from airflow_sitemaps.protocol.markup import FOOTER, NAMESPACE, escape, header
 from airflow_sitemaps.protocol.rules import Tally
-from airflow_sitemaps.protocol.urlset import FOOTER, NAMESPACE, escape, header, render_entry
-from tests.support.reference_renderer import row_context
+from tests.support.reference_renderer import Entry, render_entry, row_context
 
 SHARED = Path(__file__).parents[2].parent / "shared"
 CORE = ("lastmod", "changefreq", "priority")
@@ -33,7 +34,7 @@ def test_the_bytes() -> None:
             changefreq="daily",
             priority="0.8",
         ),
-        Entry(loc="https://example.com/b", extensions="<image:image/>", prefixes=frozenset({"image"})),
+        Entry(loc="https://example.com/b", extensions="<image:image/>"),
     ]
     assert header({"image"}) + b"".join(map(render_entry, entries)) + FOOTER == (
         b'<?xml version="1.0" encoding="UTF-8"?>\n'
@@ -72,7 +73,7 @@ def test_columns_make_valid_files(schema: etree.XMLSchema) -> None:
         }
     )
     cleaned = clean(data, row_context(), Tally())
-    root = etree.fromstring(header(cleaned.prefixes()) + emit(cleaned) + FOOTER)
+    root = etree.fromstring(header(cleaned.prefixes()) + b"".join(render(cleaned).chunks()) + FOOTER)
     schema.assertValid(root)
     locs = [node.text for node in root.iter(f"{{{NAMESPACE}}}loc")]
     assert locs == [f"https://example.com/%C3%A4/{n}?a='{n}'&b" for n in range(count)]
@@ -98,7 +99,7 @@ def written(record: dict[str, Any]) -> dict[str, str]:
     columns = {name: [None if record.get(name) is None else str(record[name])] for name in CORE}
     data = pa.record_batch({"loc": ["https://example.com/"], **columns})
     tally = Tally()
-    body = emit(clean(data, row_context(now=LATER), tally))
+    body = b"".join(render(clean(data, row_context(now=LATER), tally)).chunks())
     return dict(re.findall(r"<(\w+)>([^<]*)</", body.decode()))
 
 

@@ -11,7 +11,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from airflow_sitemaps.errors import ConfigurationError
-from airflow_sitemaps.protocol.columnar.timezones import PER_SECOND, to_utc
+from airflow_sitemaps.protocol.columnar.lastmod import PER_SECOND, to_utc
 
 ZONES = st.sampled_from(
     ["UTC", "Europe/Berlin", "Pacific/Auckland", "America/St_Johns", "Pacific/Apia", "Africa/Casablanca", "Asia/Kabul"]

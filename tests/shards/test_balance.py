@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_sitemaps.protocol.limits import CURRENT
+from airflow_sitemaps.protocol.entry import CURRENT
 from airflow_sitemaps.shards.balance import LayoutRange, join, split_size
 from airflow_sitemaps.shards.batches import MAX_BATCHES, make_batches
 from airflow_sitemaps.shards.digest import Digest

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 from airflow_sitemaps.errors import RefusedError, RuleError
 from airflow_sitemaps.protocol.gzip import decompress
+from airflow_sitemaps.protocol.markup import FOOTER, header
 from airflow_sitemaps.protocol.rules import Tally
-from airflow_sitemaps.protocol.urlset import FOOTER, header
 from airflow_sitemaps.shards.digest import MODULUS, total
 from airflow_sitemaps.shards.stream import ShardFile, ShardStream
 from tests.support.reference_renderer import row_context, small

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from airflow_sitemaps.protocol import gzip, lastmod
 from airflow_sitemaps.protocol.markup import without_comment
-from airflow_sitemaps.protocol.validation.reader import read
+from airflow_sitemaps.protocol.reader import read
 
 if TYPE_CHECKING:
     from datetime import datetime

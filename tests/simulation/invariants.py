@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from airflow_sitemaps.pipeline.state.repository import MANIFEST, plan_key
-from airflow_sitemaps.protocol.extensions.news import WINDOW
+from airflow_sitemaps.protocol.extensions.languages import NEWS_WINDOW
 from airflow_sitemaps.shards import codec
 from airflow_sitemaps.shards.key import is_partition
 from tests.simulation.content import Content, parsed
@@ -279,7 +279,7 @@ class InvariantChecker:
         dates = [date for content in contents for date in content.published]
         if len(dates) != sum(len(content.locs) for content in contents):
             return None
-        return sum(date + WINDOW > now + MARGIN for date in dates)
+        return sum(date + NEWS_WINDOW > now + MARGIN for date in dates)
 
     def _compare(self, found: Counter[str]) -> None:
         """Compare the listed URLs with the last promoted generation and the one being promoted (I2, I6)."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any, Final
 
-from airflow_sitemaps.protocol.extensions.news import WINDOW
+from airflow_sitemaps.protocol.extensions.languages import NEWS_WINDOW
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -270,4 +270,4 @@ def _is_valid(version: tuple[Any, ...], *, drop_faulty: bool) -> bool:
 def _is_fresh(version: tuple[Any, ...], moments: Sequence[datetime]) -> bool:
     """Return whether an article is at most two days old at each of these times, whatever a worker's clock shows."""
     published: datetime = version[2]
-    return published + MARGIN <= min(moments) and max(moments) + MARGIN <= published + WINDOW
+    return published + MARGIN <= min(moments) and max(moments) + MARGIN <= published + NEWS_WINDOW

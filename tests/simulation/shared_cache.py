@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from airflow_sitemaps.pipeline import build
 from airflow_sitemaps.pipeline.concurrency import inline
-from airflow_sitemaps.protocol.validation.reader import read
+from airflow_sitemaps.protocol.reader import read
 from airflow_sitemaps.shards.guards import Guards
 from airflow_sitemaps.shards.policy import ShardPolicy
 from airflow_sitemaps.sitemap import Section, Sitemap

@@ -13,7 +13,7 @@ import pytest
 from airflow_sitemaps import Guards, MemoryStore, Section, ShardPolicy, Sitemap, SqlSource
 from airflow_sitemaps.errors import SourceConfigurationError, SourceError
 from airflow_sitemaps.pipeline import build
-from airflow_sitemaps.protocol.validation.hreflang import Reciprocity
+from airflow_sitemaps.protocol.validator import Reciprocity
 from airflow_sitemaps.shards.key import KeyRange
 from airflow_sitemaps.sources import groups
 from airflow_sitemaps.sources.loc_mapping import LocMapping

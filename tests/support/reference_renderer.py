@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import date, datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any
 
 from airflow_sitemaps.protocol import lastmod
-from airflow_sitemaps.protocol.entry import EXTENSIONS, Entry, RowContext
+from airflow_sitemaps.protocol.entry import (
+    CURRENT,
+    EXTENSIONS,
+    Limits,
+    RowContext,
+    read_changefreq,
+    read_priority,
+)
 from airflow_sitemaps.protocol.extensions.registry import DropRow, fragment
-from airflow_sitemaps.protocol.hints import read_changefreq, read_priority
-from airflow_sitemaps.protocol.limits import CURRENT, Limits
 from airflow_sitemaps.protocol.loc import read_loc, settle
+from airflow_sitemaps.protocol.markup import escape
 from airflow_sitemaps.protocol.rules import Rulebook, Tally, Verdict
 
 if TYPE_CHECKING:
@@ -31,6 +38,30 @@ def row_context(
 def small(max_byte_size: int) -> Limits:
     """A limit profile with so many bytes a file."""
     return Limits(name="small", max_urls=50_000, max_byte_size=max_byte_size, max_sitemaps=10)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Entry:
+    """One valid and normalised ``<url>``; ``extensions`` is the XML of the child elements that follow."""
+
+    loc: str
+    lastmod: date | datetime | None = None
+    changefreq: str | None = None
+    priority: str | None = None
+    extensions: str = ""
+
+
+def render_entry(entry: Entry) -> bytes:
+    """One ``<url>`` element and a line end: the reference for the columnar path, which gives the same bytes."""
+    parts = ["<url><loc>", escape(entry.loc), "</loc>"]
+    if entry.lastmod is not None:
+        parts += ["<lastmod>", lastmod.render(entry.lastmod), "</lastmod>"]
+    if entry.changefreq is not None:
+        parts += ["<changefreq>", entry.changefreq, "</changefreq>"]
+    if entry.priority is not None:
+        parts += ["<priority>", entry.priority, "</priority>"]
+    parts += [entry.extensions, "</url>\n"]
+    return "".join(parts).encode()
 
 
 class _Dropped(Exception):
@@ -71,11 +102,7 @@ class RowJudge:
             for kind in EXTENSIONS
             if row.get(kind)
         ]
-        prefixes = frozenset(prefix for _, used in parts for prefix in used)
-        extensions = "".join(xml for xml, _ in parts)
-        return Entry(
-            loc=loc, lastmod=changed, changefreq=changefreq, priority=priority, extensions=extensions, prefixes=prefixes
-        )
+        return Entry(loc=loc, lastmod=changed, changefreq=changefreq, priority=priority, extensions="".join(parts))
 
     def _fault(self, rule: str, value: object) -> Verdict:
         verdict = self.context.rulebook[rule]

@@ -15,7 +15,7 @@ from sqlalchemy import create_engine, select
 from sqlalchemy.orm import Session
 
 from airflow_sitemaps.pipeline.report import ShardCounts
-from airflow_sitemaps.protocol.urlset import FOOTER, header
+from airflow_sitemaps.protocol.markup import FOOTER, header
 from airflow_sitemaps.shards.codec import encode
 from tests.support.plugin_factories import add_event, extra, manifest, report
 

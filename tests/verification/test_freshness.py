@@ -9,7 +9,7 @@ import pytest
 
 from airflow_sitemaps.errors import ConfigurationError
 from airflow_sitemaps.http.client import Fetched, FetchError
-from airflow_sitemaps.verification.freshness import ServedIndex, served_indexes
+from airflow_sitemaps.verification.subject import ServedIndex, served_indexes
 from tests.support.environment import BASE, World, row
 
 INDEX = f"{BASE}sitemap.xml"

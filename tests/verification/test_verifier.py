@@ -15,17 +15,13 @@ from airflow_sitemaps.errors import StoreError
 from airflow_sitemaps.http.client import Fetched, FetchError, HttpClient
 from airflow_sitemaps.http.destinations import AccessRules
 from airflow_sitemaps.ports import Create
-from airflow_sitemaps.protocol import gzip
-from airflow_sitemaps.protocol.limits import CURRENT, Limits
-from airflow_sitemaps.protocol.sitemapindex import IndexEntry, render_index
-from airflow_sitemaps.protocol.urlset import NAMESPACE, NAMESPACES
-from airflow_sitemaps.protocol.validation import duplicate_urls, hreflang
-from airflow_sitemaps.protocol.validation.checks import CHECKS
+from airflow_sitemaps.protocol import gzip, validator
+from airflow_sitemaps.protocol.checks import CHECKS
+from airflow_sitemaps.protocol.entry import CURRENT, Limits
+from airflow_sitemaps.protocol.markup import NAMESPACE, NAMESPACES, IndexEntry, render_index
 from airflow_sitemaps.stores.memory import MemoryStore
-from airflow_sitemaps.verification.fetchers import NOT_FOUND, FolderFetcher, StoreFetcher
-from airflow_sitemaps.verification.page_checks import page_faults
+from airflow_sitemaps.verification.fetchers import NOT_FOUND, FolderFetcher, RobotsCache, StoreFetcher, page_faults
 from airflow_sitemaps.verification.result import Verification, VerificationOptions
-from airflow_sitemaps.verification.robots_cache import RobotsCache
 from airflow_sitemaps.verification.verifier import verify
 from tests.support.website import Page, serving
 
@@ -374,16 +370,16 @@ def test_over_http_with_redirects_and_compression() -> None:
 
 
 def test_duplicates_are_found_exactly() -> None:
-    seen = duplicate_urls.Duplicates()
+    seen = validator.Duplicates()
     for file in range(3):
         seen.add(file, [f"https://example.com/{n}" for n in range(file * 900, file * 900 + 1_000)])
-    assert sorted(files for _, files in seen.found()) == [(0, 1)] * 100 + [(1, 2)] * 100
+    assert sorted(files for _, files in seen.shared()) == [(0, 1)] * 100 + [(1, 2)] * 100
     assert seen.known(["https://example.com/5", "https://example.com/none"]) == {"https://example.com/5"}
 
 
 def test_reciprocity_says_nothing_when_it_cannot_know(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hreflang, "MAX_OPEN", 1)
-    links = hreflang.Reciprocity()
+    monkeypatch.setattr(validator, "MAX_OPEN", 1)
+    links = validator.Reciprocity()
     links.add("a", ["a", "b"])
     assert links.one_way() == [("a", "b")]
     links.add("c", ["d"])

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from airflow_sitemaps.ports import Source
-    from airflow_sitemaps.protocol.limits import Limits
+    from airflow_sitemaps.protocol.entry import Limits
     from airflow_sitemaps.shards.digest import Digest, Survey
     from airflow_sitemaps.shards.key import Key
     from airflow_sitemaps.shards.manifest import SectionManifest, Shard

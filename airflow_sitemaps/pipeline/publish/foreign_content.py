@@ -8,8 +8,8 @@ from urllib.parse import urlsplit
 
 from airflow_sitemaps.errors import StoreContentError
 from airflow_sitemaps.pipeline.state.ownership import is_of_another
+from airflow_sitemaps.protocol.markup import STYLESHEET_NAME as STYLESHEET
 from airflow_sitemaps.protocol.rules import safe_text
-from airflow_sitemaps.protocol.stylesheet import FILE_NAME as STYLESHEET
 from airflow_sitemaps.shards.guards import permitted
 from airflow_sitemaps.shards.guards.judgement import check_adoption
 from airflow_sitemaps.shards.schema import is_relative_path
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from airflow_sitemaps.ports import Store
-    from airflow_sitemaps.protocol.validation.reader import ReadUrlset
+    from airflow_sitemaps.protocol.reader import ReadUrlset
     from airflow_sitemaps.shards.guards import Refusal
     from airflow_sitemaps.shards.manifest import Manifest
     from airflow_sitemaps.shards.plan import Plan
@@ -102,7 +102,7 @@ def judge_adoption(sitemap: Sitemap, store: Store, plan: Plan, manifest: Manifes
 
 def read_public(store: Store, name: str) -> ReadUrlset | None:
     """Return the parsed public file, or None if there is none, it is too large, or it is no file of a sitemap."""
-    from airflow_sitemaps.protocol.validation.reader import read  # noqa: PLC0415 - lxml is loaded where it is needed
+    from airflow_sitemaps.protocol.reader import read  # noqa: PLC0415 - lxml is loaded where it is needed
 
     info = store.public.head(name)
     content = store.public.get(name) if info is not None and info.byte_size <= MAX_FILE_BYTES else None
@@ -168,7 +168,7 @@ def _fault(document: ReadUrlset) -> str:
 
 
 def _staged(store: Store, body: str) -> Iterator[str]:
-    from airflow_sitemaps.protocol.validation.reader import read  # noqa: PLC0415
+    from airflow_sitemaps.protocol.reader import read  # noqa: PLC0415
 
     content = store.state.get(body)
     if content is None:

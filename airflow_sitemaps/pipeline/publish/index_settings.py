@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from airflow_sitemaps.protocol.limits import MAX_INDEXES, PROFILES
+from airflow_sitemaps.protocol.entry import MAX_INDEXES, PROFILES
 from airflow_sitemaps.shards.index_layout import IndexSettings, index_entries
 from airflow_sitemaps.shards.shard_names import with_part
 

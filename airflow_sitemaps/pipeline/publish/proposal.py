@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from airflow_sitemaps.errors import ConfigurationError, ConflictError
 from airflow_sitemaps.pipeline.state.repository import plan_key, receipts_directory
-from airflow_sitemaps.protocol.limits import CURRENT
+from airflow_sitemaps.protocol.entry import CURRENT
 from airflow_sitemaps.shards.commit import next_manifest
 from airflow_sitemaps.shards.commit_facts import CommitFacts, SectionFacts
 from airflow_sitemaps.shards.index_layout import IndexSettings

@@ -1,10 +1,11 @@
-"""Arrow arrays in the form of the columnar path: plain strings, their bytes, masks without nulls."""
+"""Arrow arrays in the form of the columnar path: plain strings, their bytes, masks without nulls, samples of rows."""
 
 from __future__ import annotations
 
 import json
 import struct
 from bisect import bisect_right
+from dataclasses import dataclass
 from functools import reduce
 from typing import TYPE_CHECKING, Any, Final
 
@@ -12,8 +13,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from airflow_sitemaps.protocol.rules import SAMPLES_PER_RULE, sample_text
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+
+    from airflow_sitemaps.protocol.entry import RowContext
+    from airflow_sitemaps.protocol.rules import Tally, Verdict
 
 _BYTES: Final = (
     pa.types.is_binary,
@@ -167,3 +173,56 @@ def or_masks(masks: Sequence[pa.BooleanArray]) -> pa.BooleanArray | None:
         return None
     both = reduce(pc.or_, masks)
     return both if any_true(both) else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowKeys:
+    """Keys and URLs of rows, which are looked up only for a sample. None: not known.
+
+    Attributes:
+        keys: The ``key`` column of the whole batch.
+        numbers: Row numbers in the batch; None if they are all its rows, in their order.
+        locs: URLs of the rows.
+    """
+
+    keys: pa.Array | None = None
+    numbers: pa.Array | None = None
+    locs: pa.StringArray | None = None
+
+    def sample(self, value: str, row: int) -> str:
+        """Describe a row by a value, its URL and its key. ``row`` is its position among these rows, not in the batch."""
+        loc = None if self.locs is None else self.locs[row].as_py()
+        key = None
+        if self.keys is not None:
+            key = key_text(self.keys, row if self.numbers is None else self.numbers[row].as_py())
+        return sample_text(value, loc=loc, key=key)
+
+
+def count_rows(
+    rule: str, mask: pa.BooleanArray, values: pa.Array, rows: RowKeys, context: RowContext, tally: Tally
+) -> Verdict:
+    """Count the rows of a mask under a rule, with samples of the first ones, and return the rule's verdict.
+
+    Args:
+        mask: The faulty rows, without nulls.
+        values: The column whose values the samples show.
+
+    Raises:
+        RuleError: The verdict is ``fail``.
+    """
+    verdict = context.rulebook[rule]
+    first = pc.indices_nonzero(mask).slice(0, SAMPLES_PER_RULE)
+    shown = texts_of(as_texts(values.take(first)))
+    samples = [
+        rows.sample("NULL" if value is None else value, row)
+        for value, row in zip(shown, first.to_pylist(), strict=True)
+    ]
+    tally.count(rule, verdict, samples, mask.true_count, where=context.section)
+    return verdict
+
+
+def key_text(keys: pa.Array, number: int) -> str:
+    """Return the key of a row as a JSON array."""
+    if pa.types.is_integer(keys.type):
+        return f"[{keys[number].as_py()}]"
+    return str(texts_of(decoded(keys.slice(number, 1)))[0])

@@ -1,51 +1,40 @@
-"""JSON columns, read row by row: ``images``, ``videos``, ``news``, ``alternates``."""
+"""JSON columns, read row by row; the age of articles; and the texts of recent entries for feeds."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from airflow_sitemaps.protocol import lastmod
-from airflow_sitemaps.protocol.columnar.arrow import any_true, as_texts, row_mask, texts_of, value_bytes
-from airflow_sitemaps.protocol.columnar.lastmod import Lastmods, value_of
-from airflow_sitemaps.protocol.columnar.row_keys import RowKeys, count_rows
-from airflow_sitemaps.protocol.extensions.news import WINDOW, publication_date
+from airflow_sitemaps.protocol.columnar.arrow import any_true, as_texts, count_rows, row_mask, texts_of
+from airflow_sitemaps.protocol.extensions.languages import NEWS_WINDOW, publication_date
 from airflow_sitemaps.protocol.extensions.registry import DropRow, fragment
+from airflow_sitemaps.protocol.feeds import FEED_ENTRIES, FeedText, feed_text
+from airflow_sitemaps.protocol.markup import EXTENSION_MARKS
 from airflow_sitemaps.protocol.rules import Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import date, datetime
 
+    from airflow_sitemaps.protocol.columnar.arrow import RowKeys
+    from airflow_sitemaps.protocol.columnar.elements import Cleaned
+    from airflow_sitemaps.protocol.columnar.lastmod import Lastmods
     from airflow_sitemaps.protocol.entry import RowContext
     from airflow_sitemaps.protocol.rules import Tally
 
-ARTICLE: Final = "<news:news>"
-"""Start of an article. Text is escaped, so it cannot occur in a title."""
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Fragments:
-    """The XML of each row's extensions.
-
-    Attributes:
-        values: One text for each row; empty if it has none.
-        dropped: Mask of rows to drop. None: no row.
-    """
-
-    values: pa.StringArray
-    dropped: pa.BooleanArray | None = None
-
-
-def clean_extensions(columns: Mapping[str, pa.Array], rows: RowKeys, context: RowContext, tally: Tally) -> Fragments:
+def clean_extensions(
+    columns: Mapping[str, pa.Array], rows: RowKeys, context: RowContext, tally: Tally
+) -> tuple[pa.StringArray, pa.BooleanArray | None]:
     """Render the columns of each row in the given order, and count their faults.
 
     Returns:
-        The XML of each row.
+        The XML of each row, empty if it has none; and a mask of rows to drop, or None for no row.
 
     Raises:
         RuleError: A rule set to ``fail`` is broken.
@@ -58,7 +47,7 @@ def clean_extensions(columns: Mapping[str, pa.Array], rows: RowKeys, context: Ro
         sample = partial(rows.sample, row=number)
         try:
             parts = [
-                fragment(kind, text, context=context, tally=tally, where=loc, sample=sample)[0]
+                fragment(kind, text, context=context, tally=tally, where=loc, sample=sample)
                 for kind, text in zip(texts, given, strict=True)
                 if text
             ]
@@ -66,107 +55,109 @@ def clean_extensions(columns: Mapping[str, pa.Array], rows: RowKeys, context: Ro
             dropped.append(number)
             parts = []
         values.append("".join(parts))
-    mask = row_mask(dropped, len(values)) if dropped else None
-    return Fragments(values=pa.array(values, pa.string()), dropped=mask)
+    return pa.array(values, pa.string()), row_mask(dropped, len(values)) if dropped else None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Freshness:
-    """The articles of a news section that are too old.
-
-    Attributes:
-        dropped: Mask of rows to omit. None: no row.
-        recheck_at: Time at which the next article will be too old. None: no article will be.
-    """
-
-    dropped: pa.BooleanArray | None
-    recheck_at: datetime | None
+# ---------------------------------------------------------------- news sections
 
 
-def check_freshness(
+def expired_articles(
     news: pa.Array | None, lastmods: Lastmods | None, rows: RowKeys, context: RowContext, tally: Tally
-) -> Freshness:
-    """Find articles older than two days, by their publication date or else their lastmod.
+) -> tuple[pa.BooleanArray | None, datetime | None]:
+    """Find articles older than two days, by their publication date or else their lastmod, and count them.
 
     Args:
         news: The ``news`` column; None if the section has none.
-        lastmods: Lastmods of the rows; None if the section has none.
+
+    Returns:
+        A mask of rows to omit, or None for no row; and the time at which the next article will be too old, if any will be.
     """
     assert rows.locs is not None
     length = len(rows.locs)
     old: list[int] = []
     leaves: list[datetime] = []
     published = [None] * length if news is None else texts_of(as_texts(news))
-    for number, (text, changed) in enumerate(zip(published, _moments(lastmods, length), strict=True)):
-        moment = _moment(text, changed, context)
-        if moment is None:
+    changes = [None] * length if lastmods is None else lastmods.values()
+    for number, (text, changed) in enumerate(zip(published, changes, strict=True)):
+        value = _publication(text, context) or changed
+        if value is None:
             continue
-        if moment + WINDOW <= context.now:
+        end = lastmod.begins(value, context.timezone) + NEWS_WINDOW
+        if end <= context.now:
             old.append(number)
         else:
-            leaves.append(moment + WINDOW)
-    verdict = context.rulebook["news-age"]
-    if old:
-        mask = row_mask(old, length)
-        count_rows(tally, "news-age", verdict, rows, mask, rows.locs, where=context.section)
-    if verdict is Verdict.KEEP:
-        return Freshness(dropped=None, recheck_at=None)
-    return Freshness(dropped=mask if old else None, recheck_at=min(leaves, default=None))
+            leaves.append(end)
+    mask = row_mask(old, length) if old else None
+    if mask is not None:
+        count_rows("news-age", mask, rows.locs, rows, context, tally)
+    keeps = context.rulebook["news-age"] is Verdict.KEEP
+    return (None, None) if keeps else (mask, min(leaves, default=None))
+
+
+def _publication(news_json: str | None, context: RowContext) -> date | datetime | None:
+    given = publication_date(news_json) if news_json else None
+    try:
+        return None if given is None else lastmod.parse(given, context.timezone)
+    except lastmod.LastmodError:
+        return None
 
 
 def rows_without_article(
-    news: pa.Array | None,
-    cleaned_news: pa.StringArray | None,
-    lastmods: Lastmods | None,
-    rows: RowKeys,
-    context: RowContext,
-    tally: Tally,
+    news: pa.Array | None, cleaned: Cleaned, rows: RowKeys, context: RowContext, tally: Tally
 ) -> pa.BooleanArray | None:
     """Find entries of a news section that have no article and would never expire, and count them.
 
     Args:
         news: The ``news`` column. None if the section has none; then only lastmods date its entries.
-        cleaned_news: XML of each row's extensions; None if the section has none.
-        lastmods: Lastmods of the rows; None if the section has none.
 
     Returns:
         A mask of the rows to omit. None: no row.
     """
-    assert rows.locs is not None
-    if news is not None and cleaned_news is not None:
-        missing, shown = pc.invert(pc.match_substring(cleaned_news, ARTICLE)), as_texts(news)
+    length = len(cleaned)
+    if news is not None and cleaned.extensions is not None:
+        missing = pc.invert(pc.match_substring(cleaned.extensions, EXTENSION_MARKS["news"]))
+        shown = as_texts(news)
     else:
-        dated = None if lastmods is None else pc.is_valid(lastmods.day)
-        missing = pa.array([True] * len(rows.locs), pa.bool_()) if dated is None else pc.invert(dated)
-        shown = pa.array(["no lastmod"] * len(rows.locs), pa.string())
+        dated = None if cleaned.lastmods is None else pc.is_valid(cleaned.lastmods.day)
+        missing = row_mask(range(length), length) if dated is None else pc.invert(dated)
+        shown = pa.array(["no lastmod"] * length, pa.string())
     if not any_true(missing):
         return None
-    verdict = context.rulebook["news-missing"]
-    count_rows(tally, "news-missing", verdict, rows, missing, shown, where=context.section)
+    verdict = count_rows("news-missing", missing, shown, rows, context, tally)
     return missing if verdict is Verdict.DROP_ROW else None
 
 
-def _moments(lastmods: Lastmods | None, length: int) -> list[date | datetime | None]:
-    if lastmods is None:
-        return [None] * length
-    seconds = [None] * length if lastmods.second is None else lastmods.second.to_pylist()
-    pairs = zip(lastmods.day.to_pylist(), seconds, strict=True)
-    return [None if day is None else value_of(day, second) for day, second in pairs]
+# ---------------------------------------------------------------- feeds
 
 
-def _moment(news_json: str | None, changed: date | datetime | None, context: RowContext) -> datetime | None:
-    """Return the publication date of an article, else its lastmod, or None if it has neither."""
-    given = publication_date(news_json) if news_json else None
-    value = None
-    try:
-        value = None if given is None else lastmod.parse(given, context.timezone)
-    except lastmod.LastmodError:
-        value = None
-    value = value if value is not None else changed
-    return None if value is None else lastmod.begins(value, context.timezone)
+def recent_texts(rows: pa.RecordBatch, cleaned: Cleaned, since: datetime) -> list[FeedText]:
+    """Return the titles and descriptions of the newest entries.
 
+    Args:
+        rows: The batch, with a column ``title`` or ``description`` or both.
+        since: Start of the recent time, in UTC.
 
-def prefixes_of(fragments: pa.StringArray, prefixes: tuple[str, ...]) -> frozenset[str]:
-    """Return the namespace prefixes that the fragments use. Text is escaped, so it cannot be mistaken for a tag."""
-    data = value_bytes(fragments)
-    return frozenset(prefix for prefix in prefixes if f"<{prefix}:".encode() in data)
+    Returns:
+        At most ``FEED_ENTRIES``, in any order. Entries without texts are included, because a text may have been removed.
+    """
+    names = [name for name in ("title", "description") if name in rows.schema.names]
+    lastmods = cleaned.lastmods
+    if not names or lastmods is None or not len(cleaned):
+        return []
+    second = pa.nulls(len(cleaned), pa.int32()) if lastmods.second is None else lastmods.second
+    first_day = lastmod.day_number(since)
+    recent = pc.indices_nonzero(pc.fill_null(pc.greater_equal(lastmods.day, first_day), False))
+    if len(recent) > FEED_ENTRIES:
+        moments = pa.table({"day": lastmods.day.take(recent), "second": pc.fill_null(second.take(recent), 0)})
+        newest = pc.sort_indices(moments, sort_keys=[("day", "descending"), ("second", "descending")])
+        recent = recent.take(newest.slice(0, FEED_ENTRIES))
+    numbers = recent if cleaned.numbers is None else cleaned.numbers.take(recent)
+    none = [None] * len(recent)
+    texts = {name: texts_of(as_texts(rows.column(name)).take(numbers)) for name in names}
+    changes = replace(lastmods, day=lastmods.day.take(recent), second=second.take(recent)).values()
+    columns = (cleaned.loc.take(recent).to_pylist(), changes, texts.get("title", none), texts.get("description", none))
+    return [
+        feed_text(loc=loc, lastmod=changed, title=title, description=description)
+        for loc, changed, title, description in zip(*columns, strict=True)
+        if changed is not None
+    ]

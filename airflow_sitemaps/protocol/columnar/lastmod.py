@@ -3,28 +3,27 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from datetime import date, datetime, timedelta, timezone
+from datetime import date, datetime, timedelta
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from airflow_sitemaps.protocol import lastmod
-from airflow_sitemaps.protocol.columnar.arrow import any_true, as_texts, decoded, row_mask, texts_of
-from airflow_sitemaps.protocol.columnar.row_keys import count_rows
-from airflow_sitemaps.protocol.columnar.timezones import DAY_S, PER_SECOND, floor_divide, to_utc
+from airflow_sitemaps.protocol.columnar.arrow import any_true, as_texts, count_rows, decoded, row_mask, texts_of
 from airflow_sitemaps.protocol.rules import Verdict
 
 if TYPE_CHECKING:
-    from airflow_sitemaps.protocol.columnar.row_keys import RowKeys
+    from airflow_sitemaps.protocol.columnar.arrow import RowKeys
     from airflow_sitemaps.protocol.entry import RowContext
     from airflow_sitemaps.protocol.rules import Tally
 
-FIRST_DAY: Final = (lastmod.FIRST_DAY - date(1970, 1, 1)).days
-LAST_DAY: Final = (lastmod.LAST_DAY - date(1970, 1, 1)).days
-"""Bounds of a lastmod in days since 1970-01-01, both exclusive."""
-
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=timezone.utc)
+PER_SECOND: Final = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
+DAY_S: Final = 86_400
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=lastmod.UTC)
+_FIRST_DAY: Final = lastmod.day_number(lastmod.FIRST_DAY)
+_LAST_DAY: Final = lastmod.day_number(lastmod.LAST_DAY)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,6 +55,12 @@ class Lastmods:
         second = None if self.second is None else pc.max(self.second.filter(pc.equal(self.day, day))).as_py()
         return lastmod.render(value_of(day, second))
 
+    def values(self) -> list[date | datetime | None]:
+        """Return the lastmods as Python values."""
+        seconds = [None] * len(self.day) if self.second is None else self.second.to_pylist()
+        pairs = zip(self.day.to_pylist(), seconds, strict=True)
+        return [None if day is None else value_of(day, second) for day, second in pairs]
+
 
 def value_of(day: int, second: int | None) -> date | datetime:
     """Return a lastmod as a Python value, from a day since 1970-01-01 and a second of that day (None: a date)."""
@@ -64,10 +69,7 @@ def value_of(day: int, second: int | None) -> date | datetime:
 
 
 def clean_lastmods(column: pa.Array, rows: RowKeys, context: RowContext, tally: Tally) -> Lastmods:
-    """Parse a column of timestamps, dates or text, and count its faults.
-
-    Args:
-        column: The values. Other types are read as their text.
+    """Parse a column of timestamps, dates or text, and count its faults. Other types are read as their text.
 
     Raises:
         RuleError: A rule set to ``fail`` is broken.
@@ -96,10 +98,7 @@ def _from_timestamps(values: pa.TimestampArray, context: RowContext) -> Lastmods
     ticks = values.view(pa.int64())
     seconds = floor_divide(ticks, PER_SECOND[values.type.unit])
     days = floor_divide(seconds, DAY_S)
-    return Lastmods(
-        day=_clipped(days),
-        second=pc.subtract(seconds, pc.multiply(days, DAY_S)).cast(pa.int32()),
-    )
+    return Lastmods(day=_clipped(days), second=pc.subtract(seconds, pc.multiply(days, DAY_S)).cast(pa.int32()))
 
 
 def _clipped(days: pa.Int64Array) -> pa.Int32Array:
@@ -143,7 +142,7 @@ def _from_rows(texts: pa.StringArray, rows: RowKeys, context: RowContext, tally:
         except lastmod.LastmodError as error:
             faults.setdefault(error.rule, []).append(number)
             read = None
-        days.append(None if read is None else (read - _EPOCH).days if isinstance(read, datetime) else _day(read))
+        days.append(None if read is None else lastmod.day_number(read))  # a date-time is in UTC
         seconds.append((read - _EPOCH).seconds if isinstance(read, datetime) else None)
     lastmods = Lastmods(day=pa.array(days, pa.int32()), second=pa.array(seconds, pa.int32()))
     for rule, numbers in faults.items():
@@ -151,18 +150,14 @@ def _from_rows(texts: pa.StringArray, rows: RowKeys, context: RowContext, tally:
     return lastmods
 
 
-def _day(value: date) -> int:
-    return value.toordinal() - 719_163
-
-
 # ---------------------------------------------------------------- checking
 
 
 def _check_range(lastmods: Lastmods, values: pa.Array, rows: RowKeys, context: RowContext, tally: Tally) -> Lastmods:
     extremes = pc.min_max(lastmods.day).as_py()
-    if extremes["min"] is None or (extremes["min"] > FIRST_DAY and extremes["max"] < LAST_DAY):
+    if extremes["min"] is None or (extremes["min"] > _FIRST_DAY and extremes["max"] < _LAST_DAY):
         return lastmods
-    bad = pc.or_(pc.less_equal(lastmods.day, FIRST_DAY), pc.greater_equal(lastmods.day, LAST_DAY))
+    bad = pc.or_(pc.less_equal(lastmods.day, _FIRST_DAY), pc.greater_equal(lastmods.day, _LAST_DAY))
     return _apply(lastmods, "lastmod-range", pc.fill_null(bad, False), values, rows, context, tally)
 
 
@@ -171,7 +166,7 @@ def _check_future(lastmods: Lastmods, values: pa.Array, rows: RowKeys, context: 
     latest = pc.max(lastmods.day).as_py()
     if latest is None or latest < today - 1:
         return lastmods
-    last_date = _day(context.now.astimezone(lastmod.zone(context.timezone)).date())
+    last_date = lastmod.day_number(context.now.astimezone(lastmod.zone(context.timezone)).date())
     future = pc.greater(lastmods.day, last_date)
     if lastmods.second is not None:
         second = (context.now - _EPOCH).seconds
@@ -182,10 +177,10 @@ def _check_future(lastmods: Lastmods, values: pa.Array, rows: RowKeys, context: 
     future = pc.fill_null(future, False)
     if not any_true(future):
         return lastmods
-    recheck_at = (
-        _earliest(lastmods.filter(future), context) if context.rulebook["lastmod-future"] is not Verdict.KEEP else None
-    )
-    return replace(_apply(lastmods, "lastmod-future", future, values, rows, context, tally), recheck_at=recheck_at)
+    checked = _apply(lastmods, "lastmod-future", future, values, rows, context, tally)
+    if context.rulebook["lastmod-future"] is Verdict.KEEP:
+        return checked
+    return replace(checked, recheck_at=_earliest(lastmods.filter(future), context))
 
 
 def _earliest(future: Lastmods, context: RowContext) -> datetime:
@@ -209,12 +204,73 @@ def _apply(
     tally: Tally,
 ) -> Lastmods:
     """Count the bad rows, and apply the rule's verdict to them. Rows that are already dropped are not counted."""
-    verdict = context.rulebook[rule]
     bad = bad if lastmods.dropped is None else pc.and_not(bad, lastmods.dropped)
-    count_rows(tally, rule, verdict, rows, bad, values, where=context.section)
+    verdict = count_rows(rule, bad, values, rows, context, tally)
     if verdict is Verdict.KEEP:
         return lastmods
     lastmods = replace(lastmods, day=pc.if_else(bad, None, lastmods.day))
     if verdict is Verdict.DROP_ROW:
         lastmods = replace(lastmods, dropped=bad if lastmods.dropped is None else pc.or_(lastmods.dropped, bad))
     return lastmods
+
+
+# ---------------------------------------------------------------- zones
+
+
+def to_utc(values: pa.TimestampArray, zone: str) -> pa.TimestampArray:
+    """Convert local times without a zone to UTC, in the same unit, with the results of ``zoneinfo``.
+
+    Arrow's own conversion uses only the clock changes that a time zone file lists one by one, and not the rule at the end
+    of the file. With the usual files it is an hour off in the summers from 2038 on. With "slim" files, whose list ends at
+    the last change of law, it is wrong today. The offsets here come from ``zoneinfo``, with one look-up per day.
+
+    Of an hour that clocks repeat, the first is used. An hour that they skip is read with the offset before the change, as
+    ``datetime`` does with ``fold=0``. Times outside the years 1 to 9999 count as UTC.
+
+    Raises:
+        ConfigurationError: There is no such zone.
+    """
+    utc = pa.timestamp(values.type.unit, "UTC")
+    info = lastmod.zone(zone)
+    if info is lastmod.UTC:
+        return values.cast(utc)
+    per_second = PER_SECOND[values.type.unit]
+    ticks = values.view(pa.int64())
+    days = floor_divide(ticks, DAY_S * per_second).dictionary_encode()
+    by_day = pa.array([_offset_of_day(zone, day) for day in days.dictionary.to_pylist()], pa.int64())
+    offsets = by_day.take(days.indices)
+    changing = pc.and_(pc.is_null(offsets), pc.is_valid(ticks))
+    if changing.true_count:
+        seconds = floor_divide(ticks.filter(changing), per_second).to_pylist()
+        changes = [_seconds(datetime.utcoffset((_EPOCH + timedelta(seconds=s)).replace(tzinfo=info))) for s in seconds]
+        offsets = pc.replace_with_mask(offsets, changing, pa.array(changes, pa.int64()))
+    return pc.subtract(ticks, pc.multiply(offsets, per_second)).view(utc)
+
+
+def floor_divide(values: pa.Int64Array, divisor: int) -> pa.Int64Array:
+    """Divide and round down, while Arrow rounds towards zero."""
+    if divisor == 1:
+        return values
+    quotient = pc.divide(values, divisor)
+    if (pc.min(values).as_py() or 0) >= 0:
+        return quotient
+    too_great = pc.greater(pc.multiply(quotient, divisor), values)
+    return pc.subtract(quotient, too_great.cast(pa.int64()))
+
+
+@lru_cache(maxsize=100_000)
+def _offset_of_day(zone: str, day: int | None) -> int | None:
+    """Return how far clocks are ahead of UTC on a day, in seconds, or None if that changes within the day."""
+    if day is None:
+        return None
+    if not _FIRST_DAY <= day <= _LAST_DAY:
+        return 0
+    if day == _LAST_DAY:
+        return None
+    midnight = (_EPOCH + timedelta(days=day)).replace(tzinfo=lastmod.zone(zone))
+    ahead = midnight.utcoffset()
+    return _seconds(ahead) if ahead == (midnight + timedelta(days=1)).utcoffset() else None
+
+
+def _seconds(ahead: timedelta | None) -> int:
+    return 0 if ahead is None else ahead.days * DAY_S + ahead.seconds

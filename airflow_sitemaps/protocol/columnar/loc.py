@@ -8,16 +8,26 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from airflow_sitemaps.protocol.columnar.arrow import any_true, as_texts, or_masks, rows_at, value_bytes
-from airflow_sitemaps.protocol.columnar.percent import percent_encoded
-from airflow_sitemaps.protocol.columnar.row_keys import NO_KEYS, RowKeys, count_rows
-from airflow_sitemaps.protocol.loc import LONGEST_CLEAN, PLAIN, Reading, read_loc, scope_of, settle
+from airflow_sitemaps.protocol.columnar.arrow import (
+    RowKeys,
+    any_true,
+    as_texts,
+    count_rows,
+    offsets_of,
+    or_masks,
+    rows_at,
+    value_bytes,
+    value_view,
+)
+from airflow_sitemaps.protocol.loc import LONGEST_CLEAN, PLAIN, WHITE, Reading, read_loc, scope_of, settle
 from airflow_sitemaps.protocol.rules import SAMPLES_PER_RULE, Verdict
 
 if TYPE_CHECKING:
@@ -32,9 +42,7 @@ _NOT_SAFE: Final = f"[^{re.escape(PLAIN)}%\\x{{80}}-\\x{{10FFFF}}]"
 _BAD_PERCENT: Final = re.compile(rb"%(?![0-9A-Fa-f]{2})")
 _BAD_PERCENT_IN_ROW: Final = r"%(?:[^0-9A-Fa-f]|$|[0-9A-Fa-f](?:[^0-9A-Fa-f]|$))"
 _REPLACEMENT: Final = re.compile(rb"%[Ee][Ff]%[Bb][Ff]%[Bb][Dd]")
-_REPLACEMENT_IN_ROW: Final = "%[Ee][Ff]%[Bb][Ff]%[Bb][Dd]"
 _ENTITY: Final = re.compile(rb"&(?:#|[A-Za-z])[0-9A-Za-z]*;")
-_ENTITY_IN_ROW: Final = r"&(?:#|[A-Za-z])[0-9A-Za-z]*;"
 _MANY_PLACES: Final = 1_000
 """Number of unsafe characters in a slice above which one search of all rows is faster than checking each position."""
 
@@ -44,31 +52,13 @@ _SHOWN_BYTES: Final = 1_000
 
 @dataclass(frozen=True, slots=True)
 class Locs:
-    """Normalised URLs.
-
-    Attributes:
-        values: One URL for each row; null if the row is dropped.
-        has_dropped: Whether any row is dropped.
-    """
+    """Normalised URLs: one for each row, null if the row is dropped; and whether any row is."""
 
     values: pa.StringArray
     has_dropped: bool
 
 
-@dataclass(slots=True)
-class _Dirt:
-    """Masks of rows that are not clean.
-
-    Attributes:
-        beyond_ascii: Rows whose only fault may be text beyond ASCII. None: no row.
-        other: Rows with another fault.
-    """
-
-    beyond_ascii: pa.BooleanArray | None = None
-    other: list[pa.BooleanArray] = field(default_factory=list)
-
-
-def clean_locs(column: pa.Array, context: RowContext, tally: Tally, rows: RowKeys = NO_KEYS) -> Locs:
+def clean_locs(column: pa.Array, context: RowContext, tally: Tally, rows: RowKeys) -> Locs:
     """Normalise a column of URLs and count its faults.
 
     Raises:
@@ -82,9 +72,9 @@ def clean_locs(column: pa.Array, context: RowContext, tally: Tally, rows: RowKey
     if relative is not None:
         values = pc.if_else(relative, pc.binary_join_element_wise(scope.origin, raw, ""), raw)
         here = pc.or_(here, relative)
-    dirt = _find_dirt(values, here, scope.origins - {scope.origin})
-    slow = or_masks(dirt.other)
-    encoded = None if dirt.beyond_ascii is None else _only(dirt.beyond_ascii, slow)
+    beyond_ascii, others = _find_dirt(values, here, scope.origins - {scope.origin})
+    slow = or_masks(others)
+    encoded = _only(beyond_ascii, slow)
     if encoded is not None and context.rulebook["loc-encoding"] is not Verdict.REPAIR:
         slow, encoded = or_masks([m for m in (slow, encoded) if m is not None]), None
     waiting: pa.StringArray | None = None
@@ -107,31 +97,31 @@ def clean_locs(column: pa.Array, context: RowContext, tally: Tally, rows: RowKey
     }
     for rule, mask in faults.items():
         if mask is not None:
-            count_rows(tally, rule, context.rulebook[rule], rows, mask, raw, where=context.section)
+            count_rows(rule, mask, raw, rows, context, tally)
     if dropped is not None:
         values = pc.if_else(dropped, None, values)
     has_dropped = dropped is not None
     if slow is not None:
-        mended = _mended(raw, slow, context, tally, rows)
-        values = _placed(values, slow, mended, encoded, waiting)
-        has_dropped = has_dropped or mended.null_count > 0
+        parsed = _parsed(raw, slow, context, tally, rows)
+        values = _placed(values, slow, parsed, encoded, waiting)
+        has_dropped = has_dropped or parsed.null_count > 0
     return Locs(values, has_dropped)
 
 
 def _placed(
     values: pa.StringArray,
     slow: pa.BooleanArray,
-    mended: pa.StringArray,
+    parsed: pa.StringArray,
     encoded: pa.BooleanArray | None,
     waiting: pa.StringArray | None,
 ) -> pa.StringArray:
     """Insert the rows that were parsed one by one, and the encoded rows, at their positions. The masks are disjoint."""
     if encoded is None or waiting is None:
-        return pc.replace_with_mask(values, slow, mended)
+        return pc.replace_with_mask(values, slow, parsed)
     either = pc.or_(slow, encoded)
     which = encoded.filter(either)
     rows = pc.replace_with_mask(pa.nulls(len(which), pa.string()), which, waiting)
-    return pc.replace_with_mask(values, either, pc.replace_with_mask(rows, pc.invert(which), mended))
+    return pc.replace_with_mask(values, either, pc.replace_with_mask(rows, pc.invert(which), parsed))
 
 
 def _only(mask: pa.BooleanArray | None, but_not: pa.BooleanArray | None) -> pa.BooleanArray | None:
@@ -157,43 +147,41 @@ def _begins(values: pa.StringArray, prefix: str) -> pa.BooleanArray:
     return pc.fill_null(mask, False) if mask.null_count else mask
 
 
-def _find_dirt(values: pa.StringArray, good: pa.BooleanArray, others: frozenset[str]) -> _Dirt:
-    """Find the rows that are not clean.
+def _find_dirt(
+    values: pa.StringArray, good: pa.BooleanArray, origins: frozenset[str]
+) -> tuple[pa.BooleanArray | None, list[pa.BooleanArray]]:
+    """Return masks of the rows that are not clean: those whose only fault may be text beyond ASCII, and all others.
 
     Args:
-        others: Further origins whose URLs may be listed.
+        good: Rows that begin with the origin of the sitemap.
+        origins: Further origins whose URLs may be listed.
     """
-    dirt = _Dirt()
+    beyond_ascii: pa.BooleanArray | None = None
+    dirt: list[pa.BooleanArray] = []
     if not _all(good):
-        for other in sorted(others):
+        for other in sorted(origins):
             good = pc.or_(good, _begins(values, other + "/"))
         if not _all(good):
-            dirt.other.append(pc.invert(good))
+            dirt.append(pc.invert(good))
             values = pc.if_else(good, values, "")
     data = value_bytes(values)
     leftover = data.translate(None, _SAFE)
     if not leftover.isascii():
-        dirt.beyond_ascii = pc.invert(pc.string_is_ascii(values))
+        beyond_ascii = pc.invert(pc.string_is_ascii(values))
         leftover = leftover.translate(None, _BEYOND_ASCII)
-    unsafe = set(leftover)
-    if unsafe:
-        many = len(leftover) > _MANY_PLACES
-        dirt.other.append(
-            pc.match_substring_regex(values, _NOT_SAFE)
-            if many
-            else rows_at([place for byte in unsafe for place in _places(data, byte)], values)
-        )
-    if b"%" in data:
-        if _BAD_PERCENT.search(data):
-            dirt.other.append(pc.match_substring_regex(values, _BAD_PERCENT_IN_ROW))
-        if _REPLACEMENT.search(data):
-            dirt.other.append(pc.match_substring_regex(values, _REPLACEMENT_IN_ROW))
-    if b";" in data and _ENTITY.search(data):
-        dirt.other.append(pc.match_substring_regex(values, _ENTITY_IN_ROW))
+    if len(leftover) > _MANY_PLACES:
+        dirt.append(pc.match_substring_regex(values, _NOT_SAFE))
+    elif leftover:
+        dirt.append(rows_at([place for byte in set(leftover) for place in _places(data, byte)], values))
+    if b"%" in data and _BAD_PERCENT.search(data):
+        dirt.append(pc.match_substring_regex(values, _BAD_PERCENT_IN_ROW))
+    for sign, pattern in ((b"%", _REPLACEMENT), (b";", _ENTITY)):
+        if sign in data and pattern.search(data):
+            dirt.append(pc.match_substring_regex(values, pattern.pattern.decode()))
     lengths = pc.binary_length(values)
     if (pc.max(lengths).as_py() or 0) > LONGEST_CLEAN:
-        dirt.other.append(pc.greater(lengths, LONGEST_CLEAN))
-    return dirt
+        dirt.append(pc.greater(lengths, LONGEST_CLEAN))
+    return beyond_ascii, dirt
 
 
 def _places(data: bytes, byte: int) -> Iterator[int]:
@@ -215,7 +203,7 @@ def _outside(values: pa.StringArray, origin: str, folder: str) -> pa.BooleanArra
     return None if _all(inside) else pc.and_not(_begins(values, origin + "/"), inside)
 
 
-def _mended(
+def _parsed(
     raw: pa.StringArray, mask: pa.BooleanArray, context: RowContext, tally: Tally, rows: RowKeys
 ) -> pa.StringArray:
     """Parse the URLs of the rows in the mask one by one, and count their faults. A dropped row gets null."""
@@ -224,9 +212,10 @@ def _mended(
     results: list[str | None] = []
     numbers = pc.indices_nonzero(mask).to_pylist()
     for row, value in zip(numbers, raw.filter(mask).cast(pa.binary()).to_pylist(), strict=True):
-        text = None if value is None else _text(value)
-        unreadable = value is not None and text is None
-        reading = Reading(None, ("loc-characters",)) if unreadable else read_loc(text, context)
+        try:  # databases store single surrogates too
+            reading = read_loc(None if value is None else value.decode("utf-8", "surrogatepass"), context)
+        except UnicodeDecodeError:
+            reading = Reading(None, ("loc-characters",))
         result, verdicts = settle(reading, context.rulebook)
         results.append(result)
         for counted in verdicts:
@@ -239,9 +228,68 @@ def _mended(
     return pa.array(results, pa.string())
 
 
-def _text(raw: bytes) -> str | None:
-    """Decode UTF-8 as databases store it, with single surrogates. Return None if it is not even that."""
+# ---------------------------------------------------------------- percent-encoding
+
+Bytes = npt.NDArray[np.uint8]
+Places = npt.NDArray[np.intp]
+
+SUSPECT: Final = re.compile(f"[\x80-\x9f\ufffd-\uffff{WHITE[4:]}]")
+"""Characters beyond ASCII that must not be encoded: controls, non-characters, U+FFFD, and those removed at the ends."""
+
+_BEYOND: Final = [chr(code) for code in range(0x80, 0x10000) if not 0xD800 <= code < 0xE000]
+_UTF8: Final = [text.encode() for text in _BEYOND if SUSPECT.match(text)]
+_SUSPECT_2: Final = np.array([int.from_bytes(code, "big") for code in _UTF8 if len(code) == 2], np.uint32)
+_SUSPECT_3: Final = np.array([int.from_bytes(code, "big") for code in _UTF8 if len(code) == 3], np.uint32)
+_LEADS: Final = np.array([n in {code[0] for code in _UTF8} for n in range(256)])
+_DIGITS: Final = np.frombuffer(b"0123456789ABCDEF", np.uint8)
+_HIGH: Final = np.repeat(_DIGITS, 16)
+_LOW: Final = np.tile(_DIGITS, 16)
+
+
+def percent_encoded(rows: pa.StringArray) -> tuple[pa.StringArray, pa.BooleanArray | None]:
+    """Return the rows with bytes beyond ASCII encoded, and a mask of those that must be parsed one by one.
+
+    These contain a suspect character, are not UTF-8, or become longer than a URL may be. The mask is None if there are
+    none. The rows must begin with ASCII and have no null.
+    """
+    data = np.frombuffer(value_view(rows), np.uint8)
+    offsets = np.frombuffer(offsets_of(rows), np.int32)
+    offsets = offsets - offsets[0]
+    beyond = data > 0x7F
+    places = np.flatnonzero(beyond)
+    codes = data[places]
+    out = np.repeat(data, beyond.view(np.uint8) * 2 + 1)
+    at = places + 2 * np.arange(len(places))
+    out[at] = ord("%")
+    out[at + 1] = _HIGH[codes]
+    out[at + 2] = _LOW[codes]
+    ends = offsets + 2 * np.searchsorted(places, offsets)
+    encoded = pa.StringArray.from_buffers(len(rows), pa.py_buffer(ends.astype(np.int32)), pa.py_buffer(out))
+    if not _is_utf8(rows):
+        return encoded, pa.array(np.ones(len(rows), bool))
+    suspect = _suspects(data, places, codes)
+    long = np.diff(ends) > LONGEST_CLEAN
+    if not len(suspect) and not long.any():
+        return encoded, None
+    mask = np.array(rows_at(suspect.tolist(), rows).to_numpy(zero_copy_only=False)) | long
+    return encoded, pa.array(mask)
+
+
+def _is_utf8(rows: pa.StringArray) -> bool:
     try:
-        return raw.decode("utf-8", "surrogatepass")
+        bytes(value_view(rows)).decode()
     except UnicodeDecodeError:
-        return None
+        return False
+    return True
+
+
+def _suspects(data: Bytes, places: Places, codes: Bytes) -> Places:
+    """Return the positions at which suspect characters begin."""
+    leads = _LEADS[codes]
+    at: Places = places[leads]
+    if not len(at):
+        return at
+    # What begins with one of the leads is complete, since all is UTF-8; a third byte may be beyond the end.
+    second = codes[leads].astype(np.uint32) << 8 | data[at + 1]
+    third = second << 8 | data[np.minimum(at + 2, len(data) - 1)]
+    return at[np.isin(second, _SUSPECT_2) | np.isin(third, _SUSPECT_3)]

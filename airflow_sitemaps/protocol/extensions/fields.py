@@ -1,20 +1,146 @@
-"""One JSON object of an extension column, read field by field. Every problem is recorded."""
+"""One JSON object of an extension column, parsed and read field by field. Every problem is recorded."""
 
 from __future__ import annotations
 
+import json
 import math
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final
 
-from airflow_sitemaps.protocol.extensions.json_value import shown
-from airflow_sitemaps.protocol.markup import FORBIDDEN, text
+from airflow_sitemaps.protocol import lastmod
+from airflow_sitemaps.protocol.loc import WHITE, is_clean, normalise, scope_of
+from airflow_sitemaps.protocol.markup import FORBIDDEN, escape
+from airflow_sitemaps.protocol.rules import RULES, Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from airflow_sitemaps.protocol.extensions.values import Addresses
+    from airflow_sitemaps.protocol.entry import RowContext
+
+MAX_DEPTH: Final = 32
+"""Maximum number of levels of lists and objects. It is fixed, so that the depth of the caller's stack has no effect."""
+
+SHOWN_CHARACTERS: Final = 60
+"""Maximum number of characters of a value in a message."""
+
+_TOO_DEEP: Final = f"lists and objects are nested too deeply (limit {MAX_DEPTH} levels)"
+_SHOWN_LEVELS: Final = 2
+_SHOWN_PARTS: Final = 5
+_SHOWN_DIGITS: Final = 10**18
+_MAX_DIGITS: Final = 400
+
+
+def _integer(digits: str) -> int:
+    """Parse a whole number. The number of digits is limited, because the time would grow with its square."""
+    if len(digits) > _MAX_DIGITS:
+        raise ValueError(f"a number of {len(digits):,} digits (limit {_MAX_DIGITS})")
+    return int(digits)
+
+
+_decode: Final = json.JSONDecoder(parse_int=_integer).decode
+
+
+class JsonFault(ValueError):  # noqa: N818 - a value that breaks a rule, not a failure
+    """A text is not usable JSON. The message says why."""
+
+
+def parse(text: str) -> Any:
+    """Parse the JSON of a column. NaN and Infinity are parsed; the fields that contain them are refused later.
+
+    Raises:
+        JsonFault: The text is not JSON, or its values are nested too deeply.
+    """
+    try:
+        return _decode(text)
+    except json.JSONDecodeError as error:
+        if text.lstrip()[:8].lower().startswith(("http://", "https://")):
+            message = 'a bare URL is not JSON; write it in double quotes, or as a list: ["https://…"]'
+        else:
+            message = f"not JSON: {error.msg} at character {error.pos + 1:,}"
+        raise JsonFault(message) from error
+    except RecursionError as error:
+        raise JsonFault(_TOO_DEEP) from error
+    except ValueError as error:
+        raise JsonFault(str(error)) from error
+
+
+def check_depth(value: Any) -> None:
+    """Refuse a value whose lists and objects are nested deeper than ``MAX_DEPTH``.
+
+    Raises:
+        JsonFault: The value is nested too deeply.
+    """
+    level = [value] if isinstance(value, (dict, list)) else []
+    for _ in range(MAX_DEPTH):
+        level = [
+            part
+            for whole in level
+            for part in (whole.values() if isinstance(whole, dict) else whole)
+            if isinstance(part, (dict, list))
+        ]
+    if level:
+        raise JsonFault(_TOO_DEEP)
+
+
+def shown(value: Any) -> str:
+    """Return a value for a message: text as Python writes it, other values as JSON. Long values are shortened."""
+    text = repr(value[: SHOWN_CHARACTERS + 1]) if isinstance(value, str) else json.dumps(_pruned(value, _SHOWN_LEVELS))
+    return text if len(text) <= SHOWN_CHARACTERS else text[:SHOWN_CHARACTERS] + "…"
+
+
+def _pruned(value: Any, levels: int) -> Any:
+    """Return the outer levels of a value, with a few parts of each."""
+    if isinstance(value, str):
+        return value[:SHOWN_CHARACTERS]
+    if isinstance(value, int) and not isinstance(value, bool) and abs(value) >= _SHOWN_DIGITS:
+        return "a very large number"
+    if not isinstance(value, (dict, list)) or not value:
+        return value
+    if not levels:
+        return "…"
+    if isinstance(value, dict):
+        names = list(value)[:_SHOWN_PARTS]
+        return {str(name)[:SHOWN_CHARACTERS]: _pruned(value[name], levels - 1) for name in names}
+    return [_pruned(part, levels - 1) for part in value[:_SHOWN_PARTS]]
+
+
+@dataclass(slots=True)
+class Addresses:
+    """The URLs and dates of one row's column. ``fixed`` lists the ``loc-…`` rules under which a URL was repaired."""
+
+    context: RowContext
+    fixed: list[str] = field(default_factory=list)
+
+    def normalise(self, raw: str) -> tuple[str | None, str | None]:
+        """Return the normal form of a URL, or None and the description of its fault.
+
+        A faulty URL is repaired if the verdict of its rule is ``repair`` or ``keep``. Otherwise it is refused. A bare
+        ``https://host`` gets no slash, because readers compare the URL as given.
+        """
+        if is_clean(raw):
+            return raw, None
+        scope = scope_of(self.context.base_url, self.context.cross_submit)
+        rulebook = self.context.rulebook
+        reading = normalise(raw, origin=scope.origin, keep_entities=rulebook["loc-entity"] is Verdict.KEEP)
+        if reading.loc is None:
+            return None, f"breaks {reading.faults[-1]} ({RULES[reading.faults[-1]].text})"
+        for rule in reading.faults:
+            if rulebook[rule] not in (Verdict.REPAIR, Verdict.KEEP):
+                return None, f"breaks {rule} ({RULES[rule].text})"
+            self.fixed.append(rule)
+        bare = raw.strip(WHITE)
+        return (bare if reading.loc == bare + "/" else reading.loc), None
+
+    def date(self, raw: str) -> str | None:
+        """Return the date or date-time to write, or None if it is not valid. Without a zone, the section's zone applies."""
+        try:
+            read = lastmod.parse(raw, self.context.timezone)
+        except lastmod.LastmodError:
+            return None
+        return None if read is None else lastmod.render(read)
+
 
 _YES_NO: Final = re.compile(r"(?:yes|no|Yes|No|YES|NO)")
 _DECIMAL: Final = re.compile(r"[+-]?[0-9]{1,18}(?:\.[0-9]{0,18})?")
@@ -23,18 +149,13 @@ _SHOWN_FIELDS: Final = 10
 
 @dataclass(slots=True)
 class FieldProblems:
-    """The problems of one row's column. Mutable.
-
-    Attributes:
-        faults: Descriptions of faults, with the names of the fields.
-        ignored: Fields that search engines ignore.
-    """
+    """The problems of one row's column: faults that name the field, and fields that search engines ignore. Mutable."""
 
     faults: list[str] = field(default_factory=list)
     ignored: list[str] = field(default_factory=list)
 
     def fault(self, what: str) -> None:
-        """Record a fault in words that name the field."""
+        """Record a fault."""
         self.faults.append(what)
 
 
@@ -44,17 +165,10 @@ class Unusable(Exception):  # noqa: N818 - not an error: the part is left out, a
 
 @dataclass(slots=True)
 class FieldReader:
-    """Reads the fields of one JSON object.
+    """Reads the fields of one JSON object. Messages call it by its name (``image``, ``video 2``).
 
     A getter returns escaped XML text, or None if a field is absent or faulty. An empty string, list or null counts as
-    absent.
-
-    Attributes:
-        name: Name of the object in messages (``image``, ``video 2``).
-        values: The object.
-        notes: The recorded problems.
-        addresses: Parses the URLs and dates.
-        write_ignored: Whether fields without effect are written.
+    absent. Fields that search engines ignore are written if ``write_ignored`` is set.
     """
 
     name: str
@@ -62,7 +176,7 @@ class FieldReader:
     notes: FieldProblems
     addresses: Addresses
     write_ignored: bool = True
-    _read: set[str] = field(default_factory=set)
+    _read: set[str] = field(default_factory=set, init=False)
 
     def raw(self, name: str) -> Any:
         """Return the JSON value, or None if the field is absent."""
@@ -87,33 +201,28 @@ class FieldReader:
         value = self.raw(name)
         if value is None:
             return None
-        if isinstance(value, bool) or not isinstance(value, (str, int, float)):
-            self.fault(name, f"is {shown(value)}, not text")
-            return None
-        if isinstance(value, float) and not math.isfinite(value):
+        is_text = isinstance(value, (str, int, float)) and not isinstance(value, bool)
+        if not is_text or (isinstance(value, float) and not math.isfinite(value)):
             self.fault(name, f"is {shown(value)}, not text")
             return None
         value = str(value)
         if FORBIDDEN.search(value):
             self.fault(name, f"holds a character that XML forbids: {shown(value)}")
-            return None
-        if limit is not None and len(value) > limit:
+        elif limit is not None and len(value) > limit:
             self.fault(name, f"has {len(value):,} characters (limit {limit:,})")
-            return None
-        return value if value.strip() else None
+        elif value.strip():
+            return value
+        return None
 
     def text(self, name: str, *, limit: int | None = None) -> str | None:
         """Return text of at most ``limit`` characters."""
         value = self.plain(name, limit=limit)
-        return None if value is None else text(value)
+        return None if value is None else escape(value)
 
     def url(self, name: str) -> str | None:
         """Return an unescaped absolute http(s) URL of any host, normalised like a ``loc``."""
-        value = self.raw(name)
+        value = self._string(name, "a URL")
         if value is None:
-            return None
-        if not isinstance(value, str):
-            self.fault(name, f"is {shown(value)}, not a URL")
             return None
         address, fault = self.addresses.normalise(value)
         if fault:
@@ -122,26 +231,20 @@ class FieldReader:
 
     def date(self, name: str) -> str | None:
         """Return a W3C date, or a date-time with a zone."""
-        value = self.raw(name)
+        value = self._string(name, "a date")
         if value is None:
-            return None
-        if not isinstance(value, str):
-            self.fault(name, f"is {shown(value)}, not a date")
             return None
         written = self.addresses.date(value)
         if written is None:
             self.fault(name, f"is {shown(value)}, not a date or a date-time with a zone")
-            return None
         return written
 
     def yes_no(self, name: str) -> str | None:
         """Return ``yes`` or ``no``, from a boolean or from one of the XSD's six spellings."""
         value = self.raw(name)
-        if value is None:
-            return None
         if isinstance(value, bool):
             return "yes" if value else "no"
-        if isinstance(value, str) and _YES_NO.fullmatch(value):
+        if value is None or (isinstance(value, str) and _YES_NO.fullmatch(value)):
             return value
         self.fault(name, f"is {shown(value)}, not yes or no")
         return None
@@ -159,22 +262,22 @@ class FieldReader:
         number = self._number(name)
         if number is None:
             return None
-        if number != number.to_integral_value() or number < least or (most is not None and number > most):
-            bounds = f"{least:,} to {most:,}" if most is not None else f"{least:,} or more"
-            self.fault(name, f"is {shown(self.values[name])}, not a whole number, {bounds}")
-            return None
-        return str(int(number))
+        if number == number.to_integral_value() and number >= least and (most is None or number <= most):
+            return str(int(number))
+        bounds = f"{least:,} to {most:,}" if most is not None else f"{least:,} or more"
+        self.fault(name, f"is {shown(self.values[name])}, not a whole number, {bounds}")
+        return None
 
-    def decimal(self, name: str, *, least: int = 0, most: int | None = None) -> str | None:
-        """Return a decimal from ``least`` to ``most``, both inclusive, without an exponent."""
+    def decimal(self, name: str, *, most: int | None = None) -> str | None:
+        """Return a decimal from 0 to ``most``, both inclusive, without an exponent."""
         number = self._number(name)
         if number is None:
             return None
-        if number < least or (most is not None and number > most):
-            bounds = f"{least} to {most}" if most is not None else f"{least} or more"
-            self.fault(name, f"is {shown(self.values[name])}, not a number, {bounds}")
-            return None
-        return f"{number:f}"
+        if number >= 0 and (most is None or number <= most):
+            return f"{number:f}"
+        bounds = f"0 to {most}" if most is not None else "0 or more"
+        self.fault(name, f"is {shown(self.values[name])}, not a number, {bounds}")
+        return None
 
     def parts(self, name: str) -> list[FieldReader]:
         """Return readers for a list of objects, or for one object."""
@@ -183,8 +286,7 @@ class FieldReader:
         parts: list[FieldReader] = []
         for number, part in enumerate(members, 1):
             label = f"{self.name}: {name}" if len(members) == 1 else f"{self.name}: {name} {number}"
-            values = part if isinstance(part, dict) else {"value": part}
-            parts.append(FieldReader(label, values, self.notes, self.addresses, self.write_ignored))
+            parts.append(replace(self, name=label, values=part if isinstance(part, dict) else {"value": part}))
         return parts
 
     def finish(self) -> None:
@@ -193,10 +295,27 @@ class FieldReader:
         if unknown:
             self.notes.fault(f"{self.name}: left out unknown fields: {', '.join(map(shown, unknown[:_SHOWN_FIELDS]))}")
 
+    def required(self, name: str, value: str | None) -> str:
+        """Return the value of a field.
+
+        Raises:
+            Unusable: The field has none.
+        """
+        if value is None:
+            raise self.unusable(f"it has no usable {name}")
+        return value
+
     def unusable(self, what: str) -> Unusable:
         """Record why this part is omitted, and return the exception to raise."""
         self.notes.fault(f"{self.name} left out: {what}")
         return Unusable(what)
+
+    def _string(self, name: str, what: str) -> str | None:
+        value = self.raw(name)
+        if value is None or isinstance(value, str):
+            return value
+        self.fault(name, f"is {shown(value)}, not {what}")
+        return None
 
     def _number(self, name: str) -> Decimal | None:
         value = self.raw(name)

@@ -1,10 +1,23 @@
-"""Language and country codes: the valid values of ``hreflang`` and ``news:language``."""
+"""Extensions that name a language: versions of a page (``xhtml:link``) and news articles (``news:news``)."""
 
 from __future__ import annotations
 
+import json
 import re
+from datetime import timedelta
 from functools import lru_cache
-from typing import Final
+from typing import TYPE_CHECKING, Any, Final
+
+from airflow_sitemaps.protocol.extensions.fields import JsonFault, Unusable, check_depth, parse, shown
+from airflow_sitemaps.protocol.loc import CLEAN, LONGEST_CLEAN, is_clean, read_loc
+from airflow_sitemaps.protocol.markup import attribute, attributes, element, escape
+from airflow_sitemaps.protocol.rules import Verdict
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from airflow_sitemaps.protocol.entry import RowContext
+    from airflow_sitemaps.protocol.extensions.fields import FieldProblems, FieldReader
 
 X_DEFAULT: Final = "x-default"
 """The alternate for all other readers (developers.google.com, localized versions)."""
@@ -74,12 +87,6 @@ def hreflang_fault(code: str) -> str | None:
 
 
 @lru_cache(maxsize=1024)
-def plain_hreflang(code: str) -> str | None:
-    """Return the code in lower case if it is valid as given, else None."""
-    return None if hreflang_fault(code) is not None else code.lower()
-
-
-@lru_cache(maxsize=1024)
 def news_language_fault(code: str) -> str | None:
     """Return why a ``news:language`` is wrong, or None.
 
@@ -90,3 +97,200 @@ def news_language_fault(code: str) -> str | None:
     if len(code) == 2 and code not in TWO_LETTERS:
         return "names no language of ISO 639-1"
     return None
+
+
+# ---------------------------------------------------------------- alternates
+
+
+def render_alternates(records: Sequence[FieldReader]) -> str:
+    """Return the links of all usable alternates. Of two with the same language and medium, the first is kept."""
+    seen: set[tuple[str, str]] = set()
+    return "".join(_link(record, seen) for record in records)
+
+
+def quick_alternates(given: Sequence[Any]) -> str | None:
+    """Return the result of ``render_alternates`` for plain and clean alternates, about ten times faster, or None for all others."""
+    links: dict[str, str] = {}
+    matches = CLEAN.fullmatch
+    for values in given:
+        if type(values) is not dict or len(values) != 2:
+            return None
+        language, href = values.get("hreflang"), values.get("href")
+        if type(language) is not str or type(href) is not str:
+            return None
+        key = None if hreflang_fault(language) is not None else language.lower()
+        if key is None or key in links or matches(href) is None or len(href) > LONGEST_CLEAN:
+            return None
+        language = X_DEFAULT if key == X_DEFAULT else language
+        written = attribute(href) if "&" in href or "'" in href else href
+        links[key] = f'<xhtml:link rel="alternate" hreflang="{language}" href="{written}"/>'
+    return "".join(links.values())
+
+
+def alternates_of_group(rows: Iterable[tuple[str, str]]) -> str:
+    """Return the alternates of every row of one group, as the JSON of the ``alternates`` column.
+
+    Args:
+        rows: The (loc, language) of all rows that share a group, in any order.
+
+    Returns:
+        The same JSON list for each row. It contains all rows, including the row itself, because links that are not mutual
+        are ignored (developers.google.com, localized versions). It is ordered by language with ``x-default`` last, so equal
+        groups give equal bytes. Of two rows with one language, the first in the order of their URLs is kept.
+    """
+    chosen: dict[str, str] = {}
+    for language, loc in sorted((language, loc) for loc, language in rows if loc and language):
+        chosen.setdefault(language, loc)
+    ordered = sorted(chosen.items(), key=lambda item: (item[0].lower() == X_DEFAULT, item[0]))
+    return json.dumps([{"hreflang": language, "href": loc} for language, loc in ordered], ensure_ascii=False)
+
+
+def is_dropped(loc: str, context: RowContext) -> bool:
+    """Return whether the URL rules exclude a page of the section. The other fields of its row are not considered."""
+    if is_clean(loc) and loc.startswith(context.base_url):
+        return False
+    reading = read_loc(loc, context)
+    return reading.loc is None or any(context.rulebook[fault] is Verdict.DROP_ROW for fault in reading.faults)
+
+
+def _link(record: FieldReader, seen: set[tuple[str, str]]) -> str:
+    try:
+        if record.raw("rel") not in (None, "alternate"):
+            raise record.unusable(f"its rel is {shown(record.values['rel'])}, not 'alternate'")
+        media, language = record.plain("media"), _language(record)
+        if language is None and media is None:
+            raise record.unusable("it has neither hreflang nor media")
+        href = record.required("href", record.url("href"))
+        key = ((language or "").lower(), media or "")
+        if key in seen:
+            raise record.unusable(f"hreflang {language!r} is given twice")
+    except Unusable:
+        return ""
+    seen.add(key)
+    record.finish()
+    return f'<xhtml:link rel="alternate"{attributes(media=media, hreflang=language, href=href)}/>'
+
+
+def _language(record: FieldReader) -> str | None:
+    given = record.plain("hreflang")
+    if given is None:
+        return None
+    code = given.strip().replace("_", "-")
+    if code.lower() == X_DEFAULT:
+        code = X_DEFAULT
+    fault = hreflang_fault(code)
+    if fault:
+        raise record.unusable(f"hreflang {shown(given)} {fault}")
+    if code.lower() != given.lower():
+        record.fault("hreflang", f"{shown(given)} is written as {code!r}")
+    return code
+
+
+# ---------------------------------------------------------------- articles
+
+MAX_NEWS: Final = 1_000
+"""Maximum number of ``news:news`` elements in one file (developers.google.com, news sitemaps)."""
+
+NEWS_WINDOW: Final = timedelta(days=2)
+"""Time after their publication_date for which articles are listed (developers.google.com, news sitemaps)."""
+
+GENRES: Final = ("PressRelease", "Satire", "Blog", "OpEd", "Opinion", "UserGenerated")
+"""sitemap-news.xsd, ``genres``."""
+
+MAX_TICKERS: Final = 5
+"""sitemap-news.xsd, ``stock_tickers``."""
+
+_ACCESS: Final = ("Subscription", "Registration")
+_TICKER: Final = re.compile(r"\w+:\w+")
+
+
+def render_articles(records: Sequence[FieldReader], notes: FieldProblems) -> str:
+    """Return the element of the one article of a page. The fields are in the order of the XSD."""
+    if len(records) > 1:
+        notes.fault(f"{len(records)} news objects: a URL is one article, the first is kept")
+    try:
+        return "".join(map(_article, records[:1]))
+    except Unusable:
+        return ""
+
+
+def publication_date(record_json: str) -> str | None:
+    """Return the ``publication_date`` in the JSON of a ``news`` column unchanged, or None if there is none.
+
+    For the two-day window, parse it as a lastmod.
+    """
+    try:
+        value = parse(record_json)
+        check_depth(value)
+    except JsonFault:
+        return None
+    first = value[0] if isinstance(value, list) and value else value
+    given = first.get("publication_date") if isinstance(first, dict) else None
+    return given if isinstance(given, str) else None
+
+
+def _article(record: FieldReader) -> str:
+    children = [element("news:publication", _publication(record))]
+    if record.wanted("access", "news:access") and (access := record.choice("access", _ACCESS)):
+        children.append(element("news:access", access))
+    if record.wanted("genres", "news:genres") and (genres := _genres(record)):
+        children.append(element("news:genres", genres))
+    date, title = record.date("publication_date"), record.text("title")
+    children.append(element("news:publication_date", record.required("publication_date", date)))
+    children.append(element("news:title", record.required("title", title)))
+    if record.wanted("keywords", "news:keywords") and (keywords := _listed(record, "keywords")):
+        children.append(element("news:keywords", escape(keywords)))
+    if record.wanted("stock_tickers", "news:stock_tickers") and (tickers := _tickers(record)):
+        children.append(element("news:stock_tickers", tickers))
+    record.finish()
+    return element("news:news", "".join(children))
+
+
+def _publication(record: FieldReader) -> str:
+    parts = record.parts("publication")
+    if not parts:
+        raise record.unusable("it has no publication")
+    publication = parts[0]
+    name, given = publication.text("name"), publication.plain("language")
+    if name is None or given is None:
+        raise record.unusable(f"its publication has no usable {'name' if name is None else 'language'}")
+    language = given.strip()
+    language = language.lower() if language.isascii() else language
+    fault = news_language_fault(language)
+    if fault:
+        raise record.unusable(f"its publication's language {given!r} {fault}")
+    if language != given:
+        record.fault("publication", f"language {given!r} is written as {language!r}")
+    publication.finish()
+    return element("news:name", name) + element("news:language", language)
+
+
+def _genres(record: FieldReader) -> str | None:
+    genres = _split(_listed(record, "genres"))
+    if unknown := [genre for genre in genres if genre not in GENRES]:
+        record.fault("genres", f"holds {', '.join(map(repr, unknown))}, not of {', '.join(GENRES)}")
+        return None
+    return ", ".join(genres)
+
+
+def _tickers(record: FieldReader) -> str | None:
+    tickers = _split(_listed(record, "stock_tickers"))
+    if len(tickers) > MAX_TICKERS:
+        record.fault("stock_tickers", f"holds {len(tickers)} tickers (limit {MAX_TICKERS})")
+    elif wrong := [ticker for ticker in tickers if not _TICKER.fullmatch(ticker)]:
+        record.fault("stock_tickers", f"holds {', '.join(map(repr, wrong))}, not EXCHANGE:TICKER")
+    else:
+        return ", ".join(tickers)
+    return None
+
+
+def _listed(record: FieldReader, name: str) -> str | None:
+    """Return an unescaped comma-separated text, from such a text or from a list of texts."""
+    value: Any = record.raw(name)
+    if isinstance(value, list) and all(isinstance(part, str) for part in value):
+        record.values = {**record.values, name: ", ".join(value)}
+    return record.plain(name)
+
+
+def _split(listed: str | None) -> list[str]:
+    return [part.strip() for part in (listed or "").split(",") if part.strip()]

@@ -1,4 +1,7 @@
-"""Extensions of an entry: from the JSON of a column to the XML elements after those of the entry itself."""
+"""Extensions of an entry: from the JSON of a column to XML elements, and from elements back to such records.
+
+One set of rules therefore checks the rows of a source and published files.
+"""
 
 from __future__ import annotations
 
@@ -6,24 +9,32 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from airflow_sitemaps.protocol.extensions import alternates, images, news, videos
-from airflow_sitemaps.protocol.extensions.fields import FieldProblems, FieldReader
-from airflow_sitemaps.protocol.extensions.json_value import JsonFault, check_depth, parse, shown
-from airflow_sitemaps.protocol.extensions.values import Addresses
+from airflow_sitemaps.protocol.extensions.fields import (
+    Addresses,
+    FieldProblems,
+    FieldReader,
+    JsonFault,
+    check_depth,
+    parse,
+    shown,
+)
+from airflow_sitemaps.protocol.extensions.languages import (
+    is_dropped,
+    quick_alternates,
+    render_alternates,
+    render_articles,
+)
+from airflow_sitemaps.protocol.extensions.media import MAX_TITLE, quick_images, render_images, render_videos
+from airflow_sitemaps.protocol.markup import NAMESPACES
 from airflow_sitemaps.protocol.rules import Verdict, sample_text
-from airflow_sitemaps.protocol.urlset import NAMESPACES as NAMESPACES  # noqa: PLC0414 - also reached from here
 
 if TYPE_CHECKING:
     from airflow_sitemaps.protocol.entry import RowContext
     from airflow_sitemaps.protocol.rules import Tally
 
-_PREFIX: Final = {"images": "image", "videos": "video", "news": "news", "alternates": "xhtml"}
 RULE_OF: Final = {"images": "image", "videos": "video", "news": "news", "alternates": "alternate"}
 """The rule that a fault of each kind breaks."""
-_QUICK: Final = {"images": images.quick, "alternates": alternates.quick}
-_NOTHING: Final[tuple[str, frozenset[str]]] = ("", frozenset())
-_USES: Final = {kind: frozenset((prefix,)) for kind, prefix in _PREFIX.items()}
-
+_QUICK: Final = {"images": quick_images, "alternates": quick_alternates}
 
 Sampler = Callable[[str], str]
 """Returns the sample of a row, given the description of a fault."""
@@ -35,21 +46,20 @@ class DropRow(Exception):  # noqa: N818 - not an error: the row is counted, and 
 
 def fragment(
     kind: str, record_json: str, *, context: RowContext, tally: Tally, where: str, sample: Sampler | None = None
-) -> tuple[str, frozenset[str]]:
-    """Return the XML of one row's column, and the namespace prefixes that it uses.
+) -> str:
+    """Return the XML of one row's column.
 
     Args:
         kind: ``images``, ``videos``, ``news`` or ``alternates``.
         record_json: A list of objects, one object, or a bare URL for an image, as JSON. ``""`` and ``null`` are empty.
             Alternates as ``{"group": [...]}`` are pages of the section, to whose URLs the URL rules apply.
             ``{"group": [], "fault": "..."}`` says why a row of a group has no alternates.
-        context: Settings of the section. Its rulebook decides about faulty parts.
         tally: Counts the faults, once per row and rule, with a sample that names the fields.
         where: Normalised URL of the page, for samples. The URLs of a video must differ from it.
-        sample: Returns the sample of a row, given the description of a fault. Default: a sample with the page's URL.
+        sample: Returns the sample of a row. Default: a sample with the page's URL.
 
     Returns:
-        The elements in the order of the XSD, and the prefixes. Both are empty if nothing is usable.
+        The elements in the order of the XSD; empty if nothing is usable.
 
     Raises:
         DropRow: The verdict of a broken rule is ``drop_row``. The row is already counted.
@@ -59,34 +69,29 @@ def fragment(
     try:
         value = parse(record_json) if record_json else None
         if value in (None, "", [], {}):
-            return _NOTHING
+            return ""
         listed = value if isinstance(value, list) else [value]
         if kind == "alternates" and isinstance(value, dict) and isinstance(value.get("group"), list):
             listed = _members(value, context, settle)
         if kind in _QUICK and (quick := _QUICK[kind](listed)):
-            return quick, _USES[kind]
+            return quick
         check_depth(listed)
     except JsonFault as fault:
         settle("extension-json", [f"{kind}: {fault}: {record_json[:80]!r}"])
-        return _NOTHING
+        return ""
     notes, addresses = FieldProblems(), Addresses(context)
-    records = _records(kind, listed, notes, addresses)
-    xml = _render(kind, records, notes, context, where)
+    xml = _render(kind, listed, notes, addresses, where)
     for rule in dict.fromkeys(addresses.fixed):
         settle(rule, [f"{kind}: a URL is fixed"])
     if notes.faults:
         settle(RULE_OF[kind], notes.faults)
     if notes.ignored:
         settle("ignored-field", [", ".join(notes.ignored)])
-    return (xml, _USES[kind]) if xml else _NOTHING
+    return xml
 
 
 def faults(kind: str, given: list[dict[str, Any]], *, context: RowContext, page: str) -> tuple[list[str], list[str]]:
     """Check the records of one page of a published file.
-
-    Args:
-        kind: ``images``, ``videos``, ``news`` or ``alternates``.
-        given: The records, in the form of the JSON columns.
 
     Returns:
         Descriptions of the faults, with the names of the fields; and the ``loc-…`` rules that URLs break in ways that a
@@ -95,7 +100,7 @@ def faults(kind: str, given: list[dict[str, Any]], *, context: RowContext, page:
     if kind in _QUICK and _QUICK[kind](given):
         return [], []
     notes, addresses = FieldProblems(), Addresses(context)
-    _render(kind, _records(kind, given, notes, addresses), notes, context, page)
+    _render(kind, given, notes, addresses, page)
     return notes.faults, list(dict.fromkeys(addresses.fixed))
 
 
@@ -105,8 +110,9 @@ def _members(value: dict[str, Any], context: RowContext, settle: Callable[[str, 
     fault = value.get("fault")
     if isinstance(fault, str):
         settle("alternate", [fault])
-    hrefs = [_href(member) for member in group]
-    dropped = {href for href in hrefs if href is not None and alternates.is_dropped(href, context)}
+    given = [member.get("href") if isinstance(member, dict) else None for member in group]
+    hrefs = [href if isinstance(href, str) else None for href in given]
+    dropped = {href for href in hrefs if href is not None and is_dropped(href, context)}
     if not dropped:
         return group
     settle("alternate-dropped", [f"{href} is not listed" for href in sorted(dropped)])
@@ -116,24 +122,9 @@ def _members(value: dict[str, Any], context: RowContext, settle: Callable[[str, 
     return left if len({href for href in hrefs if href not in dropped}) > 1 else []
 
 
-def _href(member: Any) -> str | None:
-    href = member.get("href") if isinstance(member, dict) else None
-    return href if isinstance(href, str) else None
-
-
-def _render(kind: str, records: list[FieldReader], notes: FieldProblems, context: RowContext, page: str) -> str:
-    if kind == "images":
-        return images.render(records, notes)
-    if kind == "videos":
-        keep = context.rulebook["video-title"] is Verdict.KEEP
-        return videos.render(records, notes, page=page, max_title=None if keep else videos.MAX_TITLE)
-    if kind == "news":
-        return news.render(records, notes)
-    return alternates.render(records, notes)
-
-
-def _records(kind: str, given: list[Any], notes: FieldProblems, addresses: Addresses) -> list[FieldReader]:
-    write_ignored = addresses.context.rulebook["ignored-field"] is Verdict.KEEP
+def _render(kind: str, given: list[Any], notes: FieldProblems, addresses: Addresses, page: str) -> str:
+    rulebook = addresses.context.rulebook
+    write_ignored = rulebook["ignored-field"] is Verdict.KEEP
     records: list[FieldReader] = []
     for number, values in enumerate(given, 1):
         name = RULE_OF[kind] if len(given) == 1 else f"{RULE_OF[kind]} {number}"
@@ -143,7 +134,12 @@ def _records(kind: str, given: list[Any], notes: FieldProblems, addresses: Addre
             records.append(FieldReader(name, {"loc": values}, notes, addresses, write_ignored))
         else:
             notes.fault(f"{name} left out: it is {shown(values)}, not an object")
-    return records
+    if kind == "images":
+        return render_images(records, notes)
+    if kind == "videos":
+        max_title = None if rulebook["video-title"] is Verdict.KEEP else MAX_TITLE
+        return render_videos(records, page=page, max_title=max_title)
+    return render_articles(records, notes) if kind == "news" else render_alternates(records)
 
 
 def _settle(rule: str, faults: list[str], *, context: RowContext, tally: Tally, sample: Sampler) -> None:
@@ -157,3 +153,91 @@ def _settle(rule: str, faults: list[str], *, context: RowContext, tally: Tally, 
     tally.count(rule, verdict, [sample("; ".join(faults[:5]))], where=context.section)
     if verdict is Verdict.DROP_ROW:
         raise DropRow(rule)
+
+
+# ---------------------------------------------------------------- from elements to records
+
+_IMAGE: Final = f"{{{NAMESPACES['image']}}}image"
+_LINK: Final = f"{{{NAMESPACES['xhtml']}}}link"
+_VIDEO: Final = f"{{{NAMESPACES['video']}}}"
+_NEWS: Final = f"{{{NAMESPACES['news']}}}"
+_LISTS: Final = {"price": "prices", "id": "id", "content_segment_loc": "content_segment_loc"}
+_INLINE: Final = {"player_loc": ("allow_embed", "autoplay"), "gallery_loc": ("title",), "uploader": ("info",)}
+_RELATIONS: Final = {"restriction": "countries", "platform": "platforms"}
+
+ELEMENT_KINDS: Final = {_IMAGE: "images", f"{_VIDEO}video": "videos", f"{_NEWS}news": "news", _LINK: "alternates"}
+"""Kind of extension by the name of each element that a ``<url>`` may contain."""
+
+_ORDERS: Final = {
+    _IMAGE: ("loc", "caption", "geo_location", "title", "license"),
+    f"{_NEWS}publication": ("name", "language"),
+    f"{_VIDEO}tvshow": (
+        "show_title", "video_type", "episode_title", "season_number", "episode_number", "premier_date",
+    ),
+    f"{_NEWS}news": ("publication", "access", "genres", "publication_date", "title", "keywords", "stock_tickers"),
+    f"{_VIDEO}video": (
+        "thumbnail_loc", "title", "description", "content_loc", "player_loc", "duration", "expiration_date", "rating",
+        "content_segment_loc", "view_count", "publication_date", "tag", "category", "family_friendly", "restriction",
+        "gallery_loc", "price", "requires_subscription", "uploader", "tvshow", "platform", "live", "id",
+    ),
+}  # fmt: skip
+
+
+def read_extension(element: Any) -> dict[str, Any]:
+    """Return the record of one ``image:image``, ``video:video``, ``news:news`` or ``xhtml:link`` element."""
+    if element.tag == _LINK:
+        link = dict(element.attrib)
+        if link.pop("rel", "") != "alternate":
+            link["rel"] = element.get("rel") or "not given"
+        return link
+    if element.tag == f"{_VIDEO}video":
+        return _video(element)
+    record: dict[str, Any] = _texts(element)
+    publication = element.find(f"{_NEWS}publication")
+    if publication is not None:
+        record["publication"] = _texts(publication)
+    return record
+
+
+def _video(element: Any) -> dict[str, Any]:
+    record: dict[str, Any] = {}
+    for child in element:
+        name, value = local_name(child), (child.text or "").strip()
+        if name == "tag":
+            record.setdefault("tags", []).append(value)
+        elif name in _LISTS:
+            own = {"price": "price", "content_segment_loc": "loc"}.get(name, "value")
+            record.setdefault(_LISTS[name], []).append({own: value, **child.attrib})
+        elif name in _RELATIONS:
+            record[name] = {_RELATIONS[name]: value.split(), **child.attrib}
+        elif name == "tvshow":
+            record[name] = _texts(child)
+        else:
+            record[name] = value
+            for attribute in _INLINE.get(name, ()):
+                if attribute in child.attrib:
+                    record[f"{name}_{attribute}"] = child.attrib[attribute]
+    return record
+
+
+def order_fault(element: Any) -> str | None:
+    """Return the first child that is too late for the XSD's sequence, or None; Google's own sample has such a child."""
+    order, latest = _ORDERS.get(element.tag, ()), 0
+    for child in element:
+        name = local_name(child)
+        place = order.index(name) if name in order else latest
+        if place < latest:
+            return name
+        latest = place
+        if len(child) and (early := order_fault(child)):
+            return early
+    return None
+
+
+def local_name(element: Any) -> str:
+    """Return the name of an element without its namespace."""
+    return str(element.tag).rpartition("}")[2]
+
+
+def _texts(element: Any) -> dict[str, str]:
+    return {local_name(child): (child.text or "").strip() for child in element}

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from airflow_sitemaps.pipeline.state.conditional_put import ObjectHeaders, put_verified
 from airflow_sitemaps.pipeline.state.repository import GZIP, run_directory
 from airflow_sitemaps.ports import Create
-from airflow_sitemaps.protocol import feeds, gzip, recent, stylesheet
+from airflow_sitemaps.protocol import feeds, gzip, markup
 from airflow_sitemaps.shards.file_succession import later, restore, succeed
 from airflow_sitemaps.shards.manifest import PublicFile
 from airflow_sitemaps.shards.shard_names import FEED_NAMES, RECENT
@@ -65,7 +65,7 @@ def due(sitemap: Sitemap, manifest: Manifest | None, now: datetime) -> bool:
     optional = {RECENT} if without_entries else set()  # there is no such file without entries
     if have - want or want - have - optional:
         return True
-    timeless = {stylesheet.FILE_NAME}
+    timeless = {markup.STYLESHEET_NAME}
     if not want - timeless:
         return False
     if manifest.recent_window not in (None, _seconds(sitemap.recent_window)):
@@ -96,9 +96,9 @@ def attach(
         return replace(new, extras=(), recheck_at=None, recent_window=None)
     window = sitemap.recent_window
     now = clock.now()
-    entries: list[recent.RecentEntry] = []
+    entries: list[feeds.RecentEntry] = []
     if sitemap.recent is not None or sitemap.feeds:
-        entries = recent.newest(_recent(state, new, now - window), sitemap.index_limits, sitemap.index_limits.max_urls)
+        entries = feeds.newest(_recent(state, new, now - window), sitemap.index_limits, sitemap.index_limits.max_urls)
     earlier = {file.name: file for file in (old.extras if old is not None else ())}
     files = [
         _restored(_file(state, new, extra, earlier.get(extra.name), sitemap, clock), drifted, now)
@@ -113,11 +113,11 @@ def attach(
         ", ".join(file.name for file in files),
     )
     return replace(
-        new, extras=tuple(files), recheck_at=recent.leaves_at(entries, window), recent_window=_seconds(window)
+        new, extras=tuple(files), recheck_at=feeds.leaves_at(entries, window), recent_window=_seconds(window)
     )
 
 
-def _recent(state: StateRepository, manifest: Manifest, since: datetime) -> Iterator[recent.RecentEntry]:
+def _recent(state: StateRepository, manifest: Manifest, since: datetime) -> Iterator[feeds.RecentEntry]:
     """Yield the recent entries of every shard that may hold one."""
     first = since.strftime("%Y-%m-%d")
     for name, section in manifest.sections.items():
@@ -128,7 +128,7 @@ def _recent(state: StateRepository, manifest: Manifest, since: datetime) -> Iter
             if stored is None:
                 log.warning("%s does not exist; the recent files omit its entries", state.objects.url(shard.file.body))
                 continue
-            yield from recent.pick(gzip.decompress(stored.body, max_byte_size=shard.file.xml_byte_size), since, name)
+            yield from feeds.pick(gzip.decompress(stored.body, max_byte_size=shard.file.xml_byte_size), since, name)
 
 
 def _texts(
@@ -157,13 +157,13 @@ def _titled(sitemap: Sitemap) -> set[str]:
 
 
 def _contents(
-    sitemap: Sitemap, entries: list[recent.RecentEntry], texts: Mapping[str, feeds.FeedText]
+    sitemap: Sitemap, entries: list[feeds.RecentEntry], texts: Mapping[str, feeds.FeedText]
 ) -> Iterator[ExtraFile]:
     if sitemap.recent is not None and entries:
-        yield ExtraFile(name=RECENT, content=recent.urlset(entries), listed=True)
+        yield ExtraFile(name=RECENT, content=feeds.recent_urlset(entries), listed=True)
     titled = _titled(sitemap)
     listed = [
-        recent.feed_entry(entry, texts.get(html.unescape(entry.loc.decode())) if entry.section in titled else None)
+        feeds.feed_entry(entry, texts.get(html.unescape(entry.loc.decode())) if entry.section in titled else None)
         for entry in (entries[: feeds.FEED_ENTRIES] if sitemap.feeds else ())
     ]
     for style in sitemap.feeds:
@@ -174,7 +174,7 @@ def _contents(
         )
         yield ExtraFile(name=name, content=feeds.render(style, channel, listed), listed=False)
     if sitemap.stylesheet:
-        yield ExtraFile(name=stylesheet.FILE_NAME, content=stylesheet.render(), listed=False)
+        yield ExtraFile(name=markup.STYLESHEET_NAME, content=markup.render_stylesheet(), listed=False)
 
 
 def _file(

@@ -13,16 +13,16 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from airflow_sitemaps.errors import InvalidSitemapError
 from airflow_sitemaps.protocol import gzip, lastmod
-from airflow_sitemaps.protocol.extensions.xml_reader import EXTENSIONS, order_fault, read_extension
+from airflow_sitemaps.protocol.checks import Finding, Findings
+from airflow_sitemaps.protocol.entry import CURRENT
+from airflow_sitemaps.protocol.extensions.registry import ELEMENT_KINDS, local_name, order_fault, read_extension
 from airflow_sitemaps.protocol.feeds import ATOM_NAMESPACE
-from airflow_sitemaps.protocol.limits import CURRENT
-from airflow_sitemaps.protocol.urlset import NAMESPACE
-from airflow_sitemaps.protocol.validation.findings import Finding, Findings
+from airflow_sitemaps.protocol.markup import NAMESPACE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from airflow_sitemaps.protocol.limits import Limits
+    from airflow_sitemaps.protocol.entry import Limits
 
 Kind = Literal["urlset", "sitemapindex", "text", "rss", "atom", "unknown"]
 
@@ -55,13 +55,7 @@ _NOTHING: Final[Mapping[str, list[dict[str, Any]]]] = {}
 class ReadEntry:
     """One ``<url>``, ``<sitemap>``, line, item or entry of a file, without white space around values.
 
-    Attributes:
-        loc: The URL; empty if there is none.
-        line: Its line in the file.
-        lastmod: None if there is none.
-        changefreq: None if there is none.
-        priority: None if there is none.
-        extensions: Records in the form of the JSON columns, by kind.
+    ``loc`` is empty if there is none. ``extensions`` holds records in the form of the JSON columns, by kind.
     """
 
     loc: str
@@ -77,11 +71,9 @@ class ReadUrlset:
     """A parsed file.
 
     Attributes:
-        kind: Kind of the file.
-        entries: Its entries in their order.
-        byte_size: Its uncompressed size, in bytes.
+        byte_size: Its uncompressed size.
         problems: Faults of the file. ``validate`` finds the faults of its entries.
-        whole: Whether every entry was read. Default: True.
+        whole: Whether every entry was read.
     """
 
     kind: Kind
@@ -273,7 +265,7 @@ class _Walk:
 
     def _check_place(self, element: Any, tag: str) -> None:
         if element.tag != tag:
-            self._findings.note("structure", f"line {element.sourceline}: <{_local(element)}> does not belong here")
+            self._findings.note("structure", f"line {element.sourceline}: <{local_name(element)}> does not belong here")
             self._findings.whole = False
         _check_text(element.tail, element, self._findings)
 
@@ -290,7 +282,8 @@ def _check_attributes(element: Any, findings: Findings) -> None:
     if unknown:
         more = f" and {len(unknown) - 1:,} more" if len(unknown) > 1 else ""
         findings.note(
-            "structure", f"line {element.sourceline}: <{_local(element)}> has an attribute {unknown[0][:60]!r}{more}"
+            "structure",
+            f"line {element.sourceline}: <{local_name(element)}> has an attribute {unknown[0][:60]!r}{more}",
         )
 
 
@@ -304,7 +297,7 @@ def _kind_of(entry: Any) -> tuple[Kind, Any]:
 
 
 def _wrong_root(root: Any) -> tuple[str, str]:
-    name, tag = _local(root), str(root.tag)
+    name, tag = local_name(root), str(root.tag)
     namespace = tag[1:].partition("}")[0] if tag.startswith("{") else ""
     if name in {root_tag.rpartition("}")[2] for root_tag in _ENTRY_TAGS}:
         return "namespace", f"<{name}> is of the namespace {namespace!r}, not {NAMESPACE!r}"
@@ -321,9 +314,11 @@ def _read_url(entry: Any, findings: Findings) -> ReadEntry:
     for child in entry:
         place = _CORE.get(child.tag, _OTHERS)
         if place != _OTHERS and values[place] is not None:
-            findings.note("structure", f"line {child.sourceline}: a second <{_local(child)}>")
+            findings.note("structure", f"line {child.sourceline}: a second <{local_name(child)}>")
         elif place < latest:
-            findings.note("element-order", f"line {child.sourceline}: <{_local(child)}> is out of the schema's order")
+            findings.note(
+                "element-order", f"line {child.sourceline}: <{local_name(child)}> is out of the schema's order"
+            )
         latest = max(latest, place)
         if child.tail is not None:
             _check_text(child.tail, child, findings)
@@ -332,17 +327,17 @@ def _read_url(entry: Any, findings: Findings) -> ReadEntry:
                 _check_attributes(child, findings)
             values[place] = (child.text or "").strip()
             if len(child):
-                findings.note("structure", f"line {child.sourceline}: <{_local(child)}> holds elements")
-        elif child.tag in EXTENSIONS:
+                findings.note("structure", f"line {child.sourceline}: <{local_name(child)}> holds elements")
+        elif child.tag in ELEMENT_KINDS:
             extensions = extensions if extensions is not None else {}
-            extensions.setdefault(EXTENSIONS[child.tag], []).append(read_extension(child))
+            extensions.setdefault(ELEMENT_KINDS[child.tag], []).append(read_extension(child))
             if len(child) > 1 and (early := order_fault(child)):
                 findings.note(
-                    "extension-order", f"line {child.sourceline}: <{early}> stands too late in <{_local(child)}>"
+                    "extension-order", f"line {child.sourceline}: <{early}> stands too late in <{local_name(child)}>"
                 )
         else:
             check = "structure" if str(child.tag).startswith(f"{{{NAMESPACE}}}") else "extension-unknown"
-            findings.note(check, f"line {child.sourceline}: <{_local(child)}> is not known")
+            findings.note(check, f"line {child.sourceline}: <{local_name(child)}> is not known")
     if not values[0]:
         findings.note("loc", f"line {line}: no <loc>")
     return ReadEntry(
@@ -374,10 +369,6 @@ def _read_atom_entry(entry: Any, findings: Findings) -> ReadEntry:
     if not updated:
         findings.note("structure", f"line {entry.sourceline}: an <entry> without <updated>")
     return ReadEntry(loc=loc, line=entry.sourceline, lastmod=updated or None)
-
-
-def _local(element: Any) -> str:
-    return str(element.tag).rpartition("}")[2]
 
 
 _READERS: Final = {"urlset": _read_url, "sitemapindex": _read_url, "rss": _read_item, "atom": _read_atom_entry}

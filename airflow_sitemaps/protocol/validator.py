@@ -1,23 +1,27 @@
-"""Checks of one published file. Pure. Checks across files are in ``verification``."""
+"""Checks of one published file, and the data for checks across files. Pure."""
 
 from __future__ import annotations
 
 import re
+from array import array
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import date, datetime
 from typing import TYPE_CHECKING, Final
 
 from airflow_sitemaps.protocol import lastmod
 from airflow_sitemaps.protocol.entry import CHANGEFREQS, RowContext
-from airflow_sitemaps.protocol.extensions import news, registry
+from airflow_sitemaps.protocol.extensions.languages import MAX_NEWS, NEWS_WINDOW
+from airflow_sitemaps.protocol.extensions.registry import RULE_OF, faults
 from airflow_sitemaps.protocol.loc import is_clean, normalise, scope_fault, scope_of
 from airflow_sitemaps.protocol.rules import Rulebook
 
 if TYPE_CHECKING:
-    from airflow_sitemaps.protocol.limits import Limits
+    from collections.abc import Iterable, Iterator
+
+    from airflow_sitemaps.protocol.checks import Findings
+    from airflow_sitemaps.protocol.entry import Limits
     from airflow_sitemaps.protocol.loc import Scope
-    from airflow_sitemaps.protocol.validation.findings import Findings
-    from airflow_sitemaps.protocol.validation.reader import ReadEntry, ReadUrlset
+    from airflow_sitemaps.protocol.reader import ReadEntry, ReadUrlset
 
 _XSD_DATE: Final = re.compile(r"\d{4}-\d\d-\d\d(?:T\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d))?", re.ASCII)
 _W3C_DATE: Final = re.compile(r"\d{4}(?:-\d\d)?|\d{4}-\d\d-\d\dT\d\d:\d\d(?:Z|[+-]\d\d:\d\d)", re.ASCII)
@@ -42,11 +46,6 @@ class ValidationContext:
     cross_submit: tuple[str, ...] = ()
     path_scope: bool = True
 
-    @property
-    def folder(self) -> str | None:
-        """The file's folder in normal form, ending in ``/``; None if the address is unknown or not absolute."""
-        return None if self.address is None else folder_of(self.address)
-
 
 def folder_of(address: str) -> str | None:
     """Return the folder of a file's address in normal form, ending in ``/``, or None if the address is not absolute."""
@@ -59,7 +58,7 @@ def folder_of(address: str) -> str | None:
 def validate(file: ReadUrlset, context: ValidationContext, findings: Findings) -> None:
     """Record all faults in the size and the entries of a file. Findings of the reader are not repeated."""
     _check_size(file, context.limits, findings)
-    folder = context.folder
+    folder = None if context.address is None else folder_of(context.address)
     scope = scope_of(folder, context.cross_submit) if folder is not None else None
     master = RowContext(
         base_url=folder or "https://unknown.invalid/", rulebook=Rulebook.of({"video-title": "keep"}),
@@ -95,9 +94,7 @@ def validate_index(
 ) -> frozenset[str]:
     """Record files that an index must not list: those of another site, or of a folder above or beside its own.
 
-    Args:
-        address: Public URL of the index. None: not known, so nothing is checked.
-        cross_submit: Further hosts or origins whose files may be listed. Default: none.
+    Nothing is checked if the address of the index is None.
 
     Returns:
         The listed URLs of other sites.
@@ -120,30 +117,31 @@ def validate_index(
 
 def moment(entry: ReadEntry) -> datetime | None:
     """Return an entry's lastmod as a time in UTC, or None if it has no valid one."""
-    if not entry.lastmod:
-        return None
-    try:
-        value = lastmod.parse(entry.lastmod)
-    except lastmod.LastmodError:
-        return None
+    value = _read_date(entry.lastmod)
     return None if value is None else lastmod.begins(value)
 
 
+def _read_date(written: str | None) -> date | datetime | None:
+    try:
+        return lastmod.parse(written or "")
+    except lastmod.LastmodError:
+        return None
+
+
 def _check_size(file: ReadUrlset, limits: Limits, findings: Findings) -> None:
-    most, check = (
-        (limits.max_sitemaps, "limit-sitemaps") if file.kind == "sitemapindex" else (limits.max_urls, "limit-urls")
-    )
-    if len(file.entries) > most:
-        findings.note(check, f"{len(file.entries):,} entries (limit {most:,}, {limits.name} profile)")
-    if file.byte_size > limits.max_byte_size:
-        findings.note(
-            "limit-bytes", f"{file.byte_size:,} bytes (limit {limits.max_byte_size:,}, {limits.name} profile)"
-        )
+    is_index = file.kind == "sitemapindex"
+    most = limits.max_sitemaps if is_index else limits.max_urls
+    for check, unit, size, limit in (
+        ("limit-sitemaps" if is_index else "limit-urls", "entries", len(file.entries), most),
+        ("limit-bytes", "bytes", file.byte_size, limits.max_byte_size),
+    ):
+        if size > limit:
+            findings.note(check, f"{size:,} {unit} (limit {limit:,}, {limits.name} profile)")
     if not file.entries and file.kind in ("urlset", "sitemapindex", "text") and not file.problems:
         findings.note("empty", "the file lists nothing")
     articles = sum(len(entry.extensions.get("news", ())) for entry in file.entries if entry.extensions)
-    if articles > news.MAX_NEWS:
-        findings.note("limit-news", f"{articles:,} articles (limit {news.MAX_NEWS:,})")
+    if articles > MAX_NEWS:
+        findings.note("limit-news", f"{articles:,} articles (limit {MAX_NEWS:,})")
 
 
 def _check_scope(
@@ -171,24 +169,22 @@ def _check_lastmod(entry: ReadEntry, now: datetime, findings: Findings) -> None:
         check = "lastmod-xsd" if _W3C_DATE.fullmatch(written) else "lastmod-format"
         findings.note(check, f"line {entry.line}: {written[:60]!r}")
         return
-    try:
-        value = lastmod.parse(written)
-    except lastmod.LastmodError:
+    value = _read_date(written)
+    if value is None:
         findings.note("lastmod-format", f"line {entry.line}: {written[:60]!r} is no date of the calendar")
-        return
-    if value is not None and lastmod.is_future(value, now):
+    elif lastmod.is_future(value, now):
         findings.note("lastmod-future", f"line {entry.line}: {written}")
 
 
 def _check_extensions(entry: ReadEntry, master: RowContext, findings: Findings) -> None:
     for kind, records in entry.extensions.items():
-        rule = registry.RULE_OF[kind]
+        rule = RULE_OF[kind]
         if kind == "alternates":  # a link of another rel (amphtml) is no alternate, and none of our business
             records = [link for link in records if link.get("rel") in (None, "not given")]  # noqa: PLW2901
-        faults, mended = registry.faults(kind, records, context=master, page=entry.loc)
-        for fault in faults:
+        broken_fields, broken_urls = faults(kind, records, context=master, page=entry.loc)
+        for fault in broken_fields:
             findings.note(rule, f"line {entry.line}: {fault}")
-        for broken in mended:
+        for broken in broken_urls:
             check = rule if broken == "loc-relative" else broken
             findings.note(check, f"line {entry.line}: {rule}: a URL breaks {broken}")
     for article in entry.extensions.get("news", ()):
@@ -199,12 +195,87 @@ def _check_extensions(entry: ReadEntry, master: RowContext, findings: Findings) 
 
 
 def _check_age(entry: ReadEntry, published: str | None, now: datetime, findings: Findings) -> None:
-    try:
-        value = lastmod.parse(published or "")
-    except lastmod.LastmodError:
-        return
+    value = _read_date(published)
     if value is None:
         return
     age = now - lastmod.begins(value)
-    if age > news.WINDOW and (isinstance(value, datetime) or age.days > news.WINDOW.days):
+    if age > NEWS_WINDOW and (isinstance(value, datetime) or age.days > NEWS_WINDOW.days):
         findings.note("news-old", f"line {entry.line}: published {published}")
+
+
+# ---------------------------------------------------------------- across files
+
+_BUCKETS: Final = 256
+
+
+class Duplicates:
+    """64-bit hashes of all URLs, with the numbers of their files. They are sorted in buckets when they are compared.
+
+    Among ten million different URLs, two have the same hash with a probability of about 3 in a million.
+    """
+
+    def __init__(self) -> None:
+        self._hashes = [array("Q") for _ in range(_BUCKETS)]
+        self._files = [array("L") for _ in range(_BUCKETS)]
+
+    def add(self, file: int, locs: Iterable[str]) -> None:
+        """Add the different URLs of one file. ``file`` is its number."""
+        for loc in set(locs):
+            value = hash_of(loc)
+            bucket = value >> 56
+            self._hashes[bucket].append(value)
+            self._files[bucket].append(file)
+
+    def shared(self) -> Iterator[tuple[int, tuple[int, ...]]]:
+        """Yield each hash that several files share, with their numbers in order."""
+        for hashes, files in zip(self._hashes, self._files, strict=True):
+            order = sorted(range(len(hashes)), key=hashes.__getitem__)
+            start = 0
+            for position in range(1, len(order) + 1):
+                if position < len(order) and hashes[order[position]] == hashes[order[start]]:
+                    continue
+                if position - start > 1:
+                    yield hashes[order[start]], tuple(sorted(files[n] for n in order[start:position]))
+                start = position
+
+    def known(self, locs: Iterable[str]) -> set[str]:
+        """Return those of the URLs that any file lists."""
+        wanted = {hash_of(loc): loc for loc in locs}
+        if not wanted:
+            return set()
+        return {wanted[value] for hashes in self._hashes for value in wanted.keys() & set(hashes)}
+
+
+def hash_of(loc: str) -> int:
+    """Return the 64-bit hash of a URL."""
+    import xxhash  # noqa: PLC0415
+
+    return xxhash.xxh3_64_intdigest(loc.encode("utf-8", "surrogatepass"))
+
+
+MAX_OPEN: Final = 500_000
+"""Maximum number of links that wait for the link back. If there are more, the check is incomplete."""
+
+
+class Reciprocity:
+    """Links between pages in the order of the files. A link is removed when the link back is read."""
+
+    def __init__(self) -> None:
+        self._open: dict[tuple[str, str], None] = {}
+        self.complete = True
+
+    def add(self, page: str, others: Iterable[str]) -> None:
+        """Add one page's alternates. A link to the page itself does not count."""
+        for other in others:
+            if other == page:
+                continue
+            if (other, page) in self._open:
+                del self._open[other, page]
+            elif len(self._open) < MAX_OPEN:
+                self._open[page, other] = None
+            else:
+                self.complete = False
+
+    def one_way(self) -> list[tuple[str, str]]:
+        """Return the links without a link back, as (page, linked page). None, if ``MAX_OPEN`` waited at the same time."""
+        return list(self._open) if self.complete else []

@@ -1,12 +1,12 @@
-"""The checks of a published sitemap: name, meaning, source and severity of each."""
+"""The checks of a published sitemap, and what they find, counted by check with the first few samples."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, Literal
 
-from airflow_sitemaps.protocol.rules import RULES
+from airflow_sitemaps.protocol.rules import RULES, safe_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 Severity = Literal["error", "warning"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Check:
     """One check.
 
@@ -38,7 +38,7 @@ _LARGE: Final = "developers.google.com, large sitemaps"
 _INDEXING: Final = "developers.google.com, crawling and indexing"
 _OURS: Final = "this project"
 
-_ALL: Final[tuple[tuple[str, str, str, Severity], ...]] = (
+_TABLE: Final[tuple[tuple[str, str, str, Severity], ...]] = (
     ("unreachable", "the file can be fetched and answers 200", _PROTOCOL, "error"),
     ("redirect", "the file's own address answers, without a redirect", _GOOGLE, "warning"),
     ("xml", "the file is well-formed XML, whole to its end", "XML 1.0", "error"),
@@ -105,16 +105,59 @@ _OF_ROWS: Final = frozenset({"loc-missing", "loc-slash"})
 """Rules of URLs that no file can break: it has neither rows without a URL nor templates."""
 
 
-def _checks() -> dict[str, Check]:
-    """Return the table by name, and every other rule of URLs as a warning."""
-    checks = {
-        name: Check(name=name, text=text, source=source, severity=severity) for name, text, source, severity in _ALL
+CHECKS: Final[Mapping[str, Check]] = MappingProxyType(
+    {row[0]: Check(*row) for row in _TABLE}
+    | {
+        rule.name: Check(rule.name, rule.text, rule.source, "warning")
+        for rule in RULES.values()
+        if rule.name.startswith("loc-") and rule.name not in {*_OF_ROWS, *(row[0] for row in _TABLE)}
     }
-    for rule in RULES.values():
-        if rule.name.startswith("loc-") and rule.name not in checks and rule.name not in _OF_ROWS:
-            checks[rule.name] = Check(name=rule.name, text=rule.text, source=rule.source, severity="warning")
-    return checks
+)
+"""All checks by name: those of the table, and every other rule of URLs as a warning."""
+
+SAMPLES: Final = 3
+SAMPLE_CHARACTERS: Final = 240
 
 
-CHECKS: Final[Mapping[str, Check]] = MappingProxyType(_checks())
-"""All checks by name."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """A check that failed in one file: how often, and descriptions of the first few faults."""
+
+    check: str
+    count: int
+    samples: tuple[str, ...]
+
+    @property
+    def message(self) -> str:
+        """The samples, and how many more there are, for people."""
+        more = self.count - len(self.samples)
+        return "; ".join(self.samples) + (f"; and {more:,} more" if more > 0 else "")
+
+
+@dataclass(slots=True)
+class Findings:
+    """Collects findings. Mutable. A file with a million faults needs no more memory than one with three.
+
+    ``whole``: every entry of the file was read.
+    """
+
+    whole: bool = True
+    _counts: dict[str, int] = field(default_factory=dict)
+    _samples: dict[str, list[str]] = field(default_factory=dict)
+
+    def note(self, check: str, sample: str, count: int = 1) -> None:
+        """Count a fault, and keep its description if it is one of the first."""
+        self._counts[check] = self._counts.get(check, 0) + count
+        kept = self._samples.setdefault(check, [])
+        if len(kept) < SAMPLES:
+            kept.append(safe_text(sample[:SAMPLE_CHARACTERS]))
+
+    def listed(self) -> tuple[Finding, ...]:
+        """Return one finding for each check that failed, in the order in which they first failed."""
+        return tuple(
+            Finding(check=check, count=count, samples=tuple(self._samples[check]))
+            for check, count in self._counts.items()
+        )
+
+    def __bool__(self) -> bool:
+        return bool(self._counts)

@@ -1,1 +1,0 @@
-"""Read sitemap files and check them against every rule."""
