@@ -115,8 +115,8 @@ def receipt_of(table: GeneratedTable, state: ObjectStore, plan: Plan, batch: Bat
     section = plan.sections[batch.section]
     level = level_of(section.rows)
     pieces = {
-        position: (_staged(table, state, plan.run, position, section.targets[position].range, level),)
-        for position in batch.targets
+        position: (_staged(table, state, plan.run, position, section.actions[position].range, level),)
+        for position in batch.actions
     }
     return Receipt(
         run=plan.run, batch=batch.number, section=batch.section, pieces=pieces, rows=batch.rows, seconds=1.0,

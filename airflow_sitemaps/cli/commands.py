@@ -327,9 +327,9 @@ def _plan_document(made: Plan, lines: list[str]) -> dict[str, Any]:
                 "rows": section.rows,
                 "null_keys": section.null_keys,
                 "dirty": [
-                    {"range": str(t.range), "action": t.action.value, "rows": t.digest.rows, "reason": t.reason}
-                    for t in section.targets
-                    if t.action.value not in ("keep", "empty")
+                    {"range": str(t.range), "action": t.kind.value, "rows": t.digest.rows, "reason": t.reason}
+                    for t in section.actions
+                    if t.kind.value not in ("keep", "empty")
                 ],
                 "drift": list(section.drift),
             }

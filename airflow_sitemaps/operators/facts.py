@@ -58,9 +58,9 @@ def plan_facts(
     sections = {}
     for name, section in list(plan.sections.items())[:MAX_SECTIONS]:
         reasons: dict[str, int] = {}
-        for target in section.targets:
-            if target.reason and (target.reason in reasons or len(reasons) < MAX_REASONS):
-                reasons[target.reason] = reasons.get(target.reason, 0) + 1
+        for action in section.actions:
+            if action.reason and (action.reason in reasons or len(reasons) < MAX_REASONS):
+                reasons[action.reason] = reasons.get(action.reason, 0) + 1
         sections[name] = {
             "actions": section.count(),
             "reasons": {reason[:MAX_TEXT]: number for reason, number in reasons.items()},

@@ -253,7 +253,7 @@ def references(tasks: Sequence[Sequence[Batch]], key: str) -> list[dict[str, Any
 
 def _label(task: Sequence[Batch], names: Mapping[int, str]) -> str:
     """Return a label such as ``products 1/2 (10 shards)`` or ``pages 1/1, posts 1/1 and 28 more (30 shards)``."""
-    number = sum(len(batch.targets) for batch in task)
+    number = sum(len(batch.actions) for batch in task)
     shards = f"({number:,} shard{'s' if number != 1 else ''})"
     shown = [names[batch.number] for batch in task]
     for end in range(len(shown), 0, -1):

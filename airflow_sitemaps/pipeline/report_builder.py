@@ -184,7 +184,7 @@ def _section(
 def _reasons(plan: SectionPlan | None) -> dict[str, int]:
     if plan is None:
         return {}
-    return dict(Counter(t.reason for t in plan.targets if t.reason and t.action.value not in ("keep", "empty")))
+    return dict(Counter(t.reason for t in plan.actions if t.reason and t.kind.value not in ("keep", "empty")))
 
 
 def _faults(section: SectionManifest | None) -> dict[str, int]:

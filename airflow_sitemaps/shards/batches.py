@@ -23,7 +23,7 @@ def make_batches(sections: Mapping[str, SectionPlan], batch_rows: int | None = N
         batch_rows: Number of rows to which a batch is filled. It is increased if there would be more than
             ``MAX_BATCHES`` batches. Default: ``BATCH_ROWS``.
     """
-    everything = sum(t.digest.rows for plan in sections.values() for t in plan.targets if t.action.writes)
+    everything = sum(t.digest.rows for plan in sections.values() for t in plan.actions if t.kind.writes)
     room = max(1, MAX_BATCHES - len(sections))
     size = max(batch_rows or BATCH_ROWS, -(-everything // room))
     groups = [(plan.name, group) for plan in sections.values() for group in _groups(plan, size)]
@@ -31,8 +31,8 @@ def make_batches(sections: Mapping[str, SectionPlan], batch_rows: int | None = N
         Batch(
             number=number,
             section=name,
-            targets=group,
-            rows=sum(sections[name].targets[position].digest.rows for position in group),
+            actions=group,
+            rows=sum(sections[name].actions[position].digest.rows for position in group),
         )
         for number, (name, group) in enumerate(groups)
     )
@@ -71,11 +71,11 @@ def _filled(batches: Sequence[Batch], size: int) -> Iterator[tuple[Batch, ...]]:
 def _groups(plan: SectionPlan, size: int) -> Iterator[tuple[int, ...]]:
     group: list[int] = []
     rows = 0
-    for position, target in enumerate(plan.targets):
-        if not target.action.writes:
+    for position, action in enumerate(plan.actions):
+        if not action.kind.writes:
             continue
         group.append(position)
-        rows += target.digest.rows
+        rows += action.digest.rows
         if rows >= size:
             yield tuple(group)
             group, rows = [], 0

@@ -124,6 +124,6 @@ def _misfit(plan: Plan) -> str | None:
         section_plan = plan.sections.get(batch.section)
         if section_plan is None or batch.number != number:
             return f"batch {number} is of section {batch.section!r} and numbered {batch.number}"
-        if any(position >= len(section_plan.targets) for position in batch.targets):
+        if any(position >= len(section_plan.actions) for position in batch.actions):
             return f"batch {number} writes ranges that do not exist"
     return None

@@ -56,7 +56,7 @@ class RangeAction(Record, frozen=True, kw_only=True):
 
     Attributes:
         range: The key range.
-        action: What the run does with it.
+        kind: What the run does with it.
         digest: Digest of its rows at the survey. Default: that of no rows.
         carries: Position, in the base generation, of the shard whose file name the range continues. Unless rows are
             read, it continues the file too. Default: None, no shard.
@@ -67,7 +67,7 @@ class RangeAction(Record, frozen=True, kw_only=True):
     """
 
     range: KeyRange
-    action: Action
+    kind: Action
     digest: Digest = field(default_factory=lambda: EMPTY)
     carries: Count | None = None
     reason: str = ""
@@ -84,7 +84,7 @@ class SectionPlan(Record, frozen=True, kw_only=True):
         base: Generation that had last changed the section at the time of planning; 0 if none had.
         fingerprint: Fingerprint of its configuration.
         digest_kind: Name and version of the expression of its digests.
-        targets: One action per range, in key order; the ranges partition the key space.
+        actions: One action per range, in key order; the ranges partition the key space.
         gone: Positions of shards whose file the new layout no longer names. Default: none.
         taken: Public names of this section's pattern that belong to other programs. Default: none.
         drift: Sentences about files that another program changed. Default: none.
@@ -92,7 +92,7 @@ class SectionPlan(Record, frozen=True, kw_only=True):
         key_kinds: Name, kind and collation of each key column, as the source describes them. Default: none.
         null_keys: Number of rows whose key is NULL. Default: 0.
         null_key_samples: A few of these rows. Default: none.
-        known: How far the section's table is read once the plan is published; its ages are those of the targets' ranges.
+        known: How far the section's table is read once the plan is published; its ages are those of the actions' ranges.
             Default: None, the next run surveys every range.
         as_of: State of the source's data that the run reads. Default: "", the present.
         scan: The number of bytes that the survey was estimated to scan. Default: None, the database does not say.
@@ -106,7 +106,7 @@ class SectionPlan(Record, frozen=True, kw_only=True):
     base: Count
     fingerprint: str
     digest_kind: str
-    targets: tuple[RangeAction, ...]
+    actions: tuple[RangeAction, ...]
     gone: tuple[Count, ...] = ()
     taken: tuple[RelativePath, ...] = ()
     drift: tuple[str, ...] = ()
@@ -125,25 +125,25 @@ class SectionPlan(Record, frozen=True, kw_only=True):
         """Return ``known`` with the ages of the published shards; those written in pieces count as just surveyed."""
         if self.known is None or not self.known.ages:
             return self.known
-        ages = {target.range.lower: age for target, age in zip(self.targets, self.known.ages, strict=True)}
+        ages = {action.range.lower: age for action, age in zip(self.actions, self.known.ages, strict=True)}
         return replace(self.known, ages=tuple(ages.get(shard.range.lower, 0) for shard in shards))
 
     def count(self) -> dict[str, int]:
-        """Count the targets by action."""
+        """Count the actions by action."""
         counts: dict[str, int] = {}
-        for target in self.targets:
-            counts[target.action.value] = counts.get(target.action.value, 0) + 1
+        for action in self.actions:
+            counts[action.kind.value] = counts.get(action.kind.value, 0) + 1
         return counts
 
     @property
     def rows(self) -> int:
         """Number of rows surveyed, without those whose key is NULL."""
-        return sum(target.digest.rows for target in self.targets)
+        return sum(action.digest.rows for action in self.actions)
 
     @property
     def changes(self) -> bool:
         """Whether publishing this plan changes anything."""
-        acts = any(t.action.writes or t.action is Action.REPAIR for t in self.targets)
+        acts = any(t.kind.writes or t.kind is Action.REPAIR for t in self.actions)
         return acts or bool(self.gone) or self.refresh
 
 
@@ -191,13 +191,13 @@ class Batch(Record, frozen=True, kw_only=True):
     Attributes:
         number: Number of the batch within the plan.
         section: Name of the section.
-        targets: Positions of its targets, in key order.
+        actions: Positions of its actions, in key order.
         rows: Number of rows at the survey.
     """
 
     number: Count
     section: str
-    targets: tuple[Count, ...]
+    actions: tuple[Count, ...]
     rows: Count
 
 
@@ -286,7 +286,7 @@ class Plan(Record, frozen=True, kw_only=True):
         notes: Further sentences for people, such as where the first rows of a dry run lead. Default: none.
         refused: Plans of the sections that a guard refused, which the run does not carry out. Default: none.
         checks: What the rules do to the first rows of each section, if a dry run was to check them. Default: none.
-        repairs: Files to put again, of whatever section. Those of a planned section are in its targets too; those of
+        repairs: Files to put again, of whatever section. Those of a planned section are in its actions too; those of
             another section need no source. Default: none.
         origin: Deployment that started the run. Default: "", not known.
         asked_by: Identifier of the request of the run. Default: "", not known.

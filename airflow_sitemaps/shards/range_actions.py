@@ -37,50 +37,50 @@ class DecisionContext:
     bodiless: frozenset[int] = frozenset()
 
 
-def decide(ranges: Sequence[LayoutRange], shards: Sequence[Shard], inquiry: DecisionContext) -> tuple[RangeAction, ...]:
+def decide(ranges: Sequence[LayoutRange], shards: Sequence[Shard], context: DecisionContext) -> tuple[RangeAction, ...]:
     """Decide the action of each range.
 
     Args:
         ranges: The new ranges, in key order.
     """
-    return tuple(_decide(item, shards, inquiry) for item in ranges)
+    return tuple(_decide(item, shards, context) for item in ranges)
 
 
-def _decide(item: LayoutRange, shards: Sequence[Shard], inquiry: DecisionContext) -> RangeAction:
-    target = RangeAction(range=item.range, digest=item.digest, action=Action.EMPTY, reason=item.reason)
+def _decide(item: LayoutRange, shards: Sequence[Shard], context: DecisionContext) -> RangeAction:
+    action = RangeAction(range=item.range, digest=item.digest, kind=Action.EMPTY, reason=item.reason)
     if item.digest.rows == 0:
-        return target
+        return action
     if item.fresh:
-        return replace(target, action=Action.MERGE if len(item.olds) > 1 else Action.SPLIT)
+        return replace(action, kind=Action.MERGE if len(item.olds) > 1 else Action.SPLIT)
     if item.carries is None:
-        return replace(target, action=Action.CREATE, reason=item.reason or "new rows")
+        return replace(action, kind=Action.CREATE, reason=item.reason or "new rows")
     shard = shards[item.carries]
-    drifted = item.carries in inquiry.drifted
-    etag = inquiry.drifted.get(item.carries)
-    target = replace(target, carries=item.carries, drifted=drifted, found_etag=etag)
-    reason = _dirty(item, shard, inquiry)
+    drifted = item.carries in context.drifted
+    etag = context.drifted.get(item.carries)
+    action = replace(action, carries=item.carries, drifted=drifted, found_etag=etag)
+    reason = _dirty(item, shard, context)
     if reason:
-        sha256 = "" if shard.file is None or item.carries in inquiry.bodiless else shard.file.xml_sha256
-        action = Action.CREATE if shard.file is None else Action.REWRITE
-        return replace(target, action=action, reason=reason, known_sha256=sha256)
+        sha256 = "" if shard.file is None or item.carries in context.bodiless else shard.file.xml_sha256
+        kind = Action.CREATE if shard.file is None else Action.REWRITE
+        return replace(action, kind=kind, reason=reason, known_sha256=sha256)
     if drifted:
         reason = "the public file is missing" if etag is None else "another program wrote the public file"
-        return replace(target, action=Action.REPAIR, reason=reason)
-    return replace(target, action=Action.KEEP)
+        return replace(action, kind=Action.REPAIR, reason=reason)
+    return replace(action, kind=Action.KEEP)
 
 
-def _dirty(item: LayoutRange, shard: Shard, inquiry: DecisionContext) -> str:
+def _dirty(item: LayoutRange, shard: Shard, context: DecisionContext) -> str:
     """Return why the rows must be read again, or "" if they need not be."""
-    if inquiry.everything:
-        return inquiry.everything
+    if context.everything:
+        return context.everything
     if not item.digest.same_rows(shard.digest):
         return "rows changed"
-    if shard.file is not None and shard.file.name in inquiry.rebuild:
+    if shard.file is not None and shard.file.name in context.rebuild:
         return "rebuild requested"
     if not shard.settled:
         return "unsettled: the digest does not determine which of several rows of one URL is listed"
-    if shard.recheck_at is not None and shard.recheck_at <= inquiry.now:
+    if shard.recheck_at is not None and shard.recheck_at <= context.now:
         return "a date that was in the future has passed, or a time window has ended"
-    if item.carries in inquiry.bodiless:
+    if item.carries in context.bodiless:
         return "its private body is missing"
     return ""

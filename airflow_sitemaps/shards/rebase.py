@@ -31,7 +31,7 @@ class Rebased:
 
     Attributes:
         plan: The plan.
-        receipts: The receipts; the positions of their targets are those of the plan.
+        receipts: The receipts; the positions of their actions are those of the plan.
         warnings: One sentence for each section in which another run changed shards. Default: none.
     """
 
@@ -84,23 +84,23 @@ def _is_comparable(plan: SectionPlan, before: SectionManifest, now: SectionManif
 
 
 def _section(plan: SectionPlan, before: SectionManifest, now: SectionManifest) -> tuple[SectionPlan, dict[int, int]]:
-    """Return the plan of a section on its current shards, and the new position of each target that stays."""
-    planned = {target.range: position for position, target in enumerate(plan.targets)}
+    """Return the plan of a section on its current shards, and the new position of each action that stays."""
+    planned = {action.range: position for position, action in enumerate(plan.actions)}
     earlier = {shard.range: position for position, shard in enumerate(before.shards)}
-    targets: list[RangeAction] = []
+    actions: list[RangeAction] = []
     moved: dict[int, int] = {}
     for position, shard in enumerate(now.shards):
-        at = _unchanged_target(plan, planned, before, earlier, shard)
+        at = _unchanged_action(plan, planned, before, earlier, shard)
         if at is None:
-            targets.append(RangeAction(range=shard.range, action=Action.KEEP, digest=shard.digest, carries=position))
+            actions.append(RangeAction(range=shard.range, kind=Action.KEEP, digest=shard.digest, carries=position))
             continue
-        target = plan.targets[at]
-        targets.append(replace(target, carries=None if target.carries is None else position))
+        action = plan.actions[at]
+        actions.append(replace(action, carries=None if action.carries is None else position))
         moved[at] = position
     rebased = replace(
         plan,
         base=now.changed_in,
-        targets=tuple(targets),
+        actions=tuple(actions),
         gone=(),
         drifted=(),
         known=None,  # the files are no longer those of one state of the table
@@ -109,16 +109,16 @@ def _section(plan: SectionPlan, before: SectionManifest, now: SectionManifest) -
     return rebased, moved
 
 
-def _unchanged_target(
+def _unchanged_action(
     plan: SectionPlan,
     planned: Mapping[KeyRange, int],
     before: SectionManifest,
     earlier: Mapping[KeyRange, int],
     shard: Shard,
 ) -> int | None:
-    """Return the position of the target that continues a shard, or None if another run changed the shard."""
+    """Return the position of the action that continues a shard, or None if another run changed the shard."""
     at, place = planned.get(shard.range), earlier.get(shard.range)
-    if at is None or place is None or plan.targets[at].carries not in (None, place):
+    if at is None or place is None or plan.actions[at].carries not in (None, place):
         return None
     return at if _content(before.shards[place]) == _content(shard) else None
 

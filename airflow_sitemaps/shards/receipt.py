@@ -11,7 +11,7 @@ from airflow_sitemaps.shards.schema import BodyKey, Count, Number, Record, RunNa
 
 
 class StagedShard(Content, frozen=True, kw_only=True):
-    """One file's part of a target's range, as its rows were read.
+    """One file's part of a action's range, as its rows were read.
 
     Attributes:
         range: The key range.
@@ -40,7 +40,7 @@ class Receipt(Record, frozen=True, kw_only=True):
         run: Identifier of the run.
         batch: Number of the batch.
         section: Name of the section.
-        pieces: The pieces of every target, by the target's position in its section's plan.
+        pieces: The pieces of every action, by the action's position in its section's plan.
         rows: Number of rows read.
         bytes_written: Number of bytes stored.
         seconds: Wall time, in seconds.

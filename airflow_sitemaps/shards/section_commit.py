@@ -47,7 +47,7 @@ def next_section(
     """
     builder = ShardBuilder(old, plan, facts, generation, serial)
     shards = tuple(
-        shard for position, target in enumerate(plan.targets) for shard in builder.shards(target, staged.get(position))
+        shard for position, action in enumerate(plan.actions) for shard in builder.shards(action, staged.get(position))
     )
     if not is_partition([shard.range for shard in shards]):
         raise StoreContentError(

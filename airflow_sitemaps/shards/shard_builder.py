@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class ShardBuilder:
-    """Builder of a section's shards from targets. It allocates serials.
+    """Builder of a section's shards from actions. It allocates serials.
 
     Attributes:
         old: The section in the last manifest, or None.
@@ -32,7 +32,7 @@ class ShardBuilder:
         facts: Configuration, time and identifiers of the commit.
         generation: Number of the new generation.
         serial: Next serial of a file name.
-        _leaving: Files that no target carries, by SHA-256 of their content. A new range with the same entries takes
+        _leaving: Files that no action carries, by SHA-256 of their content. A new range with the same entries takes
             over such a file, unless another program changed or deleted it.
     """
 
@@ -46,7 +46,7 @@ class ShardBuilder:
     def __post_init__(self) -> None:
         if self.old is None:
             return
-        carried = {target.carries for target in self.plan.targets}
+        carried = {action.carries for action in self.plan.actions}
         configured = self.facts.sections[self.plan.name]
         for position, shard in enumerate(self.old.shards):
             file = shard.file
@@ -59,43 +59,43 @@ class ShardBuilder:
                 continue
             self._leaving[file.xml_sha256] = file
 
-    def shards(self, target: RangeAction, pieces: tuple[StagedShard, ...] | None) -> Iterator[Shard]:
-        """Yield the shards of one target."""
-        carried = self._carried(target)
-        if target.action is Action.EMPTY:
-            yield Shard(range=target.range)
-        elif target.action in (Action.KEEP, Action.REPAIR):
+    def shards(self, action: RangeAction, pieces: tuple[StagedShard, ...] | None) -> Iterator[Shard]:
+        """Yield the shards of one action."""
+        carried = self._carried(action)
+        if action.kind is Action.EMPTY:
+            yield Shard(range=action.range)
+        elif action.kind in (Action.KEEP, Action.REPAIR):
             assert carried is not None
             file = carried.file
-            if target.action is Action.REPAIR and file is not None:
-                file = restore(file, target.found_etag, self.facts.now)
-            yield replace(carried, range=target.range, file=file)
+            if action.kind is Action.REPAIR and file is not None:
+                file = restore(file, action.found_etag, self.facts.now)
+            yield replace(carried, range=action.range, file=file)
         else:
             if not pieces:
                 raise IncompleteError(
-                    f"section {self.plan.name!r}, {target.range}: the receipt is missing; clear the task of its batch to write it again"
+                    f"section {self.plan.name!r}, {action.range}: the receipt is missing; clear the task of its batch to write it again"
                 )
             alone = len(pieces) == 1
             for number, piece in enumerate(pieces):
                 keeps_name = number == 0 and (alone or piece.same)
                 yield self._written(
-                    piece, target, carried.file if carried is not None and keeps_name else None, carried
+                    piece, action, carried.file if carried is not None and keeps_name else None, carried
                 )
 
-    def _carried(self, target: RangeAction) -> Shard | None:
-        if target.carries is None or self.old is None:
+    def _carried(self, action: RangeAction) -> Shard | None:
+        if action.carries is None or self.old is None:
             return None
-        if target.carries >= len(self.old.shards):
+        if action.carries >= len(self.old.shards):
             raise StoreContentError(
-                f"section {self.plan.name!r}: the plan keeps shard {target.carries}, but the manifest has only "
+                f"section {self.plan.name!r}: the plan keeps shard {action.carries}, but the manifest has only "
                 f"{len(self.old.shards)} shards; plan again"
             )
-        return self.old.shards[target.carries]
+        return self.old.shards[action.carries]
 
     def _written(
-        self, piece: StagedShard, target: RangeAction, file: PublicFile | None, carried: Shard | None
+        self, piece: StagedShard, action: RangeAction, file: PublicFile | None, carried: Shard | None
     ) -> Shard:
-        new_file = self._file(piece, target, file)
+        new_file = self._file(piece, action, file)
         unchanged = carried is not None and new_file == carried.file
         return Shard(
             range=piece.range,
@@ -104,9 +104,9 @@ class ShardBuilder:
             **piece.facts(),
         )
 
-    def _file(self, piece: StagedShard, target: RangeAction, file: PublicFile | None) -> PublicFile | None:
+    def _file(self, piece: StagedShard, action: RangeAction, file: PublicFile | None) -> PublicFile | None:
         if piece.same and file is not None:
-            return restore(file, target.found_etag, self.facts.now) if target.drifted else file
+            return restore(file, action.found_etag, self.facts.now) if action.drifted else file
         if piece.body is None:
             return None
         if file is None and piece.xml_sha256 in self._leaving:
@@ -121,7 +121,7 @@ class ShardBuilder:
         )
         if file is None:
             return fresh
-        replaces = target.found_etag if target.drifted else file.etag
+        replaces = action.found_etag if action.drifted else file.etag
         return succeed(file, replace(fresh, replaces=replaces))
 
     def _allocate(self) -> str:

@@ -74,8 +74,8 @@ class _Body:
     Until the header is known, they are only kept.
     """
 
-    def __init__(self, judge: RowContext, preset: Preset) -> None:
-        self._is_text = judge.format == "text"
+    def __init__(self, context: RowContext, preset: Preset) -> None:
+        self._is_text = context.format == "text"
         self._compressor = Compressor(preset)
         self._sha256 = hashlib.sha256()
         self._kept: list[bytes] = []
@@ -132,18 +132,18 @@ class FileWriter:
 
     def __init__(
         self,
-        judge: RowContext,
+        context: RowContext,
         preset: Preset,
         *,
         first_key: str | None,
         survey: UrlSurvey = UrlSurvey(),
     ) -> None:
         self._survey = survey
-        self._judge = judge
+        self._context = context
         self._preset: Preset = preset
         self._first_key = first_key
         self._last_key: str | None = None
-        self._body = _Body(judge, preset)
+        self._body = _Body(context, preset)
         self._pieces: list[Cleaned] = []
         self._keys: list[pa.Array] = []
         self._articles = 0
@@ -165,7 +165,7 @@ class FileWriter:
 
     def append(self, rows: pa.RecordBatch, cleaned: Cleaned, tally: Tally) -> bool:
         """Add the entries of ``rows``. If they do not fit, change nothing and return False."""
-        if self.urls + len(cleaned) > self._judge.max_urls:
+        if self.urls + len(cleaned) > self._context.max_urls:
             return False
         rendered = self._body.render(cleaned)
         if not self._fits(cleaned, rendered):
@@ -174,8 +174,8 @@ class FileWriter:
         self._pieces.append(cleaned)
         self._keys.append(rows.column("key"))
         self._articles += cleaned.articles()
-        if self._judge.feeds_since is not None:
-            texts = recent_texts(rows, cleaned, self._judge.feeds_since)
+        if self._context.feeds_since is not None:
+            texts = recent_texts(rows, cleaned, self._context.feeds_since)
             self._feed_texts = newest_texts([*self._feed_texts, *texts]) if texts else self._feed_texts
         self.urls += len(cleaned)
         self._digest = self._digest + digest_of(rows)
@@ -231,9 +231,9 @@ class FileWriter:
         return tuple(sorted({loc for locs in present for loc in locs.to_pylist()}))
 
     def _fits(self, cleaned: Cleaned, rendered: Rendered) -> bool:
-        if self.urls + len(cleaned) > self._judge.max_urls or self._articles + cleaned.articles() > MAX_NEWS:
+        if self.urls + len(cleaned) > self._context.max_urls or self._articles + cleaned.articles() > MAX_NEWS:
             return False
-        return self._body.fits(rendered, cleaned.prefixes(), self._judge.limits.max_byte_size)
+        return self._body.fits(rendered, cleaned.prefixes(), self._context.limits.max_byte_size)
 
     @staticmethod
     def _write(body: _Body, cleaned: Cleaned, rendered: Rendered) -> None:
@@ -256,14 +256,14 @@ class FileWriter:
                     samples.append(rows.sample(loc, number))
             masks.append(mask)
         self._settled = self._is_equal_by_url()
-        verdict = self._judge.rulebook["loc-duplicate"]
+        verdict = self._context.rulebook["loc-duplicate"]
         self._tally.count(
-            "loc-duplicate", verdict, samples, sum(map(len, masks)) - len(seen), where=self._judge.section
+            "loc-duplicate", verdict, samples, sum(map(len, masks)) - len(seen), where=self._context.section
         )
         if verdict is Verdict.KEEP:
             return self._pieces
         pieces = [piece.filter(pa.array(m, pa.bool_())) for piece, m in zip(self._pieces, masks, strict=True)]
-        self._body = _Body(self._judge, self._preset)
+        self._body = _Body(self._context, self._preset)
         for piece in pieces:
             self._write(self._body, piece, self._body.render(piece))
         return pieces

@@ -29,16 +29,16 @@ class ShardStream:
     """Converts the record batches of one key range, in order, to files.
 
     Equal rows give equal files, however they are divided into batches. When a file is finished, its duplicate URLs are
-    counted and omitted. Until then they count towards ``judge.max_urls``.
+    counted and omitted. Until then they count towards ``context.max_urls``.
     """
 
-    def __init__(self, judge: RowContext, preset: Preset = "fast", survey: UrlSurvey = UrlSurvey()) -> None:  # noqa: B008 - frozen
-        self._judge = judge
+    def __init__(self, context: RowContext, preset: Preset = "fast", survey: UrlSurvey = UrlSurvey()) -> None:  # noqa: B008 - frozen
+        self._context = context
         self._survey = survey
         self._preset: Preset = preset
         self._held: list[pa.RecordBatch] = []
         self._held_rows = 0
-        self._file = FileWriter(judge, preset, first_key=None, survey=survey)
+        self._file = FileWriter(context, preset, first_key=None, survey=survey)
 
     def add(self, batch: pa.RecordBatch) -> list[ShardFile]:
         """Add rows with the columns that ``ports.Source.read`` defines, and return the files that became full.
@@ -80,13 +80,13 @@ class ShardStream:
     def _hold(self, rows: pa.RecordBatch) -> None:
         self._held.append(rows)
         self._held_rows += rows.num_rows
-        if self._held_rows > self._judge.max_urls:
+        if self._held_rows > self._context.max_urls:
             raise self._too_many(key_text(rows, 0), f"at least {self._held_rows:,}", "rows")
 
     def _too_many(self, key: str, number: str, unit: str) -> RefusedError:
         return RefusedError(
-            f"section {self._judge.section!r}: {number} {unit} share the key {key}, and a file holds "
-            f"{self._judge.max_urls:,} URLs, {MAX_NEWS:,} articles and {self._judge.limits.max_byte_size:,} bytes. Rows "
+            f"section {self._context.section!r}: {number} {unit} share the key {key}, and a file holds "
+            f"{self._context.max_urls:,} URLs, {MAX_NEWS:,} articles and {self._context.limits.max_byte_size:,} bytes. Rows "
             "of one key stay in one file: add a column to the section's key that distinguishes them"
         )
 
@@ -96,25 +96,25 @@ class ShardStream:
         """Write rows of complete keys to the open file, and to new files when it is full."""
         while rows.num_rows:
             tally = Tally()
-            cleaned = clean(rows, self._judge, tally)
+            cleaned = clean(rows, self._context, tally)
             if self._file.append(rows, cleaned, tally):
                 return
             fitting = self._fitting(rows, cleaned)
             if fitting:
                 head = rows.slice(0, fitting)
                 tally = Tally()
-                self._file.append(head, clean(head, self._judge, tally), tally)
+                self._file.append(head, clean(head, self._context, tally), tally)
                 rows = rows.slice(fitting)
             elif self._file.is_empty:
                 number = _leading_run(rows.column("key"))
                 raise self._too_many(key_text(rows, 0), f"{number:,}", "rows")
             files.append(self._file.finish())
-            self._file = FileWriter(self._judge, self._preset, first_key=key_text(rows, 0), survey=self._survey)
+            self._file = FileWriter(self._context, self._preset, first_key=key_text(rows, 0), survey=self._survey)
 
     def _fitting(self, rows: pa.RecordBatch, cleaned: Cleaned) -> int:
         """Return how many leading rows still fit into the open file, without separating the rows of a key."""
         numbers = cleaned.numbers
-        room = self._judge.max_urls - self._file.urls
+        room = self._context.max_urls - self._file.urls
         limit = (room if numbers is None else numbers[room].as_py()) if room < len(cleaned) else rows.num_rows - 1
         starts = _key_starts(rows.column("key").slice(0, limit + 1))
         low, high = 0, len(starts) - 1

@@ -80,7 +80,7 @@ def test_an_unknown_group_is_refused_with_those_there_are(params: dict[str, Any]
 
 
 def test_a_task_over_many_sections_has_a_short_label() -> None:
-    task = [Batch(number=n, section=f"section-{n}", targets=(0,), rows=1) for n in range(30)]
+    task = [Batch(number=n, section=f"section-{n}", actions=(0,), rows=1) for n in range(30)]
 
     (reference,) = references([task], "plans/x")
 

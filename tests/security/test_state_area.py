@@ -183,12 +183,12 @@ def test_a_bomb_in_the_state_area_is_not_unpacked() -> None:
 @pytest.mark.parametrize(
     "plant",
     [
-        lambda plan: plan["batches"][0].update(targets=[10**9]),
+        lambda plan: plan["batches"][0].update(actions=[10**9]),
         lambda plan: plan["batches"][0].update(section="other"),
         lambda plan: plan["batches"][0].update(number=7),
         lambda plan: plan["sections"]["pages"].update(name="../../x"),
-        lambda plan: plan["sections"]["pages"]["targets"][0].update(carries=-1),
-        lambda plan: plan["sections"]["pages"]["targets"][0].update(action="delete"),
+        lambda plan: plan["sections"]["pages"]["actions"][0].update(carries=-1),
+        lambda plan: plan["sections"]["pages"]["actions"][0].update(kind="delete"),
         lambda plan: plan.update(run="../../x"),
         lambda plan: plan.update(adopted=["../../etc/passwd"]),
     ],

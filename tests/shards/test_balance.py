@@ -82,23 +82,21 @@ def test_fat_shards_are_weighed_by_bytes():
 
 
 @given(st.lists(st.integers(1, 50_000), max_size=300), st.none() | st.integers(1, 10**6))
-def test_batches_hold_every_target_once_in_order_and_are_never_too_many(rows, size):
-    targets = tuple(
-        RangeAction(range=within, action=Action.CREATE, digest=Digest.of(n, None, 0))
+def test_batches_hold_every_action_once_in_order_and_are_never_too_many(rows, size):
+    actions = tuple(
+        RangeAction(range=within, kind=Action.CREATE, digest=Digest.of(n, None, 0))
         for within, n in zip(edges(len(rows)), rows, strict=True)
     ) if rows else ()  # fmt: skip
-    plan = SectionPlan(name="a", base=0, fingerprint="", digest_kind="", targets=targets)
+    plan = SectionPlan(name="a", base=0, fingerprint="", digest_kind="", actions=actions)
     batches = make_batches({"a": plan}, size)
-    assert [at for batch in batches for at in batch.targets] == list(range(len(rows)))
+    assert [at for batch in batches for at in batch.actions] == list(range(len(rows)))
     assert [batch.number for batch in batches] == list(range(len(batches)))
     assert len(batches) <= MAX_BATCHES
 
 
 def test_fifty_thousand_shards_are_at_most_a_thousand_batches():
-    targets = tuple(
-        RangeAction(range=w, action=Action.CREATE, digest=Digest.of(50_000, None, 0)) for w in edges(50_000)
-    )
-    plan = SectionPlan(name="a", base=0, fingerprint="", digest_kind="", targets=targets)
+    actions = tuple(RangeAction(range=w, kind=Action.CREATE, digest=Digest.of(50_000, None, 0)) for w in edges(50_000))
+    plan = SectionPlan(name="a", base=0, fingerprint="", digest_kind="", actions=actions)
     assert 500 < len(make_batches({"a": plan})) <= MAX_BATCHES
 
 

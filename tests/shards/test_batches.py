@@ -10,7 +10,7 @@ from airflow_sitemaps.shards.plan import Batch
 
 
 def batches(*rows: int) -> list[Batch]:
-    return [Batch(number=n, section=f"s{n:02d}", targets=(0,), rows=each) for n, each in enumerate(rows)]
+    return [Batch(number=n, section=f"s{n:02d}", actions=(0,), rows=each) for n, each in enumerate(rows)]
 
 
 def test_thirty_small_sections_are_one_task() -> None:

@@ -118,17 +118,17 @@ def test_any_key_comes_back_as_it_was(key):
 
 @given(ranges, digests, keys, samples, counts)
 def test_plans_and_receipts_come_back_as_they_were(within, digest, key, shown, counted):
-    target = RangeAction(
-        range=within, action=Action.REWRITE, digest=digest, carries=3, reason="rows changed", drifted=True
+    action = RangeAction(
+        range=within, kind=Action.REWRITE, digest=digest, carries=3, reason="rows changed", drifted=True
     )
     section = SectionPlan(
-        name="pages", base=7, fingerprint="f", digest_kind="k", targets=(target,), gone=(1,), taken=("x",),
+        name="pages", base=7, fingerprint="f", digest_kind="k", actions=(action,), gone=(1,), taken=("x",),
         null_key_samples=("y",), known=Known(surveyed_at=datetime(2026, 1, 1, tzinfo=timezone.utc), position="[7]"), survey_note="n",
         warnings=("w",),
     )  # fmt: skip
     plan = Plan(
         run="r", created_at=datetime(2026, 1, 1, tzinfo=timezone.utc), base_generation=7, sections={"pages": section},
-        batches=(Batch(number=0, section="pages", targets=(0,), rows=5),), allow=("shrink",),
+        batches=(Batch(number=0, section="pages", actions=(0,), rows=5),), allow=("shrink",),
         refusals=(Refusal(guard="shrink", section="pages", message="m"),),
     )  # fmt: skip
     assert codec.decode_plan(codec.encode(plan)) == plan

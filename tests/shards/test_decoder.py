@@ -29,9 +29,9 @@ DIGEST = Digest(rows=3, newest="2026-01-01", checksum=5)
 def plan() -> bytes:
     section = SectionPlan(
         name="pages", base=7, fingerprint="f", digest_kind="k",
-        targets=(RangeAction(range=HERE, action=Action.REWRITE, digest=DIGEST, reason="rows changed"),),
+        actions=(RangeAction(range=HERE, kind=Action.REWRITE, digest=DIGEST, reason="rows changed"),),
     )  # fmt: skip
-    batch = Batch(number=0, section="pages", targets=(0,), rows=5)
+    batch = Batch(number=0, section="pages", actions=(0,), rows=5)
     return codec.encode(Plan(run="r", created_at=AT, base_generation=7, sections={"pages": section}, batches=(batch,)))
 
 

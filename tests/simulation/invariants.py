@@ -269,7 +269,7 @@ class InvariantChecker:
             repaired = was is not None and _digests(was) == _digests(
                 now
             )  # left out, but its damaged files are put again
-            for planned, rows in () if rebased or repaired else _rows_by_target(section_plan, now):
+            for planned, rows in () if rebased or repaired else _rows_by_action(section_plan, now):
                 if rows < planned * (1 - self.guards.max_shrink) - 1:
                     raise BrokenInvariantError("I6", f"{name}: {rows} rows were read where {planned} were planned")
 
@@ -365,17 +365,17 @@ def _digests(section: SectionManifest) -> list[tuple[KeyRange, Digest]]:
     return [(shard.range, shard.digest) for shard in section.shards]
 
 
-def _rows_by_target(plan: SectionPlan, state: SectionManifest) -> Iterator[tuple[int, int]]:
+def _rows_by_action(plan: SectionPlan, state: SectionManifest) -> Iterator[tuple[int, int]]:
     """Return, for each written range, the number of surveyed rows and of rows read."""
     shards = iter(state.shards)
-    for target in plan.targets:
+    for action in plan.actions:
         rows = 0
         for shard in shards:
             rows += shard.digest.rows
-            if shard.range.upper == target.range.upper:
+            if shard.range.upper == action.range.upper:
                 break
-        if target.action.writes:
-            yield target.digest.rows, rows
+        if action.kind.writes:
+            yield action.digest.rows, rows
 
 
 def _difference(found: Mapping[str, int], wanted: Mapping[str, int]) -> str:

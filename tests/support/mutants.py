@@ -211,8 +211,8 @@ def _no_checksum() -> Iterable[Change]:
 def _planned_digest() -> Iterable[Change]:
     real = shard_builder.ShardBuilder._written
 
-    def written(self: Any, piece: Any, target: Any, *rest: Any) -> Any:
-        return real(self, structs.replace(piece, digest=target.digest), target, *rest)
+    def written(self: Any, piece: Any, action: Any, *rest: Any) -> Any:
+        return real(self, structs.replace(piece, digest=action.digest), action, *rest)
 
     yield shard_builder.ShardBuilder, "_written", written
 
@@ -222,7 +222,7 @@ def _names_at_plan_time() -> Iterable[Change]:
 
     def upload(self: Any, key: str, file: Any, uploads: Any) -> None:
         real(self, key, file, uploads)
-        if self.targets[self._current].carries is None:
+        if self.actions[self._current].carries is None:
             name = shard_name(self.section.path, self.section.name, self._current + 1, self.section.format)
             conditional_put.put_verified(
                 self.store.public,
@@ -396,7 +396,7 @@ def _no_stamps() -> Iterable[Change]:
 
 
 def _rivals_overwritten() -> Iterable[Change]:
-    yield rebase, "_unchanged_target", lambda plan, planned, before, earlier, shard: planned.get(shard.range)
+    yield rebase, "_unchanged_action", lambda plan, planned, before, earlier, shard: planned.get(shard.range)
 
 
 def _known_kept() -> Iterable[Change]:

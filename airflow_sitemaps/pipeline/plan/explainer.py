@@ -41,7 +41,7 @@ def explain(plan: Plan) -> list[str]:
 def _section(section: SectionPlan) -> list[str]:
     counts = ", ".join(f"{number:,} {action}" for action, number in sorted(section.count().items()))
     lines = [
-        f"section {section.name}: {counted(section.rows, 'row')} in {counted(len(section.targets), 'range')}: {counts}"
+        f"section {section.name}: {counted(section.rows, 'row')} in {counted(len(section.actions), 'range')}: {counts}"
     ]
     if section.scan is not None:
         lines.append(f"  the survey was estimated to scan {size(section.scan)}")
@@ -53,10 +53,10 @@ def _section(section: SectionPlan) -> list[str]:
             f"  rows with a NULL key, which are left out (rule key-null): {section.null_keys:,}, such as {samples}"
         )
     lines.extend(f"  drift: {sentence}" for sentence in section.drift)
-    busy = [t for t in section.targets if t.action not in (Action.KEEP, Action.EMPTY)]
-    lines.extend(f"  {t.action.value} {t.range}: {counted(t.digest.rows, 'row')}; {t.reason}" for t in busy[:SHOWN])
+    busy = [t for t in section.actions if t.kind not in (Action.KEEP, Action.EMPTY)]
+    lines.extend(f"  {t.kind.value} {t.range}: {counted(t.digest.rows, 'row')}; {t.reason}" for t in busy[:SHOWN])
     if len(busy) > SHOWN:
-        rest = Counter(target.reason for target in busy[SHOWN:])
+        rest = Counter(action.reason for action in busy[SHOWN:])
         lines.extend(f"  and {number:,} more: {reason}" for reason, number in rest.most_common())
     return lines
 

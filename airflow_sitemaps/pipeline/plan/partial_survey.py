@@ -116,7 +116,7 @@ class Narrowed:
             place = 0
             for at, shard in enumerate(before.shards):
                 place = places.get(shard.range.lower, place)
-                if not actions[place].action.writes and at not in self.survey.surveyed:
+                if not actions[place].kind.writes and at not in self.survey.surveyed:
                     ages[place] = max(ages[place], _age(self.earlier, at) + 1)
         return structs.replace(self.known, ages=tuple(ages))
 

@@ -265,16 +265,16 @@ def touched_warnings(sitemap: Sitemap, plans: Mapping[str, SectionPlan], manifes
             or (state.fingerprint, state.digest_kind) != (plan.fingerprint, plan.digest_kind)
         ):
             continue
-        changed = sum(_holds_other_rows(target, state) for target in plan.targets)
-        if len(plan.targets) >= 10 and changed > TOUCHED * len(plan.targets):
+        changed = sum(_holds_other_rows(action, state) for action in plan.actions)
+        if len(plan.actions) >= 10 and changed > TOUCHED * len(plan.actions):
             warnings.append(
-                f"section {section.name!r}: {changed:,} of {len(plan.targets):,} shards change "
-                f"({changed / len(plan.targets):.0%}). Did a load stamp every row?"
+                f"section {section.name!r}: {changed:,} of {len(plan.actions):,} shards change "
+                f"({changed / len(plan.actions):.0%}). Did a load stamp every row?"
             )
     return tuple(warnings)
 
 
-def _holds_other_rows(target: RangeAction, state: SectionManifest) -> bool:
-    if target.carries is None:
-        return target.action.writes
-    return not target.digest.same_rows(state.shards[target.carries].digest)
+def _holds_other_rows(action: RangeAction, state: SectionManifest) -> bool:
+    if action.carries is None:
+        return action.kind.writes
+    return not action.digest.same_rows(state.shards[action.carries].digest)

@@ -82,11 +82,11 @@ def judge_sample(context: SectionContext, plan: SectionPlan) -> Judgment:
         SourceError: The database failed.
     """
     wanted = context.request.check_rows
-    targets = plan.targets if wanted is not None else [target for target in plan.targets if target.action.writes]
+    actions = plan.actions if wanted is not None else [action for action in plan.actions if action.kind.writes]
     settings = row_context_of(context.sitemap, context.section, context.clock)
-    sample = _rendered(context.source, [target.range for target in targets], settings, wanted or SAMPLE_ROWS)
+    sample = _rendered(context.source, [action.range for action in actions], settings, wanted or SAMPLE_ROWS)
     check = None if wanted is None else _check(sample, plan, settings)
-    if not targets:
+    if not actions:
         return Judgment(check=check)
     return replace(_judged(sample, context, plan, settings), check=check)
 

@@ -31,15 +31,15 @@ def plan_section(context: SectionContext) -> SectionPlan:
     everything = fresh or _everything(context, configuration)
     narrowed = narrow(context, everything)
     files = drift.Drift() if before is None else drift.find(context.store, before, context.listing)
-    targets, survey = _targets(context, everything, fresh, narrowed.survey, files)
-    carried = {t.carries for t in targets if t.carries is not None and t.action is not Action.EMPTY}
+    actions, survey = _actions(context, everything, fresh, narrowed.survey, files)
+    carried = {t.carries for t in actions if t.carries is not None and t.kind is not Action.EMPTY}
     shards = before.shards if before is not None else ()
     return SectionPlan(
         name=section.name,
         base=before.changed_in if before is not None else 0,
         fingerprint=configuration,
         digest_kind=source.digest_kind,
-        targets=targets,
+        actions=actions,
         gone=tuple(p for p, shard in enumerate(shards) if shard.file is not None and p not in carried),
         taken=drift.taken(section.path, section.name, context.listing, context.manifest),
         drift=files.sentences,
@@ -47,16 +47,16 @@ def plan_section(context: SectionContext) -> SectionPlan:
         key_kinds=_key_kinds(source, before),
         null_keys=survey.null_keys,
         null_key_samples=survey.null_key_samples,
-        known=narrowed.with_ages(before, targets),
+        known=narrowed.with_ages(before, actions),
         survey_note=narrowed.note,
         warnings=narrowed.warnings,
         as_of=source.state,
         scan=source.scan_estimate(),
-        refresh=_differs(before, targets, survey, configuration, source),
+        refresh=_differs(before, actions, survey, configuration, source),
     )
 
 
-def _targets(
+def _actions(
     context: SectionContext, everything: str, fresh: str, partial: PartialSurvey | None, files: drift.Drift
 ) -> tuple[tuple[RangeAction, ...], Survey]:
     """Decide the actions of all ranges; return them with their survey.
@@ -73,11 +73,11 @@ def _targets(
             drifted=files.files,
             bodiless=files.bodiless,
         )
-        targets = decide(ranges, shards, decision)
-        pairs = zip(ranges, targets, strict=True)
-        read = [old for item, target in pairs if target.action.writes for old in item.olds]
+        actions = decide(ranges, shards, decision)
+        pairs = zip(ranges, actions, strict=True)
+        read = [old for item, action in pairs if action.kind.writes for old in item.olds]
         if partial is None or not partial.include(read):
-            return targets, survey
+            return actions, survey
 
 
 def _ranges(
@@ -136,13 +136,13 @@ def _everything(context: SectionContext, configuration: str) -> str:
 
 
 def _differs(
-    before: SectionManifest | None, targets: Sequence[RangeAction], survey: Survey, configuration: str, source: Source
+    before: SectionManifest | None, actions: Sequence[RangeAction], survey: Survey, configuration: str, source: Source
 ) -> bool:
     """Return whether the manifest changes even if no file does."""
     if before is None:
         return True
     return (
-        [target.range for target in targets] != [shard.range for shard in before.shards]
+        [action.range for action in actions] != [shard.range for shard in before.shards]
         or before.fingerprint != configuration
         or before.digest_kind != source.digest_kind
         or before.null_keys != survey.null_keys

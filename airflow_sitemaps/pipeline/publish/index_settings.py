@@ -58,7 +58,7 @@ def too_many(sitemap: Sitemap, plans: Mapping[str, SectionPlan], manifest: Manif
     """
     most = sitemap.index_limits.max_sitemaps
     shards = {name: sum(s.file is not None for s in was.shards) for name, was in _sections(manifest).items()}
-    shards |= {name: sum(target.digest.rows > 0 for target in plan.targets) for name, plan in plans.items()}
+    shards |= {name: sum(action.digest.rows > 0 for action in plan.actions) for name, plan in plans.items()}
     of_present = [shards.get(section.name, 0) for section in sitemap.sections]
     recent = int(sitemap.recent is not None)
     if sitemap.index == "one":

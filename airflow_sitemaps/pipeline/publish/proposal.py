@@ -93,7 +93,7 @@ def _whole(plan: Plan) -> Plan:
 
 
 def _writes(sections: Iterable[SectionPlan]) -> bool:
-    return any(target.action.writes for section in sections for target in section.targets)
+    return any(action.kind.writes for section in sections for action in section.actions)
 
 
 def _receipts(state: StateRepository, plan: Plan) -> list[Receipt]:
@@ -123,10 +123,10 @@ def _without_emptied(section: SectionManifest, plan: SectionPlan | None) -> Sect
     lowers = {shard.range.lower: position for position, shard in enumerate(section.shards)}
     uppers = {shard.range.upper: position + 1 for position, shard in enumerate(section.shards)}
     emptied: set[int] = set()
-    for target in plan.targets:
-        within = target.range
-        if target.action not in MOVES and within.lower in lowers and within.upper in uppers:
-            emptied.update({*range(lowers[within.lower], uppers[within.upper])} & {*plan.gone} - {target.carries})
+    for action in plan.actions:
+        within = action.range
+        if action.kind not in MOVES and within.lower in lowers and within.upper in uppers:
+            emptied.update({*range(lowers[within.lower], uppers[within.upper])} & {*plan.gone} - {action.carries})
     shards = [
         replace(shard, file=None, urls=0) if position in emptied else shard
         for position, shard in enumerate(section.shards)

@@ -99,7 +99,7 @@ def write_batch(
     writer = _BatchWriter(sitemap, section, store, plan, batch, clock)
     progress.start(f"write {section.name}", batch.rows, "rows")
     with system_allocator(), config.open(section=section.name) as source, UploadPool() as uploads:
-        with Prefetch(source.read([target.range for target in writer.targets])) as batches:
+        with Prefetch(source.read([action.range for action in writer.actions])) as batches:
             for record_batch in batches:
                 writer.add(record_batch, uploads)
                 progress.advance(record_batch.num_rows)
@@ -142,9 +142,9 @@ class _BatchWriter:
     plan: Plan
     batch: Batch
     clock: Clock
-    targets: tuple[RangeAction, ...] = ()
+    actions: tuple[RangeAction, ...] = ()
     token: str = ""
-    judge: RowContext | None = None
+    context: RowContext | None = None
     _pieces: dict[int, list[StagedShard]] = field(default_factory=dict)
     _current: int = -1
     _stream: ShardStream | None = None
@@ -154,10 +154,10 @@ class _BatchWriter:
 
     def __post_init__(self) -> None:
         section_plan: SectionPlan = self.plan.sections[self.section.name]
-        self.targets = tuple(section_plan.targets[position] for position in self.batch.targets)
+        self.actions = tuple(section_plan.actions[position] for position in self.batch.actions)
         self.token = self.clock.token()
         self._sample_level = level_of(section_plan.rows)
-        self.judge = row_context_of(self.sitemap, self.section, self.clock)
+        self.context = row_context_of(self.sitemap, self.section, self.clock)
 
     def add(self, batch: pa.RecordBatch, uploads: UploadPool) -> None:
         """Add rows, which arrive in the order of the ranges."""
@@ -169,12 +169,12 @@ class _BatchWriter:
 
     def finish(self, uploads: UploadPool) -> None:
         """End the last range and the ranges without rows."""
-        while self._current < len(self.targets):
+        while self._current < len(self.actions):
             self._next(uploads)
 
     def receipt(self, seconds: float) -> Receipt:
         """Return the receipt of the batch."""
-        pieces = {self.batch.targets[local]: tuple(staged) for local, staged in self._pieces.items()}
+        pieces = {self.batch.actions[local]: tuple(staged) for local, staged in self._pieces.items()}
         return Receipt(
             run=self.plan.run,
             batch=self.batch.number,
@@ -195,39 +195,39 @@ class _BatchWriter:
             self._store(self._stream.finish(), uploads)
             self._close()
         self._current += 1
-        if self._current < len(self.targets):
-            assert self.judge is not None
+        if self._current < len(self.actions):
+            assert self.context is not None
             survey = UrlSurvey(level=self._sample_level, must_list=self.sitemap.must_urls)
-            self._stream = ShardStream(self.judge, self.sitemap.compression, survey)
+            self._stream = ShardStream(self.context, self.sitemap.compression, survey)
 
     def _close(self) -> None:
         """Set the upper ends of the pieces of the range that ends, and compare its rows with the survey."""
-        target = self.targets[self._current]
+        action = self.actions[self._current]
         pieces = self._pieces.get(self._current, [])
         for at in range(len(pieces) - 1):
             upper = pieces[at + 1].range.lower
             pieces[at] = _with_range(pieces[at], KeyRange(pieces[at].range.lower, upper))
         if pieces:
-            pieces[-1] = _with_range(pieces[-1], KeyRange(pieces[-1].range.lower, target.range.upper))
+            pieces[-1] = _with_range(pieces[-1], KeyRange(pieces[-1].range.lower, action.range.upper))
         read = total(piece.digest for piece in pieces).rows
         lost = self.sitemap.guards_of(self.section).max_shrink
-        if read < target.digest.rows * (1 - lost) - SLACK_ROWS:
+        if read < action.digest.rows * (1 - lost) - SLACK_ROWS:
             raise SourceMovedError(
-                f"section {self.section.name!r}, {target.range}: {read:,} rows were read and {target.digest.rows:,} "
+                f"section {self.section.name!r}, {action.range}: {read:,} rows were read and {action.digest.rows:,} "
                 f"were counted when this run was planned (more than {lost:.0%} are missing): "
                 "the table changed during the run, for example because it is being reloaded. Nothing was published; "
                 "run again when it is loaded."
             )
 
     def _store(self, files: Sequence[ShardFile], uploads: UploadPool) -> None:
-        target = self.targets[self._current]
+        action = self.actions[self._current]
         staged = self._pieces.setdefault(self._current, [])
         for file in files:
             if file.feed_texts:
                 self._feed_texts = newest_texts([*self._feed_texts, *file.feed_texts])
-            lower = target.range.lower if not staged else _key(file.first_key)
+            lower = action.range.lower if not staged else _key(file.first_key)
             key = None
-            same = bool(target.known_sha256) and file.xml_sha256 == target.known_sha256 and not staged
+            same = bool(action.known_sha256) and file.xml_sha256 == action.known_sha256 and not staged
             if file.body is not None:
                 key = self._body_key(len(staged))
                 if not same:
@@ -247,7 +247,7 @@ class _BatchWriter:
 
     def _body_key(self, piece: int) -> str:
         suffix = SUFFIX[self.section.format]
-        number = self.batch.targets[self._current]
+        number = self.batch.actions[self._current]
         directory = run_directory(self.plan.run)
         return f"{directory}bodies/{self.section.name}-{number:05d}-{piece}-{self.token}{suffix}"
 
