@@ -129,7 +129,7 @@ def imports(**_: Any) -> dict[str, Any]:
 @stage
 def drain(*, database: str, shards: int, **_: Any) -> dict[str, Any]:
     """The same rows by the same select list and order, dropped: no code of the package but its SQL."""
-    from airflow_sitemaps.sources.queries.row_query import rows_statement
+    from airflow_sitemaps.sources.queries.context import rows_statement
 
     load(database, "")
     with _source(database).open(section="pages") as session:
@@ -320,8 +320,8 @@ def _bare(database: str, session: SqlSession, statement: Any) -> Iterator[pa.Rec
         from adbc_driver_postgresql import dbapi
         from sqlalchemy.dialects import postgresql
 
-        from airflow_sitemaps.sources.readers.adbc import BATCH_BYTES, BATCH_HINT
-        from airflow_sitemaps.sources.statements.literals import literal
+        from airflow_sitemaps.sources.connections.batches import BATCH_BYTES, BATCH_HINT
+        from airflow_sitemaps.sources.statements.binds import literal
 
         url = session.engine.url.set(drivername="postgresql").render_as_string(hide_password=False)
         sql = literal(statement, postgresql.dialect(paramstyle="named"), session.context.dialect.text_literal)

@@ -56,7 +56,7 @@ def query_value(conn_id: str, sql: str) -> str:
     import sqlalchemy as sa
     from sqlalchemy import exc
 
-    from airflow_sitemaps.sources.connections.driver_errors import redacted, translated
+    from airflow_sitemaps.sources.connections.driver import redacted, translated
     from airflow_sitemaps.sources.connections.engines import engine_of
 
     engine = engine_of(conn_id)
@@ -81,8 +81,7 @@ def _what_exists(connection: sa.Connection, sql: str) -> str:
     import sqlalchemy as sa
     from sqlalchemy import exc
 
-    from airflow_sitemaps.sources.statements.nearest_names import nearest
-    from airflow_sitemaps.sources.statements.table_name import name_parts
+    from airflow_sitemaps.sources.statements.user_texts import name_parts, nearest
 
     inspector = sa.inspect(connection)
     text = ""

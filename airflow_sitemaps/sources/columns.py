@@ -34,6 +34,7 @@ class Kind(str, Enum):
     """Any other or unknown kind. The values are read as text."""
 
 
+NUMBERS: Final = frozenset({Kind.INTEGER, Kind.NUMBER})
 TIMES: Final = frozenset({Kind.DATE, Kind.TIMESTAMP, Kind.ZONED})
 
 BOUNDED: Final = frozenset({Kind.INTEGER, Kind.NUMBER, Kind.DATE, Kind.TIMESTAMP, Kind.ZONED, Kind.BOOLEAN, Kind.UUID})

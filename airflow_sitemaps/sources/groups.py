@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from airflow_sitemaps.sources.columns import Column
-    from airflow_sitemaps.sources.loc_mapping import LocMapping
+    from airflow_sitemaps.sources.dialects.value_sql import ValueSql
+    from airflow_sitemaps.sources.row_values import LocMapping
     from airflow_sitemaps.sources.statements.binds import Binds
-    from airflow_sitemaps.sources.statements.relation import RelationSql
 
 COLUMN: Final = "sitemap_alternates"
 """The name of the column that the relation gets."""
@@ -74,7 +74,7 @@ class GroupedRelation(Relation):
     loc: tuple[Column, ...]
     key: tuple[Column, ...]
 
-    def from_item(self, sql: RelationSql) -> str:
+    def from_item(self, sql: ValueSql) -> str:
         """Write the relation for ``FROM``. The base is read twice, so materialize an expensive query."""
         base = self.base.from_item(sql)
         needed = dict.fromkeys(sql.column(column) for column in (*self.key, self.group, self.language, *self.loc))
@@ -82,7 +82,7 @@ class GroupedRelation(Relation):
         empty = self._is_empty(sql)
         grouped = f"{whole} AND NOT ({empty})"
         members = sql.members(self.group, (self.language, *self.loc), base, grouped, MAX_MEMBERS)
-        too_long = f"{sql.character_length('sitemap_members.members')} > {MAX_CHARACTERS:d}"
+        too_long = f"{sql.character_length_sql.format('sitemap_members.members')} > {MAX_CHARACTERS:d}"
         return (
             f"(SELECT src.*, CASE WHEN {whole} AND {empty} THEN '{EMPTY}' WHEN {too_long} THEN '{LARGE}'"
             " ELSE sitemap_members.members END"
@@ -90,7 +90,7 @@ class GroupedRelation(Relation):
             f" ON {sql.column(self.group)} = sitemap_members.member_of AND {whole}) src"
         )
 
-    def _is_empty(self, sql: RelationSql) -> str:
+    def _is_empty(self, sql: ValueSql) -> str:
         """Write a condition for values that form no group."""
         if self.group.kind in (Kind.INTEGER, Kind.NUMBER):
             return f"{sql.column(self.group)} = 0"

@@ -13,7 +13,7 @@ from zoneinfo import ZoneInfo
 
 from airflow_sitemaps.errors import SourceConfigurationError
 from airflow_sitemaps.ports import ChangeReading
-from airflow_sitemaps.sources.file_lookup import callers_folder, found_file
+from airflow_sitemaps.sources.statements.user_texts import callers_folder, found_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -204,23 +204,23 @@ class ListSession:
     def _hashes(self, entries: Sequence[Entry]) -> list[int]:
         import pyarrow as pa  # noqa: PLC0415
 
-        from airflow_sitemaps.sources import rowhash  # noqa: PLC0415
+        from airflow_sitemaps.sources import row_values  # noqa: PLC0415
 
         if not entries:
             return []
         columns = [pa.array([getattr(entry, name) for entry in entries], pa.string()) for name in ("loc", *FIELDS)]
-        return list(rowhash.row_hashes(columns).to_pylist())
+        return list(row_values.row_hashes(columns).to_pylist())
 
     def _batch(self, rows: Sequence[tuple[int, Entry]]) -> pa.RecordBatch:
         import pyarrow as pa  # noqa: PLC0415
 
-        from airflow_sitemaps.sources import keytext  # noqa: PLC0415
+        from airflow_sitemaps.sources import row_values  # noqa: PLC0415
 
         entries = [entry for _, entry in rows]
         columns = {
             "range": pa.array([number for number, _ in rows], pa.int32()),
             "row_hash": pa.array(self._hashes(entries), pa.uint64()),
-            "key": pa.array([keytext.dump((entry.loc,)) for entry in entries], pa.string()),
+            "key": pa.array([row_values.key_text((entry.loc,)) for entry in entries], pa.string()),
             "loc": pa.array([entry.loc for entry in entries], pa.string()),
         }
         for name in self._fields:

@@ -18,12 +18,10 @@ from typing import TYPE_CHECKING, Final
 import sqlalchemy as sa
 
 from airflow_sitemaps.errors import SourceConfigurationError
-from airflow_sitemaps.sources.connections.driver_errors import translated
-from airflow_sitemaps.sources.connections.transaction import WAIT_BOUND
-from airflow_sitemaps.sources.statements.binds import guarded
-from airflow_sitemaps.sources.statements.literals import literal
+from airflow_sitemaps.sources.connections.driver import WAIT_BOUND, translated
+from airflow_sitemaps.sources.statements.binds import guarded, literal
 from airflow_sitemaps.sources.statements.relation import Relation
-from airflow_sitemaps.sources.statements.table_name import NamePart, name_parts, written_name
+from airflow_sitemaps.sources.statements.user_texts import NamePart, name_parts, written_name
 from airflow_sitemaps.waits import waiting
 
 if TYPE_CHECKING:
@@ -137,7 +135,7 @@ class Materialization:
             connection.execute(sa.text(self._dialect.create_index(self._dialect.quote(f"{name}_k"), table, ordered)))
 
     def _qualified(self, name: str) -> str:
-        return ".".join(self._dialect.quote_table(part) for part in (*self._schema, NamePart(name, is_quoted=True)))
+        return self._dialect.table_name((*self._schema, NamePart(name, is_quoted=True)))
 
     @contextmanager
     def _writing(self, doing: str) -> Iterator[sa.Connection]:

@@ -8,16 +8,14 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from airflow_sitemaps.protocol.columnar.lastmod import to_utc
-from airflow_sitemaps.sources import groups, keytext, rowhash
-from airflow_sitemaps.sources.columns import Kind, Output
-from airflow_sitemaps.sources.epochs import moments_of_numbers
+from airflow_sitemaps.sources import groups, row_values
+from airflow_sitemaps.sources.columns import NUMBERS, Kind, Output
 
 if TYPE_CHECKING:
     from airflow_sitemaps.sources.columns import Column, ColumnMapping
     from airflow_sitemaps.sources.dialects.base import Dialect
-    from airflow_sitemaps.sources.loc_mapping import LocMapping
+    from airflow_sitemaps.sources.row_values import LocMapping
 
-NUMBERS = frozenset({Kind.INTEGER, Kind.NUMBER})
 MICROS = pa.timestamp("us")
 
 
@@ -46,7 +44,7 @@ class Selection:
         outputs = []
         if not self.dialect.hashes_here:
             outputs.append(
-                Output(name="row_hash", sql=self.dialect.row_hash(self.mapping.emitted), type=self.dialect.hash_type())
+                Output(name="row_hash", sql=self.dialect.row_hash(self.mapping.emitted), type=self.dialect.hash_type)
             )
         for number, column in enumerate(self.mapping.key):
             kind = pa.int64() if column.kind is Kind.INTEGER else pa.string()
@@ -57,9 +55,9 @@ class Selection:
         return outputs
 
     def _field(self, name: str, column: Column, *, objects: bool) -> Output:
-        if name == "lastmod" and not self.dialect.lastmod_is_text(column):
+        if name == "lastmod" and column.kind in self.dialect.time_kinds:
             if objects and column.kind is not Kind.DATE:
-                sql, kind = self.dialect.emit_micros(column), MICROS
+                sql, kind = self.dialect.micros_sql.format(self.dialect.emit_lastmod(column)), MICROS
             else:
                 sql = self.dialect.emit_lastmod(column)
                 kind = pa.date32() if column.kind is Kind.DATE else MICROS
@@ -75,7 +73,7 @@ class Selection:
         if not self.dialect.hashes_here:
             return raw["row_hash"]
         names = [f"loc_{number}" for number in range(len(self.mapping.loc))]
-        return rowhash.row_hashes([raw[name] for name in (*names, *(name for name, _ in self.mapping.fields))])
+        return row_values.row_hashes([raw[name] for name in (*names, *(name for name, _ in self.mapping.fields))])
 
     def batch(self, raw: pa.RecordBatch, places: pa.Array) -> pa.RecordBatch:
         """Return the columns that ``ports.Source`` defines.
@@ -88,7 +86,7 @@ class Selection:
         columns = {
             "range": places.take(raw["range_no"]),
             "row_hash": self.hashes(raw),
-            "key": keytext.column([raw[f"key_{number}"] for number in range(len(self.mapping.key))]),
+            "key": row_values.key_column([raw[f"key_{number}"] for number in range(len(self.mapping.key))]),
             "loc": self.location.expand(locs),
         }
         for name, column in self.mapping.fields:
@@ -99,7 +97,7 @@ class Selection:
 
     def _moments(self, values: pa.Array, column: Column) -> pa.Array:
         if self.lastmod_unit is not None and pa.types.is_string(values.type):
-            return moments_of_numbers(values, self.lastmod_unit)
+            return row_values.moments_of_numbers(values, self.lastmod_unit)
         if not pa.types.is_timestamp(values.type):
             return values
         values = values.cast(MICROS) if values.type.tz is None else values.cast(pa.timestamp("us", "UTC")).cast(MICROS)

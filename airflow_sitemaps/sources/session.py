@@ -12,21 +12,17 @@ import pyarrow as pa
 from sqlalchemy import exc
 
 from airflow_sitemaps.errors import SourceError
-from airflow_sitemaps.sources.connections.driver_errors import redacted, translated
-from airflow_sitemaps.sources.connections.transaction import WAIT_BOUND, database_time, read_transaction
-from airflow_sitemaps.sources.queries import boundaries, changed_ranges, duplicate_query, survey
+from airflow_sitemaps.sources.connections.batches import batches_of
+from airflow_sitemaps.sources.connections.driver import WAIT_BOUND, redacted, translated
+from airflow_sitemaps.sources.queries import boundaries, row_places, survey
 from airflow_sitemaps.sources.queries.change_log_query import ChangeLogReader
+from airflow_sitemaps.sources.queries.context import rows_statement
 from airflow_sitemaps.sources.queries.key_spans import spans, spans_with_gaps
-from airflow_sitemaps.sources.queries.row_query import rows_statement
-from airflow_sitemaps.sources.queries.scan_meter import ScanMeter
-from airflow_sitemaps.sources.readers import adbc, clickhouse_arrow, duckdb_arrow, result_arrow
-from airflow_sitemaps.sources.readers.cursor import from_cursor
-from airflow_sitemaps.sources.statements.table_name import name_parts
+from airflow_sitemaps.sources.statements.user_texts import name_parts
 from airflow_sitemaps.waits import arriving, waiting
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterator, Sequence
-    from contextlib import AbstractContextManager
+    from collections.abc import Generator, Iterator, Sequence
     from datetime import datetime
 
     import sqlalchemy as sa
@@ -34,25 +30,17 @@ if TYPE_CHECKING:
     from airflow_sitemaps.ports import ChangeReading, Duplicate
     from airflow_sitemaps.shards.digest import Survey
     from airflow_sitemaps.shards.key import Key, KeyRange
+    from airflow_sitemaps.sources.connections.batches import SpanReader
+    from airflow_sitemaps.sources.dialects.base import PinnedState
     from airflow_sitemaps.sources.materialization import StoredRows
-    from airflow_sitemaps.sources.pinned_state import PinnedState
     from airflow_sitemaps.sources.queries.change_log_query import OpenedChangeLog
     from airflow_sitemaps.sources.queries.context import QueryContext
     from airflow_sitemaps.sources.queries.key_spans import KeySpan
-    from airflow_sitemaps.sources.readers.cursor import SpanReader
 
 REFUSALS: Final = (exc.DataError, exc.IntegrityError, exc.NotSupportedError, exc.ProgrammingError)
 """A database's answers to a value that a type does not accept. The table and its columns were checked before."""
 
 log = logging.getLogger(__name__)
-
-ARROW_READERS: dict[str, Callable[[QueryContext, sa.Engine], AbstractContextManager[SpanReader] | None]] = {
-    "postgresql": adbc.reader,
-    "duckdb": duckdb_arrow.reader,
-    "clickhouse": clickhouse_arrow.reader,
-    **dict.fromkeys(result_arrow.CURSORS, result_arrow.reader),
-}
-"""The driver's own Arrow reader, by dialect. If it returns None, the cursor reads the rows."""
 
 
 class SqlSession:
@@ -95,7 +83,7 @@ class SqlSession:
         self._snapshot: sa.Connection | None = None
         self._pinned = pinned
         self.state = "" if pinned is None else str(pinned)
-        self._meter = ScanMeter(context, max_scan_bytes)
+        self._meter = survey.ScanMeter(context, max_scan_bytes)
 
     @contextmanager
     def snapshot(self) -> Iterator[None]:
@@ -106,7 +94,7 @@ class SqlSession:
         what = f"{self.context.name}: opening a snapshot"
         with ExitStack() as stack:
             with waiting(what, WAIT_BOUND):
-                self._snapshot = stack.enter_context(read_transaction(self.engine, self.context.dialect, what))
+                self._snapshot = stack.enter_context(self.context.dialect.transaction(self.engine, what))
             try:
                 yield
             finally:
@@ -120,7 +108,7 @@ class SqlSession:
             with translated(self.engine, f"{what} failed", SourceError), waiting(what, WAIT_BOUND):
                 yield self._snapshot
             return
-        with waiting(what, WAIT_BOUND), read_transaction(self.engine, self.context.dialect, what) as connection:
+        with waiting(what, WAIT_BOUND), self.context.dialect.transaction(self.engine, what) as connection:
             yield connection
 
     # ------------------------------------------------------------ ports.Source
@@ -152,7 +140,7 @@ class SqlSession:
             return []
         # A transaction of its own: a key that the database refuses would end the snapshot's.
         what = f"{self.context.name}: ordering keys"
-        with waiting(what, WAIT_BOUND), read_transaction(self.engine, self.context.dialect, what) as connection:
+        with waiting(what, WAIT_BOUND), self.context.dialect.transaction(self.engine, what) as connection:
             try:
                 return boundaries.rank(self.context, connection, keys)
             except REFUSALS as error:
@@ -185,12 +173,12 @@ class SqlSession:
     def touched(self, ranges: Sequence[KeyRange], since: datetime) -> Sequence[int]:
         """Return the ranges with changed rows, as ``ports.Source`` defines them."""
         with self.transaction("finding changed rows") as connection:
-            return changed_ranges.find(self.context, connection, ranges, since)
+            return row_places.touched(self.context, connection, ranges, since)
 
     def duplicates(self, most: int) -> Sequence[Duplicate]:
         """Return URLs that several rows share, as ``ports.Source`` defines them."""
         with self.transaction("finding duplicate URLs") as connection:
-            return duplicate_query.find(self.context, connection, most)
+            return row_places.duplicates(self.context, connection, most)
 
     def table_version(self) -> str | None:
         """Return the version of the table and of the condition on it, as ``ports.Source`` defines it."""
@@ -220,27 +208,37 @@ class SqlSession:
         if self._pinned is not None:
             return self._pinned.moment
         with self.transaction("reading the clock") as connection:
-            return database_time(connection, self.context.dialect)
+            return self.context.dialect.time(connection)
 
     # ------------------------------------------------------------ reading
 
     @contextmanager
     def _reader(self) -> Iterator[SpanReader]:
         """Open one connection for all ranges of a ``read``: the driver's own for Arrow, otherwise SQLAlchemy's."""
-        make = ARROW_READERS.get(self.context.dialect.name) if self.arrow else None
-        arrow = make(self.context, self.engine) if make is not None else None
-        if arrow is not None:
-            with arrow as reader:
+        context, dialect = self.context, self.context.dialect
+        own = dialect.own_reader(context, self.engine) if self.arrow else None
+        if own is not None:
+            with own as reader:
                 yield reader
             return
-        context = self.context
-        log.info("%s: reading rows through a cursor", context.name)
-        outputs = context.selection.outputs(objects=True)
+        said: set[str] = set()
+
+        def tell(way: str) -> None:
+            if way not in said:
+                said.add(way)
+                log.info("%s: reading %s", context.name, way)
+
         what = f"{context.name}: reading rows"
-        with read_transaction(self.engine, context.dialect, what) as connection, context.dialect.reading(connection):
+        with dialect.transaction(self.engine, what) as connection, dialect.reading(connection):
+            is_arrow = self.arrow and dialect.streams_arrow(connection, tell)
+            if not is_arrow and not said:
+                tell("rows through a cursor")
+            outputs = context.selection.outputs(objects=not (is_arrow and dialect.arrow_keeps_times))
 
             def rows_of(span: KeySpan) -> Generator[pa.RecordBatch, None, None]:
                 statement, columns = rows_statement(context, span, outputs)
-                return from_cursor(context.dialect.rows(connection, statement), columns)
+                if is_arrow:
+                    return batches_of(dialect.arrow_rows(connection, statement, tell), columns)
+                return batches_of(dialect.rows(connection, statement), columns)
 
             yield rows_of

@@ -12,23 +12,20 @@ from sqlalchemy import exc
 
 from airflow_sitemaps.errors import SourceConfigurationError, SourceError
 from airflow_sitemaps.sources.columns import ColumnMapping
-from airflow_sitemaps.sources.connections.driver_errors import translated
+from airflow_sitemaps.sources.connections.driver import WAIT_BOUND, labelled, translated
 from airflow_sitemaps.sources.connections.engines import engine_of
-from airflow_sitemaps.sources.connections.statement_labels import labelled
-from airflow_sitemaps.sources.connections.transaction import WAIT_BOUND, begin, database_time, read_transaction
 from airflow_sitemaps.sources.dialects import dialect_of
+from airflow_sitemaps.sources.dialects.base import PinnedState
 from airflow_sitemaps.sources.groups import COLUMN, GroupedRelation
-from airflow_sitemaps.sources.loc_mapping import LocMapping
 from airflow_sitemaps.sources.materialization import Materialization, StoredRows, check_name, new_name
-from airflow_sitemaps.sources.pinned_state import PinnedState
 from airflow_sitemaps.sources.queries.change_log_query import OpenedChangeLog
 from airflow_sitemaps.sources.queries.context import QueryContext
 from airflow_sitemaps.sources.queries.described_columns import columns_of
+from airflow_sitemaps.sources.row_values import LocMapping
 from airflow_sitemaps.sources.selection import Selection
 from airflow_sitemaps.sources.session import SqlSession
-from airflow_sitemaps.sources.statements.fixed_condition import is_fixed
-from airflow_sitemaps.sources.statements.list_parameters import relation_of
-from airflow_sitemaps.sources.statements.table_name import NamePart, name_parts, written_name
+from airflow_sitemaps.sources.statements.relation import is_fixed, relation_of
+from airflow_sitemaps.sources.statements.user_texts import NamePart, name_parts, written_name
 from airflow_sitemaps.waits import waiting
 
 if TYPE_CHECKING:
@@ -55,7 +52,7 @@ def opened(spec: SourceSpec, section: str) -> Iterator[SqlSession]:
         SourceConfigurationError: The connection, table or column does not exist, or the key cannot order the rows.
         SourceError: The database cannot be reached.
     """
-    engine = labelled(engine_of(spec.conn_id, writing=spec.materialize is not None), spec, section)
+    engine = labelled(engine_of(spec.conn_id, writing=spec.materialize is not None), spec.origin, section)
     try:
         with session_of(spec, section, engine) as session:
             yield session
@@ -121,8 +118,8 @@ def _pinned(spec: SourceSpec, engine: sa.Engine, dialect: Dialect, name: str) ->
         return PinnedState.parse(spec.as_of)
     dialect.as_of(PinnedState(moment=datetime.now(timezone.utc), version=0))  # refuses a database without time travel
     what = f"{name}: choosing the state to read"
-    with waiting(what, WAIT_BOUND), read_transaction(engine, dialect, what) as connection:
-        moment = database_time(connection, dialect)
+    with waiting(what, WAIT_BOUND), dialect.transaction(engine, what) as connection:
+        moment = dialect.time(connection)
         return PinnedState(moment=moment, version=dialect.travel_version(connection, name_parts(spec.table or "")))
 
 
@@ -139,12 +136,12 @@ def _session(
     location = LocMapping(spec.loc)
     what = f"{name}: connecting"
     with waiting(what, WAIT_BOUND), translated(engine, f"{what} failed", SourceError), engine.connect() as connection:
-        begin(connection, dialect)
+        dialect.begin(connection)
         relation = base if stored else _with_groups(spec, connection, dialect, base, name)
         columns = columns_of(connection, dialect, relation, name, _wanted(spec, location))
         connection.rollback()
         mapping = _mapping(spec, location, columns)
-        begin(connection, dialect)
+        dialect.begin(connection)
         dialect.check_key(connection, relation.from_item(dialect), relation.binds(), mapping.key)
         unique, indexed = _indexes_of_key(connection, dialect, base, [column.name for column in mapping.key])
         connection.rollback()

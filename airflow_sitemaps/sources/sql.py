@@ -11,11 +11,16 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from airflow_sitemaps.errors import ConfigurationError, SourceConfigurationError
 from airflow_sitemaps.protocol.url_template import Template
 from airflow_sitemaps.sources.columns import FEED_FIELDS, FIELDS
-from airflow_sitemaps.sources.file_lookup import callers_folder, found_file
 from airflow_sitemaps.sources.spec import SourceSpec
 from airflow_sitemaps.sources.statements import source_settings
-from airflow_sitemaps.sources.statements.table_name import name_parts
-from airflow_sitemaps.sources.statements.text_template import refuse_templates, rendered_text, run_name
+from airflow_sitemaps.sources.statements.user_texts import (
+    callers_folder,
+    found_file,
+    name_parts,
+    refuse_templates,
+    rendered_text,
+    run_name,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable

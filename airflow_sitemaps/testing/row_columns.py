@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
-from airflow_sitemaps.sources import rowhash
-from airflow_sitemaps.sources.loc_mapping import LocMapping
+from airflow_sitemaps.sources import row_values
+from airflow_sitemaps.sources.row_values import LocMapping
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -35,7 +35,7 @@ def row_hashes(rows: list[tuple[str | None, ...]]) -> list[int]:
     unknown = [row for row, value in hashes.items() if value is None]
     if unknown:
         columns = [pa.array(column, pa.string()) for column in zip(*unknown, strict=True)]
-        computed = dict(zip(unknown, rowhash.row_hashes(columns).to_pylist(), strict=True))
+        computed = dict(zip(unknown, row_values.row_hashes(columns).to_pylist(), strict=True))
         if len(_hashes) > MOST_HASHES:
             _hashes.clear()
         _hashes.update(computed)

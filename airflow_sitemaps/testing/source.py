@@ -17,10 +17,10 @@ from airflow_sitemaps.errors import SourceConfigurationError
 from airflow_sitemaps.ports import Duplicate
 from airflow_sitemaps.protocol.rules import sample_text
 from airflow_sitemaps.shards.digest import Digest, Survey
-from airflow_sitemaps.sources import keytext, rowhash
+from airflow_sitemaps.sources import row_values
 from airflow_sitemaps.sources.columns import FEED_FIELDS
 from airflow_sitemaps.sources.groups import COLUMN, EMPTY, LARGE, MAX_CHARACTERS, MAX_MEMBERS, alternates
-from airflow_sitemaps.sources.loc_mapping import LocMapping
+from airflow_sitemaps.sources.row_values import LocMapping
 from airflow_sitemaps.testing.change_log_reader import Change, reading
 from airflow_sitemaps.testing.row_columns import iso, kind, lastmods, locs, priorities, row_hashes, text
 
@@ -161,7 +161,7 @@ class MemorySource:
         section: Name of the section, for messages.
     """
 
-    digest_kind: str = f"memory/{rowhash.KIND}"
+    digest_kind: str = f"memory/{row_values.HASH_KIND}"
     state: str = ""
 
     def __init__(self, config: MemorySourceConfig, section: str) -> None:
@@ -338,7 +338,7 @@ class MemorySource:
         columns: dict[str, pa.Array] = {
             "range": pa.array([index for index, _row in found], pa.int32()),
             "row_hash": pa.array(self._hashes(rows), pa.uint64()),
-            "key": pa.array([keytext.dump(self._key(row) or ()) for row in rows], pa.string()),
+            "key": pa.array([row_values.key_text(self._key(row) or ()) for row in rows], pa.string()),
             "loc": locs(config.loc, rows),
         }
         if config.lastmod is not None:

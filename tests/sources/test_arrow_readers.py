@@ -146,7 +146,7 @@ def test_arrow_and_cursor_read_the_same_columns(
     engine = FILL[name](
         [{"id": number, **{each: row[each] for each in COLUMNS if each != "id"}} for number, row in enumerate(data)]
     )
-    logger = logging.getLogger("airflow_sitemaps.sources.readers")
+    logger = logging.getLogger("airflow_sitemaps.sources")
     bigquery_storage.READ.clear()
     with _messages(logger) as messages:
         by_arrow = columns_of(engine(), "auto", lastmod, priority)
@@ -208,7 +208,7 @@ def test_a_cursor_without_arrow_is_read_as_rows(caplog: pytest.LogCaptureFixture
     base = live("snowflake")
     create(base, "no_arrow", {"id": "integer", "slug": "text"})
     base.insert("no_arrow", [{"id": 1, "slug": "a"}])
-    caplog.set_level(logging.INFO, "airflow_sitemaps.sources.readers")
+    caplog.set_level(logging.INFO, "airflow_sitemaps.sources")
     with opened(base.engine(), table="no_arrow", key="id", loc="slug") as source:
         (batch,) = source.read([KeyRange(None, None)])
     assert batch["loc"].to_pylist() == ["a"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import sqlalchemy as sa
@@ -13,19 +13,26 @@ from sqlalchemy.engine.default import DefaultDialect
 from airflow_sitemaps.errors import SourceConfigurationError
 from airflow_sitemaps.shards.key import KeyRange, cut
 from airflow_sitemaps.sources.columns import Column, ColumnMapping, Kind
-from airflow_sitemaps.sources.dialects import DIALECTS, dialect_of
+from airflow_sitemaps.sources.dialects import DIALECTS
+from airflow_sitemaps.sources.dialects import dialect_of as dialect_of_engine
 from airflow_sitemaps.sources.groups import GroupedRelation
-from airflow_sitemaps.sources.loc_mapping import LocMapping
 from airflow_sitemaps.sources.queries import boundaries, survey
-from airflow_sitemaps.sources.queries.context import QueryContext
+from airflow_sitemaps.sources.queries.context import QueryContext, rows_statement
 from airflow_sitemaps.sources.queries.key_spans import spans
-from airflow_sitemaps.sources.queries.row_query import rows_statement
+from airflow_sitemaps.sources.row_values import LocMapping
 from airflow_sitemaps.sources.selection import Selection
 from airflow_sitemaps.sources.statements.relation import Relation
+from tests.extension.attic.attic.oracle import Oracle
+from tests.extension.attic.attic.sql_server import SQLServer
+
+if TYPE_CHECKING:
+    from airflow_sitemaps.sources.dialects.base import Dialect
 
 SQLGLOT = {"mssql": "tsql", "clickhousedb": "clickhouse", "mariadb": "mysql", "postgresql": "postgres"}
 BACKTICKS = {"bigquery", "databricks", "mysql", "mariadb", "clickhouse", "clickhousedb"}
-NAMES = sorted(DIALECTS)
+EXAMPLES = {"mssql": SQLServer, "oracle": Oracle}
+"""The dialects of a third party, in `tests/extension/`."""
+NAMES = sorted((*DIALECTS, *EXAMPLES))
 TWO_KEYS = (Column(name="shop", kind=Kind.INTEGER), Column(name="slug", kind=Kind.TEXT))
 KEYS = {
     "integer": (TWO_KEYS[:1], [(n * 10,) for n in range(320)]),
@@ -65,6 +72,11 @@ class Recorder:
         assert set(compiled.params) == set(values)
         self.asked.append((str(compiled), values))
         return Nothing()
+
+
+def dialect_of(dialect: sa.Dialect) -> Dialect:
+    """The dialect of the package, or of the example of a third party."""
+    return EXAMPLES[dialect.name](dialect) if dialect.name in EXAMPLES else dialect_of_engine(dialect)
 
 
 def stub(name: str) -> sa.Dialect:

@@ -14,7 +14,7 @@ import sqlalchemy as sa
 
 from airflow_sitemaps.errors import SourceConfigurationError
 from airflow_sitemaps.shards.key import KeyRange
-from airflow_sitemaps.sources.connections import engines, hook_engines
+from airflow_sitemaps.sources.connections import engines
 from airflow_sitemaps.sources.connections.engines import engine_of
 from airflow_sitemaps.sources.dialects import dialect_of
 from airflow_sitemaps.sources.sql import SqlSource
@@ -184,17 +184,17 @@ class _Connection:
 
 
 def test_the_first_driver_that_is_installed_serves_a_type(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hook_engines, "_is_installed", lambda module: module == "clickhouse_sqlalchemy")
-    url = hook_engines.plain_url(_Connection())
+    monkeypatch.setattr(engines, "_is_installed", lambda module: module == "clickhouse_sqlalchemy")
+    url = engines.plain_url(_Connection())
     assert url is not None
     assert url.drivername == "clickhouse+native"
     assert dict(url.query) == {"secure": "True"}
-    monkeypatch.setattr(hook_engines, "_is_installed", lambda _module: True)
-    url = hook_engines.plain_url(_Connection())
+    monkeypatch.setattr(engines, "_is_installed", lambda _module: True)
+    url = engines.plain_url(_Connection())
     assert url is not None
     assert url.drivername == "clickhousedb"
-    monkeypatch.setattr(hook_engines, "_is_installed", lambda _module: False)
-    assert hook_engines.plain_url(_Connection()) is None
+    monkeypatch.setattr(engines, "_is_installed", lambda _module: False)
+    assert engines.plain_url(_Connection()) is None
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from airflow_sitemaps.pipeline import build
 from airflow_sitemaps.protocol.validator import Reciprocity
 from airflow_sitemaps.shards.key import KeyRange
 from airflow_sitemaps.sources import groups
-from airflow_sitemaps.sources.loc_mapping import LocMapping
+from airflow_sitemaps.sources.row_values import LocMapping
 from airflow_sitemaps.testing.crawler import Crawl, crawl
 from airflow_sitemaps.testing.source import MemorySourceConfig
 from tests.support.source_sessions import BACKENDS, create, live, session

@@ -9,8 +9,8 @@ import sqlglot
 
 from airflow_sitemaps.errors import SourceConfigurationError
 from airflow_sitemaps.sources.columns import Column, Kind
-from airflow_sitemaps.sources.dialects.mssql import DESCRIBED
 from airflow_sitemaps.sources.statements.binds import Binds
+from tests.extension.attic.attic.sql_server import DESCRIBED
 from tests.sources.test_compiled import context_of
 
 SLUG = Column(name="slug", kind=Kind.TEXT)

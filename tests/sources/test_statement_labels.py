@@ -10,7 +10,7 @@ import pytest
 import sqlalchemy as sa
 
 from airflow_sitemaps.shards.key import KeyRange
-from airflow_sitemaps.sources.connections import statement_labels
+from airflow_sitemaps.sources.connections import driver
 from airflow_sitemaps.sources.sql import SqlSource
 
 if TYPE_CHECKING:
@@ -56,14 +56,14 @@ def logged() -> Iterator[list[str]]:
     lines: list[str] = []
     handler = logging.Handler()
     handler.emit = lambda record: lines.append(record.getMessage())  # type: ignore[method-assign]
-    level = statement_labels.log.level
-    statement_labels.log.addHandler(handler)
-    statement_labels.log.setLevel(logging.DEBUG)
+    level = driver.log.level
+    driver.log.addHandler(handler)
+    driver.log.setLevel(logging.DEBUG)
     try:
         yield lines
     finally:
-        statement_labels.log.removeHandler(handler)
-        statement_labels.log.setLevel(level)
+        driver.log.removeHandler(handler)
+        driver.log.setLevel(level)
 
 
 def test_each_query_names_dag_task_run_and_section_in_a_comment_that_cannot_be_left(

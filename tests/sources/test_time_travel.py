@@ -19,10 +19,10 @@ from airflow_sitemaps.pipeline import stages
 from airflow_sitemaps.shards.codec import decode_plan, encode
 from airflow_sitemaps.shards.key import KeyRange, cut
 from airflow_sitemaps.sources.columns import Column, Kind
-from airflow_sitemaps.sources.pinned_state import PinnedState
+from airflow_sitemaps.sources.dialects.base import PinnedState
 from airflow_sitemaps.sources.queries import survey
 from airflow_sitemaps.sources.session import SqlSession
-from airflow_sitemaps.sources.statements.table_name import name_parts
+from airflow_sitemaps.sources.statements.user_texts import name_parts
 from airflow_sitemaps.testing.crawler import crawl
 from airflow_sitemaps.testing.source import MemorySource, MemorySourceConfig
 from tests.sources.test_compiled import context_of

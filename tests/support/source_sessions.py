@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from airflow_sitemaps.sources.keytext import load
+from airflow_sitemaps.sources.row_values import key_of_text as load
 from airflow_sitemaps.sources.session_factory import session_of
 from airflow_sitemaps.sources.sql import SqlSource
 from airflow_sitemaps.testing.source import MemorySourceConfig

@@ -294,7 +294,7 @@ def _dialect_of(name: str) -> Callable[[], sa.Dialect]:
     elif name == "trino":
         from trino.sqlalchemy.dialect import TrinoDialect as Real  # noqa: PLC0415
     else:
-        from airflow_sitemaps.sources.connections.redshift_dialect import (  # noqa: PLC0415
+        from airflow_sitemaps.sources.dialects.redshift import (  # noqa: PLC0415
             RedshiftConnectorDialect as Real,
         )
 

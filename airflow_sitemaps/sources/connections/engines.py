@@ -1,17 +1,21 @@
-"""SQLAlchemy engines by the id of an Airflow connection."""
+"""SQLAlchemy engines by the id of an Airflow connection: by the hook of the installed provider, or by the driver alone.
+
+Each provider's hook was tried with the releases named in ``docs/databases.md``.
+"""
 
 from __future__ import annotations
 
 import os
+from importlib.util import find_spec
 from typing import Any, Final
 
 import sqlalchemy as sa
 from sqlalchemy import exc
 
 from airflow_sitemaps.errors import ConnectionNotFoundError, SourceConfigurationError
-from airflow_sitemaps.sources.connections.driver_errors import MESSAGE_CHARACTERS
-from airflow_sitemaps.sources.connections.hook_engines import engine_of_hook, plain_url
-from airflow_sitemaps.sources.statements.nearest_names import nearest
+from airflow_sitemaps.sources.connections.driver import MESSAGE_CHARACTERS
+from airflow_sitemaps.sources.dialects import dialect_of_type
+from airflow_sitemaps.sources.statements.user_texts import nearest
 
 ENVIRONMENT: Final = "AIRFLOW_CONN_"
 NO_URL: Final = (ValueError, TypeError, KeyError)
@@ -92,7 +96,44 @@ def _engine_of_connection(connection: Any, hooks: Any, unknown_type: type[Except
         if url is None:
             raise
         return _engine_of_url(url, writing=writing)
-    return engine_of_hook(connection, hook)
+    dialect = dialect_of_type(str(connection.conn_type or ""))
+    engine: sa.Engine = hook.get_sqlalchemy_engine() if dialect is None else dialect.hook_engine(connection, hook)
+    return engine
+
+
+def plain_url(connection: Any) -> sa.URL | None:
+    """Return the URL of a connection whose provider is not installed, if its driver is.
+
+    Args:
+        connection: Airflow's connection. ``sqlite:////data/mart.db`` and ``{"conn_type": "sqlite", "host":
+            "/data/mart.db"}`` name the same file.
+
+    Returns:
+        The URL, with the connection's extra as its query. None if no driver of the type is installed.
+    """
+    dialect = dialect_of_type(str(connection.conn_type or ""))
+    name = next((name for name, module in (dialect.drivers if dialect else ()) if _is_installed(module)), None)
+    if dialect is None or name is None:
+        return None
+    query = {key: str(value) for key, value in connection.extra_dejson.items() if isinstance(value, (str, int, float))}
+    if dialect.is_file:
+        return sa.URL.create(name, database=connection.schema or connection.host or None, query=query)
+    return sa.URL.create(
+        name,
+        username=connection.login or None,
+        password=connection.password or None,
+        host=connection.host or None,
+        port=connection.port,
+        database=connection.schema or None,
+        query=query,
+    )
+
+
+def _is_installed(module: str) -> bool:
+    try:
+        return find_spec(module) is not None
+    except ModuleNotFoundError:
+        return False
 
 
 def _cause(error: Exception, connection: Any) -> str:

@@ -23,7 +23,7 @@ DIALECTS: Final = {
     "sqlite": "sqlite:SQLite",
     "duckdb": "duckdb:DuckDB",
     "mysql": "mysql:MySQL",
-    "mariadb": "mysql:MySQL",
+    "mariadb": "mysql:MariaDB",
     "snowflake": "snowflake:Snowflake",
     "bigquery": "bigquery:BigQuery",
     "redshift": "redshift:Redshift",
@@ -31,10 +31,24 @@ DIALECTS: Final = {
     "trino": "trino:Trino",
     "clickhouse": "clickhouse:ClickHouse",
     "clickhousedb": "clickhouse:ClickHouse",
-    "mssql": "mssql:SQLServer",
-    "oracle": "oracle:Oracle",
 }
 """The module and class of each dialect, by SQLAlchemy's name of it."""
+
+CONNECTIONS: Final = {"postgres": "postgresql", "google_cloud_platform": "bigquery", "gcpbigquery": "bigquery"}
+"""SQLAlchemy's name for the types of Airflow connections that have another."""
+
+
+def _entries() -> dict[str, EntryPoint]:
+    own = [EntryPoint(name=n, value=f"{__name__}.{value}", group=GROUP) for n, value in DIALECTS.items()]
+    return {entry.name: entry for entry in (*entry_points(group=GROUP), *own)}
+
+
+def dialect_of_type(conn_type: str) -> type[Dialect] | None:
+    """Return the dialect of a type of Airflow connections, or None if the type names no database."""
+    name = conn_type.lower()
+    entry = _entries().get(CONNECTIONS.get(name, name))
+    dialect: type[Dialect] | None = None if entry is None else entry.load()
+    return dialect
 
 
 def dialect_of(dialect: sa.Dialect) -> Dialect:
@@ -43,8 +57,7 @@ def dialect_of(dialect: sa.Dialect) -> Dialect:
     Raises:
         SourceConfigurationError: No dialect exists for the database.
     """
-    own = [EntryPoint(name=n, value=f"{__name__}.{value}", group=GROUP) for n, value in DIALECTS.items()]
-    entries = {entry.name: entry for entry in (*entry_points(group=GROUP), *own)}
+    entries = _entries()
     if dialect.name not in entries:
         raise SourceConfigurationError(
             f"the database {dialect.name!r} is not supported, because this package has no row hash for it. Supported are "

@@ -5,17 +5,20 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar
 
+import sqlalchemy as sa
+
 from airflow_sitemaps.sources.columns import Column, Kind
 from airflow_sitemaps.sources.dialects.base import Dialect
-from airflow_sitemaps.sources.statements.literals import literal
+from airflow_sitemaps.sources.dialects.value_sql import KINDS
+from airflow_sitemaps.sources.statements.binds import literal
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    import sqlalchemy as sa
+    import pyarrow as pa
 
     from airflow_sitemaps.shards.key import Key
-    from airflow_sitemaps.sources.pinned_state import PinnedState
+    from airflow_sitemaps.sources.dialects.base import PinnedState
     from airflow_sitemaps.sources.statements.binds import Binds, Statement
 
 
@@ -23,38 +26,29 @@ class BigQuery(Dialect):
     """BigQuery, with sqlalchemy-bigquery."""
 
     name: ClassVar[str] = "bigquery"
-    hash_version: ClassVar[str] = "farm_fingerprint/1"
+    arrow_method: ClassVar[str] = "to_arrow_iterable"
     enforces_keys: ClassVar[bool] = False
     lists_keys: ClassVar[bool] = True
     joins_ranges: ClassVar[bool] = True
     sorts_in_parts: ClassVar[bool] = True
     escapes_backslash: ClassVar[bool] = True
-    float_key: ClassVar[str] = "IF(IS_NAN({value}), CAST('inf' AS FLOAT64), {value})"
+    estimates_scans: ClassVar[bool] = True
 
     # A query may have 10,000 parameters and 1 MB of unresolved SQL.
     max_binds: ClassVar[int] = 10_000
     max_statement_bytes: ClassVar[int] = 500_000
     max_case: ClassVar[int] = 500
 
+    hash_version: ClassVar[str] = "farm_fingerprint/1"
+    # The fingerprint of open-source FarmHash, which never changes
+    hash_sql: ClassVar[str] = "FARM_FINGERPRINT({})"
+    checksum_sql: ClassVar[str] = "CAST(SUM(CAST({} AS BIGNUMERIC)) AS STRING)"
+    byte_length_sql: ClassVar[str] = "CAST(BYTE_LENGTH({}) AS STRING)"
     now_sql: ClassVar[str] = "SELECT CURRENT_TIMESTAMP()"
-    estimates_scans: ClassVar[bool] = True
+    # BigQuery has no array of arrays
+    members_sql: ClassVar[str] = "CONCAT('[', STRING_AGG(TO_JSON_STRING([{texts}]), ',' ORDER BY {orders}), ']')"
 
-    kinds: ClassVar[Mapping[str, Kind]] = {
-        "int64": Kind.INTEGER,
-        "integer": Kind.INTEGER,
-        "float64": Kind.NUMBER,
-        "float": Kind.NUMBER,
-        "numeric": Kind.NUMBER,
-        "bignumeric": Kind.NUMBER,
-        "string": Kind.TEXT,
-        "date": Kind.DATE,
-        "datetime": Kind.TIMESTAMP,
-        "timestamp": Kind.ZONED,
-        "bool": Kind.BOOLEAN,
-        "boolean": Kind.BOOLEAN,
-        "json": Kind.JSON,
-        "bytes": Kind.BINARY,
-    }
+    kinds: ClassVar[Mapping[object, Kind]] = {**KINDS, "timestamp": Kind.ZONED}
     cast_types: ClassVar[Mapping[Kind, str]] = {
         Kind.INTEGER: "INT64",
         Kind.NUMBER: "BIGNUMERIC",
@@ -65,7 +59,46 @@ class BigQuery(Dialect):
         Kind.BINARY: "BYTES",
     }
     text_type: ClassVar[str] = "STRING"
-    float_type: ClassVar[str] = "FLOAT64"
+    text_sql: ClassVar[str] = "CAST({} AS STRING)"
+    text_sql_of: ClassVar[Mapping[Kind, str]] = {
+        Kind.JSON: "TO_JSON_STRING({})",
+        Kind.BINARY: "TO_HEX({})",
+        Kind.ZONED: "STRING({}, 'UTC')",
+    }
+    number_sql: ClassVar[str] = "CAST({} AS FLOAT64)"
+    float_key: ClassVar[str] = "IF(IS_NAN({value}), CAST('inf' AS FLOAT64), {value})"
+    key_bind_of: ClassVar[Mapping[Kind, str]] = {Kind.BINARY: "FROM_HEX({})"}
+
+    @classmethod
+    def hook_engine(cls, connection: Any, hook: Any) -> sa.Engine:
+        """Create an engine over the hook's own client, which supports impersonation, key files and the location.
+
+        The types ``google_cloud_platform`` and ``gcpbigquery`` hold the same fields, but only the second has a hook with
+        an engine.
+        """
+        hook_type = import_module("airflow.providers.google.cloud.hooks.bigquery").BigQueryHook
+        hook = hook_type(gcp_conn_id=connection.conn_id, location=connection.extra_dejson.get("location"))
+        client = hook.get_client(project_id=hook.project_id, location=hook.location)
+        url = sa.URL.create("bigquery", host=client.project, query={"user_supplied_client": "true"})
+        return sa.create_engine(url, connect_args={"client": client})
+
+    def arrow_batches(self, cursor: Any, refusals: tuple[type[Exception], ...]) -> Iterator[pa.RecordBatch] | None:
+        """Return the batches of ``RowIterator.to_arrow_iterable``, or None if the cursor holds no such iterator.
+
+        The driver's connection has a client of the Storage API where ``google-cloud-bigquery-storage`` is installed. Without it
+        the rows come by the REST API. One stream keeps the order of the rows.
+
+        https://cloud.google.com/python/docs/reference/bigquery/latest/google.cloud.bigquery.table.RowIterator
+        """
+        rows: Any = getattr(cursor, "_query_rows", None)
+        if rows is None:
+            job = getattr(cursor, "query_job", None)
+            rows = job.result() if job is not None else None
+        if not hasattr(rows, "to_arrow_iterable"):
+            return None
+        storage = getattr(cursor.connection, "_bqstorage_client", None)
+        batches: Iterator[pa.RecordBatch] = rows.to_arrow_iterable(bqstorage_client=storage, max_stream_count=1)
+        return batches
 
     def scanned_bytes(self, connection: sa.Connection, statement: Statement) -> int:
         """Return the bytes that a dry run says, which is free: exact for tables that are not clustered, else an upper bound.
@@ -87,16 +120,6 @@ class BigQuery(Dialect):
         """Return ``FOR SYSTEM_TIME``, which BigQuery keeps for seven days by default."""
         return f"FOR SYSTEM_TIME AS OF TIMESTAMP '{state.literal()}'"
 
-    def as_text(self, expression: str, column: Column) -> str:
-        """Return SQL for the text of BigQuery's own casts, with moments in UTC."""
-        if column.kind is Kind.JSON:
-            return f"TO_JSON_STRING({expression})"
-        if column.kind is Kind.BINARY:
-            return f"TO_HEX({expression})"
-        if column.kind is Kind.ZONED:
-            return f"STRING({expression}, 'UTC')"
-        return f"CAST({expression} AS STRING)"
-
     def boundary_rows(self, columns: Sequence[Column], keys: Sequence[Key], binds: Binds) -> str:
         """Return a query of all keys in one JSON bind, each with its position as the last of its texts."""
         place = Column(name="place", kind=Kind.INTEGER)
@@ -111,25 +134,3 @@ class BigQuery(Dialect):
             return None
         ends = f"ARRAY(SELECT k0 FROM ({self.boundary_rows(columns, keys, binds)}) given ORDER BY place)"
         return f"RANGE_BUCKET({self.key_order(columns[0])}, {ends})"
-
-    def key_bind(self, column: Column, placeholder: str) -> str:
-        """Return SQL that turns a canonical value into the column's type, bytes from hexadecimal digits."""
-        return f"FROM_HEX({placeholder})" if column.kind is Kind.BINARY else super().key_bind(column, placeholder)
-
-    def byte_length(self, text: str) -> str:
-        """Return SQL for the number of bytes."""
-        return f"CAST(BYTE_LENGTH({text}) AS STRING)"
-
-    def members(self, group: Column, columns: Sequence[Column], from_item: str, where: str, most: int) -> str:
-        """Write the arrays as texts, joined in order: BigQuery has no array of arrays."""
-        texts = ", ".join(self.emit_text(column) for column in columns)
-        joined = f"STRING_AGG(TO_JSON_STRING([{texts}]), ',' ORDER BY {self.binary_orders(columns)})"
-        return self.aggregated(f"CONCAT('[', {joined}, ']')", group, from_item, where, most)
-
-    def hash_of(self, text: str) -> str:
-        """Return SQL for the fingerprint of open-source FarmHash, which never changes."""
-        return f"FARM_FINGERPRINT({text})"
-
-    def checksum(self, hashes: str) -> str:
-        """Return SQL for the exact sum, as a text."""
-        return f"CAST(SUM(CAST({hashes} AS BIGNUMERIC)) AS STRING)"

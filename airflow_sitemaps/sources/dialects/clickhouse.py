@@ -8,31 +8,22 @@ import pyarrow as pa
 import sqlalchemy as sa
 
 from airflow_sitemaps.sources.columns import Column, Kind
+from airflow_sitemaps.sources.connections.driver import partitions, with_label
 from airflow_sitemaps.sources.dialects.base import Dialect
-from airflow_sitemaps.sources.readers import clickhouse_stream
+from airflow_sitemaps.sources.dialects.value_sql import KINDS
 from airflow_sitemaps.sources.statements.binds import guarded
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Mapping, Sequence
+    from collections.abc import Callable, Generator, Mapping, Sequence
 
     from airflow_sitemaps.shards.key import Key
-    from airflow_sitemaps.sources.readers.streams import Rows
+    from airflow_sitemaps.sources.connections.driver import Rows
     from airflow_sitemaps.sources.statements.binds import Binds, Statement
-    from airflow_sitemaps.sources.statements.relation import Relation
-    from airflow_sitemaps.sources.statements.table_name import NamePart
+    from airflow_sitemaps.sources.statements.user_texts import NamePart
 
 ASOF_KINDS = frozenset({Kind.INTEGER, Kind.NUMBER, Kind.DATE, Kind.ZONED})
 """The kinds that an ASOF join compares."""
 WRAPPERS = ("nullable(", "lowcardinality(")
-
-
-def _bare(type_name: str) -> str:
-    """Return a type's name without ``Nullable`` and ``LowCardinality``."""
-    for wrapper in WRAPPERS:
-        if type_name.lower().startswith(wrapper):
-            return _bare(type_name[len(wrapper) : -1])
-    return type_name
-
 
 TABLE: Final = sa.text(
     """
@@ -60,73 +51,70 @@ SELECT
 REPLICATED: Final = ("Replicated", "Shared")
 """How the engines of replicated tables begin: ``ReplicatedMergeTree``, and ``SharedMergeTree`` of ClickHouse Cloud."""
 
+FORMATS: Final = {"String": "bytes"}
+"""A String need not be UTF-8. As a text, clickhouse-connect would return the hexadecimal digits of one that is not."""
 
-def version_of(connection: sa.Connection, table: Sequence[NamePart], from_item: str) -> str | None:
-    """Return the version of a table of the MergeTree family, or None if its parts do not determine its rows.
 
-    A replicated table has no version: each statement may reach another replica, and the survey may read one that has
-    not received the parts of the version yet.
+def _bare(type_name: str) -> str:
+    """Return a type's name without ``Nullable`` and ``LowCardinality``."""
+    for wrapper in WRAPPERS:
+        if type_name.lower().startswith(wrapper):
+            return _bare(type_name[len(wrapper) : -1])
+    return type_name
 
-    Rows that a policy or a lightweight delete hides are in the parts, so the table then has fewer rows than its parts.
 
-    Args:
-        from_item: The table for ``FROM``.
-    """
-    *database, name = [part.text for part in table]
-    values = {"base": database[-1] if database else "", "name": name}
-    table_row = connection.execute(TABLE, values).first()
-    engine = "" if table_row is None else str(table_row[0])
-    if table_row is None or not engine.endswith("MergeTree") or engine.startswith(REPLICATED):
-        return None
-    parts = connection.execute(PARTS, values).one()
-    rows = connection.execute(sa.text(f"SELECT count() FROM {from_item}")).scalar_one()
-    # No part is also what a role sees that may not look at them.
-    if not int(parts[1]) or int(parts[1]) != int(rows) or int(connection.execute(INEXACT, values).scalar_one()):
-        return None
-    return f"{table_row[1]} {parts[0]} {parts[1]} {parts[2]}"
+def _client_of(connection: sa.Connection) -> Any | None:
+    """Return clickhouse-connect's client, or None if the driver is another."""
+    client = getattr(connection.connection.dbapi_connection, "client", None)
+    return client if hasattr(client, "query_row_block_stream") else None
+
+
+def _query_of(connection: sa.Connection, statement: Statement) -> tuple[str, dict[str, Any]]:
+    """Return the arguments of the client's queries: the SQL and its values."""
+    text, values = statement
+    compiled = text.compile(dialect=connection.dialect)
+    parameters = dict(compiled.construct_params(values))
+    # The client fills in values by Python's % operator, only where there are some.
+    sql = compiled.string if parameters else compiled.string.replace("%%", "%")
+    return with_label(connection, sql), parameters
 
 
 class ClickHouse(Dialect):
     """ClickHouse, with clickhouse-sqlalchemy or clickhouse-connect."""
 
     name: ClassVar[str] = "clickhouse"
-    hash_version: ClassVar[str] = "cityhash64/1"
+    drivers: ClassVar[tuple[tuple[str, str], ...]] = (
+        ("clickhousedb", "clickhouse_connect"),
+        ("clickhouse+native", "clickhouse_sqlalchemy"),
+    )
     enforces_keys: ClassVar[bool] = False
     lists_keys: ClassVar[bool] = True
     joins_ranges: ClassVar[bool] = True
     sorts_in_parts: ClassVar[bool] = True
     escapes_backslash: ClassVar[bool] = True
-    float_key: ClassVar[str] = "if(isNaN({value}), inf, {value})"
 
     # The default of max_query_size is 262,144 bytes.
     max_binds: ClassVar[int] = 5_000
     max_statement_bytes: ClassVar[int] = 120_000
     max_case: ClassVar[int] = 300
 
+    hash_version: ClassVar[str] = "cityhash64/1"
+    hash_sql: ClassVar[str] = "cityHash64(assumeNotNull({}))"
+    hash_type: ClassVar[Any] = pa.uint64()
+    # sum() of UInt64 overflows silently
+    checksum_sql: ClassVar[str] = "toString(SUM(toUInt256({})))"
+    byte_length_sql: ClassVar[str] = "toString(length({}))"
     now_sql: ClassVar[str] = "SELECT toString(now64(6, 'UTC'))"
+    # They can be NULL, so that rows without a group get NULL, not ''
+    members_sql: ClassVar[str] = (
+        "toNullable(concat('[', arrayStringConcat(arraySort(groupArray(toJSONString([{texts}]))), ','), ']'))"
+    )
 
-    kinds: ClassVar[Mapping[str, Kind]] = {
-        "int8": Kind.INTEGER,
-        "int16": Kind.INTEGER,
-        "int32": Kind.INTEGER,
-        "int64": Kind.INTEGER,
-        "uint8": Kind.INTEGER,
-        "uint16": Kind.INTEGER,
-        "uint32": Kind.INTEGER,
-        "uint64": Kind.NUMBER,
-        "decimal": Kind.NUMBER,
-        "float32": Kind.NUMBER,
-        "float64": Kind.NUMBER,
-        "string": Kind.TEXT,
-        "fixedstring": Kind.TEXT,
-        "date": Kind.DATE,
-        "date32": Kind.DATE,
+    kinds: ClassVar[Mapping[object, Kind]] = {
+        **KINDS,
         "datetime": Kind.ZONED,
         "datetime64": Kind.ZONED,
-        "uuid": Kind.UUID,
-        "bool": Kind.BOOLEAN,
-        "json": Kind.JSON,
-    }
+    } | dict.fromkeys(("uint8", "uint16", "uint32"), Kind.INTEGER)
     cast_types: ClassVar[Mapping[Kind, str]] = {
         Kind.INTEGER: "Int64",
         Kind.NUMBER: "Decimal(38, 10)",
@@ -136,37 +124,82 @@ class ClickHouse(Dialect):
         Kind.BOOLEAN: "Bool",
     }
     text_type: ClassVar[str] = "String"
+    # toString keeps NULL; a CAST to String refuses it
+    text_sql: ClassVar[str] = "toString({})"
+    text_sql_of: ClassVar[Mapping[Kind, str]] = {Kind.ZONED: "toString(toTimeZone({}, 'UTC'))"}
+    number_sql: ClassVar[str] = "toFloat64({})"
+    float_key: ClassVar[str] = "if(isNaN({value}), inf, {value})"
+    # Drivers disagree on the zone of a time, so it is read as a text, to the second
+    time_kinds: ClassVar[frozenset[Kind]] = frozenset({Kind.DATE})
+    lastmod_sql_of: ClassVar[Mapping[Kind, str]] = {
+        Kind.ZONED: "concat(substring(toString(toTimeZone({}, 'UTC')), 1, 19), 'Z')"
+    }
+    listed_part_sql: ClassVar[str] = "given.1[{number}]"
+    listed_rows_sql: ClassVar[str] = (
+        "SELECT {parts}, given.2 - 1 AS place FROM (SELECT arrayJoin(arrayZip(listed, arrayEnumerate(listed))) AS given"
+        " FROM (SELECT JSONExtract({given}, 'Array(Array(String))') AS listed))"
+    )
 
     def kind(self, type_name: str) -> Kind:
         """Return the kind of a type, without regard to ``Nullable`` and ``LowCardinality``."""
         return super().kind(_bare(type_name.strip()))
 
-    def describe(self, connection: sa.Connection, relation: Relation, names: Sequence[str]) -> dict[str, Column]:
-        """Return names and types from a result's description. Keys are cast to the column's own type.
+    def type_of(self, description: Sequence[Any]) -> str:
+        """Return the column's own type.
 
         ClickHouse cannot compare a Float64 with a text, and a UNION of both has a type without an order.
         """
-        sql = f"SELECT src.* FROM {relation.from_item(self)} WHERE 1 = 0"
-        with connection.execute(*relation.binds().statement(sql)) as result:
-            described = result.cursor.description if result.cursor is not None else ()
-        return {
-            str(name): Column(name=str(name), kind=self.kind(str(code)), type_name=guarded(_bare(str(code))))
-            for name, code, *_rest in described or ()
-        }
+        return guarded(_bare(str(description[1])))
 
     def rows(self, connection: sa.Connection, statement: Statement) -> Generator[Rows, None, None]:
-        """Stream the rows of a statement by the client, block by block."""
-        return clickhouse_stream.blocks(connection, statement)
+        """Stream the rows block by block, as clickhouse-connect does. Its cursor would hold the whole result in memory."""
+        client = _client_of(connection)
+        if client is None:
+            yield from partitions(connection, statement)
+            return
+        with client.query_row_block_stream(*_query_of(connection, statement), query_formats=FORMATS) as stream:
+            for block in stream:
+                if block:
+                    yield block
+
+    def streams_arrow(self, connection: sa.Connection, tell: Callable[[str], None]) -> bool:
+        """Return whether the driver is clickhouse-connect."""
+        is_connect = connection.dialect.name == "clickhousedb"
+        tell(
+            "Arrow batches by query_arrow_stream"
+            if is_connect
+            else "through a cursor, because only clickhouse-connect streams Arrow"
+        )
+        return is_connect
+
+    def arrow_rows(
+        self, connection: sa.Connection, statement: Statement, tell: Callable[[str], None]
+    ) -> Generator[pa.RecordBatch | Rows, None, None]:
+        """Stream by ``query_arrow_stream``. Texts come as bytes: a String need not be UTF-8."""
+        client: Any = _client_of(connection)
+        with client.query_arrow_stream(*_query_of(connection, statement), use_strings=False) as batches:
+            yield from batches
 
     def table_version(self, connection: sa.Connection, table: Sequence[NamePart]) -> str | None:
-        """Return the table's definition and active parts as a version."""
-        return version_of(connection, table, ".".join(self.quote_table(part) for part in table))
+        """Return the definition and active parts of a MergeTree table, or None if its parts do not determine its rows.
 
-    def as_text(self, expression: str, column: Column) -> str:
-        """Return SQL for a text by toString, with moments in UTC. toString keeps NULL; a CAST to String refuses it."""
-        if column.kind is Kind.ZONED:
-            return f"toString(toTimeZone({expression}, 'UTC'))"
-        return f"toString({expression})"
+        A replicated table has no version: each statement may reach another replica, and the survey may read one that has
+        not received the parts of the version yet.
+
+        Rows that a policy or a lightweight delete hides are in the parts, so the table then has fewer rows than its parts.
+        """
+        *database, name = [part.text for part in table]
+        values = {"base": database[-1] if database else "", "name": name}
+        row = connection.execute(TABLE, values).first()
+        engine = "" if row is None else str(row[0])
+        if row is None or not engine.endswith("MergeTree") or engine.startswith(REPLICATED):
+            return None
+        parts = connection.execute(PARTS, values).one()
+        rows = connection.execute(sa.text(f"SELECT count() FROM {self.table_name(table)}")).scalar_one()
+        # No part is also what a role sees that may not look at them.
+        if not int(parts[1]) or int(parts[1]) != int(rows) or int(connection.execute(INEXACT, values).scalar_one()):
+            return None
+        return f"{row[1]} {parts[0]} {parts[1]} {parts[2]}"
 
     def key_value(self, column: Column) -> str:
         """Return SQL for the canonical value, with ``%`` and the bytes of a String that is not UTF-8 percent-encoded."""
@@ -179,14 +212,6 @@ class ClickHouse(Dialect):
         """Return SQL that turns a canonical value into the column's type."""
         is_text = column.kind is Kind.TEXT
         return super().key_bind(column, f"decodeURLComponent({placeholder})" if is_text else placeholder)
-
-    def boundary_rows(self, columns: Sequence[Column], keys: Sequence[Key], binds: Binds) -> str:
-        """Return a query of all keys in one JSON bind."""
-        given = self.key_list(columns, keys, binds)
-        parts = ", ".join(f"{self.listed_key(c, f'given.1[{n + 1}]')} AS k{n}" for n, c in enumerate(columns))
-        listed = f"SELECT JSONExtract({given}, 'Array(Array(String))') AS listed"
-        rows = f"SELECT arrayJoin(arrayZip(listed, arrayEnumerate(listed))) AS given FROM ({listed})"
-        return f"SELECT {parts}, given.2 - 1 AS place FROM ({rows})"
 
     def bucket_rows(
         self, columns: Sequence[Column], keys: Sequence[Key], from_item: str, where: str, measures: str, binds: Binds
@@ -204,38 +229,6 @@ class ClickHouse(Dialect):
             f" ASOF LEFT JOIN ({ends}) ends ON measured.joined = ends.joined AND measured.row_key >= ends.k0"
         )
 
-    def byte_length(self, text: str) -> str:
-        """Return SQL for the number of bytes."""
-        return f"toString(length({text}))"
-
-    def members(self, group: Column, columns: Sequence[Column], from_item: str, where: str, most: int) -> str:
-        """Write the arrays as texts, sorted and joined. They can be NULL, so that rows without a group get NULL, not ''."""
-        texts = ", ".join(f"assumeNotNull({self.emit_text(column)})" for column in columns)
-        joined = f"arrayStringConcat(arraySort(groupArray(toJSONString([{texts}]))), ',')"
-        return self.aggregated(f"toNullable(concat('[', {joined}, ']'))", group, from_item, where, most)
-
-    def hash_of(self, text: str) -> str:
-        """Return SQL for the cityHash64 of a text, which is never NULL here."""
-        return f"cityHash64(assumeNotNull({text}))"
-
-    def hash_type(self) -> Any:
-        """Return uint64: the hash is unsigned."""
-        return pa.uint64()
-
-    def checksum(self, hashes: str) -> str:
-        """Return SQL for the sum in 256 bits: sum() of UInt64 overflows silently."""
-        return f"toString(SUM(toUInt256({hashes})))"
-
-    def emit_number(self, column: Column) -> str:
-        """Return SQL for a float by toFloat64, which keeps NULL."""
-        return f"toFloat64({self.column(column)})"
-
-    def lastmod_is_text(self, column: Column) -> bool:
-        """Return whether the lastmod is a text. All but dates are, because drivers disagree on the zone of a time."""
-        return column.kind is not Kind.DATE
-
-    def emit_lastmod(self, column: Column) -> str:
-        """Return SQL for a moment as text: in UTC, to the second, ending in ``Z``."""
-        if column.kind is Kind.ZONED:
-            return f"concat(substring({self.as_text(self.column(column), column)}, 1, 19), 'Z')"
-        return super().emit_lastmod(column)
+    def member_texts(self, columns: Sequence[Column]) -> str:
+        """Return texts that cannot be NULL."""
+        return ", ".join(f"assumeNotNull({self.emit_text(column)})" for column in columns)

@@ -6,52 +6,33 @@ https://docs.databricks.com/en/delta/table-details.html
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import sqlalchemy as sa
 
-from airflow_sitemaps.sources.columns import Column, Kind
+from airflow_sitemaps.sources.columns import Kind
+from airflow_sitemaps.sources.connections.driver import BATCH_ROWS
 from airflow_sitemaps.sources.dialects.base import Dialect
+from airflow_sitemaps.sources.dialects.value_sql import KINDS
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
-    from airflow_sitemaps.shards.key import Key
-    from airflow_sitemaps.sources.pinned_state import PinnedState
-    from airflow_sitemaps.sources.statements.binds import Binds
-    from airflow_sitemaps.sources.statements.table_name import NamePart
+    import pyarrow as pa
 
+    from airflow_sitemaps.sources.dialects.base import PinnedState
+    from airflow_sitemaps.sources.statements.user_texts import NamePart
 
 HIDING: Final = ("row filter", "column mask")
 """Parts of a table's description that make its rows depend on something else."""
-
-
-def commit_of(connection: sa.Connection, table: str) -> int:
-    """Return the number of a Delta table's newest commit."""
-    return int(connection.execute(sa.text(f"DESCRIBE HISTORY {table} LIMIT 1")).mappings().one()["version"])
-
-
-def version_of(connection: sa.Connection, table: str) -> str | None:
-    """Return the version of a Delta table, or None if it is another kind of table or has filters or masks.
-
-    The numbers of a table that was dropped and created again begin at 0, so its identity is part of the version.
-    """
-    detail = connection.execute(sa.text(f"DESCRIBE DETAIL {table}")).mappings().one()
-    if str(detail["format"]).lower() != "delta":
-        return None
-    described: Sequence[sa.Row[tuple[object, ...]]] = connection.execute(
-        sa.text(f"DESCRIBE TABLE EXTENDED {table}")
-    ).all()
-    if any(word in str(row[0]).lower() for row in described for word in HIDING):
-        return None
-    return f"{detail['id']} {commit_of(connection, table)}"
 
 
 class Databricks(Dialect):
     """Databricks SQL and Spark 3.4 and later, with databricks-sqlalchemy."""
 
     name: ClassVar[str] = "databricks"
-    hash_version: ClassVar[str] = "xxhash64/1"
+    arrow_method: ClassVar[str] = "fetchmany_arrow"
     enforces_keys: ClassVar[bool] = False
     lists_keys: ClassVar[bool] = True
     joins_ranges: ClassVar[bool] = True
@@ -64,30 +45,20 @@ class Databricks(Dialect):
     max_statement_bytes: ClassVar[int] = 500_000
     max_case: ClassVar[int] = 1_000
 
+    hash_version: ClassVar[str] = "xxhash64/1"
+    # Of the text's bytes, which no collation affects
+    hash_sql: ClassVar[str] = "XXHASH64(CAST({} AS BINARY))"
+    checksum_sql: ClassVar[str] = "CAST(SUM(CAST({} AS DECIMAL(38, 0))) AS STRING)"
+    byte_length_sql: ClassVar[str] = "CAST(OCTET_LENGTH({}) AS STRING)"
     session_sql: ClassVar[tuple[str, ...]] = ("SET TIME ZONE 'UTC'",)
     now_sql: ClassVar[str] = "SELECT current_timestamp()"
+    # Spark's aggregates have no ORDER BY
+    members_sql: ClassVar[str] = "CONCAT('[', ARRAY_JOIN(SORT_ARRAY(COLLECT_LIST(TO_JSON(ARRAY({texts})))), ','), ']')"
 
-    kinds: ClassVar[Mapping[str, Kind]] = {
-        "tinyint": Kind.INTEGER,
-        "smallint": Kind.INTEGER,
-        "int": Kind.INTEGER,
-        "bigint": Kind.INTEGER,
-        "decimal": Kind.NUMBER,
-        "float": Kind.NUMBER,
-        "double": Kind.NUMBER,
-        "string": Kind.TEXT,
-        "varchar": Kind.TEXT,
-        "char": Kind.TEXT,
-        "date": Kind.DATE,
-        "timestamp": Kind.ZONED,
-        "timestamp_ntz": Kind.TIMESTAMP,
-        "boolean": Kind.BOOLEAN,
-        "binary": Kind.BINARY,
-        "variant": Kind.JSON,
-        "struct": Kind.JSON,
-        "array": Kind.JSON,
-        "map": Kind.JSON,
-    }
+    kinds: ClassVar[Mapping[object, Kind]] = {
+        **KINDS, "timestamp": Kind.ZONED, "timestamp_ntz": Kind.TIMESTAMP,
+        **dict.fromkeys(("variant", "struct", "array", "map"), Kind.JSON),
+    }  # fmt: skip
     cast_types: ClassVar[Mapping[Kind, str]] = {
         Kind.INTEGER: "BIGINT",
         Kind.NUMBER: "DECIMAL(38, 18)",
@@ -98,7 +69,42 @@ class Databricks(Dialect):
         Kind.BINARY: "BINARY",
     }
     text_type: ClassVar[str] = "STRING"
-    float_type: ClassVar[str] = "DOUBLE"
+    # Moments are in the session's zone, UTC
+    text_sql: ClassVar[str] = "CAST({} AS STRING)"
+    text_sql_of: ClassVar[Mapping[Kind, str]] = {Kind.JSON: "TO_JSON({})", Kind.BINARY: "HEX({})"}
+    number_sql: ClassVar[str] = "CAST({} AS DOUBLE)"
+    key_bind_of: ClassVar[Mapping[Kind, str]] = {Kind.BINARY: "UNHEX({})"}
+    listed_part_sql: ClassVar[str] = "part[{at}]"
+    listed_rows_sql: ClassVar[str] = (
+        "SELECT {parts}, place FROM (SELECT POSEXPLODE(FROM_JSON({given}, 'array<array<string>>')) AS (place, part)) given"
+    )
+
+    @classmethod
+    def hook_engine(cls, connection: Any, hook: Any) -> sa.Engine:
+        """Create an engine with the SQL hook: the connection's type maps to the hook of the REST API."""
+        hook_type = import_module("airflow.providers.databricks.hooks.databricks_sql").DatabricksSqlHook
+        return super().hook_engine(connection, hook_type(databricks_conn_id=connection.conn_id))
+
+    def arrow_batches(self, cursor: Any, refusals: tuple[type[Exception], ...]) -> Iterator[pa.RecordBatch] | None:
+        """Return the batches of ``fetchmany_arrow``, or None if the result is not in Arrow.
+
+        https://docs.databricks.com/en/dev-tools/python-sql-connector.html
+        """
+        fetch = getattr(cursor, "fetchmany_arrow", None)
+        if fetch is None:
+            return None
+        try:
+            first = fetch(BATCH_ROWS)
+        except refusals:
+            return None
+
+        def batches() -> Iterator[pa.RecordBatch]:
+            table = first
+            while table.num_rows:
+                yield from table.to_batches()
+                table = fetch(BATCH_ROWS)
+
+        return batches()
 
     def type_of(self, description: Sequence[Any]) -> str:
         """Return the own type of a number. As a decimal, a float has another value, and a large one does not fit."""
@@ -109,49 +115,23 @@ class Databricks(Dialect):
 
     def travel_version(self, connection: sa.Connection, table: Sequence[NamePart]) -> int | None:
         """Return the number of a Delta table's newest commit."""
-        return commit_of(connection, ".".join(self.quote_table(part) for part in table))
+        history = sa.text(f"DESCRIBE HISTORY {self.table_name(table)} LIMIT 1")
+        return int(connection.execute(history).mappings().one()["version"])
 
     def table_version(self, connection: sa.Connection, table: Sequence[NamePart]) -> str | None:
-        """Return the identity and newest commit of a Delta table as a version."""
-        return version_of(connection, ".".join(self.quote_table(part) for part in table))
+        """Return the newest commit of a Delta table, or None if it is another kind of table or has filters or masks.
+
+        The numbers of a table that was dropped and created again begin at 0, so its identity is part of the version.
+        """
+        name = self.table_name(table)
+        detail = connection.execute(sa.text(f"DESCRIBE DETAIL {name}")).mappings().one()
+        if str(detail["format"]).lower() != "delta":
+            return None
+        described: Sequence[Any] = connection.execute(sa.text(f"DESCRIBE TABLE EXTENDED {name}")).all()
+        if any(word in str(row[0]).lower() for row in described for word in HIDING):
+            return None
+        return f"{detail['id']} {self.travel_version(connection, table)}"
 
     def as_of(self, state: PinnedState) -> str:
         """Return the version's number: Delta refuses a time after its newest commit."""
         return f"VERSION AS OF {state.version:d}"
-
-    def as_text(self, expression: str, column: Column) -> str:
-        """Return SQL for the text of Spark's own casts, with moments in the session's zone, UTC."""
-        if column.kind is Kind.JSON:
-            return f"TO_JSON({expression})"
-        if column.kind is Kind.BINARY:
-            return f"HEX({expression})"
-        return f"CAST({expression} AS STRING)"
-
-    def boundary_rows(self, columns: Sequence[Column], keys: Sequence[Key], binds: Binds) -> str:
-        """Return a query of all keys in one JSON bind."""
-        given = self.key_list(columns, keys, binds)
-        parts = ", ".join(f"{self.listed_key(c, f'part[{n}]')} AS k{n}" for n, c in enumerate(columns))
-        rows = f"SELECT POSEXPLODE(FROM_JSON({given}, 'array<array<string>>')) AS (place, part)"
-        return f"SELECT {parts}, place FROM ({rows}) given"
-
-    def key_bind(self, column: Column, placeholder: str) -> str:
-        """Return SQL that turns a canonical value into the column's type, bytes from hexadecimal digits."""
-        return f"UNHEX({placeholder})" if column.kind is Kind.BINARY else super().key_bind(column, placeholder)
-
-    def byte_length(self, text: str) -> str:
-        """Return SQL for the number of bytes."""
-        return f"CAST(OCTET_LENGTH({text}) AS STRING)"
-
-    def members(self, group: Column, columns: Sequence[Column], from_item: str, where: str, most: int) -> str:
-        """Write the arrays as texts, sorted and joined: Spark's aggregates have no ORDER BY."""
-        texts = ", ".join(self.emit_text(column) for column in columns)
-        joined = f"ARRAY_JOIN(SORT_ARRAY(COLLECT_LIST(TO_JSON(ARRAY({texts})))), ',')"
-        return self.aggregated(f"CONCAT('[', {joined}, ']')", group, from_item, where, most)
-
-    def hash_of(self, text: str) -> str:
-        """Return SQL for the hash of the text's bytes, which no collation affects."""
-        return f"XXHASH64(CAST({text} AS BINARY))"
-
-    def checksum(self, hashes: str) -> str:
-        """Return SQL for the exact sum, as a text."""
-        return f"CAST(SUM(CAST({hashes} AS DECIMAL(38, 0))) AS STRING)"

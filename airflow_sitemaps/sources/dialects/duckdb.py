@@ -7,17 +7,19 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import pyarrow as pa
 
 from airflow_sitemaps.sources.columns import Column, Kind
+from airflow_sitemaps.sources.connections.driver import BATCH_ROWS
 from airflow_sitemaps.sources.dialects.base import Dialect
+from airflow_sitemaps.sources.dialects.value_sql import KINDS
 from airflow_sitemaps.sources.statements.binds import guarded
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Generator, Mapping, Sequence
 
     import sqlalchemy as sa
 
     from airflow_sitemaps.shards.key import Key
-    from airflow_sitemaps.sources.statements.binds import Binds
-    from airflow_sitemaps.sources.statements.relation import Relation
+    from airflow_sitemaps.sources.connections.driver import Rows
+    from airflow_sitemaps.sources.statements.binds import Binds, Statement
 
 ENDS = {
     Kind.DATE: ("DATE '0001-01-01'", "DATE '9999-12-31'"),
@@ -30,46 +32,43 @@ class DuckDB(Dialect):
     """DuckDB 1.3 and later, with duckdb-engine."""
 
     name: ClassVar[str] = "duckdb"
-    hash_version: ClassVar[str] = "md5-hash/1"
+    drivers: ClassVar[tuple[tuple[str, str], ...]] = (("duckdb", "duckdb_engine"),)
+    is_file: ClassVar[bool] = True
     live: ClassVar[bool] = True
+    arrow_keeps_times: ClassVar[bool] = True
 
     max_binds: ClassVar[int] = 30_000
     max_statement_bytes: ClassVar[int] = 4_000_000
     max_case: ClassVar[int] = 500
     sorted_union: ClassVar[bool] = True
+    binds_lists: ClassVar[bool] = True
     joins_ranges: ClassVar[bool] = True
 
+    hash_version: ClassVar[str] = "md5-hash/1"
+    # 64 bits of the MD5 of the text's bytes, which no collation affects. DuckDB's hash of a text differs little between
+    # similar texts: changes of two characters, eight bytes apart, have only 256 results. Its ``md5_number_lower`` takes
+    # three times as long as ``md5_number``.
+    hash_sql: ClassVar[str] = "hash(md5_number(encode({})))"
+    hash_type: ClassVar[Any] = pa.uint64()
+    # The sum of UBIGINT is a HUGEINT
+    checksum_sql: ClassVar[str] = "CAST(SUM({}) AS VARCHAR)"
+    byte_length_sql: ClassVar[str] = "CAST(strlen({}) AS VARCHAR)"
+    modulo_sql: ClassVar[str] = "({}) % {}"
+    binary_order_sql: ClassVar[str] = "encode({})"
     # The time zone is a setting of the connection. DuckDB has read-only files but no read-only transactions.
     begin_sql: ClassVar[tuple[str, ...]] = ("SET TimeZone = 'UTC'",)
     now_sql: ClassVar[str] = "SELECT make_timestamp(epoch_us(get_current_timestamp()))"
+    members_sql: ClassVar[str] = "CAST(to_json(list([{texts}] ORDER BY {orders})) AS VARCHAR)"
 
-    kinds: ClassVar[Mapping[str, Kind]] = {
-        "tinyint": Kind.INTEGER,
-        "smallint": Kind.INTEGER,
-        "integer": Kind.INTEGER,
-        "bigint": Kind.INTEGER,
-        "utinyint": Kind.INTEGER,
-        "usmallint": Kind.INTEGER,
-        "uinteger": Kind.INTEGER,
-        "ubigint": Kind.NUMBER,
-        "hugeint": Kind.NUMBER,
-        "uhugeint": Kind.NUMBER,
-        "decimal": Kind.NUMBER,
-        "float": Kind.NUMBER,
-        "double": Kind.NUMBER,
-        "varchar": Kind.TEXT,
-        "uuid": Kind.UUID,
-        "date": Kind.DATE,
-        "timestamp": Kind.TIMESTAMP,
-        "timestamp_s": Kind.TIMESTAMP,
-        "timestamp_ms": Kind.TIMESTAMP,
-        "timestamp_ns": Kind.TIMESTAMP,
-        "timestamp with time zone": Kind.ZONED,
-        "boolean": Kind.BOOLEAN,
-        "json": Kind.JSON,
-        "blob": Kind.BINARY,
+    kinds: ClassVar[Mapping[object, Kind]] = {
+        **KINDS,
+        **dict.fromkeys(("utinyint", "usmallint", "uinteger"), Kind.INTEGER),
+        **dict.fromkeys(("ubigint", "hugeint", "uhugeint"), Kind.NUMBER),
+        **dict.fromkeys(("timestamp_s", "timestamp_ms", "timestamp_ns"), Kind.TIMESTAMP),
     }
-    float_type: ClassVar[str] = "DOUBLE"
+    number_sql: ClassVar[str] = "CAST({} AS DOUBLE)"
+    micros_sql: ClassVar[str] = "epoch_us({})"
+    returns_bytes: ClassVar[bool] = True
 
     def __init__(self, dialect: sa.Dialect) -> None:
         """Keep the version of DuckDB, which is part of the digest's kind."""
@@ -84,19 +83,26 @@ class DuckDB(Dialect):
         """The name of the row hash, with DuckDB's own version."""
         return f"{super().digest_kind}/{self._version}"
 
-    def describe(self, connection: sa.Connection, relation: Relation, names: Sequence[str]) -> dict[str, Column]:
-        """Return names and types from a result's description."""
-        sql = f"SELECT src.* FROM {relation.from_item(self)} WHERE false"
-        with connection.execute(*relation.binds().statement(sql)) as result:
-            described = result.cursor.description if result.cursor is not None else ()
-        return {
-            str(name): Column(name=str(name), kind=self.kind(str(code)), type_name=guarded(str(code)))
-            for name, code, *_rest in described or ()
-        }
+    def streams_arrow(self, connection: sa.Connection, tell: Callable[[str], None]) -> bool:
+        """Return True: DuckDB has its own reader."""
+        tell("Arrow batches by DuckDB's own reader")
+        return True
 
-    def rank_at_once(self, columns: Sequence[Column]) -> int | None:
-        """Return None: any number of keys fits into one list per column."""
-        return None
+    def arrow_rows(
+        self, connection: sa.Connection, statement: Statement, tell: Callable[[str], None]
+    ) -> Generator[pa.RecordBatch | Rows, None, None]:
+        """Stream by DuckDB's own reader."""
+        clause, values = statement
+        driver: Any = connection.connection.dbapi_connection
+        compiled: Any = clause.compile(dialect=connection.dialect)
+        rows = driver.sql(compiled.string, params=[values[name] for name in compiled.positiontup or ()])
+        # The method has another name before DuckDB 1.4.
+        make = getattr(rows, "to_arrow_reader", None) or rows.fetch_arrow_reader
+        yield from make(BATCH_ROWS)
+
+    def type_of(self, description: Sequence[Any]) -> str:
+        """Return the column's own type."""
+        return guarded(str(description[1]))
 
     def boundary_rows(self, columns: Sequence[Column], keys: Sequence[Key], binds: Binds) -> str:
         """Return a query that unnests one list per key column, side by side."""
@@ -125,46 +131,12 @@ class DuckDB(Dialect):
         """Return SQL for the text of DuckDB's own cast, or for the JSON of a list, a struct or a map."""
         if column.type_name.endswith("]") or column.type_name.startswith(("STRUCT(", "MAP(")):
             expression = f"to_json({expression})"
-        return f"CAST({expression} AS VARCHAR)"
+        return super().as_text(expression, column)
 
     def key_value(self, column: Column) -> str:
         """Return SQL for an integer, or for the text that a cast to the column's type reads."""
         value = self.column(column)
-        return value if column.kind is Kind.INTEGER else f"CAST({value} AS VARCHAR)"
-
-    def members(self, group: Column, columns: Sequence[Column], from_item: str, where: str, most: int) -> str:
-        """Write the members by a list of lists of texts."""
-        texts = ", ".join(self.emit_text(column) for column in columns)
-        members = f"CAST(to_json(list([{texts}] ORDER BY {self.binary_orders(columns)})) AS VARCHAR)"
-        return self.aggregated(members, group, from_item, where, most)
-
-    def byte_length(self, text: str) -> str:
-        """Return SQL for the number of bytes."""
-        return f"CAST(strlen({text}) AS VARCHAR)"
-
-    def hash_of(self, text: str) -> str:
-        """Return SQL for 64 bits of the MD5 of the text's bytes, which no collation affects.
-
-        DuckDB's hash of a text differs little between similar texts: changes of two characters, eight bytes apart, have only
-        256 results. Its ``md5_number_lower`` takes three times as long as ``md5_number``.
-        """
-        return f"hash(md5_number(encode({text})))"
-
-    def hash_type(self) -> Any:
-        """Return uint64: the hash is unsigned."""
-        return pa.uint64()
-
-    def checksum(self, hashes: str) -> str:
-        """Return SQL for the exact sum: the sum of UBIGINT is a HUGEINT."""
-        return f"CAST(SUM({hashes}) AS VARCHAR)"
-
-    def modulo(self, expression: str, divisor: int) -> str:
-        """Return SQL for the remainder of a division."""
-        return f"({expression}) % {divisor:d}"
-
-    def binary_order(self, column: Column) -> str:
-        """Return SQL that orders rows by bytes, whatever the column's collation."""
-        return f"encode({self.as_text(self.column(column), column)})"
+        return value if column.kind is Kind.INTEGER else self.text_sql.format(value)
 
     def emit_lastmod(self, column: Column) -> str:
         """Return SQL for a time, clamped to the years 1 to 9999: Arrow's readers refuse infinity and other years."""
@@ -176,11 +148,3 @@ class DuckDB(Dialect):
             # A TIMESTAMP_NS cannot hold the year 9999, so it cannot be compared with it.
             value = f"CAST({value} AS TIMESTAMP)"
         return f"CASE WHEN {value} < {first} THEN {first} WHEN {value} > {last} THEN {last} ELSE {value} END"
-
-    def emit_bytes(self, column: Column) -> str:
-        """Return SQL for the bytes themselves."""
-        return self.column(column)
-
-    def emit_micros(self, column: Column) -> str:
-        """Return SQL for the microseconds since 1970."""
-        return f"epoch_us({self.emit_lastmod(column)})"

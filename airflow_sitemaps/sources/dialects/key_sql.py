@@ -11,7 +11,7 @@ from airflow_sitemaps.sources.columns import Kind
 from airflow_sitemaps.sources.dialects.value_sql import ValueSql
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     import sqlalchemy as sa
 
@@ -40,8 +40,14 @@ class KeySql(ValueSql):
     """Whether OFFSET from the last boundary is faster than one ``row_number()`` if an index leads with the key."""
     sorted_union: ClassVar[bool] = False
     """Whether the survey merges a long list of boundaries with the rows by one sort, not in key intervals."""
+    binds_lists: ClassVar[bool] = False
+    """Whether ``boundary_rows`` binds any number of keys as one value."""
     lists_keys: ClassVar[bool] = False
-    """Whether ``boundary_rows`` takes any number of keys as one list."""
+    """Whether it does so, and the value counts towards the size of the statement."""
+    listed_rows_sql: ClassVar[str] = ""
+    """The query of ``boundary_rows`` over the JSON array ``{given}``; ``{parts}`` are the parts of the keys."""
+    listed_part_sql: ClassVar[str] = ""
+    """The text of a key's part in ``listed_rows_sql``: ``{at}`` counts the parts from 0, ``{number}`` from 1."""
     joins_ranges: ClassVar[bool] = False
     """Whether one statement reads ranges that do not adjoin. It does where each statement costs a start or a scan."""
     sorts_in_parts: ClassVar[bool] = False
@@ -52,6 +58,8 @@ class KeySql(ValueSql):
     """SQL of a float in a key. Where each comparison with NaN is false, it is infinity for NaN, so that NaN has a place."""
     from_nothing: ClassVar[str] = ""
     """The end of a SELECT without a table (Oracle: ``FROM DUAL``)."""
+    key_bind_of: ClassVar[Mapping[Kind, str]] = {}
+    """How a bound canonical value becomes a value of the column's type, for the kinds for which it is no plain cast."""
 
     def check_key(self, connection: sa.Connection, from_item: str, binds: Binds, columns: Sequence[Column]) -> None:
         """Refuse key columns whose values have no single order. The default accepts every key.
@@ -79,6 +87,8 @@ class KeySql(ValueSql):
         Args:
             placeholder: The placeholder of the value, or another expression for it.
         """
+        if column.kind in self.key_bind_of:
+            return self.key_bind_of[column.kind].format(placeholder)
         if column.kind in (Kind.TEXT, Kind.OTHER, Kind.INTEGER) and not column.type_name:
             return placeholder
         return f"CAST({placeholder} AS {column.type_name or self.cast_types.get(column.kind, self.text_type)})"
@@ -131,19 +141,26 @@ class KeySql(ValueSql):
     def boundary_rows(self, columns: Sequence[Column], keys: Sequence[Key], binds: Binds) -> str:
         """Return a query of the keys as ``k0``, ``k1``, … in the columns' own types, and of their positions as ``place``.
 
-        This implementation joins one SELECT per key by UNION ALL. The statements around it begin with a SELECT from the
-        source, which supplies the types.
+        The keys are one JSON array (``listed_rows_sql``), or one SELECT per key, joined by UNION ALL. The statements around
+        it begin with a SELECT from the source, which supplies the types.
 
         Args:
             keys: The keys. ``place`` counts them from 0.
         """
+        if self.listed_rows_sql:
+            given = self.key_list(columns, keys, binds)
+            parts = (self.listed_part_sql.format(at=at, number=at + 1) for at in range(len(columns)))
+            listed = [
+                f"{self.listed_key(c, part)} AS k{n}" for n, (c, part) in enumerate(zip(columns, parts, strict=True))
+            ]
+            return self.listed_rows_sql.format(parts=", ".join(listed), given=given)
         selects = []
         for place, key in enumerate(keys):
-            parts = [
+            values = [
                 f"{self.key_bind(column, binds.add(part))} AS k{number}"
                 for number, (column, part) in enumerate(zip(columns, _parts(columns, key), strict=True))
             ]
-            selects.append(f"SELECT {', '.join(parts)}, {place} AS place{self.from_nothing}")
+            selects.append(f"SELECT {', '.join(values)}, {place} AS place{self.from_nothing}")
         return " UNION ALL ".join(selects)
 
     def buckets(self, columns: Sequence[Column], keys: Sequence[Key], binds: Binds) -> str | None:
@@ -173,7 +190,11 @@ class KeySql(ValueSql):
 
     def rank_at_once(self, columns: Sequence[Column]) -> int | None:
         """Return how many keys one statement can order, or None if only the statement's size limits them."""
-        return None if self.lists_keys else max(2, min(self.max_case, self.max_binds // len(columns) - 20))
+        return (
+            None
+            if self.lists_keys or self.binds_lists
+            else max(2, min(self.max_case, self.max_binds // len(columns) - 20))
+        )
 
 
 def are_exact_doubles(keys: Sequence[Key]) -> bool:

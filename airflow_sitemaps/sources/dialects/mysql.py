@@ -12,7 +12,7 @@ from airflow_sitemaps.sources.columns import TIMES, Column, Kind
 from airflow_sitemaps.sources.dialects.base import Dialect
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     import sqlalchemy as sa
 
@@ -20,38 +20,14 @@ if TYPE_CHECKING:
     from airflow_sitemaps.sources.statements.binds import Binds
     from airflow_sitemaps.sources.statements.relation import Relation
 
-FIELD_TYPES = {
-    0: Kind.NUMBER,  # DECIMAL
-    1: Kind.INTEGER,  # TINYINT
-    2: Kind.INTEGER,  # SMALLINT
-    3: Kind.INTEGER,  # INT
-    4: Kind.NUMBER,  # FLOAT
-    5: Kind.NUMBER,  # DOUBLE
-    7: Kind.ZONED,  # TIMESTAMP, kept in UTC
-    8: Kind.INTEGER,  # BIGINT
-    9: Kind.INTEGER,  # MEDIUMINT
-    10: Kind.DATE,
-    11: Kind.OTHER,  # TIME
-    12: Kind.TIMESTAMP,  # DATETIME
-    13: Kind.INTEGER,  # YEAR
-    15: Kind.TEXT,
-    16: Kind.INTEGER,  # BIT
-    245: Kind.JSON,
-    246: Kind.NUMBER,  # DECIMAL
-    247: Kind.TEXT,  # ENUM
-    248: Kind.TEXT,  # SET
-    252: Kind.TEXT,  # TEXT and BLOB
-    253: Kind.TEXT,  # VARCHAR
-    254: Kind.TEXT,  # CHAR
-}
-"""The kind of each column type, by its number in the wire protocol. Every driver reports it in a result's description."""
-
 
 class MySQL(Dialect):
     """MySQL 8.0 and MariaDB 10.6, and later."""
 
     name: ClassVar[str] = "mysql"
-    hash_version: ClassVar[str] = "sha2-64/2"
+    drivers: ClassVar[tuple[tuple[str, str], ...]] = (
+        ("mysql+mysqldb", "MySQLdb"), ("mysql+pymysql", "pymysql"), ("mysql+mysqlconnector", "mysql.connector"),
+    )  # fmt: skip
     escapes_backslash: ClassVar[bool] = True
     live: ClassVar[bool] = True
 
@@ -60,6 +36,18 @@ class MySQL(Dialect):
     max_statement_bytes: ClassVar[int] = 1_000_000
     max_case: ClassVar[int] = 2_000
     prefers_hops: ClassVar[bool] = True
+    binds_lists: ClassVar[bool] = True
+
+    hash_version: ClassVar[str] = "sha2-64/2"
+    # The first 64 bits of SHA-256. MD5 fails on servers in FIPS mode.
+    hash_sql: ClassVar[str] = "CAST(CONV(LEFT(SHA2({}, 256), 16), 16, 10) AS UNSIGNED)"
+    hash_type: ClassVar[Any] = pa.uint64()
+    checksum_sql: ClassVar[str] = "CAST(SUM(CAST({} AS DECIMAL(39, 0))) AS CHAR)"
+    # CONCAT turns it into a text
+    byte_length_sql: ClassVar[str] = "LENGTH({})"
+    binary_order_sql: ClassVar[str] = "CAST({} AS BINARY)"
+    # MySQL's JSON_ARRAYAGG has no order
+    members_sql: ClassVar[str] = "CONCAT('[', GROUP_CONCAT(JSON_ARRAY({texts}) ORDER BY {orders} SEPARATOR ','), ']')"
 
     session_sql: ClassVar[tuple[str, ...]] = (
         "SET SESSION time_zone = '+00:00'",
@@ -80,12 +68,50 @@ class MySQL(Dialect):
         " v.table_name = t.table_name WHERE t.table_schema = COALESCE(:schema, DATABASE()) AND t.table_name = :name"
     )
 
-    text_type: ClassVar[str] = "CHAR"
-    float_type: ClassVar[str] = "DOUBLE"
-
-    def kind_of(self, description: Sequence[Any]) -> Kind:
-        """Return the kind by the wire protocol's number of the type."""
-        return FIELD_TYPES.get(int(description[1]), Kind.OTHER)
+    kinds: ClassVar[Mapping[object, Kind]] = {
+        0: Kind.NUMBER,  # DECIMAL
+        1: Kind.INTEGER,  # TINYINT
+        2: Kind.INTEGER,  # SMALLINT
+        3: Kind.INTEGER,  # INT
+        4: Kind.NUMBER,  # FLOAT
+        5: Kind.NUMBER,  # DOUBLE
+        7: Kind.ZONED,  # TIMESTAMP, kept in UTC
+        8: Kind.INTEGER,  # BIGINT
+        9: Kind.INTEGER,  # MEDIUMINT
+        10: Kind.DATE,
+        11: Kind.OTHER,  # TIME
+        12: Kind.TIMESTAMP,  # DATETIME
+        13: Kind.INTEGER,  # YEAR
+        15: Kind.TEXT,
+        16: Kind.INTEGER,  # BIT
+        245: Kind.JSON,
+        246: Kind.NUMBER,  # DECIMAL
+        247: Kind.TEXT,  # ENUM
+        248: Kind.TEXT,  # SET
+        252: Kind.TEXT,  # TEXT and BLOB
+        253: Kind.TEXT,  # VARCHAR
+        254: Kind.TEXT,  # CHAR
+    }
+    """The kind of each column type, by its number in the wire protocol. Every driver reports it in a result's description."""
+    number_sql: ClassVar[str] = "CAST({} AS DOUBLE)"
+    # No driver has an object for ``0000-00-00``, and the rules must see that value
+    time_kinds: ClassVar[frozenset[Kind]] = frozenset()
+    # To the second. It ends in ``Z`` if the column is stored in UTC.
+    lastmod_sql_of: ClassVar[Mapping[Kind, str]] = {
+        Kind.DATE: "CAST({} AS CHAR)",
+        Kind.TIMESTAMP: "LEFT(CAST({} AS CHAR), 19)",
+        Kind.ZONED: "CONCAT(LEFT(CAST({} AS CHAR), 19), 'Z')",
+    }
+    # CONVERT replaces each byte that is not UTF-8 by a question mark
+    returns_bytes: ClassVar[bool] = True
+    key_bind_of: ClassVar[Mapping[Kind, str]] = {
+        Kind.BINARY: "UNHEX({})",
+        # MySQL compares a number with a text as floats.
+        Kind.NUMBER: "CAST({} AS DECIMAL(65, 30))",
+        Kind.TIMESTAMP: "CAST({} AS DATETIME(6))",
+        Kind.ZONED: "CAST({} AS DATETIME(6))",
+        Kind.DATE: "CAST({} AS DATE)",
+    }
 
     def describe(self, connection: sa.Connection, relation: Relation, names: Sequence[str]) -> dict[str, Column]:
         """Return kinds by the wire protocol's numbers, and the collations of texts.
@@ -137,15 +163,11 @@ class MySQL(Dialect):
 
         Without a cast, a bound value takes the column's collation or type.
         """
-        if column.kind is Kind.BINARY:
-            return f"UNHEX({placeholder})"
         if column.type_name == "ENUM":
             return f"CONVERT({placeholder} USING utf8mb4) COLLATE utf8mb4_bin"
         if column.type_name in ("DOUBLE", "TIME(6)"):
             return f"CAST({placeholder} AS {column.type_name})"
-        if column.kind in KEY_TYPES:
-            return f"CAST({placeholder} AS {KEY_TYPES[column.kind]})"
-        return placeholder
+        return self.key_bind_of.get(column.kind, "{}").format(placeholder)
 
     def boundary_rows(self, columns: Sequence[Column], keys: Sequence[Key], binds: Binds) -> str:
         """Return a query of all keys in one JSON bind, with texts in their column's collation."""
@@ -166,10 +188,6 @@ class MySQL(Dialect):
         character_set = column.collation.split("_")[0]
         return f"CONVERT({value} USING {character_set}) COLLATE {column.collation}"
 
-    def rank_at_once(self, columns: Sequence[Column]) -> int | None:
-        """Return None: any number of keys fits into one bind."""
-        return None
-
     # ------------------------------------------------------------ hashing
 
     def as_text(self, expression: str, column: Column) -> str:
@@ -187,61 +205,26 @@ class MySQL(Dialect):
 
     def emit_raw(self, column: Column) -> str:
         """Return SQL for the bytes of a text or of a column of bytes."""
-        return self.emit_bytes(column) if column.kind is Kind.BINARY else self.raw_text(self.column(column), column)
+        value = self.column(column)
+        return value if column.kind is Kind.BINARY else self.raw_text(value, column)
 
     def raw_text(self, expression: str, column: Column) -> str:
         """Return SQL for the bytes of a text: MariaDB stores halves of surrogate pairs, on which the drivers fail."""
         return f"CAST({self.as_text(expression, column)} AS BINARY)"
 
-    def emit_bytes(self, column: Column) -> str:
-        """Return SQL for the bytes themselves: CONVERT replaces each byte that is not UTF-8 by a question mark."""
-        return self.column(column)
-
-    def members(self, group: Column, columns: Sequence[Column], from_item: str, where: str, most: int) -> str:
-        """Write the members by GROUP_CONCAT: MySQL's JSON_ARRAYAGG has no order."""
-        texts = ", ".join(self.emit_text(column) for column in columns)
-        joined = f"GROUP_CONCAT(JSON_ARRAY({texts}) ORDER BY {self.binary_orders(columns)} SEPARATOR ',')"
-        return self.aggregated(f"CONCAT('[', {joined}, ']')", group, from_item, where, most)
-
-    def byte_length(self, text: str) -> str:
-        """Return SQL for the number of bytes, which CONCAT turns into a text."""
-        return f"LENGTH({text})"
-
     def concat(self, parts: Sequence[str]) -> str:
         """Concatenate by CONCAT: ``||`` means OR in MySQL."""
         return f"CONCAT({', '.join(parts)})"
 
-    def hash_of(self, text: str) -> str:
-        """Return SQL for the first 64 bits of SHA-256. MD5 fails on servers in FIPS mode."""
-        return f"CAST(CONV(LEFT(SHA2({text}, 256), 16), 16, 10) AS UNSIGNED)"
-
-    def hash_type(self) -> Any:
-        """Return uint64: the hash is unsigned."""
-        return pa.uint64()
-
-    def checksum(self, hashes: str) -> str:
-        """Return SQL for the exact sum, as a DECIMAL."""
-        return f"CAST(SUM(CAST({hashes} AS DECIMAL(39, 0))) AS CHAR)"
-
-    # ------------------------------------------------------------ reading
-
-    def lastmod_is_text(self, column: Column) -> bool:
-        """Return True: no driver has an object for ``0000-00-00``, and the rules must see that value."""
-        return True
-
     def emit_lastmod(self, column: Column) -> str:
-        """Return SQL for a time to the second. It ends in ``Z`` if the column is stored in UTC."""
-        value = self.column(column)
-        if column.kind not in TIMES:
-            return self.emit_raw(column)
-        if column.kind is Kind.DATE:
-            return f"CAST({value} AS CHAR)"
-        seconds = f"LEFT(CAST({value} AS CHAR), 19)"
-        return f"CONCAT({seconds}, 'Z')" if column.kind is Kind.ZONED else seconds
+        """Return SQL for a time as text, or for the bytes of a text."""
+        return super().emit_lastmod(column) if column.kind in TIMES else self.emit_raw(column)
 
-    def binary_order(self, column: Column) -> str:
-        """Return SQL that orders rows by bytes, whatever the column's collation."""
-        return f"CAST({self.as_text(self.column(column), column)} AS BINARY)"
+
+class MariaDB(MySQL):
+    """MariaDB, whose connector has another name."""
+
+    drivers: ClassVar[tuple[tuple[str, str], ...]] = (*MySQL.drivers[:2], ("mariadb+mariadbconnector", "mariadb"))
 
 
 BIT, TIME, ENUM_FLAG, SET_FLAG = 16, 11, 256, 2048
@@ -268,12 +251,3 @@ def _flags(cursor: Any, number: int) -> list[int]:
     return [int(entry[7] or 0) if len(entry) > 7 and isinstance(entry[7], int) else 0 for entry in entries] or [
         0
     ] * number
-
-
-KEY_TYPES = {
-    # MySQL compares a number with a text as floats.
-    Kind.NUMBER: "DECIMAL(65, 30)",
-    Kind.TIMESTAMP: "DATETIME(6)",
-    Kind.ZONED: "DATETIME(6)",
-    Kind.DATE: "DATE",
-}

@@ -9,17 +9,20 @@ from typing import TYPE_CHECKING, ClassVar
 import sqlalchemy as sa
 
 from airflow_sitemaps.sources.columns import Column, Kind
-from airflow_sitemaps.sources.connections.open_transaction import OpenTransaction
-from airflow_sitemaps.sources.dialects.base import Dialect
+from airflow_sitemaps.sources.connections.batches import adbc_reader
+from airflow_sitemaps.sources.connections.driver import named_cursor
+from airflow_sitemaps.sources.dialects.base import Dialect, OpenTransaction
 from airflow_sitemaps.sources.dialects.key_sql import are_exact_doubles
-from airflow_sitemaps.sources.readers.streams import named_cursor
 from airflow_sitemaps.sources.statements.binds import Binds, guarded
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Mapping, Sequence
+    from collections.abc import Generator, Sequence
+    from contextlib import AbstractContextManager
 
     from airflow_sitemaps.shards.key import Key
-    from airflow_sitemaps.sources.readers.streams import Rows
+    from airflow_sitemaps.sources.connections.batches import SpanReader
+    from airflow_sitemaps.sources.connections.driver import Rows
+    from airflow_sitemaps.sources.queries.context import QueryContext
     from airflow_sitemaps.sources.statements.binds import Statement
     from airflow_sitemaps.sources.statements.relation import Relation
 
@@ -83,7 +86,9 @@ class PostgreSQL(Dialect):
     """PostgreSQL 13 and later."""
 
     name: ClassVar[str] = "postgresql"
-    hash_version: ClassVar[str] = "hash-extended-chain/3"
+    drivers: ClassVar[tuple[tuple[str, str], ...]] = (
+        ("postgresql+psycopg", "psycopg"), ("postgresql+psycopg2", "psycopg2"),
+    )  # fmt: skip
     live: ClassVar[bool] = True
 
     max_binds: ClassVar[int] = 30_000
@@ -92,6 +97,7 @@ class PostgreSQL(Dialect):
     row_values: ClassVar[bool] = True
     prefers_hops: ClassVar[bool] = True
     sorted_union: ClassVar[bool] = True
+    binds_lists: ClassVar[bool] = True
 
     begin_sql: ClassVar[tuple[str, ...]] = (
         "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY",
@@ -108,29 +114,25 @@ class PostgreSQL(Dialect):
     indexes_sql: ClassVar[str | None] = INDEXES
     identity_sql: ClassVar[str | None] = IDENTITY
 
-    kinds: ClassVar[Mapping[str, Kind]] = {
-        "smallint": Kind.INTEGER,
-        "integer": Kind.INTEGER,
-        "bigint": Kind.INTEGER,
-        "numeric": Kind.NUMBER,
-        "real": Kind.NUMBER,
-        "double precision": Kind.NUMBER,
-        "text": Kind.TEXT,
-        "character varying": Kind.TEXT,
-        "character": Kind.TEXT,
-        "name": Kind.TEXT,
-        "citext": Kind.TEXT,
-        "uuid": Kind.UUID,
-        "date": Kind.DATE,
-        "timestamp without time zone": Kind.TIMESTAMP,
-        "timestamp with time zone": Kind.ZONED,
-        "boolean": Kind.BOOLEAN,
-        "json": Kind.JSON,
-        "jsonb": Kind.JSON,
-        "bytea": Kind.BINARY,
-    }
+    hash_version: ClassVar[str] = "hash-extended-chain/3"
+    # Under the C collation: a nondeterministic one hashes ``Foo`` like ``foo``
+    hash_sql: ClassVar[str] = TEXT_HASH.format(value="{}", seed="0")
+    # PostgreSQL sums bigints as a numeric, which cannot overflow
+    checksum_sql: ClassVar[str] = "CAST(pg_catalog.SUM({}) AS text)"
+    byte_length_sql: ClassVar[str] = "CAST(octet_length({}) AS text)"
+    modulo_sql: ClassVar[str] = "({}) % {}"
+    members_sql: ClassVar[str] = "CAST(json_agg(json_build_array({texts}) ORDER BY {orders}) AS text)"
+
     text_type: ClassVar[str] = "text"
-    float_type: ClassVar[str] = "double precision"
+    # PostgreSQL's own text output, compared and hashed by its bytes
+    text_sql: ClassVar[str] = '(CAST({} AS text) COLLATE "C")'
+    number_sql: ClassVar[str] = "CAST({} AS double precision)"
+    micros_sql: ClassVar[str] = "CAST(EXTRACT(EPOCH FROM {}) * 1000000 AS bigint)"
+    returns_bytes: ClassVar[bool] = True
+
+    def own_reader(self, context: QueryContext, engine: sa.Engine) -> AbstractContextManager[SpanReader] | None:
+        """Return a reader by ADBC, or None if it is not installed or cannot reach the same database."""
+        return adbc_reader(context, engine)
 
     def oldest_transaction(self, connection: sa.Connection) -> OpenTransaction | None:
         """Return the transaction that holds back ``pg_snapshot_xmin``."""
@@ -171,14 +173,6 @@ class PostgreSQL(Dialect):
         statement = relation.binds().statement(f"SELECT {asked} FROM (SELECT 1) one LEFT JOIN {nothing} ON true")
         return dict(zip(names, connection.execute(*statement).one(), strict=True))
 
-    def rank_at_once(self, columns: Sequence[Column]) -> int | None:
-        """Return None: any number of keys fits into one bind."""
-        return None
-
-    def modulo(self, expression: str, divisor: int) -> str:
-        """Return SQL for the remainder of a division."""
-        return f"({expression}) % {divisor:d}"
-
     def boundary_rows(self, columns: Sequence[Column], keys: Sequence[Key], binds: Binds) -> str:
         """Return a query of all keys in one JSON bind."""
         given = binds.add(json.dumps([list(key) for key in keys]))
@@ -201,29 +195,11 @@ class PostgreSQL(Dialect):
             return None
         row, cut = self.key_order(columns[0]), "b.k0"
         if are_exact_doubles(keys):
-            row, cut = (f"CAST({value} AS {self.float_type})" for value in (row, cut))
+            row, cut = (self.number_sql.format(value) for value in (row, cut))
         array = (
             f"(SELECT pg_catalog.array_agg({cut} ORDER BY b.place) FROM ({self.boundary_rows(columns, keys, binds)}) b)"
         )
         return f"pg_catalog.width_bucket({row}, {array})"
-
-    def as_text(self, expression: str, column: Column) -> str:
-        """Return SQL for PostgreSQL's own text output, compared and hashed by its bytes."""
-        return f'(CAST({expression} AS text) COLLATE "C")'
-
-    def members(self, group: Column, columns: Sequence[Column], from_item: str, where: str, most: int) -> str:
-        """Write the members by ``json_agg`` over arrays of texts."""
-        texts = ", ".join(self.emit_text(column) for column in columns)
-        members = f"CAST(json_agg(json_build_array({texts}) ORDER BY {self.binary_orders(columns)}) AS text)"
-        return self.aggregated(members, group, from_item, where, most)
-
-    def byte_length(self, text: str) -> str:
-        """Return SQL for the number of bytes."""
-        return f"CAST(octet_length({text}) AS text)"
-
-    def hash_of(self, text: str) -> str:
-        """Return SQL for the hash under the C collation: a nondeterministic one hashes ``Foo`` like ``foo``."""
-        return TEXT_HASH.format(value=text, seed="0")
 
     def row_hash(self, columns: Sequence[Column]) -> str:
         """Return SQL for a chain of hashes, one per column, by the hash function of the column's type.
@@ -249,10 +225,6 @@ class PostgreSQL(Dialect):
         has_null = " OR ".join(f"{value} IS NULL" for value in values)
         return f"CASE WHEN {has_null} THEN {chain_with_null} ELSE {chain} END"
 
-    def checksum(self, hashes: str) -> str:
-        """Return SQL for the exact sum. PostgreSQL sums bigints as a numeric, which cannot overflow."""
-        return f"CAST(pg_catalog.SUM({hashes}) AS text)"
-
     def emit_lastmod(self, column: Column) -> str:
         """Return SQL for a time, clamped to the years 1 to 9999: no driver can hold infinity or other years."""
         if column.kind not in FIRST:
@@ -262,18 +234,10 @@ class PostgreSQL(Dialect):
         first, last = (f"CAST('{ends[column.kind]}' AS {kind})" for ends in (FIRST, LAST))
         return f"CASE WHEN {value} < {first} THEN {first} WHEN {value} > {last} THEN {last} ELSE {value} END"
 
-    def emit_micros(self, column: Column) -> str:
-        """Return SQL for the clamped time in microseconds since 1970, for drivers that return Python objects."""
-        return f"CAST(EXTRACT(EPOCH FROM {self.emit_lastmod(column)}) * 1000000 AS bigint)"
-
-    def emit_bytes(self, column: Column) -> str:
-        """Return SQL for the bytes themselves."""
-        return self.column(column)
-
     def emit_number(self, column: Column) -> str:
         """Return SQL for a number as a float. A numeric outside the range of floats becomes infinity, or zero."""
         value = self.column(column)
-        number = f"CAST({value} AS {self.float_type})"
+        number = super().emit_number(column)
         if column.type_name != "numeric":
             return number
         return (

@@ -2,38 +2,53 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-from airflow_sitemaps.sources.columns import Column, Kind
+import sqlalchemy as sa
+from sqlalchemy.engine.default import DefaultDialect
+
+from airflow_sitemaps.sources.columns import Kind
 from airflow_sitemaps.sources.dialects.base import Dialect
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from types import ModuleType
 
-OIDS = {
-    16: Kind.BOOLEAN,
-    20: Kind.INTEGER,
-    21: Kind.INTEGER,
-    23: Kind.INTEGER,
-    25: Kind.TEXT,
-    700: Kind.NUMBER,
-    701: Kind.NUMBER,
-    1042: Kind.TEXT,
-    1043: Kind.TEXT,
-    1082: Kind.DATE,
-    1114: Kind.TIMESTAMP,
-    1184: Kind.ZONED,
-    1700: Kind.NUMBER,
-    4000: Kind.JSON,  # SUPER
-}
-"""The kind of each type, by its number in the wire protocol."""
+REGISTERED: Final = "airflow_sitemaps_redshift"
+
+
+class RedshiftConnectorDialect(DefaultDialect):
+    """SQLAlchemy's dialect over redshift_connector, the driver of Airflow's Amazon provider.
+
+    When SQLAlchemy's own PostgreSQL dialects connect, they query settings that Redshift does not have. The dialect of the
+    ``sqlalchemy-redshift`` package needs SQLAlchemy below 2.0. This dialect sends the statements of this package, with
+    PostgreSQL's quotes and ``%s`` binds, and nothing else.
+    """
+
+    name = "redshift"
+    driver = "redshift_connector"
+    default_paramstyle = "format"
+    supports_statement_cache = True
+
+    @classmethod
+    def import_dbapi(cls) -> ModuleType:
+        """Import the driver."""
+        import redshift_connector  # noqa: PLC0415 - optional
+
+        return redshift_connector
+
+    def initialize(self, connection: sa.Connection) -> None:
+        """Send no query to the server."""
+
+    def is_disconnect(self, e: Exception, connection: Any, cursor: Any) -> bool:
+        """Return whether the driver's message reports a broken connection."""
+        return "connection is closed" in str(e) or "BrokenPipe" in str(e)
 
 
 class Redshift(Dialect):
-    """Redshift, with sqlalchemy-redshift."""
+    """Redshift, with redshift_connector or sqlalchemy-redshift."""
 
     name: ClassVar[str] = "redshift"
-    hash_version: ClassVar[str] = "farmfingerprint64/1"
     enforces_keys: ClassVar[bool] = False
     escapes_backslash: ClassVar[bool] = True
     joins_ranges: ClassVar[bool] = True
@@ -43,44 +58,58 @@ class Redshift(Dialect):
     max_statement_bytes: ClassVar[int] = 1_000_000
     max_case: ClassVar[int] = 300
 
+    hash_version: ClassVar[str] = "farmfingerprint64/1"
+    # The fingerprint of open-source FarmHash, which never changes
+    hash_sql: ClassVar[str] = "FARMFINGERPRINT64({})"
+    byte_length_sql: ClassVar[str] = "CAST(OCTET_LENGTH({}) AS VARCHAR(20))"
     session_sql: ClassVar[tuple[str, ...]] = ("SET timezone TO 'UTC'", "SET datestyle TO 'ISO, YMD'")
     begin_sql: ClassVar[tuple[str, ...]] = ("SET TRANSACTION READ ONLY",)
     now_sql: ClassVar[str] = "SELECT GETDATE()"
+    # The texts of a group must have fewer than 65,535 bytes
+    members_sql: ClassVar[str] = (
+        "'[' || LISTAGG(JSON_SERIALIZE(ARRAY({texts})), ',') WITHIN GROUP (ORDER BY {orders}) || ']'"
+    )
 
+    kinds: ClassVar[Mapping[object, Kind]] = {
+        16: Kind.BOOLEAN,
+        20: Kind.INTEGER,
+        21: Kind.INTEGER,
+        23: Kind.INTEGER,
+        25: Kind.TEXT,
+        700: Kind.NUMBER,
+        701: Kind.NUMBER,
+        1042: Kind.TEXT,
+        1043: Kind.TEXT,
+        1082: Kind.DATE,
+        1114: Kind.TIMESTAMP,
+        1184: Kind.ZONED,
+        1700: Kind.NUMBER,
+        4000: Kind.JSON,  # SUPER
+    }
+    """The kind of each type, by its number in the wire protocol."""
     cast_types: ClassVar[Mapping[Kind, str]] = {
         **Dialect.cast_types,
         Kind.NUMBER: "DECIMAL(38, 18)",
         Kind.TIMESTAMP: "TIMESTAMP",
         Kind.ZONED: "TIMESTAMPTZ",
     }
-
     # A plain VARCHAR has 256 bytes.
     text_type: ClassVar[str] = "VARCHAR(65535)"
+    text_sql: ClassVar[str] = "CAST({} AS VARCHAR(65535))"
+    text_sql_of: ClassVar[Mapping[Kind, str]] = {Kind.JSON: "JSON_SERIALIZE({})"}
 
-    def kind_of(self, description: Sequence[object]) -> Kind:
+    @classmethod
+    def hook_engine(cls, connection: Any, hook: Any) -> sa.Engine:
+        """Create an engine over the hook's own connections, which support IAM. The hook's engine expects PostgreSQL."""
+        sa.dialects.registry.register(REGISTERED, __name__, "RedshiftConnectorDialect")
+        # The URL is never used to connect. It holds the password so that messages can hide it.
+        url = sa.URL.create(REGISTERED, host=connection.host or None, password=connection.password or None)
+        return sa.create_engine(url, creator=hook.get_conn)
+
+    def kind_of(self, description: Sequence[Any]) -> Kind:
         """Return the kind by the wire protocol's number of the type."""
-        return OIDS.get(int(str(description[1])), Kind.OTHER)
+        return self.kinds.get(int(str(description[1])), Kind.OTHER)
 
-    def type_of(self, description: Sequence[object]) -> str:
+    def type_of(self, description: Sequence[Any]) -> str:
         """Return the own type of a float, which may not fit into a decimal."""
         return {700: "FLOAT4", 701: "FLOAT8"}.get(int(str(description[1])), "")
-
-    def as_text(self, expression: str, column: Column) -> str:
-        """Return SQL for the text of Redshift's own casts, and for SUPER as JSON."""
-        if column.kind is Kind.JSON:
-            return f"JSON_SERIALIZE({expression})"
-        return super().as_text(expression, column)
-
-    def byte_length(self, text: str) -> str:
-        """Return SQL for the number of bytes."""
-        return f"CAST(OCTET_LENGTH({text}) AS VARCHAR(20))"
-
-    def members(self, group: Column, columns: Sequence[Column], from_item: str, where: str, most: int) -> str:
-        """Write the arrays as texts, joined in order. The texts of a group must have fewer than 65,535 bytes."""
-        texts = ", ".join(self.emit_text(column) for column in columns)
-        joined = f"LISTAGG(JSON_SERIALIZE(ARRAY({texts})), ',') WITHIN GROUP (ORDER BY {self.binary_orders(columns)})"
-        return self.aggregated(f"'[' || {joined} || ']'", group, from_item, where, most)
-
-    def hash_of(self, text: str) -> str:
-        """Return SQL for the fingerprint of open-source FarmHash, which never changes."""
-        return f"FARMFINGERPRINT64({text})"

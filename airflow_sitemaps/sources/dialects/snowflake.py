@@ -6,6 +6,8 @@ https://docs.snowflake.com/en/sql-reference/info-schema/tables
 
 from __future__ import annotations
 
+from inspect import signature
+from itertools import chain
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import pyarrow as pa
@@ -16,72 +18,22 @@ from airflow_sitemaps.sources.dialects.base import Dialect
 from airflow_sitemaps.sources.statements.binds import guarded
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from airflow_sitemaps.shards.key import Key
-    from airflow_sitemaps.sources.pinned_state import PinnedState
+    from airflow_sitemaps.sources.dialects.base import PinnedState
     from airflow_sitemaps.sources.statements.binds import Binds
-    from airflow_sitemaps.sources.statements.table_name import NamePart
-
-TYPE_CODES = {
-    1: Kind.NUMBER,  # REAL
-    2: Kind.TEXT,
-    3: Kind.DATE,
-    4: Kind.TIMESTAMP,
-    5: Kind.JSON,  # VARIANT
-    6: Kind.ZONED,  # TIMESTAMP_LTZ
-    7: Kind.ZONED,  # TIMESTAMP_TZ
-    8: Kind.TIMESTAMP,  # TIMESTAMP_NTZ
-    9: Kind.JSON,  # OBJECT
-    10: Kind.JSON,  # ARRAY
-    11: Kind.BINARY,
-    13: Kind.BOOLEAN,
-}
-"""The kind of each type, by the connector's number of it. Number 0 is FIXED, which is whole if its scale is 0."""
+    from airflow_sitemaps.sources.statements.user_texts import NamePart
 
 ASOF_KINDS = frozenset({Kind.INTEGER, Kind.NUMBER, Kind.DATE, Kind.TIMESTAMP, Kind.ZONED})
 """The kinds that an ASOF join compares."""
-
-
-def version_of(connection: sa.Connection, parts: Sequence[str]) -> str | None:
-    """Return the version of a table, or None if its rows can change without a change of the table.
-
-    A row access or masking policy decides with rows of other tables. An Iceberg or hybrid table may be written elsewhere.
-
-    Args:
-        parts: The parts of the table's name as Snowflake writes them, quoted if they are not in upper case.
-    """
-    names = [part[1:-1].replace('""', '"') if part.startswith('"') else part.upper() for part in parts]
-    catalog = f"{guarded(parts[-3])}." if len(parts) > 2 else ""
-    table = connection.execute(
-        sa.text(
-            f"SELECT CREATED, LAST_DDL FROM {catalog}INFORMATION_SCHEMA.TABLES WHERE TABLE_NAME = :name"
-            " AND TABLE_SCHEMA = COALESCE(:space, CURRENT_SCHEMA()) AND TABLE_TYPE = 'BASE TABLE'"
-            " AND IS_ICEBERG = 'NO' AND IS_HYBRID = 'NO'"
-        ),
-        {"name": names[-1], "space": names[-2] if len(names) > 1 else None},
-    ).first()
-    if table is None:
-        return None
-    whole = {"whole": ".".join(parts)}
-    policies = connection.execute(
-        sa.text(
-            f"SELECT COUNT(*) FROM TABLE({catalog}INFORMATION_SCHEMA.POLICY_REFERENCES("
-            "REF_ENTITY_NAME => :whole, REF_ENTITY_DOMAIN => 'TABLE'))"
-        ),
-        whole,
-    ).scalar_one()
-    if int(policies):
-        return None
-    token = connection.execute(sa.text("SELECT SYSTEM$LAST_CHANGE_COMMIT_TIME(:whole)"), whole).scalar_one()
-    return None if token is None else f"{table[0]} {table[1]} {token}"
 
 
 class Snowflake(Dialect):
     """Snowflake, with snowflake-sqlalchemy."""
 
     name: ClassVar[str] = "snowflake"
-    hash_version: ClassVar[str] = "md5-lower64/1"
+    arrow_method: ClassVar[str] = "fetch_arrow_batches"
     enforces_keys: ClassVar[bool] = False
     lists_keys: ClassVar[bool] = True
     joins_ranges: ClassVar[bool] = True
@@ -103,6 +55,32 @@ class Snowflake(Dialect):
     )
     now_sql: ClassVar[str] = "SELECT SYSDATE()"
 
+    hash_version: ClassVar[str] = "md5-lower64/1"
+    # Half of the MD5 of the text's bytes, which no collation affects. HASH would be faster, but Snowflake does not guarantee
+    # the same result across releases.
+    hash_sql: ClassVar[str] = "MD5_NUMBER_LOWER64({})"
+    hash_type: ClassVar[Any] = pa.uint64()
+    # NUMBER(38, 0) holds the sum of more rows than a table can have
+    checksum_sql: ClassVar[str] = "TO_VARCHAR(SUM(CAST({} AS NUMBER(20, 0))))"
+    byte_length_sql: ClassVar[str] = "TO_VARCHAR(OCTET_LENGTH({}))"
+    members_sql: ClassVar[str] = "TO_JSON(ARRAY_AGG(ARRAY_CONSTRUCT({texts})) WITHIN GROUP (ORDER BY {orders}))"
+
+    kinds: ClassVar[Mapping[object, Kind]] = {
+        1: Kind.NUMBER,  # REAL
+        2: Kind.TEXT,
+        3: Kind.DATE,
+        4: Kind.TIMESTAMP,
+        5: Kind.JSON,  # VARIANT
+        6: Kind.ZONED,  # TIMESTAMP_LTZ
+        7: Kind.ZONED,  # TIMESTAMP_TZ
+        8: Kind.TIMESTAMP,  # TIMESTAMP_NTZ
+        9: Kind.JSON,  # OBJECT
+        10: Kind.JSON,  # ARRAY
+        11: Kind.BINARY,
+        13: Kind.BOOLEAN,
+    }
+    """The kind of each type, by the connector's number of it. Number 0 is FIXED, which is whole if its scale is 0."""
+
     cast_types: ClassVar[Mapping[Kind, str]] = {
         Kind.INTEGER: "NUMBER(38, 0)",
         Kind.NUMBER: "NUMBER(38, 18)",
@@ -111,17 +89,45 @@ class Snowflake(Dialect):
         Kind.ZONED: "TIMESTAMP_TZ",
         Kind.BOOLEAN: "BOOLEAN",
     }
-    float_type: ClassVar[str] = "FLOAT"
+    # In the formats that the session sets
+    text_sql: ClassVar[str] = "TO_VARCHAR({})"
+    text_sql_of: ClassVar[Mapping[Kind, str]] = {
+        Kind.JSON: "TO_JSON({})",
+        Kind.ZONED: "TO_VARCHAR(CONVERT_TIMEZONE('UTC', {}))",
+    }
+    number_sql: ClassVar[str] = "CAST({} AS FLOAT)"
+    # Without its zone, which the driver reads the same way in every session's zone
+    lastmod_sql_of: ClassVar[Mapping[Kind, str]] = {Kind.ZONED: "CONVERT_TIMEZONE('UTC', {})"}
+    listed_part_sql: ClassVar[str] = "CAST(given.value[{at}] AS VARCHAR)"
+    listed_rows_sql: ClassVar[str] = (
+        "SELECT {parts}, given.index AS place FROM TABLE(FLATTEN(INPUT => PARSE_JSON({given}))) given"
+    )
 
-    def kind_of(self, description: Sequence[object]) -> Kind:
+    def arrow_batches(self, cursor: Any, refusals: tuple[type[Exception], ...]) -> Iterator[pa.RecordBatch] | None:
+        """Return the batches of ``fetch_arrow_batches``, or None if the connector has no Arrow for this result.
+
+        https://docs.snowflake.com/en/developer-guide/python-connector/python-connector-api
+        """
+        fetch = getattr(cursor, "fetch_arrow_batches", None)
+        if fetch is None:
+            return None
+        # Nanoseconds of 64 bits end in the year 2262.
+        has_microseconds = "force_microsecond_precision" in signature(fetch).parameters
+        try:
+            tables = fetch(force_microsecond_precision=True) if has_microseconds else fetch()
+        except refusals:
+            return None
+        return chain.from_iterable(table.to_batches() for table in tables)
+
+    def kind_of(self, description: Sequence[Any]) -> Kind:
         """Return the kind by the connector's number of the type."""
         code, scale = (int(str(value or 0)) for value in (description[1], description[5]))
         if code == 0:
             # Every integer type is NUMBER(38, 0) in Snowflake. Reading a key beyond 64 bits raises an error.
             return Kind.INTEGER if scale == 0 else Kind.NUMBER
-        return TYPE_CODES.get(code, Kind.OTHER)
+        return self.kinds.get(code, Kind.OTHER)
 
-    def type_of(self, description: Sequence[object]) -> str:
+    def type_of(self, description: Sequence[Any]) -> str:
         """Return the own type of a number that is not whole: a large one does not fit into that of ``cast_types``."""
         code, precision, scale = (int(str(description[place] or 0)) for place in (1, 4, 5))
         if code == 1:
@@ -129,28 +135,36 @@ class Snowflake(Dialect):
         return f"NUMBER({precision}, {scale})" if code == 0 and scale and precision else ""
 
     def table_version(self, connection: sa.Connection, table: Sequence[NamePart]) -> str | None:
-        """Return the table's definition and last change as a version."""
-        return version_of(connection, [self.quote_table(part).replace("\\:", ":") for part in table])
+        """Return a table's definition and last change, or None if its rows can change without a change of the table.
+
+        A row access or masking policy decides with rows of other tables. An Iceberg or hybrid table may be written elsewhere.
+        """
+        parts = [self.quote_table(part).replace("\\:", ":") for part in table]
+        names = [part[1:-1].replace('""', '"') if part.startswith('"') else part.upper() for part in parts]
+        catalog = f"{guarded(parts[-3])}." if len(parts) > 2 else ""
+        row = connection.execute(
+            sa.text(
+                f"SELECT CREATED, LAST_DDL FROM {catalog}INFORMATION_SCHEMA.TABLES WHERE TABLE_NAME = :name"
+                " AND TABLE_SCHEMA = COALESCE(:space, CURRENT_SCHEMA()) AND TABLE_TYPE = 'BASE TABLE'"
+                " AND IS_ICEBERG = 'NO' AND IS_HYBRID = 'NO'"
+            ),
+            {"name": names[-1], "space": names[-2] if len(names) > 1 else None},
+        ).first()
+        if row is None:
+            return None
+        whole = {"whole": ".".join(parts)}
+        policies = sa.text(
+            f"SELECT COUNT(*) FROM TABLE({catalog}INFORMATION_SCHEMA.POLICY_REFERENCES("
+            "REF_ENTITY_NAME => :whole, REF_ENTITY_DOMAIN => 'TABLE'))"
+        )
+        if int(connection.execute(policies, whole).scalar_one()):
+            return None
+        token = connection.execute(sa.text("SELECT SYSTEM$LAST_CHANGE_COMMIT_TIME(:whole)"), whole).scalar_one()
+        return None if token is None else f"{row[0]} {row[1]} {token}"
 
     def as_of(self, state: PinnedState) -> str:
         """Return ``AT``, which Snowflake keeps for the table's ``DATA_RETENTION_TIME_IN_DAYS``, one by default."""
         return f"AT (TIMESTAMP => CAST('{state.literal()}' AS TIMESTAMP_TZ))"
-
-    def as_text(self, expression: str, column: Column) -> str:
-        """Return SQL for a text in the formats that the session sets. JSON is written by TO_JSON."""
-        if column.kind is Kind.JSON:
-            return f"TO_JSON({expression})"
-        if column.kind is Kind.ZONED:
-            return f"TO_VARCHAR(CONVERT_TIMEZONE('UTC', {expression}))"
-        return f"TO_VARCHAR({expression})"
-
-    def boundary_rows(self, columns: Sequence[Column], keys: Sequence[Key], binds: Binds) -> str:
-        """Return a query of all keys in one JSON bind."""
-        given = self.key_list(columns, keys, binds)
-        parts = ", ".join(
-            f"{self.listed_key(c, f'CAST(given.value[{n}] AS VARCHAR)')} AS k{n}" for n, c in enumerate(columns)
-        )
-        return f"SELECT {parts}, given.index AS place FROM TABLE(FLATTEN(INPUT => PARSE_JSON({given}))) given"
 
     def bucket_rows(
         self, columns: Sequence[Column], keys: Sequence[Key], from_item: str, where: str, measures: str, binds: Binds
@@ -168,33 +182,3 @@ class Snowflake(Dialect):
             f" ASOF JOIN ({self.boundary_rows(columns, keys, binds)}) given_keys"
             " MATCH_CONDITION (measured.row_key >= given_keys.k0)"
         )
-
-    def byte_length(self, text: str) -> str:
-        """Return SQL for the number of bytes."""
-        return f"TO_VARCHAR(OCTET_LENGTH({text}))"
-
-    def members(self, group: Column, columns: Sequence[Column], from_item: str, where: str, most: int) -> str:
-        """Write an array of arrays by an ordered aggregate."""
-        texts = ", ".join(self.emit_text(column) for column in columns)
-        gathered = f"ARRAY_AGG(ARRAY_CONSTRUCT({texts})) WITHIN GROUP (ORDER BY {self.binary_orders(columns)})"
-        return self.aggregated(f"TO_JSON({gathered})", group, from_item, where, most)
-
-    def hash_of(self, text: str) -> str:
-        """Return SQL for half of the MD5 of the text's bytes, which no collation affects.
-
-        HASH would be faster, but Snowflake does not guarantee the same result across releases.
-        """
-        return f"MD5_NUMBER_LOWER64({text})"
-
-    def hash_type(self) -> Any:
-        """Return uint64: the hash is unsigned."""
-        return pa.uint64()
-
-    def checksum(self, hashes: str) -> str:
-        """Return SQL for the exact sum: NUMBER(38, 0) holds the sum of more rows than a table can have."""
-        return f"TO_VARCHAR(SUM(CAST({hashes} AS NUMBER(20, 0))))"
-
-    def emit_lastmod(self, column: Column) -> str:
-        """Return SQL for a moment in UTC without its zone, which the driver reads the same way in every session's zone."""
-        value = self.column(column)
-        return f"CONVERT_TIMEZONE('UTC', {value})" if column.kind is Kind.ZONED else super().emit_lastmod(column)

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import sqlalchemy as sa
 
 from airflow_sitemaps.errors import SourceConfigurationError
-from airflow_sitemaps.sources import rowhash
 from airflow_sitemaps.sources.columns import Column, Kind
 from airflow_sitemaps.sources.dialects.base import Dialect
-from airflow_sitemaps.sources.statements.table_name import name_parts
+from airflow_sitemaps.sources.row_values import HASH_KIND
+from airflow_sitemaps.sources.statements.user_texts import name_parts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -28,7 +28,9 @@ class SQLite(Dialect):
     """SQLite 3.31 and later."""
 
     name: ClassVar[str] = "sqlite"
-    hash_version: ClassVar[str] = rowhash.KIND
+    drivers: ClassVar[tuple[tuple[str, str], ...]] = (("sqlite", "sqlite3"),)
+    is_file: ClassVar[bool] = True
+    hash_version: ClassVar[str] = HASH_KIND
     hashes_here: ClassVar[bool] = True
     live: ClassVar[bool] = True
 
@@ -38,6 +40,7 @@ class SQLite(Dialect):
     row_values: ClassVar[bool] = True
     prefers_hops: ClassVar[bool] = True
     sorted_union: ClassVar[bool] = True
+    binds_lists: ClassVar[bool] = True
 
     session_sql: ClassVar[tuple[str, ...]] = ("PRAGMA query_only = ON",)
     writable_sql: ClassVar[tuple[str, ...]] = ("PRAGMA query_only = OFF",)
@@ -46,7 +49,11 @@ class SQLite(Dialect):
     identity_sql: ClassVar[str | None] = "SELECT rootpage, sql FROM sqlite_master WHERE lower(name) = lower(:name)"
 
     text_type: ClassVar[str] = "TEXT"
-    float_type: ClassVar[str] = "REAL"
+    text_sql: ClassVar[str] = "CAST({} AS TEXT)"
+    number_sql: ClassVar[str] = "CAST({} AS REAL)"
+    time_kinds: ClassVar[frozenset[Kind]] = frozenset()
+    binary_order_sql: ClassVar[str] = "{} COLLATE BINARY"
+    modulo_sql: ClassVar[str] = "({}) % {}"
 
     def describe(self, connection: sa.Connection, relation: Relation, names: Sequence[str]) -> dict[str, Column]:
         """Return integer kinds from the declared types, and other kinds from the values, which may have any type."""
@@ -131,14 +138,6 @@ class SQLite(Dialect):
         schema, _, bare = table.rpartition(".")
         return f"CREATE INDEX {schema + '.' if schema else ''}{name} ON {bare} ({columns})"
 
-    def rank_at_once(self, columns: Sequence[Column]) -> int | None:
-        """Return None: any number of keys fits into one bind."""
-        return None
-
-    def modulo(self, expression: str, divisor: int) -> str:
-        """Return SQL for the remainder of a division."""
-        return f"({expression}) % {divisor:d}"
-
     def boundary_rows(self, columns: Sequence[Column], keys: Sequence[Key], binds: Binds) -> str:
         """Return a query of all keys in one JSON bind."""
         given = binds.add(json.dumps([list(key) for key in keys]))
@@ -151,10 +150,6 @@ class SQLite(Dialect):
     def emit_lastmod(self, column: Column) -> str:
         """Return SQL for the stored text."""
         return self.emit_text(column)
-
-    def lastmod_is_text(self, column: Column) -> bool:
-        """Return True: SQLite has no type for times."""
-        return True
 
     def members(self, group: Column, columns: Sequence[Column], from_item: str, where: str, most: int) -> str:
         """Write the members by a window, since aggregates have no ORDER BY before SQLite 3.44. NULL is not quoted, text is.
@@ -170,7 +165,3 @@ class SQLite(Dialect):
             f"ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING) AS members FROM {from_item} WHERE {where}"
             f" AND {key} IN ({sizes} <= {most:d}) UNION ALL SELECT large.*, '#large' FROM ({sizes} > {most:d}) large"
         )
-
-    def binary_order(self, column: Column) -> str:
-        """Return SQL that orders rows by bytes, whatever the column's collation."""
-        return f"{self.emit_text(column)} COLLATE BINARY"

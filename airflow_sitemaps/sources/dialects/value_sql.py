@@ -1,4 +1,4 @@
-"""SQL for values: their types, their canonical texts, their hashes, and how they are read. Dialects inherit it."""
+"""SQL for names and values: their types, their canonical texts, their hashes, and how they are read."""
 
 from __future__ import annotations
 
@@ -8,25 +8,69 @@ import pyarrow as pa
 
 from airflow_sitemaps.errors import SourceConfigurationError
 from airflow_sitemaps.sources.columns import BOUNDED, TIMES, Kind
-from airflow_sitemaps.sources.dialects.identifier_sql import IdentifierSql
+from airflow_sitemaps.sources.statements.binds import guarded
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    import sqlalchemy as sa
+
     from airflow_sitemaps.sources.columns import Column
+    from airflow_sitemaps.sources.statements.user_texts import NamePart
+
+NAMES_OF_KINDS = {
+    Kind.INTEGER: "tinyint smallint int integer bigint int8 int16 int32 int64",
+    Kind.NUMBER: "decimal numeric bignumeric float real double|double precision|float32 float64 uint64",
+    Kind.TEXT: "text string varchar char character|character varying|name citext fixedstring",
+    Kind.DATE: "date date32",
+    Kind.TIMESTAMP: "timestamp datetime|timestamp without time zone",
+    Kind.ZONED: "|timestamp with time zone",
+    Kind.BOOLEAN: "bool boolean",
+    Kind.UUID: "uuid",
+    Kind.JSON: "json jsonb",
+    Kind.BINARY: "binary varbinary bytes bytea blob",
+}
+KINDS: dict[object, Kind] = {
+    name: kind
+    for kind, names in NAMES_OF_KINDS.items()
+    for part, group in enumerate(names.split("|"))
+    for name in ([group] if part % 2 else group.split())
+}
+"""The kind of each type by its name, where databases agree on it."""
 
 
-class ValueSql(IdentifierSql):
-    """SQL of values: types, canonical texts, row hashes, and the columns that a query returns."""
+class ValueSql:
+    """SQL of names and values: quotes, types, canonical texts, row hashes, and the columns that a query returns.
+
+    In a template, ``{}`` is the expression that it is applied to.
+    """
 
     name: ClassVar[str] = "generic"
     """The name of the database, which is part of the digest's kind."""
+    folds_names: ClassVar[bool] = False
+    """Whether an unquoted table name in lower case refers to a name in upper case."""
+    escapes_backslash: ClassVar[bool] = False
+    """Whether a backslash begins an escape in a string literal."""
+
     hash_version: ClassVar[str] = ""
     """The name and version of the row hash's expression. It changes whenever the expression changes."""
     hashes_here: ClassVar[bool] = False
     """Whether the engine has no hash function, so that this process reads and hashes the rows."""
-    kinds: ClassVar[Mapping[str, Kind]] = {}
-    """The kind of each type, by the database's name of the type in lower case, without arguments."""
+    hash_sql: ClassVar[str] = ""
+    """The 64-bit hash of a text's bytes, which is never NULL."""
+    hash_type: ClassVar[Any] = pa.int64()
+    """The Arrow type of the row hash: int64, or uint64 if the database's hash is unsigned."""
+    checksum_sql: ClassVar[str] = "SUM(CAST({} AS DECIMAL(38, 0)))"
+    """The sum of hashes, in a type that cannot overflow."""
+    or_mark_sql: ClassVar[str] = "COALESCE({marked}, '|')"
+    """The marked text of a ``value``, or the mark ``|`` alone for NULL. ``marked`` is NULL if the value is."""
+    byte_length_sql: ClassVar[str] = "CAST(LENGTH({}) AS VARCHAR)"
+    """The length of a text, itself as a text. In bytes or in characters: both keep neighbouring values apart."""
+    character_length_sql: ClassVar[str] = "LENGTH({})"
+    """The number of characters of a text; some databases count bytes."""
+
+    kinds: ClassVar[Mapping[object, Kind]] = KINDS
+    """The kind of each type, by its name in lower case without arguments, or by the driver's code of it."""
     cast_types: ClassVar[Mapping[Kind, str]] = {
         Kind.INTEGER: "BIGINT",
         Kind.TEXT: "VARCHAR",
@@ -38,72 +82,114 @@ class ValueSql(IdentifierSql):
     }
     """The type that a bound key part is cast to if the column's own type name is unknown."""
     text_type: ClassVar[str] = "VARCHAR"
-    """The type that values are cast to as text."""
-    float_type: ClassVar[str] = "DOUBLE PRECISION"
-    """The type of a 64-bit float."""
+    """The type of texts in the casts of key parts."""
+    text_sql: ClassVar[str] = "CAST({} AS VARCHAR)"
+    """The canonical text of a value. Two texts are equal exactly if the values are."""
+    text_sql_of: ClassVar[Mapping[Kind, str]] = {}
+    """The canonical text of the kinds for which it differs from ``text_sql``."""
+    number_sql: ClassVar[str] = "CAST({} AS DOUBLE PRECISION)"
+    """A number as a 64-bit float."""
+    time_kinds: ClassVar[frozenset[Kind]] = TIMES
+    """The kinds of a lastmod that is read as a time. Any other is read as a text."""
+    lastmod_sql_of: ClassVar[Mapping[Kind, str]] = {}
+    """A lastmod as a value that Arrow reads unchanged, for the kinds whose column is not such a value."""
+    micros_sql: ClassVar[str] = "{}"
+    """A time, for drivers that return Python objects. Microseconds since 1970 are faster to convert."""
+    returns_bytes: ClassVar[bool] = False
+    """Whether a column of bytes is selected as bytes, which this process decodes."""
+    binary_order_sql: ClassVar[str] = "{}"
+    """The expression that orders a canonical text by its bytes, whatever the column's collation."""
+    members_sql: ClassVar[str] = ""
+    """The aggregate of ``members``: a JSON array of the arrays of ``{texts}``, ordered by ``{orders}``."""
+    modulo_sql: ClassVar[str] = "MOD({}, {})"
+
+    def __init__(self, dialect: sa.Dialect) -> None:
+        """Keep the identifier quoting of an engine's dialect."""
+        self._preparer = dialect.identifier_preparer
+
+    # ------------------------------------------------------------ names and texts
+
+    def quote(self, name: str) -> str:
+        """Quote an identifier for use in ``sqlalchemy.text``, as the database writes it.
+
+        Every identifier is quoted, because SQLAlchemy's lists of reserved words lag behind the databases.
+        """
+        return self._guarded(self._preparer.quote_identifier(name))
+
+    def quote_table(self, part: NamePart) -> str:
+        """Quote one part of a table's name.
+
+        If the database folds the case of plain names, a part that the user wrote without quotes is quoted only if it has to be.
+        """
+        if self.folds_names and not part.is_quoted:
+            return self._guarded(self._preparer.quote(part.text))
+        return self.quote(part.text)
+
+    def _guarded(self, quoted: str) -> str:
+        if getattr(self._preparer, "_double_percents", False):
+            # ``text`` doubles percent signs, so they must be single here.
+            quoted = quoted.replace("%%", "%")
+        return guarded(quoted)
+
+    def table_name(self, table: Sequence[NamePart]) -> str:
+        """Return a whole table name, quoted."""
+        return ".".join(self.quote_table(part) for part in table)
+
+    def column(self, column: Column) -> str:
+        """Return the SQL name of a column of the source, which every statement calls ``src``."""
+        return f"src.{self.quote(column.name)}"
+
+    def text_literal(self, value: str) -> str:
+        """Return a text as a SQL literal."""
+        if self.escapes_backslash:
+            return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
+        return "'" + value.replace("'", "''") + "'"
+
+    # ------------------------------------------------------------ types
+
+    def kind(self, type_name: str) -> Kind:
+        """Return the kind of a type such as ``VARCHAR(20)`` or ``timestamp(3) with time zone``."""
+        lowered = type_name.strip().lower()
+        if lowered in self.kinds:
+            return self.kinds[lowered]
+        head, _, rest = lowered.partition("(")
+        return self.kinds.get((head.strip() + rest.partition(")")[2]).strip(), Kind.OTHER)
+
+    def kind_of(self, description: Sequence[Any]) -> Kind:
+        """Return the kind of a column from its entry in a result's description.
+
+        Args:
+            description: The entry as PEP 249 defines it: name, type code, …, precision, scale.
+        """
+        code = description[1]
+        return self.kinds.get(code, Kind.OTHER) if isinstance(code, int) else self.kind(str(code))
+
+    def type_of(self, description: Sequence[Any]) -> str:
+        """Return the SQL of a column's own type, to which its boundaries are cast. "": that of ``cast_types``.
+
+        Args:
+            description: The column's entry in a result's description.
+        """
+        return ""
+
+    # ------------------------------------------------------------ hashes
 
     @property
     def digest_kind(self) -> str:
         """The name of the row hash. Digests of different kinds are never compared."""
         return f"{self.name}/{self.hash_version}"
 
-    def kind(self, type_name: str) -> Kind:
-        """Return the kind of a type.
-
-        Args:
-            type_name: The database's name of the type, such as ``VARCHAR(20)`` or ``timestamp(3) with time zone``.
-
-        Returns:
-            The kind, or ``Kind.OTHER`` if the type is unknown.
-        """
-        lowered = type_name.strip().lower()
-        if lowered in self.kinds:
-            return self.kinds[lowered]
-        head, _, rest = lowered.partition("(")
-        bare = (head.strip() + rest.partition(")")[2]).strip()
-        return self.kinds.get(bare, Kind.OTHER)
-
     def as_text(self, expression: str, column: Column) -> str:
-        """Return SQL for the canonical text of a value. Two texts are equal exactly if the values are."""
-        return f"CAST({expression} AS {self.text_type})"
+        """Return SQL for the canonical text of a value."""
+        return self.text_sql_of.get(column.kind, self.text_sql).format(expression)
 
     def hash_text(self, column: Column) -> str:
         """Return SQL for the text of a value in the row hash, for a database whose canonical text of the type is rounded."""
         return self.as_text(self.column(column), column)
 
-    def byte_length(self, text: str) -> str:
-        """Return SQL for the length of a text, itself as a text.
-
-        The length may be in bytes or in characters: both keep neighbouring values apart.
-        """
-        return f"CAST(LENGTH({text}) AS {self.text_type})"
-
-    def character_length(self, text: str) -> str:
-        """Return SQL for the number of characters of a text; some databases count bytes."""
-        return f"LENGTH({text})"
-
     def concat(self, parts: Sequence[str]) -> str:
         """Return SQL that concatenates texts. No text may be NULL."""
         return " || ".join(parts)
-
-    def or_mark(self, value: str, marked: str) -> str:
-        """Return SQL for the marked text of a value, or for the mark ``|`` alone if the value is NULL.
-
-        Args:
-            marked: The value with its mark. It is NULL if ``value`` is NULL.
-        """
-        return f"COALESCE({marked}, '|')"
-
-    def hash_of(self, text: str) -> str:
-        """Return SQL for the 64-bit hash of a text's bytes, which is never NULL.
-
-        Raises:
-            SourceConfigurationError: The dialect has no hash.
-        """
-        raise SourceConfigurationError(
-            f"the database {self.name!r} is not known to this package: it has no row hash for it. "
-            "Use one of the databases in docs/databases.md."
-        )
 
     def row_hash(self, columns: Sequence[Column]) -> str:
         """Return SQL for the hash of all emitted columns.
@@ -112,30 +198,23 @@ class ValueSql(IdentifierSql):
         value is preceded by its length and ``:``. NULL is ``|`` alone. Read from the left, two different rows never have the
         same text.
         """
+        if not self.hash_sql:
+            raise SourceConfigurationError(
+                f"the database {self.name!r} is not known to this package: it has no row hash for it. "
+                "Use one of the databases in docs/databases.md."
+            )
         parts = []
         for column in columns:
             value = self.hash_text(column)
-            if column.kind in BOUNDED:
-                parts.append(self.or_mark(value, self.concat([value, "'|'"])))
-            else:
-                parts.append(self.or_mark(value, self.concat([self.byte_length(value), "':'", value])))
-        return self.hash_of(self.concat(parts) if len(parts) > 1 else parts[0])
+            marked = [value, "'|'"] if column.kind in BOUNDED else [self.byte_length_sql.format(value), "':'", value]
+            parts.append(self.or_mark_sql.format(value=value, marked=self.concat(marked)))
+        return self.hash_sql.format(self.concat(parts) if len(parts) > 1 else parts[0])
 
-    def hash_type(self) -> Any:
-        """Return the Arrow type of the row hash: int64, or uint64 if the database's hash is unsigned."""
-        return pa.int64()
-
-    def checksum(self, hashes: str) -> str:
-        """Return SQL for the sum of hashes, in a type that cannot overflow."""
-        return f"SUM(CAST({hashes} AS DECIMAL(38, 0)))"
-
-    def modulo(self, expression: str, divisor: int) -> str:
-        """Return SQL for the remainder of a division."""
-        return f"MOD({expression}, {divisor:d})"
+    # ------------------------------------------------------------ the columns that a query returns
 
     def binary_order(self, column: Column) -> str:
         """Return the expression that orders rows of one key by an emitted column: the bytes of its text."""
-        return self.as_text(self.column(column), column)
+        return self.binary_order_sql.format(self.as_text(self.column(column), column))
 
     def binary_orders(self, columns: Sequence[Column]) -> str:
         """Return the ``binary_order`` of each column, as an ORDER BY list."""
@@ -147,7 +226,9 @@ class ValueSql(IdentifierSql):
 
     def emit_raw(self, column: Column) -> str:
         """Return SQL for a column as the driver is to return it: the bytes of a column of bytes, or a text."""
-        return self.emit_bytes(column) if column.kind is Kind.BINARY else self.emit_text(column)
+        if column.kind is Kind.BINARY and self.returns_bytes:
+            return self.column(column)
+        return self.emit_text(column)
 
     def raw_text(self, expression: str, column: Column) -> str:
         """Return SQL for the canonical text of a value as the driver is to return it.
@@ -160,34 +241,46 @@ class ValueSql(IdentifierSql):
         """Return SQL that converts a column to a type that MIN and MAX accept."""
         return self.emit_text(column) if column.kind is Kind.BINARY else self.emit_raw(column)
 
-    def emit_bytes(self, column: Column) -> str:
-        """Return SQL for a column of bytes that hold text.
-
-        A dialect whose driver returns bytes selects them as bytes, and this process decodes them. The default is a text.
-        """
-        return self.emit_text(column)
-
     def emit_number(self, column: Column) -> str:
         """Return SQL for a number as a 64-bit float."""
-        return f"CAST({self.column(column)} AS {self.float_type})"
+        return self.number_sql.format(self.column(column))
 
     def emit_lastmod(self, column: Column) -> str:
-        """Return SQL for a lastmod as a value that Arrow reads unchanged; see ``lastmod_is_text``."""
-        return self.column(column) if column.kind in TIMES else self.emit_text(column)
+        """Return SQL for a lastmod as a value that Arrow reads unchanged: a time, or a text (``time_kinds``)."""
+        if column.kind not in TIMES:
+            return self.emit_text(column)
+        return self.lastmod_sql_of.get(column.kind, "{}").format(self.column(column))
 
-    def lastmod_is_text(self, column: Column) -> bool:
-        """Return whether ``emit_lastmod`` yields texts.
+    # ------------------------------------------------------------ groups
 
-        It does so for text columns, and if the values may be invalid times.
+    def members(self, group: Column, columns: Sequence[Column], from_item: str, where: str, most: int) -> str:
+        """Write a query of each group as ``member_of`` and of its ``members``: a JSON array of arrays of texts.
+
+        Args:
+            group: The column whose equal values make a group.
+            columns: The columns whose texts each member's array holds. The members are in a fixed order, so that
+                equal groups have equal texts.
+            from_item: The relation, called ``src``.
+            where: The condition for rows that are in a group.
+            most: The largest number of members. ``members`` is ``#large`` for a group that has more.
+
+        Raises:
+            SourceConfigurationError: The database has no suitable aggregate.
         """
-        return column.kind not in TIMES
+        if not self.members_sql:
+            raise SourceConfigurationError(
+                f"group= is not supported for the database {self.name!r}: collect the versions in the query as JSON, and "
+                "name that column in alternates="
+            )
+        key = self.column(group)
+        texts, orders = self.member_texts(columns), self.binary_orders(columns)
+        members = self.members_sql.format(texts=texts, orders=orders)
+        bounded = f"CASE WHEN COUNT(*) > {most:d} THEN '#large' ELSE {members} END"
+        return f"SELECT {key} AS member_of, {bounded} AS members FROM {from_item} WHERE {where} GROUP BY {key}"
 
-    def emit_micros(self, column: Column) -> str:
-        """Return SQL for a time, for drivers that return Python objects.
-
-        The value is a time, or the microseconds since 1970, which are faster to convert.
-        """
-        return self.emit_lastmod(column)
+    def member_texts(self, columns: Sequence[Column]) -> str:
+        """Return the ``{texts}`` of ``members_sql``."""
+        return ", ".join(self.emit_text(column) for column in columns)
 
 
 def ascending(expressions: Sequence[str]) -> str:

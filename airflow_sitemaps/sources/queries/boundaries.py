@@ -210,7 +210,7 @@ def _lines(
     sql = (
         f"SELECT {', '.join(names)}, row_no, first_no FROM (SELECT {', '.join(names)}, part_row + {shift} AS row_no,"
         f" part_first + {shift} AS first_no FROM ({rows_of_part}) parted)"
-        f" numbered WHERE row_no > 1 AND {dialect.modulo('row_no - 1', every)} = 0 ORDER BY row_no ASC"
+        f" numbered WHERE row_no > 1 AND {dialect.modulo_sql.format('row_no - 1', every)} = 0 ORDER BY row_no ASC"
     )
     rows = connection.execute(*binds.statement(sql)).all()
     return [(key_of(context, row[:-2]), int(row[-2]), int(row[-2] if context.unique else row[-1])) for row in rows]

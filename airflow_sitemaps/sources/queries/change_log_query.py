@@ -14,22 +14,20 @@ from sqlalchemy import exc
 from airflow_sitemaps.errors import SourceConfigurationError
 from airflow_sitemaps.ports import ChangeReading
 from airflow_sitemaps.sources.columns import TIMES, Column, Kind
-from airflow_sitemaps.sources.connections.transaction import begin, database_time
 from airflow_sitemaps.sources.queries import row_places
 from airflow_sitemaps.sources.queries.boundaries import canonical
 from airflow_sitemaps.sources.queries.change_log_position import Position, earlier, hiding, is_less, sorts_as_text
 from airflow_sitemaps.sources.queries.described_columns import columns_of
 from airflow_sitemaps.sources.statements.binds import guarded
 from airflow_sitemaps.sources.statements.change_log_settings import ASKS_SINCE, SINCE
-from airflow_sitemaps.sources.statements.one_statement import one_statement
-from airflow_sitemaps.sources.statements.relation import Relation
-from airflow_sitemaps.sources.statements.table_name import NamePart, name_parts, written_name
+from airflow_sitemaps.sources.statements.relation import Relation, one_statement
+from airflow_sitemaps.sources.statements.user_texts import NamePart, name_parts, written_name
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from airflow_sitemaps.shards.key import KeyPart, KeyRange
-    from airflow_sitemaps.sources.connections.open_transaction import OpenTransaction
+    from airflow_sitemaps.sources.dialects.base import OpenTransaction
     from airflow_sitemaps.sources.queries.context import QueryContext
     from airflow_sitemaps.sources.statements.binds import Binds
     from airflow_sitemaps.sources.statements.change_log_settings import ChangeLog
@@ -96,7 +94,7 @@ class ChangeLogReader:
         position = newest.text()
         if isinstance(newest.value, str):
             column = self.columns.get(self.change_log.settings.position or "")
-            now = database_time(self.connection, self.context.dialect)
+            now = self.context.dialect.time(self.connection)
             if cause := hiding(newest.value, column, now):
                 return ChangeReading(position=position, ranges=None, cause=cause, is_gap=True)
         if is_first:
@@ -126,7 +124,7 @@ class ChangeLogReader:
             # A failed statement aborts the transaction, in which the ranges are surveyed next. The survey of a later moment
             # is sound: the log's position was read before it.
             self.connection.rollback()
-            begin(self.connection, self.context.dialect)
+            self.context.dialect.begin(self.connection)
             reason = " ".join(str(error.orig).split())[:300]
             cause = f"its change log cannot be read from position {before.value}: {reason}"
             return ChangeReading(position=position, ranges=None, cause=cause, is_gap=True)
@@ -138,7 +136,7 @@ class ChangeLogReader:
         places: tuple[int, ...] = ()
         if number and not unplaced:
             places = tuple(
-                row_places.find(
+                row_places.places_of(
                     self.context, self.connection, ranges, lambda binds: self._keys(binds, before.value, begin)
                 )
             )

@@ -9,9 +9,8 @@ import sqlalchemy as sa
 from sqlalchemy import exc
 
 from airflow_sitemaps.errors import SourceConfigurationError
-from airflow_sitemaps.sources.statements.nearest_names import nearest
 from airflow_sitemaps.sources.statements.relation import Relation
-from airflow_sitemaps.sources.statements.table_name import name_parts
+from airflow_sitemaps.sources.statements.user_texts import name_parts, nearest
 
 if TYPE_CHECKING:
     from airflow_sitemaps.sources.columns import Column

@@ -1,4 +1,4 @@
-"""The binds of a SQL text. Values never become part of the text."""
+"""The values of a SQL text: as binds, or as literals for commands that accept no binds (COPY, CREATE TABLE AS)."""
 
 from __future__ import annotations
 
@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Any, Final
 import sqlalchemy as sa
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
 PLACEHOLDER: Final = re.compile(r"(?<![:\w\\]):(\w+)(?![:\w])|:")
 """A placeholder as SQLAlchemy's ``text`` reads it, or any other colon."""
+ESCAPED: Final = re.compile(r"\\:|(?<![:\w\\]):(\w+)(?![:\w])")
+"""An escaped colon, or a placeholder."""
 PREFIX: Final = "sitemap_"
 
 Statement = tuple[sa.TextClause, dict[str, Any]]
@@ -64,3 +66,26 @@ def guarded(text: str, names: Iterable[str] = ()) -> str:
         return match.group(0) if match.group(1) in placeholders else "\\" + match.group(0)
 
     return PLACEHOLDER.sub(keep_or_escape, text)
+
+
+def literal(statement: Statement, dialect: sa.Dialect, text_literal: Callable[[str], str]) -> str:
+    """Return a statement as final SQL with its values as literals.
+
+    The text is scanned once. SQLAlchemy's ``literal_binds`` of a ``text`` also unescapes the colons inside the values.
+
+    Args:
+        dialect: The SQLAlchemy dialect that writes all values except texts. It must not double percent signs.
+        text_literal: The function that writes a text. Some of SQLAlchemy's dialects double percent signs (BigQuery).
+            Others leave backslashes that begin an escape (ClickHouse), with which a value could end its literal.
+    """
+    clause, values = statement
+
+    def written(match: re.Match[str]) -> str:
+        if match.group(1) is None:
+            return ":"
+        value = values[match.group(1)]
+        if isinstance(value, str):
+            return text_literal(value)
+        return str(sa.literal(value).compile(dialect=dialect, compile_kwargs={"literal_binds": True}))
+
+    return ESCAPED.sub(written, clause.text)

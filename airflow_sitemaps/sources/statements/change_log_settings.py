@@ -8,7 +8,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
 from airflow_sitemaps.errors import SourceConfigurationError, TemplateError
-from airflow_sitemaps.sources.statements.table_name import name_parts
+from airflow_sitemaps.sources.statements.user_texts import name_parts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

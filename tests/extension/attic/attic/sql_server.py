@@ -8,7 +8,7 @@ https://learn.microsoft.com/en-us/sql/relational-databases/system-stored-procedu
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import sqlalchemy as sa
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from airflow_sitemaps.sources.statements.binds import Binds
-    from airflow_sitemaps.sources.statements.table_name import NamePart
+    from airflow_sitemaps.sources.statements.user_texts import NamePart
 
 PYTHON_TYPES = {
     "str": Kind.TEXT,
@@ -97,14 +97,27 @@ class SQLServer(Dialect):
     """SQL Server 2016 and later and Azure SQL, with pyodbc."""
 
     name: ClassVar[str] = "mssql"
-    hash_version: ClassVar[str] = "sha2-64/1"
+    drivers: ClassVar[tuple[tuple[str, str], ...]] = (("mssql+pyodbc", "pyodbc"), ("mssql+pymssql", "pymssql"))
 
     # The limits are 2,100 parameters and 10 levels of nested CASE. A binary search of 300 boundaries needs 9 levels.
     max_binds: ClassVar[int] = 2_000
     max_statement_bytes: ClassVar[int] = 500_000
     max_case: ClassVar[int] = 300
 
+    hash_version: ClassVar[str] = "sha2-64/1"
+    # The first 64 bits of the bytes' SHA-256, as a signed integer
+    hash_sql: ClassVar[str] = "CONVERT(BIGINT, SUBSTRING(HASHBYTES('SHA2_256', CONVERT(VARBINARY(MAX), {})), 1, 8))"
+    checksum_sql: ClassVar[str] = "CONVERT(VARCHAR(60), SUM(CONVERT(DECIMAL(38, 0), {})))"
+    # In UTF-16
+    byte_length_sql: ClassVar[str] = "CONVERT(NVARCHAR(20), DATALENGTH({}))"
+    # Without spaces at the end
+    character_length_sql: ClassVar[str] = "LEN({})"
+    modulo_sql: ClassVar[str] = "({}) % {}"
     now_sql: ClassVar[str] = "SELECT SYSUTCDATETIME()"
+    # SQL Server 2017 and later
+    members_sql: ClassVar[str] = (
+        "'[' + STRING_AGG(CONVERT(NVARCHAR(MAX), '[\"' + {texts} + '\"]'), ',') WITHIN GROUP (ORDER BY {orders}) + ']'"
+    )
 
     cast_types: ClassVar[Mapping[Kind, str]] = {
         Kind.INTEGER: "BIGINT",
@@ -115,7 +128,7 @@ class SQLServer(Dialect):
         Kind.UUID: "UNIQUEIDENTIFIER",
     }
     text_type: ClassVar[str] = "NVARCHAR(MAX)"
-    float_type: ClassVar[str] = "FLOAT"
+    number_sql: ClassVar[str] = "CAST({} AS FLOAT)"
 
     def table_version(self, connection: sa.Connection, table: Sequence[NamePart]) -> str | None:
         """Return the table's definition and the last tracked change as a version."""
@@ -132,7 +145,7 @@ class SQLServer(Dialect):
                 f"CONVERT(NVARCHAR(400), {name}) COLLATE Latin1_General_100_BIN2 AS {name}, or take an integer key"
             )
 
-    def kind_of(self, description: Sequence[object]) -> Kind:
+    def kind_of(self, description: Sequence[Any]) -> Kind:
         """Return the kind by the Python type that pyodbc names.
 
         Raises:
@@ -169,32 +182,13 @@ class SQLServer(Dialect):
         """Return SQL for the text of an entry, with a decimal in its plain form."""
         return self._plain(self.column(column)) if column.kind is Kind.NUMBER else super().emit_text(column)
 
-    def byte_length(self, text: str) -> str:
-        """Return SQL for the number of bytes in UTF-16."""
-        return f"CONVERT(NVARCHAR(20), DATALENGTH({text}))"
-
-    def character_length(self, text: str) -> str:
-        """Return SQL for the number of characters, without spaces at the end."""
-        return f"LEN({text})"
-
     def concat(self, parts: Sequence[str]) -> str:
         """Concatenate by ``+``, which yields NULL for NULL. CONCAT treats NULL as an empty text."""
         return "(" + " + ".join(parts) + ")"
 
-    def members(self, group: Column, columns: Sequence[Column], from_item: str, where: str, most: int) -> str:
-        """Write the arrays as texts, joined in order (SQL Server 2017 and later)."""
-        quoted = " + '\",\"' + ".join(f"STRING_ESCAPE({self.emit_text(column)}, 'json')" for column in columns)
-        array = f"CONVERT(NVARCHAR(MAX), '[\"' + {quoted} + '\"]')"
-        joined = f"STRING_AGG({array}, ',') WITHIN GROUP (ORDER BY {self.binary_orders(columns)})"
-        return self.aggregated(f"'[' + {joined} + ']'", group, from_item, where, most)
-
-    def hash_of(self, text: str) -> str:
-        """Return SQL for the first 64 bits of the bytes' SHA-256, as a signed integer."""
-        return f"CONVERT(BIGINT, SUBSTRING(HASHBYTES('SHA2_256', CONVERT(VARBINARY(MAX), {text})), 1, 8))"
-
-    def checksum(self, hashes: str) -> str:
-        """Return SQL for the exact sum, as a text."""
-        return f"CONVERT(VARCHAR(60), SUM(CONVERT(DECIMAL(38, 0), {hashes})))"
+    def member_texts(self, columns: Sequence[Column]) -> str:
+        """Return the texts of one array, joined."""
+        return " + '\",\"' + ".join(f"STRING_ESCAPE({self.emit_text(column)}, 'json')" for column in columns)
 
     def limit(self, rows: int, offset: int = 0, *, ordered: bool = True) -> str:
         """Return OFFSET and FETCH. They belong to ORDER BY, so a query without one gets one."""
@@ -204,10 +198,6 @@ class SQLServer(Dialect):
     def create_as(self, table: str, rows: str) -> str:
         """Return SQL Server's ``SELECT … INTO``."""
         return f"SELECT * INTO {table} FROM ({rows}) made"
-
-    def modulo(self, expression: str, divisor: int) -> str:
-        """Return SQL for the remainder of a division."""
-        return f"({expression}) % {divisor:d}"
 
     def binary_order(self, column: Column) -> str:
         """Return SQL that orders rows by bytes, whatever the column's collation."""

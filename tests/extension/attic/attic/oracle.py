@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import pyarrow as pa
 
-from airflow_sitemaps.sources.columns import Column, Kind
+from airflow_sitemaps.sources.columns import Kind
 from airflow_sitemaps.sources.dialects.base import Dialect
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ class Oracle(Dialect):
     """Oracle 12.2 and later, with oracledb."""
 
     name: ClassVar[str] = "oracle"
-    hash_version: ClassVar[str] = "sha2-64/1"
+    drivers: ClassVar[tuple[tuple[str, str], ...]] = (("oracle+oracledb", "oracledb"),)
 
     folds_names: ClassVar[bool] = True
     max_binds: ClassVar[int] = 1_000
@@ -53,6 +53,18 @@ class Oracle(Dialect):
     begin_sql: ClassVar[tuple[str, ...]] = ("SET TRANSACTION READ ONLY",)
     now_sql: ClassVar[str] = "SELECT SYS_EXTRACT_UTC(SYSTIMESTAMP) FROM DUAL"
     from_nothing: ClassVar[str] = " FROM DUAL"
+    limit_sql: ClassVar[str] = " OFFSET {offset} ROWS FETCH NEXT {rows} ROWS ONLY"
+
+    hash_version: ClassVar[str] = "sha2-64/1"
+    # The first 64 bits of SHA-256, as an unsigned number. Each X of Oracle's number format is a hexadecimal digit.
+    hash_sql: ClassVar[str] = "TO_NUMBER(SUBSTR(RAWTOHEX(STANDARD_HASH({}, 'SHA256')), 1, 16), 'XXXXXXXXXXXXXXXX')"
+    hash_type: ClassVar[Any] = pa.uint64()
+    # A NUMBER has 38 digits
+    checksum_sql: ClassVar[str] = "TO_CHAR(SUM({}))"
+    byte_length_sql: ClassVar[str] = "TO_CHAR(LENGTHB({}))"
+    # ``||`` treats NULL as an empty text
+    or_mark_sql: ClassVar[str] = "CASE WHEN {value} IS NULL THEN '|' ELSE {marked} END"
+    binary_order_sql: ClassVar[str] = "NLSSORT({}, 'NLS_SORT=BINARY')"
 
     cast_types: ClassVar[Mapping[Kind, str]] = {
         Kind.INTEGER: "NUMBER",
@@ -62,9 +74,18 @@ class Oracle(Dialect):
         Kind.BINARY: "RAW(2000)",
     }
     text_type: ClassVar[str] = "VARCHAR2(4000)"
-    float_type: ClassVar[str] = "BINARY_DOUBLE"
+    number_sql: ClassVar[str] = "CAST({} AS BINARY_DOUBLE)"
+    # In the formats that the session sets
+    text_sql: ClassVar[str] = "TO_CHAR({})"
+    text_sql_of: ClassVar[Mapping[Kind, str]] = {
+        Kind.TEXT: "{}",
+        Kind.JSON: "JSON_SERIALIZE({})",
+        Kind.BINARY: "RAWTOHEX({})",
+        Kind.ZONED: "TO_CHAR({} AT TIME ZONE 'UTC')",
+    }
+    lastmod_sql_of: ClassVar[Mapping[Kind, str]] = {Kind.ZONED: "SYS_EXTRACT_UTC({})"}
 
-    def kind_of(self, description: Sequence[object]) -> Kind:
+    def kind_of(self, description: Sequence[Any]) -> Kind:
         """Return the kind by oracledb's name of the type, and that of a NUMBER by its precision and scale."""
         name = getattr(description[1], "name", str(description[1]))
         if name == "DB_TYPE_NUMBER":
@@ -72,49 +93,3 @@ class Oracle(Dialect):
             whole = scale == 0 and isinstance(precision, int) and 0 < precision <= LARGEST_WHOLE
             return Kind.INTEGER if whole else Kind.NUMBER
         return TYPE_NAMES.get(name, Kind.OTHER)
-
-    def as_text(self, expression: str, column: Column) -> str:
-        """Return SQL for a text in the formats that the session sets."""
-        if column.kind is Kind.TEXT:
-            return expression
-        if column.kind is Kind.JSON:
-            return f"JSON_SERIALIZE({expression})"
-        if column.kind is Kind.BINARY:
-            return f"RAWTOHEX({expression})"
-        if column.kind is Kind.ZONED:
-            return f"TO_CHAR({expression} AT TIME ZONE 'UTC')"
-        return f"TO_CHAR({expression})"
-
-    def byte_length(self, text: str) -> str:
-        """Return SQL for the number of bytes."""
-        return f"TO_CHAR(LENGTHB({text}))"
-
-    def or_mark(self, value: str, marked: str) -> str:
-        """Test for NULL by CASE, because ``||`` treats NULL as an empty text."""
-        return f"CASE WHEN {value} IS NULL THEN '|' ELSE {marked} END"
-
-    def hash_of(self, text: str) -> str:
-        """Return SQL for the first 64 bits of SHA-256, as an unsigned number."""
-        # Each X of Oracle's number format is a hexadecimal digit.
-        return f"TO_NUMBER(SUBSTR(RAWTOHEX(STANDARD_HASH({text}, 'SHA256')), 1, 16), 'XXXXXXXXXXXXXXXX')"
-
-    def hash_type(self) -> Any:
-        """Return uint64: the hash is unsigned."""
-        return pa.uint64()
-
-    def checksum(self, hashes: str) -> str:
-        """Return SQL for the exact sum: a NUMBER has 38 digits."""
-        return f"TO_CHAR(SUM({hashes}))"
-
-    def limit(self, rows: int, offset: int = 0, *, ordered: bool = True) -> str:
-        """Return the long form of standard SQL."""
-        return f" OFFSET {offset:d} ROWS FETCH NEXT {rows:d} ROWS ONLY"
-
-    def emit_lastmod(self, column: Column) -> str:
-        """Return SQL for a moment in UTC, without its zone."""
-        value = self.column(column)
-        return f"SYS_EXTRACT_UTC({value})" if column.kind is Kind.ZONED else super().emit_lastmod(column)
-
-    def binary_order(self, column: Column) -> str:
-        """Return SQL that orders rows by bytes, whatever the column's collation."""
-        return f"NLSSORT({self.emit_text(column)}, 'NLS_SORT=BINARY')"

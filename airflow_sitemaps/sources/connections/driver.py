@@ -1,0 +1,165 @@
+"""What passes between this package and a driver: labels of statements, streamed rows, and errors without secrets."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import quote, quote_plus
+
+import pyarrow as pa
+import sqlalchemy as sa
+from sqlalchemy import exc
+
+from airflow_sitemaps.errors import SitemapError, SourceConfigurationError, SourceError
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Iterator
+
+    from airflow_sitemaps.sources.statements.binds import Statement
+
+log = logging.getLogger(__name__)
+
+WAIT_BOUND: Final = "The time-outs of the database and its driver apply"
+"""The bound of a statement, for ``waits.waiting``."""
+
+# ---------------------------------------------------------------- labels
+
+OPTION: Final = "airflow_sitemaps_label"
+QUERIES: Final = ("SELECT", "WITH", "CREATE", "INSERT")
+"""The first words of statements that get a comment. Statements that set up a session stay unchanged."""
+UNSAFE: Final = re.compile(r"[^\w.:+= -]")
+"""Characters that a comment must not contain: they could end it, or a driver could read them as a bind."""
+
+
+def labelled(engine: sa.Engine, origin: str, section: str) -> sa.Engine:
+    """Return the engine with a comment before each of its queries. The queries are logged at DEBUG.
+
+    The comment names the DAG run in the warehouse's query history.
+
+    Args:
+        origin: DAG, task and run.
+    """
+    words = " ".join(f"airflow-sitemaps {origin} section={section}".split())
+    engine = engine.execution_options(**{OPTION: f"/* {UNSAFE.sub('_', words)} */"})
+    sa.event.listen(engine, "before_cursor_execute", _before, retval=True)
+    return engine
+
+
+def with_label(engine: sa.Engine | sa.Connection, statement: str) -> str:
+    """Return a statement with its engine's comment, and log it, for cursors that SQLAlchemy does not see.
+
+    Args:
+        engine: The engine or connection that ``labelled`` returned.
+    """
+    if not statement.lstrip().upper().startswith(QUERIES):
+        return statement
+    log.debug("%s", statement)
+    label = engine.get_execution_options().get(OPTION)
+    return f"{label} {statement}" if label else statement
+
+
+def _before(connection: sa.Connection, _cursor: Any, statement: str, parameters: Any, *_: Any) -> tuple[str, Any]:
+    return with_label(connection, statement), parameters
+
+
+# ---------------------------------------------------------------- rows
+
+Rows = Sequence[Sequence[Any]]
+
+CURSOR_ROWS: Final = 16_384
+CURSOR_NAME: Final = "airflow_sitemaps_rows"
+STREAMED: Final = {"stream_results": True, "yield_per": CURSOR_ROWS}
+BATCH_ROWS: Final = 65_536
+
+
+def partitions(connection: sa.Connection, statement: Statement) -> Generator[Rows, None, None]:
+    """Yield rows as SQLAlchemy streams them, from any driver."""
+    with connection.execute(*statement, execution_options=STREAMED) as result:
+        yield from result.partitions(CURSOR_ROWS)
+
+
+def named_cursor(connection: sa.Connection, statement: Statement, **options: Any) -> Generator[Rows, None, None]:
+    """Yield rows of the driver's own server-side cursor (psycopg, psycopg2), at half the cost of SQLAlchemy's rows.
+
+    Args:
+        options: Options of the cursor's ``execute``.
+    """
+    text, values = statement
+    compiled = text.compile(dialect=connection.dialect)
+    driver: Any = connection.connection.driver_connection
+    with driver.cursor(CURSOR_NAME) as cursor:
+        cursor.execute(with_label(connection, compiled.string), compiled.construct_params(values), **options)
+        while rows := cursor.fetchmany(CURSOR_ROWS):
+            yield rows
+
+
+# ---------------------------------------------------------------- errors
+
+MESSAGE_CHARACTERS: Final = 500
+
+SECRET_NAMES: Final = re.compile("pass|pwd|token|secret|key|credential|sig", re.IGNORECASE)
+"""The names of a URL's query parameters whose values messages hide."""
+
+FOREIGN: Final = (pa.ArrowException, OverflowError, UnicodeError, OSError)
+"""Errors that drivers raise besides those of PEP 249.
+
+They come from Arrow's streams, from values that no type holds, and from sockets.
+"""
+
+
+@contextmanager
+def translated(
+    engine: sa.Engine,
+    what: str,
+    error_type: type[SourceError | SourceConfigurationError],
+    *more: type[Exception],
+) -> Iterator[None]:
+    """Translate a driver's errors into errors of this package that name the step and hide the password.
+
+    Args:
+        engine: The engine, whose URL holds the secrets to hide.
+        error_type: The error to raise. A broken connection always raises ``SourceError``.
+        more: Further error types to translate, of a driver that the engine does not use.
+    """
+    try:
+        yield
+    except SitemapError:
+        raise
+    except exc.DBAPIError as error:
+        kind = SourceError if error.connection_invalidated else error_type
+        raise kind(f"{what}: {redacted(engine, error.orig)}") from None
+    except (exc.SQLAlchemyError, *_driver_errors(engine), *more, *FOREIGN) as error:
+        raise error_type(f"{what}: {redacted(engine, error)}") from None
+
+
+def _driver_errors(engine: sa.Engine) -> tuple[type[Exception], ...]:
+    """Return the errors that SQLAlchemy passes on: those of a driver's own cursor, and PEP 249's Warning.
+
+    Python 3.10's sqlite3 raises that Warning for a second statement.
+    """
+    dbapi = engine.dialect.loaded_dbapi
+    return (dbapi.Error, getattr(dbapi, "Warning", dbapi.Error))
+
+
+def redacted(engine: sa.Engine, error: Any) -> str:
+    """Return an error's type and message in one line, without the connection's password and tokens.
+
+    A text of more than ``MESSAGE_CHARACTERS`` characters is cut, with an ellipsis.
+    """
+    text = " ".join(f"{type(error).__name__}: {error}".split())
+    for secret in _secrets(engine.url):
+        for form in {secret, quote(secret, safe=""), quote_plus(secret)}:
+            text = text.replace(form, "***")
+    return text if len(text) <= MESSAGE_CHARACTERS else text[:MESSAGE_CHARACTERS] + " …"
+
+
+def _secrets(url: sa.URL) -> Iterator[str]:
+    """Yield a URL's password, and the values of its parameters that are secrets."""
+    if url.password:
+        yield str(url.password)
+    for name, value in url.query.items():
+        if SECRET_NAMES.search(name):
+            yield from (part for part in ([value] if isinstance(value, str) else value) if part)

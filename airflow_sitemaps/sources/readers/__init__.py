@@ -1,1 +1,0 @@
-"""Readers of rows as Arrow record batches, through the driver's own Arrow interface or a cursor."""

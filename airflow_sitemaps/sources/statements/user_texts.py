@@ -1,0 +1,171 @@
+"""What users write: names of tables, files and columns, and Jinja templates."""
+
+from __future__ import annotations
+
+import difflib
+import os
+import re
+import sys
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from airflow_sitemaps.errors import SourceConfigurationError, TemplateError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+NAME_PART: Final = re.compile(r'"((?:[^"]|"")+)"|`((?:[^`]|``)+)`|([^".`]+)')
+
+
+class NamePart(NamedTuple):
+    """One part of a table's name.
+
+    Attributes:
+        text: The name without quotes.
+        is_quoted: Whether the user wrote it in quotes, so that the database must not change its case.
+    """
+
+    text: str
+    is_quoted: bool
+
+
+def name_parts(table: str) -> tuple[NamePart, ...]:
+    """Split a table's name into its parts, such as project, schema and table.
+
+    Args:
+        table: The name. Parts may be in double quotes or in backticks. Dots inside one pair of backticks separate
+            parts, as they do in BigQuery: ``shop-1.mart.products`` in backticks has three parts.
+
+    Raises:
+        SourceConfigurationError: The name is invalid.
+    """
+    parts: list[NamePart] = []
+    position = 0
+    while True:
+        match = NAME_PART.match(table, position)
+        if match is None:
+            break
+        parts += _parts(match)
+        position = match.end()
+        if position == len(table):
+            return tuple(parts)
+        if table[position] != ".":
+            break
+        position += 1
+    raise SourceConfigurationError(
+        f"table={table!r}: give a name like 'products', 'mart.products' or 'mart.\"my.table\"'"
+    )
+
+
+def _parts(match: re.Match[str]) -> list[NamePart]:
+    if match[1]:
+        return [NamePart(match[1].replace('""', '"'), is_quoted=True)]
+    if match[2]:
+        return [NamePart(text, is_quoted=True) for text in match[2].replace("``", "`").split(".")]
+    return [NamePart(match[3], is_quoted=False)]
+
+
+def written_name(parts: Iterable[NamePart]) -> str:
+    """Return the parts as a table's name that ``name_parts`` reads back."""
+    return ".".join('"' + part.text.replace('"', '""') + '"' if part.is_quoted else part.text for part in parts)
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """Return a sentence that suggests existing names for one that does not exist.
+
+    Args:
+        name: The name that does not exist.
+
+    Returns:
+        The sentence with a leading space, or the empty text if ``known`` is empty.
+    """
+    names = list(dict.fromkeys(known))
+    if not names:
+        return ""
+    folded = {candidate.casefold(): candidate for candidate in reversed(names)}
+    close = [folded[match] for match in difflib.get_close_matches(name.casefold(), folded, n=5, cutoff=0.5)]
+    if close:
+        return f" Did you mean {', '.join(map(repr, close))}?"
+    shown = ", ".join(map(repr, sorted(names)[:20]))
+    return f" There {'is' if len(names) == 1 else 'are'} {shown}{', …' if len(names) > 20 else ''}."
+
+
+STANDARD_LIBRARY: Final = ("dataclasses.py", "copy.py")
+
+
+def callers_folder() -> str:
+    """Return the folder of the nearest file on the call stack outside this package and the standard library."""
+    package = str(Path(__file__).parent.parent)
+    frame = sys._getframe(1)  # noqa: SLF001 - the one way to know the caller without a base class
+    while frame is not None:
+        name = frame.f_code.co_filename
+        if not name.startswith("<") and not name.startswith(package) and Path(name).name not in STANDARD_LIBRARY:
+            return str(Path(name).absolute().parent)
+        if frame.f_back is None:
+            break
+        frame = frame.f_back
+    return str(Path.cwd())
+
+
+def dag_folder() -> list[Path]:
+    """Return Airflow's DAG folder if Airflow is loaded or its environment variable is set, otherwise an empty list."""
+    folder = os.environ.get("AIRFLOW__CORE__DAGS_FOLDER")
+    if folder is None and "airflow.configuration" in sys.modules:
+        folder = import_module("airflow.configuration").conf.get("core", "dags_folder", fallback=None)
+    return [Path(folder)] if folder else []
+
+
+def found_file(name: str, folder: str, argument: str, *, hint: str = "") -> Path:
+    """Return the first file of a name in a folder, the current folder or Airflow's DAG folder.
+
+    Args:
+        folder: The folder that is searched first, usually that of the DAG file.
+        argument: The argument that names the file, for the message.
+        hint: How the file is made, for the message. Default: "".
+
+    Raises:
+        SourceConfigurationError: The file does not exist. The message lists the paths that were tried.
+    """
+    paths = dict.fromkeys(each / name for each in (Path(folder), Path.cwd(), *dag_folder()))
+    for path in paths:
+        if path.is_file():
+            return path
+    tried = ", ".join(map(str, paths))
+    raise SourceConfigurationError(f"{argument}: there is no such file; tried {tried}{f'. {hint}' if hint else ''}")
+
+
+TEMPLATE: Final = re.compile(r"\{\{.*?\}\}|\{%.*?%\}", re.DOTALL)
+
+
+def rendered_text(render: Callable[[str], str], argument: str, text: str) -> str:
+    """Render one argument's text.
+
+    Raises:
+        TemplateError: The text cannot be rendered. The message has the argument's name.
+    """
+    try:
+        return render(text)
+    except TemplateError as error:
+        raise error.within(argument) from error.__cause__
+
+
+def refuse_templates(query: str | None, where: str | None, parameters: Mapping[str, Any] | None) -> None:
+    """Refuse texts that still hold a template: a database that compares the template as text selects other rows.
+
+    Raises:
+        TemplateError: A text holds a template. The message has the argument's name.
+    """
+    texts = {"query=": query, "where=": where}
+    texts |= {f"parameters[{name!r}]": value for name, value in (parameters or {}).items() if isinstance(value, str)}
+    for argument, text in texts.items():
+        if template := TEMPLATE.search(text or ""):
+            raise TemplateError(
+                f"{argument}: the template {template.group()!r} is not rendered. Airflow's tasks and the shell render it; in "
+                "Python pass sitemap.rendered(function), with a function from a template to its text"
+            )
+
+
+def run_name(run: str) -> str:
+    """Return a run's name, or the empty text if the template could not be rendered."""
+    return "" if "{{" in run or not run.strip("/ ") else run
