@@ -79,8 +79,8 @@ class Source(Protocol):
     def snapshot(self) -> AbstractContextManager[None]:
         """Answer every query except ``read`` and ``rank`` from one snapshot of the data until the context ends.
 
-        Some databases have no snapshot over several statements: Snowflake, BigQuery, Databricks, Trino, ClickHouse and
-        SQL Server. They answer each query from the data as it is at that moment.
+        Some databases have no snapshot over several statements: Snowflake, BigQuery, Databricks, Trino and
+        ClickHouse. They answer each query from the data as it is at that moment.
         """
         ...
 

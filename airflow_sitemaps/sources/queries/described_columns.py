@@ -25,8 +25,8 @@ def columns_of(
 ) -> dict[str, Column]:
     """Return the relation's columns by the user's names.
 
-    A name is looked up as it is written, then without regard to case if that matches exactly one column: Snowflake and
-    Oracle return names in upper case.
+    A name is looked up as it is written, then without regard to case if that matches exactly one column: Snowflake
+    returns names in upper case.
 
     Args:
         wanted: The user's names, by the argument that gives them.

@@ -32,7 +32,7 @@ class ChangeLog:
     Attributes:
         table: A table of changes, such as an outbox. Give this or ``query``.
         query: SQL that selects the changes. It may use ``:since``, the last position, as the argument of a function
-            (SQL Server's ``CHANGETABLE``, Delta's ``table_changes``); ``newest`` is then required. Give this or ``table``.
+            (Delta's ``table_changes``); ``newest`` is then required. Give this or ``table``.
         position: The column of the position: a number or time that grows in the order of commits. It may be omitted if
             ``query`` uses ``:since``. Default: None.
         key: The columns of the key, in the order of the source's key. Default: the names of the source's key.
