@@ -320,7 +320,7 @@ def _bare(database: str, session: SqlSession, statement: Any) -> Iterator[pa.Rec
         from adbc_driver_postgresql import dbapi
         from sqlalchemy.dialects import postgresql
 
-        from airflow_sitemaps.sources.connections.batches import BATCH_BYTES, BATCH_HINT
+        from airflow_sitemaps.sources.connections.record_batches import BATCH_BYTES, BATCH_HINT
         from airflow_sitemaps.sources.statements.binds import literal
 
         url = session.engine.url.set(drivername="postgresql").render_as_string(hide_password=False)

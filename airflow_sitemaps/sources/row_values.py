@@ -155,7 +155,7 @@ def newest_text(text: str, unit: str) -> str:
 
 
 MARK: Final = "\x1a"
-"""The character before a byte that is not UTF-8; see ``connections.batches``."""
+"""The character before a byte that is not UTF-8; see ``connections.record_batches``."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,8 +12,8 @@ import pyarrow as pa
 from sqlalchemy import exc
 
 from airflow_sitemaps.errors import SourceError
-from airflow_sitemaps.sources.connections.batches import batches_of
 from airflow_sitemaps.sources.connections.driver import WAIT_BOUND, redacted, translated
+from airflow_sitemaps.sources.connections.record_batches import batches_of
 from airflow_sitemaps.sources.queries import boundaries, row_places, survey
 from airflow_sitemaps.sources.queries.change_log_query import ChangeLogReader
 from airflow_sitemaps.sources.queries.context import rows_statement
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from airflow_sitemaps.ports import ChangeReading, Duplicate
     from airflow_sitemaps.shards.digest import Survey
     from airflow_sitemaps.shards.key import Key, KeyRange
-    from airflow_sitemaps.sources.connections.batches import SpanReader
+    from airflow_sitemaps.sources.connections.record_batches import SpanReader
     from airflow_sitemaps.sources.dialects.base import PinnedState
     from airflow_sitemaps.sources.materialization import StoredRows
     from airflow_sitemaps.sources.queries.change_log_query import OpenedChangeLog

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, ClassVar
 import sqlalchemy as sa
 
 from airflow_sitemaps.sources.columns import Column, Kind
-from airflow_sitemaps.sources.connections.batches import adbc_reader
 from airflow_sitemaps.sources.connections.driver import named_cursor
+from airflow_sitemaps.sources.connections.record_batches import adbc_reader
 from airflow_sitemaps.sources.dialects.base import Dialect, OpenTransaction
 from airflow_sitemaps.sources.dialects.key_sql import are_exact_doubles
 from airflow_sitemaps.sources.statements.binds import Binds, guarded
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from airflow_sitemaps.shards.key import Key
-    from airflow_sitemaps.sources.connections.batches import SpanReader
     from airflow_sitemaps.sources.connections.driver import Rows
+    from airflow_sitemaps.sources.connections.record_batches import SpanReader
     from airflow_sitemaps.sources.queries.context import QueryContext
     from airflow_sitemaps.sources.statements.binds import Statement
     from airflow_sitemaps.sources.statements.relation import Relation

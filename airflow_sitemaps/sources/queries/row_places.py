@@ -12,7 +12,7 @@ import pyarrow as pa
 from airflow_sitemaps.errors import SourceConfigurationError
 from airflow_sitemaps.ports import Duplicate
 from airflow_sitemaps.sources.columns import NUMBERS, TIMES, Kind
-from airflow_sitemaps.sources.connections.batches import array_of
+from airflow_sitemaps.sources.connections.record_batches import array_of
 from airflow_sitemaps.sources.queries.key_spans import GAP, condition, nested_case, spans
 from airflow_sitemaps.sources.row_values import number_of
 from airflow_sitemaps.sources.statements.binds import Binds

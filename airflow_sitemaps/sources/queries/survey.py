@@ -13,8 +13,8 @@ from airflow_sitemaps.protocol.rules import sample_text
 from airflow_sitemaps.quantities import size
 from airflow_sitemaps.shards.digest import EMPTY, NEWEST_CHARACTERS, Digest, Survey
 from airflow_sitemaps.sources.columns import TIMES, Kind, Output
-from airflow_sitemaps.sources.connections.batches import array_of, batches_of
 from airflow_sitemaps.sources.connections.driver import redacted
+from airflow_sitemaps.sources.connections.record_batches import array_of, batches_of
 from airflow_sitemaps.sources.dialects.value_sql import ascending
 from airflow_sitemaps.sources.queries.key_spans import GAP, KeySpan, nested_case, span_condition, spans, spans_with_gaps
 from airflow_sitemaps.sources.row_values import newest_text
