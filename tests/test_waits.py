@@ -192,7 +192,7 @@ def test_a_statement_of_a_survey_and_a_row_that_take_long_are_named(
         return called
 
     monkeypatch.setattr(survey, "take", slow(survey.take, "the survey. "))
-    monkeypatch.setattr(session_module, "from_cursor", slow(session_module.from_cursor, "reading rows. "))
+    monkeypatch.setattr(session_module, "batches_of", slow(session_module.batches_of, "reading rows. "))
     everything = [KeyRange(lower=None, upper=None)]
     with source.open(section="pages") as session:
         assert session.survey(everything)
