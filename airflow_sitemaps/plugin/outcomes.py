@@ -37,6 +37,7 @@ GOOD: Final = frozenset({"published", "unchanged"})
 
 BY_HAND: Final = "The run or its publishing task was marked as successful by hand: it published nothing"
 TIMED_OUT: Final = "Airflow ended the run before it published (dagrun_timeout), and skipped the tasks that were left"
+MARKED: Final = "The run was marked as failed before it published"
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,9 +232,12 @@ def _cause(run: RunState, publish: TaskState, known: Recent) -> str | None:
     planned = plan is not None and known.pushed.get((run.dag_id, run.run_id, plan.task_id, PLAN_KEY))
     if run.state != "failed":  # a run that is marked as successful skips the tasks that have not begun
         return BY_HAND if planned else None
-    # Airflow sets no end where a time-out of the run skips a task. A task that a sensor or a branch skips has an end.
-    is_cut = publish.end is None or (plan is not None and plan.state == "skipped" and plan.end is None)
-    return TIMED_OUT if is_cut or planned else None
+    # Airflow sets no end where a time-out of the run skips a task. A task that a sensor or a branch skips has an end, as has
+    # one that a person skips by marking the run as failed: of such a run, the tasks that had begun have failed.
+    if publish.end is None or (plan is not None and plan.state == "skipped" and plan.end is None):
+        return TIMED_OUT
+    began = planned or any(task.group_id == publish.group_id and task.state == "failed" for task in tasks)
+    return MARKED if began else None
 
 
 def _failure(run: RunState, publish: TaskState, known: Recent, attempted: Sequence[str], cause: str) -> Outcome:

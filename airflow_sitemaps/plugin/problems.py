@@ -24,6 +24,10 @@ ALLOWED: Final = "allowed: "
 """Prefix of a report's warning about an override. Such a warning is expected, because the user set the override."""
 SHOWN: Final = 3
 """Largest number of reasons, files or findings that one problem names."""
+READ_LOG: Final = "Read the failed task's log. Then clear the task, or trigger the DAG again."
+NO_LOG: Final = (
+    "Airflow has no log of that run: it was deleted, or ran in a shell. Correct the cause, and trigger the DAG."
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,7 +127,7 @@ def _failed(snapshot: Snapshot, outcome: Outcome, names: Sequence[str]) -> Probl
         kind="failed",
         title=_title(snapshot, outcome, names, "failed"),
         detail=_joined([*said, *outcome.reasons[:SHOWN], _live(snapshot, outcome, names)]),
-        next_step="Read the failed task's log. Then clear the task, or trigger the DAG again.",
+        next_step=READ_LOG if outcome.run.dag_id else NO_LOG,
         dag_id=outcome.run.dag_id,
         run_id=outcome.run.run_id,
         failed_tasks=tuple(outcome.failed_tasks),

@@ -213,6 +213,27 @@ def test_v4_a_run_marked_as_successful_published_nothing(shop: Shop, dag: DAG, h
     assert page["data_read_at"] == before["data_read_at"]
 
 
+@pytest.mark.parametrize("running", ["sitemap.plan", "sitemap.publish"])
+def test_a_run_marked_as_failed_while_it_ran_has_failed(shop: Shop, dag: DAG, running: str) -> None:
+    shop.add("pages", 40)
+    steps = Steps.start(dag, "marked")
+    if running == "sitemap.publish":
+        steps.step("sitemap.plan", "sitemap.write*")
+    begun = (TaskInstance.dag_id == "verdicts") & (TaskInstance.run_id == "marked") & (TaskInstance.task_id == running)
+    with create_session() as session:
+        session.execute(
+            update(TaskInstance).where(begun).values(state="running", start_date=datetime.now(timezone.utc))
+        )
+    steps.mark_failed()
+    assert steps.states[running] == "failed"
+
+    page = look(site(shop))
+
+    assert (page["state"], page["reason"], page["run_id"]) == ("failing", "Last run failed", "marked")
+    assert f"The task {running} failed" in page["problem_list"][0]["detail"]
+    assert ("marked as failed before it published" in page["problem_list"][0]["detail"]) == (running == "sitemap.plan")
+
+
 def test_v5_a_rollback_in_the_shell_is_shown(shop: Shop, dag: DAG) -> None:
     shop.add("products", *range(40, 45))
     run(dag, "second")
@@ -242,6 +263,7 @@ def test_v6_a_partly_published_run_that_is_deleted_is_still_known_by_its_report(
     assert states(page) == {"products": ("not_verified", "published"), "pages": ("failing", "failed")}
     assert page["state"] == "failing"
     assert "no such column" in page["problem_list"][0]["detail"]
+    assert page["problem_list"][0]["next_step"].startswith("Airflow has no log of that run")
 
 
 def test_v7_an_older_run_that_is_cleared_and_publishes_ends_a_later_failure(shop: Shop, dag: DAG) -> None:
