@@ -70,7 +70,7 @@ class Sitemaps:
         from airflow_sitemaps.operators.facts import plan_facts
         from airflow_sitemaps.operators.plan import references
         from airflow_sitemaps.pipeline.stages import explain
-        from airflow_sitemaps.shards.batches import make_tasks
+        from airflow_sitemaps.shards.range_actions import make_tasks
 
         tasks = make_tasks(planned.plan.batches)
         kept = (references(tasks, planned.key), plan_facts(planned.plan, planned.key, explain(planned.plan), tasks))

@@ -45,7 +45,7 @@ def warm(s3: bool) -> float:
     from airflow_sitemaps import asset_events, pipeline  # noqa: F401
     from airflow_sitemaps.operators import facts, plan, publish, write  # noqa: F401
     from airflow_sitemaps.protocol.columnar.elements import render  # noqa: F401
-    from airflow_sitemaps.shards import batches, stream  # noqa: F401
+    from airflow_sitemaps.shards import range_actions, stream  # noqa: F401
 
     return resident_mb()
 
@@ -106,7 +106,7 @@ class Runs:
         from airflow_sitemaps.operators.facts import plan_facts
         from airflow_sitemaps.operators.plan import references
         from airflow_sitemaps.pipeline import stages
-        from airflow_sitemaps.shards.batches import make_tasks
+        from airflow_sitemaps.shards.range_actions import make_tasks
 
         def work(sitemap: Sitemap) -> dict[str, Any]:
             stages.recover(sitemap)

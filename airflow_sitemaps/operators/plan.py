@@ -97,7 +97,7 @@ class SitemapPlanOperator(SitemapOperator):
         from airflow_sitemaps.operators.facts import MAX_SECTIONS, SECTIONS
         from airflow_sitemaps.pipeline import stages
         from airflow_sitemaps.progress import LogProgress
-        from airflow_sitemaps.shards.batches import make_tasks
+        from airflow_sitemaps.shards.range_actions import make_tasks
 
         with permanent_failures(context):
             request = self.request(context["params"])

@@ -1,15 +1,13 @@
-"""Run work concurrently in threads, or on request sequentially in the calling thread.
-
-A simulation or a debugger must control the order of all operations. ``inline`` provides this without any change to the
-stages. It applies to the context (``contextvars``) in which it was entered.
-"""
+"""Work in threads, in bounded memory: calls over a list, reading ahead, and uploads. A test may let all run inline."""
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
+import queue
+import threading
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -20,6 +18,16 @@ R = TypeVar("R")
 THREADS: Final = 8
 """Maximum number of concurrent requests to a store."""
 
+UPLOADS: Final = 4
+"""Maximum number of concurrent uploads of bodies."""
+
+WAITING: Final = 6
+"""Maximum number of bodies that wait for their upload or are being uploaded."""
+
+AHEAD: Final = 2
+"""Maximum number of items that wait between the reader and its consumer; it limits the memory."""
+
+_END: Final = object()
 _inline: ContextVar[bool] = ContextVar("airflow_sitemaps_inline", default=False)
 
 
@@ -49,3 +57,97 @@ def mapped(work: Callable[[T], R], items: Iterable[T], name: str) -> Iterator[R]
         return
     with ThreadPoolExecutor(max_workers=THREADS, thread_name_prefix=name) as pool:
         yield from pool.map(work, items)
+
+
+class Prefetch(Generic[T]):
+    """An iterator that reads another iterator in a thread, and a context manager that ends the thread.
+
+    If the inner iterator raises an exception, this iterator raises it in the place of the item.
+    """
+
+    def __init__(self, items: Iterator[T], ahead: int = AHEAD) -> None:
+        self._items = items
+        self._queue: queue.Queue[object] = queue.Queue(maxsize=ahead)
+        self._stop = threading.Event()
+        self._error: BaseException | None = None
+        self._thread = threading.Thread(target=self._draw, name="sitemap-reader", daemon=True)
+
+    def __enter__(self) -> Iterator[T]:
+        if is_inline():
+            return self._items
+        self._thread.start()
+        return self._take()
+
+    def __exit__(self, *_: object) -> None:
+        if is_inline():
+            self._close()
+            return
+        self._stop.set()
+        while self._thread.is_alive():
+            try:
+                self._queue.get(timeout=0.05)
+            except queue.Empty:
+                continue
+        self._thread.join()
+
+    def _draw(self) -> None:
+        try:
+            for item in self._items:
+                self._queue.put(item)
+                if self._stop.is_set():
+                    break
+        except BaseException as error:
+            self._error = error
+        finally:
+            self._close()
+            self._queue.put(_END)
+
+    def _close(self) -> None:
+        close = getattr(self._items, "close", None)
+        if close is not None:
+            close()
+
+    def _take(self) -> Iterator[T]:
+        while (item := self._queue.get()) is not _END:
+            yield item  # type: ignore[misc]
+        if self._error is not None:
+            raise self._error
+
+
+class UploadPool:
+    """A small thread pool for uploads. The next ``submit`` or ``wait`` raises the first failure."""
+
+    def __init__(self, threads: int = UPLOADS, waiting: int = WAITING) -> None:
+        self._pool = ThreadPoolExecutor(max_workers=threads, thread_name_prefix="sitemap-upload")
+        self._room = threading.BoundedSemaphore(waiting)
+        self._pending: list[Future[None]] = []
+
+    def __enter__(self) -> UploadPool:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        self._pool.shutdown(wait=True, cancel_futures=kind is not None)
+
+    def submit(self, upload: Callable[[], None]) -> None:
+        """Run an upload when there is room. Raises the exception of an earlier upload."""
+        if is_inline():
+            upload()
+            return
+        done = [future for future in self._pending if future.done()]
+        self._pending = [future for future in self._pending if future not in done]
+        for future in done:
+            future.result()
+        self._room.acquire()
+        self._pending.append(self._pool.submit(self._run, upload))
+
+    def wait(self) -> None:
+        """Wait for all uploads. Raises the exception of a failed upload."""
+        for future in self._pending:
+            future.result()
+        self._pending.clear()
+
+    def _run(self, upload: Callable[[], None]) -> None:
+        try:
+            upload()
+        finally:
+            self._room.release()

@@ -29,7 +29,7 @@ class RunRequest:
         check_rows: Rows of each section that a dry run checks, changed or not; the plan's ``checks`` then say what each
             rule does. Default: None, up to 10,000 rows of those that a build would read.
         allow: Permits for guards, such as ``shrink:products``. Default: none.
-        batch_rows: Number of rows to which a batch is filled. Default: None, the default of ``shards.batches``.
+        batch_rows: Number of rows to which a batch is filled. Default: None, the default of ``shards.range_actions``.
         adopt: Whether to take over an index that another program wrote. Default: False.
         origin: Deployment that starts the run, such as the address of its Airflow. Default: "", not known.
         asked_by: Identifier of the request, such as of a DAG run, which stays the same if its tasks are cleared. Default:

@@ -22,10 +22,9 @@ from airflow_sitemaps.protocol.lastmod import render as render_lastmod
 from airflow_sitemaps.protocol.markup import FOOTER, header
 from airflow_sitemaps.protocol.rules import SAMPLES_PER_RULE, Tally, Verdict
 from airflow_sitemaps.shards.digest import EMPTY, NEWEST_CHARACTERS, Digest
-from airflow_sitemaps.shards.distinct import all_distinct
 from airflow_sitemaps.shards.manifest import Content
 from airflow_sitemaps.shards.url_sample import UrlSample, sample
-from airflow_sitemaps.shards.url_spread import spread_of
+from airflow_sitemaps.shards.url_spread import all_distinct, spread_of
 
 if TYPE_CHECKING:
     from airflow_sitemaps.protocol.entry import RowContext

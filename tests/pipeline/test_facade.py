@@ -27,7 +27,7 @@ def test_use_cases_are_functions(first: str) -> None:
     code = (
         f"import {first}\n"
         f"from airflow_sitemaps.pipeline import {', '.join(USE_CASES)}\n"
-        "import airflow_sitemaps.pipeline.plan.layout, airflow_sitemaps.pipeline.publish.sweep\n"
+        "import airflow_sitemaps.pipeline.plan.section_planner, airflow_sitemaps.pipeline.publish.sweep\n"
         "import airflow_sitemaps.pipeline as facade\n"
         f"for name in {USE_CASES!r}:\n"
         "    found = getattr(facade, name)\n"

@@ -9,7 +9,7 @@ import pytest
 from airflow_sitemaps import Guards, MemoryStore, Section, ShardPolicy, Sitemap
 from airflow_sitemaps.errors import GuardError, RuleError
 from airflow_sitemaps.pipeline import build
-from airflow_sitemaps.pipeline.plan import sample_check
+from airflow_sitemaps.pipeline.plan import dry_run
 from airflow_sitemaps.pipeline.request import RunRequest
 from airflow_sitemaps.pipeline.stages import explain, plan
 from airflow_sitemaps.protocol.rules import RULES
@@ -94,7 +94,7 @@ def test_a_rule_set_to_fail_fails_a_dry_run_too() -> None:
 
 
 def test_a_sample_of_a_large_section_warns_and_does_not_refuse(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sample_check, "SAMPLE_ROWS", 10)
+    monkeypatch.setattr(dry_run, "SAMPLE_ROWS", 10)
 
     made = dry(sitemap(rows(30, "https://example.com/p/{}")))
 
@@ -115,7 +115,7 @@ def test_an_unchanged_section_is_not_read() -> None:
 
 
 def test_the_likely_cause_of_a_sample_is_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sample_check, "SAMPLE_ROWS", 10)
+    monkeypatch.setattr(dry_run, "SAMPLE_ROWS", 10)
 
     lines = explain(dry(sitemap(rows(30, "https://example.com/p/{}"))))
 

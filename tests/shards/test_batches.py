@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_sitemaps.shards.batches import BATCH_ROWS, MAX_BATCHES, make_tasks
 from airflow_sitemaps.shards.plan import Batch
+from airflow_sitemaps.shards.range_actions import BATCH_ROWS, MAX_BATCHES, make_tasks
 
 
 def batches(*rows: int) -> list[Batch]:

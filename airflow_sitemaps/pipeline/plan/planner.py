@@ -19,18 +19,18 @@ from airflow_sitemaps.errors import (
     TransientError,
 )
 from airflow_sitemaps.pipeline.plan import drift
+from airflow_sitemaps.pipeline.plan.dry_run import Judgment, judge_sample
 from airflow_sitemaps.pipeline.plan.foreign_index import check_stamps
-from airflow_sitemaps.pipeline.plan.sample_check import Judgment, judge_sample
 from airflow_sitemaps.pipeline.plan.section_planner import plan_section
 from airflow_sitemaps.pipeline.publish import index_settings
 from airflow_sitemaps.pipeline.publish.draft import extra_files
 from airflow_sitemaps.pipeline.refusals import at_plan, change_of, names_of_permits, without_spent
 from airflow_sitemaps.pipeline.request import RunContext, chosen
 from airflow_sitemaps.quantities import counted
-from airflow_sitemaps.shards.batches import make_batches
 from airflow_sitemaps.shards.guards import Refusal, check_permits
 from airflow_sitemaps.shards.guards.judgement import rows_at_plan
 from airflow_sitemaps.shards.plan import Plan, SectionPlan, failure_of, failures_of
+from airflow_sitemaps.shards.range_actions import make_batches
 from airflow_sitemaps.shards.url_sample import top_prefixes
 
 if TYPE_CHECKING:

@@ -15,12 +15,11 @@ from typing import TYPE_CHECKING, Final
 from msgspec.structs import replace
 
 from airflow_sitemaps.errors import ConfigurationError, IncompleteError, SourceMovedError, StoreContentError
+from airflow_sitemaps.pipeline.concurrency import Prefetch, UploadPool
 from airflow_sitemaps.pipeline.request import row_context_of
 from airflow_sitemaps.pipeline.state.conditional_put import ObjectHeaders, put_verified
 from airflow_sitemaps.pipeline.state.fingerprint import check_unchanged
 from airflow_sitemaps.pipeline.state.repository import GZIP, StateRepository, run_directory
-from airflow_sitemaps.pipeline.write.prefetch import Prefetch
-from airflow_sitemaps.pipeline.write.upload_pool import UploadPool
 from airflow_sitemaps.ports import Create
 from airflow_sitemaps.protocol.feeds import FeedText, newest_texts
 from airflow_sitemaps.shards.digest import total
