@@ -120,7 +120,7 @@ class UploadPool:
     def __init__(self, threads: int = UPLOADS, waiting: int = WAITING) -> None:
         self._pool = ThreadPoolExecutor(max_workers=threads, thread_name_prefix="sitemap-upload")
         self._room = threading.BoundedSemaphore(waiting)
-        self._pending: list[Future[None]] = []
+        self._pending: list[Future[object]] = []
 
     def __enter__(self) -> UploadPool:
         return self
@@ -128,7 +128,7 @@ class UploadPool:
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         self._pool.shutdown(wait=True, cancel_futures=kind is not None)
 
-    def submit(self, upload: Callable[[], None]) -> None:
+    def submit(self, upload: Callable[[], object]) -> None:
         """Run an upload when there is room. Raises the exception of an earlier upload."""
         if is_inline():
             upload()
@@ -146,7 +146,7 @@ class UploadPool:
             future.result()
         self._pending.clear()
 
-    def _run(self, upload: Callable[[], None]) -> None:
+    def _run(self, upload: Callable[[], object]) -> None:
         try:
             upload()
         finally:

@@ -344,7 +344,7 @@ def _discard(sitemap: Sitemap, run_plan: Plan) -> None:
         planned = run_plan.sections.get(section.name) or run_plan.refused.get(section.name)
         if planned is None:
             continue
-        source = section.source.at(planned.as_of) if planned.as_of else section.source
+        source = section.source.at(planned.state) if planned.state else section.source
         try:
             source.discard(section=section.name)
         except SitemapError as error:

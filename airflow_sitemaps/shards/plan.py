@@ -55,7 +55,6 @@ class RangeAction(Record, frozen=True, kw_only=True):
     """One range of the new layout.
 
     Attributes:
-        range: The key range.
         kind: What the run does with it.
         digest: Digest of its rows at the survey. Default: that of no rows.
         carries: Position, in the base generation, of the shard whose file name the range continues. Unless rows are
@@ -80,9 +79,7 @@ class SectionPlan(Record, frozen=True, kw_only=True):
     """One section's part of a plan.
 
     Attributes:
-        name: Name of the section.
         base: Generation that had last changed the section at the time of planning; 0 if none had.
-        fingerprint: Fingerprint of its configuration.
         digest_kind: Name and version of the expression of its digests.
         actions: One action per range, in key order; the ranges partition the key space.
         gone: Positions of shards whose file the new layout no longer names. Default: none.
@@ -91,10 +88,9 @@ class SectionPlan(Record, frozen=True, kw_only=True):
         drifted: Positions of the shards that have these files. Default: none.
         key_kinds: Name, kind and collation of each key column, as the source describes them. Default: none.
         null_keys: Number of rows whose key is NULL. Default: 0.
-        null_key_samples: A few of these rows. Default: none.
         known: How far the section's table is read once the plan is published; its ages are those of the actions' ranges.
             Default: None, the next run surveys every range.
-        as_of: State of the source's data that the run reads. Default: "", the present.
+        state: State of the table that the run reads, stored or as of a time. Default: "", the present.
         scan: The number of bytes that the survey was estimated to scan. Default: None, the database does not say.
         survey_note: Which ranges were surveyed, and why, if not simply all. Default: "".
         warnings: Sentences for people about its change log. Default: none.
@@ -115,7 +111,7 @@ class SectionPlan(Record, frozen=True, kw_only=True):
     null_keys: Count = 0
     null_key_samples: tuple[str, ...] = ()
     known: Known | None = None
-    as_of: str = ""
+    state: str = ""
     scan: Count | None = None
     survey_note: str = ""
     warnings: tuple[str, ...] = ()
@@ -152,9 +148,7 @@ class SectionFailure:
     """Reason why a run does not publish a section. The section then stays as published.
 
     Attributes:
-        section: The section's name.
         error: Name of the error's class, such as ``GuardError`` or ``SourceError``.
-        message: What happened and the next step.
         refusals: What the guards refused of the section. Default: none, it failed for another reason.
     """
 
@@ -190,9 +184,7 @@ class Batch(Record, frozen=True, kw_only=True):
 
     Attributes:
         number: Number of the batch within the plan.
-        section: Name of the section.
         actions: Positions of its actions, in key order.
-        rows: Number of rows at the survey.
     """
 
     number: Count
@@ -206,11 +198,8 @@ class RuleCheck:
     """The effect of one rule on the checked rows.
 
     Attributes:
-        rule: Name of the rule.
         verdict: The verdict of the rule, such as ``drop_row``.
         effect: The result for a row: ``left out``, ``past its age`` or ``listed``.
-        rows: Number of rows.
-        samples: A few of the rows, with their keys.
         setting: The setting to change if the result is not wanted.
     """
 
@@ -227,11 +216,8 @@ class SectionCheck:
     """The first rows of a section, rendered as a build would render them.
 
     Attributes:
-        section: Name of the section.
-        rows: Rows that were checked.
         all_rows: Rows of the section.
         urls: Rows that a build would list.
-        xml_byte_size: Size of their entries in files, uncompressed.
         rules: Every rule that these rows break, the most frequent first.
         unbroken: Names of the other rules.
     """
@@ -249,9 +235,6 @@ class Repair(Record, frozen=True, kw_only=True):
     """A public file that another program changed or deleted, and whose private body is whole.
 
     Attributes:
-        section: Name of its section.
-        name: Public name of the file.
-        base: Generation that had last changed the section at the time of planning.
         found_etag: Etag of the object that now has the name, or None (default) if there is no object.
     """
 
@@ -265,19 +248,14 @@ class Plan(Record, frozen=True, kw_only=True):
     """The plan of a run.
 
     Attributes:
-        run: Identifier of the run.
-        created_at: Time of planning.
         base_generation: Generation that the plan is based on; 0 before the first commit.
-        sections: The planned sections by name.
         batches: The work of the write tasks. Default: none.
         retired: Names of the sections that the run removes. Default: none.
         index_drift: Names of index files that another program changed or deleted. Default: none.
         adopted: Public names of another program's sitemap that this run takes over. They stay for the grace period and
             are then swept. Default: none.
         extras_due: Whether extra files or indexes change even if no shard does. Default: False.
-        refusals: What the guards refuse. Default: none.
         warnings: Sentences for people. Default: none.
-        allow: Permits given to the run. Default: none.
         seconds: Duration of planning, in seconds. Default: 0.
         failures: Sections that could not be planned or that a guard refused; the others are published. Default: none.
         rebases: Whether the run keeps the changes that other runs publish before its commit. Only runs that read more

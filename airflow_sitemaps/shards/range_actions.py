@@ -33,13 +33,10 @@ class LayoutRange:
     """A range of a new layout, before its action is decided.
 
     Attributes:
-        range: The key range.
-        digest: Digest of its rows.
         olds: Positions of the base generation's shards that hold its entries now, without those that have no rows.
             Default: none.
         carries: Position of the shard whose file name it continues. Default: None.
         fresh: Whether it was cut, so that its entries move to a new file name. Default: False.
-        reason: Why it changed. Default: "".
     """
 
     range: KeyRange
@@ -144,7 +141,6 @@ class DecisionContext:
     """The input of the decision on a section's ranges, in addition to its shards.
 
     Attributes:
-        now: Time of planning.
         everything: Why the run reads all rows. Default: "", it does not.
         rebuild: Names of files to write again. Default: none.
         drifted: Etag of the object that now has the file's name (None: no object), by position of each shard whose

@@ -26,7 +26,6 @@ class RowLosses:
         base_url: Address of the folder of the section's files.
         dropped: Rows dropped because of a fault, by rule. Default: none.
         expired: Rows omitted because of their age, by rule. Default: none.
-        samples: A few faulty rows by rule. Default: none.
     """
 
     rows: int

@@ -11,13 +11,15 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from airflow_sitemaps.errors import RefusedError
+from airflow_sitemaps.errors import RefusedError, StoreContentError
 from airflow_sitemaps.protocol.columnar.batch import SLICE_ROWS, clean
 from airflow_sitemaps.protocol.extensions.languages import MAX_NEWS
 from airflow_sitemaps.protocol.rules import Tally
 from airflow_sitemaps.shards.shard_file import FileWriter, ShardFile, UrlSurvey, key_text
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from airflow_sitemaps.protocol.columnar.elements import Cleaned
     from airflow_sitemaps.protocol.entry import RowContext
     from airflow_sitemaps.protocol.gzip import Preset
@@ -124,6 +126,27 @@ class ShardStream:
             head = cleaned.filter(_head(cleaned, end))
             low, high = (middle, high) if self._file.has_room(head) else (low, middle - 1)
         return starts[low]
+
+
+def split_by_range(batch: pa.RecordBatch) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """Split a record batch into pieces of one range each, in order."""
+    if batch.num_rows == 0:
+        return
+    numbers = batch.column("range")
+    if numbers[0].as_py() == numbers[len(numbers) - 1].as_py():
+        yield numbers[0].as_py(), batch
+        return
+    counts = pc.value_counts(numbers)
+    start = 0
+    for pair in counts.to_pylist():
+        number, length = pair["values"], pair["counts"]
+        rows = batch.slice(start, length)
+        if rows.column("range")[0].as_py() != number:
+            raise StoreContentError(
+                f"a source returned the rows of range {number} out of order, which is a bug of its adapter; report it to its maintainers"
+            )
+        yield number, rows
+        start += length
 
 
 def _head(cleaned: Cleaned, end: int) -> pa.BooleanArray:

@@ -153,8 +153,6 @@ class PrefixCount:
 
     Attributes:
         prefix: Scheme, host and first folder, like ``https://www.example.com/de/``.
-        urls: Number after the run.
-        urls_before: Number before the run.
     """
 
     prefix: str

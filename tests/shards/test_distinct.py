@@ -7,7 +7,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from airflow_sitemaps.shards import distinct
+from airflow_sitemaps.shards import url_spread
 from airflow_sitemaps.shards.url_spread import spread_of
 
 TEXTS = st.one_of(
@@ -24,7 +24,7 @@ TEXTS = st.one_of(
 
 
 def all_distinct(columns: list[pa.StringArray]) -> bool:
-    return distinct.all_distinct(columns, [spread_of(column) for column in columns])
+    return url_spread.all_distinct(columns, [spread_of(column) for column in columns])
 
 
 @given(st.lists(st.lists(TEXTS, max_size=20), max_size=4))

@@ -145,7 +145,7 @@ def test_the_state_is_kept_in_the_plan() -> None:
     publish(sitemap, lambda: rows.__delitem__(slice(10, None)))
     assert crawl(store.open()).locs() == before
     plan = stages.plan(sitemap).plan
-    assert plan.sections["pages"].as_of == "state 1"
+    assert plan.sections["pages"].state == "state 1"
     assert decode_plan(encode(plan)) == plan
 
 

@@ -26,13 +26,10 @@ class Drift:
         files: Etag of the object that now has the file's name, by position of the shard; None if there is no object.
             Default: none.
         bodiless: Positions of shards whose private body is missing or damaged. Default: none.
-        taken: Public names of this section's pattern that belong to other programs. Default: none.
-        sentences: Sentences about the differences. Default: none.
     """
 
     files: Mapping[int, str | None] = field(default_factory=dict)
     bodiless: frozenset[int] = frozenset()
-    taken: tuple[str, ...] = ()
     sentences: tuple[str, ...] = ()
 
 

@@ -19,9 +19,7 @@ from airflow_sitemaps.shards.row_losses import FREQUENT, RowLosses
 from airflow_sitemaps.shards.url_sample import TOP, prefix_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    import pyarrow as pa
+    from collections.abc import Mapping, Sequence
 
     from airflow_sitemaps.pipeline.request import SectionContext
     from airflow_sitemaps.ports import Source
@@ -117,15 +115,7 @@ class Judgment:
 
 @dataclass(slots=True)
 class _Rendered:
-    """The rows that were rendered.
-
-    Attributes:
-        rows: Number of rows.
-        urls: Number of rows that are listed.
-        xml_byte_size: Size of the files, uncompressed.
-        tally: The rows that break a rule.
-        prefixes: Number of valid URLs by prefix.
-    """
+    """The rows that were rendered, and the number of valid URLs by prefix."""
 
     rows: int = 0
     urls: int = 0
@@ -161,7 +151,7 @@ def judge_sample(context: SectionContext, plan: SectionPlan) -> Judgment:
 def _rendered(source: Source, ranges: Sequence[KeyRange], settings: RowContext, most: int) -> _Rendered:
     """Render the first rows of ranges, each range to files of its own, as a build does."""
     from airflow_sitemaps.protocol.columnar.batch import clean  # noqa: PLC0415 - pyarrow is loaded where work is done
-    from airflow_sitemaps.shards.stream import ShardStream  # noqa: PLC0415
+    from airflow_sitemaps.shards.stream import ShardStream, split_by_range  # noqa: PLC0415
 
     result = _Rendered()
     stream, place = ShardStream(settings), -1
@@ -170,7 +160,7 @@ def _rendered(source: Source, ranges: Sequence[KeyRange], settings: RowContext, 
     with closing(source.read(ranges)) as batches:  # type: ignore[type-var]
         for batch in batches:
             part = batch.slice(0, most - result.rows)
-            for number, rows in _by_range(part):
+            for number, rows in split_by_range(part):
                 if number != place:
                     result.add(stream.finish())
                     stream, place = ShardStream(settings), number
@@ -181,16 +171,6 @@ def _rendered(source: Source, ranges: Sequence[KeyRange], settings: RowContext, 
                 break
     result.add(stream.finish())
     return result
-
-
-def _by_range(batch: pa.RecordBatch) -> Iterator[tuple[int, pa.RecordBatch]]:
-    """Split a batch where another range begins."""
-    places = batch.column("range").to_pylist()
-    start = 0
-    for end in range(1, len(places) + 1):
-        if end == len(places) or places[end] != places[start]:
-            yield places[start], batch.slice(start, end - start)
-            start = end
 
 
 def _judged(sample: _Rendered, context: SectionContext, plan: SectionPlan, settings: RowContext) -> Judgment:

@@ -54,7 +54,7 @@ def plan_section(context: SectionContext) -> SectionPlan:
         known=narrowed.with_ages(before, actions),
         survey_note=narrowed.note,
         warnings=narrowed.warnings,
-        as_of=source.state,
+        state=source.state,
         scan=source.scan_estimate(),
         refresh=_differs(before, actions, survey, configuration, source),
     )

@@ -10,11 +10,12 @@ import json
 import logging
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
-from airflow_sitemaps.errors import ConfigurationError, IncompleteError, SourceMovedError, StoreContentError
+from airflow_sitemaps.errors import ConfigurationError, IncompleteError, SourceMovedError
 from airflow_sitemaps.pipeline.concurrency import Prefetch, UploadPool
 from airflow_sitemaps.pipeline.request import row_context_of
 from airflow_sitemaps.pipeline.state.conditional_put import ObjectHeaders, put_verified
@@ -49,19 +50,7 @@ SLACK_ROWS = 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Written:
-    """Result of a batch, for the log and for XCom.
-
-    Attributes:
-        receipt_key: Key of the stored receipt.
-        section: Name of the section.
-        shards: Number of files.
-        rows: Rows read.
-        urls: Entries written.
-        dropped: Rows dropped.
-        bytes_written: Bytes stored.
-        seconds: Wall time, in seconds.
-        expired: Rows omitted because of their age. Default: 0.
-    """
+    """Result of a batch, for the log and for XCom: the key of its stored receipt, and numbers of files, rows and URLs."""
 
     receipt_key: str
     section: str
@@ -89,10 +78,14 @@ def write_batch(
         RuleError: A row breaks a rule that is set to ``fail``.
         ConfigurationError: The section's configuration changed after the plan was made.
     """
-    batch = _batch(plan, number)
+    if not 0 <= number < len(plan.batches):
+        raise ConfigurationError(
+            f"the plan of run {plan.run} has {len(plan.batches)} batches; there is no batch {number}"
+        )
+    batch = plan.batches[number]
     check_unchanged(sitemap, plan, [batch.section])
     section = next(section for section in sitemap.sections if section.name == batch.section)
-    state = plan.sections[section.name].as_of
+    state = plan.sections[section.name].state
     config = section.source.at(state) if state else section.source
     started = clock.now()
     writer = _BatchWriter(sitemap, section, store, plan, batch, clock)
@@ -121,14 +114,6 @@ def write_batch(
         expired=sum(number for piece in pieces for number in piece.expired.values()),
     )
     return written, receipt
-
-
-def _batch(plan: Plan, number: int) -> Batch:
-    if not 0 <= number < len(plan.batches):
-        raise ConfigurationError(
-            f"the plan of run {plan.run} has {len(plan.batches)} batches; there is no batch {number}"
-        )
-    return plan.batches[number]
 
 
 @dataclass(slots=True)
@@ -160,7 +145,9 @@ class _BatchWriter:
 
     def add(self, batch: pa.RecordBatch, uploads: UploadPool) -> None:
         """Add rows, which arrive in the order of the ranges."""
-        for number, rows in _runs(batch):
+        from airflow_sitemaps.shards.stream import split_by_range  # noqa: PLC0415 - pyarrow is loaded where work is done
+
+        for number, rows in split_by_range(batch):
             while self._current < number:
                 self._next(uploads)
             assert self._stream is not None
@@ -203,11 +190,11 @@ class _BatchWriter:
         """Set the upper ends of the pieces of the range that ends, and compare its rows with the survey."""
         action = self.actions[self._current]
         pieces = self._pieces.get(self._current, [])
-        for at in range(len(pieces) - 1):
-            upper = pieces[at + 1].range.lower
-            pieces[at] = _with_range(pieces[at], KeyRange(pieces[at].range.lower, upper))
-        if pieces:
-            pieces[-1] = _with_range(pieces[-1], KeyRange(pieces[-1].range.lower, action.range.upper))
+        uppers = [*(piece.range.lower for piece in pieces[1:]), action.range.upper]
+        pieces[:] = [
+            replace(piece, range=KeyRange(piece.range.lower, upper))
+            for piece, upper in zip(pieces, uppers, strict=False)
+        ]
         read = total(piece.digest for piece in pieces).rows
         lost = self.sitemap.guards_of(self.section).max_shrink
         if read < action.digest.rows * (1 - lost) - SLACK_ROWS:
@@ -238,21 +225,14 @@ class _BatchWriter:
         assert body is not None
         self._bytes_written += len(body)
         headers = ObjectHeaders(content_type=GZIP, metadata={"xml-sha256": file.xml_sha256})
-
-        def upload() -> None:
-            put_verified(self.store.state, key, body, mode=Create(), write_id=key, headers=headers)
-
-        uploads.submit(upload)
+        put = partial(put_verified, self.store.state, key, body, mode=Create(), write_id=key, headers=headers)
+        uploads.submit(put)
 
     def _body_key(self, piece: int) -> str:
         suffix = SUFFIX[self.section.format]
         number = self.batch.actions[self._current]
         directory = run_directory(self.plan.run)
         return f"{directory}bodies/{self.section.name}-{number:05d}-{piece}-{self.token}{suffix}"
-
-
-def _with_range(piece: StagedShard, within: KeyRange) -> StagedShard:
-    return replace(piece, range=within)
 
 
 def _key(text: str | None) -> Key | None:
@@ -270,29 +250,6 @@ def _piece(file: ShardFile, within: KeyRange, body: str | None, same: bool) -> S
         samples={rule: tuple(texts) for rule, texts in file.tally.samples.items()},
         **file.facts(),
     )
-
-
-def _runs(batch: pa.RecordBatch) -> Iterator[tuple[int, pa.RecordBatch]]:
-    """Split a record batch into pieces of one range each, in order."""
-    import pyarrow.compute as pc  # noqa: PLC0415 - heavy; loaded where work is done
-
-    if batch.num_rows == 0:
-        return
-    numbers = batch.column("range")
-    if numbers[0].as_py() == numbers[len(numbers) - 1].as_py():
-        yield numbers[0].as_py(), batch
-        return
-    counts = pc.value_counts(numbers)
-    start = 0
-    for pair in counts.to_pylist():
-        number, length = pair["values"], pair["counts"]
-        rows = batch.slice(start, length)
-        if rows.column("range")[0].as_py() != number:
-            raise StoreContentError(
-                f"a source returned the rows of range {number} out of order, which is a bug of its adapter; report it to its maintainers"
-            )
-        yield number, rows
-        start += length
 
 
 @contextmanager
