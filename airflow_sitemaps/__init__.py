@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from airflow_sitemaps.sources.sql import SqlSource as SqlSource
     from airflow_sitemaps.sources.statements.change_log_settings import ChangeLog as ChangeLog
     from airflow_sitemaps.stores.azure import AzureBlobStore as AzureBlobStore
+    from airflow_sitemaps.stores.gcs import GCSStore as GCSStore
     from airflow_sitemaps.stores.local import LocalStore as LocalStore
     from airflow_sitemaps.stores.memory import MemoryStore as MemoryStore
     from airflow_sitemaps.stores.s3 import S3Store as S3Store
@@ -87,6 +88,7 @@ _HOME = {
     "Verdict": "protocol.rules",
     "Guards": "shards.guards",
     "IndexNowOperator": "operators.announcements",
+    "GCSStore": "stores.gcs",
     "ListSource": "sources.list_source",
     "LocalStore": "stores.local",
     "MemoryStore": "stores.memory",

@@ -34,6 +34,7 @@ PUBLIC = {
     "TransientError",
     "Report",
     "Verdict",
+    "GCSStore",
     "Guards",
     "IndexNowOperator",
     "ListSource",

@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from airflow_sitemaps import AzureBlobStore, ListSource, LocalStore, MemoryStore, S3Store, Section, Sitemap, SqlSource
+from airflow_sitemaps import (
+    AzureBlobStore,
+    GCSStore,
+    ListSource,
+    LocalStore,
+    MemoryStore,
+    S3Store,
+    Section,
+    Sitemap,
+    SqlSource,
+)
 from airflow_sitemaps.testing.source import MemorySourceConfig
 
 if TYPE_CHECKING:
@@ -31,6 +41,7 @@ def test_every_source_is_a_sections_and_every_store_a_sitemaps(tmp_path: Path) -
     ]
     for store in (
         S3Store("s3://bucket/x", base_url=BASE),
+        GCSStore("gs://bucket/x", base_url=BASE),
         AzureBlobStore("az://maps/x", base_url=BASE),
         LocalStore(tmp_path, base_url=BASE),
         MemoryStore(base_url=BASE),

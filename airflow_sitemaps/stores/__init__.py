@@ -1,1 +1,1 @@
-"""Stores of files: S3, Azure Blob Storage, a local folder, and memory."""
+"""Stores of files: S3, Google Cloud Storage, Azure Blob Storage, a local folder, and memory."""

@@ -47,10 +47,11 @@ class Connections(Generic[T]):
                 self._clients[name] = self._connected(conn_id)
             return self._clients[name]
 
-    def forget(self) -> None:
-        """Make every client again, so that changed connections are read."""
+    def forget(self, *conn_ids: str | None) -> None:
+        """Make the clients of some or all connections again, so that changed ones are read."""
         with self._lock:
-            self._clients.clear()
+            for name in [name for name in self._clients if not conn_ids or name[1] in conn_ids]:
+                del self._clients[name]
 
     def _connected(self, conn_id: str | None) -> T:
         try:

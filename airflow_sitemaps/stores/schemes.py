@@ -1,7 +1,7 @@
 """Stores by the scheme of their addresses: this package's own, and those that other distributions register.
 
 A distribution registers a store by an entry point in the group ``airflow_sitemaps.stores``. Its name is the scheme, such
-as ``gs``. Its value is a function with the arguments of ``open_area``.
+as ``oss``. Its value is a function with the arguments of ``open_area``.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ FOLDER: Final = "file"
 _OWN: Final = {
     FOLDER: "airflow_sitemaps.stores.local:open_area",
     "az": "airflow_sitemaps.stores.azure:open_area",
+    "gs": "airflow_sitemaps.stores.gcs:open_area",
     "s3": "airflow_sitemaps.stores.s3:open_area",
 }
 

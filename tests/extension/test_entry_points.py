@@ -72,5 +72,5 @@ def test_a_sitemap_is_built_with_a_third_partys_store_and_database(site_packages
 
 
 def test_an_unknown_scheme_names_the_known_ones() -> None:
-    with pytest.raises(ConfigurationError, match=r"no store has the scheme 'gs'. The schemes are az, file, s3"):
-        schemes.open_area("gs://bucket/maps", None)
+    with pytest.raises(ConfigurationError, match=r"no store has the scheme 'oss'. The schemes are az, file, gs, s3"):
+        schemes.open_area("oss://bucket/maps", None)

@@ -11,10 +11,12 @@ from uuid import uuid4
 import pytest
 
 from airflow_sitemaps.stores.azure import AzureBlobStore
+from airflow_sitemaps.stores.gcs import GCSStore
 from airflow_sitemaps.stores.local import LocalStore
 from airflow_sitemaps.stores.memory import MemoryStore
 from airflow_sitemaps.stores.s3 import S3Store
 from tests.support.azurite import AzureServer, azurite_program, azurite_server
+from tests.support.gcs import GCSServer, gcs_server
 from tests.support.radosgw import missing_programs, radosgw_server
 from tests.support.rclone import rclone_program, rclone_server
 from tests.support.s3 import S3Server, moto_server
@@ -100,13 +102,39 @@ def azure_store(azure_container: str, azure_connection: str) -> AzureBlobStore:
     return AzureBlobStore(url, base_url=BASE, wasb_conn_id=azure_connection)
 
 
+@pytest.fixture(scope="session")
+def gcs() -> Iterator[GCSServer]:
+    """Google Cloud Storage's JSON API on loopback; its client is an extra."""
+    if importlib.util.find_spec("google.cloud.storage") is None:
+        pytest.skip("the provider for Google is not installed (extra: gcs)")
+    with gcs_server() as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def gcs_bucket(gcs: GCSServer) -> str:
+    return gcs.new_bucket()
+
+
+@pytest.fixture(scope="session")
+def gcs_connection(gcs: GCSServer) -> Iterator[str]:
+    with gcs.connection("gcs_for_all_tests") as conn_id:
+        yield conn_id
+
+
+@pytest.fixture
+def gcs_store(gcs_bucket: str, gcs_connection: str) -> GCSStore:
+    """A store under a fresh prefix of the server's bucket."""
+    return GCSStore(f"gs://{gcs_bucket}/{uuid4().hex[:12]}", base_url=BASE, gcp_conn_id=gcs_connection)
+
+
 @pytest.fixture
 def s3_store(moto_bucket: str, moto_connection: str) -> S3Store:
     """A store under a fresh prefix of moto's bucket."""
     return S3Store(f"s3://{moto_bucket}/{uuid4().hex[:12]}", base_url=BASE, conn_id=moto_connection)
 
 
-HEAVY = [pytest.param(name, marks=pytest.mark.heavy) for name in ("radosgw", "azure")]
+HEAVY = [pytest.param(name, marks=pytest.mark.heavy) for name in ("radosgw", "azure", "gcs")]
 
 
 @pytest.fixture(params=["memory", "local", "s3", *HEAVY])
@@ -120,9 +148,9 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
         server: S3Store = request.getfixturevalue("radosgw_store")
         url = f"s3://{server.public.bucket}/{uuid4().hex[:12]}"
         return S3Store(url, base_url=BASE, conn_id=server.conn_id).open()
-    if request.param == "azure":
-        azure: AzureBlobStore = request.getfixturevalue("azure_store")
-        return azure.open()
+    if request.param in ("azure", "gcs"):
+        cloud: AzureBlobStore | GCSStore = request.getfixturevalue(f"{request.param}_store")
+        return cloud.open()
     s3: S3Store = request.getfixturevalue("s3_store")
     return s3.open()
 

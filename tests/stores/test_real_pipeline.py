@@ -1,4 +1,4 @@
-"""The pipeline over real servers: Ceph's radosgw and Azurite keep what they promise, rclone is refused."""
+"""The pipeline over real servers: Ceph's radosgw, Azurite and Google's JSON API keep what they promise, rclone is refused."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def site_on(server: S3Server, **settings: Any) -> Iterator[Site]:
         yield Site(store)
 
 
-@pytest.fixture(params=["radosgw", "azure"])
+@pytest.fixture(params=["radosgw", "azure", "gcs"])
 def site(request: pytest.FixtureRequest) -> Iterator[Site]:
     """A site on each server that enforces conditions."""
     if request.param == "radosgw":

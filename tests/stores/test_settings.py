@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from airflow_sitemaps import AzureBlobStore, LocalStore, MemoryStore, S3Store
+from airflow_sitemaps import AzureBlobStore, GCSStore, LocalStore, MemoryStore, S3Store
 from airflow_sitemaps.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -16,6 +16,7 @@ BASE = "https://www.example.com/"
 STORES: dict[str, Callable[..., object]] = {
     "memory": lambda **settings: MemoryStore(**{"base_url": BASE, **settings}),
     "local": lambda **settings: LocalStore("maps", **{"base_url": BASE, **settings}),
+    "gcs": lambda **settings: GCSStore("gs://bucket/shop", **{"base_url": BASE, **settings}),
     "azure": lambda **settings: AzureBlobStore("az://maps/shop", **{"base_url": BASE, **settings}),
     "s3": lambda **settings: S3Store("s3://bucket/maps", **{"base_url": BASE, **settings}),
 }

@@ -33,6 +33,9 @@ MIRRORS = [
     ("protocol.columnar", "protocol.extensions"),
     ("stores.azure", "stores.local"),
     ("stores.azure", "stores.s3"),
+    ("stores.azure", "stores.gcs"),
+    ("stores.gcs", "stores.local"),
+    ("stores.gcs", "stores.s3"),
     ("stores.s3", "stores.local"),
     ("http", "stores.s3"),
 ]

@@ -1,0 +1,288 @@
+"""Objects under a prefix of a bucket of Google Cloud Storage, with conditional writes."""
+
+from __future__ import annotations
+
+import logging
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from google.api_core.exceptions import GoogleAPICallError, GoogleAPIError
+from google.auth.exceptions import DefaultCredentialsError, GoogleAuthError, RefreshError
+from google.cloud.storage.exceptions import DataCorruption, InvalidResponse
+from google.cloud.storage.retry import DEFAULT_RETRY
+from requests import RequestException
+
+from airflow_sitemaps.errors import StoreError
+from airflow_sitemaps.ports import Create, ObjectInfo, PutMode, PutOutcomeError, StoredObject, Update
+from airflow_sitemaps.retry import repeated
+from airflow_sitemaps.stores.bucket import plain_type, safe_cause
+from airflow_sitemaps.stores.cloud import Connections, Failure
+from airflow_sitemaps.stores.settings import checked_metadata, checked_prefix, read_source
+from airflow_sitemaps.waits import waiting
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from typing_extensions import Unpack
+
+    from airflow_sitemaps.ports import Headers, ObjectStore
+    from airflow_sitemaps.stores.bucket import BucketAddress
+
+log = logging.getLogger(__name__)
+
+RETRY: Any = DEFAULT_RETRY
+"""Attempts of the client: for two minutes, with growing pauses, also where one name is written too often (429)."""
+BOUND: Final = "The client repeats it for up to two minutes; then the task fails, and its retry continues"
+TIMEOUT_S: Final = (10, 60)
+"""Seconds to connect, and between two parts of an answer."""
+READS: Final = 12
+"""Number of attempts to read an object that other processes are replacing."""
+READ_PAUSE_S: Final = 0.05
+"""Upper bound of the first pause in seconds; it doubles with each attempt."""
+LONGEST_READ_PAUSE_S: Final = 2.0
+NO_GENERATION: Final = 1
+"""A generation that no object has: generations are times in microseconds. 0 would mean "no object"."""
+ERRORS: Final = (GoogleAPIError, GoogleAuthError, InvalidResponse, DataCorruption, RequestException)
+_ROLE: Final = "Give the connection's identity the role 'Storage Object User' on the bucket (storage.objects.create, get, list, delete)"
+NEXT_STEPS: Final = {
+    "authError": "Check the credentials of the Airflow connection",
+    "required": "Check the credentials of the Airflow connection",
+    "retentionPolicyNotMet": "A retention policy or a hold of the bucket forbids changes: publish to a bucket without one",
+    "objectUnderActiveHold": "A hold forbids changes of the object: release it, or publish to another bucket",
+    "accountDisabled": "The project's billing account is disabled: enable it",
+    "userProjectMissing": "The bucket is one where the requester pays, which is not supported: publish to another bucket",
+    "invalid": "The store does not accept the request: check the URL and the connection",
+}
+"""Next step by the reason of an error that a retry cannot fix."""
+
+
+def _connect(conn_id: str | None) -> Any:
+    from airflow.providers.google.cloud.hooks.gcs import GCSHook  # noqa: PLC0415
+    from google.cloud import storage  # noqa: PLC0415
+
+    return storage.Client() if conn_id is None else GCSHook(gcp_conn_id=conn_id).get_conn()
+
+
+clients: Final = Connections("Google Cloud Storage", _connect)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GCSObjects:
+    """One area of a store in Google Cloud Storage. It implements ``ports.ObjectStore``. Thread-safe.
+
+    The etag of the port is the object's generation: conditions by ETag hold for reads only. Each write has a generation of
+    its own, so equal bytes have different ones.
+
+    Attributes:
+        client: The client, which all areas of a connection share.
+        address: Bucket and prefix.
+        content_encoding: Whether compressed sitemaps are served as XML with ``Content-Encoding: gzip``.
+    """
+
+    client: Any
+    address: BucketAddress
+    content_encoding: bool = False
+
+    @property
+    def place(self) -> str:
+        """Endpoint and bucket, which determine whether conditional writes are enforced."""
+        return f"{self.client.api_endpoint}/{self.address.bucket}"
+
+    def url(self, key: str) -> str:
+        """Return the address of an object, for messages."""
+        return self.address.url + key
+
+    def get(self, key: str) -> StoredObject | None:
+        """Read an object, or return None if it does not exist.
+
+        Its info and its bytes are two requests, the second for the generation of the first.
+        """
+        read = repeated(_Replaced, attempts=READS, pause_s=READ_PAUSE_S, longest_pause_s=LONGEST_READ_PAUSE_S, log=log)
+        try:
+            return read(self._get, key)
+        except _Replaced as e:
+            raise StoreError(f"objects.get {self.url(key)}: other processes keep replacing it; run again") from e
+
+    def _get(self, key: str) -> StoredObject | None:
+        blob = self.blob(key)
+        try:
+            with self._calling("objects.get", key):
+                blob.reload(retry=RETRY, timeout=TIMEOUT_S)
+        except _Missing:
+            return None
+        try:
+            with self._calling("objects.get", key):
+                body = blob.download_as_bytes(
+                    raw_download=True, if_generation_match=blob.generation, retry=RETRY, timeout=TIMEOUT_S
+                )
+        except _Missing as e:
+            raise _Replaced(self.url(key)) from e
+        return StoredObject(info=_info(key, blob, metadata=blob.metadata), body=body)
+
+    def head(self, key: str) -> ObjectInfo | None:
+        """Read the info of an object, or return None if it does not exist."""
+        blob = self.blob(key)
+        try:
+            with self._calling("objects.get", key):
+                blob.reload(retry=RETRY, timeout=TIMEOUT_S)
+        except _Missing:
+            return None
+        return _info(key, blob, metadata=blob.metadata)
+
+    def put(self, key: str, body: bytes, *, mode: PutMode, **headers: Unpack[Headers]) -> str:
+        """Write an object under a condition, and return its generation."""
+        blob = self.blob(key, headers)
+        with self._calling("objects.insert", key, mode):
+            blob.upload_from_string(
+                bytes(body),
+                content_type=blob.content_type,
+                if_generation_match=_condition(mode),
+                checksum="crc32c",
+                retry=RETRY,
+                timeout=TIMEOUT_S,
+            )
+        return str(blob.generation)
+
+    def copy(
+        self, source: ObjectStore, found: ObjectInfo, key: str, *, mode: PutMode, **headers: Unpack[Headers]
+    ) -> str:
+        """Copy an object. Google checks the generations of the destination and the source."""
+        if not isinstance(source, GCSObjects) or source.client is not self.client:
+            return self.put(key, read_source(source, found), mode=mode, **headers)
+        blob, origin, token = self.blob(key, headers), source.blob(found.key), None
+        with self._calling("objects.rewrite", key, mode):
+            while True:  # large objects, and those of another location or storage class, take several requests
+                token, _, _ = blob.rewrite(
+                    origin,
+                    token=token,
+                    if_generation_match=_condition(mode),
+                    if_source_generation_match=_generation(found.etag),
+                    retry=RETRY,
+                    timeout=TIMEOUT_S,
+                )
+                if token is None:
+                    break
+        if blob.generation is None:
+            text = f"objects.rewrite {self.url(key)}: the answer names no generation, so it may or may not have been copied"
+            raise PutOutcomeError(text, definite=False)
+        return str(blob.generation)
+
+    def list(self, prefix: str = "") -> Iterator[ObjectInfo]:
+        """List objects. Folder markers, whose names end in ``/``, are omitted."""
+        blobs = iter(
+            self.client.list_blobs(
+                self.address.bucket,
+                prefix=self.address.prefix + checked_prefix(prefix),
+                fields="items(name,generation,size,updated),nextPageToken",
+                retry=RETRY,
+                timeout=TIMEOUT_S,
+            )
+        )
+        while True:
+            with self._calling("objects.list", prefix):
+                blob = next(blobs, None)
+            if blob is None:
+                return
+            key = blob.name.removeprefix(self.address.prefix)
+            if key and not key.endswith("/"):
+                yield _info(key, blob)
+
+    def delete(self, key: str, *, etag: str | None = None) -> None:
+        """Delete an object, which need not exist. Google checks the generation."""
+        blob = self.blob(key)
+        condition = None if etag is None else _generation(etag)
+        try:
+            with self._calling("objects.delete", key):
+                blob.delete(if_generation_match=condition, retry=RETRY, timeout=TIMEOUT_S)
+        except _Missing:
+            return
+
+    def blob(self, key: str, headers: Headers | None = None) -> Any:
+        """Return the client's object of a key, with the headers that it is going to have."""
+        blob = self.client.bucket(self.address.bucket).blob(self.address.key(key))
+        if headers is not None:
+            plain = plain_type(key) if self.content_encoding else None
+            blob.metadata = checked_metadata(headers["metadata"])
+            blob.content_type = plain or headers["content_type"]
+            blob.content_encoding = "gzip" if plain else None
+            blob.cache_control = headers.get("cache_control")
+        return blob
+
+    @contextmanager
+    def _calling(self, operation: str, key: str, mode: PutMode | None = None) -> Iterator[None]:
+        """Translate the errors of a call.
+
+        Args:
+            mode: The condition of a put or copy. None: it is another call.
+
+        Raises:
+            _Missing: The object does not exist, or is of another generation.
+        """
+        call = f"{operation} {self.url(key)}"
+        try:
+            with waiting(call, BOUND):
+                yield
+        except ERRORS as e:
+            failure = _failure(call, e)
+            if mode is not None:
+                refusals = dict.fromkeys((304, 412), f"the condition {mode} does not hold")
+                if isinstance(mode, Update) or operation == "objects.rewrite":
+                    refusals[404] = "there is no object"
+                raise failure.put_error(refusals) from safe_cause(e)
+            if not failure.advice and failure.status in (404, 412):
+                raise _Missing from None
+            raise failure.error() from safe_cause(e)
+
+
+class _Missing(Exception):  # noqa: N818 - an answer, not an error
+    """The object does not exist, or is another one."""
+
+
+class _Replaced(Exception):  # noqa: N818 - an answer, not an error
+    """The object was replaced between two requests."""
+
+
+def _failure(call: str, e: Exception) -> Failure:
+    cause = getattr(e, "cause", None)
+    if isinstance(cause, Exception) and not isinstance(e, GoogleAPICallError):  # retries came to their end
+        e = cause
+    if not isinstance(e, GoogleAPICallError):
+        return Failure(
+            call=call,
+            text=f"{type(e).__name__}: {e}",
+            lacks_credentials=isinstance(e, DefaultCredentialsError),
+            advice=NEXT_STEPS["authError"] if isinstance(e, RefreshError) and not e.retryable else "",
+        )
+    status, errors = int(e.code or 0), list(e.errors or ())
+    said = errors[0] if errors and isinstance(errors[0], dict) else {}
+    code, text = str(said.get("reason", "")), str(said.get("message", e.message))
+    advice = NEXT_STEPS.get(code, "") if status < 500 and status not in (404, 408, 409, 412, 429) else ""
+    if status == 404 and "bucket does not exist" in text:
+        advice = "Create the bucket, or correct the URL or the connection"
+    elif status == 401:
+        advice = NEXT_STEPS["authError"]
+    elif status == 403:
+        advice = advice or _ROLE
+    return Failure(call=call, text=text, code=code, status=status, advice=advice)
+
+
+def _condition(mode: PutMode) -> int | None:
+    if isinstance(mode, Create):
+        return 0
+    return _generation(mode.etag) if isinstance(mode, Update) else None
+
+
+def _generation(etag: str) -> int:
+    """Return the generation that an etag names. One of another store never matches."""
+    return int(etag) if etag.isdecimal() and int(etag) > 0 else NO_GENERATION
+
+
+def _info(key: str, blob: Any, *, metadata: Any = None) -> ObjectInfo:
+    return ObjectInfo(
+        key=key,
+        etag=str(blob.generation),
+        byte_size=int(blob.size),
+        metadata={name.lower(): value for name, value in (metadata or {}).items()},
+        modified_at=blob.updated,
+    )
