@@ -26,11 +26,13 @@ class Connections(Generic[T]):
 
     Args:
         kind: The store, for messages.
+        extra: The extra of this package that installs the client.
         connect: Makes a client of a connection.
     """
 
-    def __init__(self, kind: str, connect: Callable[[str | None], T]) -> None:
+    def __init__(self, kind: str, extra: str, connect: Callable[[str | None], T]) -> None:
         self._kind = kind
+        self._extra = extra
         self._connect = connect
         self._lock = threading.Lock()
         self._clients: dict[tuple[int, str | None], T] = {}
@@ -59,7 +61,9 @@ class Connections(Generic[T]):
         except ConfigurationError:
             raise
         except ImportError as e:
-            raise ConfigurationError(f"{self._kind} needs a package that is not installed ({e.name}). {e}") from e
+            raise ConfigurationError(
+                f"{self._kind} needs packages that are not installed ({e}): pip install 'airflow-sitemaps[{self._extra}]'"
+            ) from e
         except Exception as e:
             # Airflow and the clients raise many unrelated types here, all for a connection that cannot be used.
             kind = CredentialsError if type(e).__name__ == MISSING_CONNECTION else ConfigurationError

@@ -270,7 +270,7 @@ def test_a_put_without_a_clear_answer_is_in_doubt(
 ) -> None:
     from airflow_sitemaps.stores.gcs import objects
 
-    monkeypatch.setattr(objects, "RETRY", None)
+    monkeypatch.setattr(objects, "limits", lambda: {"retry": None, "timeout": objects.TIMEOUT_S})
     with proxy_to(gcs.endpoint) as proxy, gcs.connection("gcs_by_proxy", endpoint=proxy.endpoint) as conn_id:
         area = GCSStore(gcs_store.uri, base_url=BASE, gcp_conn_id=conn_id).open().state
         proxy.spoil("POST", spoil)

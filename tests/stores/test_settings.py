@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -39,6 +40,21 @@ FOR_S3: list[tuple[dict[str, Any], str]] = [
     ({"state_url": "s3://bucket/maps/state"}, "is inside the public prefix"),
     ({"state_url": "s3://bucket"}, "public prefix is inside state_url"),
 ]
+
+
+@pytest.mark.parametrize(
+    ("store", "module", "extra"),
+    [
+        (AzureBlobStore("az://maps/shop", base_url=BASE), "airflow.providers.microsoft.azure.hooks.wasb", "azure"),
+        (GCSStore("gs://maps/shop", base_url=BASE), "airflow.providers.google.cloud.hooks.gcs", "gcs"),
+    ],
+)
+def test_a_missing_client_names_the_extra(
+    store: AzureBlobStore | GCSStore, module: str, extra: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(ConfigurationError, match=rf"not installed .*pip install 'airflow-sitemaps\[{extra}\]'"):
+        store.open()
 
 
 @pytest.mark.parametrize("kind", STORES)

@@ -7,10 +7,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
-from azure.core import MatchConditions
-from azure.core.exceptions import AzureError, ClientAuthenticationError
-from azure.storage.blob import ContentSettings
-
 from airflow_sitemaps.errors import ConfigurationError
 from airflow_sitemaps.ports import Create, ObjectInfo, PutMode, StoredObject, Update
 from airflow_sitemaps.stores.bucket import plain_type, safe_cause
@@ -21,6 +17,7 @@ from airflow_sitemaps.waits import waiting
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from azure.core.exceptions import AzureError
     from typing_extensions import Unpack
 
     from airflow_sitemaps.ports import Headers, ObjectStore
@@ -82,20 +79,20 @@ def forget_clients() -> None:
 
 
 def _connect(conn_id: str | None) -> Any:
-    from airflow.providers.microsoft.azure.hooks.wasb import WasbHook  # noqa: PLC0415
+    from airflow.providers.microsoft.azure.hooks.wasb import WasbHook
 
     return WasbHook(wasb_conn_id=str(conn_id)).get_conn()
 
 
 def _connect_as_machine(host: str | None) -> Any:
-    from azure.identity import DefaultAzureCredential  # noqa: PLC0415
-    from azure.storage.blob import BlobServiceClient  # noqa: PLC0415
+    from azure.identity import DefaultAzureCredential
+    from azure.storage.blob import BlobServiceClient
 
     return BlobServiceClient(f"https://{host}", credential=DefaultAzureCredential())
 
 
-_of_connection: Final = Connections("Azure Blob Storage", _connect)
-_of_machine: Final = Connections("Azure Blob Storage", _connect_as_machine)
+_of_connection: Final = Connections("Azure Blob Storage", "azure", _connect)
+_of_machine: Final = Connections("Azure Blob Storage", "azure", _connect_as_machine)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -184,6 +181,8 @@ class AzureObjects:
         return self.service.get_blob_client(self.address.bucket, self.address.key(key))
 
     def _settings(self, key: str, headers: Headers) -> Any:
+        from azure.storage.blob import ContentSettings
+
         plain = plain_type(key) if self.content_encoding else None
         return ContentSettings(
             content_type=plain or headers["content_type"],
@@ -201,6 +200,8 @@ class AzureObjects:
         Raises:
             _Missing: The object does not exist, or is not the one to delete.
         """
+        from azure.core.exceptions import AzureError
+
         call = f"{operation} {self.url(key)}"
         try:
             with waiting(call, BOUND):
@@ -224,6 +225,8 @@ class _Missing(Exception):  # noqa: N818 - an answer, not an error
 
 
 def _failure(call: str, e: AzureError) -> Failure:
+    from azure.core.exceptions import ClientAuthenticationError
+
     code = getattr(e, "error_code", None)
     code = str(getattr(code, "value", code) or "")
     status = int(getattr(e, "status_code", None) or 0)
@@ -244,6 +247,8 @@ def _failure(call: str, e: AzureError) -> Failure:
 
 def _only(etag: str) -> dict[str, Any]:
     """Return the condition that the object has an etag."""
+    from azure.core import MatchConditions
+
     return {"etag": f'"{etag}"', "match_condition": MatchConditions.IfNotModified}
 
 

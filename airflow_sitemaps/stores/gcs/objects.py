@@ -7,12 +7,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from google.api_core.exceptions import GoogleAPICallError, GoogleAPIError
-from google.auth.exceptions import DefaultCredentialsError, GoogleAuthError, RefreshError
-from google.cloud.storage.exceptions import DataCorruption, InvalidResponse
-from google.cloud.storage.retry import DEFAULT_RETRY
-from requests import RequestException
-
 from airflow_sitemaps.errors import StoreError
 from airflow_sitemaps.ports import Create, ObjectInfo, PutMode, PutOutcomeError, StoredObject, Update
 from airflow_sitemaps.retry import repeated
@@ -31,8 +25,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-RETRY: Any = DEFAULT_RETRY
-"""Attempts of the client: for two minutes, with growing pauses, also where one name is written too often (429)."""
 BOUND: Final = "The client repeats it for up to two minutes; then the task fails, and its retry continues"
 TIMEOUT_S: Final = (10, 60)
 """Seconds to connect, and between two parts of an answer."""
@@ -43,7 +35,6 @@ READ_PAUSE_S: Final = 0.05
 LONGEST_READ_PAUSE_S: Final = 2.0
 NO_GENERATION: Final = 1
 """A generation that no object has: generations are times in microseconds. 0 would mean "no object"."""
-ERRORS: Final = (GoogleAPIError, GoogleAuthError, InvalidResponse, DataCorruption, RequestException)
 _ROLE: Final = "Give the connection's identity the role 'Storage Object User' on the bucket (storage.objects.create, get, list, delete)"
 NEXT_STEPS: Final = {
     "authError": "Check the credentials of the Airflow connection",
@@ -58,13 +49,30 @@ NEXT_STEPS: Final = {
 
 
 def _connect(conn_id: str | None) -> Any:
-    from airflow.providers.google.cloud.hooks.gcs import GCSHook  # noqa: PLC0415
-    from google.cloud import storage  # noqa: PLC0415
+    from airflow.providers.google.cloud.hooks.gcs import GCSHook
+    from google.cloud import storage
 
     return storage.Client() if conn_id is None else GCSHook(gcp_conn_id=conn_id).get_conn()
 
 
-clients: Final = Connections("Google Cloud Storage", _connect)
+def limits() -> dict[str, Any]:
+    """Return the client's limits of a call: two minutes of attempts with growing pauses, also for an answer 429."""
+    from google.cloud.storage.retry import DEFAULT_RETRY
+
+    return {"retry": DEFAULT_RETRY, "timeout": TIMEOUT_S}
+
+
+def errors() -> tuple[type[Exception], ...]:
+    """Return the errors that the client raises."""
+    from google.api_core.exceptions import GoogleAPIError
+    from google.auth.exceptions import GoogleAuthError
+    from google.cloud.storage.exceptions import DataCorruption, InvalidResponse
+    from requests import RequestException
+
+    return GoogleAPIError, GoogleAuthError, InvalidResponse, DataCorruption, RequestException
+
+
+clients: Final = Connections("Google Cloud Storage", "gcs", _connect)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,14 +116,12 @@ class GCSObjects:
         blob = self.blob(key)
         try:
             with self._calling("objects.get", key):
-                blob.reload(retry=RETRY, timeout=TIMEOUT_S)
+                blob.reload(**limits())
         except _Missing:
             return None
         try:
             with self._calling("objects.get", key):
-                body = blob.download_as_bytes(
-                    raw_download=True, if_generation_match=blob.generation, retry=RETRY, timeout=TIMEOUT_S
-                )
+                body = blob.download_as_bytes(raw_download=True, if_generation_match=blob.generation, **limits())
         except _Missing as e:
             raise _Replaced(self.url(key)) from e
         return StoredObject(info=_info(key, blob, metadata=blob.metadata), body=body)
@@ -125,7 +131,7 @@ class GCSObjects:
         blob = self.blob(key)
         try:
             with self._calling("objects.get", key):
-                blob.reload(retry=RETRY, timeout=TIMEOUT_S)
+                blob.reload(**limits())
         except _Missing:
             return None
         return _info(key, blob, metadata=blob.metadata)
@@ -139,8 +145,7 @@ class GCSObjects:
                 content_type=blob.content_type,
                 if_generation_match=_condition(mode),
                 checksum="crc32c",
-                retry=RETRY,
-                timeout=TIMEOUT_S,
+                **limits(),
             )
         return str(blob.generation)
 
@@ -158,8 +163,7 @@ class GCSObjects:
                     token=token,
                     if_generation_match=_condition(mode),
                     if_source_generation_match=_generation(found.etag),
-                    retry=RETRY,
-                    timeout=TIMEOUT_S,
+                    **limits(),
                 )
                 if token is None:
                     break
@@ -175,8 +179,7 @@ class GCSObjects:
                 self.address.bucket,
                 prefix=self.address.prefix + checked_prefix(prefix),
                 fields="items(name,generation,size,updated),nextPageToken",
-                retry=RETRY,
-                timeout=TIMEOUT_S,
+                **limits(),
             )
         )
         while True:
@@ -194,7 +197,7 @@ class GCSObjects:
         condition = None if etag is None else _generation(etag)
         try:
             with self._calling("objects.delete", key):
-                blob.delete(if_generation_match=condition, retry=RETRY, timeout=TIMEOUT_S)
+                blob.delete(if_generation_match=condition, **limits())
         except _Missing:
             return
 
@@ -223,7 +226,7 @@ class GCSObjects:
         try:
             with waiting(call, BOUND):
                 yield
-        except ERRORS as e:
+        except errors() as e:
             failure = _failure(call, e)
             if mode is not None:
                 refusals = dict.fromkeys((304, 412), f"the condition {mode} does not hold")
@@ -244,6 +247,9 @@ class _Replaced(Exception):  # noqa: N818 - an answer, not an error
 
 
 def _failure(call: str, e: Exception) -> Failure:
+    from google.api_core.exceptions import GoogleAPICallError
+    from google.auth.exceptions import DefaultCredentialsError, RefreshError
+
     cause = getattr(e, "cause", None)
     if isinstance(cause, Exception) and not isinstance(e, GoogleAPICallError):  # retries came to their end
         e = cause
@@ -254,8 +260,8 @@ def _failure(call: str, e: Exception) -> Failure:
             lacks_credentials=isinstance(e, DefaultCredentialsError),
             advice=NEXT_STEPS["authError"] if isinstance(e, RefreshError) and not e.retryable else "",
         )
-    status, errors = int(e.code or 0), list(e.errors or ())
-    said = errors[0] if errors and isinstance(errors[0], dict) else {}
+    status, causes = int(e.code or 0), list(e.errors or ())
+    said = causes[0] if causes and isinstance(causes[0], dict) else {}
     code, text = str(said.get("reason", "")), str(said.get("message", e.message))
     advice = NEXT_STEPS.get(code, "") if status < 500 and status not in (404, 408, 409, 412, 429) else ""
     if status == 404 and "bucket does not exist" in text:
