@@ -169,8 +169,15 @@ CHAOS_SEEDS ?= 20000
 
 chaos: $(READY)  ## Tens of thousands of simulated histories, kills, a broken network, load; about an hour
 	$(BIN)/python -m tests.simulation --seeds $(CHAOS_SEEDS) --jobs $$(nproc)
-	SITEMAPS_CHAOS=1 MACHINE_TIMES=20 $(BIN)/python -m pytest -n 2 --dist worksteal -m 'not ui' --timeout 3600 $(PYTEST_ARGS) tests/chaos tests/simulation/test_simulation.py \
+	SITEMAPS_CHAOS=1 MACHINE_TIMES=20 $(BIN)/python -m pytest -n 2 --dist worksteal -m 'not ui' --timeout 3600 $(PYTEST_ARGS) tests/chaos --ignore tests/chaos/test_day.py tests/simulation/test_simulation.py \
 	  tests/pipeline/test_mutants.py tests/pipeline/test_zombies.py tests/pipeline/test_incremental_machine.py tests/integration/test_incremental_machine.py
+
+.PHONY: day
+DAY_S ?= 3600
+DAY_SEED ?= 1
+
+day: $(READY)  ## A day of a real Airflow under failures of databases, stores, workers and people, in an hour; what the page says each time
+	DAY_S=$(DAY_S) DAY_SEED=$(DAY_SEED) $(BIN)/python -m pytest -s -m heavy $(PYTEST_ARGS) tests/chaos/test_day.py
 
 # Real S3 servers: Ceph's radosgw, which keeps conditions, and rclone, which ignores them.
 .PHONY: test-s3-deps test-s3 test-stores-deps test-stores
