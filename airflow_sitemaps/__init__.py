@@ -50,9 +50,9 @@ if TYPE_CHECKING:
     from airflow_sitemaps.shards.policy import ShardPolicy as ShardPolicy
     from airflow_sitemaps.sitemap import Section as Section
     from airflow_sitemaps.sitemap import Sitemap as Sitemap
+    from airflow_sitemaps.sources.change_log import ChangeLog as ChangeLog
     from airflow_sitemaps.sources.list_source import ListSource as ListSource
     from airflow_sitemaps.sources.sql import SqlSource as SqlSource
-    from airflow_sitemaps.sources.statements.change_log_settings import ChangeLog as ChangeLog
     from airflow_sitemaps.stores.azure import AzureBlobStore as AzureBlobStore
     from airflow_sitemaps.stores.gcs import GCSStore as GCSStore
     from airflow_sitemaps.stores.local import LocalStore as LocalStore
@@ -62,7 +62,7 @@ if TYPE_CHECKING:
 
 _HOME = {
     "AzureBlobStore": "stores.azure",
-    "ChangeLog": "sources.statements.change_log_settings",
+    "ChangeLog": "sources.change_log",
     "ConfigurationError": "errors",
     "ConflictError": "errors",
     "ConnectionNotFoundError": "errors",

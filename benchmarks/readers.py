@@ -54,7 +54,7 @@ def _engine(name: str, folder: Path) -> Iterator[sa.Engine]:
 def _read(engine: sa.Engine, reader: str) -> tuple[int, float, float]:
     """Read all rows; their number, and the seconds of the clock and of the process."""
     source = SqlSource("bench", table="pages", key="id", loc="slug", lastmod="lm", priority="priority", reader=reader)  # type: ignore[arg-type]
-    with session_of(source.spec(), "bench", engine) as session:
+    with session_of(source, "bench", engine) as session:
         clock, cpu = time.perf_counter(), time.process_time()
         rows = sum(batch.num_rows for batch in session.read([KeyRange(None, None)]))
         return rows, time.perf_counter() - clock, time.process_time() - cpu

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 import logging
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from airflow_sitemaps.pipeline.state.repository import StateRepository
 from airflow_sitemaps.shards.digest import total
 from airflow_sitemaps.shards.key import KeyRange
-from airflow_sitemaps.sources.spec import SourceSpec
 from airflow_sitemaps.sources.sql import SqlSource
 
 if TYPE_CHECKING:
@@ -33,7 +32,7 @@ class TableDigest:
 
     Attributes:
         section: The section's name.
-        source: Settings of its ``SourceSpec``, as JSON can hold them.
+        source: The settings of its ``SqlSource``, as JSON can hold them.
         kind: Kind of the digest, or None if the section is not published.
         rows: Number of rows with a key.
         checksum: Sum of the rows' hashes, as 16 hexadecimal digits.
@@ -61,7 +60,7 @@ class TableDigest:
         """
         from airflow_sitemaps.sources.session_factory import opened
 
-        with opened(_spec(self.source), self.section) as session:
+        with opened(SqlSource.restored(self.source), self.section) as session:
             present = session.table_version()
             if present is not None and present == version:
                 return present, ""
@@ -97,7 +96,7 @@ def in_worker(sitemap: Sitemap, sections: Collection[str]) -> str:
             return f"section {section.name!r} has a change log (change_log=)"
         if (how := sitemap.change_detection_of(section)) != "digest":
             return f"section {section.name!r} has change_detection={how!r}"
-        if not _is_json(_settings(source)):
+        if not _is_json(source.resolved()):
             return f"a parameter of section {section.name!r} is neither text, number, boolean nor None"
     return ""
 
@@ -135,25 +134,15 @@ def _digest(section: Section, manifest: Manifest | None) -> TableDigest:
     assert isinstance(section.source, SqlSource)
     return TableDigest(
         section=section.name,
-        source=_settings(section.source),
+        source=section.source.resolved(),
         kind=state.digest_kind if state is not None else None,
         rows=whole.rows,
         checksum=f"{whole.checksum:016x}",
     )
 
 
-def _settings(source: SqlSource) -> dict[str, Any]:
-    """Return the settings of a source whose texts are rendered. The triggerer reads the present state of the table."""
-    return asdict(replace(source.spec(), as_of="", change_log=None))
-
-
-def _spec(settings: Mapping[str, Any]) -> SourceSpec:
-    tuples = {name: tuple(settings[name]) for name in ("key", "session")}
-    return SourceSpec(**{**settings, **tuples})
-
-
 def _is_json(settings: Mapping[str, Any]) -> bool:
     try:
-        return bool(_spec(json.loads(json.dumps(settings, allow_nan=False))) == _spec(settings))
+        return bool(json.loads(json.dumps(settings, allow_nan=False)) == settings)
     except (TypeError, ValueError):
         return False

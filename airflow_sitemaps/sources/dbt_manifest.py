@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from airflow_sitemaps.sources.spec import SourceSpec
+    from airflow_sitemaps.sources.source_settings import SourceSettings
 
 SCHEMA: Final = re.compile(r"/manifest/v(\d+)\.json$")
 OLDEST: Final = 4
@@ -74,7 +74,7 @@ def dbt_model(manifest: str, model: str, folder: str) -> DbtModel:
     )
 
 
-def check_columns(model: DbtModel, spec: SourceSpec, where: str) -> None:
+def check_columns(model: DbtModel, settings: SourceSettings, where: str) -> None:
     """Refuse a column that a model with a contract does not have.
 
     Without a contract, the manifest lists only the columns that are documented. The database then checks the others.
@@ -85,9 +85,9 @@ def check_columns(model: DbtModel, spec: SourceSpec, where: str) -> None:
     if not model.is_whole:
         return
     columns = {column.casefold() for column in model.columns}
-    loc = Template.parse(spec.loc).columns if "{" in spec.loc else (spec.loc,)
-    groups = (name for name in (spec.group, spec.language) if name is not None)
-    for name in (*spec.key, *loc, *spec.fields.values(), *groups):
+    loc = Template.parse(settings.loc).columns if "{" in settings.loc else (settings.loc,)
+    groups = (name for name in (settings.group, settings.language) if name is not None)
+    for name in (*settings.key_columns, *loc, *settings.field_columns.values(), *groups):
         if name.casefold() not in columns:
             raise SourceConfigurationError(
                 f"{where}: the model has no column {name!r} in its contract.{nearest(name, model.columns)}"

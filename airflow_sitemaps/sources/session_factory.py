@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from airflow_sitemaps.sources.columns import Column
     from airflow_sitemaps.sources.dialects.base import Dialect
-    from airflow_sitemaps.sources.spec import SourceSpec
+    from airflow_sitemaps.sources.source_settings import SourceSettings
     from airflow_sitemaps.sources.statements.relation import Relation
 
 
@@ -42,7 +42,7 @@ Index = tuple[list["str | None"], bool]
 
 
 @contextmanager
-def opened(spec: SourceSpec, section: str) -> Iterator[SqlSession]:
+def opened(settings: SourceSettings, section: str) -> Iterator[SqlSession]:
     """Yield a session over the source's connection, which is closed at the end.
 
     Args:
@@ -52,42 +52,44 @@ def opened(spec: SourceSpec, section: str) -> Iterator[SqlSession]:
         SourceConfigurationError: The connection, table or column does not exist, or the key cannot order the rows.
         SourceError: The database cannot be reached.
     """
-    engine = labelled(engine_of(spec.conn_id, writing=spec.materialize is not None), spec.origin, section)
+    engine = labelled(engine_of(settings.conn_id, writing=settings.materialize is not None), settings.origin, section)
     try:
-        with session_of(spec, section, engine) as session:
+        with session_of(settings, section, engine) as session:
             yield session
     finally:
         engine.dispose()
 
 
 @contextmanager
-def session_of(spec: SourceSpec, section: str, engine: sa.Engine) -> Iterator[SqlSession]:
+def session_of(settings: SourceSettings, section: str, engine: sa.Engine) -> Iterator[SqlSession]:
     """Yield a session over an engine, after checking the columns, and materializing the query if ``materialize`` is set.
 
     Args:
         section: The section's name, for messages and for names of materialized tables.
     """
-    name = f"section {section!r} ({spec.description})"
+    name = f"section {section!r} ({settings.describe()})"
     dialect = dialect_of(engine.dialect)
-    dialect.users_sql = spec.session
-    relation = relation_of(spec.table, spec.query, spec.where, spec.parameters)
-    if spec.materialize is None:
-        pinned = _pinned(spec, engine, dialect, name) if spec.as_of else None
+    dialect.users_sql = tuple(settings.session)
+    relation = relation_of(settings.table, settings.query_text(), settings.where, settings.parameters or {})
+    if settings.materialize is None:
+        pinned = _pinned(settings, engine, dialect, name) if settings.state else None
         if pinned is not None:
             relation = replace(relation, as_of=dialect.as_of(pinned))
-        yield _session(spec, engine, dialect, relation, name, pinned=pinned)
+        yield _session(settings, engine, dialect, relation, name, pinned=pinned)
         return
-    plain = _session(spec, engine, dialect, relation, name)
-    stored = Materialization(engine, dialect, spec.materialize, what=name)
+    plain = _session(settings, engine, dialect, relation, name)
+    stored = Materialization(engine, dialect, settings.materialize, what=name)
     now = plain.now()
     # A plan stores the rows of its own moment. The tasks after it read the table that the plan names.
-    rows = StoredRows(name=check_name(spec.as_of) if spec.as_of else new_name(section, now), shared=bool(spec.run))
+    rows = StoredRows(
+        name=check_name(settings.state) if settings.state else new_name(section, now), shared=bool(settings.run)
+    )
     mapping = plain.context.mapping
     table = stored.store(plain.context.relation, (*mapping.key, *mapping.emitted), mapping.key, now, rows.name)
     try:
-        yield _session(spec, engine, dialect, table, name, stored=True, pinned=rows)
+        yield _session(settings, engine, dialect, table, name, stored=True, pinned=rows)
     except BaseException:
-        if not spec.as_of:
+        if not settings.state:
             with suppress(SourceError, SourceConfigurationError):  # the first error says more; the table expires
                 stored.drop(rows.name)
         raise
@@ -95,36 +97,38 @@ def session_of(spec: SourceSpec, section: str, engine: sa.Engine) -> Iterator[Sq
         stored.drop(rows.name)
 
 
-def discard(spec: SourceSpec, section: str) -> None:
+def discard(settings: SourceSettings, section: str) -> None:
     """Drop the materialized table that the tasks of a run share.
 
     Args:
-        spec: The source, with the state that the run's plan chose.
+        settings: The source, with the state that the run's plan chose.
     """
-    if spec.materialize is None or not spec.as_of:
+    if settings.materialize is None or not settings.state:
         return
-    engine = engine_of(spec.conn_id, writing=True)
+    engine = engine_of(settings.conn_id, writing=True)
     try:
         dialect = dialect_of(engine.dialect)
-        dialect.users_sql = spec.session
-        Materialization(engine, dialect, spec.materialize, what=f"section {section!r}").drop(check_name(spec.as_of))
+        dialect.users_sql = tuple(settings.session)
+        Materialization(engine, dialect, settings.materialize, what=f"section {section!r}").drop(
+            check_name(settings.state)
+        )
     finally:
         engine.dispose()
 
 
-def _pinned(spec: SourceSpec, engine: sa.Engine, dialect: Dialect, name: str) -> PinnedState:
+def _pinned(settings: SourceSettings, engine: sa.Engine, dialect: Dialect, name: str) -> PinnedState:
     """Return the state that the plan chose, or for a plan the present one."""
-    if spec.as_of != "plan":
-        return PinnedState.parse(spec.as_of)
+    if settings.state != "plan":
+        return PinnedState.parse(settings.state)
     dialect.as_of(PinnedState(moment=datetime.now(timezone.utc), version=0))  # refuses a database without time travel
     what = f"{name}: choosing the state to read"
     with waiting(what, WAIT_BOUND), dialect.transaction(engine, what) as connection:
         moment = dialect.time(connection)
-        return PinnedState(moment=moment, version=dialect.travel_version(connection, name_parts(spec.table or "")))
+        return PinnedState(moment=moment, version=dialect.travel_version(connection, name_parts(settings.table or "")))
 
 
 def _session(
-    spec: SourceSpec,
+    settings: SourceSettings,
     engine: sa.Engine,
     dialect: Dialect,
     base: Relation,
@@ -133,21 +137,21 @@ def _session(
     stored: bool = False,
     pinned: PinnedState | StoredRows | None = None,
 ) -> SqlSession:
-    location = LocMapping(spec.loc)
+    location = LocMapping(settings.loc)
     what = f"{name}: connecting"
     with waiting(what, WAIT_BOUND), translated(engine, f"{what} failed", SourceError), engine.connect() as connection:
         dialect.begin(connection)
-        relation = base if stored else _with_groups(spec, connection, dialect, base, name)
-        columns = columns_of(connection, dialect, relation, name, _wanted(spec, location))
+        relation = base if stored else _with_groups(settings, connection, dialect, base, name)
+        columns = columns_of(connection, dialect, relation, name, _wanted(settings, location))
         connection.rollback()
-        mapping = _mapping(spec, location, columns)
+        mapping = _mapping(settings, location, columns)
         dialect.begin(connection)
         dialect.check_key(connection, relation.from_item(dialect), relation.binds(), mapping.key)
         unique, indexed = _indexes_of_key(connection, dialect, base, [column.name for column in mapping.key])
         connection.rollback()
     selection = Selection(
-        dialect=dialect, mapping=mapping, location=location, timezone=spec.timezone,
-        lastmod_unit=spec.lastmod_unit, grouped=spec.group is not None,
+        dialect=dialect, mapping=mapping, location=location, timezone=settings.timezone,
+        lastmod_unit=settings.lastmod_unit, grouped=settings.group is not None,
     )  # fmt: skip
     context = QueryContext(
         dialect=dialect, relation=relation, selection=selection, name=name,
@@ -156,21 +160,24 @@ def _session(
     return SqlSession(
         engine=engine,
         context=context,
-        arrow=spec.arrow,
-        max_scan_bytes=spec.max_scan_bytes,
+        arrow=settings.reader == "auto",
+        max_scan_bytes=settings.max_scan_bytes,
         pinned=pinned,
-        change_log=_change_log(spec),
+        change_log=_change_log(settings),
     )
 
 
-def _change_log(spec: SourceSpec) -> OpenedChangeLog | None:
+def _change_log(settings: SourceSettings) -> OpenedChangeLog | None:
     """Return the change log of a source, if it has one."""
-    change_log = spec.change_log
+    change_log = settings.change_log
     if change_log is None:
         return None
-    relation = relation_of(change_log.table, change_log.query, None, spec.parameters)
+    relation = relation_of(change_log.table, change_log.query, None, settings.parameters or {})
     return OpenedChangeLog(
-        settings=change_log, relation=relation, key=change_log.key_columns(spec.key), identity=spec.change_log_identity
+        settings=change_log,
+        relation=relation,
+        key=change_log.key_columns(settings.key_columns),
+        identity=settings.change_log_identity(),
     )
 
 
@@ -183,41 +190,41 @@ def _versioned(base: Relation) -> Relation | None:
 
 
 def _with_groups(
-    spec: SourceSpec, connection: sa.Connection, dialect: Dialect, relation: Relation, name: str
+    settings: SourceSettings, connection: sa.Connection, dialect: Dialect, relation: Relation, name: str
 ) -> Relation:
     """Return the relation, with the members of each row's group added if the source has groups."""
-    if spec.group is None or spec.language is None:
+    if settings.group is None or settings.language is None:
         return relation
     wanted = {
-        "group": [spec.group], "language": [spec.language],
-        "loc": list(LocMapping(spec.loc).columns), "key": list(spec.key),
+        "group": [settings.group], "language": [settings.language],
+        "loc": list(LocMapping(settings.loc).columns), "key": list(settings.key_columns),
     }  # fmt: skip
     columns = columns_of(connection, dialect, relation, name, wanted)
     return GroupedRelation(
         base=relation,
-        group=columns[spec.group],
-        language=columns[spec.language],
+        group=columns[settings.group],
+        language=columns[settings.language],
         loc=tuple(columns[each] for each in wanted["loc"]),
         key=tuple(columns[each] for each in wanted["key"]),
     )
 
 
-def _fields(spec: SourceSpec) -> dict[str, str]:
+def _fields(settings: SourceSettings) -> dict[str, str]:
     """Return the column of each optional part of an entry, as written by the user or as added for groups."""
-    fields = dict(spec.fields)
-    return fields if spec.group is None else fields | {"alternates": COLUMN}
+    fields = settings.field_columns
+    return fields if settings.group is None else fields | {"alternates": COLUMN}
 
 
-def _wanted(spec: SourceSpec, location: LocMapping) -> dict[str, list[str]]:
+def _wanted(settings: SourceSettings, location: LocMapping) -> dict[str, list[str]]:
     """Return the columns of each part of the mapping, as written by the user."""
-    wanted = {"key": list(spec.key), "loc": list(location.columns)}
-    wanted |= {name: [column] for name, column in _fields(spec).items()}
+    wanted = {"key": list(settings.key_columns), "loc": list(location.columns)}
+    wanted |= {name: [column] for name, column in _fields(settings).items()}
     return wanted
 
 
-def _mapping(spec: SourceSpec, location: LocMapping, columns: dict[str, Column]) -> ColumnMapping:
-    key = tuple(columns[each] for each in spec.key)
-    fields = tuple((each, columns[column]) for each, column in _fields(spec).items())
+def _mapping(settings: SourceSettings, location: LocMapping, columns: dict[str, Column]) -> ColumnMapping:
+    key = tuple(columns[each] for each in settings.key_columns)
+    fields = tuple((each, columns[column]) for each, column in _fields(settings).items())
     return ColumnMapping(key=key, loc=tuple(columns[each] for each in location.columns), fields=fields)
 
 

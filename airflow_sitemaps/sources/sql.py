@@ -3,40 +3,23 @@
 from __future__ import annotations
 
 import copy
-import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Final, Literal
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any
 
-from airflow_sitemaps.errors import ConfigurationError, SourceConfigurationError
-from airflow_sitemaps.protocol.url_template import Template
-from airflow_sitemaps.sources.columns import FEED_FIELDS, FIELDS
-from airflow_sitemaps.sources.spec import SourceSpec
-from airflow_sitemaps.sources.statements import source_settings
-from airflow_sitemaps.sources.statements.user_texts import (
-    callers_folder,
-    found_file,
-    name_parts,
-    refuse_templates,
-    rendered_text,
-    run_name,
-)
+from airflow_sitemaps.errors import SourceConfigurationError
+from airflow_sitemaps.sources.source_settings import SourceSettings
+from airflow_sitemaps.sources.statements.user_texts import callers_folder, refuse_templates, rendered_text, run_name
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
     from contextlib import AbstractContextManager
     from datetime import timedelta
 
     from airflow_sitemaps.ports import Source
-    from airflow_sitemaps.sources.statements.change_log_settings import ChangeLog
-    from airflow_sitemaps.sources.statements.source_settings import LastmodUnit, Reader
-
-PARAMETER: Final = re.compile(r"(?!sitemap_)[A-Za-z_]\w*", re.ASCII)
-TEXTS: Final = ("table", "query", "where", "loc", "materialize", "group", "language", "timezone", *FIELDS)
 
 
 @dataclass(frozen=True, slots=True)
-class SqlSource:
+class SqlSource(SourceSettings):
     """Rows of a table or a query, reached by an Airflow connection.
 
     ``query``, ``where`` and text parameters may be Jinja templates.
@@ -84,48 +67,6 @@ class SqlSource:
         SourceConfigurationError: An argument is invalid.
     """
 
-    conn_id: str
-    table: str | None = field(default=None, kw_only=True)
-    query: str | None = field(default=None, kw_only=True)
-    key: str | Sequence[str] | None = field(default=None, kw_only=True)
-    loc: str = field(kw_only=True)
-    lastmod: str | None = field(default=None, kw_only=True)
-    changefreq: str | None = field(default=None, kw_only=True)
-    priority: str | None = field(default=None, kw_only=True)
-    images: str | None = field(default=None, kw_only=True)
-    videos: str | None = field(default=None, kw_only=True)
-    news: str | None = field(default=None, kw_only=True)
-    alternates: str | None = field(default=None, kw_only=True)
-    title: str | None = field(default=None, kw_only=True)
-    description: str | None = field(default=None, kw_only=True)
-    group: str | None = field(default=None, kw_only=True)
-    language: str | None = field(default=None, kw_only=True)
-    where: str | None = field(default=None, kw_only=True)
-    parameters: Mapping[str, Any] | None = field(default=None, kw_only=True)
-    timezone: str = field(default="UTC", kw_only=True)
-    lastmod_unit: LastmodUnit | None = field(default=None, kw_only=True)
-    materialize: str | None = field(default=None, kw_only=True)
-    session: Sequence[str] = field(default=(), kw_only=True)
-    max_scan_bytes: int | None = field(default=None, kw_only=True)
-    as_of: Literal["plan"] | None = field(default=None, kw_only=True)
-    change_log: ChangeLog | None = field(default=None, kw_only=True)
-    reader: Reader = field(default="auto", kw_only=True)
-    # The first folder in which a .sql file is searched for: that of the file that makes this source.
-    _folder: str = field(default="", init=False, repr=False, compare=False)
-    # Airflow's name of the run. It is set when the texts are rendered.
-    _run: str = field(default="", init=False, repr=False, compare=False)
-    # DAG, task and run. They are set when the texts are rendered.
-    _origin: str = field(default="", init=False, repr=False, compare=False)
-    # The state of the table that the run's plan fixed.
-    _state: str = field(default="", init=False, repr=False, compare=False)
-    # The source before its texts were rendered.
-    _template: SqlSource | None = field(default=None, init=False, repr=False, compare=False)
-
-    def __post_init__(self) -> None:
-        """Keep the caller's folder, and check the arguments."""
-        object.__setattr__(self, "_folder", callers_folder())
-        self._check()
-
     @classmethod
     def from_dbt(cls, conn_id: str, *, manifest: str, model: str, **arguments: Any) -> SqlSource:
         """Return a source over the table or view of a dbt model.
@@ -149,90 +90,8 @@ class SqlSource:
             )
         relation = dbt_model(manifest, model, callers_folder())
         source = cls(conn_id, table=relation.table, **arguments)
-        check_columns(relation, source.spec(), where)
+        check_columns(relation, source, where)
         return source
-
-    # ------------------------------------------------------------ checks
-
-    def _check(self) -> None:
-        if not isinstance(self.conn_id, str) or not self.conn_id.strip():
-            raise SourceConfigurationError(f"SqlSource({self.conn_id!r}): give the id of an Airflow connection")
-        if "://" in self.conn_id:  # the URL may hold a password, so the message does not repeat it
-            raise SourceConfigurationError(
-                "SqlSource: the first argument is a URL; give the id of an Airflow connection. To define one from the URL, "
-                "run `airflow connections add warehouse --conn-uri URL` and write SqlSource('warehouse', …)"
-            )
-        if (self.table is None) == (self.query is None):
-            raise SourceConfigurationError(f"SqlSource({self.conn_id!r}): give one of table= and query=")
-        for name in TEXTS:
-            value = getattr(self, name)
-            if value is not None and (not isinstance(value, str) or not value.strip()):
-                raise SourceConfigurationError(f"{self._argument(name)}: give a text that is not empty, or omit it")
-        if self.table is not None:
-            name_parts(self.table)
-        if self.materialize is not None:
-            name_parts(self.materialize)
-        self._check_loc()
-        self._check_key()
-        self._check_group()
-        self._check_parameters()
-        source_settings.check_choices(
-            self.conn_id, self.reader, self.session, self.lastmod, self.lastmod_unit, self.timezone
-        )
-        source_settings.check_exclusive(self.conn_id, self.table, self.materialize, self.max_scan_bytes, self.as_of)
-        if self.change_log is not None:
-            source_settings.check_source(self._spec(self.query))
-
-    def _check_loc(self) -> None:
-        if "{" not in self.loc and "}" not in self.loc:
-            return
-        try:
-            columns = Template.parse(self.loc).columns
-        except ConfigurationError as error:
-            raise SourceConfigurationError(f"{self._argument('loc')}: {error}") from None
-        if not columns:
-            raise SourceConfigurationError(
-                f"{self._argument('loc')}: the template names no column; write at least one in braces, like '/p/{{slug}}'"
-            )
-
-    def _check_key(self) -> None:
-        if self.key is not None and not isinstance(self.key, (str, Sequence)):
-            raise SourceConfigurationError(f"{self._argument('key')}: give one column, or several different ones")
-        names = self.key_columns
-        if self.key is None and not names:
-            raise SourceConfigurationError(
-                f"{self._argument('loc')} is a template over several columns: give key=, one or more columns that order the rows"
-            )
-        if (
-            not names
-            or any(not isinstance(name, str) or not name.strip() for name in names)
-            or len(set(names)) != len(names)
-        ):
-            raise SourceConfigurationError(f"{self._argument('key')}: give one column, or several different ones")
-
-    def _check_group(self) -> None:
-        if (self.group is None) != (self.language is None):
-            raise SourceConfigurationError(
-                f"SqlSource({self.conn_id!r}): give group= and language= together: the column that versions of one "
-                "page share, and the column of each version's language"
-            )
-        if self.group is not None and self.alternates is not None:
-            raise SourceConfigurationError(
-                f"{self._argument('alternates')}: give either alternates=, or group= and language="
-            )
-
-    def _check_parameters(self) -> None:
-        if self.parameters is not None and not isinstance(self.parameters, Mapping):
-            raise SourceConfigurationError(f"{self._argument('parameters')}: give a mapping of names to values")
-        for name in self.parameters or {}:
-            if not isinstance(name, str) or not PARAMETER.fullmatch(name):
-                raise SourceConfigurationError(
-                    f"SqlSource({self.conn_id!r}, parameters=): {name!r} cannot be a parameter's name; give letters, "
-                    "digits and underscores, and do not begin with 'sitemap_'"
-                )
-
-    def _argument(self, name: str) -> str:
-        return f"SqlSource({self.conn_id!r}, {name}={getattr(self, name)!r})"
 
     # ------------------------------------------------------------ ports.SourceConfig
 
@@ -240,14 +99,6 @@ class SqlSource:
     def change_log_interval(self) -> timedelta | None:
         """How long the change log stands for a survey of every range; None if there is none."""
         return None if self.change_log is None else self.change_log.full_every
-
-    @property
-    def key_columns(self) -> tuple[str, ...]:
-        """The key's columns. The default is the column of ``loc``; it is empty if ``loc`` has several."""
-        if self.key is None:
-            columns = Template.parse(self.loc).columns if "{" in self.loc else (self.loc,)
-            return columns if len(columns) == 1 else ()
-        return (self.key,) if isinstance(self.key, str) else tuple(self.key)
 
     def open(self, *, section: str) -> AbstractContextManager[Source]:
         """Connect to the database and check the columns.
@@ -268,43 +119,13 @@ class SqlSource:
 
         if self._template is None:
             refuse_templates(self.query_text(), self.where, self.parameters)
-        return opened(self.spec(), section)
+        return opened(self, section)
 
     def at(self, state: str) -> SqlSource:
         """Return a copy that reads the state that a plan fixed: of the table, or its materialized table."""
         pinned = copy.copy(self)
         object.__setattr__(pinned, "_state", state)
         return pinned
-
-    def identity(self) -> Mapping[str, object]:
-        """Return what the rendered shards depend on: every argument, with texts as they are before Jinja renders them."""
-        if self._template is not None:
-            return self._template.identity()
-        identity: dict[str, object] = {
-            name: getattr(self, name)
-            for name in ("conn_id", "table", "loc", "where", *FIELDS)
-            # Feed fields that are not set are left out, so that sources without them keep their fingerprint.
-            if name not in FEED_FIELDS or getattr(self, name) is not None
-        }
-        if self.group is not None:
-            identity |= {"group": self.group, "language": self.language}
-        if self.lastmod_unit is not None:
-            identity["lastmod_unit"] = self.lastmod_unit
-        parameters = {name: str(value) for name, value in sorted((self.parameters or {}).items())}
-        return identity | {
-            "source": "sql",
-            "query": self.query_text(),
-            "key": list(self.key_columns),
-            "parameters": parameters,
-            "timezone": self.timezone,
-        }
-
-    def describe(self) -> str:
-        """Return the connection id and the table, or the query's file, for logs."""
-        if self.table is not None:
-            return f"{self.conn_id}: {self.table}"
-        source = self._template or self
-        return f"{self.conn_id}: {source.query if source.is_path() else 'a query'}"
 
     def rendered(self, render: Callable[[str], str]) -> SqlSource:
         """Return a copy with query, where and text parameters rendered. A ``.sql`` file is read first.
@@ -357,51 +178,26 @@ class SqlSource:
         """
         from airflow_sitemaps.sources.session_factory import discard  # noqa: PLC0415 - imports SQLAlchemy and Arrow
 
-        discard(self.spec(), section)
+        discard(self, section)
 
-    def spec(self) -> SourceSpec:
-        """Return the settings that opening needs, with the query's text read from its file."""
-        spec = self._spec(self.query_text())
-        return replace(
-            spec, change_log_identity=source_settings.change_log_identity(spec, (self._template or self).change_log)
-        )
+    # ------------------------------------------------------------ triggers
 
-    def _spec(self, query: str | None) -> SourceSpec:
-        return SourceSpec(
-            conn_id=self.conn_id,
-            description=self.describe(),
-            table=self.table,
-            query=query,
-            where=self.where,
-            parameters=dict(self.parameters or {}),
-            key=self.key_columns,
-            loc=self.loc,
-            fields={name: getattr(self, name) for name in FIELDS if getattr(self, name) is not None},
-            group=self.group,
-            language=self.language,
-            timezone=self.timezone,
-            lastmod_unit=self.lastmod_unit,
-            materialize=self.materialize,
-            session=tuple(self.session),
-            max_scan_bytes=self.max_scan_bytes,
-            as_of=self._state or self.as_of or "",
-            run=self._run,
-            origin=self._origin,
-            arrow=self.reader == "auto",
-            change_log=self.change_log,
-        )
+    def resolved(self) -> dict[str, Any]:
+        """Return the settings that differ from their defaults, with the query's text, as far as JSON can hold them.
 
-    def query_text(self) -> str | None:
-        """Return the query's SQL, read from its file if it names one.
-
-        Raises:
-            SourceConfigurationError: The file does not exist. The message lists the paths that were tried.
+        The state that a plan chose and the change log are left out: a trigger reads the present state of the table.
         """
-        if self.query is None or not self.is_path():
-            return self.query
-        return found_file(self.query, self._folder, self._argument("query")).read_text(encoding="utf-8")
+        settings = {
+            each.name: getattr(self, each.name)
+            for each in fields(self)
+            if each.init and each.name not in ("as_of", "change_log") and getattr(self, each.name) != each.default
+        }
+        lists = {name: list(settings[name]) for name in ("session",) if name in settings}
+        return settings | lists | {"key": list(self.key_columns), "query": self.query_text(), "origin": self.origin}
 
-    def is_path(self) -> bool:
-        """Return whether ``query`` names a file: one line that ends in ``.sql``, which SQL itself never does."""
-        text = (self.query or "").strip()
-        return self._template is None and text.endswith(".sql") and "\n" not in text
+    @classmethod
+    def restored(cls, settings: Mapping[str, Any]) -> SqlSource:
+        """Return a source of the settings that ``resolved`` gave."""
+        source = cls(**{name: value for name, value in settings.items() if name != "origin"})
+        object.__setattr__(source, "_origin", settings["origin"])
+        return source

@@ -112,7 +112,7 @@ FILL = {
 @contextmanager
 def opened(engine: sa.Engine, **arguments: Any) -> Iterator[Any]:
     try:
-        with session_of(SqlSource("test", **arguments).spec(), "test", engine) as source:
+        with session_of(SqlSource("test", **arguments), "test", engine) as source:
             yield source
     finally:
         engine.dispose()

@@ -552,11 +552,11 @@ def test_its_texts_are_templates() -> None:
         query="SELECT id FROM f('{{ x }}', :since)", newest="SELECT {{ x }}", oldest="SELECT {{ x }} - 1"
     )
     source = SqlSource("w", table="t", loc="url", change_log=change_log)
-    rendered = source.rendered(lambda text: text.replace("{{ x }}", "7")).spec()
+    rendered = source.rendered(lambda text: text.replace("{{ x }}", "7"))
     assert rendered.change_log is not None
     assert rendered.change_log.query == "SELECT id FROM f('7', :since)"
     assert (rendered.change_log.newest, rendered.change_log.oldest) == ("SELECT 7", "SELECT 7 - 1")
-    assert rendered.change_log_identity == source.spec().change_log_identity
+    assert rendered.change_log_identity() == source.change_log_identity()
 
     def fail(text: str) -> str:
         if "since" in text:
@@ -569,9 +569,7 @@ def test_its_texts_are_templates() -> None:
 
 def test_the_position_depends_on_the_rows_that_the_source_selects() -> None:
     change_log = ChangeLog(table="c", position="p")
-    plain = SqlSource("w", table="t", loc="url", change_log=change_log).spec().change_log_identity
+    plain = SqlSource("w", table="t", loc="url", change_log=change_log).change_log_identity()
     for arguments in ({"where": "a = 1"}, {"parameters": {"a": 1}}):
-        assert (
-            SqlSource("w", table="t", loc="url", change_log=change_log, **arguments).spec().change_log_identity != plain
-        )
-    assert SqlSource("w", table="t", loc="url").spec().change_log_identity == ""
+        assert SqlSource("w", table="t", loc="url", change_log=change_log, **arguments).change_log_identity() != plain
+    assert SqlSource("w", table="t", loc="url").change_log_identity() == ""

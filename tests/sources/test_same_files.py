@@ -68,7 +68,7 @@ class Direct:
         """A session."""
         engine = self.base.engine()
         try:
-            with session_of(self.source.spec(), section, engine) as session:
+            with session_of(self.source, section, engine) as session:
                 yield session
         finally:
             engine.dispose()

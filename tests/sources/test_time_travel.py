@@ -215,4 +215,4 @@ def test_what_cannot_be_pinned_is_refused(arguments: dict[str, Any]) -> None:
 def test_the_files_do_not_depend_on_the_state() -> None:
     plain = SqlSource("mart", **SOURCE)
     assert SqlSource("mart", **SOURCE, as_of="plan").at(str(STATE)).identity() == plain.identity()
-    assert SqlSource("mart", **SOURCE, as_of="plan").at(str(STATE)).spec().as_of == str(STATE)
+    assert SqlSource("mart", **SOURCE, as_of="plan").at(str(STATE)).state == str(STATE)

@@ -189,7 +189,7 @@ def session(base: Database, section: str = "test", **arguments: Any) -> Iterator
     """A session of a ``SqlSource`` over a database, past Airflow."""
     engine = base.engine()
     try:
-        with session_of(SqlSource("test", **arguments).spec(), section, engine) as source:
+        with session_of(SqlSource("test", **arguments), section, engine) as source:
             yield source
     finally:
         engine.dispose()

@@ -13,13 +13,13 @@ from sqlalchemy import exc
 
 from airflow_sitemaps.errors import SourceConfigurationError
 from airflow_sitemaps.ports import ChangeReading
+from airflow_sitemaps.sources.change_log import ASKS_SINCE, SINCE
 from airflow_sitemaps.sources.columns import TIMES, Column, Kind
 from airflow_sitemaps.sources.queries import row_places
 from airflow_sitemaps.sources.queries.boundaries import canonical
 from airflow_sitemaps.sources.queries.change_log_position import Position, earlier, hiding, is_less, sorts_as_text
 from airflow_sitemaps.sources.queries.described_columns import columns_of
 from airflow_sitemaps.sources.statements.binds import guarded
-from airflow_sitemaps.sources.statements.change_log_settings import ASKS_SINCE, SINCE
 from airflow_sitemaps.sources.statements.relation import Relation, one_statement
 from airflow_sitemaps.sources.statements.user_texts import NamePart, name_parts, written_name
 
@@ -27,10 +27,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from airflow_sitemaps.shards.key import KeyPart, KeyRange
+    from airflow_sitemaps.sources.change_log import ChangeLog
     from airflow_sitemaps.sources.dialects.base import OpenTransaction
     from airflow_sitemaps.sources.queries.context import QueryContext
     from airflow_sitemaps.sources.statements.binds import Binds
-    from airflow_sitemaps.sources.statements.change_log_settings import ChangeLog
 
 HELD_BACK: Final = timedelta(minutes=10)
 """How long a transaction may be open without a warning."""

@@ -1,0 +1,312 @@
+"""The settings of a ``SqlSource``: their checks, and what opening the source derives from them. No I/O but a ``.sql`` file."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from hashlib import sha256
+from typing import Any, Final, Literal, get_args
+from zoneinfo import ZoneInfo
+
+from airflow_sitemaps.errors import ConfigurationError, SourceConfigurationError
+from airflow_sitemaps.protocol.url_template import Template
+from airflow_sitemaps.sources.change_log import SINCE, ChangeLog
+from airflow_sitemaps.sources.columns import FEED_FIELDS, FIELDS
+from airflow_sitemaps.sources.statements.user_texts import callers_folder, found_file, name_parts
+
+PARAMETER: Final = re.compile(r"(?!sitemap_)[A-Za-z_]\w*", re.ASCII)
+TEXTS: Final = ("table", "query", "where", "loc", "materialize", "group", "language", "timezone", *FIELDS)
+
+Reader = Literal["auto", "cursor"]
+LastmodUnit = Literal["s", "ms", "us"]
+
+
+@dataclass(frozen=True, slots=True)
+class SourceSettings:
+    """The settings of a ``SqlSource``, which documents them.
+
+    Raises:
+        SourceConfigurationError: A setting is invalid.
+    """
+
+    conn_id: str
+    table: str | None = field(default=None, kw_only=True)
+    query: str | None = field(default=None, kw_only=True)
+    key: str | Sequence[str] | None = field(default=None, kw_only=True)
+    loc: str = field(kw_only=True)
+    lastmod: str | None = field(default=None, kw_only=True)
+    changefreq: str | None = field(default=None, kw_only=True)
+    priority: str | None = field(default=None, kw_only=True)
+    images: str | None = field(default=None, kw_only=True)
+    videos: str | None = field(default=None, kw_only=True)
+    news: str | None = field(default=None, kw_only=True)
+    alternates: str | None = field(default=None, kw_only=True)
+    title: str | None = field(default=None, kw_only=True)
+    description: str | None = field(default=None, kw_only=True)
+    group: str | None = field(default=None, kw_only=True)
+    language: str | None = field(default=None, kw_only=True)
+    where: str | None = field(default=None, kw_only=True)
+    parameters: Mapping[str, Any] | None = field(default=None, kw_only=True)
+    timezone: str = field(default="UTC", kw_only=True)
+    lastmod_unit: LastmodUnit | None = field(default=None, kw_only=True)
+    materialize: str | None = field(default=None, kw_only=True)
+    session: Sequence[str] = field(default=(), kw_only=True)
+    max_scan_bytes: int | None = field(default=None, kw_only=True)
+    as_of: Literal["plan"] | None = field(default=None, kw_only=True)
+    change_log: ChangeLog | None = field(default=None, kw_only=True)
+    reader: Reader = field(default="auto", kw_only=True)
+    # The first folder in which a .sql file is searched for: that of the file that makes this source.
+    _folder: str = field(default="", init=False, repr=False, compare=False)
+    # Airflow's name of the run. It is set when the texts are rendered.
+    _run: str = field(default="", init=False, repr=False, compare=False)
+    # DAG, task and run. They are set when the texts are rendered.
+    _origin: str = field(default="", init=False, repr=False, compare=False)
+    # The state of the table that the run's plan fixed.
+    _state: str = field(default="", init=False, repr=False, compare=False)
+    # The source before its texts were rendered.
+    _template: SourceSettings | None = field(default=None, init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        """Keep the caller's folder, and check the arguments."""
+        object.__setattr__(self, "_folder", callers_folder())
+        self._check()
+
+    # ------------------------------------------------------------ checks
+
+    def _check(self) -> None:
+        if not isinstance(self.conn_id, str) or not self.conn_id.strip():
+            raise SourceConfigurationError(f"SqlSource({self.conn_id!r}): give the id of an Airflow connection")
+        if "://" in self.conn_id:  # the URL may hold a password, so the message does not repeat it
+            raise SourceConfigurationError(
+                "SqlSource: the first argument is a URL; give the id of an Airflow connection. To define one from the URL, "
+                "run `airflow connections add warehouse --conn-uri URL` and write SqlSource('warehouse', …)"
+            )
+        if (self.table is None) == (self.query is None):
+            raise SourceConfigurationError(f"SqlSource({self.conn_id!r}): give one of table= and query=")
+        for name in TEXTS:
+            value = getattr(self, name)
+            if value is not None and (not isinstance(value, str) or not value.strip()):
+                raise SourceConfigurationError(f"{self._argument(name)}: give a text that is not empty, or omit it")
+        if self.table is not None:
+            name_parts(self.table)
+        if self.materialize is not None:
+            name_parts(self.materialize)
+        self._check_loc()
+        self._check_key()
+        self._check_group()
+        self._check_parameters()
+        self._check_choices()
+        self._check_ceiling()
+        self._check_as_of()
+        self._check_change_log()
+
+    def _check_loc(self) -> None:
+        if "{" not in self.loc and "}" not in self.loc:
+            return
+        try:
+            columns = Template.parse(self.loc).columns
+        except ConfigurationError as error:
+            raise SourceConfigurationError(f"{self._argument('loc')}: {error}") from None
+        if not columns:
+            raise SourceConfigurationError(
+                f"{self._argument('loc')}: the template names no column; write at least one in braces, like '/p/{{slug}}'"
+            )
+
+    def _check_key(self) -> None:
+        if self.key is not None and not isinstance(self.key, (str, Sequence)):
+            raise SourceConfigurationError(f"{self._argument('key')}: give one column, or several different ones")
+        names = self.key_columns
+        if self.key is None and not names:
+            raise SourceConfigurationError(
+                f"{self._argument('loc')} is a template over several columns: give key=, one or more columns that order the rows"
+            )
+        if (
+            not names
+            or any(not isinstance(name, str) or not name.strip() for name in names)
+            or len(set(names)) != len(names)
+        ):
+            raise SourceConfigurationError(f"{self._argument('key')}: give one column, or several different ones")
+
+    def _check_group(self) -> None:
+        if (self.group is None) != (self.language is None):
+            raise SourceConfigurationError(
+                f"SqlSource({self.conn_id!r}): give group= and language= together: the column that versions of one "
+                "page share, and the column of each version's language"
+            )
+        if self.group is not None and self.alternates is not None:
+            raise SourceConfigurationError(
+                f"{self._argument('alternates')}: give either alternates=, or group= and language="
+            )
+
+    def _check_parameters(self) -> None:
+        if self.parameters is not None and not isinstance(self.parameters, Mapping):
+            raise SourceConfigurationError(f"{self._argument('parameters')}: give a mapping of names to values")
+        for name in self.parameters or {}:
+            if not isinstance(name, str) or not PARAMETER.fullmatch(name):
+                raise SourceConfigurationError(
+                    f"SqlSource({self.conn_id!r}, parameters=): {name!r} cannot be a parameter's name; give letters, "
+                    "digits and underscores, and do not begin with 'sitemap_'"
+                )
+
+    def _check_choices(self) -> None:
+        if self.reader not in get_args(Reader):
+            raise self._refusal("reader", "give 'auto' or 'cursor'")
+        if isinstance(self.session, str) or any(not isinstance(sql, str) or not sql.strip() for sql in self.session):
+            raise self._refusal("session", "give a list of statements, like [\"SET statement_timeout = '10min'\"]")
+        if self.lastmod_unit is not None:
+            if self.lastmod_unit not in get_args(LastmodUnit):
+                raise self._refusal("lastmod_unit", "give 's', 'ms' or 'us'")
+            if self.lastmod is None:
+                raise self._refusal("lastmod_unit", "give lastmod= too")
+        try:
+            ZoneInfo(self.timezone)
+        except (KeyError, ValueError, OSError, TypeError):
+            raise self._refusal("timezone", "give an IANA name, like 'Europe/Berlin'") from None
+
+    def _check_ceiling(self) -> None:
+        ceiling = self.max_scan_bytes
+        if ceiling is None:
+            return
+        if isinstance(ceiling, bool) or not isinstance(ceiling, int) or ceiling < 1:
+            raise self._refusal("max_scan_bytes", "give a whole number of bytes above 0")
+        if self.materialize is not None:
+            raise self._refusal(
+                "max_scan_bytes",
+                "cannot be combined with materialize=, because the query is stored before its survey can be estimated. Limit "
+                "the query in session=, for example with a time-out",
+            )
+
+    def _check_as_of(self) -> None:
+        if self.as_of is None:
+            return
+        if self.as_of != "plan":
+            raise self._refusal("as_of", "give 'plan', or omit it")
+        if self.table is None or self.materialize is not None:
+            raise self._refusal(
+                "as_of",
+                "it needs table=, because a query cannot be read as of a time. For a query, give materialize= instead: all "
+                "tasks of the run then read the same rows",
+            )
+
+    def _check_change_log(self) -> None:
+        if self.change_log is None:
+            return
+        where = f"SqlSource({self.conn_id!r}, change_log=)"
+        if not isinstance(self.change_log, ChangeLog):
+            raise SourceConfigurationError(
+                f"{where}: give ChangeLog(table=…, position=…) or ChangeLog(query=…, position=…)"
+            )
+        if len(self.change_log.key_columns(self.key_columns)) != len(self.key_columns):
+            raise SourceConfigurationError(
+                f"{where}: key={self.change_log.key!r} has another number of columns than the source's key "
+                f"({', '.join(self.key_columns)})"
+            )
+        if SINCE in (self.parameters or {}):
+            raise SourceConfigurationError(f"{where}: parameters= holds {SINCE!r}, the name of the last position")
+        excluded = {
+            "group": "a change of one row changes the entries of its whole group, which the change log does not name. Collect "
+            "the versions in the query, write all their keys to the change log, or omit change_log=",
+            "as_of": "the state that the plan reads is older than the change log. Omit one of the two",
+            "materialize": "the stored rows are older than the change log. Omit one of the two",
+        }
+        for name, reason in excluded.items():
+            if getattr(self, name) is not None:
+                raise SourceConfigurationError(f"{where}: it cannot be used with {name}=: {reason}")
+
+    def _refusal(self, name: str, advice: str) -> SourceConfigurationError:
+        return SourceConfigurationError(f"{self._argument(name)}: {advice}")
+
+    def _argument(self, name: str) -> str:
+        return f"SqlSource({self.conn_id!r}, {name}={getattr(self, name)!r})"
+
+    # ------------------------------------------------------------ what opening the source needs
+
+    @property
+    def key_columns(self) -> tuple[str, ...]:
+        """The key's columns. The default is the column of ``loc``; it is empty if ``loc`` has several."""
+        if self.key is None:
+            columns = Template.parse(self.loc).columns if "{" in self.loc else (self.loc,)
+            return columns if len(columns) == 1 else ()
+        return (self.key,) if isinstance(self.key, str) else tuple(self.key)
+
+    @property
+    def field_columns(self) -> dict[str, str]:
+        """The column of each optional part of an entry, by the part's name."""
+        return {name: getattr(self, name) for name in FIELDS if getattr(self, name) is not None}
+
+    @property
+    def state(self) -> str:
+        """``plan`` to choose a state of the table, the state that a plan chose, or the empty text for the present.
+
+        For stored rows the state is the name of their table.
+        """
+        return self._state or self.as_of or ""
+
+    @property
+    def run(self) -> str:
+        """Airflow's name of the run, in which a materialized table stays for later tasks. Empty outside Airflow."""
+        return self._run
+
+    @property
+    def origin(self) -> str:
+        """DAG, task and run, for the comment before each statement. Empty outside Airflow."""
+        return self._origin
+
+    def identity(self) -> Mapping[str, object]:
+        """Return what the rendered shards depend on: every argument, with texts as they are before Jinja renders them."""
+        if self._template is not None:
+            return self._template.identity()
+        identity: dict[str, object] = {
+            name: getattr(self, name)
+            for name in ("conn_id", "table", "loc", "where", *FIELDS)
+            # Feed fields that are not set are left out, so that sources without them keep their fingerprint.
+            if name not in FEED_FIELDS or getattr(self, name) is not None
+        }
+        if self.group is not None:
+            identity |= {"group": self.group, "language": self.language}
+        if self.lastmod_unit is not None:
+            identity["lastmod_unit"] = self.lastmod_unit
+        parameters = {name: str(value) for name, value in sorted((self.parameters or {}).items())}
+        return identity | {
+            "source": "sql",
+            "query": self.query_text(),
+            "key": list(self.key_columns),
+            "parameters": parameters,
+            "timezone": self.timezone,
+        }
+
+    def describe(self) -> str:
+        """Return the connection id and the table, or the query's file, for logs."""
+        if self.table is not None:
+            return f"{self.conn_id}: {self.table}"
+        source = self._template or self
+        return f"{self.conn_id}: {source.query if source.is_path() else 'a query'}"
+
+    def query_text(self) -> str | None:
+        """Return the query's SQL, read from its file if it names one.
+
+        Raises:
+            SourceConfigurationError: The file does not exist. The message lists the paths that were tried.
+        """
+        if self.query is None or not self.is_path():
+            return self.query
+        return found_file(self.query, self._folder, self._argument("query")).read_text(encoding="utf-8")
+
+    def is_path(self) -> bool:
+        """Return whether ``query`` names a file: one line that ends in ``.sql``, which SQL itself never does."""
+        text = (self.query or "").strip()
+        return self._template is None and text.endswith(".sql") and "\n" not in text
+
+    def change_log_identity(self) -> str:
+        """Return a hash of all that a position in the change log depends on: the log, and which rows the source selects.
+
+        The log's own texts count as they are before they are rendered.
+        """
+        change_log = (self._template or self).change_log
+        if change_log is None:
+            return ""
+        parameters = sorted((name, str(value)) for name, value in (self.parameters or {}).items())
+        rows = [self.conn_id, self.table, self.query_text(), self.where, parameters]
+        return sha256(json.dumps([change_log.identity(), rows], default=str).encode()).hexdigest()
