@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from airflow_sitemaps.ports import Clock, ObjectInfo, Source, Store
     from airflow_sitemaps.shards.manifest import Manifest, SectionManifest
+    from airflow_sitemaps.shards.policy import ShardPolicy
     from airflow_sitemaps.sitemap import Section, Sitemap
 
 
@@ -101,6 +102,11 @@ class SectionContext(RunContext):
     def before(self) -> SectionManifest | None:
         """The section as last committed, or None."""
         return self.manifest.sections.get(self.section.name) if self.manifest is not None else None
+
+    @property
+    def policy(self) -> ShardPolicy:
+        """The sizes of the section's shards."""
+        return self.sitemap.shards_of(self.section)
 
 
 def row_context_of(sitemap: Sitemap, section: Section, clock: Clock) -> RowContext:

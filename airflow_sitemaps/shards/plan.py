@@ -149,7 +149,7 @@ class SectionFailure:
 
     Attributes:
         error: Name of the error's class, such as ``GuardError`` or ``SourceError``.
-        refusals: What the guards refused of the section. Default: none, it failed for another reason.
+        refusals: What the guards refused of the section. Default: none; another error stopped it.
     """
 
     section: str

@@ -23,7 +23,7 @@ from airflow_sitemaps.protocol.markup import FOOTER, header
 from airflow_sitemaps.protocol.rules import SAMPLES_PER_RULE, Tally, Verdict
 from airflow_sitemaps.shards.digest import EMPTY, NEWEST_CHARACTERS, Digest
 from airflow_sitemaps.shards.manifest import Content
-from airflow_sitemaps.shards.url_sample import UrlSample, sample
+from airflow_sitemaps.shards.url_sample import sample
 from airflow_sitemaps.shards.url_spread import all_distinct, spread_of
 
 if TYPE_CHECKING:
@@ -192,9 +192,8 @@ class FileWriter:
         body, sha256, byte_size = self._body.finish() if urls else (None, "", 0)
         newest = (piece.lastmods.newest() for piece in pieces if piece.lastmods is not None)
         rechecks = (piece.recheck_at for piece in pieces if piece.recheck_at is not None)
-        picked = (
-            sample([piece.loc for piece in pieces], self._survey.level, spreads) if urls else UrlSample(prefixes={})
-        )
+        level = self._survey.level
+        prints, prefixes = sample([piece.loc for piece in pieces], level, spreads) if urls else (None, {})
         return ShardFile(
             first_key=self._first_key,
             last_key=None if self._last_key is None else tuple(json.loads(self._last_key)),
@@ -206,9 +205,9 @@ class FileWriter:
             xml_byte_size=byte_size,
             newest_lastmod=max((text for text in newest if text is not None), default=None),
             recheck_at=min(rechecks, default=None),
-            sample_level=picked.level,
-            sample=picked.prints if urls else None,
-            prefixes=picked.prefixes,
+            sample_level=level if urls else 0,
+            sample=prints,
+            prefixes=prefixes,
             lastmods=sum(len(p.lastmods.day) - p.lastmods.day.null_count for p in pieces if p.lastmods is not None),
             oldest_lastmod=min(filter(None, map(_oldest, pieces)), default=None),
             must=self._must(pieces),

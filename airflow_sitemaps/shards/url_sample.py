@@ -52,28 +52,13 @@ The high bits determine at which levels the URL is in the sample.
 """
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UrlSample:
-    """The sample of one file.
-
-    Attributes:
-        level: One URL in ``2**level`` is in the sample. Default: 0, every URL.
-        prints: Fingerprints of the sampled URLs, as base64. Default: none.
-        prefixes: Number of sampled URLs by scheme, host and first folder.
-    """
-
-    level: int = 0
-    prints: str = ""
-    prefixes: dict[str, int]
-
-
 def level_of(rows: int) -> int:
     """Return the level at which the sample of this many rows has about ``URLS`` URLs."""
     return max(0, (max(1, rows) - 1) // URLS).bit_length()
 
 
-def sample(columns: Sequence[pa.StringArray], level: int, spreads: Sequence[Numbers]) -> UrlSample:
-    """Return the sample of a file's URLs.
+def sample(columns: Sequence[pa.StringArray], level: int, spreads: Sequence[Numbers]) -> tuple[str, dict[str, int]]:
+    """Return the fingerprints of a file's sampled URLs, as base64, and their number by scheme, host and first folder.
 
     Args:
         columns: The URLs, without nulls.
@@ -94,7 +79,7 @@ def sample(columns: Sequence[pa.StringArray], level: int, spreads: Sequence[Numb
     rest = sum(prefixes.values()) - sum(frequent.values())
     if rest:
         frequent[REST] = rest
-    return UrlSample(level=level, prints=_encoded(kept), prefixes=frequent)
+    return _encoded(kept), frequent
 
 
 def prefix_of(url: str) -> str:

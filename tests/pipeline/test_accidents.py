@@ -238,9 +238,9 @@ def test_samples_stay_small_however_many_shards() -> None:
 @pytest.mark.parametrize("level", [1, 3, 5])
 def test_a_sample_of_a_low_level_holds_that_of_a_higher_one(level: int) -> None:
     locs = pa.array([f"{BASE}p/{n}" for n in range(20_000)])
-    whole = url_sample.sample([locs], 0, [spread_of(locs)])
-    part = url_sample.sample([locs], level, [spread_of(locs)])
-    numbers = {n for n in url_sample._numbers(whole.prints) if n < 1 << (48 - level)}
-    assert set(url_sample._numbers(part.prints)) == numbers
+    whole, _ = url_sample.sample([locs], 0, [spread_of(locs)])
+    part, prefixes = url_sample.sample([locs], level, [spread_of(locs)])
+    numbers = {n for n in url_sample._numbers(whole) if n < 1 << (48 - level)}
+    assert set(url_sample._numbers(part)) == numbers
     assert abs(len(numbers) * 2**level / 20_000 - 1) < 0.15
-    assert sum(part.prefixes.values()) == len(numbers)
+    assert sum(prefixes.values()) == len(numbers)

@@ -14,7 +14,7 @@ last survey is oldest. It therefore finds deletes and silent updates within ``SL
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 from zoneinfo import ZoneInfo
@@ -99,10 +99,6 @@ class Narrowed:
     warnings: tuple[str, ...] = ()
     earlier: Known | None = None
 
-    def with_version(self, version: str) -> Narrowed:
-        """Return this with the version of the table, which was read before the survey."""
-        return replace(self, known=None if self.known is None else structs.replace(self.known, version=version))
-
     def with_ages(self, before: SectionManifest | None, actions: Sequence[RangeAction]) -> Known | None:
         """Return what the next run may rely on, with the number of runs since the range of each action was surveyed.
 
@@ -131,21 +127,22 @@ def narrow(context: SectionContext, cause: str) -> Narrowed:
     detection = sitemap.change_detection_of(section)
     version = context.source.table_version() if sitemap.table_versions and detection == "digest" else None
     earlier = None if before is None or cause else remembered(StateRepository(context.store.state), before)
+    whole = Known(surveyed_at=context.now, version=version or "")
     changed = _version_change(context, earlier, version) if version else ""
     if before is not None and earlier is not None and version and not changed:
         note = f"its table has not changed since {earlier.surveyed_at}; nothing is surveyed"
         narrowed = Narrowed(known=earlier, survey=PartialSurvey(context.source, before), note=note)
     elif (interval := sitemap.change_log_interval_of(section)) is not None:
-        narrowed = _by_change_log(context, earlier, interval, cause)
+        narrowed = _by_change_log(context, earlier, whole, interval, cause)
     elif detection == "watermark":
         narrowed = _by_watermark(context, earlier)
     elif version:
-        narrowed = Narrowed(known=Known(surveyed_at=context.now), note=f"every range is surveyed: {cause or changed}")
+        narrowed = Narrowed(known=whole, note=f"every range is surveyed: {cause or changed}")
     else:
         return Narrowed()
     if narrowed.note:
         log.info("section %s: %s", section.name, narrowed.note)
-    return narrowed if version is None else narrowed.with_version(version)
+    return narrowed
 
 
 def _version_change(context: SectionContext, known: Known | None, version: str) -> str:
@@ -168,7 +165,9 @@ def _is_within(longest: timedelta, at: datetime, now: datetime) -> bool:
 # ------------------------------------------------------------ by change log
 
 
-def _by_change_log(context: SectionContext, known: Known | None, interval: timedelta, cause: str) -> Narrowed:
+def _by_change_log(
+    context: SectionContext, known: Known | None, whole: Known, interval: timedelta, cause: str
+) -> Narrowed:
     """Read the change log: only the ranges of the keys that it names have changed."""
     source, before = context.source, context.before
     if not cause and (known is None or known.position is None):
@@ -176,27 +175,27 @@ def _by_change_log(context: SectionContext, known: Known | None, interval: timed
     elif known is not None and not _is_within(interval, known.surveyed_at, context.now):
         cause = f"the last survey of every range, of {known.surveyed_at}, is older than full_every={interval}"
     if cause or before is None or known is None:
-        return _whole(context, source.changes((), None), cause)
+        return _whole(context, whole, source.changes((), None), cause)
     reading = source.changes([shard.range for shard in before.shards], known.position)
     if reading.ranges is None:
-        return _whole(context, reading, reading.cause)
+        return _whole(context, whole, reading, reading.cause)
     note = (
         f"the change log names {counted(reading.changes, 'change')} in {len(reading.ranges):,} of "
         f"{len(before.shards):,} ranges; only these are surveyed (the last survey of every range: {known.surveyed_at})"
     )
     return Narrowed(
-        known=Known(surveyed_at=known.surveyed_at, position=reading.position),
+        known=structs.replace(whole, surveyed_at=known.surveyed_at, position=reading.position),
         survey=PartialSurvey(source, before, reading.ranges),
         note=note,
         warnings=_warnings(context, reading),
     )
 
 
-def _whole(context: SectionContext, reading: ChangeReading, cause: str) -> Narrowed:
+def _whole(context: SectionContext, whole: Known, reading: ChangeReading, cause: str) -> Narrowed:
     note = f"every range is surveyed: {'; '.join(dict.fromkeys(each for each in (cause, reading.cause) if each))}"
     gap = (f"section {context.section.name!r}: {note}",) if reading.is_gap else ()
     return Narrowed(
-        known=Known(surveyed_at=context.now, position=reading.position),
+        known=structs.replace(whole, position=reading.position),
         note=note,
         warnings=(*gap, *_warnings(context, reading)),
     )

@@ -27,7 +27,7 @@ from airflow_sitemaps.pipeline.publish.draft import extra_files
 from airflow_sitemaps.pipeline.refusals import at_plan, change_of, names_of_permits, without_spent
 from airflow_sitemaps.pipeline.request import RunContext, chosen
 from airflow_sitemaps.quantities import counted
-from airflow_sitemaps.shards.guards import Refusal, check_permits
+from airflow_sitemaps.shards.guards import check_permits
 from airflow_sitemaps.shards.guards.judgement import rows_at_plan
 from airflow_sitemaps.shards.plan import Plan, SectionPlan, failure_of, failures_of
 from airflow_sitemaps.shards.range_actions import make_batches
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from airflow_sitemaps.pipeline.request import RunRequest
     from airflow_sitemaps.ports import Clock, ObjectInfo, Progress, Store
     from airflow_sitemaps.shards.manifest import IndexFile, Manifest, PublicFile, SectionManifest
-    from airflow_sitemaps.shards.plan import RangeAction, SectionCheck
+    from airflow_sitemaps.shards.plan import RangeAction
     from airflow_sitemaps.sitemap import Section, Sitemap
 
 log = logging.getLogger(__name__)
@@ -55,22 +55,11 @@ TOUCHED: Final = 0.5
 
 @dataclass(slots=True)
 class _Surveyed:
-    """The planned sections of a run by name, and the errors of those that could not be planned."""
+    """The planned sections of a run by name, what was said of each, and the errors of those that could not be planned."""
 
     plans: dict[str, SectionPlan] = field(default_factory=dict)
-    refusals: list[Refusal] = field(default_factory=list)
-    warnings: list[str] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
+    judgments: list[Judgment] = field(default_factory=list)
     errors: dict[str, SitemapError] = field(default_factory=dict)
-    checks: list[SectionCheck] = field(default_factory=list)
-
-    def add(self, plan: SectionPlan, judgment: Judgment) -> None:
-        """Add a section, and what was said of it."""
-        self.plans[plan.name] = plan
-        self.refusals.extend(judgment.refusals)
-        self.warnings.extend(judgment.warnings)
-        self.notes.extend(judgment.notes)
-        self.checks.extend([] if judgment.check is None else [judgment.check])
 
 
 def make_plan(
@@ -121,8 +110,9 @@ def make_plan(
 def _whole(context: RunContext, surveyed: _Surveyed, run: str, started: datetime, spent: tuple[str, ...]) -> Plan:
     """Return the plan of all sections that could be planned, refused ones included."""
     sitemap, store, manifest, request = context.sitemap, context.store, context.manifest, context.request
-    plans, now = surveyed.plans, context.clock.now()
-    stand, passed, retired = at_plan(sitemap, manifest, plans, surveyed.refusals, request, now)
+    plans, judgments, now = surveyed.plans, surveyed.judgments, context.clock.now()
+    refusals = [refusal for each in judgments for refusal in each.refusals]
+    stand, passed, retired = at_plan(sitemap, manifest, plans, refusals, request, now)
     for shrunk in (r.section for r in passed if r.guard in ("shrink", "total")):
         plans[shrunk] = replace(plans[shrunk], refresh=True)  # the commit records the new number of URLs
     return Plan(
@@ -137,7 +127,7 @@ def _whole(context: RunContext, surveyed: _Surveyed, run: str, started: datetime
         warnings=(
             *spent,
             *(f"allowed: {refusal.message}" for refusal in passed),
-            *surveyed.warnings,
+            *(warning for each in judgments for warning in each.warnings),
             *touched_warnings(sitemap, plans, manifest),
             *index_settings.too_many(sitemap, plans, manifest),
         ),
@@ -147,8 +137,8 @@ def _whole(context: RunContext, surveyed: _Surveyed, run: str, started: datetime
         failures=tuple(failure_of(name, error) for name, error in surveyed.errors.items()),
         rebases=request.full or bool(request.rebuild),
         prefixes=() if manifest is None else top_prefixes(manifest.sections.values(), manifest.sections.values()),
-        notes=tuple(surveyed.notes),
-        checks=tuple(surveyed.checks),
+        notes=tuple(note for each in judgments for note in each.notes),
+        checks=tuple(each.check for each in judgments if each.check is not None),
         repairs=drift.repairs(store, manifest, plans, context.listing),
     )
 
@@ -163,7 +153,8 @@ def _survey(context: RunContext, progress: Progress) -> _Surveyed:
         again = []
         for section in waiting:
             try:
-                surveyed.add(*_planned(context, section))
+                surveyed.plans[section.name], judgment = _planned(context, section)
+                surveyed.judgments.append(judgment)
             except OF_ONE_SECTION as error:
                 if context.sitemap.on_section_failure == "fail_all" or len(sections) == 1:
                     raise

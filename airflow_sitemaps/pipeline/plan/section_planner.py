@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from airflow_sitemaps.errors import RefusedError
 from airflow_sitemaps.pipeline.plan import drift
@@ -19,12 +19,10 @@ if TYPE_CHECKING:
 
     from airflow_sitemaps.pipeline.request import SectionContext
     from airflow_sitemaps.ports import Source
-    from airflow_sitemaps.protocol.entry import Limits
     from airflow_sitemaps.shards.digest import Digest, Survey
     from airflow_sitemaps.shards.key import Key
     from airflow_sitemaps.shards.manifest import SectionManifest, Shard
     from airflow_sitemaps.shards.plan import RangeAction
-    from airflow_sitemaps.shards.policy import ShardPolicy
 
 
 def plan_section(context: SectionContext) -> SectionPlan:
@@ -87,20 +85,84 @@ def _actions(
 def _ranges(
     context: SectionContext, fresh: str, partial: PartialSurvey | None
 ) -> tuple[tuple[LayoutRange, ...], Survey]:
-    """Return the new ranges and their survey. ``fresh`` says why all ranges are cut again ("" if they are not)."""
-    section, before = context.section, context.before
-    policy = context.sitemap.shards_of(section)
+    """Return the new ranges and their survey: those that are too large are cut, small neighbours are joined.
+
+    Args:
+        fresh: Why all ranges are cut again, and every file gets a new name. "": they are not.
+    """
+    section, before, policy = context.section, context.before, context.policy
     if fresh or before is None:
-        return first_layout(context.source, section.name, policy, fresh)
-    return next_layout(
-        context.source,
-        section.name,
-        before.shards,
-        policy,
-        context.sitemap.limits_of(section),
-        partial or context.source,
-        context.sitemap.file_urls_of(section) if section.kind == "news" else None,
-    )
+        everything = KeyRange(None, None)
+        ranges = cut(everything, context.source.boundaries(everything, policy.target_urls))
+        survey = context.source.survey(ranges)
+        pieces = zip(ranges, survey.digests, strict=True)
+        return tuple(_checked(context, LayoutRange(range=r, digest=d, reason=fresh)) for r, d in pieces), survey
+    survey = (partial or context.source).survey([shard.range for shard in before.shards])
+    layout: list[LayoutRange] = []
+    for position, (shard, digest) in enumerate(zip(before.shards, survey.digests, strict=True)):
+        if digest.rows > policy.max_urls:
+            layout.extend(_cut(context, shard, position, digest))
+        else:
+            carries = position if digest.rows else None
+            olds = (position,) if digest.rows else ()
+            layout.append(LayoutRange(range=shard.range, digest=digest, olds=olds, carries=carries))
+    file_urls = context.sitemap.file_urls_of(section) if section.kind == "news" else None
+    return join(layout, before.shards, policy, context.sitemap.limits_of(section), file_urls), survey
+
+
+def _cut(context: SectionContext, shard: Shard, position: int, digest: Digest) -> list[LayoutRange]:
+    """Cut a range that holds too many rows."""
+    source, policy = context.source, context.policy
+    appended = _append_cut(context, shard) if shard.range.upper is None else ()
+    boundaries = appended or source.boundaries(shard.range, split_size(digest.rows, policy))
+    pieces = cut(shard.range, boundaries)
+    result = []
+    for number, (within, part) in enumerate(zip(pieces, source.survey(pieces).digests, strict=True)):
+        if number == 0 and (appended or len(pieces) == 1):
+            piece = LayoutRange(range=within, digest=part, olds=(position,), carries=position)
+        elif appended:
+            piece = LayoutRange(range=within, digest=part, reason="rows appended at the end")
+        else:
+            reason = f"{digest.rows:,} rows no longer fit into one shard of {policy.max_urls:,}"
+            piece = LayoutRange(range=within, digest=part, olds=(position,), fresh=True, reason=reason)
+        result.append(_checked(context, piece))
+    return result
+
+
+def _append_cut(context: SectionContext, shard: Shard) -> Sequence[Key]:
+    """Return where to cut the last range so that its first piece keeps all earlier entries; empty if impossible."""
+    source, policy = context.source, context.policy
+    boundaries = source.boundaries(shard.range, policy.max_urls) if shard.last_key is not None else ()
+    if shard.last_key is None or not boundaries:
+        return ()
+    ranks = source.rank([shard.last_key, boundaries[0]])
+    if ranks is None or ranks[0] >= ranks[1]:
+        return ()
+    if policy.target_urls == policy.max_urls:
+        return boundaries
+    rest = source.boundaries(KeyRange(boundaries[0], shard.range.upper), policy.target_urls)
+    return (boundaries[0], *rest)
+
+
+def _checked(context: SectionContext, piece: LayoutRange) -> LayoutRange:
+    """Refuse a key that has more rows than a shard holds.
+
+    The rows of the largest key are counted before a refusal: in a database without snapshots, rows may have been added
+    and deleted since the range was cut and surveyed. If the range has become too large but no key
+    has, it is not refused: it is cut when it is written.
+
+    Raises:
+        RefusedError: One key has more rows than a shard holds.
+    """
+    most = context.policy.max_urls
+    largest = context.source.largest_key(piece.range) if piece.digest.rows > most else None
+    if largest is not None and largest[1] > most:
+        raise RefusedError(
+            f"section {context.section.name!r}: the key {show(largest[0])} has {largest[1]:,} rows, but a shard holds at most "
+            f"{most:,} and cannot share a key with another shard. Add a column to key= that distinguishes these rows "
+            "(the primary key, for example). Nothing was published."
+        )
+    return piece
 
 
 def _fresh_cause(context: SectionContext) -> str:
@@ -110,9 +172,9 @@ def _fresh_cause(context: SectionContext) -> str:
         return "first build"
     if any(not fits(file.name, section.path, section.name, section.format) for file in before.files()):
         return "the section's path or format changed"
-    if cause := key_change(context.source, before):
+    if cause := _key_change(context.source, before):
         return cause
-    return boundary_fault(context.source, before.shards)
+    return _boundary_fault(context.source, before.shards)
 
 
 def _key_kinds(source: Source, before: SectionManifest | None) -> tuple[str, ...]:
@@ -154,64 +216,7 @@ def _differs(
     )
 
 
-class Surveyor(Protocol):
-    """Provider of digests of ranges."""
-
-    def survey(self, ranges: Sequence[KeyRange]) -> Survey:
-        """Return the digest of each range."""
-        ...
-
-
-def first_layout(
-    source: Source, section: str, policy: ShardPolicy, reason: str
-) -> tuple[tuple[LayoutRange, ...], Survey]:
-    """Compute the ranges of a section that has none, or whose ranges are no longer valid. Every file gets a new name.
-
-    Returns:
-        The ranges and their survey.
-    """
-    ranges = cut(KeyRange(None, None), source.boundaries(KeyRange(None, None), policy.target_urls))
-    survey = source.survey(ranges)
-    pieces = []
-    for within, digest in zip(ranges, survey.digests, strict=True):
-        _check_key(source, section, within, digest, policy)
-        pieces.append(LayoutRange(range=within, digest=digest, reason=reason))
-    return tuple(pieces), survey
-
-
-def next_layout(
-    source: Source,
-    section: str,
-    shards: Sequence[Shard],
-    policy: ShardPolicy,
-    limits: Limits,
-    surveyor: Surveyor,
-    file_urls: int | None = None,
-) -> tuple[tuple[LayoutRange, ...], Survey]:
-    """Adapt the ranges of the base generation to their present rows: cut those that are too large, join small ones.
-
-    Args:
-        surveyor: Provider of the digests of the earlier ranges: the source, or an object that queries it only as needed.
-        file_urls: Maximum number of entries per file. Default: the policy's.
-
-    Returns:
-        The ranges and their survey.
-    """
-    survey = surveyor.survey([shard.range for shard in shards])
-    ranges: list[LayoutRange] = []
-    for position, (shard, digest) in enumerate(zip(shards, survey.digests, strict=True)):
-        if digest.rows > policy.max_urls:
-            last = position == len(shards) - 1
-            ranges.extend(_cut(source, section, shard, position, digest, policy, appends=last))
-        else:
-            olds = (position,) if digest.rows else ()
-            ranges.append(
-                LayoutRange(range=shard.range, digest=digest, olds=olds, carries=position if digest.rows else None)
-            )
-    return join(ranges, shards, policy, limits, file_urls), survey
-
-
-def boundary_fault(source: Source, shards: Sequence[Shard]) -> str:
+def _boundary_fault(source: Source, shards: Sequence[Shard]) -> str:
     """Return why the boundaries no longer order the rows, or "" if they still do.
 
     An upgraded collation may reorder text. A narrower type, an enum or a domain may no longer accept a boundary. Integers
@@ -229,7 +234,7 @@ def boundary_fault(source: Source, shards: Sequence[Shard]) -> str:
     return "the database orders the keys differently than before (its collation changed?)"
 
 
-def key_change(source: Source, section: SectionManifest) -> str:
+def _key_change(source: Source, section: SectionManifest) -> str:
     """Return why a section's boundaries are no longer valid keys of its source, or "" if they are valid."""
     now = tuple(source.key_kinds)
     if section.key_kinds:
@@ -238,66 +243,3 @@ def key_change(source: Source, section: SectionManifest) -> str:
         return f"the section's key changed: {', '.join(section.key_kinds)} before, {', '.join(now)} now"
     boundaries = (shard.range.lower for shard in section.shards if shard.range.lower is not None)
     return "" if fits_kinds(boundaries, now) else f"the section's key changed: it is {', '.join(now)} now"
-
-
-def _cut(
-    source: Source, section: str, shard: Shard, position: int, digest: Digest, policy: ShardPolicy, *, appends: bool
-) -> list[LayoutRange]:
-    """Cut a range that holds too many rows."""
-    boundaries: Sequence[Key] = ()
-    keeps_first = False
-    if appends:
-        boundaries = _append_cut(source, shard, policy)
-        keeps_first = bool(boundaries)
-    if not boundaries:
-        boundaries = source.boundaries(shard.range, split_size(digest.rows, policy))
-    pieces = cut(shard.range, boundaries)
-    digests = source.survey(pieces).digests
-    result = []
-    for number, (within, part) in enumerate(zip(pieces, digests, strict=True)):
-        _check_key(source, section, within, part, policy)
-        if number == 0 and (keeps_first or len(pieces) == 1):
-            result.append(LayoutRange(range=within, digest=part, olds=(position,), carries=position))
-        elif keeps_first:
-            result.append(LayoutRange(range=within, digest=part, reason="rows appended at the end"))
-        else:
-            reason = f"{digest.rows:,} rows no longer fit into one shard of {policy.max_urls:,}"
-            result.append(LayoutRange(range=within, digest=part, olds=(position,), fresh=True, reason=reason))
-    return result
-
-
-def _append_cut(source: Source, shard: Shard, policy: ShardPolicy) -> Sequence[Key]:
-    """Return where to cut the last range so that its first piece keeps all earlier entries; empty if impossible."""
-    if shard.last_key is None:
-        return ()
-    boundaries = source.boundaries(shard.range, policy.max_urls)
-    if not boundaries:
-        return ()
-    ranks = source.rank([shard.last_key, boundaries[0]])
-    if ranks is None or ranks[0] >= ranks[1]:
-        return ()
-    if policy.target_urls == policy.max_urls:
-        return boundaries
-    rest = source.boundaries(KeyRange(boundaries[0], shard.range.upper), policy.target_urls)
-    return (boundaries[0], *rest)
-
-
-def _check_key(source: Source, section: str, within: KeyRange, digest: Digest, policy: ShardPolicy) -> None:
-    """Refuse a key that has more rows than a shard holds.
-
-    The rows of the largest key are counted before a refusal: in a database without snapshots, rows may have been added
-    and deleted since the range was cut and surveyed. If the range has become too large but no key
-    has, it is not refused: it is cut when it is written.
-
-    Raises:
-        RefusedError: One key has more rows than a shard holds.
-    """
-    if digest.rows <= policy.max_urls:
-        return
-    largest = source.largest_key(within)
-    if largest is not None and largest[1] > policy.max_urls:
-        raise RefusedError(
-            f"section {section!r}: the key {show(largest[0])} has {largest[1]:,} rows, but a shard holds at most "
-            f"{policy.max_urls:,} and cannot share a key with another shard. Add a column to key= that distinguishes these rows "
-            "(the primary key, for example). Nothing was published."
-        )
