@@ -330,6 +330,8 @@ def the_dag_file_is_broken(day: Day) -> None:
     text = day.dag_file.read_text()
     day.dag_file.write_text(text + "\nraise RuntimeError('this file is broken')\n")
     day.truth.import_errors = True
+    for part in day.truth.parts.values():
+        part.result = "good"  # Airflow cannot tell which DAGs of the file are older than the fault
     day.check()
     day.truth.import_errors = False
     day.deploy()
