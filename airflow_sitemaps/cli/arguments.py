@@ -75,6 +75,7 @@ def parser() -> argparse.ArgumentParser:
     _allow(adopt)
     _params(adopt)
 
+    _store_check(commands)
     _estimate(commands)
 
     demo = commands.add_parser("demo", help="real places to a sitemap on S3 by a real Airflow, twice, on this machine")
@@ -89,12 +90,15 @@ def _verify(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
     verify.add_argument(
         "target",
         metavar="TARGET",
-        help=f"{TARGET}, DAG_ID, DAG_ID:GROUP_ID, a folder, a file, or an s3:// or https:// address",
+        help=f"{TARGET}, DAG_ID, DAG_ID:GROUP_ID, a folder, a file, or an s3://, gs://, az:// or https:// address",
     )
     verify.add_argument("--sample", type=int, default=0, metavar="N", help="number of listed pages to fetch (0)")
     verify.add_argument("--public", metavar="URL", help="address at which a file or folder given by path is served")
     verify.add_argument(
-        "--conn", default="aws_default", metavar="ID", help="Airflow connection that reads s3:// (%(default)s)"
+        "--conn",
+        default=None,
+        metavar="ID",
+        help="Airflow connection of the store (its default one: aws_default for s3://)",
     )
     _access(verify)
     verify.add_argument("--format", choices=FORMATS, default=None, help="output format (text; json with --json)")
@@ -113,6 +117,16 @@ def _lookups(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
         "before", type=int, metavar="A", help="the base generation; the status command lists all kept generations"
     )
     diff.add_argument("after", type=int, metavar="B", help="the generation to compare with the base")
+
+
+def _store_check(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    text = "ask a store for everything that publishing relies on; exit status 1 if nothing would be published there"
+    command = commands.add_parser("store-check", help=text, description=text[0].upper() + text[1:] + ".")
+    command.add_argument(
+        "address", metavar="ADDRESS", help="s3://, gs:// or az:// with a prefix to write to, or a folder"
+    )
+    command.add_argument("--conn", default=None, metavar="ID", help="Airflow connection (the default one of the store)")
+    _common_options(command)
 
 
 def _indexnow_key(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:

@@ -16,6 +16,7 @@ from airflow_sitemaps.cli.answer import Answer
 from airflow_sitemaps.cli.dag_target import load_target
 from airflow_sitemaps.cli.key_files import indexnow_key
 from airflow_sitemaps.cli.lookups import diff, find
+from airflow_sitemaps.cli.store_check import store_check
 from airflow_sitemaps.cli.target import TargetError
 from airflow_sitemaps.cli.template_renderer import rendered
 from airflow_sitemaps.errors import ConfigurationError, PartlyPublishedError, SitemapError
@@ -30,6 +31,7 @@ from airflow_sitemaps.progress import LogProgress
 from airflow_sitemaps.protocol import robots as robots_txt
 from airflow_sitemaps.quantities import counted, size
 from airflow_sitemaps.shards.guards import Permit
+from airflow_sitemaps.stores.schemes import default_connection
 from airflow_sitemaps.verification import result as formats
 from airflow_sitemaps.verification import subject
 
@@ -166,7 +168,7 @@ def _verified(arguments: argparse.Namespace) -> Verification:
         if is_ours:
             what = subject.of_sitemap(_sitemap(arguments))
         else:
-            what = subject.of_address(target, conn_id=arguments.conn, web=web)
+            what = subject.of_address(target, conn_id=arguments.conn or default_connection(target), web=web)
         options = replace(what.options, sample=arguments.sample, public=arguments.public)
         return what.verify(options, progress, web=web)
 
@@ -244,6 +246,7 @@ COMMANDS: Final[Mapping[str, Callable[[argparse.Namespace], Answer]]] = {
     "duplicates": duplicates,
     "indexnow-key": indexnow_key,
     "robots": robots,
+    "store-check": store_check,
 }
 
 

@@ -25,6 +25,14 @@ _OWN: Final = {
     "s3": "airflow_sitemaps.stores.s3:open_area",
 }
 
+_CONNECTIONS: Final = {"az": "wasb_default", "gs": "google_cloud_default", "s3": "aws_default"}
+"""Airflow's default connection of each scheme."""
+
+
+def default_connection(url: str) -> str | None:
+    """Return Airflow's default connection for an address. None: its store needs none, or is not one of this package."""
+    return _CONNECTIONS.get(scheme_of(url))
+
 
 def scheme_of(url: str) -> str:
     """Return the scheme of an address in lower case; ``file`` for a path."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from airflow_sitemaps import MemoryStore
+from airflow_sitemaps.errors import ConfigurationError
 from airflow_sitemaps.pipeline.state import capability_probe
 from airflow_sitemaps.ports import Create, ObjectInfo, ObjectStore, Overwrite, PutMode, Update
 from airflow_sitemaps.stores.memory import MemoryObjects
@@ -23,8 +24,11 @@ class Careless(MemoryObjects):
 
     ignored: type[Create | Update] | None = None
     ignores_source = False
+    updates_nothing = False
 
     def put(self, key: str, body: bytes, *, mode: PutMode, **kwargs: Any) -> str:
+        if self.updates_nothing and isinstance(mode, Update) and key not in self.objects:
+            mode = Overwrite()
         obeyed = Overwrite() if self.ignored is not None and isinstance(mode, self.ignored) else mode
         return super().put(key, body, mode=obeyed, **kwargs)
 
@@ -54,6 +58,18 @@ def _forgotten() -> Iterator[None]:
 def test_a_store_that_ignores_one_condition_is_found_out(ignored: type[Create | Update], area: str) -> None:
     store = store_of(ignored, area)
     assert not capability_probe.probe(store)
+    assert not list(store.public.list())
+    assert not list(store.state.list())
+
+
+@pytest.mark.parametrize("area", ["public", "state"])
+def test_a_store_that_replaces_what_does_not_exist_is_found_out(area: str) -> None:
+    """As MinIO before its releases of September 2025."""
+    store = store_of(None, area)
+    getattr(store, area).updates_nothing = True
+    assert not capability_probe.probe(store)
+    with pytest.raises(ConfigurationError, match=r"It accepted: replace an object that does not exist\."):
+        capability_probe.ensure_conditions(store, single_writer=False)
     assert not list(store.public.list())
     assert not list(store.state.list())
 

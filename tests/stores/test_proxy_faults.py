@@ -217,7 +217,7 @@ def test_no_answer_at_all_is_a_store_error(proxy: Proxy, area: ObjectStore) -> N
 
 
 @pytest.mark.parametrize("spoil", [Spoil.RESET_AFTER, Spoil.ANSWER_409, Spoil.ANSWER_500_AFTER])
-@pytest.mark.parametrize("at", range(4))
+@pytest.mark.parametrize("at", range(5))
 def test_the_probe_begins_again_when_an_answer_is_lost(at: int, spoil: Spoil, proxy: Proxy, store: Store) -> None:
     forget()
     proxy.spoil("PUT", *[None] * at, spoil)

@@ -1,7 +1,7 @@
 """Probe whether a store enforces conditional writes, once per endpoint and process, before the first publication.
 
 A store that ignores conditions answers 200 to every put: two runs would overwrite each other's manifest without any
-error. The probe therefore tries conditional puts on a key of its own, and deletes the key afterwards. If the store refused
+error. The probe therefore tries conditional puts on keys of its own, and deletes them afterwards. If the store refused
 that, or the process died, the next probe uses the key again and deletes it, so that such objects do not become more.
 """
 
@@ -10,8 +10,9 @@ from __future__ import annotations
 import logging
 import re
 import threading
+import time
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Literal
 from uuid import uuid4
 
@@ -19,7 +20,7 @@ from airflow_sitemaps.errors import ConfigurationError, StoreError
 from airflow_sitemaps.ports import Create, Overwrite, PutMode, PutOutcomeError, Update
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from airflow_sitemaps.ports import ObjectInfo, ObjectStore, Store
 
@@ -35,14 +36,56 @@ WORTH_ASKING: Final = 8
 """Minimum number of files to copy for which the probe of copies costs less than it saves."""
 
 
+Outcome = Literal["done", "refused", "lost"]
+
+NO_VERSION: Final = "0" * 32
+"""An etag that no object has."""
+CREATE: Final = "create an object"
+REPLACE: Final = "replace the present version"
+OVERWRITTEN: Final = "two concurrent runs could overwrite each other's files"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reply:
+    """What a store answered to one question of the probe.
+
+    Attributes:
+        question: What was tried.
+        wanted: The answer that publishing relies on.
+        outcome: The answer: done, refused, or unclear.
+        effect: What follows from another answer.
+        is_needed: Whether nothing is published after another answer.
+        seconds: How long it took.
+        etag: Etag of the written object.
+        detail: What the store said, unless it did what was tried.
+    """
+
+    question: str
+    wanted: Outcome
+    outcome: Outcome
+    effect: str
+    is_needed: bool = True
+    seconds: float = 0.0
+    etag: str = ""
+    detail: str = ""
+
+    @property
+    def is_right(self) -> bool:
+        """Whether it is the answer that publishing relies on."""
+        return self.outcome == self.wanted
+
+
 class _ResultCache:
-    """Results of probes by place. A lock ensures that concurrent threads probe a place once."""
+    """Results of probes by place: the question that was answered wrongly, or "".
+
+    A lock ensures that concurrent threads probe a place once.
+    """
 
     def __init__(self) -> None:
-        self._results: dict[str, bool] = {}
+        self._results: dict[str, str] = {}
         self._lock = threading.Lock()
 
-    def result(self, place: str, ask: Callable[[], bool]) -> bool:
+    def result(self, place: str, ask: Callable[[], str]) -> str:
         """Return the result for a place, and probe it first if it is not known."""
         with self._lock:
             if place not in self._results:
@@ -70,7 +113,7 @@ def probe(store: Store) -> bool:
     """
     if store.enforces_conditions is not None:
         return store.enforces_conditions
-    return _enforced(store.state) and _enforced(store.public)
+    return not _accepted(store)
 
 
 def ensure_conditions(store: Store, single_writer: bool) -> None:
@@ -88,10 +131,12 @@ def ensure_conditions(store: Store, single_writer: bool) -> None:
         )
         return
     if not probe(store):
+        accepted = "" if store.enforces_conditions is not None else f" It accepted: {_accepted(store)}."
         raise ConfigurationError(
             f"the store at {place} ignores conditional writes (If-None-Match, If-Match): two concurrent runs could "
-            "overwrite each other's files. Use a store that enforces them (AWS S3, MinIO, Ceph without versioning), or, "
-            "if no other process will ever publish here, set single_writer=True"
+            f"overwrite each other's files.{accepted} Use a store that enforces them (AWS S3, Google Cloud Storage, Azure, "
+            "MinIO of 2025-09 or newer, Ceph without versioning), or, if no other process will ever publish here, set "
+            "single_writer=True"
         )
 
 
@@ -112,66 +157,110 @@ def forget() -> None:
     _cache.clear()
 
 
-def _enforced(area: ObjectStore) -> bool:
-    """Return whether one area enforces conditional puts, cached by its endpoint."""
+def examine(area: ObjectStore) -> Iterator[Reply]:
+    """Ask an area every question, for people. Nothing is left there.
+
+    Raises:
+        StoreError: The store failed.
+        ConfigurationError: The store rejects the credentials, or has no such bucket.
+    """
+    key, target = _new_key(), _new_key()
+    try:
+        for reply in _replies(area, key, Create()):
+            yield reply
+            if not reply.is_right and reply.question == CREATE:
+                return
+        yield _timed("delete another version of it", "refused", lambda: _spared(area, key))
+        yield _timed("copy it, under conditions on both objects", "done", lambda: _copied(area, key, target))
+    finally:
+        for left in (key, target):
+            with suppress(StoreError, ConfigurationError):
+                area.delete(left)
+
+
+def _timed(question: str, wanted: Outcome, ask: Callable[[], tuple[bool, str]]) -> Reply:
+    """Return the reply to a question on which no publication depends."""
+    started = time.perf_counter()
+    is_right, effect = ask()
+    other: Outcome = "refused" if wanted == "done" else "done"
+    return Reply(
+        question=question,
+        wanted=wanted,
+        outcome=wanted if is_right else other,
+        effect=effect,
+        is_needed=False,
+        seconds=time.perf_counter() - started,
+    )
+
+
+def _spared(area: ObjectStore, key: str) -> tuple[bool, str]:
+    area.delete(key, etag=NO_VERSION)
+    return area.head(key) is not None, "a sweep could delete a file that another program has just replaced"
+
+
+def _copied(area: ObjectStore, key: str, target: str) -> tuple[bool, str]:
+    try:
+        is_right = _copies_by_condition(area, area, key, target, Create())
+    except (StoreError, ConfigurationError, PutOutcomeError) as e:
+        log.info("%s", e)
+        is_right = False
+    return is_right, "promotions read and upload each file instead of copying it within the store"
+
+
+def _accepted(store: Store) -> str:
+    """Return the question that an area of the store answered wrongly, or "" if both enforce conditional puts."""
+    return _accepted_by(store.state) or _accepted_by(store.public)
+
+
+def _accepted_by(area: ObjectStore) -> str:
     return _cache.result(_place(area), lambda: _ask(area))
 
 
 def _copies(store: Store) -> bool:
     """Return whether the store copies from its private to its public area, cached by their endpoints."""
-    return _cache.result(f"{_place(store.state)} copied to {_place(store.public)}", lambda: _ask_copies(store))
+    return not _cache.result(f"{_place(store.state)} copied to {_place(store.public)}", lambda: _ask_copies(store))
 
 
-def _ask_copies(store: Store) -> bool:
-    """Probe copies. A store that refuses them or fails does not support them."""
+def _ask_copies(store: Store) -> str:
+    """Probe copies, and return "" if the store supports them. One that refuses them or fails does not."""
     source, target = _new_key(), _new_key()
     try:
         left = _left_behind(store.state), _left_behind(store.public)
         source, target = (info.key if info is not None else _new_key() for info in left)
-        return _copies_by_condition(store, source, target, _over(left[1]))
+        return "" if _copies_by_condition(store.state, store.public, source, target, _over(left[1])) else "copy"
     except (StoreError, ConfigurationError, PutOutcomeError) as e:
         log.info("%s; this process reads and uploads each file to promote it", e)
-        return False
+        return "copy"
     finally:
         for area, key in ((store.state, source), (store.public, target)):
             with suppress(StoreError, ConfigurationError):
                 area.delete(key)
 
 
-def _copies_by_condition(store: Store, source: str, target: str, first: PutMode) -> bool:
+def _copies_by_condition(state: ObjectStore, public: ObjectStore, source: str, target: str, first: PutMode) -> bool:
     """Return whether copies enforce the conditions on destination and source, and take the new headers."""
-    store.state.put(source, b"1", mode=Overwrite(), metadata={"probe": "source"}, content_type="text/plain")
-    info = store.state.head(source)
+    state.put(source, b"1", mode=Overwrite(), metadata={"probe": "source"}, content_type="text/plain")
+    info = state.head(source)
     if info is None:
         return False
-    etag = _copy(store, info, target, first)
+
+    def copy(found: ObjectInfo, mode: PutMode) -> str:
+        """Return the etag of a copy, or "" if the store refused. An unclear answer is raised."""
+        try:
+            return public.copy(state, found, target, mode=mode, metadata={"probe": "copy"}, content_type="text/plain")
+        except PutOutcomeError as e:
+            if not e.definite:
+                raise
+            return ""
+
+    etag = copy(info, first)
     if not etag:
         return False
-    for source_info, mode in (
-        (info, Create()),
-        (info, Update("0" * 32)),
-        (replace(info, etag="0" * 32), Update(etag)),
-    ):
-        if _copy(store, source_info, target, mode):
+    for found, mode in ((info, Create()), (info, Update(NO_VERSION)), (replace(info, etag=NO_VERSION), Update(etag))):
+        if copy(found, mode):
             return False
-    there = store.public.head(target) if _copy(store, info, target, Update(etag)) else None
+    there = public.head(target) if copy(info, Update(etag)) else None
     return there is not None and there.byte_size == 1 and there.metadata.get("probe") == "copy"
-
-
-def _copy(store: Store, found: ObjectInfo, key: str, mode: PutMode) -> str:
-    """Copy an object; return the etag of the copy, or "" if the store refused.
-
-    Raises:
-        PutOutcomeError: The answer is unclear.
-    """
-    try:
-        return store.public.copy(
-            store.state, found, key, mode=mode, metadata={"probe": "copy"}, content_type="text/plain"
-        )
-    except PutOutcomeError as e:
-        if not e.definite:
-            raise
-        return ""
 
 
 def _place(area: ObjectStore) -> str:
@@ -192,19 +281,19 @@ def _over(left: ObjectInfo | None) -> PutMode:
     return Create() if left is None else Update(left.etag)
 
 
-def _ask(area: ObjectStore) -> bool:
-    """Probe one area with four puts on one key, and start again if an answer is lost."""
+def _ask(area: ObjectStore) -> str:
+    """Return the question that an area answers wrongly, or "". Start again if an answer is lost."""
     causes: list[str] = []
     left = _left_behind(area)
     for _ in range(ATTEMPTS):
         key = _new_key() if left is None else left.key
         try:
-            verdict = _questions(area, key, _over(left), causes)
+            accepted = _verdict(area, key, _over(left), causes)
         finally:
             with suppress(StoreError, ConfigurationError):
                 area.delete(key)
-        if verdict is not None and (verdict or left is None):
-            return verdict
+        if accepted is not None and (not accepted or left is None):
+            return accepted
         left = None  # the probe of another process may use the same object, and may have deleted it
     cause = f"{causes[-1].rstrip('. ')}. " if causes else ""
     raise StoreError(
@@ -213,35 +302,63 @@ def _ask(area: ObjectStore) -> bool:
     )
 
 
-def _questions(area: ObjectStore, key: str, mode: PutMode, causes: list[str]) -> bool | None:
-    """Return whether conditions are enforced, or None if a lost answer leaves this unknown.
+def _verdict(area: ObjectStore, key: str, mode: PutMode, causes: list[str]) -> str | None:
+    """Return the question that an area answers wrongly, or "". None: a lost answer leaves this unknown.
 
     The cause is added to ``causes``.
     """
-    first, etag = _try(area, key, b"1", mode, causes)
-    if first != "done":
-        return None
-    for body, refused in ((b"2", Create()), (b"3", Update("0" * 32))):
-        outcome, _ = _try(area, key, body, refused, causes)
-        if outcome != "refused":
-            return None if outcome == "lost" else False
-    outcome, _ = _try(area, key, b"4", Update(etag), causes)
-    if outcome == "refused" and (now := area.head(key)) is not None and now.etag == etag:
-        raise ConfigurationError(
-            f"the store at {area.url('')} refuses a conditional write (If-Match) although its condition holds: "
-            "no object could be replaced there. Use a store that implements conditional writes, or, if no other "
-            "process will ever publish here, set single_writer=True"
-        )
-    return True if outcome == "done" else None
+    etag = ""
+    for reply in _replies(area, key, mode):
+        if reply.outcome == "lost":
+            causes.append(reply.detail)
+            return None
+        if reply.question == CREATE:
+            etag = reply.etag
+        if reply.is_right:
+            continue
+        if reply.question == REPLACE and (now := area.head(key)) is not None and now.etag == etag:
+            raise ConfigurationError(
+                f"the store at {area.url('')} refuses a conditional write (If-Match) although its condition holds: "
+                "no object could be replaced there. Use a store that implements conditional writes, or, if no other "
+                "process will ever publish here, set single_writer=True"
+            )
+        return None if reply.wanted == "done" else reply.question
+    return ""
 
 
-def _try(
-    area: ObjectStore, key: str, body: bytes, mode: PutMode, causes: list[str]
-) -> tuple[Literal["done", "refused", "lost"], str]:
-    """Put an object; return the outcome and the etag. The cause of a lost answer is added to ``causes``."""
+def _replies(area: ObjectStore, key: str, first: PutMode) -> Iterator[Reply]:
+    """Ask one area five questions by puts. If the first put is not done, there are no further ones."""
+    absent = _new_key()
+    created = _try(area, key, b"1", first, CREATE, "done", "nothing can be written")
+    yield created
+    if created.outcome != "done":
+        return
+    yield _try(area, key, b"2", Create(), "create it once more", "refused", OVERWRITTEN)
+    yield _try(area, key, b"3", Update(NO_VERSION), "replace another version of it", "refused", OVERWRITTEN)
+    lost = "a run could put a manifest that another run has deleted, and so undo its protection"
+    reply = _try(area, absent, b"5", Update(NO_VERSION), "replace an object that does not exist", "refused", lost)
+    if reply.outcome != "refused":
+        with suppress(StoreError, ConfigurationError):
+            area.delete(absent)
+    yield reply
+    yield _try(area, key, b"4", Update(created.etag), REPLACE, "done", "no object could be replaced")
+
+
+def _try(area: ObjectStore, key: str, body: bytes, mode: PutMode, question: str, wanted: Outcome, effect: str) -> Reply:
+    """Put an object, and return the reply."""
+    outcome: Outcome = "done"
+    etag = detail = ""
+    started = time.perf_counter()
     try:
-        return "done", area.put(key, body, mode=mode, metadata={"probe": "conditions"}, content_type="text/plain")
+        etag = area.put(key, body, mode=mode, metadata={"probe": "conditions"}, content_type="text/plain")
     except PutOutcomeError as e:
-        if not e.definite:
-            causes.append(str(e))
-        return ("refused" if e.definite else "lost"), ""
+        outcome, detail = "refused" if e.definite else "lost", str(e)
+    return Reply(
+        question=question,
+        wanted=wanted,
+        outcome=outcome,
+        effect=effect,
+        seconds=time.perf_counter() - started,
+        etag=etag,
+        detail=detail,
+    )

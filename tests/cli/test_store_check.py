@@ -1,0 +1,67 @@
+"""``store-check``: each question with its answer, and the exit status."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from airflow_sitemaps.cli import main, store_check
+from airflow_sitemaps.ports import Create, Update
+from tests.pipeline.test_capability_probe import store_of
+from tests.support.s3 import moto_server
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def test_a_folder_passes_and_nothing_is_left(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    assert main(["store-check", str(tmp_path)]) == 0
+    lines = capfd.readouterr().out.splitlines()
+    assert [line.partition(" (")[0] for line in lines] == [
+        "ok     create an object: yes",
+        "ok     create it once more: refused",
+        "ok     replace another version of it: refused",
+        "ok     replace an object that does not exist: refused",
+        "ok     replace the present version: yes",
+        "ok     delete another version of it: refused",
+        "ok     copy it, under conditions on both objects: yes",
+        "Publishing is accepted.",
+    ]
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_s3_by_its_connection(capfd: pytest.CaptureFixture[str]) -> None:
+    """Moto ignores the conditions of copies and deletes, and publishing needs neither."""
+    with moto_server() as server, server.connection("aws_default"):
+        bucket = server.new_bucket()
+        assert main(["store-check", f"s3://{bucket}/maps", "--json"]) == 0
+        answer: dict[str, Any] = json.loads(capfd.readouterr().out)
+        client = server.client()
+        assert client.list_objects_v2(Bucket=bucket)["KeyCount"] == 0
+        client.close()
+    assert answer["accepted"] is True
+    assert [reply["is_right"] for reply in answer["replies"]][:5] == [True] * 5
+    assert answer["replies"][-1]["is_right"] is False
+    assert all(reply["seconds"] > 0 for reply in answer["replies"])
+
+
+@pytest.mark.parametrize(("ignored", "wrong"), [(Create, "create it once more"), (Update, "replace another version")])
+def test_a_store_that_ignores_a_condition(
+    ignored: type[Create | Update], wrong: str, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = store_of(ignored, "state")
+    monkeypatch.setattr(store_check, "open_area", lambda *_: store.state)
+    assert main(["store-check", "s3://bucket/maps"]) == 1
+    out = capfd.readouterr().out
+    (line,) = [line for line in out.splitlines() if line.startswith(f"WRONG  {wrong}")]
+    assert line.endswith("Wanted: refused. Two concurrent runs could overwrite each other's files")
+    assert out.endswith("Publishing is refused.\n")
+    assert list(store.state.list()) == []
+
+
+def test_an_address_that_cannot_be_opened(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    for address, message in (("oss://x/y", "no store has the scheme"), (str(tmp_path / "no"), "no such folder")):
+        assert main(["store-check", address]) == 1
+        assert message in capfd.readouterr().err
