@@ -256,8 +256,12 @@ def _copies_by_condition(state: ObjectStore, public: ObjectStore, source: str, t
     etag = copy(info, first)
     if not etag:
         return False
-    for found, mode in ((info, Create()), (info, Update(NO_VERSION)), (replace(info, etag=NO_VERSION), Update(etag))):
-        if copy(found, mode):
+    for source_info, mode in (
+        (info, Create()),
+        (info, Update(NO_VERSION)),
+        (replace(info, etag=NO_VERSION), Update(etag)),
+    ):
+        if copy(source_info, mode):
             return False
     there = public.head(target) if copy(info, Update(etag)) else None
     return there is not None and there.byte_size == 1 and there.metadata.get("probe") == "copy"
