@@ -37,12 +37,12 @@ if TYPE_CHECKING:
     from airflow_sitemaps.operators.announcements import IndexNowOperator as IndexNowOperator
     from airflow_sitemaps.operators.announcements import SearchConsoleSubmitOperator as SearchConsoleSubmitOperator
     from airflow_sitemaps.operators.announcements import SitemapPingOperator as SitemapPingOperator
-    from airflow_sitemaps.operators.freshness import SitemapFreshnessOperator as SitemapFreshnessOperator
     from airflow_sitemaps.operators.plan import SitemapPlanOperator as SitemapPlanOperator
     from airflow_sitemaps.operators.publish import SitemapPublishOperator as SitemapPublishOperator
-    from airflow_sitemaps.operators.rollback import SitemapRollbackOperator as SitemapRollbackOperator
+    from airflow_sitemaps.operators.publish import SitemapRollbackOperator as SitemapRollbackOperator
+    from airflow_sitemaps.operators.publish import SitemapWriteOperator as SitemapWriteOperator
+    from airflow_sitemaps.operators.verify import SitemapFreshnessOperator as SitemapFreshnessOperator
     from airflow_sitemaps.operators.verify import SitemapVerifyOperator as SitemapVerifyOperator
-    from airflow_sitemaps.operators.write import SitemapWriteOperator as SitemapWriteOperator
     from airflow_sitemaps.pipeline.report import Report as Report
     from airflow_sitemaps.protocol.rules import Verdict as Verdict
     from airflow_sitemaps.sensors.source import SitemapSourceSensor as SitemapSourceSensor
@@ -60,55 +60,36 @@ if TYPE_CHECKING:
     from airflow_sitemaps.stores.s3 import S3Store as S3Store
     from airflow_sitemaps.task_group import SitemapTaskGroup as SitemapTaskGroup
 
-_HOME = {
-    "AzureBlobStore": "stores.azure",
-    "ChangeLog": "sources.change_log",
-    "ConfigurationError": "errors",
-    "ConflictError": "errors",
-    "ConnectionNotFoundError": "errors",
-    "CredentialsError": "errors",
-    "GuardError": "errors",
-    "IncompleteError": "errors",
-    "InvalidSitemapError": "errors",
-    "ManifestError": "errors",
-    "OwnershipError": "errors",
-    "PartlyPublishedError": "errors",
-    "RefusedError": "errors",
-    "RequestError": "errors",
-    "RuleError": "errors",
-    "SitemapError": "errors",
-    "SourceConfigurationError": "errors",
-    "SourceError": "errors",
-    "SourceMovedError": "errors",
-    "StoreContentError": "errors",
-    "StoreError": "errors",
-    "TemplateError": "errors",
-    "TransientError": "errors",
-    "Report": "pipeline.report",
-    "Verdict": "protocol.rules",
-    "Guards": "shards.guards",
-    "IndexNowOperator": "operators.announcements",
-    "GCSStore": "stores.gcs",
-    "ListSource": "sources.list_source",
-    "LocalStore": "stores.local",
-    "MemoryStore": "stores.memory",
-    "S3Store": "stores.s3",
-    "SearchConsoleSubmitOperator": "operators.announcements",
-    "Section": "sitemap",
-    "ShardPolicy": "shards.policy",
-    "Sitemap": "sitemap",
-    "SitemapFreshnessOperator": "operators.freshness",
-    "SitemapNotifier": "notifications.notifier",
-    "SitemapPingOperator": "operators.announcements",
-    "SitemapPlanOperator": "operators.plan",
-    "SitemapPublishOperator": "operators.publish",
-    "SitemapRollbackOperator": "operators.rollback",
-    "SitemapSourceSensor": "sensors.source",
-    "SitemapTaskGroup": "task_group",
-    "SitemapVerifyOperator": "operators.verify",
-    "SitemapWriteOperator": "operators.write",
-    "SqlSource": "sources.sql",
+_NAMES = {
+    "errors": (
+        "ConfigurationError ConflictError ConnectionNotFoundError CredentialsError GuardError IncompleteError "
+        "InvalidSitemapError ManifestError OwnershipError PartlyPublishedError RefusedError RequestError "
+        "RuleError SitemapError SourceConfigurationError SourceError SourceMovedError StoreContentError "
+        "StoreError TemplateError TransientError"
+    ),
+    "notifications.notifier": "SitemapNotifier",
+    "operators.announcements": "IndexNowOperator SearchConsoleSubmitOperator SitemapPingOperator",
+    "operators.plan": "SitemapPlanOperator",
+    "operators.publish": "SitemapPublishOperator SitemapRollbackOperator SitemapWriteOperator",
+    "operators.verify": "SitemapFreshnessOperator SitemapVerifyOperator",
+    "pipeline.report": "Report",
+    "protocol.rules": "Verdict",
+    "sensors.source": "SitemapSourceSensor",
+    "shards.guards": "Guards",
+    "shards.policy": "ShardPolicy",
+    "sitemap": "Section Sitemap",
+    "sources.change_log": "ChangeLog",
+    "sources.list_source": "ListSource",
+    "sources.sql": "SqlSource",
+    "stores.azure": "AzureBlobStore",
+    "stores.gcs": "GCSStore",
+    "stores.local": "LocalStore",
+    "stores.memory": "MemoryStore",
+    "stores.s3": "S3Store",
+    "task_group": "SitemapTaskGroup",
 }
+"""The public names by the module that holds them."""
+_HOME = {name: module for module, names in _NAMES.items() for name in names.split()}
 __all__ = sorted([*_HOME, "__version__"])  # noqa: PLE0605 - a list, only not written as one
 
 

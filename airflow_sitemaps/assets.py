@@ -1,22 +1,34 @@
-"""A sitemap as an Airflow asset."""
+"""A sitemap as an Airflow asset, and the content of its events."""
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlsplit
 
 from airflow.sdk import Asset
 
+from airflow_sitemaps.protocol.entry import CURRENT
+from airflow_sitemaps.shards.guards import Guards
+
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from datetime import timedelta
 
-    from airflow_sitemaps.ports import StoreConfig
+    from airflow_sitemaps.pipeline.report import Report
+    from airflow_sitemaps.ports import Store, StoreConfig
+    from airflow_sitemaps.sitemap import Section, Sitemap
 
 FRESHNESS_KEY: Final = "freshness_s"
 """Key in the asset's ``extra`` that holds ``Sitemap(freshness=…)`` in seconds."""
-
-
 STORE_KEY: Final = "store"
 """Key in the asset's ``extra`` that holds where the sitemap is stored, for pages that know no event of it."""
+EXTRA_FORMAT: Final = 1
+"""Version of the event's ``extra``."""
+EXTRA_LIMIT: Final = 32 * 1_024 - 1
+"""Largest size of an event's ``extra`` in bytes of JSON. The UI reads hundreds of these values at once."""
+MAX_HOSTS: Final = 20
+"""Largest number of further hosts of a section that an event names."""
 
 
 def asset_of(store: StoreConfig, freshness: timedelta | None) -> Asset:
@@ -24,8 +36,6 @@ def asset_of(store: StoreConfig, freshness: timedelta | None) -> Asset:
 
     The name is the address without its scheme, because Airflow allows only one URI for each name.
 
-    Args:
-        freshness: Largest age of the published data. None: no objective.
     """
     uri = f"{store.uri}/{store.index_name}"
     extra: dict[str, Any] = {} if freshness is None else {FRESHNESS_KEY: freshness.total_seconds()}
@@ -33,3 +43,90 @@ def asset_of(store: StoreConfig, freshness: timedelta | None) -> Asset:
         place = {"public_url": store.uri, "state_url": state_uri, "conn_id": getattr(store, "conn_id", None)}
         extra[STORE_KEY] = {**place, "base_url": store.base_url, "index_name": store.index_name}
     return Asset(name=f"sitemap {uri.split('://', 1)[1]}", uri=uri, extra=extra)
+
+
+def event_extra(
+    report: Report,
+    *,
+    store: Mapping[str, Any],
+    settings: Mapping[str, Mapping[str, Any]] | None = None,
+    **where: str,
+) -> dict[str, Any]:
+    """Return the content of the asset event, shortened until it fits ``EXTRA_LIMIT``.
+
+    The samples are left out first, then the reasons and drift, then the sections with the fewest rows read.
+    ``shortened`` names what is left out. ``where`` names the DAG, run, group and task that emit the event.
+    """
+    extra: dict[str, Any] = {"format": EXTRA_FORMAT, "report": report.to_dict(), "store": dict(store), **where}
+    shown = extra["report"]
+    for name, section in shown["sections"].items():
+        section.update((settings or {}).get(name, {}))
+    for names in ((), ("samples",), ("reasons", "drift"), ("fields_fixed",)):
+        for section in shown["sections"].values():
+            section.update({name: {} if name != "drift" else [] for name in names})
+        if "drift" in names:
+            shown["drift"] = shown["drift"][:5]
+        if names:
+            extra["shortened"] = [*extra.get("shortened", []), *names]
+        if fits(extra):
+            return extra
+    _shorten(extra, shown)
+    return extra
+
+
+def section_settings(sitemap: Sitemap) -> dict[str, dict[str, Any]]:
+    """Return the settings by section that the pages need to explain a report. Defaults are left out.
+
+    A search derives the key of a URL from the URL template ``loc``.
+    """
+    settings: dict[str, dict[str, Any]] = {}
+    for section in sitemap.sections:
+        rules = sitemap.rulebook(section).changed()
+        max_dropped = sitemap.guards_of(section).max_dropped
+        max_urls = sitemap.shards_of(section).max_urls
+        loc = getattr(section.source, "loc", None)
+        settings[section.name] = {
+            **({"rules": rules} if rules else {}),
+            **({"max_urls": max_urls} if max_urls != CURRENT.max_urls else {}),
+            **({"max_dropped": max_dropped} if max_dropped != Guards().max_dropped else {}),
+            **({"loc": loc} if isinstance(loc, str) and "{" in loc else {}),
+            **({"hosts": hosts} if (hosts := _further_hosts(sitemap, section)) else {}),
+        }
+    return settings
+
+
+def _further_hosts(sitemap: Sitemap, section: Section) -> list[str]:
+    """Return the hosts of a section's URLs other than that of the store."""
+    addresses = [sitemap.base_url_of(section), *(f"//{each.rpartition('//')[2]}" for each in sitemap.cross_submit)]
+    hosts = {urlsplit(address).hostname or "" for address in addresses}
+    return sorted(hosts - {"", urlsplit(sitemap.store.base_url).hostname})[:MAX_HOSTS]
+
+
+def fits(extra: Mapping[str, Any]) -> bool:
+    """Return whether an ``extra`` is within ``EXTRA_LIMIT``."""
+    return len(json.dumps(extra).encode()) <= EXTRA_LIMIT
+
+
+def _shorten(extra: dict[str, Any], report: dict[str, Any]) -> None:
+    """Shorten long lists, then drop sections, those with the fewest rows read first."""
+    for name in ("warnings", "refusals", "index_urls"):
+        report[name] = report[name][:20]
+    by_change = sorted(report["sections"], key=lambda name: report["sections"][name]["rows_read"])
+    left_out = 0
+    while by_change and not fits({**extra, "sections_left_out": left_out}):
+        for name in by_change[: max(1, len(by_change) // 8)]:
+            del report["sections"][name]
+            by_change.remove(name)
+            left_out += 1
+    extra["sections_left_out"] = left_out
+
+
+def store_facts(config: StoreConfig, store: Store) -> dict[str, Any]:
+    """Return where a sitemap is stored, for readers of the event. It contains no secrets."""
+    return {
+        "public_url": store.public.url(""),
+        "state_url": store.state.url(""),
+        "conn_id": getattr(config, "conn_id", None),
+        "base_url": store.base_url,
+        "index_name": store.index_name,
+    }

@@ -6,9 +6,9 @@ not measured there is marked as assumed. Use the result to compare layouts and n
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from math import ceil
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from airflow_sitemaps.errors import ConfigurationError
 
@@ -59,14 +59,9 @@ class Load:
     """The table, and the changes between two runs.
 
     Attributes:
-        rows: Rows of the table.
         changed: Share of the rows that change between two runs, 0 to 1.
         scattered: Whether changes are spread evenly over all keys; otherwise they are neighbours.
-        shard_urls: URLs of a full shard.
         batch_rows: Rows that one mapped task writes.
-
-    Raises:
-        ConfigurationError: A number is out of range.
     """
 
     rows: int
@@ -104,21 +99,12 @@ class Load:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cost:
-    """The cost of one run.
+    """The cost of one run, from the start of the plan to the end of the publication.
 
     Attributes:
         kind: ``first build`` or ``later run``.
-        workers: Tasks that run at the same time.
-        shards: Files of the manifest.
-        shards_written: Files that the run writes.
-        tasks: Mapped tasks.
-        wall_s: Seconds from the start of the plan to the end of the publication.
-        worker_cpu_s: CPU seconds of all tasks.
-        warehouse_cpu_s: CPU seconds of the warehouse.
         bytes_written: Compressed bytes stored as private bodies; promotion writes the same again within the store.
         puts: Requests priced as PUT: bodies, copies, lists, the manifest, receipts.
-        gets: Requests priced as GET.
-        requests_usd: Price of the requests in US dollars.
     """
 
     kind: str
@@ -134,20 +120,9 @@ class Cost:
     gets: int
     requests_usd: float
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the values by name."""
-        return asdict(self)
-
 
 def estimate(load: Load, workers: int, rates: Rates = Rates()) -> tuple[Cost, Cost]:
-    """Work out a first build and a later run.
-
-    Args:
-        workers: Tasks that run at the same time.
-
-    Raises:
-        ConfigurationError: ``workers`` is less than 1.
-    """
+    """Work out a first build and a later run by a number of tasks that run at the same time."""
     if workers < 1:
         raise ConfigurationError(f"workers is {workers}; it must be at least 1")
     later_rows = min(load.rows, load.dirty_shards * load.shard_urls)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 _INTEGRATION: Final = "Sitemaps"
-_OPERATORS: Final = ("plan", "write", "publish", "verify", "rollback", "freshness", "announcements")
+_OPERATORS: Final = ("plan", "publish", "verify", "announcements")
 
 _OPTIONS: Final = {
     "metrics": "Whether the tasks send metrics to the backend of the section [metrics].",
@@ -40,13 +40,13 @@ def get_provider_info() -> dict[str, Any]:
         ],
         "sensors": [{"integration-name": _INTEGRATION, "python-modules": ["airflow_sitemaps.sensors.source"]}],
         "triggers": [{"integration-name": _INTEGRATION, "python-modules": ["airflow_sitemaps.triggers.source"]}],
-        "cli": ["airflow_sitemaps.cli.airflow_commands.get_cli_commands"],
+        "cli": ["airflow_sitemaps.cli.main.get_cli_commands"],
         "asset-uris": [
             {
                 "schemes": ["sitemap"],
-                "handler": "airflow_sitemaps.lineage.asset_scheme.sanitize_uri",
-                "factory": "airflow_sitemaps.lineage.asset_scheme.create_asset",
-                "to_openlineage_converter": "airflow_sitemaps.lineage.asset_scheme.convert_asset_to_openlineage",
+                "handler": "airflow_sitemaps.lineage.sanitize_uri",
+                "factory": "airflow_sitemaps.lineage.create_asset",
+                "to_openlineage_converter": "airflow_sitemaps.lineage.convert_asset_to_openlineage",
             }
         ],
         "config": {

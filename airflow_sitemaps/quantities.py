@@ -8,11 +8,7 @@ _STEP: Final = 1_024
 
 
 def counted(number: int, noun: str) -> str:
-    """Return a number with its noun in the right form: ``1 range``, ``2,000 ranges``, ``3 batches``.
-
-    Args:
-        noun: The noun in the singular. Its last word takes the ending.
-    """
+    """Return a number with its noun in the right form: ``1 range``, ``2,000 ranges``, ``3 batches``."""
     if number == 1:
         return f"1 {noun}"
     ending = "es" if noun.endswith(("ch", "x", "s")) else "s"

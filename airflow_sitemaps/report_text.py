@@ -1,19 +1,22 @@
-"""Plans and reports as lines for people, the same in task logs and in the shell."""
+"""Plans, reports and progress as lines for people, the same in task logs and in the shell."""
 
 from __future__ import annotations
 
 import logging
+import time
 from typing import TYPE_CHECKING, Final
 
 from airflow_sitemaps.quantities import counted, size
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from airflow_sitemaps.pipeline.report import Report, SectionReport
     from airflow_sitemaps.pipeline.stages import Written
     from airflow_sitemaps.shards.url_sample import PrefixCount
 
+EVERY_S: Final = 15.0
+"""Seconds between two lines of one stage; a shorter stage logs only its end."""
 _WARNINGS: Final = ("WARNING", "warning:", "drift:")
 MAX_NAMES: Final = 20
 """Largest number of sections that one line names."""
@@ -143,3 +146,42 @@ def fault_lines(name: str, section: SectionReport) -> Iterator[str]:
             yield f"WARNING section {name}: {what} by rule {rule}: {number:,}{since}{shown}"
     if standing:
         yield f"section {name}: faults that are not new, by rule: {counts(standing)}"
+
+
+class LogProgress:
+    """Logger of the progress of a stage, at most every ``every_s`` seconds, and of its result."""
+
+    def __init__(
+        self, log: logging.Logger, *, every_s: float = EVERY_S, monotonic: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._log = log
+        self._every_s = every_s
+        self._monotonic = monotonic
+        self._stage, self._unit = "", ""
+        self._total: int | None = None
+        self._done = 0
+        self._began = self._told = 0.0
+
+    def start(self, stage: str, total: int | None, unit: str) -> None:
+        """Begin a stage of ``total`` units (None: not known)."""
+        self._stage, self._total, self._unit, self._done = stage, total, unit, 0
+        self._began = self._told = self._monotonic()
+
+    def advance(self, number: int) -> None:
+        """Add completed units; log at most every ``every_s`` seconds."""
+        self._done += number
+        now = self._monotonic()
+        if now - self._told >= self._every_s:
+            self._told = now
+            self._log.info("%s: %s", self._stage, self._far(now))
+
+    def finish(self) -> None:
+        """End the stage; log a line if it had any units."""
+        if self._done:
+            self._log.info("%s done: %s", self._stage, self._far(self._monotonic()))
+
+    def _far(self, now: float) -> str:
+        took = now - self._began
+        of = "" if not self._total else f" of {self._total:,} ({self._done / self._total:.0%})"
+        speed = f", {self._done / took:,.0f} {self._unit}/s" if took > 0 and self._done >= took else ""
+        return f"{self._done:,}{of} {self._unit} in {took:.1f} s{speed}"

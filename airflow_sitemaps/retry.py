@@ -24,18 +24,14 @@ def repeated(
     requested_s: Callable[[BaseException], float | None] = lambda error: None,
     sleep: Callable[[float], None] = time.sleep,
 ) -> Retrying:
-    """Return a retrier, which calls a function again while it raises one of the errors.
+    """Return a retrier: ``repeated(...)(function, argument)`` calls a function again while it raises one of the errors.
 
     Args:
-        errors: Exceptions that justify another attempt; all others are raised at once.
+        errors: Exceptions that justify another attempt. All others, and the last one, are raised.
         pause_s: Upper bound in seconds of the first pause; it doubles with each attempt. Each pause is random, up
             to its bound, so that many workers do not call at once.
         longest_pause_s: Upper bound in seconds of every pause. An error that requests a longer one is raised at once.
-        requested_s: Returns the pause in seconds that an error requests, or None. Default: errors request none.
-        sleep: Waits for a number of seconds. Tests replace it. Default: ``time.sleep``.
-
-    Returns:
-        A callable: ``repeated(...)(function, argument)``. After the last attempt it raises what the function raised.
+        requested_s: Returns the pause in seconds that an error requests, or None.
     """
     growing = wait_random_exponential(multiplier=pause_s, max=longest_pause_s)
 

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from airflow.sdk import DAG, Param, TaskGroup, XComArg
 
 from airflow_sitemaps.operators.plan import PLAN_KEY, SitemapPlanOperator
-from airflow_sitemaps.operators.publish import SitemapPublishOperator
-from airflow_sitemaps.operators.write import LABEL, SitemapWriteOperator
+from airflow_sitemaps.operators.publish import LABEL, SitemapPublishOperator, SitemapWriteOperator
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

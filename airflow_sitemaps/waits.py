@@ -32,15 +32,7 @@ STALLED: Final = 75
 
 @dataclass(slots=True, eq=False, kw_only=True)
 class Wait:
-    """One wait that has not ended.
-
-    Attributes:
-        what: The operation and its object.
-        bound: When it ends at the latest, and what follows.
-        started: Time of its begin.
-        due: Time of the next line in the log.
-        is_named: Whether the log has a line about it.
-    """
+    """One wait that has not ended; the next line in the log is ``due``, and ``is_named`` says whether there was one."""
 
     what: str
     bound: str
@@ -61,11 +53,7 @@ class _Task:
 
 @dataclass(slots=True)
 class Watch:
-    """The waits of this process. Thread-safe.
-
-    Attributes:
-        first_s: Seconds after which a wait is named. Tests shorten it.
-    """
+    """The waits of this process. Thread-safe. A wait is named after ``first_s``, which tests shorten."""
 
     first_s: float = FIRST_S
     _waits: set[Wait] = field(default_factory=set)
@@ -209,10 +197,6 @@ def arriving(items: Iterable[T], what: str, bound: str) -> Iterator[T]:
 def ended_if_stalled(
     name: str, *, limit_s: float = STALL_S, end_task: Callable[[], None] = _end_process
 ) -> Iterator[None]:
-    """End this process if no request ends and no row arrives for a time while the block runs.
-
-    Args:
-        limit_s: The time in seconds. Default: ``STALL_S``.
-    """
+    """End this process if no request ends and no row arrives for ``limit_s`` seconds while the block runs."""
     with watch.moving(name, limit_s, end_task):
         yield

@@ -69,13 +69,11 @@ class Service:
     """A web service.
 
     Attributes:
-        sender: Sends the requests.
         reasons: Meaning of a status code and what to do about it.
-        secret: Text that must not appear in a message. Default: empty, none.
-        success: Status codes of success. Default: 200 to 299.
-        busy: Returns why a response with another status asks to try again later, or the empty text. Default: none does.
-        attempts: Number of calls while the service is busy or does not answer. Default: ``ATTEMPTS``.
-        sleep: Waits for a number of seconds. Tests replace it. Default: ``time.sleep``.
+        secret: Text that must not appear in a message.
+        success: Status codes of success.
+        busy: Returns why a response with another status asks to try again later, or the empty text.
+        attempts: Number of calls while the service is busy or does not answer.
     """
 
     sender: Sender
@@ -89,10 +87,7 @@ class Service:
     def call(
         self, what: str, method: str, url: str, *, headers: Mapping[str, str] | None = None, body: bytes | None = None
     ) -> Fetched:
-        """Send a request, and again while the service is busy. Return the response of success.
-
-        Args:
-            what: The request, for messages.
+        """Send a request, and again while the service is busy. Return the response of success. Messages say ``what``.
 
         Raises:
             ConfigurationError: The service refuses the request. A retry fails in the same way.

@@ -42,8 +42,8 @@ def warm(s3: bool) -> float:
     BaseHook.get_connection("bench_duckdb")
     if s3:
         from airflow.providers.amazon.aws.hooks.s3 import S3Hook  # noqa: F401
-    from airflow_sitemaps import asset_events, pipeline  # noqa: F401
-    from airflow_sitemaps.operators import facts, plan, publish, write  # noqa: F401
+    from airflow_sitemaps import assets, pipeline  # noqa: F401
+    from airflow_sitemaps.operators import facts, plan, publish  # noqa: F401
     from airflow_sitemaps.protocol.columnar.elements import render  # noqa: F401
     from airflow_sitemaps.shards import range_actions, stream  # noqa: F401
 
@@ -161,7 +161,7 @@ class Runs:
 
 def published(report: Any) -> dict[str, Any]:
     """What a publication says of itself, and what of it Airflow keeps."""
-    from airflow_sitemaps.operators.publish import reference
+    from airflow_sitemaps.operators.base import reference
 
     told = report.to_dict()
     return {

@@ -121,7 +121,7 @@ def imports(**_: Any) -> dict[str, Any]:
 
     with metered() as found:
         from airflow_sitemaps import S3Store, Section, Sitemap, SitemapTaskGroup, SqlSource  # noqa: F401
-        from airflow_sitemaps.operators.write import SitemapWriteOperator  # noqa: F401
+        from airflow_sitemaps.operators.publish import SitemapWriteOperator  # noqa: F401
     heavy = sorted({"pyarrow", "sqlalchemy", "boto3", "botocore", "lxml", "duckdb", "pandas"} & set(sys.modules))
     return {"beyond_airflow_s": found["cpu_s"], "heavy": heavy}
 

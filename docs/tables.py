@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from airflow_sitemaps import Guards, Section, ShardPolicy, Sitemap, SitemapTaskGroup, SqlSource
-from airflow_sitemaps.metrics.registry import METRICS, TAGS
+from airflow_sitemaps.metrics import METRICS, TAGS
 from airflow_sitemaps.protocol.checks import CHECKS
 from airflow_sitemaps.protocol.rules import RULES
 

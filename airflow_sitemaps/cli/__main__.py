@@ -1,9 +1,6 @@
 """Entry point of ``python -m airflow_sitemaps.cli``."""
 
-from __future__ import annotations
-
-import sys
-
 from airflow_sitemaps.cli.main import main
 
-sys.exit(main())
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -6,19 +6,15 @@ import logging
 import sys
 from contextlib import contextmanager
 from dataclasses import asdict, replace
-from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from airflow_sitemaps import estimate as cost_estimate
 from airflow_sitemaps import report_text
-from airflow_sitemaps.cli.answer import Answer
-from airflow_sitemaps.cli.dag_target import load_target
-from airflow_sitemaps.cli.key_files import indexnow_key
-from airflow_sitemaps.cli.lookups import diff, find
+from airflow_sitemaps.cli.lookups import diff, find, indexnow_key, status
+from airflow_sitemaps.cli.output import Answer, bars
 from airflow_sitemaps.cli.store_check import store_check
-from airflow_sitemaps.cli.target import TargetError
-from airflow_sitemaps.cli.template_renderer import rendered
+from airflow_sitemaps.cli.targets import TargetError, load_target
 from airflow_sitemaps.errors import ConfigurationError, PartlyPublishedError, SitemapError
 from airflow_sitemaps.http.client import HttpClient
 from airflow_sitemaps.http.destinations import AccessRules
@@ -27,11 +23,12 @@ from airflow_sitemaps.pipeline import stages
 from airflow_sitemaps.pipeline.adoption import adopt as adopt_sitemap
 from airflow_sitemaps.pipeline.clock import SYSTEM_CLOCK
 from airflow_sitemaps.pipeline.request import chosen
-from airflow_sitemaps.progress import LogProgress
 from airflow_sitemaps.protocol import robots as robots_txt
-from airflow_sitemaps.quantities import counted, size
+from airflow_sitemaps.quantities import counted
+from airflow_sitemaps.report_text import LogProgress
 from airflow_sitemaps.shards.guards import Permit
 from airflow_sitemaps.stores.schemes import default_connection
+from airflow_sitemaps.templates import rendered
 from airflow_sitemaps.verification import result as formats
 from airflow_sitemaps.verification import subject
 
@@ -40,7 +37,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from airflow_sitemaps.pipeline.report import Report
-    from airflow_sitemaps.pipeline.status import Status
     from airflow_sitemaps.ports import Progress
     from airflow_sitemaps.shards.plan import Plan
     from airflow_sitemaps.sitemap import Sitemap
@@ -80,25 +76,6 @@ def plan(arguments: argparse.Namespace) -> Answer:
         plan = stages.plan(_rendered(arguments), request, progress=progress).plan
     lines = stages.explain(plan)
     return Answer(document=_plan_document(plan, lines), lines=lines, well=not (plan.refusals or plan.failures))
-
-
-def status(arguments: argparse.Namespace) -> Answer:
-    """Describe the published sitemap. The exit status is 1 if it is older than ``--max-age``, or nothing is published."""
-    state = stages.status(_sitemap(arguments))
-    document, lines = state.to_dict(), list(_status_lines(state))
-    if arguments.max_age is None:
-        return Answer(document=document, lines=lines)
-    checked_at, limit = state.checked_at, arguments.max_age
-    age = None if checked_at is None else SYSTEM_CLOCK.now() - datetime.fromisoformat(checked_at)
-    fresh = age is not None and age <= limit
-    document |= {"fresh": fresh, "age_s": None if age is None else round(age.total_seconds())}
-    if age is None:
-        lines.append(f"NOT fresh: no successful run yet; the limit is {_hours(limit)}")
-    else:
-        lines.append(
-            f"{'fresh' if fresh else 'NOT fresh'}: last successful run {_hours(age)} ago; limit {_hours(limit)}"
-        )
-    return Answer(document=document, lines=lines, well=fresh)
 
 
 def adopt(arguments: argparse.Namespace) -> Answer:
@@ -222,7 +199,7 @@ def estimate(arguments: argparse.Namespace) -> Answer:
         shard_urls=arguments.shard_urls,
     )
     costs = [cost for workers in arguments.workers for cost in cost_estimate.estimate(load, workers)]
-    return Answer(document={"costs": [cost.to_dict() for cost in costs]}, lines=cost_estimate.table(costs))
+    return Answer(document={"costs": [asdict(cost) for cost in costs]}, lines=cost_estimate.table(costs))
 
 
 def demo(arguments: argparse.Namespace) -> Answer:
@@ -248,12 +225,6 @@ COMMANDS: Final[Mapping[str, Callable[[argparse.Namespace], Answer]]] = {
     "robots": robots,
     "store-check": store_check,
 }
-
-
-def _hours(age: timedelta) -> str:
-    """Return an age such as ``26.0 h``; below an hour, such as ``5 min``."""
-    minutes = age.total_seconds() / 60
-    return f"{minutes:,.0f} min" if minutes < 60 else f"{minutes / 60:,.1f} h"
 
 
 def _shown(samples: Sequence[str]) -> str:
@@ -288,20 +259,14 @@ def _allowed(arguments: argparse.Namespace) -> tuple[str, ...]:
 def _progress(arguments: argparse.Namespace) -> Iterator[Progress]:
     """Return progress bars on a terminal, or log lines elsewhere and with ``--verbose``, which would break the bars."""
     if sys.stderr.isatty() and not arguments.verbose:
-        from airflow_sitemaps.cli.bars import Bars
-
-        with Bars() as bars:
-            yield bars
+        with bars() as progress:
+            yield progress
     else:
         yield LogProgress(log)
 
 
 def _confirm(arguments: argparse.Namespace, question: str) -> None:
-    """Ask for confirmation, unless ``--yes`` is set.
-
-    Raises:
-        TargetError: The terminal is not interactive, or the answer is no.
-    """
+    """Ask for confirmation, unless ``--yes`` is set."""
     if arguments.yes:
         return
     if not sys.stdin.isatty() or arguments.json:
@@ -345,25 +310,3 @@ def _plan_document(made: Plan, lines: list[str]) -> dict[str, Any]:
         "checks": [asdict(check) for check in made.checks],
         "explanation": lines,
     }
-
-
-def _status_lines(found: Status) -> Iterator[str]:
-    if not found.generation:
-        yield "nothing was published here yet"
-        return
-    yield (
-        f"generation {found.generation} of {found.committed_at}: {counted(found.urls, 'URL')} in {counted(found.shards, 'shard')}, "
-        f"{size(found.byte_size)}" + ("" if found.promoted else "; its promotion is not finished yet")
-    )
-    for name, section in found.sections.items():
-        yield (
-            f"section {name}: {counted(section.urls, 'URL')} of {counted(section.rows, 'row')} in {counted(section.shards, 'shard')}, last changed "
-            f"in generation {section.changed_in}, newest lastmod {section.newest_lastmod or 'none'}"
-        )
-    for note in reversed(found.history):
-        yield (
-            f"history: generation {note.generation} of {note.committed_at.isoformat()}: {note.action}, {counted(note.urls, 'URL')}, "
-            f"{counted(note.shards, 'shard')}, {note.touched:,} touched, {size(note.byte_size)}"
-            + (f"; partly published, without the changes of {', '.join(note.failed)}" if note.failed else "")
-        )
-    yield from (f"index: {url}" for url in found.index_urls)

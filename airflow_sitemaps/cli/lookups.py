@@ -1,21 +1,25 @@
-"""The commands that read what generations list: ``find`` and ``diff``."""
+"""The commands that only read what is published: ``status``, ``find``, ``diff`` and ``indexnow-key``."""
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
-from airflow_sitemaps.cli.answer import Answer
-from airflow_sitemaps.cli.dag_target import load_target
-from airflow_sitemaps.cli.target import TargetError
-from airflow_sitemaps.cli.template_renderer import rendered
+from airflow_sitemaps.cli.output import Answer
+from airflow_sitemaps.cli.targets import TargetError, load_target
 from airflow_sitemaps.errors import ConfigurationError
+from airflow_sitemaps.http.destinations import AccessRules
 from airflow_sitemaps.pipeline import find as find_url
+from airflow_sitemaps.pipeline import stages
 from airflow_sitemaps.pipeline.changes import MOST, TooManyChangesError, compare
 from airflow_sitemaps.pipeline.clock import SYSTEM_CLOCK
 from airflow_sitemaps.pipeline.source_row import with_source
 from airflow_sitemaps.pipeline.state.repository import StateRepository
+from airflow_sitemaps.quantities import counted, size
+from airflow_sitemaps.search_engines import indexnow
 from airflow_sitemaps.shards.key import show
+from airflow_sitemaps.templates import rendered
 
 if TYPE_CHECKING:
     import argparse
@@ -23,12 +27,33 @@ if TYPE_CHECKING:
 
     from airflow_sitemaps.pipeline.changes import Changes
     from airflow_sitemaps.pipeline.find import UrlMatch, UrlSearch
+    from airflow_sitemaps.pipeline.status import Status
 
 SAMPLES: Final = 20
 """URLs of each kind that ``diff`` shows."""
 
+_SERVED: Final = {True: "served", False: "NOT served", None: "not known"}
 KINDS: Final = ("added", "changed", "removed")
 """The ways in which a URL differs between two generations."""
+
+
+def status(arguments: argparse.Namespace) -> Answer:
+    """Describe the published sitemap. The exit status is 1 if it is older than ``--max-age``, or nothing is published."""
+    state = stages.status(load_target(arguments.target).sitemap)
+    document, lines = state.to_dict(), list(_status_lines(state))
+    if arguments.max_age is None:
+        return Answer(document=document, lines=lines)
+    checked_at, limit = state.checked_at, arguments.max_age
+    age = None if checked_at is None else SYSTEM_CLOCK.now() - datetime.fromisoformat(checked_at)
+    fresh = age is not None and age <= limit
+    document |= {"fresh": fresh, "age_s": None if age is None else round(age.total_seconds())}
+    if age is None:
+        lines.append(f"NOT fresh: no successful run yet; the limit is {_hours(limit)}")
+    else:
+        lines.append(
+            f"{'fresh' if fresh else 'NOT fresh'}: last successful run {_hours(age)} ago; limit {_hours(limit)}"
+        )
+    return Answer(document=document, lines=lines, well=fresh)
 
 
 def find(arguments: argparse.Namespace) -> Answer:
@@ -58,6 +83,47 @@ def diff(arguments: argparse.Namespace) -> Answer:
             since=error.since,
         ) from error
     return Answer(document=_changes_document(changes), lines=_changes_lines(changes))
+
+
+def indexnow_key(arguments: argparse.Namespace) -> Answer:
+    """Say whether each host of the sitemap serves the key file of IndexNow. Exit status 1 unless all do."""
+    sitemap = load_target(arguments.target).sitemap
+    rules = AccessRules(allow_http=arguments.allow_http, allow_private=arguments.allow_private)
+    urls = [sitemap.base_url_of(section) for section in sitemap.sections]
+    files = indexnow.key_files(indexnow.indexnow(arguments.conn), urls, replace(indexnow.key_reader(), rules=rules))
+    return Answer(
+        document={"key_files": [asdict(file) for file in files]},
+        lines=[f"{_SERVED[file.served]}: {file}" for file in files],
+        well=all(file.served for file in files),
+    )
+
+
+def _hours(age: timedelta) -> str:
+    """Return an age such as ``26.0 h``; below an hour, such as ``5 min``."""
+    minutes = age.total_seconds() / 60
+    return f"{minutes:,.0f} min" if minutes < 60 else f"{minutes / 60:,.1f} h"
+
+
+def _status_lines(found: Status) -> Iterator[str]:
+    if not found.generation:
+        yield "nothing was published here yet"
+        return
+    yield (
+        f"generation {found.generation} of {found.committed_at}: {counted(found.urls, 'URL')} in {counted(found.shards, 'shard')}, "
+        f"{size(found.byte_size)}" + ("" if found.promoted else "; its promotion is not finished yet")
+    )
+    for name, section in found.sections.items():
+        yield (
+            f"section {name}: {counted(section.urls, 'URL')} of {counted(section.rows, 'row')} in {counted(section.shards, 'shard')}, last changed "
+            f"in generation {section.changed_in}, newest lastmod {section.newest_lastmod or 'none'}"
+        )
+    for note in reversed(found.history):
+        yield (
+            f"history: generation {note.generation} of {note.committed_at.isoformat()}: {note.action}, {counted(note.urls, 'URL')}, "
+            f"{counted(note.shards, 'shard')}, {note.touched:,} touched, {size(note.byte_size)}"
+            + (f"; partly published, without the changes of {', '.join(note.failed)}" if note.failed else "")
+        )
+    yield from (f"index: {url}" for url in found.index_urls)
 
 
 def _search_document(search: UrlSearch) -> dict[str, Any]:

@@ -1,20 +1,24 @@
-"""Entry point of the command line: parse, run one command, print one result, exit with status 0, 1 or 2."""
+"""Entry point of the command line: parse, run one command, print one result, exit with status 0, 1 or 2.
+
+``airflow sitemaps`` has the same commands.
+"""
 
 from __future__ import annotations
 
+import argparse
 import json
 import logging
 import os
 import sys
 from contextlib import nullcontext
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TextIO
 
 from airflow_sitemaps.cli.arguments import parser
-from airflow_sitemaps.cli.streams import answer_stream, log_lines
+from airflow_sitemaps.cli.output import answer_stream, log_lines
 from airflow_sitemaps.errors import GuardError, SitemapError
 
 if TYPE_CHECKING:
-    import argparse
     from collections.abc import Sequence
 
 DONE: Final = 0
@@ -22,15 +26,14 @@ FAILED: Final = 1
 WRONG_USE: Final = 2
 INTERRUPTED: Final = 130
 
+NOT_IN_AIRFLOW: Final = frozenset({"demo"})
+"""Commands that start their own Airflow."""
+
 log = logging.getLogger(__name__)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command line and return the exit status. argparse exits with status 2 if the arguments are wrong.
-
-    Args:
-        argv: The arguments. Default: those of the process.
-    """
+    """Run the command line and return the exit status. argparse exits with status 2 if the arguments are wrong."""
     own = parser()
     complete(own)
     return execute(own.parse_args(argv))
@@ -75,7 +78,7 @@ def _run(arguments: argparse.Namespace, out: TextIO, *, wants_json: bool) -> int
 
 
 def _failed(error: Exception, out: TextIO, *, wants_json: bool) -> int:
-    from airflow_sitemaps.cli.target import TargetError
+    from airflow_sitemaps.cli.targets import TargetError
 
     if wants_json:
         refusals = list(map(_refusal, error.refusals)) if isinstance(error, GuardError) else []
@@ -98,3 +101,53 @@ def _print_json(document: Any, out: TextIO) -> None:
     json.dump(document, out, ensure_ascii=False, indent=2, default=str)
     out.write("\n")
     out.flush()
+
+
+def get_cli_commands() -> list[Any]:
+    """Return the group ``sitemaps``. Airflow calls this to build its parser."""
+    from airflow.cli.cli_config import ActionCommand, GroupCommand
+
+    (commands,) = (action for action in parser()._actions if isinstance(action, argparse._SubParsersAction))  # noqa: SLF001
+    texts = {choice.dest: choice.help or "" for choice in commands._choices_actions}  # noqa: SLF001
+    subcommands = [
+        ActionCommand(
+            name=name,
+            help=_sentence(texts[name]),
+            func=partial(_run_in_airflow, name),
+            args=[_argument(action) for action in command._actions if action.dest != "help"],  # noqa: SLF001
+        )
+        for name, command in sorted(commands.choices.items())
+        if name not in NOT_IN_AIRFLOW
+    ]
+    return [GroupCommand(name="sitemaps", help="Manage sitemaps", subcommands=subcommands)]
+
+
+def _run_in_airflow(command: str, arguments: argparse.Namespace) -> None:
+    """Run a command, and end the process with its exit status."""
+    arguments.command = command
+    status = execute(arguments)
+    if status:
+        sys.exit(status)
+
+
+def _argument(action: argparse.Action) -> Any:
+    """Return Airflow's form of an argument."""
+    from airflow.cli import cli_config
+
+    arg: Any = cli_config.Arg  # Airflow does not annotate it
+    flags = tuple(action.option_strings) or (action.dest,)
+    settings: dict[str, Any] = {"help": action.help, "default": action.default}
+    if isinstance(action, argparse._StoreTrueAction):  # noqa: SLF001
+        return arg(flags=flags, action="store_true", help=action.help)
+    if isinstance(action, argparse._AppendAction):  # noqa: SLF001
+        settings["action"] = "append"
+    for name in ("type", "choices", "metavar", "nargs"):
+        if getattr(action, name) is not None:
+            settings[name] = getattr(action, name)
+    if not action.option_strings:
+        del settings["default"]
+    return arg(flags=flags, **settings)
+
+
+def _sentence(text: str) -> str:
+    return text[:1].upper() + text[1:]

@@ -8,7 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from airflow_sitemaps.cli.answer import Answer
+from airflow_sitemaps.cli.output import Answer
 from airflow_sitemaps.errors import ConfigurationError
 from airflow_sitemaps.pipeline.state.capability_probe import examine
 from airflow_sitemaps.stores.schemes import FOLDER, default_connection, open_area, scheme_of

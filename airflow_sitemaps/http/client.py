@@ -36,14 +36,7 @@ _SAFE: Final = "%/:?#[]@!$&'()*+,;=~-._"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fetched:
-    """A response.
-
-    Attributes:
-        status: HTTP status code.
-        body: The body as received, without decoding ``Content-Encoding``.
-        headers: Response headers by lower-case name.
-        chain: Every requested address, redirects included; the last one responded.
-    """
+    """A response: its body as received, without decoding, its headers by lower-case name, and all requested addresses."""
 
     status: int
     body: bytes

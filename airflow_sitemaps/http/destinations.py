@@ -49,14 +49,7 @@ class AccessError(FetchError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Destination:
-    """The network destination of a URL.
-
-    Attributes:
-        scheme: ``http`` or ``https``.
-        host: Host name in lower case, or an IP address.
-        port: TCP port.
-        target: Path and query, for the request line.
-    """
+    """The network destination of a URL; ``target`` is its path and query, for the request line."""
 
     scheme: str
     host: str
@@ -86,11 +79,7 @@ class AccessRules:
     allow_private: bool = False
 
     def destination(self, url: str) -> Destination:
-        """Return the destination of a URL.
-
-        Raises:
-            AccessError: The rules do not allow it, or the URL is not valid.
-        """
+        """Return the destination of a URL."""
         try:
             parts = urlsplit(url)
             scheme, host, port = parts.scheme.lower(), (parts.hostname or "").rstrip("."), parts.port
@@ -116,12 +105,6 @@ class AccessRules:
         """Return the IP addresses of the host.
 
         A host is refused if only one of its addresses is not allowed: such a name is made to bypass the rules.
-
-        Args:
-            resolver: A function like ``socket.getaddrinfo``.
-
-        Raises:
-            FetchError: The name has no address, or one that is not allowed.
         """
         try:
             records = resolver(destination.host, destination.port, type=socket.SOCK_STREAM)
@@ -135,12 +118,7 @@ class AccessRules:
         return addresses
 
     def check(self, host: str, address: str) -> None:
-        """Check an IP address of a host.
-
-        Raises:
-            AccessError: The address is not of the public Internet, and ``allow_private`` is False; or it is one at which a
-                cloud gives out credentials, whatever the rules allow.
-        """
+        """Check an IP address of a host."""
         if is_metadata(address):
             raise AccessError(
                 f"{host}: {address} gives out the credentials of a cloud's machine, and is never requested"

@@ -16,7 +16,7 @@ from airflow_sitemaps.errors import (
     StoreContentError,
     StoreError,
 )
-from airflow_sitemaps.operators.facts import failure_facts
+from airflow_sitemaps.operators.facts import failure_facts, refusal_facts
 from airflow_sitemaps.quantities import counted
 
 if TYPE_CHECKING:
@@ -94,52 +94,28 @@ def of_report(report: Mapping[str, Any], link: str = "") -> SitemapMessage:
     Args:
         report: The report as JSON values, as in the asset event.
     """
-    name = _name(report)
-    urls = counted(int(report.get("urls", 0)), "URL")
-    lines: list[str] = []
-    if report.get("result") == "unchanged":
-        title = f"Sitemap unchanged: {name}, {urls}"
-    else:
-        title = f"Sitemap published: {name}, {urls}"
-        lines.append(_generation(report))
+    result, urls = str(report.get("result")), counted(int(report.get("urls", 0)), "URL")
+    lines = [] if result == "unchanged" else [_generation(report)]
     dropped = report.get("rows_dropped") or {}
     if dropped:
         number = sum(dropped.values())
         lines.append(f"{counted(number, 'row')} {'is' if number == 1 else 'are'} not listed: {_counts(dropped)}")
     lines += _first([f"Warning: {warning}" for warning in report.get("warnings", ())], "warnings")
-    return SitemapMessage(
-        result=str(report.get("result")), title=_line(title), lines=tuple(map(_line, lines)), link=link
-    )
+    what = "unchanged" if result == "unchanged" else "published"
+    return _message(result, f"Sitemap {what}: {_name(report)}, {urls}", lines, "", link)
 
 
 def of_refusal(name: str, facts: Mapping[str, Any], link: str = "") -> SitemapMessage:
-    """Return the message of a run that guards refused.
-
-    Args:
-        facts: ``message`` and ``refusals`` of the refusal. Each refusal has ``message`` and ``permit``.
-    """
+    """Return the message of a run that guards refused, by the facts of ``operators.facts.refusal_facts``."""
     refusals = list(facts.get("refusals", ()))
     reasons = [str(refusal.get("message", "")) for refusal in refusals] or [str(facts.get("message", ""))]
     permits = [str(refusal["permit"]) for refusal in refusals if refusal.get("permit")]
-    action = "Check the source."
-    if permits:
-        action += f" If the data is right, run the DAG once with allow={permits[:MAX_LINES]!r}."
-    return SitemapMessage(
-        result="refused",
-        title=_line(f"Sitemap refused: {name}; the published sitemap is unchanged"),
-        lines=tuple(map(_line, _first(reasons, "refusals"))),
-        action=action,
-        link=link,
-    )
+    title = f"Sitemap refused: {name}; the published sitemap is unchanged"
+    return _message("refused", title, _first(reasons, "refusals"), "Check the source." + _permission(permits), link)
 
 
 def of_partial(name: str, facts: Mapping[str, Any], link: str = "") -> SitemapMessage:
-    """Return the message of a run that could not publish all sections.
-
-    Args:
-        facts: ``sections`` and ``is_published``, as in ``operators.facts.failure_facts``. Each section has its name, the
-            reason and the permits.
-    """
+    """Return the message of a run that could not publish all sections, by the facts of ``operators.facts.failure_facts``."""
     sections = list(facts.get("sections", ()))
     names = dict.fromkeys(str(section.get("section", "")) for section in sections)
     permits = [str(permit) for section in sections for permit in section.get("permits", ())]
@@ -149,17 +125,9 @@ def of_partial(name: str, facts: Mapping[str, Any], link: str = "") -> SitemapMe
     else:
         result = "refused" if permits else "failed"
         title = f"Sitemap {result}: {name}; the published sitemap is unchanged"
-    action = "Remove the cause, then run the DAG again."
-    if permits:
-        action = f"Check the source. If the data is right, run the DAG once with allow={permits[:MAX_LINES]!r}."
+    action = f"Check the source.{_permission(permits)}" if permits else "Remove the cause, then run the DAG again."
     reasons = [f"{section.get('section', '')}: {section.get('message', '')}" for section in sections]
-    return SitemapMessage(
-        result=result,
-        title=_line(title),
-        lines=tuple(map(_line, _first(reasons, "sections"))),
-        action=action,
-        link=link,
-    )
+    return _message(result, title, _first(reasons, "sections"), action, link)
 
 
 def of_error(name: str, error: BaseException | str | None, link: str = "") -> SitemapMessage:
@@ -169,82 +137,64 @@ def of_error(name: str, error: BaseException | str | None, link: str = "") -> Si
     """
     ours = _own_error(error)
     if isinstance(ours, RefusedError):
-        return of_refusal(name, _refusal_facts(ours), link)
+        return of_refusal(name, refusal_facts(ours), link)
     if isinstance(ours, PartlyPublishedError):
         return of_partial(name, failure_facts(ours), link)
-    result = "conflict" if isinstance(ours, ConflictError) else "failed"
     if ours is not None:
         reason = f"{type(ours).__name__}: {ours}"
     elif isinstance(error, BaseException):
         reason = f"{type(error).__name__}; the task's log has the details"
     else:
         reason = "The task's log has the details"
-    return SitemapMessage(
-        result=result,
-        title=_line(f"Sitemap {result}: {name}; the published sitemap is whole"),
-        lines=(_line(reason),),
-        action=_action(ours),
-        link=link,
-    )
+    return _failed("conflict" if isinstance(ours, ConflictError) else "failed", name, reason, _action(ours), link)
 
 
 def of_failure_facts(name: str, facts: Mapping[str, Any], link: str = "") -> SitemapMessage:
-    """Return the message of a failure that a task stored in XCom.
-
-    Args:
-        facts: ``error`` (the class) and ``message`` (empty for errors of other packages); ``sections`` if the run could not
-            publish all of them.
-    """
+    """Return the message of a failure that a task stored in XCom, by the facts of ``operators.facts.failure_facts``."""
     if facts.get("sections"):
         return of_partial(name, facts, link)
     reason = str(facts.get("error", "")) + (f": {facts['message']}" if facts.get("message") else "")
-    return SitemapMessage(
-        result="failed",
-        title=_line(f"Sitemap failed: {name}; the published sitemap is whole"),
-        lines=(_line(reason),),
-        action=_action(None),
-        link=link,
-    )
+    return _failed("failed", name, reason, _action(None), link)
 
 
 def of_deadline(name: str, deadline: str, link: str = "") -> SitemapMessage:
     """Return the message of a run that missed its deadline."""
-    return SitemapMessage(
-        result="late",
-        title=_line(f"Sitemap late: {name} was not published in time"),
-        lines=(_line(f"The deadline was {deadline}"),) if deadline else (),
-        action="Check whether the run waits for its data, a pool or a worker.",
-        link=link,
-    )
+    lines = [f"The deadline was {deadline}"] if deadline else []
+    action = "Check whether the run waits for its data, a pool or a worker."
+    return _message("late", f"Sitemap late: {name} was not published in time", lines, action, link)
 
 
 def of_stale_index(name: str, ages: Sequence[str], limit: str, link: str = "") -> SitemapMessage:
-    """Return the message about an index that is too old as served over HTTP.
+    """Return the message about index files that are too old as served over HTTP; ``ages`` has one line for each."""
+    action = "Check the last run of the sitemap's DAG and the cache in front of the store."
+    title = f"Sitemap stale: {name} is older than {limit} as served"
+    return _message("late", title, _first(ages, "index files"), action, link)
 
-    Args:
-        ages: One line for each index that is too old: its address, age and state.
-    """
-    return SitemapMessage(
-        result="late",
-        title=_line(f"Sitemap stale: {name} is older than {limit} as served"),
-        lines=tuple(map(_line, _first(ages, "index files"))),
-        action="Check the last run of the sitemap's DAG and the cache in front of the store.",
-        link=link,
-    )
+
+def _message(result: str, title: str, lines: Sequence[str], action: str, link: str) -> SitemapMessage:
+    return SitemapMessage(result=result, title=_line(title), lines=tuple(map(_line, lines)), action=action, link=link)
+
+
+def _failed(result: str, name: str, reason: str, action: str, link: str) -> SitemapMessage:
+    return _message(result, f"Sitemap {result}: {name}; the published sitemap is whole", [reason], action, link)
+
+
+def _permission(permits: Sequence[str]) -> str:
+    """Return how to let a run pass; empty if there is no permit."""
+    return f" If the data is right, run the DAG once with allow={permits[:MAX_LINES]!r}." if permits else ""
 
 
 def _action(error: SitemapError | None) -> str:
-    if isinstance(error, ConflictError):
-        return "Run the DAG again; it plans from the result of the other run."
-    if isinstance(error, ConfigurationError):
-        return "Fix the configuration and clear the task. A retry cannot help."
-    if isinstance(error, StoreContentError):
-        return "See docs/operating.md: an object in the store is damaged. A retry cannot help."
-    if isinstance(error, SourceError):
-        return "Check the database and clear the task."
-    if isinstance(error, StoreError):
-        return "Check the store and clear the task."
-    return "Read the task's log and clear the task."
+    """Return what to do about an error."""
+    actions = {
+        ConflictError: "Run the DAG again; it plans from the result of the other run.",
+        ConfigurationError: "Fix the configuration and clear the task. A retry cannot help.",
+        StoreContentError: "See docs/operating.md: an object in the store is damaged. A retry cannot help.",
+        SourceError: "Check the database and clear the task.",
+        StoreError: "Check the store and clear the task.",
+    }
+    default = "Read the task's log and clear the task."
+    return next((action for kind, action in actions.items() if isinstance(error, kind)), default)
 
 
 def _own_error(error: BaseException | str | None) -> SitemapError | None:
@@ -255,14 +205,6 @@ def _own_error(error: BaseException | str | None) -> SitemapError | None:
             return error
         error, seen = error.__cause__ or error.__context__, seen + 1
     return None
-
-
-def _refusal_facts(error: RefusedError) -> dict[str, Any]:
-    refusals = [
-        {"message": getattr(refusal, "message", str(refusal)), "permit": getattr(refusal, "permit", None)}
-        for refusal in getattr(error, "refusals", ())
-    ]
-    return {"message": str(error), "refusals": refusals}
 
 
 def _generation(report: Mapping[str, Any]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import copy
 import logging
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +14,7 @@ from airflow.sdk.bases.notifier import BaseNotifier
 from airflow_sitemaps.airflow_compat import api_base_url
 from airflow_sitemaps.errors import ConfigurationError
 from airflow_sitemaps.notifications import message
+from airflow_sitemaps.operators.facts import FAILED, REFUSED
 from airflow_sitemaps.operators.publish import NoPlanError
 from airflow_sitemaps.ui_routes import run_page
 
@@ -71,10 +72,8 @@ class SitemapNotifier(BaseNotifier):
         if text is None:
             return
         for notifier in self._senders():
-            try:
+            with _others_still_send(notifier):
                 notifier({**context, "sitemap": text})
-            except Exception as error:  # the other notifiers must still send
-                log.warning("%s could not send the message: %s", type(notifier).__name__, type(error).__name__)
 
     async def async_notify(self, context: Any) -> None:
         """Send the message through all notifiers, from the triggerer."""
@@ -82,15 +81,12 @@ class SitemapNotifier(BaseNotifier):
         if text is None:
             return
         for notifier in self._senders():
-            own = {**context, "sitemap": text}
-            notifier.context = own
-            try:
+            notifier.context = own = {**context, "sitemap": text}
+            with _others_still_send(notifier):
                 try:
                     await notifier
                 except NotImplementedError:  # how Airflow's BaseNotifier says that it has only the synchronous form
                     await asyncio.to_thread(notifier, own)
-            except Exception as error:  # the other notifiers must still send
-                log.warning("%s could not send the message: %s", type(notifier).__name__, type(error).__name__)
 
     def message(self, context: Any) -> SitemapMessage | None:
         """Return the message about the run of a context, and log it; None if there is nothing to report."""
@@ -116,21 +112,17 @@ class SitemapNotifier(BaseNotifier):
         report = _report(context)
         if report is not None:
             return message.of_report(report, link)
-        failed = list(_pulled(context, "sitemap_failed"))
+        failed, refused = (list(_pulled(context, key)) for key in (FAILED, REFUSED))
         partial = [facts for facts in failed if facts.get("sections")]  # says more than its refusals do
-        reasons = [(message.of_failure_facts, facts) for facts in partial]
-        reasons += [(message.of_refusal, facts) for facts in _pulled(context, "sitemap_refused")]
-        reasons += [(message.of_failure_facts, facts) for facts in failed]
-        if reasons:
-            build, facts = reasons[0]
-            return build(name, facts, link)
+        if partial or (failed and not refused):
+            return message.of_failure_facts(name, (partial or failed)[0], link)
+        if refused:
+            return message.of_refusal(name, refused[0], link)
         if _failed(context):
             return message.of_error(name, None, link)
-        for reference in _pulled(
-            context, "return_value", operators=("SitemapPublishOperator", "SitemapRollbackOperator")
-        ):
-            return message.of_report(reference, link)
-        return message.SitemapMessage(result="unchanged", title=f"Sitemap run ended: {name}", link=link)
+        returned = _pulled(context, "return_value", operators=("SitemapPublishOperator", "SitemapRollbackOperator"))
+        ended = message.SitemapMessage(result="unchanged", title=f"Sitemap run ended: {name}", link=link)
+        return next((message.of_report(reference, link) for reference in returned), ended)
 
     @staticmethod
     def link(context: Any) -> str:
@@ -151,6 +143,15 @@ class SitemapNotifier(BaseNotifier):
                 log.warning("The notifier %s cannot be created: %s", target["notifier"], error)
 
 
+@contextmanager
+def _others_still_send(notifier: Any) -> Iterator[None]:
+    """Log that a notifier failed."""
+    try:
+        yield
+    except Exception as error:
+        log.warning("%s could not send the message: %s", type(notifier).__name__, type(error).__name__)
+
+
 def _report(context: Any) -> Mapping[str, Any] | None:
     """Return the report that the publishing task attached to its asset event."""
     with suppress(Exception):  # the context may have no events
@@ -167,7 +168,7 @@ def _stale(context: Any) -> Mapping[str, Any] | None:
     operator = "SitemapFreshnessOperator"
     if context.get("exception") is not None and type(context.get("task")).__name__ != operator:
         return None
-    values = _pulled(context, "sitemap_failed", operators=(operator,))
+    values = _pulled(context, FAILED, operators=(operator,))
     return next((facts for facts in values if facts.get("stale")), None)
 
 

@@ -206,7 +206,7 @@ class SitemapPingOperator(AnnouncingOperator):
 
     def announce(self, published: Any) -> dict[str, int]:
         """Send one request for each index, and return the status of each."""
-        from airflow_sitemaps.search_engines.ping import Ping, default_client
+        from airflow_sitemaps.search_engines.announcer import Ping, default_client
         from airflow_sitemaps.web_services import password
 
         headers = dict(self.headers)
@@ -261,7 +261,7 @@ class SearchConsoleSubmitOperator(AnnouncingOperator):
 
     def announce(self, published: Any) -> list[dict[str, Any]]:
         """Submit the indexes, keep their state, and return it."""
-        from airflow_sitemaps.operators.observation import measure_coverage
+        from airflow_sitemaps import metrics
         from airflow_sitemaps.search_engines import searchconsole
 
         token = self.token or searchconsole.google_token(self.conn_id)
@@ -272,5 +272,5 @@ class SearchConsoleSubmitOperator(AnnouncingOperator):
         self.record(published)
         observation = searchconsole.observe(self.sitemap, self.site, status, datetime.now(timezone.utc))
         if observation is not None:
-            measure_coverage(self.sitemap, observation)
+            metrics.send(metrics.of_coverage(self.sitemap.index_url, observation))
         return [asdict(each) for each in status]

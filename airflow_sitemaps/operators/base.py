@@ -1,10 +1,11 @@
-"""The base class and helpers of all operators."""
+"""The base class of all operators: errors that no retry can fix, metrics of runs and failures, the asset event."""
 
 from __future__ import annotations
 
 import logging
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from airflow.sdk import BaseOperator
 
@@ -18,10 +19,9 @@ from airflow_sitemaps.errors import (
     StoreContentError,
     StoreError,
 )
-from airflow_sitemaps.operators.observation import measured_failures
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from airflow.sdk import Context
 
@@ -40,6 +40,8 @@ class SitemapOperator(BaseOperator):
     """
 
     ui_color = "#e0f2f1"
+    publishes: ClassVar[bool] = False
+    """Whether the task is part of a run that publishes, so that the metrics count its failure as one of the run."""
 
     def __init__(self, *, sitemap: Sitemap, **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -47,7 +49,7 @@ class SitemapOperator(BaseOperator):
 
     def is_part_of_run(self, context: Context) -> bool:
         """Return whether the metrics count a failure of this task as one of the sitemap's run."""
-        return False
+        return self.publishes
 
     def ends_run(self, context: Context) -> bool:
         """Return whether the sitemap's run ends if this task fails and is not retried."""
@@ -59,7 +61,7 @@ class SitemapOperator(BaseOperator):
         Raises:
             TemplateError: A template uses a variable that this run does not define.
         """
-        from airflow_sitemaps.template_words import renderer, words_of_run
+        from airflow_sitemaps.templates import renderer, words_of_run
 
         return self.sitemap.rendered(renderer(self.get_template_env(), words_of_run(context)))
 
@@ -70,6 +72,39 @@ class SitemapOperator(BaseOperator):
         except Exception:  # lineage must never fail a run
             return self.sitemap
 
+    def observe(self, report: Report) -> None:
+        """Log a report, and send its metrics."""
+        from airflow_sitemaps import metrics, report_text
+
+        log_lines(report_text.lines(report))
+        metrics.send(metrics.of_report(self.sitemap.index_url, report, datetime.now(timezone.utc)))
+
+    def emit(self, context: Context, report: Report) -> dict[str, Any]:
+        """Attach a report to the sitemap's asset event, and return what XCom keeps of it."""
+        from airflow_sitemaps import assets
+
+        ti, config, group = context["ti"], self.sitemap.store, self.task_group
+        context["outlet_events"][self.sitemap.asset].extra = assets.event_extra(
+            report,
+            store=assets.store_facts(config, config.open()),
+            settings=assets.section_settings(self.sitemap),
+            dag_id=ti.dag_id,
+            run_id=ti.run_id,
+            group_id=(group.group_id if group is not None else None) or "",
+            task_id=ti.task_id,
+        )
+        return reference(report)
+
+
+def reference(report: Report) -> dict[str, Any]:
+    """Return the part of a report that XCom keeps. The store and the asset event hold the whole report."""
+    return {
+        "result": report.result,
+        "generation": report.generation,
+        "urls": report.urls,
+        "index_urls": list(report.index_urls[:10]),
+    }
+
 
 @contextmanager
 def permanent_failures(context: Context) -> Iterator[None]:
@@ -79,7 +114,7 @@ def permanent_failures(context: Context) -> Iterator[None]:
     missing credentials are not: a secrets backend or a metadata service may respond to the next attempt. The reason is
     stored in XCom for the pages in Airflow's UI.
     """
-    with measured_failures(context), _without_useless_retries(context), _reason_in_xcom(context):
+    with _measured(context), _without_useless_retries(context), _reason_in_xcom(context):
         yield
 
 
@@ -130,44 +165,38 @@ def _reason_in_xcom(context: Context) -> Iterator[None]:
         raise
 
 
-def own_xcom(ti: Any, key: str) -> Any:
-    """Return an XCom value that the task itself pushed; empty if there is none.
+@contextmanager
+def _measured(context: Context) -> Iterator[None]:
+    """Send the metrics of a run that an error ends.
 
-    Args:
-        ti: The task instance.
-        key: XCom key.
+    A try that Airflow repeats ends no run. Neither does a batch that is not written if the other sections are published.
+    Errors of dry runs, and of tasks that are not part of a run, are not counted.
     """
+    try:
+        yield
+    except Exception as error:
+        from airflow_sitemaps import metrics
+
+        task: Any = context.get("task")
+        with suppress(Exception):  # a metric must never hide the error
+            if task.is_part_of_run(context):
+                ti, is_permanent = context["ti"], isinstance(error, AirflowFailException)
+                cause = error.__cause__ if is_permanent and isinstance(error.__cause__, Exception) else error
+                is_repeated = getattr(ti, "max_tries", 0) > 0 and ti.try_number <= ti.max_tries
+                ends_run = (is_permanent or not is_repeated) and task.ends_run(context)
+                metrics.send(metrics.of_error(task.sitemap.index_url, cause, ends_run=ends_run))
+        raise
+
+
+def own_xcom(ti: Any, key: str) -> Any:
+    """Return an XCom value that the task itself pushed; empty if there is none."""
     return ti.xcom_pull(task_ids=ti.task_id, key=key, map_indexes=ti.map_index) or {}
 
 
-def log_report(report: Report) -> None:
-    """Write a report to the task's log: warnings at level WARNING, refusals at level ERROR."""
-    from airflow_sitemaps import report_text
+def log_lines(lines: Iterable[str]) -> None:
+    """Write the lines of a plan, a report or a verification to the task's log, each at its level."""
+    from airflow_sitemaps.report_text import logged
 
-    for line in report_text.lines(report):
-        level, text = report_text.logged(line)
+    for line in lines:
+        level, text = logged(line)
         log.log(level, "%s", text)
-
-
-def emit_event(operator: SitemapOperator, context: Context, report: Report) -> None:
-    """Attach the report to the sitemap's asset event.
-
-    Args:
-        operator: The publishing operator.
-        context: Context of the task.
-        report: The report.
-    """
-    from airflow_sitemaps.asset_events import event_extra, section_settings, store_facts
-
-    ti = context["ti"]
-    config = operator.sitemap.store
-    group = operator.task_group
-    context["outlet_events"][operator.sitemap.asset].extra = event_extra(
-        report,
-        store=store_facts(config, config.open()),
-        settings=section_settings(operator.sitemap),
-        dag_id=ti.dag_id,
-        run_id=ti.run_id,
-        group_id=(group.group_id if group is not None else None) or "",
-        task_id=ti.task_id,
-    )

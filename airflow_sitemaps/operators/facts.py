@@ -41,17 +41,7 @@ MAX_REASONS: Final = 20
 def plan_facts(
     plan: Plan, key: str | None, lines: Sequence[str], tasks: Sequence[Sequence[Batch]] = ()
 ) -> dict[str, Any]:
-    """Summarize a plan in numbers.
-
-    Args:
-        plan: The plan.
-        key: Address of the plan in the store; None for a dry run.
-        lines: Explanation of the plan, for people.
-        tasks: The batches that each mapped task writes.
-
-    Returns:
-        Targets by action and reason, rows to read, and rows of each mapped task.
-    """
+    """Summarize a plan: actions by kind and reason, rows to read, and rows of each mapped task."""
     rows_of: dict[str, int] = {}
     for batch in plan.batches:
         rows_of[batch.section] = rows_of.get(batch.section, 0) + batch.rows

@@ -1,14 +1,15 @@
-"""The planning task."""
+"""The planning task, and the names in a run's params: sections, shards and guards of one sitemap of the DAG."""
 
 from __future__ import annotations
 
 import logging
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from airflow_sitemaps.airflow_compat import AirflowFailException, api_base_url
-from airflow_sitemaps.operators.base import SitemapOperator, own_xcom, permanent_failures
+from airflow_sitemaps.errors import RequestError
+from airflow_sitemaps.operators.base import SitemapOperator, log_lines, own_xcom, permanent_failures
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -96,7 +97,7 @@ class SitemapPlanOperator(SitemapOperator):
         """
         from airflow_sitemaps.operators.facts import MAX_SECTIONS, SECTIONS
         from airflow_sitemaps.pipeline import stages
-        from airflow_sitemaps.progress import LogProgress
+        from airflow_sitemaps.report_text import LogProgress
         from airflow_sitemaps.shards.range_actions import make_tasks
 
         with permanent_failures(context):
@@ -121,21 +122,17 @@ class SitemapPlanOperator(SitemapOperator):
 
     def get_openlineage_facets_on_complete(self, ti: Any) -> Any:
         """Return the tables that were surveyed, for Airflow's OpenLineage provider."""
-        from airflow_sitemaps.lineage import facets
+        from airflow_sitemaps import lineage
         from airflow_sitemaps.operators.facts import PLAN_FACTS
 
-        return facets.of_plan(self.observed(ti), own_xcom(ti, PLAN_FACTS))
+        return lineage.of_plan(self.observed(ti), own_xcom(ti, PLAN_FACTS))
 
     def request(self, params: Mapping[str, Any]) -> RunRequest | None:
         """Return the request of this run; None if it concerns only other sitemaps of the same DAG.
 
-        Args:
-            params: Params of the DAG run.
-
         Raises:
             ConfigurationError: A name of a group, section or guard does not exist.
         """
-        from airflow_sitemaps.operators.names import Names
         from airflow_sitemaps.pipeline.stages import RunRequest
 
         def setting(name: str, own: Any, default: Any) -> Any:
@@ -188,7 +185,6 @@ def sql_of(sitemap: Sitemap) -> dict[str, str]:
 
 def _log_plan(context: Context, planned: Planned, tasks: Sequence[Sequence[Batch]]) -> None:
     """Write the plan to the log, and its address and numbers to XCom. A dry run fails if a build would fail."""
-    from airflow_sitemaps import report_text
     from airflow_sitemaps.operators.facts import PLAN_FACTS, plan_facts
     from airflow_sitemaps.pipeline.stages import explain
     from airflow_sitemaps.quantities import counted
@@ -196,9 +192,7 @@ def _log_plan(context: Context, planned: Planned, tasks: Sequence[Sequence[Batch
     lines = explain(planned.plan)
     if planned.plan.batches:
         lines = [*lines, f"{counted(len(tasks), 'mapped task')} to write them"]
-    for line in lines:
-        level, text = report_text.logged(line)
-        log.log(level, "%s", text)
+    log_lines(lines)
     ti = context["ti"]
     facts = plan_facts(planned.plan, planned.key, lines, tasks)
     reasons = _reasons_against(context, planned.plan) if planned.key is None else []
@@ -233,12 +227,7 @@ def listed(value: Any) -> tuple[str, ...]:
 
 
 def references(tasks: Sequence[Sequence[Batch]], key: str) -> list[dict[str, Any]]:
-    """Return one reference for each mapped task: the plan's address, its batches' numbers, and a label for people.
-
-    Args:
-        tasks: The batches of each task.
-        key: Address of the plan in the store.
-    """
+    """Return one reference for each mapped task: the plan's address, its batches' numbers, and a label for people."""
     batches = [batch for task in tasks for batch in task]
     total: dict[str, int] = {}
     for batch in batches:
@@ -262,3 +251,86 @@ def _label(task: Sequence[Batch], names: Mapping[int, str]) -> str:
         if len(label) <= MAX_LABEL and (end <= 3 or not more):
             return label
     return shards
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """The ID of a sitemap's task group, its sections with retired ones, and those of the DAG's other groups."""
+
+    group: str
+    own: frozenset[str]
+    others: Mapping[str, frozenset[str]]
+
+    @classmethod
+    def of(cls, operator: SitemapOperator) -> Names:
+        """Return the names for a planning task."""
+        kind = type(operator)
+        tasks = [task for task in getattr(operator.get_dag(), "tasks", ()) if isinstance(task, kind)]
+        others = {_group(task): _sections(task) for task in tasks if task.task_id != operator.task_id}
+        return cls(_group(operator), _sections(operator), others)
+
+    def sections(self, names: Sequence[str]) -> tuple[str, ...]:
+        """Return the names of sections that concern this sitemap, without their group.
+
+        A name that no sitemap of the DAG has is returned too, so that the plan refuses it.
+
+        Raises:
+            RequestError: A group or a section of this sitemap's group does not exist.
+        """
+        mine = []
+        for name in names:
+            group, section = self._split(name)
+            if group is None:
+                if section in self.own or not any(section in other for other in self.others.values()):
+                    mine.append(section)
+            elif group == self.group:
+                mine.append(section)
+        return tuple(mine)
+
+    def shards(self, names: Sequence[str]) -> tuple[str, ...]:
+        """Return the names of shards without this sitemap's group; names with another group are left out."""
+        mine = []
+        for name in names:
+            group, _, shard = name.partition("/")
+            if group == self.group:
+                mine.append(shard)
+            elif group not in self.others or not shard:
+                mine.append(name)
+        return tuple(mine)
+
+    def permits(self, names: Sequence[str]) -> tuple[str, ...]:
+        """Return the permits that concern this sitemap, without their group: ``shrink:shop/products``.
+
+        Raises:
+            RequestError: A group does not exist.
+        """
+        mine = []
+        for name in names:
+            guard, colon, rest = name.partition(":")
+            group, section = self._split(rest)
+            bare = section.partition("=")[0].partition(":")[0]
+            if group is None:
+                if bare in self.own or not any(bare in other for other in self.others.values()):
+                    mine.append(name)
+            elif group == self.group:
+                mine.append(f"{guard}{colon}{section}")
+        return tuple(mine)
+
+    def _split(self, name: str) -> tuple[str | None, str]:
+        """Split ``group/name``. Raise RequestError if the DAG has no such group."""
+        group, slash, rest = name.rpartition("/")
+        if not slash:
+            return None, name
+        if group != self.group and group not in self.others:
+            groups = ", ".join(sorted({self.group, *self.others} - {""})) or "none"
+            raise RequestError(f"{name!r}: this DAG has no group {group!r}; its groups are: {groups}")
+        return group, rest
+
+
+def _group(operator: SitemapOperator) -> str:
+    group = operator.task_group
+    return (group.group_id if group is not None else None) or ""
+
+
+def _sections(operator: SitemapOperator) -> frozenset[str]:
+    return frozenset({*(section.name for section in operator.sitemap.sections), *operator.sitemap.retired})

@@ -1,18 +1,16 @@
-"""The publishing task."""
+"""The tasks after the plan: writing, mapped over its batches, publishing, and publishing an earlier generation again."""
 
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from airflow_sitemaps.airflow_compat import AirflowFailException, AirflowSkipException, XComNotFound
 from airflow_sitemaps.links import SitemapConsoleLink, SitemapIndexLink, SitemapPageLink
-from airflow_sitemaps.operators.base import SitemapOperator, emit_event, log_report, permanent_failures
-from airflow_sitemaps.operators.observation import measure_run
-from airflow_sitemaps.operators.write import batch_numbers
+from airflow_sitemaps.operators.base import SitemapOperator, own_xcom, permanent_failures
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Mapping, Sequence
 
     import jinja2
     from airflow.sdk import Context, XComArg
@@ -21,8 +19,60 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-MAX_REASONS = 100
+LABEL: Final = "{{ task.batch.label }}"
+"""Template for ``partial(map_index_template=…)``. It names a mapped task ``products 3/12 (10 shards)``."""
+
+MAX_REASONS: Final = 100
 """Largest number of batches whose reason is read; for further ones the message names the log."""
+
+
+class SitemapWriteOperator(SitemapOperator):
+    """Read, render and stage the shards of one or several batches. Nothing public changes, and repeating it is safe.
+
+    Args:
+        sitemap: The sitemap.
+        batch: A reference that ``SitemapPlanOperator`` returned.
+        **kwargs: Arguments of Airflow's ``BaseOperator``.
+    """
+
+    template_fields: Sequence[str] = ("batch",)
+    publishes: ClassVar[bool] = True
+
+    def __init__(self, *, sitemap: Sitemap, batch: Mapping[str, Any], **kwargs: Any) -> None:
+        super().__init__(sitemap=sitemap, **kwargs)
+        self.batch = batch
+
+    def ends_run(self, context: Context) -> bool:
+        """Return whether ``publish`` does not run after this failure, and no other batch has failed before."""
+        if self.sitemap.on_section_failure == "publish_others":
+            return False
+        ti = context["ti"]
+        states = ti.get_task_states(dag_id=ti.dag_id, task_ids=[ti.task_id], run_ids=[ti.run_id])
+        return "failed" not in states.get(ti.run_id, {}).values()
+
+    def execute(self, context: Context) -> list[str]:
+        """Write the batches, and return the addresses of their receipts."""
+        from airflow_sitemaps.operators.facts import WRITTEN, written_facts
+        from airflow_sitemaps.pipeline import stages
+        from airflow_sitemaps.report_text import LogProgress, written_line
+        from airflow_sitemaps.waits import ended_if_stalled
+
+        batches = []
+        with permanent_failures(context), ended_if_stalled("write"):
+            sitemap = self.rendered(context)
+            for number in self.batch["batches"]:
+                written = stages.write(sitemap, self.batch["plan"], number, progress=LogProgress(log))
+                log.info("section %s: %s", written.section, written_line(written))
+                batches.append(written)
+        context["ti"].xcom_push(key=WRITTEN, value=written_facts(batches))
+        return [written.receipt_key for written in batches]
+
+    def get_openlineage_facets_on_complete(self, ti: Any) -> Any:
+        """Return the tables that were read and the files that were staged, for Airflow's OpenLineage provider."""
+        from airflow_sitemaps import lineage
+        from airflow_sitemaps.operators.facts import WRITTEN
+
+        return lineage.of_write(self.observed(ti), own_xcom(ti, WRITTEN))
 
 
 class SitemapPublishOperator(SitemapOperator):
@@ -44,6 +94,7 @@ class SitemapPublishOperator(SitemapOperator):
     """
 
     template_fields: Sequence[str] = ("plan", "receipts")
+    publishes: ClassVar[bool] = True
     operator_extra_links = (SitemapIndexLink(), SitemapPageLink(), SitemapConsoleLink())
 
     def __init__(
@@ -63,10 +114,6 @@ class SitemapPublishOperator(SitemapOperator):
         self.planner_id = task_id_of(plan)
         self.writer_id = task_id_of(receipts)
         self.skip_unchanged = skip_unchanged
-
-    def is_part_of_run(self, context: Context) -> bool:
-        """Return True."""
-        return True
 
     def render_template_fields(self, context: Context, jinja_env: jinja2.Environment | None = None) -> None:
         """Render the template fields, unless there is no plan.
@@ -99,7 +146,7 @@ class SitemapPublishOperator(SitemapOperator):
         from airflow_sitemaps.operators.facts import UNCHANGED
         from airflow_sitemaps.pipeline import stages
         from airflow_sitemaps.pipeline.report import raise_failures
-        from airflow_sitemaps.progress import LogProgress
+        from airflow_sitemaps.report_text import LogProgress
         from airflow_sitemaps.waits import ended_if_stalled
 
         if not self.plan:
@@ -107,27 +154,28 @@ class SitemapPublishOperator(SitemapOperator):
                 "There is no plan to publish: this is a dry run, or the chosen sections are of another sitemap"
             )
         with permanent_failures(context), ended_if_stalled("publish"):
-            receipts = receipt_keys(self.receipts[:])  # one call to the API server instead of one per task
+            receipts = [
+                key for keys in self.receipts[:] for key in keys
+            ]  # one call to the API server instead of one per task
             unwritten = reasons_of(context["ti"], self.planner_id, self.writer_id, receipts)
             report = stages.publish(
                 self.rendered(context), self.plan, receipts, unwritten=unwritten, progress=LogProgress(log)
             )
-        log_report(report)
-        measure_run(self.sitemap, report)
+        self.observe(report)
         if self.skip_unchanged and report.result == "unchanged":
             context["ti"].xcom_push(key=UNCHANGED, value=report.generation)
             raise AirflowSkipException("Nothing changed: no asset event is emitted (skip_unchanged)")
-        emit_event(self, context, report)
+        kept = self.emit(context, report)
         with permanent_failures(context):
             raise_failures(report)
-        return reference(report)
+        return kept
 
     def get_openlineage_facets_on_complete(self, ti: Any) -> Any:
         """Return all tables, the index and the files of each section, for Airflow's OpenLineage provider."""
-        from airflow_sitemaps.lineage import facets
+        from airflow_sitemaps import lineage
 
         extra = ti.get_template_context()["outlet_events"][self.sitemap.asset].extra
-        return facets.of_publish(self.observed(ti), extra.get("report", {}))
+        return lineage.of_publish(self.observed(ti), extra.get("report", {}))
 
 
 class NoPlanError(AirflowFailException):
@@ -140,17 +188,7 @@ def task_id_of(argument: Any) -> str:
 
 
 def reasons_of(ti: Any, planner_id: str, writer_id: str, receipts: Sequence[str]) -> dict[int, str] | None:
-    """Return why batches were not written, by number; only known reasons are included.
-
-    Args:
-        ti: The task instance.
-        planner_id: The planning task.
-        writer_id: The mapped writing task.
-        receipts: Addresses of the receipts of the batches that were written.
-
-    Returns:
-        The reasons, or None if no mapped task wrote the receipts.
-    """
+    """Return the known reasons why batches have no receipt, by number; None if no mapped task wrote the receipts."""
     from airflow_sitemaps.operators.facts import FAILED, REFUSED
     from airflow_sitemaps.pipeline.state.repository import batch_of
 
@@ -159,7 +197,7 @@ def reasons_of(ti: Any, planner_id: str, writer_id: str, receipts: Sequence[str]
     written = {batch_of(key) for key in receipts}
     reasons: dict[int, str] = {}
     for index, reference in enumerate(ti.xcom_pull(task_ids=planner_id) or ()):
-        missing = [number for number in batch_numbers(reference) if number not in written]
+        missing = [number for number in reference["batches"] if number not in written]
         if not missing or len(reasons) >= MAX_REASONS:
             continue
         pulled = (ti.xcom_pull(task_ids=writer_id, key=key, map_indexes=index) for key in (FAILED, REFUSED))
@@ -168,16 +206,33 @@ def reasons_of(ti: Any, planner_id: str, writer_id: str, receipts: Sequence[str]
     return reasons
 
 
-def receipt_keys(returned: Iterable[str | Sequence[str]]) -> list[str]:
-    """Return the addresses of all receipts. A writing task returns a list. Early versions returned one text."""
-    return [key for each in returned for key in ([each] if isinstance(each, str) else each)]
+class SitemapRollbackOperator(SitemapOperator):
+    """Publish an earlier generation again, as a new generation.
 
+    Args:
+        sitemap: The sitemap.
+        generation: Number of the earlier generation. It may be a Jinja template.
+        **kwargs: Arguments of Airflow's ``BaseOperator``.
+    """
 
-def reference(report: Any) -> dict[str, Any]:
-    """Return the part of a report that XCom keeps. The store and the asset event hold the whole report."""
-    return {
-        "result": report.result,
-        "generation": report.generation,
-        "urls": report.urls,
-        "index_urls": list(report.index_urls[:10]),
-    }
+    template_fields: Sequence[str] = ("generation",)
+    operator_extra_links = (SitemapIndexLink(),)
+    publishes: ClassVar[bool] = True
+
+    def __init__(self, *, sitemap: Sitemap, generation: int | str, **kwargs: Any) -> None:
+        kwargs["outlets"] = [*kwargs.get("outlets", ()), sitemap.asset]
+        super().__init__(sitemap=sitemap, **kwargs)
+        self.generation = generation
+
+    def execute(self, context: Context) -> dict[str, Any]:
+        """Roll back, and return a reference to the report.
+
+        Raises:
+            AirflowFailException: The generation is no longer kept.
+        """
+        from airflow_sitemaps.pipeline import stages
+
+        with permanent_failures(context):
+            report = stages.rollback(self.sitemap, int(self.generation))
+        self.observe(report)
+        return self.emit(context, report)

@@ -1,21 +1,23 @@
-"""The task that reads and checks what is published, as a crawler does."""
+"""The tasks that read what is published as a crawler does: its files against the rules, and the age of its index."""
 
 from __future__ import annotations
 
 import logging
 from dataclasses import replace
+from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any
 
-from airflow_sitemaps.airflow_compat import AirflowFailException
-from airflow_sitemaps.operators.base import SitemapOperator, permanent_failures
-from airflow_sitemaps.operators.facts import VERIFIED, verified_facts
-from airflow_sitemaps.operators.observation import measure_verification
+from airflow_sitemaps.airflow_compat import AirflowException, AirflowFailException
+from airflow_sitemaps.errors import ConfigurationError
+from airflow_sitemaps.operators.base import SitemapOperator, log_lines, permanent_failures
+from airflow_sitemaps.operators.facts import FAILED, MAX_TEXT, VERIFIED, verified_facts
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from airflow.sdk import Context
 
+    from airflow_sitemaps.http.client import HttpClient
     from airflow_sitemaps.sitemap import Sitemap
 
 log = logging.getLogger(__name__)
@@ -59,22 +61,19 @@ class SitemapVerifyOperator(SitemapOperator):
         Raises:
             AirflowFailException: A check of severity ``error`` fails; with ``strict``, a warning as well.
         """
+        from airflow_sitemaps import metrics
         from airflow_sitemaps.http.client import HttpClient
         from airflow_sitemaps.http.destinations import AccessRules
-        from airflow_sitemaps.progress import LogProgress
-        from airflow_sitemaps.report_text import logged
-        from airflow_sitemaps.verification import subject
-        from airflow_sitemaps.verification.result import text_lines
+        from airflow_sitemaps.report_text import LogProgress
+        from airflow_sitemaps.verification import result, subject
 
         with permanent_failures(context):
             what = subject.of_sitemap(self.sitemap)
             web = HttpClient(rules=AccessRules(allow_http=self.allow_http, allow_private=self.allow_private))
             verification = what.verify(replace(what.options, sample=int(self.sample)), LogProgress(log), web=web)
-        measure_verification(self.sitemap, verification)
+        metrics.send(metrics.of_verification(self.sitemap.index_url, verification))
         context["ti"].xcom_push(key=VERIFIED, value=verified_facts(verification))
-        for line in text_lines(verification):
-            level, text = logged(line)
-            log.log(level, "%s", text)
+        log_lines(result.text_lines(verification))
         if verification.errors or (self.strict and verification.failures):
             raise AirflowFailException(
                 f"{len(verification.errors):,} errors, {len(verification.warnings):,} warnings; the log names each rule and address"
@@ -85,3 +84,63 @@ class SitemapVerifyOperator(SitemapOperator):
             "errors": 0,
             "warnings": len(verification.failures),
         }
+
+
+class SitemapFreshnessOperator(SitemapOperator):
+    """Fail when an index, as served over HTTP at ``base_url``, is older than a limit.
+
+    A cache that still serves an old index looks fresh from inside. This task requests the index as a crawler does. Run
+    it in a separate DAG, for example every hour, so that it also fails when the sitemap's DAG no longer runs. The task
+    returns the age and the state of each index.
+
+    Args:
+        sitemap: The published sitemap.
+        max_age: Largest age of an index. A run that finds nothing to change makes the index fresh again. Default:
+            ``Sitemap(freshness=…)``.
+        http: Client for addresses inside your network or without TLS. Default: public https addresses only.
+        **kwargs: Arguments of Airflow's ``BaseOperator``.
+
+    Raises:
+        ConfigurationError: ``max_age`` is not positive, or neither it nor ``Sitemap(freshness=…)`` is set.
+    """
+
+    def __init__(
+        self, *, sitemap: Sitemap, max_age: timedelta | None = None, http: HttpClient | None = None, **kwargs: Any
+    ) -> None:
+        super().__init__(sitemap=sitemap, **kwargs)
+        limit = max_age if max_age is not None else sitemap.freshness
+        if not isinstance(limit, timedelta) or limit <= timedelta(0):
+            raise ConfigurationError(
+                f"{self.task_id}: max_age={limit!r}; give a positive timedelta, here or as Sitemap(freshness=…)"
+            )
+        self.max_age = limit
+        self.http = http
+
+    def execute(self, context: Context) -> list[dict[str, Any]]:
+        """Check the age of every index."""
+        from airflow_sitemaps import metrics
+        from airflow_sitemaps.http.client import HttpClient
+        from airflow_sitemaps.verification.subject import served_indexes
+
+        with permanent_failures(context):
+            indexes = served_indexes(self.sitemap.store, self.http or HttpClient(), datetime.now(timezone.utc))
+        faults = []
+        for index in indexes:
+            age = "unknown" if index.age_s is None else str(timedelta(seconds=int(index.age_s)))
+            line = f"{index.url}: age {age} (limit {self.max_age}); {index.message}"
+            is_old = index.age_s is None or index.age_s > self.max_age.total_seconds()
+            log.log(logging.ERROR if is_old else logging.INFO, "%s", line)
+            if is_old:
+                faults.append(line)
+            if index.age_s is not None:
+                metrics.send(metrics.of_served_index(index.url, index.age_s))
+        if faults:
+            reason = (
+                f"{len(faults)} of {len(indexes)} index files are too old: {'; '.join(faults[:3])}. Check the last run of "
+                "the sitemap's DAG and the cache in front of the store"
+            )
+            facts: dict[str, Any] = {"error": "AirflowException", "message": reason[:MAX_TEXT]}
+            facts |= {"stale": faults[:3], "limit": str(self.max_age)}
+            context["ti"].xcom_push(key=FAILED, value=facts)
+            raise AirflowException(reason)
+        return [index.to_dict() for index in indexes]

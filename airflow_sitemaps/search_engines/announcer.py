@@ -1,26 +1,47 @@
-"""Announcements: what a service knows of a sitemap; for IndexNow, the changes since the last announcement, once."""
+"""Announcements: what a service knows of a sitemap, the changes since then for IndexNow, and pings of your own addresses.
+
+Pings are not for search engines: Google retired its ping address in 2023 (it responds 404), and Bing retired its own
+as well. These addresses are refused, because such a ping has no effect. Use Search Console and IndexNow instead.
+"""
 
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+from urllib.parse import quote, urlsplit
 
 from airflow_sitemaps.errors import ConfigurationError
+from airflow_sitemaps.http.client import FetchError, HttpClient
 from airflow_sitemaps.pipeline.changes import MOST, Changes, TooManyChangesError, changes
 from airflow_sitemaps.pipeline.state.announcements import last_announced, record_announced
 from airflow_sitemaps.pipeline.state.repository import StateRepository
 from airflow_sitemaps.quantities import counted
 from airflow_sitemaps.search_engines.indexnow import Submission, require_key_files
+from airflow_sitemaps.web_services import Service
 
 if TYPE_CHECKING:
-    from airflow_sitemaps.http.client import HttpClient
+    from collections.abc import Mapping
+
     from airflow_sitemaps.search_engines.indexnow import IndexNow
     from airflow_sitemaps.sitemap import Sitemap
     from airflow_sitemaps.web_services import Sender
 
 log = logging.getLogger(__name__)
+
+PLACE: Final = "{sitemap}"
+METHOD: Final = re.compile(r"[A-Z]{3,16}")
+DEAD_HOST: Final = re.compile(r"(?:[\w-]+\.)*(?:google(?:\.\w{2,3}){1,2}|bing\.com)", re.IGNORECASE)
+DEAD_PATH: Final = re.compile(r"(?:/\w+)*/(?:ping|ping\.aspx)/?", re.IGNORECASE)
+
+_REASONS: Final = {
+    **dict.fromkeys((301, 302, 303, 307, 308), "redirects are not followed: give the address that it redirects to"),
+    401: "credentials are missing: pass headers= or conn_id=",
+    403: "access is denied: check headers= and conn_id=",
+    404: "the address does not exist: check the template",
+    429: "too many requests",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,18 +66,11 @@ class ChangeScope:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Announcement:
-    """The result of an announcement. All counts default to 0.
+    """The result of an announcement: the URLs that changed since a generation, and what was sent of them.
 
     Attributes:
-        generation: The generation whose URLs are current.
-        since: The generation that it was compared with.
-        added: Number of URLs that were added.
-        changed: Number of URLs whose entry changed.
-        removed: Number of URLs that were removed.
         outside: Number of changed URLs that the IndexNow key does not cover. They are not sent.
-        too_many: Whether there were more changes than ``max_urls``. Nothing is sent in this case. Default: False.
-        urls: Number of URLs that were sent.
-        requests: Number of requests that were accepted.
+        too_many: Whether there were more changes than ``max_urls``. Nothing is sent in this case.
         unchecked: Number of requests that were accepted before the key was checked (status 202).
     """
 
@@ -95,15 +109,7 @@ def announce(
     fails, the next task sends the remaining changes. Too many changes at once are skipped with a warning: their cause
     is a new template or host, and crawlers find them through the sitemap.
 
-    Args:
-        scope: The changes to announce. Default: all since the last announcement.
-        sender: Sends the requests. Default: a client that reaches only the endpoints of IndexNow.
-        key_reader: Requests the key files before URLs are sent. Default: None, which checks none.
-
-    Raises:
-        ConfigurationError: Nothing is published yet, the key, its location or a URL is wrong, or a host does not serve
-            the key file.
-        TransientError: The endpoint or the store is unreachable or busy.
+    ``key_reader`` requests the key files before URLs are sent.
     """
     scope = scope or ChangeScope()
     objects = sitemap.store.open().state
@@ -162,13 +168,7 @@ def _baseline(state: StateRepository, last: int | None, backfill: bool) -> int |
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Announced:
-    """The published generation, and whether a service knows it.
-
-    Attributes:
-        generation: Number of the published generation.
-        index_urls: Addresses of its index files.
-        is_known: Whether the service was informed of this generation.
-    """
+    """The published generation, its index files, and whether a service was informed of it."""
 
     generation: int
     index_urls: tuple[str, ...]
@@ -180,9 +180,6 @@ def announced(sitemap: Sitemap, service: str) -> Announced:
 
     Args:
         service: Name of the service: lowercase letters, digits, dots and hyphens.
-
-    Raises:
-        ConfigurationError: Nothing is published yet.
     """
     state = StateRepository(sitemap.store.open().state)
     manifest = state.manifest()
@@ -196,10 +193,70 @@ def announced(sitemap: Sitemap, service: str) -> Announced:
 
 
 def mark_announced(sitemap: Sitemap, service: str, generation: int) -> None:
-    """Record that a service was informed of a generation.
+    """Record that a service was informed of a generation: the one that was published before the first request.
 
-    Args:
-        generation: The generation that was published before the first request. A later one that is published during
-            the requests must still be announced.
+    A later one that is published during the requests must still be announced.
     """
     record_announced(sitemap.store.open().state, service, generation)
+
+
+def default_client() -> HttpClient:
+    """Return a client that requests public https addresses and reads responses of up to 1 MiB."""
+    return HttpClient(max_byte_size=1 << 20)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ping:
+    """A request that is sent for each index of a sitemap.
+
+    Attributes:
+        url: Template of the address. ``{sitemap}`` is replaced by the index's address, percent-encoded. At the
+            beginning of ``url`` (a CDN that is purged at the address itself) it is not encoded.
+        method: HTTP method. Default: ``GET``.
+        headers: Request headers. Default: none.
+        body: Template of the request body, in which ``{sitemap}`` is replaced without encoding. Default: no body.
+        http: Sends the request. Default: a client for public https addresses.
+
+    Raises:
+        ConfigurationError: A template lacks ``{sitemap}``, the method is invalid, or the ping address is retired.
+    """
+
+    url: str = field(repr=False)
+    method: str = "GET"
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    body: str | None = field(default=None, repr=False)
+    http: HttpClient = field(default_factory=default_client)
+
+    def __post_init__(self) -> None:
+        if PLACE not in self.url and PLACE not in (self.body or ""):
+            raise ConfigurationError(f"ping {shown(self.url)}: neither url nor body contains {PLACE}")
+        if not METHOD.fullmatch(self.method):
+            raise ConfigurationError(f"ping, method={self.method!r}: give a method such as 'GET', 'POST' or 'PURGE'")
+        parts = urlsplit(self.url)
+        if DEAD_HOST.fullmatch(parts.hostname or "") and DEAD_PATH.fullmatch(parts.path):
+            raise ConfigurationError(
+                f"{shown(self.url)} is retired: Google shut down its sitemap ping in 2023, and Bing shut down its own. "
+                "Use SearchConsoleSubmitOperator for Google and IndexNowOperator for Bing and others."
+            )
+
+    def address(self, sitemap_url: str) -> str:
+        """Return the address to request for a sitemap."""
+        if self.url.startswith(PLACE):
+            return sitemap_url + self.url[len(PLACE) :].replace(PLACE, quote(sitemap_url, safe=""))
+        return self.url.replace(PLACE, quote(sitemap_url, safe=""))
+
+    def send(self, sitemap_url: str) -> int:
+        """Send the request, and return the status of success. Raise the errors of ``Service.call``."""
+        body = None if self.body is None else self.body.replace(PLACE, sitemap_url).encode()
+        address = self.address(sitemap_url)
+        service = Service(sender=self.http, reasons=_REASONS, attempts=1)  # a webhook may count its calls
+        try:
+            return service.call(f"ping {shown(self.url)}", self.method, address, headers=self.headers, body=body).status
+        except FetchError as error:
+            raise FetchError(f"ping: {str(error).replace(address, shown(address))}") from None
+
+
+def shown(url: str) -> str:
+    """Return an address for messages, without query and credentials, which may be secrets."""
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}" if parts.scheme else url.partition("?")[0]

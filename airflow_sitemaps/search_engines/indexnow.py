@@ -73,13 +73,7 @@ def sender_to(endpoint: str) -> HttpClient:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Submission:
-    """The result of a submission. All counts default to 0.
-
-    Attributes:
-        urls: Number of URLs that were accepted.
-        requests: Number of requests that were accepted.
-        unchecked: Number of requests that were accepted before the key was checked (status 202).
-    """
+    """The URLs and requests that were accepted; ``unchecked`` requests before the key was checked (status 202)."""
 
     urls: int = 0
     requests: int = 0
@@ -118,9 +112,6 @@ class IndexNow:
 
     def submit(self, urls: Iterable[str], sender: Sender | None = None) -> Submission:
         """Send URLs, each once, in requests of one host and at most ``MAX_URLS``. Sending them again is harmless.
-
-        Args:
-            sender: Sends the requests. Default: a client that reaches only the participating search engines.
 
         Raises:
             ConfigurationError: A URL is outside the key's folder, or the endpoint rejects the key or the URLs.
@@ -188,12 +179,9 @@ def _site(url: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyFile:
-    """The key file of one site, as served.
+    """The key file of one site, as served. In its address, ``***`` stands for the key, which is a secret.
 
-    Attributes:
-        address: Address of the file. ``***`` stands for the key, which is a secret.
-        served: Whether the file holds the key; None if that cannot be said, because there is no usable response.
-        message: The response of the site.
+    ``served`` is None if it cannot be said whether the file holds the key, because there is no usable response.
     """
 
     address: str

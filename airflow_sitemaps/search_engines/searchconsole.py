@@ -68,16 +68,10 @@ _REASONS: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubmittedSitemap:
-    """The state of a sitemap in Search Console.
+    """The state of the sitemap at an address (``path``) in Search Console. Times are RFC 3339, None before the first.
 
     Attributes:
-        path: Address of the sitemap.
-        last_submitted: Time of the last submission, RFC 3339; None if it was never submitted.
-        last_downloaded: Time of Google's last download, RFC 3339; None if Google has not read it yet.
         pending: Whether Google has not processed the sitemap yet.
-        is_index: Whether the sitemap is an index.
-        errors: Number of errors that Google reports.
-        warnings: Number of warnings that Google reports.
         urls: URLs that Google found, by kind (``web``, ``image``, ``news``, ``video``).
     """
 
@@ -256,15 +250,10 @@ class IndexCoverage:
     """The state of one index in Search Console.
 
     Attributes:
-        url: Address of the index.
         section: Section of the index; empty for the index of all sections.
         listed: Number of URLs that the published generation lists in it.
         discovered: Number of URLs that Google found in it, by kind (``web``, ``image``, ``news``, ``video``).
-            Default: none.
-        errors: Number of errors. Default: 0.
-        warnings: Number of warnings. Default: 0.
-        pending: Whether Google has not processed it yet. Default: False.
-        last_downloaded: Time of Google's last download, RFC 3339. Default: None, if Google has not read it yet.
+        last_downloaded: Time of Google's last download, RFC 3339. None: Google has not read it yet.
     """
 
     url: str
@@ -279,14 +268,7 @@ class IndexCoverage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observation:
-    """The coverage of all indexes of a sitemap at one time.
-
-    Attributes:
-        at: Time of the observation, ISO 8601 in UTC.
-        generation: The published generation.
-        site: The Search Console property.
-        indexes: One entry for each index.
-    """
+    """The coverage of all indexes of a published generation in a property at one time (ISO 8601 in UTC)."""
 
     at: str
     generation: int
@@ -312,14 +294,8 @@ def observe(sitemap: Sitemap, site: str, submitted: Sequence[SubmittedSitemap], 
     )
     document = {"format": COVERAGE_FORMAT, **asdict(observation)}
     key = f"{COVERAGE}{now:%Y%m%dT%H%M%S%f}.json"
-    put_verified(
-        objects,
-        key,
-        json.dumps(document).encode(),
-        mode=Overwrite(),
-        write_id=key,
-        headers=ObjectHeaders(content_type="application/json"),
-    )
+    headers = ObjectHeaders(content_type="application/json")
+    put_verified(objects, key, json.dumps(document).encode(), mode=Overwrite(), write_id=key, headers=headers)
     keys = sorted(info.key for info in objects.list(COVERAGE))
     for old in keys[:-KEPT]:
         objects.delete(old)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import asdict
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any
 
@@ -88,7 +89,7 @@ class SitemapSourceSensor(SitemapOperator, BaseSensorOperator):
             return super().execute(context)
         if self.probe is None:
             return self._wait_for_tables(context)
-        from airflow_sitemaps.sensors.probe import last_mark
+        from airflow_sitemaps.sensors.polls import last_mark
         from airflow_sitemaps.triggers.source import SitemapSourceTrigger
 
         with permanent_failures(context):
@@ -102,7 +103,7 @@ class SitemapSourceSensor(SitemapOperator, BaseSensorOperator):
         return self.defer(trigger=trigger, method_name="moved", timeout=timedelta(seconds=self.timeout))
 
     def _wait_for_tables(self, context: Context) -> Any:
-        from airflow_sitemaps.sensors.table_digest import in_worker, published
+        from airflow_sitemaps.sensors.polls import in_worker, published
         from airflow_sitemaps.triggers.source import SitemapTablesTrigger
 
         with permanent_failures(context):
@@ -116,7 +117,7 @@ class SitemapSourceSensor(SitemapOperator, BaseSensorOperator):
         with permanent_failures(context):
             tables, recheck_at = published(sitemap, listed(self.sections))
         trigger = SitemapTablesTrigger(
-            tables=[table.to_dict() for table in tables],
+            tables=[asdict(table) for table in tables],
             recheck_at=recheck_at.isoformat() if recheck_at is not None else None,
             poll_interval=float(self.poke_interval),
         )
@@ -168,7 +169,7 @@ class SitemapSourceSensor(SitemapOperator, BaseSensorOperator):
         return bool(plan.changes)
 
     def _has_moved(self, context: Context) -> bool:
-        from airflow_sitemaps.sensors.probe import last_mark, query_value
+        from airflow_sitemaps.sensors.polls import last_mark, query_value
 
         try:
             value = query_value(str(self.conn_id), str(self.probe))
@@ -182,7 +183,7 @@ class SitemapSourceSensor(SitemapOperator, BaseSensorOperator):
         return True
 
     def _record(self, context: Context, value: str) -> None:
-        from airflow_sitemaps.sensors.probe import ProbeMark, record_mark
+        from airflow_sitemaps.sensors.polls import ProbeMark, record_mark
 
         log.info("The probe returns %r; the run starts", value)
         now = datetime.now(timezone.utc).isoformat()

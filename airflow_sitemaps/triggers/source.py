@@ -42,7 +42,7 @@ class SitemapSourceTrigger(BaseTrigger):
         from asgiref.sync import sync_to_async
 
         from airflow_sitemaps.errors import SitemapError, SourceError
-        from airflow_sitemaps.sensors.probe import query_value
+        from airflow_sitemaps.sensors.polls import query_value
 
         while True:
             try:
@@ -64,7 +64,7 @@ class SitemapTablesTrigger(BaseTrigger):
     """Wait until the tables of a sitemap differ from what is published.
 
     Args:
-        tables: The published digests, as ``TableDigest.to_dict`` returns them.
+        tables: The published digests, as JSON can hold them.
         recheck_at: Time (ISO 8601, UTC) at which files change though no table does. None: there is no such time.
         poll_interval: Seconds between two comparisons. The first is after this time.
     """
@@ -89,7 +89,7 @@ class SitemapTablesTrigger(BaseTrigger):
         from asgiref.sync import sync_to_async
 
         from airflow_sitemaps.errors import SitemapError, SourceError
-        from airflow_sitemaps.sensors.table_digest import TableDigest
+        from airflow_sitemaps.sensors.polls import TableDigest
 
         tables = [TableDigest(**table) for table in self.tables]
         versions: dict[str, str | None] = {}

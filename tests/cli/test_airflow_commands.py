@@ -15,8 +15,7 @@ from airflow.models.dag import DagModel
 from airflow.utils.session import create_session
 
 from airflow_sitemaps.cli import main
-from airflow_sitemaps.cli.airflow_commands import NOT_IN_AIRFLOW, get_cli_commands
-from airflow_sitemaps.cli.arguments import parser
+from airflow_sitemaps.cli.main import NOT_IN_AIRFLOW, get_cli_commands, parser
 from tests.support.airflow_db import BUNDLE, database
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from airflow.cli.cli_parser import get_parser
 from airflow.models.dag import DagModel
 from airflow.utils.session import create_session
 
-from airflow_sitemaps.cli.airflow_commands import get_cli_commands
+from airflow_sitemaps.cli.main import get_cli_commands
 from tests.support.airflow_db import BUNDLE, database
 from tests.support.website import Page, serving
 

@@ -94,7 +94,7 @@ def test_commands_without_a_connection_do_not_import_airflow(tmp_path: Path) -> 
 def test_the_dags_of_a_file_that_first_imports_airflow_are_found(tmp_path: Path) -> None:
     (tmp_path / "maps.py").write_text(DAG_FILE.format(folder=tmp_path / "site"))
     code = (
-        "import sys\nfrom airflow_sitemaps.cli.target import load\nassert 'airflow' not in sys.modules\n"
+        "import sys\nfrom airflow_sitemaps.cli.targets import load\nassert 'airflow' not in sys.modules\n"
         f"print(*(load('{tmp_path}/maps.py:site').params['land'] for _ in range(2)), sys.meta_path)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

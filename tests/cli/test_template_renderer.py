@@ -12,14 +12,14 @@ import pytest
 from rich.console import Console
 
 from airflow_sitemaps import report_text
-from airflow_sitemaps.cli.bars import Bars
-from airflow_sitemaps.cli.template_renderer import rendered
+from airflow_sitemaps.cli.output import bars
 from airflow_sitemaps.errors import TemplateError
-from airflow_sitemaps.progress import LogProgress
 from airflow_sitemaps.quantities import size
+from airflow_sitemaps.report_text import LogProgress
 from airflow_sitemaps.sitemap import Section, Sitemap
 from airflow_sitemaps.sources.sql import SqlSource
 from airflow_sitemaps.stores.local import LocalStore
+from airflow_sitemaps.templates import rendered
 from airflow_sitemaps.testing.source import MemorySourceConfig
 
 NOW = datetime(2026, 3, 4, 5, 6, 7, tzinfo=timezone.utc)
@@ -87,13 +87,13 @@ def test_log_progress_speaks_now_and_then(caplog: pytest.LogCaptureFixture) -> N
 
 def test_bars_show_each_stage() -> None:
     stream = io.StringIO()
-    with Bars(Console(file=stream, width=100, force_terminal=True)) as bars:
-        bars.start("survey", None, "sections")
-        bars.advance(2)
-        bars.finish()
-        bars.start("write", 10, "rows")
-        bars.advance(10)
-        bars.finish()
+    with bars(Console(file=stream, width=100, force_terminal=True)) as progress:
+        progress.start("survey", None, "sections")
+        progress.advance(2)
+        progress.finish()
+        progress.start("write", 10, "rows")
+        progress.advance(10)
+        progress.finish()
 
     shown = stream.getvalue()
     assert "survey" in shown

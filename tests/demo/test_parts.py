@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import sqlalchemy as sa
 
-from airflow_sitemaps.demo import places, warehouse
-from airflow_sitemaps.demo.bucket import Difference, Seen, difference
-from airflow_sitemaps.demo.check import read_site
+from airflow_sitemaps.demo import warehouse
+from airflow_sitemaps.demo.bucket import Difference, Seen, difference, read_site
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -22,14 +21,14 @@ NOW = datetime(2026, 5, 6, tzinfo=timezone.utc)
 @pytest.fixture(scope="module")
 def world() -> list[dict[str, Any]]:
     """The thousand greatest places: reading them all takes seconds, so once."""
-    return places.places(1_000)
+    return warehouse.real_places(1_000)
 
 
 @pytest.mark.parametrize("dialect", ["sqlite", "duckdb"])
 def test_the_warehouse_is_loaded_and_changed(
     dialect: str, tmp_path: Path, world: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(places, "places", lambda limit: world[:limit])
+    monkeypatch.setattr(warehouse, "real_places", lambda limit: world[:limit])
     engine = sa.create_engine(f"{dialect}:///{tmp_path / 'places.db'}")
     assert warehouse.load(engine, limit=10)["places"] == 10
 
@@ -61,7 +60,7 @@ def test_places_are_real_and_names_multilingual(world: list[dict[str, Any]]) -> 
     assert found["Moscow"]["native_name"] is not None
     assert not any(letter.isascii() for letter in found["Moscow"]["native_name"] if letter.isalpha())
     assert [place["id"] for place in world] == sorted(place["id"] for place in world)
-    assert places.slug("Saint-Étienne / du  Rouvray") == "Saint-Étienne-du-Rouvray"
+    assert warehouse.slug("Saint-Étienne / du  Rouvray") == "Saint-Étienne-du-Rouvray"
 
 
 def test_what_a_bucket_shows_of_a_run() -> None:

@@ -12,10 +12,9 @@ from airflow.sdk.providers_manager_runtime import ProvidersManagerTaskRuntime
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_sitemaps import MemoryStore, Section, Sitemap
+from airflow_sitemaps import MemoryStore, Section, Sitemap, lineage
 from airflow_sitemaps.errors import ConfigurationError
-from airflow_sitemaps.lineage import asset_scheme, facets
-from airflow_sitemaps.lineage.dataset_names import DatasetName, database_of, file_of, parts_of
+from airflow_sitemaps.lineage import DatasetName, database_of, file_of, parts_of
 from airflow_sitemaps.testing.source import MemorySourceConfig
 
 
@@ -85,19 +84,19 @@ def test_lineage_that_fails_is_a_warning(caplog: pytest.LogCaptureFixture) -> No
         sections = ()
         store = None
 
-    assert facets.of_publish(Broken(), {"sections": {}}) is None
+    assert lineage.of_publish(Broken(), {"sections": {}}) is None
     assert "Lineage is not available (AttributeError). The run continues." in caplog.text
 
 
 def test_no_lineage_where_it_is_turned_off(monkeypatch: pytest.MonkeyPatch) -> None:
     sitemap = Sitemap(MemoryStore(base_url="https://shop.example/"), [Section("a", MemorySourceConfig([]))])
-    assert [dataset.name for dataset in facets.of_publish(sitemap, {"sections": {}}).outputs]
+    assert [dataset.name for dataset in lineage.of_publish(sitemap, {"sections": {}}).outputs]
     monkeypatch.setenv("AIRFLOW__SITEMAPS__LINEAGE", "False")
-    assert facets.of_publish(sitemap, {"sections": {}}) is None
+    assert lineage.of_publish(sitemap, {"sections": {}}) is None
 
 
 def test_the_scheme_is_registered_with_its_converter() -> None:
-    asset = asset_scheme.create_asset(url="https://user:pw@WWW.example.com/sitemap.xml")
+    asset = lineage.create_asset(url="https://user:pw@WWW.example.com/sitemap.xml")
     manager = ProvidersManagerTaskRuntime()
 
     assert asset.uri == "sitemap://www.example.com/sitemap.xml"
@@ -105,6 +104,6 @@ def test_the_scheme_is_registered_with_its_converter() -> None:
     dataset = manager.asset_to_openlineage_converters["sitemap"](Asset(uri=asset.uri), None)
     assert (dataset.namespace, dataset.name) == ("https://www.example.com", "/sitemap.xml")
     with pytest.raises(ConfigurationError, match="give the address of an index"):
-        asset_scheme.create_asset(url="/sitemap.xml")
+        lineage.create_asset(url="/sitemap.xml")
     with pytest.raises(ValueError, match="a host and a path"):
-        asset_scheme.sanitize_uri(urlsplit("sitemap://"))
+        lineage.sanitize_uri(urlsplit("sitemap://"))

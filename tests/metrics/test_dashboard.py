@@ -34,7 +34,7 @@ from airflow_sitemaps import (
 )
 from airflow_sitemaps.http.client import HttpClient
 from airflow_sitemaps.http.destinations import AccessRules
-from airflow_sitemaps.operators import freshness, observation
+from airflow_sitemaps.operators import base, verify
 from airflow_sitemaps.pipeline.clock import SystemClock
 from airflow_sitemaps.testing.source import MemorySourceConfig
 from tests.metrics.openmetrics import Recorder
@@ -223,7 +223,7 @@ def test_every_panel_shows_what_happened(tmp_path: Path, statsd: StatsdServer, m
 
     monkeypatch.setattr(SystemClock, "now", now)
     clock = type("Clock", (datetime,), {"now": staticmethod(now)})
-    for module in (observation, freshness):
+    for module in (base, verify):
         monkeypatch.setattr(module, "datetime", clock)
     recorder = Recorder(statsd)
     with serving() as server:

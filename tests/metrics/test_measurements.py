@@ -10,10 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_sitemaps import Guards
+from airflow_sitemaps import Guards, metrics
 from airflow_sitemaps.errors import ConflictError, GuardError, RuleError, StoreError
-from airflow_sitemaps.metrics import measurements, registry
-from airflow_sitemaps.metrics.measurements import Measurement
+from airflow_sitemaps.metrics import Measurement
 from airflow_sitemaps.protocol.rules import RULES
 from tests.support.environment import BASE, World, row
 
@@ -28,7 +27,7 @@ def values(measured: Any) -> dict[tuple[str, ...], float]:
         assert isinstance(each, Measurement)
         assert set(each.tags) == set(each.metric.tags), each
         assert each.tags["sitemap"] == SITEMAP["sitemap"]
-        key = (each.metric.name.removeprefix(registry.PREFIX), *(each.tags[tag] for tag in each.metric.tags[1:]))
+        key = (each.metric.name.removeprefix(metrics.PREFIX), *(each.tags[tag] for tag in each.metric.tags[1:]))
         assert key not in result
         result[key] = each.value
     return result
@@ -40,7 +39,7 @@ def test_a_published_run_has_every_value_of_its_report() -> None:
     report = world.build()
     now = world.clock.now() + timedelta(hours=2)
 
-    found = values(measurements.of_report(INDEX, report, now))
+    found = values(metrics.of_report(INDEX, report, now))
 
     section = report.sections["pages"]
     assert found["runs", "published"] == 1
@@ -63,7 +62,7 @@ def test_an_unchanged_run_is_a_success_and_keeps_the_age_of_the_index() -> None:
     world.build()
     world.clock.advance(timedelta(days=1))
 
-    found = values(measurements.of_report(INDEX, world.build(), world.clock.now()))
+    found = values(metrics.of_report(INDEX, world.build(), world.clock.now()))
 
     assert found["runs", "unchanged"] == 1
     assert found["index_age",] >= 86_400
@@ -78,7 +77,7 @@ def test_drift_is_counted_by_section() -> None:
     name = next(iter(world.shards()))
     world.store.public.delete(name)
 
-    found = values(measurements.of_report(INDEX, world.build(), world.clock.now()))
+    found = values(metrics.of_report(INDEX, world.build(), world.clock.now()))
 
     assert found["drift", "pages"] == 1
 
@@ -90,31 +89,31 @@ def test_refusals_are_counted_by_guard_and_section() -> None:
     with pytest.raises(GuardError) as refused:
         world.build()
 
-    found = values(measurements.of_error(INDEX, refused.value))
+    found = values(metrics.of_error(INDEX, refused.value))
 
     assert found == {("runs", "refused"): 1, ("refusals", "pages", "shrink"): 1}
 
 
 def test_other_errors_are_counted_by_result() -> None:
-    assert values(measurements.of_error(INDEX, ConflictError("x"))) == {("runs", "conflict"): 1}
-    assert values(measurements.of_error(INDEX, StoreError("x"))) == {("runs", "failed"): 1}
+    assert values(metrics.of_error(INDEX, ConflictError("x"))) == {("runs", "conflict"): 1}
+    assert values(metrics.of_error(INDEX, StoreError("x"))) == {("runs", "failed"): 1}
     rule = RuleError("x", rule="loc-missing", section="pages")
-    assert values(measurements.of_error(INDEX, rule))["refusals", "pages", "loc-missing"] == 1
+    assert values(metrics.of_error(INDEX, rule))["refusals", "pages", "loc-missing"] == 1
 
 
 def test_an_index_url_gives_no_secret_away() -> None:
-    assert measurements.sitemap_tag("https://user:secret@a.example:8080/maps/x.xml?token=secret") == (
+    assert metrics.sitemap_tag("https://user:secret@a.example:8080/maps/x.xml?token=secret") == (
         "a.example_8080_maps_x.xml"
     )
 
 
 @given(st.text(st.characters(codec=None)))
 def test_a_tag_is_always_of_characters_that_every_backend_accepts(text: str) -> None:
-    assert re.fullmatch(r"[A-Za-z0-9_.-]{0,32}", measurements.tag_value(text))
+    assert re.fullmatch(r"[A-Za-z0-9_.-]{0,32}", metrics.tag_value(text))
 
 
 def test_long_values_are_cut_and_stay_different() -> None:
-    one, other = (measurements.sitemap_tag(f"{BASE}{'folder/' * 20}{name}.xml") for name in ("a", "b"))
+    one, other = (metrics.sitemap_tag(f"{BASE}{'folder/' * 20}{name}.xml") for name in ("a", "b"))
 
     assert len(one) == len(other) == 80
     assert one != other

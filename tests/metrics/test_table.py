@@ -7,7 +7,7 @@ import re
 import runpy
 from pathlib import Path
 
-from airflow_sitemaps.metrics.registry import METRICS, TAGS
+from airflow_sitemaps.metrics import METRICS, TAGS
 
 DOCS = Path(__file__).parents[2] / "docs"
 PANELS = json.loads((DOCS / "grafana-dashboard.json").read_text(encoding="utf-8"))["panels"]

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from airflow_sitemaps.asset_events import event_extra, fits
-from airflow_sitemaps.assets import asset_of
+from airflow_sitemaps.assets import asset_of, event_extra, fits
 from airflow_sitemaps.links import SitemapIndexLink
 from airflow_sitemaps.pipeline.report import Report, SectionReport, totals
 from airflow_sitemaps.sitemap import Section, Sitemap

@@ -12,7 +12,7 @@ import pytest
 from airflow.cli.cli_parser import get_parser
 from airflow.providers_manager import ProvidersManager
 
-from airflow_sitemaps.cli.airflow_commands import get_cli_commands
+from airflow_sitemaps.cli.main import get_cli_commands
 from airflow_sitemaps.provider_info import get_provider_info
 
 

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from airflow.sdk import DAG
 
-from airflow_sitemaps.asset_events import EXTRA_LIMIT
+from airflow_sitemaps.assets import EXTRA_LIMIT
 from airflow_sitemaps.operators.plan import deployment
-from airflow_sitemaps.operators.rollback import SitemapRollbackOperator
+from airflow_sitemaps.operators.publish import SitemapRollbackOperator
 from airflow_sitemaps.operators.verify import SitemapVerifyOperator
 from airflow_sitemaps.pipeline.state.repository import StateRepository
 from airflow_sitemaps.shards.policy import ShardPolicy

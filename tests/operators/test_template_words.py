@@ -16,12 +16,11 @@ from airflow.utils.session import create_session
 from airflow.utils.types import DagRunType
 from sqlalchemy import select
 
-from airflow_sitemaps.cli.template_renderer import _environment
 from airflow_sitemaps.errors import TemplateError
 from airflow_sitemaps.sitemap import Section, Sitemap
 from airflow_sitemaps.sources.sql import SqlSource
 from airflow_sitemaps.stores.local import LocalStore
-from airflow_sitemaps.template_words import LOGICAL_DATE, renderer, words_of_run
+from airflow_sitemaps.templates import LOGICAL_DATE, renderer, shell_environment, words_of_run
 from tests.semantics.shop import dag_of
 from tests.semantics.steps import Steps
 from tests.support.airflow_db import xcom_of
@@ -109,9 +108,9 @@ def test_a_date_that_is_none_is_not_a_word() -> None:
 def test_each_word_of_a_logical_date_has_another_that_works_in_every_run(word: str, folder: Path) -> None:
     words = {"run_after": NOW, "prev_start_date_success": NOW, "prev_end_date_success": NOW}
 
-    assert renderer(_environment(), words)(LOGICAL_DATE[word])
+    assert renderer(shell_environment(), words)(LOGICAL_DATE[word])
     with pytest.raises(TemplateError, match=f"the template word '{word}' is not defined"):
-        renderer(_environment(), words)("{{ " + word + " }}")
+        renderer(shell_environment(), words)("{{ " + word + " }}")
 
 
 @pytest.mark.parametrize(
@@ -124,4 +123,4 @@ def test_each_word_of_a_logical_date_has_another_that_works_in_every_run(word: s
 )
 def test_other_mistakes_are_named(text: str, said: str) -> None:
     with pytest.raises(TemplateError, match=said):
-        renderer(_environment(), {"run_after": NOW, "params": {"full": False}})(text)
+        renderer(shell_environment(), {"run_after": NOW, "params": {"full": False}})(text)

@@ -11,7 +11,7 @@ from airflow.sdk import DAG, Param
 from airflow.utils.session import create_session
 from sqlalchemy import delete, select
 
-from airflow_sitemaps.operators.rollback import SitemapRollbackOperator
+from airflow_sitemaps.operators.publish import SitemapRollbackOperator
 from airflow_sitemaps.operators.verify import SitemapVerifyOperator
 from airflow_sitemaps.plugin.actions import (
     ActionRefusedError,

@@ -10,7 +10,7 @@ import pytest
 from airflow.models.dag import DagModel
 
 from airflow_sitemaps import Guards, MemoryStore, Section, Sitemap
-from airflow_sitemaps.asset_events import section_settings
+from airflow_sitemaps.assets import section_settings
 from airflow_sitemaps.plugin.shard_map import EMPTY, KEPT, WAITING, WRITTEN
 from airflow_sitemaps.ports import Overwrite
 from airflow_sitemaps.shards.codec import decode_manifest, encode

@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from airflow_sitemaps import LocalStore, Section, Sitemap
-from airflow_sitemaps.asset_events import event_extra, section_settings, store_facts
+from airflow_sitemaps.assets import event_extra, section_settings, store_facts
 from airflow_sitemaps.pipeline import build
 from airflow_sitemaps.plugin.coverage_columns import MAX_INDEXES, MAX_OBSERVATIONS, coverage_columns
 from airflow_sitemaps.ports import Overwrite

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from airflow_sitemaps import Guards, LocalStore, Section, ShardPolicy, Sitemap
-from airflow_sitemaps.asset_events import event_extra, section_settings, store_facts
+from airflow_sitemaps.assets import event_extra, section_settings, store_facts
 from airflow_sitemaps.errors import GuardError
 from airflow_sitemaps.operators.facts import REFUSED, refusal_facts
 from airflow_sitemaps.pipeline import build

@@ -9,7 +9,7 @@ import pytest
 
 from airflow_sitemaps.errors import ConfigurationError
 from airflow_sitemaps.http.client import FetchError
-from airflow_sitemaps.search_engines.ping import Ping
+from airflow_sitemaps.search_engines.announcer import Ping
 from airflow_sitemaps.web_services import NotAcceptedError, excerpt, retry_after
 from tests.support.website import Page, Site
 

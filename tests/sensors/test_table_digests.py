@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from dataclasses import asdict
 from datetime import datetime, timedelta, timezone
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
@@ -13,7 +14,7 @@ import pytest
 from airflow_sitemaps import ChangeLog, ListSource, LocalStore, Section, ShardPolicy, Sitemap, SqlSource
 from airflow_sitemaps.errors import SourceConfigurationError
 from airflow_sitemaps.pipeline import build
-from airflow_sitemaps.sensors.table_digest import TableDigest, in_worker, published
+from airflow_sitemaps.sensors.polls import TableDigest, in_worker, published
 from airflow_sitemaps.sources.session import SqlSession
 from airflow_sitemaps.triggers.source import SitemapTablesTrigger
 from tests.support.databases import NAMES, Database, NotAvailable, database
@@ -53,7 +54,7 @@ class Shop:
     def table(self) -> TableDigest:
         """The published digest, as the triggerer gets it."""
         (table,), _ = published(self.sitemap, [])
-        return TableDigest(**json.loads(json.dumps(table.to_dict())))
+        return TableDigest(**json.loads(json.dumps(asdict(table))))
 
 
 @pytest.fixture(params=LIVE)
@@ -78,7 +79,7 @@ def first_event(trigger: SitemapTablesTrigger) -> dict[str, Any]:
 
 def trigger_of(shop: Shop, **settings: Any) -> SitemapTablesTrigger:
     path, arguments = SitemapTablesTrigger(
-        **{"tables": [shop.table().to_dict()], "recheck_at": None, "poll_interval": 0.0, **settings}
+        **{"tables": [asdict(shop.table())], "recheck_at": None, "poll_interval": 0.0, **settings}
     ).serialize()
     assert path == "airflow_sitemaps.triggers.source.SitemapTablesTrigger"
     return SitemapTablesTrigger(**json.loads(json.dumps(arguments)))

@@ -34,7 +34,7 @@ from pathlib import Path
 from airflow.sdk import DAG, task
 
 from airflow_sitemaps import LocalStore, Section, Sitemap, SitemapTaskGroup, SqlSource
-from airflow_sitemaps.operators.rollback import SitemapRollbackOperator
+from airflow_sitemaps.operators.publish import SitemapRollbackOperator
 
 
 def source(table, **settings):

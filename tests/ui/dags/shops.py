@@ -14,7 +14,7 @@ from pathlib import Path
 from airflow.sdk import DAG, Param
 
 from airflow_sitemaps import Guards, LocalStore, S3Store, Section, ShardPolicy, Sitemap, SitemapTaskGroup, SqlSource
-from airflow_sitemaps.operators.rollback import SitemapRollbackOperator
+from airflow_sitemaps.operators.publish import SitemapRollbackOperator
 from airflow_sitemaps.operators.verify import SitemapVerifyOperator
 
 SITES = Path(os.environ["SITEMAPS_UI_SITES"])

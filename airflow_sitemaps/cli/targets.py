@@ -1,42 +1,96 @@
-"""Targets of the form ``DAG_ID``: the sitemap that a DAG publishes."""
+"""Targets of commands: the sitemap of a file, ``path/to/file.py:sitemap``, or of a DAG, ``DAG_ID`` or ``DAG_ID:GROUP_ID``."""
 
 from __future__ import annotations
 
+import importlib.util
 import re
+import sys
+from dataclasses import dataclass, field
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final
 
-from airflow_sitemaps.cli.target import Target, TargetError, load, operator_of, run_file
+from airflow_sitemaps.errors import ConfigurationError, SitemapError
+from airflow_sitemaps.sitemap import Sitemap
 
 if TYPE_CHECKING:
-    from airflow_sitemaps.sitemap import Sitemap
+    from collections.abc import Mapping
+
+    from airflow.sdk import DAG
 
 DAG_TARGET: Final = re.compile(r"(?P<dag>[\w.-]+)(?::(?P<group>[\w.-]+))?", re.ASCII)
 """Pattern of ``DAG_ID`` and ``DAG_ID:GROUP_ID``."""
 
 
+class TargetError(ConfigurationError):
+    """The command line is wrong; exit status 2."""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A sitemap of a file, with the defaults of the params of the DAGs in the file that publish it."""
+
+    sitemap: Sitemap
+    params: Mapping[str, Any] = field(default_factory=dict)
+
+
 def load_target(target: str) -> Target:
-    """Return the sitemap of a target of any form.
-
-    Args:
-        target: ``path/to/file.py:sitemap``, or ``DAG_ID`` or ``DAG_ID:GROUP_ID`` of a DAG that Airflow lists.
-
-    Raises:
-        TargetError: The target does not exist.
-        ConfigurationError: The file holds an invalid setting.
-    """
+    """Return the sitemap of a target of any form."""
     return load(target) if ".py" in target or "/" in target else load_dag(target)
 
 
-def load_dag(target: str) -> Target:
-    """Return the sitemap of a DAG that Airflow's database lists.
+def load(target: str) -> Target:
+    """Run a file and return the sitemap with a given name.
 
-    Args:
-        target: ``DAG_ID``, or ``DAG_ID:GROUP_ID`` for a DAG with several sitemaps.
-
-    Raises:
-        TargetError: The DAG, its file or the group does not exist, or the DAG publishes several sitemaps.
+    The file's folder is added to the import path, as Airflow does with its DAGs folder.
     """
+    file, separator, name = target.rpartition(":")
+    path = Path(file)
+    if not separator or not name.isidentifier() or path.suffix != ".py":
+        raise TargetError(f"{target!r}: name a sitemap as path/to/file.py:sitemap")
+    if not path.is_file():
+        raise TargetError(f"{target!r}: there is no file {file!r} here ({Path.cwd()})")
+    module, dags = run_file(path.resolve())
+    sitemap = getattr(module, name, None)
+    if not isinstance(sitemap, Sitemap):
+        what = "has no such name" if sitemap is None else f"holds a {type(sitemap).__name__} there, not a Sitemap"
+        raise TargetError(f"{target!r}: {file} {what}")
+    params: dict[str, Any] = {}
+    for dag in dags:
+        if any(getattr(operator_of(task), "sitemap", None) is sitemap for task in dag.tasks):
+            params |= dag.params.dump()
+    return Target(sitemap, params)
+
+
+def operator_of(task: Any) -> Any:
+    """Return the object that holds a task's arguments: the task, or the first arguments of a mapped task."""
+    return task if not hasattr(task, "partial_kwargs") else SimpleNamespace(**task.partial_kwargs)
+
+
+def run_file(path: Path) -> tuple[object, list[DAG]]:
+    """Run a Python file, and return its module and the DAGs that it defines."""
+    from airflow_sitemaps.airflow_compat import dags_defined  # Airflow takes seconds to import
+
+    module_name = f"airflow_sitemaps_target_{path.stem}"
+    spec = importlib.util.spec_from_file_location(module_name, path)
+    if spec is None or spec.loader is None:
+        raise TargetError(f"{str(path)!r} cannot be read as Python")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[module_name] = module
+    if str(path.parent) not in sys.path:
+        sys.path.insert(0, str(path.parent))
+    try:
+        with dags_defined(module_name) as dags:
+            spec.loader.exec_module(module)
+    except SitemapError:
+        raise
+    except Exception as error:
+        raise TargetError(f"{str(path)!r} failed when it was run: {type(error).__name__}: {error}") from error
+    return module, dags
+
+
+def load_dag(target: str) -> Target:
+    """Return the sitemap of a DAG that Airflow's database lists."""
     match = DAG_TARGET.fullmatch(target)
     if match is None:
         raise TargetError(f"{target!r}: name a sitemap as path/to/file.py:sitemap, DAG_ID or DAG_ID:GROUP_ID")

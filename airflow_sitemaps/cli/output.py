@@ -1,4 +1,4 @@
-"""Standard streams: only the result is written to standard output. All other output is written to standard error."""
+"""What a command prints: one result on standard output; progress, log lines and all other output on standard error."""
 
 from __future__ import annotations
 
@@ -6,10 +6,29 @@ import logging
 import os
 import sys
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final, TextIO
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, TextIO
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from rich.progress import Progress
+
+AIRFLOW_LEVEL: Final = "AIRFLOW__LOGGING__LOGGING_LEVEL"
+"""Environment variable of the level at which Airflow logs."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """The result of a command: JSON values for programs, lines for people, and whether the exit status is 0, not 1.
+
+    ``json`` says whether to print the document, regardless of ``--json``.
+    """
+
+    document: Mapping[str, Any]
+    lines: Iterable[str] = ()
+    well: bool = True
+    json: bool | None = None
 
 
 @contextmanager
@@ -40,20 +59,13 @@ def answer_stream() -> Iterator[TextIO]:
         os.close(kept)
 
 
-AIRFLOW_LEVEL: Final = "AIRFLOW__LOGGING__LOGGING_LEVEL"
-"""Environment variable of the level at which Airflow logs."""
-
-
 @contextmanager
 def log_lines(*, verbose: bool, quiet_airflow: bool = True) -> Iterator[None]:
     """Write log lines to standard error: warnings of all libraries, and with ``verbose`` this package's INFO lines.
 
     Airflow replaces the handlers and the level of the root logger when it is imported, which may happen within the
     block. So this package's logger has its own handler, and Airflow gets its level from the environment.
-
-    Args:
-        quiet_airflow: Whether an Airflow that is imported or started in the block logs warnings only, unless the
-            environment says otherwise. Default: True.
+    With ``quiet_airflow`` it logs warnings only, unless the environment says otherwise.
     """
     root, ours = logging.getLogger(), logging.getLogger("airflow_sitemaps")
     handler = logging.StreamHandler(sys.stderr)
@@ -75,3 +87,42 @@ def log_lines(*, verbose: bool, quiet_airflow: bool = True) -> Iterator[None]:
             logger.propagate = propagate
         if sets_level:
             del os.environ[AIRFLOW_LEVEL]
+
+
+@contextmanager
+def bars(console: Any = None) -> Iterator[Bars]:
+    """Show progress bars on standard error, or on another console, and restore the terminal at the end."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (
+        TextColumn("{task.description:>10}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[unit]}"),
+    )
+    with Progress(*columns, TimeElapsedColumn(), console=console or Console(stderr=True)) as progress:
+        yield Bars(progress)
+
+
+class Bars:
+    """Progress bars, one for each stage."""
+
+    def __init__(self, progress: Progress) -> None:
+        self._progress = progress
+        self._stage: Any = None
+
+    def start(self, stage: str, total: int | None, unit: str) -> None:
+        """Start a stage of ``total`` units (None: not known) with a new bar."""
+        self._stage = self._progress.add_task(stage, total=total, unit=unit)
+
+    def advance(self, number: int) -> None:
+        """Add completed units."""
+        if self._stage is not None:
+            self._progress.advance(self._stage, number)
+
+    def finish(self) -> None:
+        """End the stage. Its bar stays on the screen, full."""
+        if self._stage is not None:
+            self._progress.update(self._stage, total=self._progress.tasks[self._stage].completed)
+            self._stage = None

@@ -1,15 +1,23 @@
-"""Facets and datasets of the tasks of a sitemap, for Airflow's OpenLineage provider."""
+"""Lineage of sitemaps as OpenLineage events, and the asset scheme ``sitemap``. Names follow OpenLineage's naming rules.
+
+It needs Airflow's OpenLineage provider, which is optional (openlineage.io/docs/spec/naming). No name holds a secret.
+``sitemap://www.example.com/sitemap.xml`` names a sitemap by its public address.
+"""
 
 from __future__ import annotations
 
 import logging
+import re
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlsplit
 
-from airflow_sitemaps.lineage.dataset_names import Database, DatasetName, database_of, file_of, parts_of
+from airflow_sitemaps.errors import ConfigurationError
 from airflow_sitemaps.quantities import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from urllib.parse import SplitResult
 
     from airflow_sitemaps.sitemap import Section, Sitemap
 
@@ -23,6 +31,13 @@ _COLUMN_SETTINGS: Final = (
     "language",
 )  # fmt: skip
 _OUTPUT_COLUMNS: Final = ("loc", "lastmod", "changefreq", "priority", "images", "videos", "news", "alternates")
+_PORTS: Final = {
+    "postgres": 5432, "mysql": 3306, "mssql": 1433, "oracle": 1521, "redshift": 5439, "trino": 8080, "clickhouse": 8123,
+}  # fmt: skip
+_SCHEMES: Final = {"postgresql": "postgres", "mariadb": "mysql", "clickhousedb": "clickhouse"}
+_SCHEMAS: Final = {"postgres": "public", "redshift": "public", "mssql": "dbo"}
+"""Schema of unqualified tables."""
+_IDENTIFIER: Final = re.compile(r'"((?:[^"]|"")*)"|`((?:[^`]|``)*)`|\[([^\]]*)\]|([^."`\[\]]+)')
 
 
 def of_plan(sitemap: Sitemap, facts: Mapping[str, Any]) -> Any:
@@ -33,11 +48,7 @@ def of_plan(sitemap: Sitemap, facts: Mapping[str, Any]) -> Any:
 
 
 def of_write(sitemap: Sitemap, facts: Mapping[str, Any]) -> Any:
-    """Return the lineage of a writing task: from the tables of its sections to their files.
-
-    Args:
-        facts: The facts of what was written, as in XCom.
-    """
+    """Return the lineage of a writing task: from the tables of its sections to their files."""
     written = facts.get("sections", {})
     chosen = [section for section in sitemap.sections if section.name in written]
 
@@ -265,3 +276,131 @@ def _database(conn_id: str) -> Database:
         connection.schema or "",
         connection.extra_dejson,
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DatasetName:
+    """The name of a dataset, within the namespace of a database's address, of ``s3://bucket`` or of ``file``."""
+
+    namespace: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Database:
+    """The parts of a connection that a dataset's name needs. ``host`` is Snowflake's account, ``database`` a file's path."""
+
+    kind: str
+    host: str = ""
+    port: int | None = None
+    database: str = ""
+    schema: str = ""
+
+    @property
+    def namespace(self) -> str:
+        """Namespace of the database's tables."""
+        if self.kind == "bigquery":
+            return "bigquery"
+        if self.kind in ("sqlite", "duckdb"):
+            return f"{self.kind}:{self.database}"
+        port = self.port or _PORTS.get(self.kind)
+        return f"{self.kind}://{self.host}" + (f":{port}" if port else "")
+
+    def table(self, parts: Sequence[str]) -> DatasetName:
+        """Return the name of a table, completed with the default database and schema."""
+        given = [part for part in parts if part]
+        if self.kind in ("mysql", "clickhouse"):
+            defaults = [self.database or self.schema]
+        elif self.kind in ("sqlite", "duckdb"):
+            defaults = []
+        else:
+            defaults = [self.database, self.schema]
+        missing = len(defaults) + 1 - len(given)
+        complete = [*defaults[:missing], *given] if missing > 0 else given
+        return DatasetName(namespace=self.namespace, name=".".join(part for part in complete if part))
+
+
+def database_of(conn_type: str, host: str, port: int | None, schema: str, extra: Mapping[str, Any]) -> Database:
+    """Return the database of an Airflow connection. Passwords and keys in its extra are not read."""
+    url = extra.get("sqlalchemy_url")
+    if url:
+        return _database_of_url(str(url))
+    kind = conn_type.replace("google_cloud_platform", "bigquery").replace("gcpbigquery", "bigquery")
+    kind = _SCHEMES.get(kind, kind)
+    if kind == "snowflake":
+        account = str(extra.get("account") or host)
+        region = str(extra.get("region") or "")
+        return Database(
+            kind=kind, host=f"{account}.{region}" if region else account,
+            database=str(extra.get("database") or ""), schema=schema or "PUBLIC",
+        )  # fmt: skip
+    if kind == "bigquery":
+        return Database(kind=kind, database=str(extra.get("project") or extra.get("project_id") or ""), schema=schema)
+    if kind == "trino":
+        return Database(kind=kind, host=host, port=port, database=str(extra.get("catalog") or ""), schema=schema)
+    if kind in ("sqlite", "duckdb"):
+        return Database(kind=kind, database=host or schema)
+    return Database(kind=kind, host=host, port=port, database=schema, schema=_SCHEMAS.get(kind, ""))
+
+
+def _database_of_url(url: str) -> Database:
+    """Return the database of a SQLAlchemy URL."""
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError:
+        return Database(kind="unknown")
+    kind = parts.scheme.partition("+")[0]
+    kind = _SCHEMES.get(kind, kind)
+    path = parts.path.partition("?")[0]
+    if kind in ("sqlite", "duckdb"):
+        return Database(kind=kind, database=path.removeprefix("/") if not path.startswith("//") else path[1:])
+    database, _, schema = path.strip("/").partition("/")
+    if kind == "bigquery":
+        return Database(kind=kind, database=parts.hostname or "", schema=database)
+    return Database(
+        kind=kind, host=parts.hostname or "", port=port, database=database, schema=schema or _SCHEMAS.get(kind, "")
+    )
+
+
+def parts_of(table: str) -> tuple[str, ...]:
+    """Return the parts of a table's name as written, without their quotes."""
+    names = (next(part for part in match if part) for match in _IDENTIFIER.findall(table) if any(match))
+    return tuple(part.replace('""', '"').replace("``", "`") for part in names)
+
+
+def file_of(public_url: str, name: str) -> DatasetName:
+    """Return the name of a file in a store, whose public area is ``s3://bucket/prefix/``, a path or ``file://…``."""
+    parts = urlsplit(public_url)
+    if parts.scheme in ("", "file"):
+        return DatasetName(namespace="file", name=f"{parts.path.rstrip('/')}/{name}")
+    return DatasetName(
+        namespace=f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}",
+        name=f"{parts.path.strip('/')}/{name}".lstrip("/"),
+    )
+
+
+def create_asset(*, url: str, extra: Any = None) -> Any:
+    """Return the asset of the sitemap whose index is at a public address."""
+    from airflow.sdk import Asset  # noqa: PLC0415 - Airflow takes seconds to import
+
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise ConfigurationError(f"{url!r}: give the address of an index, like 'https://www.example.com/sitemap.xml'")
+    return Asset(uri=f"sitemap://{parts.netloc.rpartition('@')[2]}{parts.path}", extra=extra)
+
+
+def sanitize_uri(uri: SplitResult) -> SplitResult:
+    """Return the normal form of a ``sitemap://`` URI: without credentials, query and fragment, the host in lower case."""
+    host = uri.netloc.rpartition("@")[2].lower()
+    if not host or not uri.path.strip("/"):
+        raise ValueError("a sitemap asset has a host and a path, like sitemap://www.example.com/sitemap.xml")
+    return uri._replace(netloc=host, query="", fragment="")
+
+
+def convert_asset_to_openlineage(asset: Any, lineage_context: Any) -> Any:
+    """Return the OpenLineage dataset of a ``sitemap://`` asset: the site and the path of the index."""
+    from airflow.providers.common.compat.openlineage.facet import Dataset  # noqa: PLC0415 - optional
+
+    parts = urlsplit(asset.uri)
+    return Dataset(namespace=f"https://{parts.netloc.rpartition('@')[2]}", name=parts.path)

@@ -1,4 +1,8 @@
-"""A separate Airflow: its home folder, metadata database and connections, and a DAG run in it."""
+"""A separate Airflow, and DAG runs in it: its home folder, metadata database and connections.
+
+``python -m airflow_sitemaps.demo.dag_runs FILE DAG_ID RESULT`` makes one run in its own process. It creates the metadata
+database if there is none, and writes the result as JSON to the file RESULT.
+"""
 
 from __future__ import annotations
 
@@ -71,14 +75,10 @@ class Home:
         }
 
     def run(self, file: str, dag_id: str, number: int) -> DagRun:
-        """Run a DAG in a separate process that logs to a file.
-
-        Raises:
-            DemoError: The run did not succeed.
-        """
+        """Run a DAG in a separate process that logs to a file."""
         (self.work / "airflow").mkdir(parents=True, exist_ok=True)
         log, result = self.work / f"run-{number}.log", self.work / f"run-{number}.json"
-        command = [sys.executable, "-m", "airflow_sitemaps.demo.dagrun", str(self.dags / file), dag_id, str(result)]
+        command = [sys.executable, "-m", "airflow_sitemaps.demo.dag_runs", str(self.dags / file), dag_id, str(result)]
         started = time.monotonic()
         with log.open("wb") as stream:
             done = subprocess.run(  # noqa: S603 - our own module
@@ -99,3 +99,38 @@ def dags_folder() -> Path:
     """Return the folder of the example DAGs: beside this file if the package is installed, or at the root of a checkout."""
     packaged = Path(__file__).parent / "dags"
     return packaged if packaged.is_dir() else Path(__file__).parents[2] / "dags"
+
+
+def main(file: str, dag_id: str, result: str) -> None:
+    """Run the DAG once."""
+    from airflow.configuration import conf
+    from airflow.dag_processing.dagbag import DagBag
+    from airflow.utils.db import initdb
+
+    database = conf.get("database", "sql_alchemy_conn").removeprefix("sqlite:///")
+    if not Path(database).exists():
+        initdb()
+    bag = DagBag(file)
+    if bag.import_errors:
+        sys.exit("\n".join(bag.import_errors.values()))
+    run = bag.dags[dag_id].test()
+    tasks = {
+        f"{task.task_id}[{task.map_index}]" if task.map_index >= 0 else task.task_id: str(task.state)
+        for task in run.get_task_instances()
+    }
+    document = {"state": str(run.state.value), "tasks": tasks, "extra": _last_event(dag_id)}
+    Path(result).write_text(json.dumps(document))
+
+
+def _last_event(dag_id: str) -> dict[str, Any]:
+    from airflow.models.asset import AssetEvent
+    from airflow.utils.session import create_session
+    from sqlalchemy import select
+
+    events = select(AssetEvent.extra).where(AssetEvent.source_dag_id == dag_id).order_by(AssetEvent.id.desc())
+    with create_session() as session:
+        return dict(session.scalars(events).first() or {})
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

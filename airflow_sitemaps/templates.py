@@ -1,0 +1,180 @@
+"""Templates: the words that they may use, in a run and in the shell, and the error for a word that a run does not define.
+
+The same words work in both. ``docs/templates.md`` lists them for users.
+"""
+
+from __future__ import annotations
+
+import re
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, Final
+
+from airflow_sitemaps.errors import TemplateError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from datetime import datetime
+
+    from jinja2 import Environment
+
+    from airflow_sitemaps.sitemap import Sitemap
+
+EVERY_RUN: Final = ("run_after", "params", "var", "conn")
+"""Words that work in every kind of run and in the shell."""
+
+LOGICAL_DATE: Final[Mapping[str, str]] = {
+    "ds": "{{ run_after | ds }}",
+    "ds_nodash": "{{ run_after | ds_nodash }}",
+    "ts": "{{ run_after | ts }}",
+    "ts_nodash": "{{ run_after | ts_nodash }}",
+    "ts_nodash_with_tz": "{{ run_after | ts_nodash_with_tz }}",
+    "logical_date": "{{ run_after }}",
+    "data_interval_start": "{{ run_after }}",
+    "data_interval_end": "{{ run_after }}",
+    "prev_data_interval_start_success": "{{ prev_start_date_success }}",
+    "prev_data_interval_end_success": "{{ prev_end_date_success }}",
+}
+"""Words that Airflow defines only for a run with a logical date, each with what to write instead."""
+
+_UNDEFINED: Final = re.compile(r"'(\w+)' is undefined")
+_ATTRIBUTE: Final = re.compile(r"has no attribute '(\w+)'")
+
+
+def words_of_run(context: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the words of an Airflow run: its context, and ``run_after``.
+
+    A word that needs a logical date and is None is left out: as text it would put ``None`` into the SQL.
+    """
+    words = {name: context[name] for name in context if name not in LOGICAL_DATE or context[name] is not None}
+    run = words.get("dag_run")
+    if run is not None and "run_after" not in words:
+        words["run_after"] = run.run_after
+    return words
+
+
+def renderer(environment: Environment, words: Mapping[str, Any], *, in_shell: bool = False) -> Callable[[str], str]:
+    """Return a function from a template's text to the rendered text. It raises TemplateError.
+
+    An undefined word must be an error in the environment.
+    """
+    from jinja2 import TemplateError as JinjaError  # noqa: PLC0415 - not needed to parse a DAG
+    from jinja2 import TemplateSyntaxError, UndefinedError  # noqa: PLC0415
+
+    def render(text: str) -> str:
+        try:
+            return str(environment.from_string(text).render(words))
+        except UndefinedError as error:
+            raise TemplateError(_undefined(str(error.message), words, in_shell=in_shell)) from error
+        except TemplateSyntaxError as error:
+            raise TemplateError(f"this is not a valid Jinja template: {error.message}: {text!r}") from error
+        except JinjaError as error:
+            raise TemplateError(f"the template cannot be rendered: {error.message}") from error
+
+    return render
+
+
+def _undefined(message: str, words: Mapping[str, Any], *, in_shell: bool) -> str:
+    """Say which word is not defined, why, and what to write instead."""
+    if (match := _UNDEFINED.search(message)) is None:
+        attribute = _ATTRIBUTE.search(message)
+        params = words.get("params")
+        if attribute is not None and attribute[1] not in (params or {}):
+            names = ", ".join(params or {}) or "none"
+            return f"the template word {attribute[1]!r} is not defined ({message}). The params are: {names}"
+        return f"the template cannot be rendered: {message}"
+    word = match[1]
+    if word in LOGICAL_DATE:
+        return (
+            f"the template word {word!r} is not defined: this run has no logical date, as when an asset or a trigger "
+            f"without a date starts it. Write {LOGICAL_DATE[word]} instead, which works in every run"
+        )
+    where = "in the shell" if in_shell else "in this run"
+    also = " In Airflow a template knows more words than here." if in_shell else ""
+    return f"the template word {word!r} is not defined {where}. These work in every run: {', '.join(EVERY_RUN)}.{also}"
+
+
+def rendered(sitemap: Sitemap, now: datetime, params: Mapping[str, Any] | None = None) -> Sitemap:
+    """Render the SQL of a sitemap's sources in the shell, as a run of its DAG at ``now`` would.
+
+    Raises:
+        TemplateError: A text uses a variable that the command line does not define, or is not a template.
+    """
+    return sitemap.rendered(renderer(shell_environment(), _words(now, dict(params or {})), in_shell=True))
+
+
+def shell_environment() -> Environment:
+    """Return an environment with Airflow's filters, in which an undefined variable is an error."""
+    from jinja2 import StrictUndefined  # noqa: PLC0415 - not needed to parse a DAG
+    from jinja2.sandbox import SandboxedEnvironment  # noqa: PLC0415
+
+    environment = SandboxedEnvironment(
+        undefined=StrictUndefined, keep_trailing_newline=True, extensions=["jinja2.ext.do"]
+    )
+    environment.filters |= _FILTERS
+    return environment
+
+
+def _words(now: datetime, params: dict[str, Any]) -> dict[str, Any]:
+    moments = dict.fromkeys(("run_after", "logical_date", "data_interval_start", "data_interval_end"), now)
+    return {
+        **moments,
+        **{name: text(now) for name, text in _FILTERS.items()},
+        "params": params,
+        "var": SimpleNamespace(value=_Variables(as_json=False), json=_Variables(as_json=True)),
+        "conn": _Connections(),
+        "dag_run": SimpleNamespace(**moments, conf={}, run_type="manual"),
+        # There is no run, so each session creates and drops what the tasks of a run share (a materialised table).
+        "dag": {"dag_id": ""},
+        "task": {"task_id": "shell"},
+        "run_id": "",
+    }
+
+
+class _Variables:
+    """Airflow's variables by name, as ``var.value`` and ``var.json``."""
+
+    def __init__(self, *, as_json: bool) -> None:
+        self._as_json = as_json
+
+    def __getattr__(self, name: str) -> Any:
+        from airflow.sdk import Variable  # noqa: PLC0415 - Airflow takes seconds to import
+
+        return _looked_up("variable", name, lambda: Variable.get(name, deserialize_json=self._as_json))
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """Return a variable, or ``default`` if it is not defined."""
+        from airflow.sdk import Variable  # noqa: PLC0415 - Airflow takes seconds to import
+
+        return Variable.get(name, default=default, deserialize_json=self._as_json)
+
+
+class _Connections:
+    """Airflow's connections by id, as ``conn``."""
+
+    def __getattr__(self, name: str) -> Any:
+        from airflow.sdk import Connection  # noqa: PLC0415 - Airflow takes seconds to import
+
+        return _looked_up("connection", name, lambda: Connection.get(name))
+
+
+def _looked_up(what: str, name: str, look_up: Callable[[], Any]) -> Any:
+    """Return what Airflow knows by a name."""
+    from airflow_sitemaps.airflow_compat import AirflowException, AirflowRuntimeError  # noqa: PLC0415
+
+    try:
+        return look_up()
+    except (AirflowException, AirflowRuntimeError, KeyError):
+        variable = f"AIRFLOW_{'VAR' if what == 'variable' else 'CONN'}_{name.upper()}"
+        raise TemplateError(
+            f"the Airflow {what} {name!r} is not defined; set it in Airflow, or as {variable}"
+        ) from None
+
+
+_FILTERS: Final[Mapping[str, Callable[[datetime], str]]] = {
+    "ds": lambda moment: f"{moment:%Y-%m-%d}",
+    "ds_nodash": lambda moment: f"{moment:%Y%m%d}",
+    "ts": lambda moment: moment.isoformat(),
+    "ts_nodash": lambda moment: f"{moment:%Y%m%dT%H%M%S}",
+    "ts_nodash_with_tz": lambda moment: moment.isoformat().replace("-", "").replace(":", ""),
+}
+"""Airflow's filters of times, which are also words of a logical date."""
