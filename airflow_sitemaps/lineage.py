@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import re
 from dataclasses import dataclass
+from functools import wraps
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
@@ -40,59 +41,58 @@ _SCHEMAS: Final = {"postgres": "public", "redshift": "public", "mssql": "dbo"}
 _IDENTIFIER: Final = re.compile(r'"((?:[^"]|"")*)"|`((?:[^`]|``)*)`|\[([^\]]*)\]|([^."`\[\]]+)')
 
 
+def _guarded(build: Callable[[Sitemap, Mapping[str, Any]], Any]) -> Callable[[Sitemap, Mapping[str, Any]], Any]:
+    """Let a function return None if ``[sitemaps] lineage`` is false, and with a warning if it fails."""
+
+    @wraps(build)
+    def guarded(sitemap: Sitemap, facts: Mapping[str, Any]) -> Any:
+        from airflow_sitemaps.airflow_compat import is_enabled  # noqa: PLC0415 - Airflow takes seconds to import
+
+        try:
+            return build(sitemap, facts) if is_enabled("lineage") else None
+        except Exception as error:  # lineage must never fail a run
+            log.warning("Lineage is not available (%s). The run continues.", type(error).__name__)
+            return None
+
+    return guarded
+
+
+@_guarded
 def of_plan(sitemap: Sitemap, facts: Mapping[str, Any]) -> Any:
     """Return the lineage of a plan: the tables that it surveyed, with their row counts."""
     sections = facts.get("sections", {})
     chosen = [section for section in sitemap.sections if section.name in sections]
-    return _guarded(lambda: _lineage(_inputs(chosen, {name: s.get("rows") for name, s in sections.items()}), []))
+    return _lineage(_inputs(chosen, {name: each.get("rows") for name, each in sections.items()}), [])
 
 
+@_guarded
 def of_write(sitemap: Sitemap, facts: Mapping[str, Any]) -> Any:
     """Return the lineage of a writing task: from the tables of its sections to their files."""
     written = facts.get("sections", {})
     chosen = [section for section in sitemap.sections if section.name in written]
-
-    def build() -> Any:
-        counts = {
-            name: {"rows": each.get("urls"), "size": each.get("bytes"), "files": each.get("shards")}
-            for name, each in written.items()
-        }
-        inputs = _inputs(chosen, {name: each.get("rows") for name, each in written.items()})
-        return _lineage(inputs, _outputs(sitemap, chosen, counts))
-
-    return _guarded(build)
+    counts = {
+        name: {"rows": each.get("urls"), "size": each.get("bytes"), "files": each.get("shards")}
+        for name, each in written.items()
+    }
+    inputs = _inputs(chosen, {name: each.get("rows") for name, each in written.items()})
+    return _lineage(inputs, _outputs(sitemap, chosen, counts))
 
 
-def of_publish(sitemap: Sitemap, report: Mapping[str, Any]) -> Any:
-    """Return the lineage of a publication: from all tables to the index and the files of each section."""
-    sections = report.get("sections", {})
-
-    def build() -> Any:
-        rows = {name: section.get("rows") for name, section in sections.items()}
-        dropped = {name: section.get("rows_dropped") or {} for name, section in sections.items()}
-        counts = {
-            name: {
-                "rows": section.get("urls"),
-                "size": section.get("file_bytes"),
-                "files": (section.get("shards") or {}).get("total"),
-            }
-            for name, section in sections.items()
-        }
-        outputs = [*_indexes(sitemap, report), *_outputs(sitemap, sitemap.sections, counts)]
-        return _lineage(_inputs(sitemap.sections, rows, dropped), outputs)
-
-    return _guarded(build)
+@_guarded
+def of_publish(sitemap: Sitemap, facts: Mapping[str, Any]) -> Any:
+    """Return the lineage of a publication, by its report: from all tables to the index and the files of each section."""
+    sections = facts.get("sections", {})
+    rows = {name: section.get("rows") for name, section in sections.items()}
+    dropped = {name: section.get("rows_dropped") or {} for name, section in sections.items()}
+    counts = {name: _counts(section) for name, section in sections.items()}
+    outputs = [*_indexes(sitemap, facts), *_outputs(sitemap, sitemap.sections, counts)]
+    return _lineage(_inputs(sitemap.sections, rows, dropped), outputs)
 
 
-def _guarded(build: Callable[[], Any]) -> Any:
-    """Return what ``build`` returns; None if ``[sitemaps] lineage`` is false, and with a warning if it fails."""
-    from airflow_sitemaps.airflow_compat import is_enabled  # noqa: PLC0415 - Airflow takes seconds to import
-
-    try:
-        return build() if is_enabled("lineage") else None
-    except Exception as error:  # lineage must never fail a run
-        log.warning("Lineage is not available (%s). The run continues.", type(error).__name__)
-        return None
+def _counts(report: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the URLs, bytes and files of a report, or of a section's."""
+    files = (report.get("shards") or {}).get("total")
+    return {"rows": report.get("urls"), "size": report.get("file_bytes"), "files": files}
 
 
 def _lineage(inputs: list[Any], outputs: list[Any]) -> Any:
@@ -198,11 +198,7 @@ def _indexes(sitemap: Sitemap, report: Mapping[str, Any]) -> list[Any]:
 
     base_url, public_url = sitemap.store.base_url, sitemap.store.open().public.url("")
     keys = [str(url).removeprefix(base_url) for url in report.get("index_urls", ())] or [sitemap.store.index_name]
-    counts = {
-        "rows": report.get("urls"),
-        "size": report.get("file_bytes"),
-        "files": (report.get("shards") or {}).get("total"),
-    }
+    counts = _counts(report)
     names = [file_of(public_url, key) for key in keys]
     return [
         OutputDataset(
