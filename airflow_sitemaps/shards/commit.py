@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from airflow_sitemaps.errors import ConflictError, IncompleteError, RefusedError
-from airflow_sitemaps.shards.index_layout import next_indexes
 from airflow_sitemaps.shards.manifest import Departed, GenerationNote, IndexRecord, Manifest
 from airflow_sitemaps.shards.section_commit import next_section, repaired, with_permits
 
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def next_manifest(old: Manifest | None, plan: Plan, receipts: Sequence[Receipt], facts: CommitFacts) -> Manifest:
-    """Compute the manifest that results from publishing a plan, without its indexes (see ``complete``).
+    """Compute the manifest that results from publishing a plan, without its extra files and indexes.
 
     Raises:
         ConflictError: Another run changed a section of the plan after it was made.
@@ -52,7 +51,6 @@ def next_manifest(old: Manifest | None, plan: Plan, receipts: Sequence[Receipt],
         base_url=facts.index.base_url,
         committed_at=facts.now,
         sections=_in_order(sections, facts),
-        indexes=(),
         state_id=facts.state_id,
         origin=plan.origin or (old.origin if old is not None else ""),
     )
@@ -67,7 +65,7 @@ def complete(
     failed: Sequence[str] = (),
     losses: Sequence[str] = (),
 ) -> Manifest:
-    """Add the indexes, the departed files and a history note to a manifest.
+    """Add the departed files and a history note to a manifest with extra files and indexes.
 
     Args:
         action: What the run does, such as ``build`` or ``rollback``.
@@ -83,8 +81,6 @@ def complete(
             "was published; the sitemap published before stays. Check the sources, or delete the sitemap yourself."
             + "".join(f"\n  - {loss}" for loss in losses)
         )
-    indexes = next_indexes(old.indexes if old is not None else (), manifest, facts.index, facts.index_etags)
-    manifest = replace(manifest, indexes=indexes)
     note = GenerationNote(
         generation=manifest.generation,
         committed_at=manifest.committed_at,
@@ -198,7 +194,7 @@ def _in_order(sections: Mapping[str, SectionManifest], facts: CommitFacts) -> di
 
 def _departed(old: Manifest | None, new: Manifest, facts: CommitFacts) -> Iterator[Departed]:
     """Yield the files of earlier generations that this one does not name."""
-    names = {file.name for file in new.files()} | {index.name for index in new.indexes}
+    names = {file.name for file in new.public_files()}
     bodies = new.bodies()
     seen: set[str] = set()
     for item in old.departed if old is not None else ():
@@ -212,12 +208,11 @@ def _departed(old: Manifest | None, new: Manifest, facts: CommitFacts) -> Iterat
     if old is None:
         return
     shards = {file.name for section in old.sections.values() for file in section.files()}
-    public = {file.name: None if file.name in shards else file.etag for file in old.files()}
-    public |= {index.name: index.etag for index in old.indexes}
+    public = {file.name: None if file.name in shards else file.etag for file in old.public_files()}
     # A fast clock may have written a file, and a name that returns gets a later ``lastmod`` than any before.
-    at = {file.name: max(facts.now, file.modified_at) for file in old.files()}
+    at = {file.name: max(facts.now, file.modified_at) for file in old.public_files()}
     for name, etag in public.items():
         if name not in names and name not in seen:
-            yield Departed(area="public", key=name, generation=new.generation, at=at.get(name, facts.now), etag=etag)
+            yield Departed(area="public", key=name, generation=new.generation, at=at[name], etag=etag)
     for body in sorted(old.bodies() - bodies - seen):
         yield Departed(area="state", key=body, generation=new.generation, at=facts.now)

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from airflow_sitemaps.protocol.markup import STYLESHEET_NAME as STYLESHEET
 from airflow_sitemaps.protocol.markup import IndexEntry, render_index
-from airflow_sitemaps.shards.manifest import IndexFile, Manifest, SectionManifest
 from airflow_sitemaps.shards.shard_names import with_part
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from airflow_sitemaps.protocol.entry import Limits
+    from airflow_sitemaps.shards.manifest import Manifest, SectionManifest
 
 INDEX_ENTRY_BYTES = 2_400
 """Upper bound of the size of an index entry: a loc of 2,047 characters, a lastmod, and the tags."""
@@ -78,57 +77,12 @@ def extra_urls(manifest: Manifest) -> tuple[str, ...]:
     return tuple(manifest.base_url + file.name for file in manifest.extras if file.name != STYLESHEET)
 
 
-def render(manifest: Manifest, settings: IndexSettings, name: str, changed_in: int) -> bytes:
-    """Return the uncompressed bytes of one index file.
-
-    The bytes contain the generation as a comment, so two generations never have the same bytes. A late write of an older
-    generation can then not be mistaken for the expected one.
-    """
-    entries = index_entries(manifest, settings)[name]
-    return _bytes(entries, manifest, changed_in)
-
-
-def _bytes(entries: Sequence[IndexEntry], manifest: Manifest, changed_in: int) -> bytes:
+def index_contents(manifest: Manifest, settings: IndexSettings) -> dict[str, bytes]:
+    """Return the uncompressed bytes of each index file by its name."""
     # Beside the index, so that a copy of the folder shows it as well.
-    styled = any(file.name == STYLESHEET for file in manifest.extras)
-    return render_index(entries, comment=f"generation {changed_in}", stylesheet=STYLESHEET if styled else None)
-
-
-def next_indexes(
-    old: Sequence[IndexFile],
-    manifest: Manifest,
-    settings: IndexSettings,
-    drifted: Mapping[str, str | None],
-) -> tuple[IndexFile, ...]:
-    """Return the index files of a new generation. Files whose bytes do not change are carried over.
-
-    Args:
-        drifted: Etag of the present object by the name of each index that another program changed. None: no object.
-    """
-    earlier = {index.name: index for index in old}
-    result = []
-    for name, entries in index_entries(manifest, settings).items():
-        before = earlier.get(name)
-        if before is not None and _is_same(before, entries, manifest):
-            if name in drifted:
-                before = _pending(name, entries, manifest, before.changed_in, drifted[name])
-            result.append(before)
-            continue
-        replaces = drifted.get(name, before.etag if before is not None else None)
-        result.append(_pending(name, entries, manifest, manifest.generation, replaces))
-    return tuple(result)
-
-
-def _pending(
-    name: str, entries: Sequence[IndexEntry], manifest: Manifest, changed_in: int, replaces: str | None
-) -> IndexFile:
-    body = _bytes(entries, manifest, changed_in)
-    digest = hashlib.sha256(body).hexdigest()
-    return IndexFile(name=name, changed_in=changed_in, xml_sha256=digest, byte_size=len(body), replaces=replaces)
-
-
-def _is_same(before: IndexFile, entries: Sequence[IndexEntry], manifest: Manifest) -> bool:
-    return hashlib.sha256(_bytes(entries, manifest, before.changed_in)).hexdigest() == before.xml_sha256
+    stylesheet = STYLESHEET if any(file.name == STYLESHEET for file in manifest.extras) else None
+    entries = index_entries(manifest, settings)
+    return {name: render_index(listed, stylesheet=stylesheet) for name, listed in entries.items()}
 
 
 def _parts(entries: Sequence[IndexEntry], limits: Limits) -> list[tuple[IndexEntry, ...]]:

@@ -197,26 +197,6 @@ class SectionManifest(Record, frozen=True, kw_only=True):
                 yield shard.file
 
 
-class IndexFile(Record, frozen=True, kw_only=True):
-    """One index file.
-
-    Attributes:
-        name: Path below the public area.
-        changed_in: Generation that last changed its bytes; a comment in the file names it.
-        xml_sha256: SHA-256 of its content.
-        byte_size: Size in bytes.
-        etag: Etag of the public object. Default: None, while the file is not promoted yet.
-        replaces: Etag of the object that the promotion replaces. Default: None, if no object has the name.
-    """
-
-    name: RelativePath
-    changed_in: Count
-    xml_sha256: str
-    byte_size: Count
-    etag: str | None = None
-    replaces: str | None = None
-
-
 class IndexRecord(Record, frozen=True, kw_only=True):
     """Settings of a generation's indexes, and the names of its extra files.
 
@@ -294,7 +274,7 @@ class Manifest(Record, frozen=True, kw_only=True):
         base_url: Address of the public area, ending in ``/``.
         committed_at: Time of the commit.
         sections: The sections by name, in the order of the index.
-        indexes: The index files.
+        indexes: The index files. Default: none, while a commit is computed.
         promoted: Whether all public files are those named here. Default: False.
         extras: Files in addition to the shards: recent entries, feeds, a stylesheet. Default: none.
         recheck_at: Time from which the same shards give different extra files. Default: None, never.
@@ -318,7 +298,7 @@ class Manifest(Record, frozen=True, kw_only=True):
     base_url: str
     committed_at: Moment
     sections: Mapping[str, SectionManifest]
-    indexes: tuple[IndexFile, ...]
+    indexes: tuple[PublicFile, ...] = ()
     promoted: bool = False
     extras: tuple[PublicFile, ...] = ()
     recheck_at: Moment | None = None
@@ -343,6 +323,11 @@ class Manifest(Record, frozen=True, kw_only=True):
             yield from section.files()
         yield from self.extras
 
+    def public_files(self) -> Iterator[PublicFile]:
+        """Iterate over every public file in the order of promotion, the indexes last."""
+        yield from self.files()
+        yield from self.indexes
+
     def bodies(self) -> set[str]:
         """Return the keys of all private bodies that this generation needs."""
-        return {file.body for file in self.files()}
+        return {file.body for file in self.public_files()}

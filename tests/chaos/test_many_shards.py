@@ -20,7 +20,7 @@ from airflow_sitemaps.pipeline.state.repository import MANIFEST
 from airflow_sitemaps.ports import Create, Store
 from airflow_sitemaps.shards import codec
 from airflow_sitemaps.shards.digest import Digest, Survey
-from airflow_sitemaps.shards.index_layout import next_indexes, render
+from airflow_sitemaps.shards.index_layout import index_contents
 from airflow_sitemaps.shards.key import KeyRange, cut
 from airflow_sitemaps.shards.manifest import GenerationNote, Manifest, PublicFile, SectionManifest, Shard
 from tests.support.environment import BASE, FREE
@@ -112,11 +112,17 @@ def published(sitemap: Sitemap, source: Numbers, store: Store) -> None:
         generation=1, write_id="w", run="first", owner="", base_url=BASE, committed_at=NOW,
         sections={section.name: state}, indexes=(), promoted=True, history=(note,),
     )  # fmt: skip
-    indexes = [
-        replace(index, etag=put(store.public, index.name, render(manifest, settings, index.name, 1)))
-        for index in next_indexes((), manifest, settings, {})
-    ]
+    indexes = [index_of(store, name, xml) for name, xml in index_contents(manifest, settings).items()]
     put(store.state, MANIFEST, codec.encode(replace(manifest, indexes=tuple(indexes))))
+
+
+def index_of(store: Store, name: str, content: bytes) -> PublicFile:
+    body = f"runs/first/bodies/{name}"
+    put(store.state, body, content)
+    return PublicFile(
+        name=name, body=body, xml_sha256=hashlib.sha256(content).hexdigest(), xml_byte_size=len(content), modified_at=NOW,
+        byte_size=len(content), etag=put(store.public, name, content), listed=False,
+    )  # fmt: skip
 
 
 def file_of(store: Store, number: int) -> PublicFile:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -14,7 +13,6 @@ from airflow_sitemaps.protocol.reader import read
 if TYPE_CHECKING:
     from datetime import datetime
 
-GENERATION: Final = re.compile(rb"<!-- ?generation (\d+)")
 MAX_BYTE_SIZE: Final = 1 << 22
 
 
@@ -25,7 +23,6 @@ class Content:
     sha256: str
     kind: str
     locs: tuple[str, ...]
-    generation: int = 0
     published: tuple[datetime, ...] = ()
 
 
@@ -41,9 +38,7 @@ def parsed(name: str, body: bytes) -> Content:
     if name.endswith((".atom", ".rss")):
         return Content(digest, "feed", ())
     document = read(xml)
-    comment = GENERATION.search(xml)
-    generation = int(comment[1]) if comment is not None else 0
     articles = (article for entry in document.entries for article in entry.extensions.get("news", ()))
     dates = (lastmod.parse(article["publication_date"]) for article in articles)
     published = tuple(lastmod.begins(date) for date in dates if date is not None)
-    return Content(digest, document.kind, tuple(entry.loc for entry in document.entries), generation, published)
+    return Content(digest, document.kind, tuple(entry.loc for entry in document.entries), published)

@@ -180,7 +180,7 @@ class Convergence:
         environment = self.environment
         manifest = environment.checker.manifest
         assert manifest is not None
-        named = {file.name for file in manifest.files()} | {index.name for index in manifest.indexes}
+        named = {file.name for file in manifest.public_files()}
         named |= {item.key for item in manifest.departed}
         left = sorted(environment.store.public.objects.keys() - named)
         if left and not environment.foreign and not environment.injector.struck:

@@ -74,7 +74,8 @@ class InvariantChecker:
     _seen: int = 0
     _contents: dict[bytes, Content] = field(default_factory=dict)
     _gone: set[str] = field(default_factory=set)
-    _committed: set[tuple[str, str]] = field(default_factory=set)
+    _committed: dict[tuple[str, str], int] = field(default_factory=dict)
+    """The last generation that committed each name with each content."""
     _index_generation: dict[str, int] = field(default_factory=dict)
     _locs: dict[int, Counter[str]] = field(default_factory=dict)
     _before_the_loss: Counter[str] = field(default_factory=Counter)
@@ -143,7 +144,7 @@ class InvariantChecker:
         current = self.promoted or self.manifest
         for index in current.indexes if current is not None else ():
             content = self.content(index.name)
-            if self.promoted is None and (content is None or not content.generation):
+            if self.promoted is None and (content is None or (index.name, content.sha256) not in self._committed):
                 continue  # another program's index, until ours is there
             if content is None:
                 if self.promoted is not None:
@@ -186,13 +187,14 @@ class InvariantChecker:
             return True
         content = self.content(key)
         assert content is not None
-        if (key, content.sha256) not in self._committed:
+        generation = self._committed.get((key, content.sha256))
+        if generation is None:
             raise BrokenInvariantError("I6", f"{key} became public with a content that no generation committed")
         if content.kind == "sitemapindex":
             newest = self._index_generation.get(key, 0)
-            if content.generation < newest:
-                raise BrokenInvariantError("I3", f"{key} of generation {newest} was replaced by {content.generation}'s")
-            self._index_generation[key] = content.generation
+            if generation < newest:
+                raise BrokenInvariantError("I3", f"{key} of generation {newest} was replaced by {generation}'s")
+            self._index_generation[key] = generation
         return True
 
     def _deleted(self, area: str, key: str) -> bool:
@@ -224,9 +226,9 @@ class InvariantChecker:
         for file in new.files():
             if file.name in self._gone and file not in new.extras:
                 raise BrokenInvariantError("names", f"{file.name} was used before and is used again")
-            self._committed.add((file.name, self._body(file).sha256))
+            self._committed[file.name, self._body(file).sha256] = new.generation
         for index in new.indexes:
-            self._committed.add((index.name, index.xml_sha256))
+            self._committed[index.name, self._body(index).sha256] = new.generation
         for section in new.sections.values():
             if not is_partition([shard.range for shard in section.shards]):
                 raise BrokenInvariantError("I5", f"the ranges of {section.name} are no partition")

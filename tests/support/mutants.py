@@ -140,12 +140,12 @@ def _commit_without_finishing() -> Iterable[Change]:
 def _index_first() -> Iterable[Change]:
     real = promotion.promote
 
-    def promote(store: Any, root: Any, settings: Any, **kwargs: Any) -> Any:
+    def promote(store: Any, root: Any, **kwargs: Any) -> Any:
         if not root.manifest.promoted:
             for index in root.manifest.indexes:
                 if index.etag is None:
-                    promotion._promote_index(store, repository.StateRepository(store.state), root, settings, index)
-        return real(store, root, settings, **kwargs)
+                    promotion._promote_file(store, root, index)
+        return real(store, root, **kwargs)
 
     yield publisher, "promote", promote
 

@@ -19,7 +19,7 @@ from airflow_sitemaps.operators.facts import SECTIONS
 from airflow_sitemaps.pipeline.report import Report, SectionReport, ShardCounts
 from airflow_sitemaps.shards.digest import Digest
 from airflow_sitemaps.shards.key import KeyRange
-from airflow_sitemaps.shards.manifest import GenerationNote, IndexFile, Manifest, PublicFile, SectionManifest, Shard
+from airflow_sitemaps.shards.manifest import GenerationNote, Manifest, PublicFile, SectionManifest, Shard
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -89,7 +89,12 @@ def manifest(shards: int, *, generation: int = 7, name: str = "products", urls: 
                 shards=tuple(shard(i, shards, generation, name, urls) for i in range(shards)),
             )
         },
-        indexes=(IndexFile(name="sitemap.xml", changed_in=generation, xml_sha256="0" * 64, byte_size=1_000),),
+        indexes=(
+            PublicFile(
+                name="sitemap.xml", body=f"runs/run-{generation}/bodies/sitemap.xml", xml_sha256="0" * 64,
+                xml_byte_size=1_000, byte_size=1_000, modified_at=NOW, listed=False,
+            ),
+        ),
         promoted=True,
         history=tuple(
             GenerationNote(

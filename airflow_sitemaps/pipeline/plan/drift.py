@@ -43,7 +43,7 @@ def look(store: Store, manifest: Manifest | None = None, *, read: bool = False) 
     """
     listing = {info.key: info for info in store.public.list()}
     if read and store.records_etags and manifest is not None:
-        names = [*(file.name for file in manifest.files()), *(index.name for index in manifest.indexes)]
+        names = [file.name for file in manifest.public_files()]
         names = [name for name in names if name in listing]
         for name, etag in zip(names, mapped(lambda name: _read_etag(store, name), names, "sitemap-drift"), strict=True):
             listing[name] = replace(listing[name], etag=etag)

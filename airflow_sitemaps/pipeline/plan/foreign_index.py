@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
 
     from airflow_sitemaps.ports import ObjectInfo, Store
-    from airflow_sitemaps.shards.manifest import IndexFile, Manifest, PublicFile
+    from airflow_sitemaps.shards.manifest import Manifest
     from airflow_sitemaps.sitemap import Sitemap
 
 EXAMINED_SHARDS: Final = 20
@@ -90,7 +90,7 @@ def _changed(manifest: Manifest, listing: Mapping[str, ObjectInfo]) -> Iterator[
     shards = (file for section in manifest.sections.values() for file in section.files())
     changed = (file.name for file in shards if file.name in listing and listing[file.name].etag != file.etag)
     yield from islice(changed, EXAMINED_SHARDS)
-    besides: tuple[IndexFile | PublicFile, ...] = (*manifest.indexes, *manifest.extras)
+    besides = (*manifest.indexes, *manifest.extras)
     for beside in besides:
         if beside.name in listing and listing[beside.name].etag != beside.etag:
             yield beside.name

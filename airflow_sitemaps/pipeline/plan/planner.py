@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
     from airflow_sitemaps.pipeline.request import RunRequest
     from airflow_sitemaps.ports import Clock, ObjectInfo, Progress, Store
-    from airflow_sitemaps.shards.manifest import IndexFile, Manifest, PublicFile, SectionManifest
+    from airflow_sitemaps.shards.manifest import Manifest, SectionManifest
     from airflow_sitemaps.shards.plan import RangeAction
     from airflow_sitemaps.sitemap import Section, Sitemap
 
@@ -235,7 +235,7 @@ def _index_drift(manifest: Manifest | None, listing: Mapping[str, ObjectInfo]) -
     """Return the names of index files and extra files that another program changed or deleted."""
     if manifest is None:
         return ()
-    files: tuple[IndexFile | PublicFile, ...] = (*manifest.indexes, *manifest.extras)
+    files = (*manifest.indexes, *manifest.extras)
     return tuple(
         i.name for i in files if i.etag is not None and (i.name not in listing or listing[i.name].etag != i.etag)
     )

@@ -1,10 +1,10 @@
-"""Settings of a sitemap's indexes: those of the code, and those of an earlier commit."""
+"""Settings of a sitemap's indexes, as the code says."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from airflow_sitemaps.protocol.entry import MAX_INDEXES, PROFILES
+from airflow_sitemaps.protocol.entry import MAX_INDEXES
 from airflow_sitemaps.shards.index_layout import IndexSettings, index_entries
 from airflow_sitemaps.shards.shard_names import with_part
 
@@ -32,14 +32,6 @@ def index_names(sitemap: Sitemap) -> tuple[str, ...]:
     if sitemap.index == "one":
         return (name,)
     return tuple(with_part(name, part) for part in ("recent", *(section.name for section in sitemap.sections)))
-
-
-def settings_of_commit(sitemap: Sitemap, manifest: Manifest) -> IndexSettings:
-    """Return the settings under which a manifest was committed, whatever the code says now."""
-    record = manifest.index_record
-    if record is None or record.limits not in PROFILES:
-        return index_settings(sitemap)
-    return IndexSettings(base_url=manifest.base_url, name=record.name, mode=record.mode, limits=PROFILES[record.limits])
 
 
 def are_to_change(sitemap: Sitemap, manifest: Manifest | None) -> bool:

@@ -48,7 +48,7 @@ def orphans(store: Store, manifest: Manifest, now: datetime, grace: timedelta) -
 
 
 def _unknown(store: Store, manifest: Manifest, before: datetime) -> Iterator[str]:
-    names = {file.name for file in manifest.files()} | {index.name for index in manifest.indexes}
+    names = {file.name for file in manifest.public_files()}
     names |= {item.key for item in manifest.departed if item.area == "public"}
     for info in store.public.list():
         is_old = info.modified_at is not None and info.modified_at < before

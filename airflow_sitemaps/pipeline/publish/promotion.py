@@ -6,7 +6,6 @@ object that was read just before. Nothing is put after another generation has be
 
 from __future__ import annotations
 
-import gzip
 import logging
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
@@ -28,14 +27,13 @@ from airflow_sitemaps.pipeline.state.file_content import in_variant, is_public_b
 from airflow_sitemaps.pipeline.state.ownership import check_stamp, stamp
 from airflow_sitemaps.pipeline.state.repository import GZIP, ManifestVersion, StateRepository
 from airflow_sitemaps.ports import Create, Update
-from airflow_sitemaps.shards.index_layout import IndexSettings, render
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Mapping, Sequence
     from datetime import datetime
 
     from airflow_sitemaps.ports import Clock, ObjectInfo, Progress, PutMode, Store
-    from airflow_sitemaps.shards.manifest import IndexFile, Manifest, PublicFile, SectionManifest
+    from airflow_sitemaps.shards.manifest import Manifest, PublicFile, SectionManifest
 
 log = logging.getLogger(__name__)
 
@@ -52,7 +50,6 @@ class SupersededError(Exception):
 def promote(
     store: Store,
     root: ManifestVersion,
-    settings: IndexSettings,
     *,
     clock: Clock,
     progress: Progress,
@@ -79,23 +76,22 @@ def promote(
     if manifest.promoted:
         return root
     pending = [file for file in manifest.files() if file.etag is None]
-    progress.start("promote", len(pending), "files")
+    indexes = [index for index in manifest.indexes if index.etag is None]
+    progress.start("promote", len(pending) + len(indexes), "files")
     etags: dict[str, str] = {}
-    copy = copies(store, len(pending))
-    for files in ([f for f in pending if f.replaces is None], [f for f in pending if f.replaces is not None]):
-        promoted = mapped(
-            lambda f: (f.name, _promote_file(store, state, root, f, fresh=fresh, bodies=bodies if copy else None)),
-            files,
-            "sitemap-promote",
-        )
-        for name, etag in promoted:
-            etags[name] = etag
+    known = bodies if copies(store, len(pending)) else None
+
+    def put(files: Sequence[PublicFile]) -> None:
+        promoted = mapped(lambda f: _promote_file(store, root, f, fresh=fresh, bodies=known), files, "sitemap-promote")
+        for file, etag in zip(files, promoted, strict=True):
+            etags[file.name] = etag
             progress.advance(1)
+
+    put([file for file in pending if file.replaces is None])
+    put([file for file in pending if file.replaces is not None])
     purge_shards(store, manifest, etags.keys())
-    changed = [index for index in manifest.indexes if index.etag is None]
-    for index in changed:
-        etags[index.name] = _promote_index(store, state, root, settings, index)
-    purge_indexes(store, [index.name for index in changed])
+    put(indexes)
+    purge_indexes(store, [index.name for index in indexes])
     progress.finish()
     return _record(state, root, etags, clock.token(), max(clock.now(), _last_put(store, manifest, clock.now())))
 
@@ -108,25 +104,20 @@ def _last_put(store: Store, manifest: Manifest, now: datetime) -> datetime:
     return max((time for time in times if time is not None), default=now)
 
 
-def put_back(store: Store, root: ManifestVersion, settings: IndexSettings, names: Collection[str]) -> None:
+def put_back(store: Store, root: ManifestVersion, names: Collection[str]) -> None:
     """Restore public files that the manifest names and that are missing or changed.
 
     Raises:
         SupersededError: Another generation is current.
         StoreError: The store failed.
     """
-    state = StateRepository(store.state)
-    for file in root.manifest.files():
+    for file in root.manifest.public_files():
         if file.name in names:
-            _promote_file(store, state, root, file)
-    for index in root.manifest.indexes:
-        if index.name in names:
-            _promote_index(store, state, root, settings, index)
+            _promote_file(store, root, file)
 
 
 def _promote_file(
     store: Store,
-    state: StateRepository,
     root: ManifestVersion,
     file: PublicFile,
     *,
@@ -139,6 +130,7 @@ def _promote_file(
         fresh: Whether no other run can have begun this promotion. Default: False.
         bodies: Info of the bodies, read at the commit. None (default): the store does not copy.
     """
+    state = StateRepository(store.state)
     for attempt in range(ATTEMPTS):
         etag = file.replaces
         if attempt or not fresh:
@@ -217,40 +209,6 @@ def _copied(
         return None
 
 
-def _promote_index(
-    store: Store, state: StateRepository, root: ManifestVersion, settings: IndexSettings, index: IndexFile
-) -> str:
-    body = render(root.manifest, settings, index.name, index.changed_in)
-    write_id = f"index#{index.changed_in}#{index.xml_sha256}"
-    zipped = index.name.endswith(".gz")
-    body = gzip.compress(body, mtime=0) if zipped else body
-    for _ in range(ATTEMPTS):
-        there = store.public.head(index.name)
-        if there is not None and _is(there, write_id):
-            stored = store.public.get(index.name)
-            if stored is not None and stored.info.etag == there.etag and stored.body == body:
-                return there.etag
-        if there is not None and there.etag != index.replaces:
-            check_stamp(store.public.url(index.name), there, root.manifest)
-        _still(state, root)
-        try:
-            return put_verified(
-                store.public,
-                index.name,
-                body,
-                mode=Create() if there is None else Update(there.etag),
-                write_id=write_id,
-                headers=ObjectHeaders(
-                    content_type=GZIP if zipped else XML,
-                    cache_control=store.cache_control,
-                    metadata=stamp(root.manifest),
-                ),
-            )
-        except RefusedPutError as refused:
-            log.info("%s; checking the object again", refused)
-    raise StoreError(f"{store.public.url(index.name)} changed {ATTEMPTS} times while it was being promoted; run again")
-
-
 def _body(state: StateRepository, file: PublicFile) -> bytes:
     """Read the bytes to publish from a private body, and check that the body is complete.
 
@@ -317,9 +275,7 @@ def _record(
             replace(item, at=max(item.at, promoted_at)) if item.generation == manifest.generation else item
             for item in manifest.departed
         ),
-        indexes=tuple(
-            replace(i, etag=etags[i.name], replaces=None) if i.name in etags else i for i in manifest.indexes
-        ),
+        indexes=tuple(_told(index, etags) for index in manifest.indexes),
     )
     try:
         return state.replace_root(promoted, root)

@@ -12,7 +12,6 @@ from airflow_sitemaps.errors import ConflictError, GuardError, IncompleteError, 
 from airflow_sitemaps.pipeline.publish.draft.body_check import check_bodies
 from airflow_sitemaps.pipeline.publish.draft.manifest_draft import Draft, make_draft
 from airflow_sitemaps.pipeline.publish.foreign_content import judge_adoption
-from airflow_sitemaps.pipeline.publish.index_settings import settings_of_commit
 from airflow_sitemaps.pipeline.publish.promotion import SupersededError, promote
 from airflow_sitemaps.pipeline.publish.recovery import roll_forward
 from airflow_sitemaps.pipeline.publish.sweep import Swept, lifetime, sweep
@@ -303,11 +302,8 @@ def finish(
         The manifest after the sweep, and the numbers of removed files.
     """
     try:
-        settings = settings_of_commit(sitemap, committed.root.manifest)
         fresh = not committed.repeated
-        root = promote(
-            store, committed.root, settings, clock=clock, progress=progress, fresh=fresh, bodies=committed.bodies
-        )
+        root = promote(store, committed.root, clock=clock, progress=progress, fresh=fresh, bodies=committed.bodies)
     except SupersededError:
         log.info("a later run has finished this generation's promotion and committed its own")
         return committed.root, Swept()

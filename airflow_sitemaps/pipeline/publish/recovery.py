@@ -6,7 +6,6 @@ import logging
 from typing import TYPE_CHECKING, Final
 
 from airflow_sitemaps.errors import ConflictError, OwnershipError, StoreContentError
-from airflow_sitemaps.pipeline.publish.index_settings import settings_of_commit
 from airflow_sitemaps.pipeline.publish.promotion import SupersededError, promote
 from airflow_sitemaps.pipeline.state.repository import ManifestVersion, StateRepository
 
@@ -43,7 +42,7 @@ def roll_forward(
             manifest.run,
         )
         try:
-            return promote(store, root, settings_of_commit(sitemap, manifest), clock=clock, progress=progress)
+            return promote(store, root, clock=clock, progress=progress)
         except (StoreContentError, OwnershipError) as error:
             # Do not raise, or every later run would fail here: the next commit reads the rows of lost bodies again,
             # and the next plan refuses objects of another pipeline.

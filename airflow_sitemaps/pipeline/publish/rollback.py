@@ -69,7 +69,7 @@ def rollback(sitemap: Sitemap, generation: int, *, clock: Clock = SYSTEM_CLOCK, 
     run = new_run(clock)
     facts = commit_facts(sitemap, store, root.manifest, (), clock)
     manifest = rolled_back(root.manifest, earlier, facts, run)
-    manifest = extra_files.attach(sitemap, state, root.manifest, manifest, drifted=facts.index_etags, clock=clock)
+    manifest = extra_files.attach(sitemap, state, root.manifest, manifest, facts=facts, clock=clock)
     manifest = complete(root.manifest, manifest, facts, action=f"rollback to {generation}")
     bodies = check_bodies(store, None, manifest)
     state.keep_generation(root)
@@ -128,7 +128,6 @@ def rolled_back(current: Manifest, earlier: Manifest, facts: CommitFacts, run: s
         base_url=current.base_url,
         committed_at=facts.now,
         sections=sections,
-        indexes=(),
         state_id=facts.state_id,
         origin=current.origin,
     )

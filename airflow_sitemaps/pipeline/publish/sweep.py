@@ -16,7 +16,6 @@ from msgspec.structs import replace
 
 from airflow_sitemaps.errors import SitemapError
 from airflow_sitemaps.pipeline.concurrency import mapped
-from airflow_sitemaps.pipeline.publish.index_settings import settings_of_commit
 from airflow_sitemaps.pipeline.publish.orphans import orphans
 from airflow_sitemaps.pipeline.publish.promotion import SupersededError, put_back
 from airflow_sitemaps.pipeline.state.conditional_put import RefusedPutError
@@ -159,9 +158,9 @@ def _sweep(sitemap: Sitemap, store: Store, root: ManifestVersion, clock: Clock) 
     public = sum(item.area == "public" for item in gone)
     outcomes += _delete_private(state, left, root.manifest)
     if departed := frozenset(gone) & frozenset(due):
-        root = _forget(sitemap, store, root, departed, clock)
+        root = _forget(store, root, departed, clock)
     elif strays and not state.still(root):
-        _put_back(sitemap, store, {info.key for info in strays})
+        _put_back(store, {info.key for info in strays})
     private = sum(outcome is None for outcome in outcomes) - public
     return root, Swept(public=public, private=private, warnings=_warnings(outcomes))
 
@@ -284,9 +283,7 @@ def _attempted(delete: Callable[[T], None], items: Sequence[T]) -> list[str | No
     return list(mapped(attempt, items, "sitemap-sweep"))
 
 
-def _forget(
-    sitemap: Sitemap, store: Store, root: ManifestVersion, gone: Collection[Departed], clock: Clock
-) -> ManifestVersion:
+def _forget(store: Store, root: ManifestVersion, gone: Collection[Departed], clock: Clock) -> ManifestVersion:
     """Put the manifest without the removed files. A run that has committed since may use a removed name again."""
     state = StateRepository(store.state)
     left = tuple(item for item in root.manifest.departed if item not in gone)
@@ -294,11 +291,11 @@ def _forget(
         return state.replace_root(replace(root.manifest, departed=left, write_id=clock.token()), root)
     except RefusedPutError:
         log.info("another run has committed; files that it uses are restored")
-    _put_back(sitemap, store, {item.key for item in gone if item.area == "public"})
+    _put_back(store, {item.key for item in gone if item.area == "public"})
     return root
 
 
-def _put_back(sitemap: Sitemap, store: Store, names: Collection[str]) -> None:
+def _put_back(store: Store, names: Collection[str]) -> None:
     """Restore deleted files whose names a newer manifest uses again."""
     state = StateRepository(store.state)
     for _ in range(ATTEMPTS):
@@ -306,7 +303,7 @@ def _put_back(sitemap: Sitemap, store: Store, names: Collection[str]) -> None:
         if now is None:
             break
         try:
-            put_back(store, now, settings_of_commit(sitemap, now.manifest), names)
+            put_back(store, now, names)
             break
         except SupersededError:
             continue

@@ -30,7 +30,7 @@ def check_bodies(store: Store, old: Manifest | None, new: Manifest) -> Mapping[s
         IncompleteError: A body is missing or has another size.
     """
     kept = old.bodies() if old is not None else set()
-    files = [file for file in new.files() if file.body not in kept]
+    files = [file for file in new.public_files() if file.body not in kept]
     present = _bodies(store, [file.body for file in files])
     for file in files:
         info = present.get(file.body)

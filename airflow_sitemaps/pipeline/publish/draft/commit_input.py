@@ -63,8 +63,7 @@ def _index_etags(
     names: dict[str, str | None] = {}
     departed: set[tuple[str, str | None]] = set()
     if old is not None:
-        names = {index.name: index.etag for index in old.indexes}
-        names.update({file.name: file.etag for file in old.extras})
+        names = {file.name: file.etag for file in (*old.indexes, *old.extras)}
         departed = {(item.key, item.etag) for item in old.departed if item.area == "public"}
     drifted: dict[str, str | None] = {}
     for name in dict.fromkeys((*names, *(wanted if old is None else wanted[:1]))):

@@ -1,7 +1,7 @@
-"""Extra files in addition to the shards: a small sitemap of the newest entries, feeds of them, and a stylesheet.
+"""The files that are no shards: a small sitemap of the newest entries, feeds of them, a stylesheet, and the indexes.
 
-The entries are read from the private bodies of the shards whose newest lastmod is recent. The extra files therefore
-list only published entries. The shards do not change.
+Recent entries are read from the private bodies of the shards whose newest lastmod is recent. They are therefore
+all published. The shards do not change.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from airflow_sitemaps.pipeline.state.repository import GZIP, run_directory
 from airflow_sitemaps.ports import Create
 from airflow_sitemaps.protocol import feeds, gzip, markup
 from airflow_sitemaps.shards.file_succession import later, restore, succeed
+from airflow_sitemaps.shards.index_layout import index_contents
 from airflow_sitemaps.shards.manifest import PublicFile
 from airflow_sitemaps.shards.shard_names import FEED_NAMES, RECENT
 
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
     from airflow_sitemaps.pipeline.state.repository import StateRepository
     from airflow_sitemaps.ports import Clock
+    from airflow_sitemaps.shards.commit_facts import CommitFacts
     from airflow_sitemaps.shards.manifest import Manifest
     from airflow_sitemaps.shards.receipt import Receipt
     from airflow_sitemaps.sitemap import Sitemap
@@ -79,33 +81,44 @@ def attach(
     old: Manifest | None,
     new: Manifest,
     *,
-    drifted: Mapping[str, str | None],
+    facts: CommitFacts,
     clock: Clock,
     receipts: Sequence[Receipt] = (),
 ) -> Manifest:
-    """Render the extra files, store their bodies in the private area, and add the files to a manifest.
+    """Render the extra files and the indexes, store their bodies in the private area, and add them to a manifest.
 
     Args:
-        drifted: Public names that another program changed, with the etag of the present object (None: no object).
+        facts: Input of the commit: the settings of the indexes, and the files that another program changed.
         receipts: Receipts of the run, which hold the titles and descriptions of written entries. Default: none.
 
     Raises:
+        RefusedError: An index would be larger than its limits allow.
         StoreError: The store fails.
     """
-    if not sitemap.extra_names:
-        return replace(new, extras=(), recheck_at=None, recent_window=None)
+    bodies = _Bodies(state, old, new, facts, sitemap.compression, clock)
+    if sitemap.extra_names:
+        new = _with_extras(sitemap, state, old, new, bodies, receipts)
+    contents = index_contents(new, facts.index)
+    return replace(new, indexes=tuple(bodies.file(name, xml, listed=False) for name, xml in contents.items()))
+
+
+def _with_extras(
+    sitemap: Sitemap,
+    state: StateRepository,
+    old: Manifest | None,
+    new: Manifest,
+    bodies: _Bodies,
+    receipts: Sequence[Receipt],
+) -> Manifest:
     window = sitemap.recent_window
-    now = clock.now()
     entries: list[feeds.RecentEntry] = []
     if sitemap.recent is not None or sitemap.feeds:
-        entries = feeds.newest(_recent(state, new, now - window), sitemap.index_limits, sitemap.index_limits.max_urls)
-    earlier = {file.name: file for file in (old.extras if old is not None else ())}
+        since = bodies.clock.now() - window
+        entries = feeds.newest(_recent(state, new, since), sitemap.index_limits, sitemap.index_limits.max_urls)
     files = [
-        _restored(_file(state, new, extra, earlier.get(extra.name), sitemap, clock), drifted, now)
+        bodies.file(extra.name, extra.content, listed=extra.listed)
         for extra in _contents(sitemap, entries, _texts(sitemap, state, old, receipts))
     ]
-    left = {item.key: item.at for item in (old.departed if old is not None else ()) if item.area == "public"}
-    files = [_returned(file, left[file.name]) if file.name in left else file for file in files]
     log.info(
         "%d entries changed within the last %s; they are listed in %s",
         len(entries),
@@ -177,42 +190,55 @@ def _contents(
         yield ExtraFile(name=markup.STYLESHEET_NAME, content=markup.render_stylesheet(), listed=False)
 
 
-def _file(
-    state: StateRepository,
-    manifest: Manifest,
-    made: ExtraFile,
-    before: PublicFile | None,
-    sitemap: Sitemap,
-    clock: Clock,
-) -> PublicFile:
-    digest = hashlib.sha256(made.content).hexdigest()
-    if before is not None and before.xml_sha256 == digest:
-        return before
-    body = gzip.compress(made.content, sitemap.compression) if made.name.endswith(".gz") else made.content
-    key = f"{run_directory(manifest.run)}bodies/{clock.token()}-{made.name}"
-    put_verified(state.objects, key, body, mode=Create(), write_id=key, headers=ObjectHeaders(content_type=GZIP))
-    fresh = PublicFile(
-        name=made.name,
-        body=key,
-        xml_sha256=digest,
-        xml_byte_size=len(made.content),
-        byte_size=len(body),
-        modified_at=manifest.committed_at,
-        listed=made.listed,
-    )
-    if before is None:
-        # If this name returns, a sweep of its earlier object may still be running: a variant makes the bytes differ.
-        return replace(fresh, variant=manifest.generation - 1)
-    return succeed(before, replace(fresh, replaces=before.etag))
+@dataclass(frozen=True, slots=True)
+class _Bodies:
+    """The private bodies of a commit's files that are no shards."""
 
+    state: StateRepository
+    old: Manifest | None
+    new: Manifest
+    facts: CommitFacts
+    compression: gzip.Preset
+    clock: Clock
 
-def _returned(file: PublicFile, left_at: datetime) -> PublicFile:
-    """Return a file whose name an earlier generation gave up. A crawler may know that file with its ``lastmod``."""
-    return replace(file, modified_at=later(file.modified_at, left_at))
+    def file(self, name: str, content: bytes, *, listed: bool) -> PublicFile:
+        """Return a file; the earlier one of the name if its content is the same and its object is in place."""
+        earlier = (*self.old.indexes, *self.old.extras) if self.old is not None else ()
+        before = next((file for file in earlier if file.name == name), None)
+        sha256 = hashlib.sha256(content).hexdigest()
+        same = before is not None and before.xml_sha256 == sha256
+        drifted = name in self.facts.index_etags
+        if before is not None and same and before.etag is not None and not drifted:
+            return before
+        file = self._stored(name, content, sha256, listed=listed)
+        if before is None:
+            # If this name returns, a sweep of its earlier object may still be running: a variant makes the bytes differ.
+            file = replace(file, variant=self.new.generation - 1)
+        elif same:  # the object is missing or changed, and so may be the private body
+            file = replace(before, body=file.body, byte_size=file.byte_size, etag=None, replaces=before.etag)
+        else:
+            file = succeed(before, replace(file, replaces=before.etag))
+        if drifted:
+            file = restore(file, self.facts.index_etags[name], self.clock.now())
+        left = [item.at for item in (self.old.departed if self.old is not None else ()) if item.key == name]
+        # A crawler may know the file that an earlier generation had under this name with its ``lastmod``.
+        return replace(file, modified_at=later(file.modified_at, left[-1])) if left else file
 
-
-def _restored(file: PublicFile, drifted: Mapping[str, str | None], now: datetime) -> PublicFile:
-    return restore(file, drifted[file.name], now) if file.name in drifted else file
+    def _stored(self, name: str, content: bytes, sha256: str, *, listed: bool) -> PublicFile:
+        body = gzip.compress(content, self.compression) if name.endswith(".gz") else content
+        ending = "xml.gz" if name.endswith(".gz") else "xml"
+        key = f"{run_directory(self.new.run)}bodies/{self.clock.token()}.{ending}"
+        headers = ObjectHeaders(content_type=GZIP)
+        put_verified(self.state.objects, key, body, mode=Create(), write_id=key, headers=headers)
+        return PublicFile(
+            name=name,
+            body=key,
+            xml_sha256=sha256,
+            xml_byte_size=len(content),
+            byte_size=len(body),
+            modified_at=self.new.committed_at,
+            listed=listed,
+        )
 
 
 def _seconds(window: timedelta) -> int:

@@ -73,9 +73,7 @@ def make_draft(
     if old is not None and _is_past_its_age(manifest):
         return Draft(manifest=old, refusals=refusals, warnings=(_PAST_ITS_AGE,))
     state = StateRepository(store.state)
-    manifest = extra_files.attach(
-        sitemap, state, old, manifest, drifted=facts.index_etags, clock=clock, receipts=receipts
-    )
+    manifest = extra_files.attach(sitemap, state, old, manifest, facts=facts, clock=clock, receipts=receipts)
     failed = [failure.section for failure in (*plan.failures, *failures_of(refusals))]
     return Draft(
         manifest=complete(old, manifest, facts, action="build", failed=failed, losses=_losses(sitemap, manifest)),
