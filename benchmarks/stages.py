@@ -278,9 +278,9 @@ def _alone(sitemap: Sitemap, database: str, postmaster: int) -> dict[str, Any]:
     """The digest query of all ranges as they are, on a fresh connection; and what an unchanged run was beside it."""
     from airflow_sitemaps.pipeline.state.repository import StateRepository
 
-    root = StateRepository(sitemap.store.open().state).root()
-    assert root is not None
-    ranges = [shard.range for shard in root.manifest.sections["pages"].shards]
+    current = StateRepository(sitemap.store.open().state).current()
+    assert current is not None
+    ranges = [shard.range for shard in current.manifest.sections["pages"].shards]
     times = []
     for _ in range(3):
         with _source(database).open(section="pages") as session:

@@ -81,7 +81,7 @@ def adopt(
         GuardError: Too many URLs of the other sitemap would no longer be listed; see the guard ``adopt``.
     """
     store = sitemap.store.open()
-    if StateRepository(store.state).root() is not None or store.public.head(store.index_name) is None:
+    if StateRepository(store.state).manifest() is not None or store.public.head(store.index_name) is None:
         raise ConfigurationError(
             f"{sitemap.store.describe()}: there is no foreign index {store.index_name!r} to adopt; use build"
         )

@@ -112,10 +112,9 @@ def changes(
         StoreError: The store failed.
     """
     state = StateRepository(sitemap.store.open().state)
-    root = state.root()
-    if root is None:
+    current = state.manifest()
+    if current is None:
         raise ConfigurationError(f"{sitemap.store.describe()}: nothing has been published yet; build the sitemap first")
-    current = root.manifest
     number = current.generation if generation is None else generation
     base = number - 1 if since is None else since
     if not 0 <= base <= number:
@@ -139,10 +138,10 @@ def compare(state: StateRepository, *, since: int, generation: int, most: int) -
         StoreContentError: A body is missing or damaged.
         StoreError: The store failed.
     """
-    root = state.root()
-    if root is None:
+    current = state.manifest()
+    if current is None:
         raise ConfigurationError(f"{state.objects.url('')}: nothing has been published yet; build the sitemap first")
-    old, new = (_kept(state, root.manifest, number) for number in (since, generation))
+    old, new = (_kept(state, current, number) for number in (since, generation))
     return compare_manifests(state, old, new, most=most)
 
 

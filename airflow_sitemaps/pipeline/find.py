@@ -123,12 +123,10 @@ def find_in_store(
         ConfigurationError: Nothing was published yet, or the URL is invalid.
         StoreError: The store failed.
     """
-    root = StateRepository(objects).root()
-    if root is None:
+    manifest = StateRepository(objects).manifest()
+    if manifest is None:
         raise ConfigurationError(f"{objects.url('')}: nothing has been published yet; build the sitemap first")
-    return find_in_manifest(
-        objects, root.manifest, url, templates=templates, max_shards=max_shards, max_seconds=max_seconds
-    )
+    return find_in_manifest(objects, manifest, url, templates=templates, max_shards=max_shards, max_seconds=max_seconds)
 
 
 def find_in_manifest(

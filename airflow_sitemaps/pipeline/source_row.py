@@ -33,8 +33,8 @@ def with_source(sitemap: Sitemap, search: UrlSearch, *, clock: Clock = SYSTEM_CL
     """
     if search.listed:
         return search
-    root = StateRepository(sitemap.store.open().state).root()
-    manifests = root.manifest.sections if root is not None else {}
+    published = StateRepository(sitemap.store.open().state).manifest()
+    manifests = published.sections if published is not None else {}
     url = normal_url(search.url, sitemap.store.base_url)
     notes = []
     for section in sitemap.sections:

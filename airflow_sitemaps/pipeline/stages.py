@@ -161,15 +161,15 @@ def recover(
         StoreError: The store failed; the next call continues.
     """
     store = sitemap.store.open()
-    root = StateRepository(store.state).root()
-    if root is None:
+    current = StateRepository(store.state).current()
+    if current is None:
         return None
-    check_owner(sitemap, root.manifest)
-    if root.manifest.promoted or (origin and root.manifest.origin not in ("", origin)):
+    check_owner(sitemap, current.manifest)
+    if current.manifest.promoted or (origin and current.manifest.origin not in ("", origin)):
         return None
     ensure_conditions(store, sitemap.store.single_writer)
-    finished = roll_forward(sitemap, store, root, clock=clock, progress=progress)
-    return root.manifest.generation if finished.manifest.promoted else None
+    finished = roll_forward(sitemap, store, current, clock=clock, progress=progress)
+    return current.manifest.generation if finished.manifest.promoted else None
 
 
 def plan(
@@ -309,8 +309,8 @@ def publish(
     run_plan = replace(committed.plan or run_plan, failures=(*run_plan.failures, *committed.failures))
     if committed.unchanged:
         return _unchanged(sitemap, store, run_plan, clock, receipts, committed.warnings)
-    root, swept = finish(sitemap, store, committed, clock, progress)
-    old = committed.old if not committed.repeated else state.generation(root.manifest.generation - 1)
+    current, swept = finish(sitemap, store, committed, clock, progress)
+    old = committed.old if not committed.repeated else state.generation(current.manifest.generation - 1)
     now = clock.now()
     outcome = outcome_of(
         run_plan,
@@ -323,10 +323,10 @@ def publish(
         refusals=[failure.message for failure in run_plan.failures if failure.error == GuardError.__name__],
         failures=run_plan.failures,
     )
-    report = make_report(outcome, old=old, new=root.manifest, plan=run_plan, receipts=receipts)
+    report = make_report(outcome, old=old, new=current.manifest, plan=run_plan, receipts=receipts)
     state.write_report(report)
     if not (committed.repeated and run_plan.rebases):  # the first try may have kept ranges that other runs wrote
-        remember_all(state, run_plan.without([failure.section for failure in run_plan.failures]), root.manifest)
+        remember_all(state, run_plan.without([failure.section for failure in run_plan.failures]), current.manifest)
     return report
 
 
@@ -381,11 +381,11 @@ def _unchanged(
 ) -> Report:
     """Report that nothing changed, and sweep the files that are due."""
     state = StateRepository(store.state)
-    root = state.root()
+    current = state.current()
     swept = Swept()
-    if root is not None and root.manifest.promoted:
-        root, swept = sweep(sitemap, store, root, clock=clock)
-    manifest = root.manifest if root is not None else None
+    if current is not None and current.manifest.promoted:
+        current, swept = sweep(sitemap, store, current, clock=clock)
+    manifest = current.manifest if current is not None else None
     outcome = outcome_of(
         run_plan,
         "refused" if run_plan.failures else "unchanged",

@@ -131,8 +131,8 @@ TOO_MANY: Final = (
 
 
 def _kept(state: StateRepository, number: int) -> Manifest:
-    root = state.root()
-    kept = root.manifest if root is not None and root.manifest.generation == number else state.generation(number)
+    live = state.manifest()
+    kept = live if live is not None and live.generation == number else state.generation(number)
     if kept is None:
         raise StateUnavailableError(f"Generation {number:,} is no longer kept.")
     return kept

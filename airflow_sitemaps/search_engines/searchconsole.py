@@ -283,14 +283,14 @@ def observe(sitemap: Sitemap, site: str, submitted: Sequence[SubmittedSitemap], 
         StoreError: The store failed.
     """
     objects = sitemap.store.open().state
-    root = StateRepository(objects).root()
-    if root is None:
+    manifest = StateRepository(objects).manifest()
+    if manifest is None:
         return None
     observation = Observation(
         at=now.isoformat(),
-        generation=root.manifest.generation,
+        generation=manifest.generation,
         site=site,
-        indexes=tuple(_coverage(root.manifest, each) for each in submitted),
+        indexes=tuple(_coverage(manifest, each) for each in submitted),
     )
     document = {"format": COVERAGE_FORMAT, **asdict(observation)}
     key = f"{COVERAGE}{now:%Y%m%dT%H%M%S%f}.json"

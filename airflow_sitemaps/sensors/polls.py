@@ -199,8 +199,7 @@ def published(sitemap: Sitemap, sections: Collection[str]) -> tuple[list[TableDi
     That is the first time at which a published row is rendered differently or an extra file changes; None if there is
     no such time. ``in_worker`` must have returned the empty text.
     """
-    root = StateRepository(sitemap.store.open().state).root()
-    manifest = root.manifest if root is not None else None
+    manifest = StateRepository(sitemap.store.open().state).manifest()
     selected = _selected(sitemap, sections)
     moments = [manifest.recheck_at] if manifest is not None else []
     if manifest is not None:

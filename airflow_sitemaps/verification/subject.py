@@ -92,12 +92,11 @@ def of_sitemap(sitemap: Sitemap) -> VerificationSubject:
     from airflow_sitemaps.shards.index_layout import address  # noqa: PLC0415
 
     store = sitemap.store.open()
-    root = StateRepository(store.state).root()
-    if root is None:
+    manifest = StateRepository(store.state).manifest()
+    if manifest is None:
         raise ConfigurationError(
             f"{sitemap.store.describe()}: no sitemap is published here yet. Build the sitemap first"
         )
-    manifest = root.manifest
     names = {
         address(section, file.name): file.name for section in manifest.sections.values() for file in section.files()
     }
@@ -213,13 +212,13 @@ def served_indexes(store: StoreConfig, fetcher: Fetcher, now: datetime) -> list[
     from airflow_sitemaps.pipeline.status import last_check  # noqa: PLC0415
 
     state = StateRepository(store.open().state)
-    root = state.root()
-    if root is None:
+    manifest = state.manifest()
+    if manifest is None:
         raise ConfigurationError(f"{store.describe()}: nothing is published yet. Build the sitemap first")
     checked = last_check(state)
-    last_success = datetime.fromisoformat(checked) if checked else root.manifest.committed_at
+    last_success = datetime.fromisoformat(checked) if checked else manifest.committed_at
     return [
-        _served_index(root.manifest, state, index.name, fetcher, last_success, now) for index in root.manifest.indexes
+        _served_index(manifest, state, index.name, fetcher, last_success, now) for index in manifest.indexes
     ]
 
 
@@ -227,6 +226,7 @@ def _served_index(
     manifest: Manifest, state: StateRepository, name: str, fetcher: Fetcher, last_success: datetime, now: datetime
 ) -> ServedIndex:
     from airflow_sitemaps.protocol.checks import Findings  # noqa: PLC0415
+    from airflow_sitemaps.protocol.markup import without_comment  # noqa: PLC0415
     from airflow_sitemaps.protocol.reader import read, unpack  # noqa: PLC0415
     from airflow_sitemaps.protocol.validator import moment  # noqa: PLC0415
 
@@ -241,7 +241,7 @@ def _served_index(
         return seen(None, f"not readable: {error}")
     if response.status != 200:
         return seen(None, f"the status is {response.status}, not 200")
-    checksum = hashlib.sha256(unpack(response.body, Findings())).hexdigest()
+    checksum = hashlib.sha256(without_comment(unpack(response.body, Findings()))).hexdigest()
     if checksum in _checksums(manifest, name):
         message = f"generation {manifest.generation}; the last successful run ended at {last_success.isoformat()}"
         return seen(last_success, message, current=True)

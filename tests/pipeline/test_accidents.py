@@ -37,9 +37,9 @@ def shop(number: int = NUMBER, **settings: Any) -> World:
 
 
 def section(world: World) -> SectionManifest:
-    root = StateRepository(world.store.state).root()
-    assert root is not None
-    return root.manifest.sections["pages"]
+    current = StateRepository(world.store.state).current()
+    assert current is not None
+    return current.manifest.sections["pages"]
 
 
 def every(world: World, change: Callable[[dict[str, Any]], dict[str, Any]]) -> None:

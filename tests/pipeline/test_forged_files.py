@@ -104,8 +104,8 @@ def test_a_file_that_was_cut_short_is_no_promoted_file() -> None:
 
 def test_a_damaged_private_body_is_not_published_in_a_repair() -> None:
     world = world_of()
-    root = StateRepository(world.store.state).root()
-    key = next(file.body for file in root.manifest.files() if file.name == SHARD)
+    current = StateRepository(world.store.state).current()
+    key = next(file.body for file in current.manifest.files() if file.name == SHARD)
     forge(world.store.state, key)
     world.store.public.delete(SHARD)
     assert world.build().rows_read == 5
@@ -115,8 +115,8 @@ def test_a_damaged_private_body_is_not_published_in_a_repair() -> None:
 @pytest.mark.parametrize("variant", [0, 1, 2])
 def test_content_is_compared_in_every_variant(variant: int) -> None:
     world = world_of(feeds=("atom",))
-    root = StateRepository(world.store.state).root()
-    (feed,) = (file for file in root.manifest.files() if file.name == "recent.atom")
+    current = StateRepository(world.store.state).current()
+    (feed,) = (file for file in current.manifest.files() if file.name == "recent.atom")
     body = world.store.state.get(feed.body).body
     file = replace(feed, variant=variant)
     assert is_public_body(file, with_comment(body, variant))

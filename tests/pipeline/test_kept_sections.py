@@ -81,13 +81,13 @@ def test_a_file_that_another_run_replaced_since_the_plan_stays(shop: Shop) -> No
     planned = stages.plan(shop.sitemap(), RunRequest(sections=("posts",)), clock=shop.clock)
     shop.products[0] = row(0, lastmod="2026-03-04")
     assert shop.build(sections=["products"]).result == "published"
-    root = StateRepository(shop.store.open().state).root()
-    assert root is not None
+    current = StateRepository(shop.store.open().state).current()
+    assert current is not None
     assert planned.key is not None
     assert stages.publish(shop.sitemap(), planned.key, [], clock=shop.clock).result == "unchanged"
-    after = StateRepository(shop.store.open().state).root()
+    after = StateRepository(shop.store.open().state).current()
     assert after is not None
-    assert after.manifest.sections == root.manifest.sections
+    assert after.manifest.sections == current.manifest.sections
 
 
 def test_a_url_that_a_section_beside_the_run_may_list_refuses_nothing(

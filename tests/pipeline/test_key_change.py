@@ -43,10 +43,10 @@ class Shop:
     def forget_kinds(self) -> None:
         """Leave the manifest as a version wrote it that did not record key kinds."""
         state = StateRepository(self.store.open().state)
-        root = state.root()
-        assert root is not None
-        sections = {n: replace(s, key_kinds=()) for n, s in root.manifest.sections.items()}
-        state.replace_root(replace(root.manifest, sections=sections, write_id="earlier"), root)
+        current = state.current()
+        assert current is not None
+        sections = {n: replace(s, key_kinds=()) for n, s in current.manifest.sections.items()}
+        state.replace_manifest(replace(current.manifest, sections=sections, write_id="earlier"), current)
 
 
 @pytest.mark.parametrize("recorded", [True, False])
@@ -105,6 +105,6 @@ def test_an_empty_table_keeps_the_recorded_kinds() -> None:
     source = MemorySourceConfig([], key="id")
     sitemap = Sitemap(shop.store, [Section("pages", source), Section("other", MemorySourceConfig(shop_rows()))])
     build(sitemap, allow=["empty", "shrink"], clock=shop.clock)
-    root = StateRepository(shop.store.open().state).root()
-    assert root is not None
-    assert root.manifest.sections["pages"].key_kinds == ("id integer",)
+    current = StateRepository(shop.store.open().state).current()
+    assert current is not None
+    assert current.manifest.sections["pages"].key_kinds == ("id integer",)

@@ -43,9 +43,9 @@ class Paper:
         )
 
     def manifest(self) -> Manifest:
-        root = StateRepository(self.store.open().state).root()
-        assert root is not None
-        return root.manifest
+        current = StateRepository(self.store.open().state).current()
+        assert current is not None
+        return current.manifest
 
 
 def article(key: int, clock: FakeClock, age: timedelta) -> dict[str, Any]:

@@ -41,9 +41,9 @@ def interrupted(monkeypatch: pytest.MonkeyPatch) -> World:
 
 
 def promoted(world: World) -> bool:
-    root = StateRepository(world.store.state).root()
-    assert root is not None
-    return root.manifest.promoted
+    current = StateRepository(world.store.state).current()
+    assert current is not None
+    return current.manifest.promoted
 
 
 @pytest.mark.parametrize("dry_run", [True, False])
@@ -74,9 +74,9 @@ def test_a_build_recovers_first(interrupted: World) -> None:
 
 def test_a_damaged_body_is_read_again(interrupted: World) -> None:
     """A generation that cannot be finished stays; the next plan reads the rows of the damaged body."""
-    root = StateRepository(interrupted.store.state).root()
-    assert root is not None
-    body = next(f.body for f in root.manifest.files() if f.etag is None)
+    current = StateRepository(interrupted.store.state).current()
+    assert current is not None
+    body = next(f.body for f in current.manifest.files() if f.etag is None)
     kept = interrupted.config.state.objects[body]
     damaged = replace(kept, body=kept.body[:-9], info=replace(kept.info, byte_size=len(kept.body) - 9))
     interrupted.config.state.objects[body] = damaged
@@ -105,10 +105,10 @@ def overtaken(world: World) -> StoreConfig:
 def test_it_finishes_the_generation_of_the_run_that_overtook_it(interrupted: World) -> None:
     sitemap = interrupted.sitemap(overtaken(interrupted))
     store = sitemap.store.open()
-    root = StateRepository(store.state).root()
-    assert root is not None
+    current = StateRepository(store.state).current()
+    assert current is not None
 
-    found = roll_forward(sitemap, store, root, clock=interrupted.clock, progress=QUIET)
+    found = roll_forward(sitemap, store, current, clock=interrupted.clock, progress=QUIET)
 
     assert (found.manifest.generation, found.manifest.promoted, promoted(interrupted)) == (3, True, True)
     assert row(51)["loc"] in interrupted.crawl().locs()

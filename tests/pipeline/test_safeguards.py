@@ -43,9 +43,9 @@ def just_before(world: World, area: str, key: str, act: Callable[[], object]) ->
 
 
 def manifest_of(world: World) -> Manifest:
-    root = StateRepository(world.store.state).root()
-    assert root is not None
-    return root.manifest
+    current = StateRepository(world.store.state).current()
+    assert current is not None
+    return current.manifest
 
 
 def test_a_stalled_copy_within_the_store_does_not_bring_back_an_older_file() -> None:
@@ -162,7 +162,7 @@ def test_a_body_that_was_cut_short_stops_the_commit() -> None:
     )
     with pytest.raises(IncompleteError, match=r"has [\d,]+ bytes, not"):
         stages.publish(world.sitemap(), planned.key, [receipt], clock=world.clock)
-    assert StateRepository(world.store.state).root() is None
+    assert StateRepository(world.store.state).current() is None
     assert world.public() == {}
 
 

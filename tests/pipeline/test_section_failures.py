@@ -86,9 +86,9 @@ def assert_others_are_published(shop: Shop, error: PartlyPublishedError) -> None
     assert row(2_000)["loc"] in shop.locs()
     assert {row(key)["loc"] for key in range(40)} <= shop.locs()
     state = StateRepository(shop.store.open().state)
-    root = state.root()
-    assert root is not None
-    assert root.manifest.history[-1].failed == ("products",)
+    current = state.current()
+    assert current is not None
+    assert current.manifest.history[-1].failed == ("products",)
     stored = state.read_report(report.run)
     assert stored is not None
     assert stored["result"] == "partly_published"

@@ -49,7 +49,7 @@ def test_only_generations_of_the_history_are_rolled_back_to() -> None:
     """The manifest of a generation may outlive its bodies for a moment, while a sweep removes both."""
     world = World([row(key) for key in range(5)], settings={"history": 2})
     world.build()
-    kept = StateRepository(world.store.state).root()
+    kept = StateRepository(world.store.state).current()
     assert kept is not None
     for key in range(3):
         world.rows.append(row(100 + key))

@@ -67,7 +67,7 @@ def swept_while(world: World, name: str, **settings) -> None:
 
 def left_in_runs(world: World) -> list[str]:
     """Unneeded objects in folders of runs that are not in the history."""
-    manifest = StateRepository(world.store.state).root().manifest
+    manifest = StateRepository(world.store.state).current().manifest
     needed = manifest.bodies() | {item.key for item in manifest.departed}
     kept = {note.run for note in manifest.history}
     runs = [key for key in world.config.state.objects if key.startswith("runs/")]

@@ -121,8 +121,8 @@ def _no_read_back() -> Iterable[Change]:
 
 
 def _no_roll_forward() -> Iterable[Change]:
-    def stay(sitemap: Any, store: Any, root: Any, **_: Any) -> Any:
-        return root
+    def stay(sitemap: Any, store: Any, current: Any, **_: Any) -> Any:
+        return current
 
     for module in (publisher, stages, rollback):
         yield module, "roll_forward", stay
@@ -134,18 +134,18 @@ def _no_roll_forward_nor_drift() -> Iterable[Change]:
 
 
 def _commit_without_finishing() -> Iterable[Change]:
-    yield publisher, "roll_forward", lambda sitemap, store, root, **_: root
+    yield publisher, "roll_forward", lambda sitemap, store, current, **_: current
 
 
 def _index_first() -> Iterable[Change]:
     real = promotion.promote
 
-    def promote(store: Any, root: Any, **kwargs: Any) -> Any:
-        if not root.manifest.promoted:
-            for index in root.manifest.indexes:
+    def promote(store: Any, current: Any, **kwargs: Any) -> Any:
+        if not current.manifest.promoted:
+            for index in current.manifest.indexes:
                 if index.etag is None:
-                    promotion._promote_file(store, root, index)
-        return real(store, root, **kwargs)
+                    promotion._promote_file(store, current, index)
+        return real(store, current, **kwargs)
 
     yield publisher, "promote", promote
 
@@ -185,7 +185,7 @@ def _sweep_kept() -> Iterable[Change]:
 
 
 def _no_fence() -> Iterable[Change]:
-    yield sweep, "_fence", lambda repository, root, left, clock: root
+    yield sweep, "_fence", lambda repository, current, left, clock: current
     yield publisher, "_refuse_old", lambda sitemap, plan, clock: None
 
 
@@ -249,7 +249,7 @@ def _no_variant() -> Iterable[Change]:
 
 
 def _no_still() -> Iterable[Change]:
-    yield promotion, "_still", lambda repository, root: None
+    yield promotion, "_still", lambda repository, current: None
 
 
 def _no_body_check() -> Iterable[Change]:
@@ -258,14 +258,14 @@ def _no_body_check() -> Iterable[Change]:
 
 
 def _grace_from_commit() -> Iterable[Change]:
-    real = repository.StateRepository.replace_root
+    real = repository.StateRepository.replace_manifest
 
-    def replace_root(self: Any, manifest: Any, over: Any) -> Any:
+    def replace_manifest(self: Any, manifest: Any, over: Any) -> Any:
         kept = {(i.area, i.key): i.at for i in over.manifest.departed} if over is not None else {}
         departed = tuple(structs.replace(i, at=kept.get((i.area, i.key), i.at)) for i in manifest.departed)
         return real(self, structs.replace(manifest, departed=departed), over)
 
-    yield repository.StateRepository, "replace_root", replace_root
+    yield repository.StateRepository, "replace_manifest", replace_manifest
 
 
 def _serials_forgotten() -> Iterable[Change]:
@@ -317,7 +317,7 @@ def _unconditional_copies() -> Iterable[Change]:
 
 def _sweep_after_a_lost_fence() -> Iterable[Change]:
     real = sweep._fence
-    yield sweep, "_fence", lambda state, root, left, clock: real(state, root, left, clock) or root
+    yield sweep, "_fence", lambda state, current, left, clock: real(state, current, left, clock) or current
 
 
 def _half_the_grace() -> Iterable[Change]:
@@ -368,16 +368,16 @@ def _no_body_size() -> Iterable[Change]:
 
 def _generation_kept_late() -> Iterable[Change]:
     keep = repository.StateRepository.keep_generation
-    put = repository.StateRepository.replace_root
+    put = repository.StateRepository.replace_manifest
 
-    def replace_root(self: Any, manifest: Any, over: Any) -> Any:
-        root = put(self, manifest, over)
+    def replace_manifest(self: Any, manifest: Any, over: Any) -> Any:
+        current = put(self, manifest, over)
         if over is not None and over.manifest.generation < manifest.generation:
             keep(self, over)
-        return root
+        return current
 
-    yield repository.StateRepository, "keep_generation", lambda self, root: None
-    yield repository.StateRepository, "replace_root", replace_root
+    yield repository.StateRepository, "keep_generation", lambda self, current: None
+    yield repository.StateRepository, "replace_manifest", replace_manifest
 
 
 def _partial_run_retires() -> Iterable[Change]:

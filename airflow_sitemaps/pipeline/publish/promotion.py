@@ -49,7 +49,7 @@ class SupersededError(Exception):
 
 def promote(
     store: Store,
-    root: ManifestVersion,
+    current: ManifestVersion,
     *,
     clock: Clock,
     progress: Progress,
@@ -72,9 +72,9 @@ def promote(
         StoreError: The store or a required purge failed. Nothing is lost: the next try or run continues.
     """
     state = StateRepository(store.state)
-    manifest = root.manifest
+    manifest = current.manifest
     if manifest.promoted:
-        return root
+        return current
     pending = [file for file in manifest.files() if file.etag is None]
     indexes = [index for index in manifest.indexes if index.etag is None]
     progress.start("promote", len(pending) + len(indexes), "files")
@@ -82,7 +82,9 @@ def promote(
     known = bodies if copies(store, len(pending)) else None
 
     def put(files: Sequence[PublicFile]) -> None:
-        promoted = mapped(lambda f: _promote_file(store, root, f, fresh=fresh, bodies=known), files, "sitemap-promote")
+        promoted = mapped(
+            lambda f: _promote_file(store, current, f, fresh=fresh, bodies=known), files, "sitemap-promote"
+        )
         for file, etag in zip(files, promoted, strict=True):
             etags[file.name] = etag
             progress.advance(1)
@@ -93,7 +95,7 @@ def promote(
     put(indexes)
     purge_indexes(store, [index.name for index in indexes])
     progress.finish()
-    return _record(state, root, etags, clock.token(), max(clock.now(), _last_put(store, manifest, clock.now())))
+    return _record(state, current, etags, clock.token(), max(clock.now(), _last_put(store, manifest, clock.now())))
 
 
 def _last_put(store: Store, manifest: Manifest, now: datetime) -> datetime:
@@ -104,21 +106,21 @@ def _last_put(store: Store, manifest: Manifest, now: datetime) -> datetime:
     return max((time for time in times if time is not None), default=now)
 
 
-def put_back(store: Store, root: ManifestVersion, names: Collection[str]) -> None:
+def put_back(store: Store, current: ManifestVersion, names: Collection[str]) -> None:
     """Restore public files that the manifest names and that are missing or changed.
 
     Raises:
         SupersededError: Another generation is current.
         StoreError: The store failed.
     """
-    for file in root.manifest.public_files():
+    for file in current.manifest.public_files():
         if file.name in names:
-            _promote_file(store, root, file)
+            _promote_file(store, current, file)
 
 
 def _promote_file(
     store: Store,
-    root: ManifestVersion,
+    current: ManifestVersion,
     file: PublicFile,
     *,
     fresh: bool = False,
@@ -139,14 +141,14 @@ def _promote_file(
                 return there.etag
             etag = None if there is None else there.etag
             if there is not None and etag != file.replaces:
-                check_stamp(store.public.url(file.name), there, root.manifest)
+                check_stamp(store.public.url(file.name), there, current.manifest)
         mode = Create() if etag is None else Update(etag)
         if bodies is not None and not attempt:
-            copied = _copied(store, state, root, file, mode, bodies.get(file.body))
+            copied = _copied(store, state, current, file, mode, bodies.get(file.body))
             if copied is not None:
                 return copied
         body = _body(state, file)
-        _still(state, root)
+        _still(state, current)
         if etag is not None and etag != file.replaces:
             log.warning("%s was changed by another program; overwriting it", store.public.url(file.name))
         try:
@@ -156,7 +158,7 @@ def _promote_file(
                 body,
                 mode=mode,
                 write_id=file.stamp,
-                headers=_headers(store, root, file),
+                headers=_headers(store, current, file),
             )
         except RefusedPutError as refused:
             log.info("%s; checking the object again", refused)
@@ -174,7 +176,7 @@ def _is_promoted(store: Store, file: PublicFile, there: ObjectInfo) -> bool:
 def _copied(
     store: Store,
     state: StateRepository,
-    root: ManifestVersion,
+    current: ManifestVersion,
     file: PublicFile,
     mode: PutMode,
     info: ObjectInfo | None,
@@ -194,7 +196,7 @@ def _copied(
             info = state.objects.head(file.body)
             if info is None or not _is(info, file.body) or info.byte_size != file.byte_size:
                 return None
-        _still(state, root)
+        _still(state, current)
         return copy_verified(
             store.public,
             file.name,
@@ -202,7 +204,7 @@ def _copied(
             info,
             mode=mode,
             write_id=file.stamp,
-            headers=_headers(store, root, file),
+            headers=_headers(store, current, file),
         )
     except (RefusedPutError, StoreError, ConfigurationError) as e:
         log.info("%s; uploading the bytes instead", e)
@@ -229,9 +231,11 @@ def _body(state: StateRepository, file: PublicFile) -> bytes:
     return in_variant(file, stored.body)
 
 
-def _headers(store: Store, root: ManifestVersion, file: PublicFile) -> ObjectHeaders:
+def _headers(store: Store, current: ManifestVersion, file: PublicFile) -> ObjectHeaders:
     return ObjectHeaders(
-        content_type=_content_type(file.name), cache_control=_cache_control(store, file), metadata=stamp(root.manifest)
+        content_type=_content_type(file.name),
+        cache_control=_cache_control(store, file),
+        metadata=stamp(current.manifest),
     )
 
 
@@ -251,20 +255,20 @@ def _is(info: ObjectInfo, stamp: str) -> bool:
     return info.metadata.get(WRITE_ID) == stamp
 
 
-def _still(state: StateRepository, root: ManifestVersion) -> None:
-    if not state.still(root):
-        raise SupersededError(f"generation {root.manifest.generation} is no longer the current one")
+def _still(state: StateRepository, current: ManifestVersion) -> None:
+    if not state.still(current):
+        raise SupersededError(f"generation {current.manifest.generation} is no longer the current one")
 
 
 def _record(
-    state: StateRepository, root: ManifestVersion, etags: Mapping[str, str], write_id: str, promoted_at: datetime
+    state: StateRepository, current: ManifestVersion, etags: Mapping[str, str], write_id: str, promoted_at: datetime
 ) -> ManifestVersion:
     """Put the manifest with the etags of its public files.
 
     The grace of departed files begins now, not at the commit: until now the index listed them, and a promotion may end
     days after its commit.
     """
-    manifest = root.manifest
+    manifest = current.manifest
     promoted = replace(
         manifest,
         write_id=write_id,
@@ -278,9 +282,9 @@ def _record(
         indexes=tuple(_told(index, etags) for index in manifest.indexes),
     )
     try:
-        return state.replace_root(promoted, root)
+        return state.replace_manifest(promoted, current)
     except RefusedPutError as refused:
-        now = state.root()
+        now = state.current()
         if now is not None and _same_generation(now.manifest, manifest) and now.manifest.promoted:
             return now
         raise SupersededError(str(refused)) from refused

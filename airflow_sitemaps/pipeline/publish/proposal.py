@@ -62,10 +62,10 @@ def proposal_of(state: StateRepository, run: str) -> Proposal:
         StoreContentError: The plan was swept.
         StoreError: The store failed.
     """
-    root = state.root()
-    if root is None:
+    live = state.manifest()
+    if live is None:
         raise ConfigurationError("Nothing is published yet, so there is nothing to compare with.")
-    plan, live = _whole(state.read_plan(plan_key(run))), root.manifest
+    plan = _whole(state.read_plan(plan_key(run)))
     if live.generation != plan.base_generation:
         raise ConfigurationError(
             f"The blocked run was planned on generation {plan.base_generation:,}; generation {live.generation:,} is "

@@ -45,7 +45,7 @@ class Committed:
 
     Attributes:
         old: The manifest before the commit, or None.
-        root: The manifest after the commit.
+        current: The manifest after the commit.
         repeated: Whether an earlier try of this run had already committed. Default: False.
         unchanged: Whether all rows read gave the published content, so that nothing was put. Default: False.
         failures: Sections that a guard refused at the commit. Default: none.
@@ -55,7 +55,7 @@ class Committed:
     """
 
     old: Manifest | None
-    root: ManifestVersion
+    current: ManifestVersion
     repeated: bool = False
     unchanged: bool = False
     failures: tuple[SectionFailure, ...] = ()
@@ -81,20 +81,22 @@ def commit(
     """
     state = StateRepository(store.state)
     for _ in range(RACES):
-        root = state.root()
-        if root is not None:
-            check_owner(sitemap, root.manifest)
-        if root is not None and root.manifest.run == plan.run:
-            missing = _missing_from_first_try(plan, root.manifest)
+        current = state.current()
+        if current is not None:
+            check_owner(sitemap, current.manifest)
+        if current is not None and current.manifest.run == plan.run:
+            missing = _missing_from_first_try(plan, current.manifest)
             if not missing.sections:
-                return Committed(old=None, root=root, repeated=True, failures=_failed_before(plan, root.manifest))
-            return _commit_missing(sitemap, store, plan, missing, receipts, root, clock=clock, progress=progress)
-        _refuse_repeated(root.manifest if root is not None else None, plan)
+                return Committed(
+                    old=None, current=current, repeated=True, failures=_failed_before(plan, current.manifest)
+                )
+            return _commit_missing(sitemap, store, plan, missing, receipts, current, clock=clock, progress=progress)
+        _refuse_repeated(current.manifest if current is not None else None, plan)
         _refuse_old(sitemap, plan, clock)
         check_unchanged(sitemap, plan, plan.sections)
-        if root is not None and not root.manifest.promoted:
-            root = roll_forward(sitemap, store, root, clock=clock, progress=progress)
-        old = root.manifest if root is not None else None
+        if current is not None and not current.manifest.promoted:
+            current = roll_forward(sitemap, store, current, clock=clock, progress=progress)
+        old = current.manifest if current is not None else None
         if plan.origin:
             check_origin(old, plan.origin, plan.allow, run=plan.run)
         _refuse_repeated(old, plan)
@@ -102,17 +104,17 @@ def commit(
         try:
             draft = make_draft(sitemap, store, old, fitted.plan, fitted.receipts, clock)
         except OwnershipError:
-            if old is None and state.root() is not None:
+            if old is None and state.current() is not None:
                 continue  # the index is that of another first run of this pipeline
             raise
         if losses := judge_adoption(sitemap, store, plan, draft.manifest):
             losses = (*losses, *draft.refusals)
             raise GuardError(refusal_text(losses), losses, run=plan.run)
-        if root is not None and says_the_same(root.manifest, draft.manifest):
-            return _nothing_new(root, draft, plan, fitted.warnings)
-        bodies = _prepare(store, root, draft.manifest)
+        if current is not None and says_the_same(current.manifest, draft.manifest):
+            return _nothing_new(current, draft, plan, fitted.warnings)
+        bodies = _prepare(store, current, draft.manifest)
         try:
-            version = state.replace_root(draft.manifest, root)
+            version = state.replace_manifest(draft.manifest, current)
         except RefusedPutError as refused:
             log.info("another run committed first (%s); rebasing", refused)
             continue
@@ -122,7 +124,7 @@ def commit(
     )
 
 
-def _nothing_new(root: ManifestVersion, draft: Draft, plan: Plan, warnings: Sequence[str]) -> Committed:
+def _nothing_new(current: ManifestVersion, draft: Draft, plan: Plan, warnings: Sequence[str]) -> Committed:
     """Return the result of a run that changes nothing.
 
     If every row is past its age, the plan's sections are omitted, so that the next run surveys them again.
@@ -132,10 +134,12 @@ def _nothing_new(root: ManifestVersion, draft: Draft, plan: Plan, warnings: Sequ
     """
     if draft.refusals:
         raise GuardError(refusal_text(draft.refusals), draft.refusals, run=plan.run)
-    if draft.manifest is not root.manifest:
-        return Committed(old=root.manifest, root=root, unchanged=True, warnings=tuple(warnings))
+    if draft.manifest is not current.manifest:
+        return Committed(old=current.manifest, current=current, unchanged=True, warnings=tuple(warnings))
     kept = plan.without(plan.sections)
-    return Committed(old=root.manifest, root=root, unchanged=True, plan=kept, warnings=(*warnings, *draft.warnings))
+    return Committed(
+        old=current.manifest, current=current, unchanged=True, plan=kept, warnings=(*warnings, *draft.warnings)
+    )
 
 
 def _missing_from_first_try(plan: Plan, manifest: Manifest) -> Plan:
@@ -154,7 +158,7 @@ def _commit_missing(
     plan: Plan,
     missing: Plan,
     receipts: Sequence[Receipt],
-    root: ManifestVersion,
+    current: ManifestVersion,
     *,
     clock: Clock,
     progress: Progress,
@@ -166,27 +170,27 @@ def _commit_missing(
     """
     _refuse_old(sitemap, plan, clock)
     check_unchanged(sitemap, missing, missing.sections)
-    if not root.manifest.promoted:
-        root = roll_forward(sitemap, store, root, clock=clock, progress=progress)
-        if root.manifest.run != plan.run:
-            raise _replaced(root.manifest, plan)
-    repeated = Committed(old=None, root=root, repeated=True, failures=_failed_before(plan, root.manifest))
+    if not current.manifest.promoted:
+        current = roll_forward(sitemap, store, current, clock=clock, progress=progress)
+        if current.manifest.run != plan.run:
+            raise _replaced(current.manifest, plan)
+    repeated = Committed(old=None, current=current, repeated=True, failures=_failed_before(plan, current.manifest))
     own = [receipt for receipt in receipts if receipt.section in missing.sections]
     try:
-        draft = make_draft(sitemap, store, root.manifest, missing, own, clock)
+        draft = make_draft(sitemap, store, current.manifest, missing, own, clock)
     except GuardError as error:
         return _still_refused(repeated, error.refusals)
-    if says_the_same(root.manifest, draft.manifest):
+    if says_the_same(current.manifest, draft.manifest):
         return _still_refused(repeated, draft.refusals)
-    bodies = _prepare(store, root, draft.manifest)
+    bodies = _prepare(store, current, draft.manifest)
     try:
-        version = StateRepository(store.state).replace_root(draft.manifest, root)
+        version = StateRepository(store.state).replace_manifest(draft.manifest, current)
     except RefusedPutError as refused:
         raise ConflictError(f"another run committed first ({refused}); run the DAG again.") from refused
-    return _committed(root.manifest, version, bodies, draft, missing)
+    return _committed(current.manifest, version, bodies, draft, missing)
 
 
-def _prepare(store: Store, root: ManifestVersion | None, manifest: Manifest) -> Mapping[str, ObjectInfo]:
+def _prepare(store: Store, current: ManifestVersion | None, manifest: Manifest) -> Mapping[str, ObjectInfo]:
     """Prepare the replacement of the manifest: check the new bodies, and keep a copy of the last generation.
 
     Returns:
@@ -196,15 +200,15 @@ def _prepare(store: Store, root: ManifestVersion | None, manifest: Manifest) -> 
         IncompleteError: A body is missing.
         StoreError: The last generation could not be kept.
     """
-    bodies = check_bodies(store, root.manifest if root is not None else None, manifest)
-    if root is not None:
-        StateRepository(store.state).keep_generation(root)
+    bodies = check_bodies(store, current.manifest if current is not None else None, manifest)
+    if current is not None:
+        StateRepository(store.state).keep_generation(current)
     return bodies
 
 
 def _committed(
     old: Manifest | None,
-    root: ManifestVersion,
+    current: ManifestVersion,
     bodies: Mapping[str, ObjectInfo],
     draft: Draft,
     plan: Plan,
@@ -212,7 +216,7 @@ def _committed(
 ) -> Committed:
     return Committed(
         old=old,
-        root=root,
+        current=current,
         bodies=bodies,
         failures=failures_of(draft.refusals),
         warnings=(*warnings, *draft.warnings),
@@ -303,8 +307,10 @@ def finish(
     """
     try:
         fresh = not committed.repeated
-        root = promote(store, committed.root, clock=clock, progress=progress, fresh=fresh, bodies=committed.bodies)
+        current = promote(
+            store, committed.current, clock=clock, progress=progress, fresh=fresh, bodies=committed.bodies
+        )
     except SupersededError:
         log.info("a later run has finished this generation's promotion and committed its own")
-        return committed.root, Swept()
-    return sweep(sitemap, store, root, clock=clock)
+        return committed.current, Swept()
+    return sweep(sitemap, store, current, clock=clock)

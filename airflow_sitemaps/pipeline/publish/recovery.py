@@ -20,7 +20,7 @@ RACES: Final = 8
 
 
 def roll_forward(
-    sitemap: Sitemap, store: Store, root: ManifestVersion, *, clock: Clock, progress: Progress
+    sitemap: Sitemap, store: Store, current: ManifestVersion, *, clock: Clock, progress: Progress
 ) -> ManifestVersion:
     """Finish the promotion of a committed generation that another run left unfinished.
 
@@ -35,14 +35,14 @@ def roll_forward(
         StoreError: The store failed; the next try or run continues.
     """
     for _ in range(RACES):
-        manifest = root.manifest
+        manifest = current.manifest
         log.warning(
             "generation %d (run %s) was committed but not completely promoted; finishing its promotion first",
             manifest.generation,
             manifest.run,
         )
         try:
-            return promote(store, root, clock=clock, progress=progress)
+            return promote(store, current, clock=clock, progress=progress)
         except (StoreContentError, OwnershipError) as error:
             # Do not raise, or every later run would fail here: the next commit reads the rows of lost bodies again,
             # and the next plan refuses objects of another pipeline.
@@ -51,16 +51,16 @@ def roll_forward(
                 manifest.generation,
                 error,
             )
-            return root
+            return current
         except SupersededError:
-            now = StateRepository(store.state).root()
+            now = StateRepository(store.state).current()
         if now is None:
             raise ConflictError(
                 "the manifest was removed while this run finished an earlier promotion; run the DAG again"
             )
         if now.manifest.promoted:
             return now
-        root = now
+        current = now
     raise ConflictError(
         f"other runs committed {RACES} times while this run finished an earlier promotion; run again when fewer runs publish at once"
     )

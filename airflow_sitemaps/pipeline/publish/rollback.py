@@ -51,35 +51,37 @@ def rollback(sitemap: Sitemap, generation: int, *, clock: Clock = SYSTEM_CLOCK, 
     store = sitemap.store.open()
     ensure_conditions(store, sitemap.store.single_writer)
     state = StateRepository(store.state)
-    root = state.root()
-    if root is None:
+    current = state.current()
+    if current is None:
         raise ConfigurationError(
             f"nothing was ever published at {sitemap.store.describe()}: there is no generation yet"
         )
-    check_owner(sitemap, root.manifest)
-    if not root.manifest.promoted:
-        promoted = roll_forward(sitemap, store, root, clock=clock, progress=progress)
-        if promoted.manifest.generation != root.manifest.generation:
+    check_owner(sitemap, current.manifest)
+    if not current.manifest.promoted:
+        promoted = roll_forward(sitemap, store, current, clock=clock, progress=progress)
+        if promoted.manifest.generation != current.manifest.generation:
             raise ConflictError(
                 f"another run committed generation {promoted.manifest.generation} first; nothing was rolled back. "
                 "Look at the status, then try again."
             )
-        root = promoted
-    earlier = _earlier(state, root, generation)
+        current = promoted
+    earlier = _earlier(state, current, generation)
     run = new_run(clock)
-    facts = commit_facts(sitemap, store, root.manifest, (), clock)
-    manifest = rolled_back(root.manifest, earlier, facts, run)
-    manifest = extra_files.attach(sitemap, state, root.manifest, manifest, facts=facts, clock=clock)
-    manifest = complete(root.manifest, manifest, facts, action=f"rollback to {generation}")
+    facts = commit_facts(sitemap, store, current.manifest, (), clock)
+    manifest = rolled_back(current.manifest, earlier, facts, run)
+    manifest = extra_files.attach(sitemap, state, current.manifest, manifest, facts=facts, clock=clock)
+    manifest = complete(current.manifest, manifest, facts, action=f"rollback to {generation}")
     bodies = check_bodies(store, None, manifest)
-    state.keep_generation(root)
+    state.keep_generation(current)
     try:
-        version = state.replace_root(manifest, root)
+        version = state.replace_manifest(manifest, current)
     except RefusedPutError as refused:
         raise ConflictError(
             f"another run committed first ({refused}); nothing was rolled back. Look at the status, then try again."
         ) from refused
-    done, swept = finish(sitemap, store, Committed(old=root.manifest, root=version, bodies=bodies), clock, progress)
+    done, swept = finish(
+        sitemap, store, Committed(old=current.manifest, current=version, bodies=bodies), clock, progress
+    )
     now = clock.now()
     outcome = Outcome(
         run=run,
@@ -91,19 +93,19 @@ def rollback(sitemap: Sitemap, generation: int, *, clock: Clock = SYSTEM_CLOCK, 
         warnings=swept.warnings,
         action=f"rollback to {generation}",
     )
-    report = make_report(outcome, old=root.manifest, new=done.manifest)
+    report = make_report(outcome, old=current.manifest, new=done.manifest)
     state.write_report(report)
     return report
 
 
-def _earlier(state: StateRepository, root: ManifestVersion, generation: int) -> Manifest:
+def _earlier(state: StateRepository, current: ManifestVersion, generation: int) -> Manifest:
     # A sweep may have removed bodies of a generation that left the history, even if its manifest is still stored.
-    is_kept = any(note.generation == generation for note in root.manifest.history[:-1])
+    is_kept = any(note.generation == generation for note in current.manifest.history[:-1])
     earlier = state.generation(generation) if is_kept else None
     if earlier is None:
-        kept = ", ".join(str(note.generation) for note in root.manifest.history[:-1]) or "none"
+        kept = ", ".join(str(note.generation) for note in current.manifest.history[:-1]) or "none"
         raise ConfigurationError(
-            f"generation {generation} cannot be rolled back to: the current one is {root.manifest.generation}, and the "
+            f"generation {generation} cannot be rolled back to: the current one is {current.manifest.generation}, and the "
             f"earlier ones kept are: {kept}"
         )
     return earlier

@@ -114,7 +114,7 @@ class _Ages:
         return begun is not None and begun + lifetime(self.grace) * (1 + SLACK) <= self.now and run not in self._kept
 
 
-def sweep(sitemap: Sitemap, store: Store, root: ManifestVersion, *, clock: Clock) -> tuple[ManifestVersion, Swept]:
+def sweep(sitemap: Sitemap, store: Store, current: ManifestVersion, *, clock: Clock) -> tuple[ManifestVersion, Swept]:
     """Remove the files that are due, and their names from the manifest.
 
     A departed public file stays for the grace, because a slow crawl still requests it. A body stays as long as a kept
@@ -123,46 +123,46 @@ def sweep(sitemap: Sitemap, store: Store, root: ManifestVersion, *, clock: Clock
     A failure is a warning, never an error: everything is published by now, and the next run sweeps again.
 
     Args:
-        root: The current manifest, which must be promoted.
+        current: The current manifest, which must be promoted.
 
     Returns:
         The manifest after the sweep, and the numbers of removed objects with the warnings.
     """
     try:
-        root, swept = _sweep(sitemap, store, root, clock)
+        current, swept = _sweep(sitemap, store, current, clock)
     except SitemapError as error:
         swept = Swept(warnings=(f"the sweep stopped early, and the next run sweeps again: {error}",))
     for warning in swept.warnings:
         log.warning("%s", warning)
-    return root, swept
+    return current, swept
 
 
-def _sweep(sitemap: Sitemap, store: Store, root: ManifestVersion, clock: Clock) -> tuple[ManifestVersion, Swept]:
+def _sweep(sitemap: Sitemap, store: Store, current: ManifestVersion, clock: Clock) -> tuple[ManifestVersion, Swept]:
     state = StateRepository(store.state)
     now = clock.now()
-    left, due = _removable(state, root.manifest, now, sitemap.grace)
+    left, due = _removable(state, current.manifest, now, sitemap.grace)
     if left != Leftovers() or due:
         store_time = bounded_time(state.objects, clock)
         if store_time < now:
             now = store_time
-            left, due = _removable(state, root.manifest, now, sitemap.grace)
+            left, due = _removable(state, current.manifest, now, sitemap.grace)
     if left.bodies or left.deep:
-        fenced = _fence(state, root, left, clock)
+        fenced = _fence(state, current, left, clock)
         if fenced is None:
-            return root, Swept()
-        root = fenced
-    strays = orphans(store, root.manifest, now, lifetime(sitemap.grace)) if left.deep else ()
-    items = (*due, *(_departed(info, root.manifest) for info in strays))
+            return current, Swept()
+        current = fenced
+    strays = orphans(store, current.manifest, now, lifetime(sitemap.grace)) if left.deep else ()
+    items = (*due, *(_departed(info, current.manifest) for info in strays))
     outcomes = _delete(store, items)
     gone = [item for item, failure in zip(items, outcomes, strict=True) if failure is None]
     public = sum(item.area == "public" for item in gone)
-    outcomes += _delete_private(state, left, root.manifest)
+    outcomes += _delete_private(state, left, current.manifest)
     if departed := frozenset(gone) & frozenset(due):
-        root = _forget(store, root, departed, clock)
-    elif strays and not state.still(root):
+        current = _forget(store, current, departed, clock)
+    elif strays and not state.still(current):
         _put_back(store, {info.key for info in strays})
     private = sum(outcome is None for outcome in outcomes) - public
-    return root, Swept(public=public, private=private, warnings=_warnings(outcomes))
+    return current, Swept(public=public, private=private, warnings=_warnings(outcomes))
 
 
 def _warnings(outcomes: Sequence[str | None]) -> tuple[str, ...]:
@@ -222,15 +222,15 @@ def _departed(info: ObjectInfo, manifest: Manifest) -> Departed:
     )
 
 
-def _fence(state: StateRepository, root: ManifestVersion, left: Leftovers, clock: Clock) -> ManifestVersion | None:
+def _fence(state: StateRepository, current: ManifestVersion, left: Leftovers, clock: Clock) -> ManifestVersion | None:
     """Replace the manifest, so that no run that read it before can commit a file that is about to be removed.
 
     Returns:
         The new manifest, or None if another run has committed and may need other files.
     """
-    swept_at = clock.now() if left.deep else root.manifest.swept_at
+    swept_at = clock.now() if left.deep else current.manifest.swept_at
     try:
-        return state.replace_root(replace(root.manifest, write_id=clock.token(), swept_at=swept_at), root)
+        return state.replace_manifest(replace(current.manifest, write_id=clock.token(), swept_at=swept_at), current)
     except RefusedPutError:
         log.info("another run has committed; the next run sweeps")
         return None
@@ -283,23 +283,23 @@ def _attempted(delete: Callable[[T], None], items: Sequence[T]) -> list[str | No
     return list(mapped(attempt, items, "sitemap-sweep"))
 
 
-def _forget(store: Store, root: ManifestVersion, gone: Collection[Departed], clock: Clock) -> ManifestVersion:
+def _forget(store: Store, current: ManifestVersion, gone: Collection[Departed], clock: Clock) -> ManifestVersion:
     """Put the manifest without the removed files. A run that has committed since may use a removed name again."""
     state = StateRepository(store.state)
-    left = tuple(item for item in root.manifest.departed if item not in gone)
+    left = tuple(item for item in current.manifest.departed if item not in gone)
     try:
-        return state.replace_root(replace(root.manifest, departed=left, write_id=clock.token()), root)
+        return state.replace_manifest(replace(current.manifest, departed=left, write_id=clock.token()), current)
     except RefusedPutError:
         log.info("another run has committed; files that it uses are restored")
     _put_back(store, {item.key for item in gone if item.area == "public"})
-    return root
+    return current
 
 
 def _put_back(store: Store, names: Collection[str]) -> None:
     """Restore deleted files whose names a newer manifest uses again."""
     state = StateRepository(store.state)
     for _ in range(ATTEMPTS):
-        now = state.root()
+        now = state.current()
         if now is None:
             break
         try:

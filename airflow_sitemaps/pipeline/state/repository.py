@@ -108,7 +108,7 @@ class StateRepository:
 
     objects: ObjectStore
 
-    def root(self) -> ManifestVersion | None:
+    def current(self) -> ManifestVersion | None:
         """Read the current manifest.
 
         Returns:
@@ -125,11 +125,11 @@ class StateRepository:
         return ManifestVersion(manifest=manifest, etag=stored.info.etag, body=stored.body)
 
     def manifest(self) -> Manifest | None:
-        """Read the current manifest as ``root`` does, without its etag and bytes."""
-        root = self.root()
-        return None if root is None else root.manifest
+        """Read the current manifest as ``current`` does, without its etag and bytes."""
+        current = self.current()
+        return None if current is None else current.manifest
 
-    def replace_root(self, manifest: Manifest, over: ManifestVersion | None) -> ManifestVersion:
+    def replace_manifest(self, manifest: Manifest, over: ManifestVersion | None) -> ManifestVersion:
         """Replace the manifest.
 
         Args:
@@ -150,14 +150,14 @@ class StateRepository:
         )
         return ManifestVersion(manifest=manifest, etag=etag, body=body)
 
-    def still(self, root: ManifestVersion) -> bool:
+    def still(self, current: ManifestVersion) -> bool:
         """Return whether a manifest is still the current one."""
         stored = self.objects.head(MANIFEST)
-        return stored is not None and stored.etag == root.etag
+        return stored is not None and stored.etag == current.etag
 
-    def keep_generation(self, root: ManifestVersion) -> None:
+    def keep_generation(self, current: ManifestVersion) -> None:
         """Store a manifest that is about to be replaced, for rollback."""
-        self._overwrite(generation_key(root.manifest.generation), root.body, GZIP)
+        self._overwrite(generation_key(current.manifest.generation), current.body, GZIP)
 
     def generation(self, number: int) -> Manifest | None:
         """Read an earlier generation; return None if it is not kept."""
