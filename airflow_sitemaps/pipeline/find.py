@@ -10,26 +10,29 @@ import bisect
 import html
 import re
 import time
-from dataclasses import dataclass, field
+from contextlib import closing
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote
 
 from airflow_sitemaps.errors import ConfigurationError, StoreContentError
+from airflow_sitemaps.pipeline.clock import SYSTEM_CLOCK
 from airflow_sitemaps.pipeline.concurrency import mapped
+from airflow_sitemaps.pipeline.request import row_context_of
 from airflow_sitemaps.pipeline.state.repository import StateRepository
 from airflow_sitemaps.protocol import gzip
 from airflow_sitemaps.protocol.loc import normalise, origin_of
 from airflow_sitemaps.protocol.markup import EXTENSION_MARKS, escape
+from airflow_sitemaps.protocol.rules import Tally
 from airflow_sitemaps.protocol.url_template import Field, Template
-from airflow_sitemaps.shards.key import INTEGER
+from airflow_sitemaps.shards.key import INTEGER, KeyRange
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from airflow_sitemaps.ports import ObjectStore
-    from airflow_sitemaps.shards.key import KeyRange
+    from airflow_sitemaps.ports import Clock, ObjectStore
     from airflow_sitemaps.shards.manifest import Manifest, SectionManifest, Shard
-    from airflow_sitemaps.sitemap import Sitemap
+    from airflow_sitemaps.sitemap import Section, Sitemap
 
 AT_ONCE: Final = 16
 """Number of files that are read between two checks of the limits."""
@@ -337,3 +340,56 @@ def _keys(text: str, before: re.Pattern[str], after: re.Pattern[str]) -> Iterato
         for written in {text[start:end] for start in starts for end in ends if start < end}:
             if written != "-" and written == str(int(written)):
                 yield int(written)
+
+
+NO_KEY: Final = "The source was not queried: the URL does not contain its key."
+
+
+def with_source(sitemap: Sitemap, search: UrlSearch, *, clock: Clock = SYSTEM_CLOCK) -> UrlSearch:
+    """Add the source's row for the URL's key to a search. A URL that is listed is returned as it is.
+
+    Args:
+        clock: Source of the time at which the row is checked.
+
+    Raises:
+        SourceError: The database failed.
+        RuleError: The row breaks a rule that is set to ``fail``.
+    """
+    if search.listed:
+        return search
+    published = StateRepository(sitemap.store.open().state).manifest()
+    manifests = published.sections if published is not None else {}
+    url = normal_url(search.url, sitemap.store.base_url)
+    notes = []
+    for section in sitemap.sections:
+        manifest = manifests.get(section.name)
+        key = key_in_section(url, str(getattr(section.source, "loc", "")), manifest) if manifest is not None else None
+        if key is not None:
+            notes.append(_note(sitemap, section, key, url, clock))
+    return replace(search, note=" ".join([search.note, *(notes or [NO_KEY])]).strip())
+
+
+def _note(sitemap: Sitemap, section: Section, key: int, url: str, clock: Clock) -> str:
+    """Describe the source's current row for a key, and the result that a run gets from it."""
+    from airflow_sitemaps.protocol.columnar.batch import clean  # noqa: PLC0415 - pyarrow is loaded where work is done
+
+    tally, rows, urls = Tally(), 0, []
+    context = row_context_of(sitemap, section, clock)
+    with (
+        section.source.open(section=section.name) as source,
+        closing(source.read([KeyRange((key,), (key + 1,))])) as batches,  # type: ignore[type-var]
+    ):
+        for batch in batches:
+            rows += batch.num_rows
+            urls += clean(batch, context, tally).loc.to_pylist()
+    where = f"Source of section {section.name}:"
+    if not rows:
+        return f"{where} no row has the key {key}."
+    if url in urls:
+        return f"{where} the row with the key {key} is valid; the next run that sees the change lists it."
+    if urls:
+        return f"{where} the row with the key {key} has the URL {urls[0]}."
+    rules = ", ".join(sorted({**tally.dropped, **tally.expired}))
+    samples = next((texts[0] for texts in tally.samples.values() if texts), "")
+    shown = f": {samples}" if samples else ""
+    return f"{where} the row with the key {key} is left out by the rule {rules}{shown}."

@@ -1,17 +1,23 @@
-"""Report of a run, for the log, the shell, the asset event and the UI."""
+"""The report of a run, for the log, the shell, the asset event and the UI."""
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from airflow_sitemaps.errors import PartlyPublishedError
 from airflow_sitemaps.quantities import counted
+from airflow_sitemaps.shards.index_layout import extra_urls, robots_urls
+from airflow_sitemaps.shards.url_sample import top_prefixes
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping, Sequence
+    from datetime import datetime
 
-    from airflow_sitemaps.shards.plan import SectionFailure
+    from airflow_sitemaps.shards.manifest import Manifest, SectionManifest
+    from airflow_sitemaps.shards.plan import Plan, SectionFailure, SectionPlan
+    from airflow_sitemaps.shards.receipt import Receipt
     from airflow_sitemaps.shards.url_sample import PrefixCount
 
 REPORT_FORMAT = 1
@@ -39,17 +45,10 @@ class ShardCounts:
     removed: int = 0
     repaired: int = 0
 
-    def __add__(self, other: ShardCounts) -> ShardCounts:
-        mine, theirs = asdict(self), asdict(other)
-        return ShardCounts(**{name: mine[name] + theirs[name] for name in mine})
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SectionReport:
-    """Report of one section.
-
-    Counts cover the whole section after the run, except ``rows_read`` and ``bytes_written``, which cover this run.
-    Numbers default to 0, mappings and tuples to empty.
+class Counts:
+    """What a section, or the whole sitemap, holds after a run. Numbers default to 0, mappings and tuples to empty.
 
     Attributes:
         urls: Entries in all files.
@@ -58,17 +57,11 @@ class SectionReport:
         rows_dropped: Dropped rows by rule.
         rows_expired: Rows omitted because of their age, by rule.
         fields_fixed: Rows with a repaired field, by rule.
-        samples: A few faulty rows by rule.
-        reasons: Number of written shards by reason.
-        xml_bytes: Uncompressed size of all files, in bytes.
-        file_bytes: Stored size of all files, in bytes.
+        xml_bytes: Uncompressed size of the shards, in bytes.
+        file_bytes: Stored size of the shards, in bytes.
         rows_read: Rows that this run read.
         bytes_written: Bytes that this run wrote.
-        newest_lastmod: Newest lastmod of all entries. Default: None.
         drift: Sentences about files that another program changed.
-        faults_before: Rows dropped and fields repaired by rule in the previous generation.
-        rows_before: Source rows in the previous generation.
-        extensions: Images, videos, articles (``news``) and alternates in all files, by kind.
     """
 
     urls: int = 0
@@ -77,25 +70,37 @@ class SectionReport:
     rows_dropped: Mapping[str, int] = field(default_factory=dict)
     rows_expired: Mapping[str, int] = field(default_factory=dict)
     fields_fixed: Mapping[str, int] = field(default_factory=dict)
-    samples: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    reasons: Mapping[str, int] = field(default_factory=dict)
     xml_bytes: int = 0
     file_bytes: int = 0
     rows_read: int = 0
     bytes_written: int = 0
-    newest_lastmod: str | None = None
     drift: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SectionReport(Counts):
+    """Report of one section: its counts, and more.
+
+    Attributes:
+        samples: A few faulty rows by rule. Default: none.
+        reasons: Number of written shards by reason. Default: none.
+        newest_lastmod: Newest lastmod of all entries. Default: None.
+        faults_before: Rows dropped and fields repaired by rule in the previous generation. Default: none.
+        rows_before: Source rows in the previous generation. Default: 0.
+        extensions: Images, videos, articles (``news``) and alternates in all files, by kind. Default: none.
+    """
+
+    samples: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    reasons: Mapping[str, int] = field(default_factory=dict)
+    newest_lastmod: str | None = None
     faults_before: Mapping[str, int] = field(default_factory=dict)
     rows_before: int = 0
     extensions: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Report:
-    """Report of a run.
-
-    Times are ISO 8601 in UTC. Counts cover the whole sitemap after the run, except ``rows_read`` and
-    ``bytes_written``, which cover this run. Optional numbers default to 0, mappings and tuples to empty.
+class Report(Counts):
+    """Report of a run: the counts of the whole sitemap, and more. Times are ISO 8601 in UTC.
 
     Attributes:
         run: Identifier of the run.
@@ -106,32 +111,21 @@ class Report:
         previous_generation: Current generation before the run; 0 if there was none.
         started_at: Start of the run.
         finished_at: End of the run.
-        committed_at: Time of the current generation's commit, or None if there is none.
-        index_urls: Addresses of the index files.
-        urls: Entries in all files.
-        rows: Source rows, valid or not.
-        shards: Shards, and what the run did with them.
-        rows_dropped: Dropped rows by rule.
-        fields_fixed: Rows with a repaired field, by rule.
         sections: Reports of the sections by name.
-        rows_expired: Rows omitted because of their age, by rule.
-        robots_urls: Addresses for robots.txt: the index files and the feeds.
-        extra_urls: Addresses of the file of recent entries and of the feeds.
+        committed_at: Time of the current generation's commit. Default: None, there is none.
+        index_urls: Addresses of the index files. Default: none.
+        robots_urls: Addresses for robots.txt: the index files and the feeds. Default: none.
+        extra_urls: Addresses of the file of recent entries and of the feeds. Default: none.
         seconds: Duration of each stage, in seconds: wall time for ``plan`` and ``publish``, and for ``write`` the sum
-            over its batches.
-        xml_bytes: Uncompressed size of the shards, in bytes.
-        file_bytes: Stored size of the shards, in bytes.
-        rows_read: Rows that this run read.
-        bytes_written: Bytes that this run wrote.
-        drift: Sentences about files that another program changed.
-        swept: Number of files and private objects that the run removed.
-        warnings: Sentences for people.
-        refusals: What the guards refused.
-        failures: Sections that the run could not publish.
+            over its batches. Default: none.
+        swept: Number of files and private objects that the run removed. Default: 0.
+        warnings: Sentences for people. Default: none.
+        refusals: What the guards refused. Default: none.
+        failures: Sections that the run could not publish. Default: none.
         action: What the run did: ``build`` (default), or ``rollback to`` a generation.
         prefixes: The scheme, host and first folder of most URLs, with their numbers after and before the run, estimated
-            from about 2,000 URLs of each section. The greatest first.
-        planned: Names of the sections that the run planned.
+            from about 2,000 URLs of each section. The greatest first. Default: none.
+        planned: Names of the sections that the run planned. Default: none.
         format: Version of the report's format. Default: the current one.
     """
 
@@ -141,23 +135,12 @@ class Report:
     previous_generation: int
     started_at: str
     finished_at: str
-    committed_at: str | None
-    index_urls: tuple[str, ...]
-    urls: int
-    rows: int
-    shards: ShardCounts
-    rows_dropped: Mapping[str, int]
-    fields_fixed: Mapping[str, int]
     sections: Mapping[str, SectionReport]
-    rows_expired: Mapping[str, int] = field(default_factory=dict)
+    committed_at: str | None = None
+    index_urls: tuple[str, ...] = ()
     robots_urls: tuple[str, ...] = ()
     extra_urls: tuple[str, ...] = ()
     seconds: Mapping[str, float] = field(default_factory=dict)
-    xml_bytes: int = 0
-    file_bytes: int = 0
-    rows_read: int = 0
-    bytes_written: int = 0
-    drift: tuple[str, ...] = ()
     swept: int = 0
     warnings: tuple[str, ...] = ()
     refusals: tuple[str, ...] = ()
@@ -194,21 +177,131 @@ def raise_failures(report: Report) -> None:
 
 def totals(sections: Mapping[str, SectionReport]) -> dict[str, Any]:
     """Compute the fields of a report that are sums over its sections."""
-    shards = ShardCounts()
-    dropped: dict[str, int] = {}
-    mended: dict[str, int] = {}
-    expired: dict[str, int] = {}
-    for section in sections.values():
-        shards = shards + section.shards
-        for counts, more in (
-            (dropped, section.rows_dropped),
-            (mended, section.fields_fixed),
-            (expired, section.rows_expired),
-        ):
-            for rule, number in more.items():
-                counts[rule] = counts.get(rule, 0) + number
-    names = ("urls", "rows", "xml_bytes", "file_bytes", "rows_read", "bytes_written")
-    sums = {name: sum(getattr(section, name) for section in sections.values()) for name in names}
-    drift = tuple(sentence for section in sections.values() for sentence in section.drift)
-    rules = {"rows_dropped": dropped, "fields_fixed": mended, "rows_expired": expired}
-    return {**sums, **rules, "shards": shards, "drift": drift}
+    reports = sections.values()
+    numbers = ("urls", "rows", "xml_bytes", "file_bytes", "rows_read", "bytes_written")
+    by_rule = ("rows_dropped", "fields_fixed", "rows_expired")
+    return {
+        **{name: sum(getattr(report, name) for report in reports) for name in numbers},
+        **{name: _sums(getattr(report, name) for report in reports) for name in by_rule},
+        "shards": ShardCounts(**_sums(asdict(report.shards) for report in reports)),
+        "drift": tuple(sentence for report in reports for sentence in report.drift),
+    }
+
+
+def _sums(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:
+    total: Counter[str] = Counter()
+    for each in counts:
+        total.update(each)
+    return dict(total)
+
+
+def make_report(
+    plan: Plan | None,
+    receipts: Sequence[Receipt],
+    *,
+    old: Manifest | None,
+    new: Manifest | None,
+    finished: datetime,
+    seconds: Mapping[str, float] | None = None,
+    warnings: Sequence[str] = (),
+    **fields: Any,
+) -> Report:
+    """Create the report of a run.
+
+    Args:
+        plan: The plan of the run, or None if ``fields`` has the run and its start.
+        receipts: Receipts of the written batches.
+        old: The manifest before the run.
+        new: The manifest after the run; equal to ``old`` if nothing changed.
+        finished: End of the run.
+        seconds: Duration of further stages than ``plan`` and ``write``, in seconds. Default: none.
+        warnings: Further warnings than the plan's. Default: none.
+        fields: Fields of the report that neither the manifests nor the plan show, such as ``result``.
+    """
+    sections = {}
+    before, after = (manifest.sections if manifest is not None else {} for manifest in (old, new))
+    for name in dict.fromkeys((*after, *before)):
+        section_plan = plan.sections.get(name) if plan is not None else None
+        own = [receipt for receipt in receipts if receipt.section == name]
+        sections[name] = _section(before.get(name), after.get(name), section_plan, own)
+    fields = {**totals(sections), **fields}
+    durations = dict(seconds or {})
+    if plan is not None:
+        fields |= {"run": plan.run, "started_at": plan.created_at.isoformat(), "planned": tuple(plan.sections)}
+        durations = {"plan": plan.seconds, "write": sum(receipt.seconds for receipt in receipts), **durations}
+        warnings = (*plan.warnings, *warnings)
+        drifted = (*plan.index_drift, *(repair.name for repair in plan.repairs_elsewhere))
+        fields["drift"] += tuple(f"{name} was changed by another program" for name in drifted)
+    if new is not None:
+        fields["committed_at"] = new.committed_at.isoformat()
+        fields["index_urls"] = tuple(new.base_url + index.name for index in new.indexes)
+        fields |= {"robots_urls": robots_urls(new), "extra_urls": extra_urls(new)}
+    return Report(
+        generation=new.generation if new is not None else 0,
+        previous_generation=old.generation if old is not None else 0,
+        finished_at=finished.isoformat(),
+        sections=sections,
+        seconds={stage: round(value, 3) for stage, value in durations.items()},
+        warnings=tuple(warnings),
+        prefixes=top_prefixes(before.values(), after.values()),
+        **fields,
+    )
+
+
+def _section(
+    before: SectionManifest | None, after: SectionManifest | None, plan: SectionPlan | None, receipts: Sequence[Receipt]
+) -> SectionReport:
+    fields: dict[str, Any] = {}
+    if after is not None:
+        fields = {
+            "urls": after.urls,
+            "rows": after.rows,
+            "rows_dropped": _dropped(after),
+            "fields_fixed": _sums(shard.mended for shard in after.shards),
+            "rows_expired": _sums(shard.expired for shard in after.shards),
+            "extensions": _sums(shard.extensions for shard in after.shards),
+            "samples": dict(after.samples),
+            "xml_bytes": sum(file.xml_byte_size for file in after.files()),
+            "file_bytes": sum(file.byte_size for file in after.files()),
+            "newest_lastmod": max((s.newest_lastmod for s in after.shards if s.newest_lastmod), default=None),
+        }
+    if before is not None:
+        fields["faults_before"] = _sums((_dropped(before), *(shard.mended for shard in before.shards)))
+        fields["rows_before"] = before.rows
+    if plan is not None:
+        done = (target for target in plan.targets if target.reason and target.action.value not in ("keep", "empty"))
+        fields |= {"reasons": dict(Counter(target.reason for target in done)), "drift": plan.drift}
+    return SectionReport(
+        shards=count_shards(before, after),
+        rows_read=sum(receipt.rows for receipt in receipts),
+        bytes_written=sum(receipt.bytes_written for receipt in receipts),
+        **fields,
+    )
+
+
+def _dropped(section: SectionManifest) -> dict[str, int]:
+    """Count dropped rows by rule."""
+    without_key = {"key-null": section.null_keys} if section.null_keys else {}
+    return _sums((*(shard.dropped for shard in section.shards), without_key))
+
+
+def count_shards(before: SectionManifest | None, after: SectionManifest | None) -> ShardCounts:
+    """Count the changes of a section's files, by their names and bytes.
+
+    Args:
+        before: The section before the run, or None if there was none.
+        after: The section after the run, or None if there is none.
+    """
+    old = {file.name: file for file in before.files()} if before is not None else {}
+    new = {file.name: file for file in after.files()} if after is not None else {}
+    both = [name for name in new if name in old]
+    same = [name for name in both if new[name].stamp == old[name].stamp]
+    repaired = sum(new[name].modified_at != old[name].modified_at for name in same)
+    return ShardCounts(
+        total=len(new),
+        kept=len(same) - repaired,
+        created=len(new) - len(both),
+        rewritten=len(both) - len(same),
+        removed=len(old) - len(both),
+        repaired=repaired,
+    )

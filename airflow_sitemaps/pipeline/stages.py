@@ -18,12 +18,11 @@ from airflow_sitemaps.pipeline.plan.dry_run import explain
 from airflow_sitemaps.pipeline.plan.foreign_index import adopted_names
 from airflow_sitemaps.pipeline.plan.partial_survey import remember_all
 from airflow_sitemaps.pipeline.plan.planner import OF_ONE_SECTION, make_plan
+from airflow_sitemaps.pipeline.publish.promotion import roll_forward
 from airflow_sitemaps.pipeline.publish.publisher import commit, finish
-from airflow_sitemaps.pipeline.publish.recovery import roll_forward
 from airflow_sitemaps.pipeline.publish.rollback import rollback
 from airflow_sitemaps.pipeline.publish.sweep import Swept, sweep
-from airflow_sitemaps.pipeline.report import raise_failures
-from airflow_sitemaps.pipeline.report_builder import make_report, outcome_of
+from airflow_sitemaps.pipeline.report import make_report, raise_failures
 from airflow_sitemaps.pipeline.request import RunRequest
 from airflow_sitemaps.pipeline.state.capability_probe import ensure_conditions
 from airflow_sitemaps.pipeline.state.ownership import check_origin, check_owner
@@ -312,18 +311,19 @@ def publish(
     current, swept = finish(sitemap, store, committed, clock, progress)
     old = committed.old if not committed.repeated else state.generation(current.manifest.generation - 1)
     now = clock.now()
-    outcome = outcome_of(
+    report = make_report(
         run_plan,
-        "partly_published" if run_plan.failures else "published",
-        now,
-        receipts=receipts,
+        receipts,
+        old=old,
+        new=current.manifest,
+        result="partly_published" if run_plan.failures else "published",
+        finished=now,
         seconds={"publish": (now - started).total_seconds()},
         swept=swept.public + swept.private,
         warnings=(*committed.warnings, *swept.warnings),
-        refusals=[failure.message for failure in run_plan.failures if failure.error == GuardError.__name__],
+        refusals=tuple(failure.message for failure in run_plan.failures if failure.error == GuardError.__name__),
         failures=run_plan.failures,
     )
-    report = make_report(outcome, old=old, new=current.manifest, plan=run_plan, receipts=receipts)
     state.write_report(report)
     if not (committed.repeated and run_plan.rebases):  # the first try may have kept ranges that other runs wrote
         remember_all(state, run_plan.without([failure.section for failure in run_plan.failures]), current.manifest)
@@ -364,11 +364,18 @@ def _report_refusal(
     receipts: Sequence[Receipt] = (),
 ) -> None:
     """Store a report of a run that guards refused."""
-    refused = [str(refusal) for refusal in refusals]
     own = failures_of([refusal for refusal in refusals if isinstance(refusal, Refusal)])
-    failures = tuple({each.section: each for each in (*own, *run_plan.failures)}.values())
-    outcome = outcome_of(run_plan, "refused", clock.now(), receipts=receipts, refusals=refused, failures=failures)
-    state.write_report(make_report(outcome, old=manifest, new=manifest, plan=run_plan, receipts=receipts))
+    report = make_report(
+        run_plan,
+        receipts,
+        old=manifest,
+        new=manifest,
+        result="refused",
+        finished=clock.now(),
+        refusals=tuple(map(str, refusals)),
+        failures=tuple({each.section: each for each in (*own, *run_plan.failures)}.values()),
+    )
+    state.write_report(report)
 
 
 def _unchanged(
@@ -386,16 +393,17 @@ def _unchanged(
     if current is not None and current.manifest.promoted:
         current, swept = sweep(sitemap, store, current, clock=clock)
     manifest = current.manifest if current is not None else None
-    outcome = outcome_of(
+    report = make_report(
         run_plan,
-        "refused" if run_plan.failures else "unchanged",
-        clock.now(),
-        receipts=receipts,
+        receipts,
+        old=manifest,
+        new=manifest,
+        result="refused" if run_plan.failures else "unchanged",
+        finished=clock.now(),
         swept=swept.public + swept.private,
         warnings=(*warnings, *swept.warnings),
         failures=run_plan.failures,
     )
-    report = make_report(outcome, old=manifest, new=manifest, plan=run_plan, receipts=receipts)
     state.write_report(report)
     if manifest is not None:
         remember_all(state, run_plan, manifest)

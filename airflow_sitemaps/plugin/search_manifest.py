@@ -11,10 +11,9 @@ from typing import Final, cast
 import msgspec
 
 from airflow_sitemaps.shards.codec import decode
-from airflow_sitemaps.shards.decoder import Decoder
 from airflow_sitemaps.shards.key import KeyRange
 from airflow_sitemaps.shards.manifest import Manifest, SectionManifest, Shard
-from airflow_sitemaps.shards.schema import Count
+from airflow_sitemaps.shards.schema import Count, Decoder
 
 NOT_READ: Final = datetime(1970, 1, 1, tzinfo=timezone.utc)
 """Stands for times that the search does not need."""

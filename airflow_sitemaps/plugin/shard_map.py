@@ -9,11 +9,10 @@ import msgspec
 
 from airflow_sitemaps.protocol.entry import CURRENT
 from airflow_sitemaps.shards.codec import decode
-from airflow_sitemaps.shards.decoder import Decoder
 from airflow_sitemaps.shards.digest import EMPTY as NO_ROWS
 from airflow_sitemaps.shards.digest import Digest
 from airflow_sitemaps.shards.key import Key, KeyRange, show
-from airflow_sitemaps.shards.schema import Count, Moment
+from airflow_sitemaps.shards.schema import Count, Decoder, Moment
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

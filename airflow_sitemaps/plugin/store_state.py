@@ -20,8 +20,7 @@ from airflow_sitemaps.pipeline.state.repository import MANIFEST, REPORTS
 from airflow_sitemaps.plugin.event_payload import moment_of, summary_of, timestamp
 from airflow_sitemaps.plugin.state_reader import StateFile, StateReader, StateUnavailableError, open_state
 from airflow_sitemaps.shards.codec import decode
-from airflow_sitemaps.shards.decoder import Decoder
-from airflow_sitemaps.shards.schema import Count, Moment
+from airflow_sitemaps.shards.schema import Count, Decoder, Moment
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -15,8 +15,7 @@ from urllib.parse import quote, urlsplit
 from airflow_sitemaps.errors import ConfigurationError
 from airflow_sitemaps.http.client import FetchError, HttpClient
 from airflow_sitemaps.pipeline.changes import MOST, Changes, TooManyChangesError, changes
-from airflow_sitemaps.pipeline.state.announcements import last_announced, record_announced
-from airflow_sitemaps.pipeline.state.repository import StateRepository
+from airflow_sitemaps.pipeline.state.repository import StateRepository, last_announced, record_announced
 from airflow_sitemaps.quantities import counted
 from airflow_sitemaps.search_engines.indexnow import Submission, require_key_files
 from airflow_sitemaps.web_services import Service

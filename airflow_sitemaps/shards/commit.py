@@ -13,10 +13,10 @@ from airflow_sitemaps.shards.section_commit import next_section, repaired, with_
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from airflow_sitemaps.shards.commit_facts import CommitFacts
     from airflow_sitemaps.shards.manifest import SectionManifest
     from airflow_sitemaps.shards.plan import Plan
     from airflow_sitemaps.shards.receipt import Receipt, StagedShard
+    from airflow_sitemaps.shards.section_commit import CommitFacts
 
 
 def next_manifest(old: Manifest | None, plan: Plan, receipts: Sequence[Receipt], facts: CommitFacts) -> Manifest:

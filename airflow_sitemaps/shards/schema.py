@@ -7,10 +7,13 @@ annotations when it decodes a manifest, a plan or a receipt.
 
 from __future__ import annotations
 
+import json
 import re
+import threading
 from datetime import datetime
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, Generic, TypeVar
 
+import msgspec
 from msgspec import Meta, Struct
 
 MOST: Final = (1 << 63) - 1
@@ -53,3 +56,35 @@ class Record(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
 def is_relative_path(value: Any) -> bool:
     """Return whether a name is a relative path without ``..`` and control characters, so it stays in its folder."""
     return isinstance(value, str) and re.fullmatch(_PATH, value) is not None
+
+
+T = TypeVar("T")
+
+_lock: Final = threading.Lock()
+"""Held while a description is made, since two modules of shared types may be imported in two threads."""
+
+
+class Decoder(Generic[T]):
+    """Decodes JSON into one type: a dataclass, a ``msgspec.Struct``, or another type that msgspec knows."""
+
+    def __init__(self, kind: type[T]) -> None:
+        self._kind = kind
+        with _lock:
+            self._decoder = msgspec.json.Decoder(kind)
+
+    def decode(self, text: bytes) -> T:
+        """Decode JSON.
+
+        Args:
+            text: JSON in UTF-8. Lone surrogates, which UTF-8 cannot encode, may be encoded as Python's ``surrogatepass``
+                does.
+
+        Raises:
+            ValueError: The text is no JSON. ``msgspec.ValidationError``, a subclass, if a value is not of the type.
+            RecursionError: The text is nested too deeply.
+        """
+        try:
+            return self._decoder.decode(text)
+        except UnicodeDecodeError:
+            value = json.loads(text.decode("utf-8", "surrogatepass"))
+            return msgspec.convert(value, self._kind, str_keys=True)

@@ -1,25 +1,27 @@
-"""The next state of one section, computed from its last state, its plan and its staged shards."""
+"""The next state of one section: its plan and staged shards, on its last state. File names are allocated here."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
-from airflow_sitemaps.errors import StoreContentError
-from airflow_sitemaps.shards.file_succession import restore
+from airflow_sitemaps.errors import IncompleteError, StoreContentError
 from airflow_sitemaps.shards.guards import Permit, week
 from airflow_sitemaps.shards.key import is_partition
-from airflow_sitemaps.shards.manifest import SectionManifest
-from airflow_sitemaps.shards.shard_builder import ShardBuilder
+from airflow_sitemaps.shards.manifest import PublicFile, SectionManifest, Shard, restore, succeed
+from airflow_sitemaps.shards.plan import Action
+from airflow_sitemaps.shards.shard_names import fits, shard_name
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
+    from datetime import datetime
 
-    from airflow_sitemaps.shards.commit_facts import CommitFacts
-    from airflow_sitemaps.shards.manifest import Shard
-    from airflow_sitemaps.shards.plan import Plan, SectionPlan
+    from airflow_sitemaps.shards.index_layout import IndexSettings
+    from airflow_sitemaps.shards.plan import Plan, RangeAction, SectionPlan
     from airflow_sitemaps.shards.receipt import StagedShard
+    from airflow_sitemaps.shards.shard_names import Format
 
 SAMPLES: Final = 5
 """Maximum number of faulty rows kept per rule."""
@@ -129,3 +131,159 @@ def with_permits(old: SectionManifest | None, new: SectionManifest, plan: Plan, 
         return new
     after = week.permitted(new, guards, facts.now)
     return after if after is old else replace(after, permitted_by=plan.asked_by)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SectionFacts:
+    """The part of a section's configuration that determines its file names and addresses.
+
+    Attributes:
+        path: Folder of its files below the sitemap's folder.
+        base_url: Address of that folder, ending in ``/``.
+        format: Format of its files: ``xml`` or ``text``.
+    """
+
+    path: str
+    base_url: str
+    format: Format
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommitFacts:
+    """The input of the reducer in addition to manifest, plan and receipts.
+
+    Attributes:
+        owner: Owner of the sitemap.
+        sections: Configuration of the sections by name, in the order of the index.
+        index: Settings of the indexes.
+        history: Number of generations kept for rollback.
+        now: Time of the commit.
+        write_id: Identifier of this write of the manifest.
+        index_etags: Etags of the objects that now have the names of drifted or unknown index files; None for a name
+            without an object. Default: none.
+        extras: Names of the configured extra files. Default: none.
+        adopted: Public names of another program's sitemap that this run takes over. Default: none.
+        state_id: Identifier of the state area. Default: None.
+    """
+
+    owner: str
+    sections: Mapping[str, SectionFacts]
+    index: IndexSettings
+    history: int
+    now: datetime
+    write_id: str
+    index_etags: Mapping[str, str | None] = field(default_factory=dict)
+    extras: tuple[str, ...] = ()
+    adopted: tuple[str, ...] = ()
+    state_id: str | None = None
+
+
+@dataclass(slots=True)
+class ShardBuilder:
+    """Builder of a section's shards from actions. It allocates serials.
+
+    Attributes:
+        old: The section in the last manifest, or None.
+        plan: The section's plan.
+        facts: Configuration, time and identifiers of the commit.
+        generation: Number of the new generation.
+        serial: Next serial of a file name.
+        _leaving: Files that no action carries, by SHA-256 of their content. A new range with the same entries takes
+            over such a file, unless another program changed or deleted it.
+    """
+
+    old: SectionManifest | None
+    plan: SectionPlan
+    facts: CommitFacts
+    generation: int
+    serial: int
+    _leaving: dict[str, PublicFile] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.old is None:
+            return
+        carried = {action.carries for action in self.plan.actions}
+        configured = self.facts.sections[self.plan.name]
+        for position, shard in enumerate(self.old.shards):
+            file = shard.file
+            if (
+                position in carried
+                or position in self.plan.drifted
+                or file is None
+                or not fits(file.name, configured.path, self.plan.name, configured.format)
+            ):
+                continue
+            self._leaving[file.xml_sha256] = file
+
+    def shards(self, action: RangeAction, pieces: tuple[StagedShard, ...] | None) -> Iterator[Shard]:
+        """Yield the shards of one action."""
+        carried = self._carried(action)
+        if action.kind is Action.EMPTY:
+            yield Shard(range=action.range)
+        elif action.kind in (Action.KEEP, Action.REPAIR):
+            assert carried is not None
+            file = carried.file
+            if action.kind is Action.REPAIR and file is not None:
+                file = restore(file, action.found_etag, self.facts.now)
+            yield replace(carried, range=action.range, file=file)
+        else:
+            if not pieces:
+                raise IncompleteError(
+                    f"section {self.plan.name!r}, {action.range}: the receipt is missing; clear the task of its batch to write it again"
+                )
+            alone = len(pieces) == 1
+            for number, piece in enumerate(pieces):
+                keeps_name = number == 0 and (alone or piece.same)
+                yield self._written(
+                    piece, action, carried.file if carried is not None and keeps_name else None, carried
+                )
+
+    def _carried(self, action: RangeAction) -> Shard | None:
+        if action.carries is None or self.old is None:
+            return None
+        if action.carries >= len(self.old.shards):
+            raise StoreContentError(
+                f"section {self.plan.name!r}: the plan keeps shard {action.carries}, but the manifest has only "
+                f"{len(self.old.shards)} shards; plan again"
+            )
+        return self.old.shards[action.carries]
+
+    def _written(
+        self, piece: StagedShard, action: RangeAction, file: PublicFile | None, carried: Shard | None
+    ) -> Shard:
+        new_file = self._file(piece, action, file)
+        unchanged = carried is not None and new_file == carried.file
+        return Shard(
+            range=piece.range,
+            file=new_file,
+            written_in=carried.written_in if carried is not None and unchanged else self.generation,
+            **piece.facts(),
+        )
+
+    def _file(self, piece: StagedShard, action: RangeAction, file: PublicFile | None) -> PublicFile | None:
+        if piece.same and file is not None:
+            return restore(file, action.found_etag, self.facts.now) if action.drifted else file
+        if piece.body is None:
+            return None
+        if file is None and piece.xml_sha256 in self._leaving:
+            return self._leaving.pop(piece.xml_sha256)
+        fresh = PublicFile(
+            name=file.name if file is not None else self._allocate(),
+            body=piece.body,
+            xml_sha256=piece.xml_sha256,
+            xml_byte_size=piece.xml_byte_size,
+            byte_size=piece.byte_size,
+            modified_at=self.facts.now,
+        )
+        if file is None:
+            return fresh
+        replaces = action.found_etag if action.drifted else file.etag
+        return succeed(file, replace(fresh, replaces=replaces))
+
+    def _allocate(self) -> str:
+        configured = self.facts.sections[self.plan.name]
+        while True:
+            name = shard_name(configured.path, self.plan.name, self.serial, configured.format)
+            self.serial += 1
+            if name not in self.plan.taken:
+                return name

@@ -217,9 +217,7 @@ def served_indexes(store: StoreConfig, fetcher: Fetcher, now: datetime) -> list[
         raise ConfigurationError(f"{store.describe()}: nothing is published yet. Build the sitemap first")
     checked = last_check(state)
     last_success = datetime.fromisoformat(checked) if checked else manifest.committed_at
-    return [
-        _served_index(manifest, state, index.name, fetcher, last_success, now) for index in manifest.indexes
-    ]
+    return [_served_index(manifest, state, index.name, fetcher, last_success, now) for index in manifest.indexes]
 
 
 def _served_index(

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from airflow_sitemaps import MemoryStore, Section, ShardPolicy, Sitemap
 from airflow_sitemaps.pipeline import stages
-from airflow_sitemaps.pipeline.publish.index_settings import index_settings
+from airflow_sitemaps.pipeline.publish.commit_input import index_settings
 from airflow_sitemaps.pipeline.state.fingerprint import fingerprint
 from airflow_sitemaps.pipeline.state.repository import MANIFEST
 from airflow_sitemaps.ports import Create, Store

@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from airflow_sitemaps.pipeline.find import find
-from airflow_sitemaps.pipeline.source_row import NO_KEY, with_source
+from airflow_sitemaps.pipeline.find import NO_KEY, find, with_source
 from tests.support.environment import BASE, World
 
 SOURCE = "Source of section pages:"

@@ -11,7 +11,7 @@ import pytest
 
 from airflow_sitemaps.errors import ConfigurationError
 from airflow_sitemaps.http.client import FetchError
-from airflow_sitemaps.pipeline.state.announcements import last_announced, record_announced
+from airflow_sitemaps.pipeline.state.repository import last_announced, record_announced
 from airflow_sitemaps.ports import Overwrite
 from airflow_sitemaps.search_engines.announcer import ChangeScope, announce
 from airflow_sitemaps.search_engines.indexnow import ENDPOINT, HOSTS, IndexNow, sender_to

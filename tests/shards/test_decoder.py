@@ -68,7 +68,7 @@ def test_each_decoder_is_made_at_import_and_tried() -> None:
     """Nothing decodes into a type in another way; each decoder has a reader above, the codec's version through all."""
     package = Path(airflow_sitemaps.__file__).parent
     texts = {p.relative_to(package).as_posix(): p.read_text() for p in package.rglob("*.py")}
-    own = texts.pop("shards/decoder.py")
+    own = texts.pop("shards/schema.py")
     assert own.count("msgspec.json.Decoder(") == 1
     round_it = r"msgspec\.(json\.|msgpack\.)?(decode|convert|Decoder)\("
     assert [path for path, text in texts.items() if re.search(round_it, text)] == []

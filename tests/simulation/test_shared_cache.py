@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from airflow_sitemaps.shards import file_succession
+from airflow_sitemaps.shards import manifest
 from tests.simulation.shared_cache import CachedCrawler, CacheHistory, SharedCache, lifetime
 from tests.support.environment import BASE, World, row
 
@@ -36,7 +36,7 @@ def test_one_lifetime_for_index_and_shards_leaves_crawlers_behind_and_a_purge_do
 def test_a_lastmod_that_stays_leaves_crawlers_behind(moves_on: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two commits within one second."""
     if not moves_on:
-        monkeypatch.setattr(file_succession, "later", lambda now, before: now)
+        monkeypatch.setattr(manifest, "later", lambda now, before: now)
     world = World([row(number) for number in range(4)])
     crawler = CachedCrawler(SharedCache(world.config.public, world.clock.now))
     world.build()

@@ -16,12 +16,20 @@ from msgspec import structs
 from airflow_sitemaps.errors import IncompleteError
 from airflow_sitemaps.pipeline import stages
 from airflow_sitemaps.pipeline.plan import drift, foreign_index, partial_survey, planner
-from airflow_sitemaps.pipeline.publish import foreign_content, promotion, publisher, rollback, sweep
-from airflow_sitemaps.pipeline.publish.draft import body_check, commit_input, extra_files, manifest_draft
+from airflow_sitemaps.pipeline.publish import (
+    commit_input,
+    extra_files,
+    foreign_content,
+    manifest_draft,
+    promotion,
+    publisher,
+    rollback,
+    sweep,
+)
 from airflow_sitemaps.pipeline.state import capability_probe, conditional_put, repository
 from airflow_sitemaps.pipeline.write import batch_writer
 from airflow_sitemaps.ports import Overwrite, PutOutcomeError, Update
-from airflow_sitemaps.shards import commit, digest, rebase, shard_builder
+from airflow_sitemaps.shards import commit, digest, rebase, section_commit
 from airflow_sitemaps.shards.guards import judgement, week
 from airflow_sitemaps.shards.shard_names import shard_name
 from airflow_sitemaps.testing.source import MemorySource
@@ -209,12 +217,12 @@ def _no_checksum() -> Iterable[Change]:
 
 
 def _planned_digest() -> Iterable[Change]:
-    real = shard_builder.ShardBuilder._written
+    real = section_commit.ShardBuilder._written
 
     def written(self: Any, piece: Any, action: Any, *rest: Any) -> Any:
         return real(self, structs.replace(piece, digest=action.digest), action, *rest)
 
-    yield shard_builder.ShardBuilder, "_written", written
+    yield section_commit.ShardBuilder, "_written", written
 
 
 def _names_at_plan_time() -> Iterable[Change]:
@@ -244,7 +252,7 @@ def _no_variant() -> Iterable[Change]:
     def succeed(before: Any, after: Any) -> Any:
         return structs.replace(after, past=before.past)
 
-    for module in (shard_builder, extra_files, rollback):
+    for module in (section_commit, extra_files, rollback):
         yield module, "succeed", succeed
 
 
@@ -353,7 +361,7 @@ def _half_the_checksum() -> Iterable[Change]:
 
 
 def _no_body_size() -> Iterable[Change]:
-    real = body_check._bodies
+    real = commit_input._bodies
 
     def check(store: Any, old: Any, new: Any) -> Any:
         known = old.bodies() if old is not None else set()

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from airflow_sitemaps.pipeline.concurrency import mapped
-from airflow_sitemaps.pipeline.state.file_content import is_body
+from airflow_sitemaps.pipeline.state.ownership import is_body
 from airflow_sitemaps.shards.plan import Repair
 from airflow_sitemaps.shards.shard_names import shard_names
 

@@ -6,8 +6,8 @@ from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from airflow_sitemaps.errors import OwnershipError
+from airflow_sitemaps.pipeline.publish.commit_input import index_names
 from airflow_sitemaps.pipeline.publish.foreign_content import children
-from airflow_sitemaps.pipeline.publish.index_settings import index_names
 from airflow_sitemaps.pipeline.state.ownership import check_stamp, is_of_another
 
 if TYPE_CHECKING:

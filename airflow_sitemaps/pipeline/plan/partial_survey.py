@@ -26,9 +26,8 @@ from airflow_sitemaps.pipeline.state.conditional_put import ObjectHeaders, put_v
 from airflow_sitemaps.pipeline.state.repository import StateRepository, known_key
 from airflow_sitemaps.ports import Overwrite
 from airflow_sitemaps.quantities import counted
-from airflow_sitemaps.shards.decoder import Decoder
 from airflow_sitemaps.shards.digest import Digest, Known, Survey
-from airflow_sitemaps.shards.schema import Count, Record
+from airflow_sitemaps.shards.schema import Count, Decoder, Record
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

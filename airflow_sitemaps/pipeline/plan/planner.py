@@ -22,8 +22,8 @@ from airflow_sitemaps.pipeline.plan import drift
 from airflow_sitemaps.pipeline.plan.dry_run import Judgment, judge_sample
 from airflow_sitemaps.pipeline.plan.foreign_index import check_stamps
 from airflow_sitemaps.pipeline.plan.section_planner import plan_section
-from airflow_sitemaps.pipeline.publish import index_settings
-from airflow_sitemaps.pipeline.publish.draft import extra_files
+from airflow_sitemaps.pipeline.publish import extra_files
+from airflow_sitemaps.pipeline.publish.commit_input import are_to_change, too_many
 from airflow_sitemaps.pipeline.refusals import at_plan, change_of, names_of_permits, without_spent
 from airflow_sitemaps.pipeline.request import RunContext, chosen
 from airflow_sitemaps.quantities import counted
@@ -122,14 +122,14 @@ def _whole(context: RunContext, surveyed: _Surveyed, run: str, started: datetime
         sections=plans,
         retired=retired,
         index_drift=_index_drift(manifest, context.listing),
-        extras_due=extra_files.due(sitemap, manifest, now) or index_settings.are_to_change(sitemap, manifest),
+        extras_due=extra_files.due(sitemap, manifest, now) or are_to_change(sitemap, manifest),
         refusals=stand,
         warnings=(
             *spent,
             *(f"allowed: {refusal.message}" for refusal in passed),
             *(warning for each in judgments for warning in each.warnings),
             *touched_warnings(sitemap, plans, manifest),
-            *index_settings.too_many(sitemap, plans, manifest),
+            *too_many(sitemap, plans, manifest),
         ),
         allow=request.allow,
         origin=request.origin,

@@ -16,9 +16,9 @@ from airflow_sitemaps.errors import ConfigurationError, ConflictError
 from airflow_sitemaps.pipeline.state.repository import plan_key, receipts_directory
 from airflow_sitemaps.protocol.entry import CURRENT
 from airflow_sitemaps.shards.commit import next_manifest
-from airflow_sitemaps.shards.commit_facts import CommitFacts, SectionFacts
 from airflow_sitemaps.shards.index_layout import IndexSettings
 from airflow_sitemaps.shards.plan import Action
+from airflow_sitemaps.shards.section_commit import CommitFacts, SectionFacts
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Final
 from msgspec import structs
 
 from airflow_sitemaps.errors import ConflictError, GuardError, IncompleteError, OwnershipError
-from airflow_sitemaps.pipeline.publish.draft.body_check import check_bodies
-from airflow_sitemaps.pipeline.publish.draft.manifest_draft import Draft, make_draft
+from airflow_sitemaps.pipeline.publish.commit_input import check_bodies
 from airflow_sitemaps.pipeline.publish.foreign_content import judge_adoption
-from airflow_sitemaps.pipeline.publish.promotion import SupersededError, promote
-from airflow_sitemaps.pipeline.publish.recovery import roll_forward
+from airflow_sitemaps.pipeline.publish.manifest_draft import Draft, make_draft
+from airflow_sitemaps.pipeline.publish.promotion import SupersededError, promote, roll_forward
 from airflow_sitemaps.pipeline.publish.sweep import Swept, lifetime, sweep
 from airflow_sitemaps.pipeline.state.conditional_put import RefusedPutError
 from airflow_sitemaps.pipeline.state.fingerprint import check_unchanged

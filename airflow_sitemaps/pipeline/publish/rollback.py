@@ -8,28 +8,26 @@ from msgspec.structs import replace
 
 from airflow_sitemaps.errors import ConfigurationError, ConflictError
 from airflow_sitemaps.pipeline.clock import QUIET, SYSTEM_CLOCK
-from airflow_sitemaps.pipeline.publish.draft import extra_files
-from airflow_sitemaps.pipeline.publish.draft.body_check import check_bodies
-from airflow_sitemaps.pipeline.publish.draft.commit_input import commit_facts
+from airflow_sitemaps.pipeline.publish import extra_files
+from airflow_sitemaps.pipeline.publish.commit_input import check_bodies, commit_facts
+from airflow_sitemaps.pipeline.publish.promotion import roll_forward
 from airflow_sitemaps.pipeline.publish.publisher import Committed, finish
-from airflow_sitemaps.pipeline.publish.recovery import roll_forward
-from airflow_sitemaps.pipeline.report_builder import Outcome, make_report
+from airflow_sitemaps.pipeline.report import make_report
 from airflow_sitemaps.pipeline.state.capability_probe import ensure_conditions
 from airflow_sitemaps.pipeline.state.conditional_put import RefusedPutError
 from airflow_sitemaps.pipeline.state.ownership import check_owner
 from airflow_sitemaps.pipeline.state.repository import StateRepository, new_run
 from airflow_sitemaps.shards.commit import complete, first_serial
 from airflow_sitemaps.shards.digest import Known
-from airflow_sitemaps.shards.file_succession import succeed
 from airflow_sitemaps.shards.guards import week
-from airflow_sitemaps.shards.manifest import Manifest, PublicFile, SectionManifest, Shard
+from airflow_sitemaps.shards.manifest import Manifest, PublicFile, SectionManifest, Shard, succeed
 from airflow_sitemaps.shards.shard_names import shard_name
 
 if TYPE_CHECKING:
     from airflow_sitemaps.pipeline.report import Report
     from airflow_sitemaps.pipeline.state.repository import ManifestVersion
     from airflow_sitemaps.ports import Clock, Progress
-    from airflow_sitemaps.shards.commit_facts import CommitFacts
+    from airflow_sitemaps.shards.section_commit import CommitFacts
     from airflow_sitemaps.shards.shard_names import Format
     from airflow_sitemaps.sitemap import Sitemap
 
@@ -83,17 +81,20 @@ def rollback(sitemap: Sitemap, generation: int, *, clock: Clock = SYSTEM_CLOCK, 
         sitemap, store, Committed(old=current.manifest, current=version, bodies=bodies), clock, progress
     )
     now = clock.now()
-    outcome = Outcome(
+    report = make_report(
+        None,
+        (),
+        old=current.manifest,
+        new=done.manifest,
         run=run,
         result="published",
-        started=started,
+        started_at=started.isoformat(),
         finished=now,
         seconds={"publish": (now - started).total_seconds()},
         swept=swept.public + swept.private,
         warnings=swept.warnings,
         action=f"rollback to {generation}",
     )
-    report = make_report(outcome, old=current.manifest, new=done.manifest)
     state.write_report(report)
     return report
 

@@ -10,30 +10,31 @@ from __future__ import annotations
 import logging
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta, timezone
+from itertools import islice
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from msgspec.structs import replace
 
 from airflow_sitemaps.errors import SitemapError
 from airflow_sitemaps.pipeline.concurrency import mapped
-from airflow_sitemaps.pipeline.publish.orphans import orphans
 from airflow_sitemaps.pipeline.publish.promotion import SupersededError, put_back
 from airflow_sitemaps.pipeline.state.conditional_put import RefusedPutError
+from airflow_sitemaps.pipeline.state.ownership import STATE_ID
 from airflow_sitemaps.pipeline.state.repository import (
     KNOWN,
     RUNS,
     ManifestVersion,
     StateRepository,
+    bounded_time,
     known_key,
     plan_key,
     run_directory,
 )
-from airflow_sitemaps.pipeline.state.store_time import bounded_time
 from airflow_sitemaps.quantities import counted
 from airflow_sitemaps.shards.manifest import Departed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
+    from collections.abc import Callable, Collection, Iterator, Sequence
 
     from airflow_sitemaps.ports import Clock, ObjectInfo, Store
     from airflow_sitemaps.shards.manifest import Manifest
@@ -330,3 +331,41 @@ def _time_of(run: str) -> datetime | None:
         return datetime.strptime(run[:16], "%Y%m%dT%H%M%SZ").replace(tzinfo=timezone.utc)
     except ValueError:
         return None
+
+
+SUFFIXES: Final = (".xml", ".xml.gz", ".txt.gz", ".atom", ".rss", ".xsl")
+"""Endings of the names that this package publishes."""
+
+EXAMINED: Final = 1_000
+"""Maximum number of unknown files whose metadata one sweep reads; the next sweep continues."""
+
+
+def orphans(store: Store, manifest: Manifest, now: datetime, grace: timedelta) -> tuple[ObjectInfo, ...]:
+    """Find public files of this pipeline that its manifest does not name.
+
+    A file without a stamp, or with another pipeline's stamp, is never an orphan. Neither is a file younger than the
+    grace, because a run that has just committed may have put it.
+
+    Args:
+        manifest: The current manifest, which must be promoted.
+
+    Returns:
+        The orphans as they are now, with their etags.
+
+    Raises:
+        StoreError: The store failed.
+    """
+    if not manifest.state_id:
+        return ()
+    candidates = islice(_unknown(store, manifest, now - grace), EXAMINED)
+    infos = mapped(store.public.head, candidates, "sitemap-orphans")
+    return tuple(info for info in infos if info is not None and info.metadata.get(STATE_ID) == manifest.state_id)
+
+
+def _unknown(store: Store, manifest: Manifest, before: datetime) -> Iterator[str]:
+    names = {file.name for file in manifest.public_files()}
+    names |= {item.key for item in manifest.departed if item.area == "public"}
+    for info in store.public.list():
+        is_old = info.modified_at is not None and info.modified_at < before
+        if is_old and info.key not in names and info.key.endswith(SUFFIXES):
+            yield info.key

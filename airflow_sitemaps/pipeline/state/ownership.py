@@ -7,18 +7,21 @@ publication.
 
 from __future__ import annotations
 
+import hashlib
 import logging
 from typing import TYPE_CHECKING, Final
 from urllib.parse import quote, unquote
 
-from airflow_sitemaps.errors import GuardError, OwnershipError
+from airflow_sitemaps.errors import GuardError, InvalidSitemapError, OwnershipError
+from airflow_sitemaps.protocol.gzip import decompress, with_variant
+from airflow_sitemaps.protocol.markup import with_comment, without_comment
 from airflow_sitemaps.shards.guards import Refusal, permitted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from airflow_sitemaps.ports import ObjectInfo
-    from airflow_sitemaps.shards.manifest import Manifest
+    from airflow_sitemaps.shards.manifest import Manifest, PublicFile
     from airflow_sitemaps.sitemap import Sitemap
 
 log = logging.getLogger(__name__)
@@ -108,3 +111,23 @@ def check_origin(manifest: Manifest | None, origin: str, allow: Sequence[str], *
     if refused := permitted([Refusal(guard="moved", section="", message=message)], allow)[0]:
         raise GuardError(f"This run was refused. {refused[0]}", refused, run=run)
     log.warning("allowed: %s moved from the deployment %s to %s", manifest.base_url, manifest.origin, origin)
+
+
+def in_variant(file: PublicFile, body: bytes) -> bytes:
+    """Return the bytes that a promotion puts, from those of the file's private body."""
+    return with_variant(body, file.variant) if file.name.endswith(".gz") else with_comment(body, file.variant)
+
+
+def is_body(file: PublicFile, body: bytes) -> bool:
+    """Return whether bytes have the file's content, in any variant."""
+    try:
+        xml = decompress(body, max_byte_size=file.xml_byte_size) if file.name.endswith(".gz") else without_comment(body)
+    except InvalidSitemapError:
+        return False
+    return hashlib.sha256(xml).hexdigest() == file.xml_sha256
+
+
+def is_public_body(file: PublicFile, body: bytes) -> bool:
+    """Return whether bytes have the file's content, in the file's variant."""
+    plain = body if file.name.endswith(".gz") else without_comment(body)
+    return is_body(file, body) and in_variant(file, plain) == body

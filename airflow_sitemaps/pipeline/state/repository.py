@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from airflow_sitemaps.errors import IncompleteError, StoreContentError
@@ -15,9 +17,10 @@ from airflow_sitemaps.shards import codec
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from datetime import datetime
 
     from airflow_sitemaps.pipeline.report import Report
-    from airflow_sitemaps.ports import Clock, ObjectStore
+    from airflow_sitemaps.ports import Clock, ObjectInfo, ObjectStore
     from airflow_sitemaps.shards.manifest import Manifest
     from airflow_sitemaps.shards.plan import Plan
     from airflow_sitemaps.shards.receipt import Receipt
@@ -222,3 +225,78 @@ class StateRepository:
         put_verified(
             self.objects, key, body, mode=Overwrite(), write_id=key, headers=ObjectHeaders(content_type=content_type)
         )
+
+
+CLOCK_TOLERANCE: Final = timedelta(minutes=5)
+"""Difference between clocks that is accepted; far less than any grace."""
+
+TIME_MARK: Final = "time.json"
+"""Key of the private object that is put to read the store's time."""
+
+
+def bounded_time(objects: ObjectStore, clock: Clock, recent: ObjectInfo | None = None) -> datetime:
+    """Return the worker's time, or the store's time if the worker's clock is ahead of it, with a warning.
+
+    Args:
+        recent: An object that was stored a short time ago. If the worker's time is close to it, no further request is sent.
+            Default: None.
+
+    Raises:
+        StoreError: The store failed.
+    """
+    now = clock.now()
+    if recent is not None and recent.modified_at is not None and now <= recent.modified_at + CLOCK_TOLERANCE:
+        return now
+    headers = ObjectHeaders(content_type="application/json")
+    put_verified(objects, TIME_MARK, b"{}", mode=Overwrite(), write_id=clock.token(), headers=headers)
+    mark = objects.head(TIME_MARK)
+    if mark is None or mark.modified_at is None or now <= mark.modified_at + CLOCK_TOLERANCE:
+        return now
+    log.warning("this worker's clock is %s ahead of the store's clock; using the store's clock", now - mark.modified_at)
+    return mark.modified_at
+
+
+_NAME: Final = re.compile(r"[a-z0-9][a-z0-9.-]*")
+
+
+def last_announced(objects: ObjectStore, who: str) -> int | None:
+    """Read the last generation whose changes were announced to a service.
+
+    Returns:
+        The number of the generation, or None if none was announced.
+
+    Raises:
+        StoreError: The store failed.
+    """
+    stored = objects.get(_key(who))
+    if stored is None:
+        return None
+    try:
+        generation = json.loads(stored.body)["generation"]
+    except (ValueError, KeyError, TypeError):
+        return None  # after a damaged record, the last changes are only announced again
+    return generation if isinstance(generation, int) else None
+
+
+def record_announced(objects: ObjectStore, who: str, generation: int) -> None:
+    """Record that a generation was announced to a service.
+
+    Raises:
+        StoreError: The store failed.
+    """
+    body = json.dumps({"generation": generation}).encode()
+    key = _key(who)
+    put_verified(
+        objects,
+        key,
+        body,
+        mode=Overwrite(),
+        write_id=f"{key}#{generation}",
+        headers=ObjectHeaders(content_type="application/json"),
+    )
+
+
+def _key(who: str) -> str:
+    if not _NAME.fullmatch(who):
+        raise ValueError(f"{who!r} cannot be part of a key")
+    return f"told/{who}.json"

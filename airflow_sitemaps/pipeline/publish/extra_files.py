@@ -18,9 +18,8 @@ from airflow_sitemaps.pipeline.state.conditional_put import ObjectHeaders, put_v
 from airflow_sitemaps.pipeline.state.repository import GZIP, run_directory
 from airflow_sitemaps.ports import Create
 from airflow_sitemaps.protocol import feeds, gzip, markup
-from airflow_sitemaps.shards.file_succession import later, restore, succeed
 from airflow_sitemaps.shards.index_layout import index_contents
-from airflow_sitemaps.shards.manifest import PublicFile
+from airflow_sitemaps.shards.manifest import PublicFile, later, restore, succeed
 from airflow_sitemaps.shards.shard_names import FEED_NAMES, RECENT
 
 if TYPE_CHECKING:
@@ -29,9 +28,9 @@ if TYPE_CHECKING:
 
     from airflow_sitemaps.pipeline.state.repository import StateRepository
     from airflow_sitemaps.ports import Clock
-    from airflow_sitemaps.shards.commit_facts import CommitFacts
     from airflow_sitemaps.shards.manifest import Manifest
     from airflow_sitemaps.shards.receipt import Receipt
+    from airflow_sitemaps.shards.section_commit import CommitFacts
     from airflow_sitemaps.sitemap import Sitemap
 
 log = logging.getLogger(__name__)

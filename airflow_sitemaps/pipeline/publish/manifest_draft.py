@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from airflow_sitemaps.errors import GuardError
-from airflow_sitemaps.pipeline.publish.draft import extra_files
-from airflow_sitemaps.pipeline.publish.draft.commit_input import commit_facts
-from airflow_sitemaps.pipeline.publish.draft.content_warnings import content_warnings
+from airflow_sitemaps.pipeline.publish import extra_files
+from airflow_sitemaps.pipeline.publish.commit_input import commit_facts
+from airflow_sitemaps.pipeline.publish.content_warnings import content_warnings
 from airflow_sitemaps.pipeline.refusals import at_commit, missing_at_commit
 from airflow_sitemaps.pipeline.state.repository import StateRepository
 from airflow_sitemaps.shards.commit import complete, next_manifest

@@ -1,1 +1,0 @@
-"""Drafts: the next manifest before its commit, made and checked."""
