@@ -269,8 +269,8 @@ def _section(
         fields["faults_before"] = _sums((_dropped(before), *(shard.mended for shard in before.shards)))
         fields["rows_before"] = before.rows
     if plan is not None:
-        done = (target for target in plan.targets if target.reason and target.action.value not in ("keep", "empty"))
-        fields |= {"reasons": dict(Counter(target.reason for target in done)), "drift": plan.drift}
+        done = (each for each in plan.actions if each.reason and each.kind.value not in ("keep", "empty"))
+        fields |= {"reasons": dict(Counter(action.reason for action in done)), "drift": plan.drift}
     return SectionReport(
         shards=count_shards(before, after),
         rows_read=sum(receipt.rows for receipt in receipts),

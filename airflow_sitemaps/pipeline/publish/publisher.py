@@ -68,8 +68,8 @@ def commit(
 ) -> Committed:
     """Replace the current manifest by the next one.
 
-    Returns:
-        The manifests before and after, and what the guards refused.
+    If an earlier try of the run has committed, the sections that it omitted and that the plan now contains are committed.
+    A person may clear a writing task that had failed, together with the publishing task.
 
     Raises:
         ConflictError: Another run changed the same sections first.
@@ -78,49 +78,99 @@ def commit(
         IncompleteError: A receipt or a body is missing.
         StoreError: The store's answers stayed unclear; try again.
     """
-    state = StateRepository(store.state)
+    work = _Commit(sitemap, store, StateRepository(store.state), plan, receipts, clock, progress)
     for _ in range(RACES):
-        current = state.current()
-        if current is not None:
-            check_owner(sitemap, current.manifest)
-        if current is not None and current.manifest.run == plan.run:
-            missing = _missing_from_first_try(plan, current.manifest)
-            if not missing.sections:
-                return Committed(
-                    old=None, current=current, repeated=True, failures=_failed_before(plan, current.manifest)
-                )
-            return _commit_missing(sitemap, store, plan, missing, receipts, current, clock=clock, progress=progress)
-        _refuse_repeated(current.manifest if current is not None else None, plan)
-        _refuse_old(sitemap, plan, clock)
-        check_unchanged(sitemap, plan, plan.sections)
-        if current is not None and not current.manifest.promoted:
-            current = roll_forward(sitemap, store, current, clock=clock, progress=progress)
-        old = current.manifest if current is not None else None
-        if plan.origin:
-            check_origin(old, plan.origin, plan.allow, run=plan.run)
-        _refuse_repeated(old, plan)
-        fitted = _fitted(state, old, plan, receipts)
-        try:
-            draft = make_draft(sitemap, store, old, fitted.plan, fitted.receipts, clock)
-        except OwnershipError:
-            if old is None and state.current() is not None:
-                continue  # the index is that of another first run of this pipeline
-            raise
-        if losses := judge_adoption(sitemap, store, plan, draft.manifest):
-            losses = (*losses, *draft.refusals)
-            raise GuardError(refusal_text(losses), losses, run=plan.run)
-        if current is not None and says_the_same(current.manifest, draft.manifest):
-            return _nothing_new(current, draft, plan, fitted.warnings)
-        bodies = _prepare(store, current, draft.manifest)
-        try:
-            version = state.replace_manifest(draft.manifest, current)
-        except RefusedPutError as refused:
-            log.info("another run committed first (%s); rebasing", refused)
-            continue
-        return _committed(old, version, bodies, draft, fitted.plan, fitted.warnings)
+        committed = work.attempt()
+        if committed is not None:
+            return committed
     raise ConflictError(
         f"other runs committed first, {RACES} times in a row; run again when fewer runs publish at once"
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _Commit:
+    """One commit of a plan, and what it needs."""
+
+    sitemap: Sitemap
+    store: Store
+    state: StateRepository
+    plan: Plan
+    receipts: Sequence[Receipt]
+    clock: Clock
+    progress: Progress
+
+    def attempt(self) -> Committed | None:
+        """Commit the plan on the current manifest; return None if another run has committed meanwhile."""
+        current, repeated = self.state.current(), None
+        plan = self.plan
+        if current is not None:
+            check_owner(self.sitemap, current.manifest)
+            if current.manifest.run == plan.run:
+                failures = _failed_before(plan, current.manifest)
+                repeated = Committed(old=None, current=current, repeated=True, failures=failures)
+                plan = _missing_from_first_try(plan, current.manifest)
+                if not plan.sections:
+                    return repeated
+        current = self._checked(current, plan, is_repeated=repeated is not None)
+        old = current.manifest if current is not None else None
+        fitted = _fitted(self.state, old, plan, self.receipts)
+        try:
+            draft = make_draft(self.sitemap, self.store, old, fitted.plan, fitted.receipts, self.clock)
+        except OwnershipError:
+            if old is None and self.state.current() is not None:
+                return None  # the index is that of another first run of this pipeline
+            raise
+        except GuardError as refused:
+            if repeated is not None:
+                return _still_refused(repeated, refused.refusals)
+            raise
+        if losses := judge_adoption(self.sitemap, self.store, plan, draft.manifest):
+            losses = (*losses, *draft.refusals)
+            raise GuardError(refusal_text(losses), losses, run=plan.run)
+        if current is not None and says_the_same(current.manifest, draft.manifest):
+            if repeated is not None:
+                return _still_refused(repeated, draft.refusals)
+            return _nothing_new(current, draft, plan, fitted.warnings)
+        return self._replaced(current, draft, fitted)
+
+    def _checked(self, current: ManifestVersion | None, plan: Plan, *, is_repeated: bool) -> ManifestVersion | None:
+        """Check that the plan may be committed, and finish the promotion of the current manifest."""
+        if not is_repeated:
+            _refuse_repeated(current, plan)
+        _refuse_old(self.sitemap, plan, self.clock)
+        check_unchanged(self.sitemap, plan, plan.sections)
+        if current is not None and not current.manifest.promoted:
+            current = roll_forward(self.sitemap, self.store, current, clock=self.clock, progress=self.progress)
+        if is_repeated:
+            if current is not None and current.manifest.run != plan.run:
+                raise _superseded(current.manifest, plan)
+            return current
+        if plan.origin:
+            old = current.manifest if current is not None else None
+            check_origin(old, plan.origin, plan.allow, run=plan.run)
+        _refuse_repeated(current, plan)
+        return current
+
+    def _replaced(self, current: ManifestVersion | None, draft: Draft, fitted: Rebased) -> Committed | None:
+        """Replace the manifest, after a check of the new bodies and a copy of the last generation."""
+        old = current.manifest if current is not None else None
+        bodies = check_bodies(self.store, old, draft.manifest)
+        if current is not None:
+            self.state.keep_generation(current)
+        try:
+            version = self.state.replace_manifest(draft.manifest, current)
+        except RefusedPutError as refused:
+            log.info("another run committed first (%s); rebasing", refused)
+            return None
+        return Committed(
+            old=old,
+            current=version,
+            bodies=bodies,
+            failures=failures_of(draft.refusals),
+            warnings=(*fitted.warnings, *draft.warnings),
+            plan=fitted.plan,
+        )
 
 
 def _nothing_new(current: ManifestVersion, draft: Draft, plan: Plan, warnings: Sequence[str]) -> Committed:
@@ -142,85 +192,10 @@ def _nothing_new(current: ManifestVersion, draft: Draft, plan: Plan, warnings: S
 
 
 def _missing_from_first_try(plan: Plan, manifest: Manifest) -> Plan:
-    """Return the sections that an earlier try of this run omitted and that the plan now contains.
-
-    A person may clear a writing task that had failed, together with the publishing task.
-    """
+    """Return the sections that an earlier try of this run omitted and that the plan now contains."""
     failed = manifest.history[-1].failed if manifest.history else ()
     missing = structs.replace(plan, retired=(), adopted=(), index_drift=(), extras_due=False, rebases=False, repairs=())
     return missing.without([name for name in plan.sections if name not in failed])
-
-
-def _commit_missing(
-    sitemap: Sitemap,
-    store: Store,
-    plan: Plan,
-    missing: Plan,
-    receipts: Sequence[Receipt],
-    current: ManifestVersion,
-    *,
-    clock: Clock,
-    progress: Progress,
-) -> Committed:
-    """Commit the sections that the first try of a run omitted. Sections that guards still refuse stay omitted.
-
-    Raises:
-        ConflictError: Another run committed first, or after the first try.
-    """
-    _refuse_old(sitemap, plan, clock)
-    check_unchanged(sitemap, missing, missing.sections)
-    if not current.manifest.promoted:
-        current = roll_forward(sitemap, store, current, clock=clock, progress=progress)
-        if current.manifest.run != plan.run:
-            raise _replaced(current.manifest, plan)
-    repeated = Committed(old=None, current=current, repeated=True, failures=_failed_before(plan, current.manifest))
-    own = [receipt for receipt in receipts if receipt.section in missing.sections]
-    try:
-        draft = make_draft(sitemap, store, current.manifest, missing, own, clock)
-    except GuardError as error:
-        return _still_refused(repeated, error.refusals)
-    if says_the_same(current.manifest, draft.manifest):
-        return _still_refused(repeated, draft.refusals)
-    bodies = _prepare(store, current, draft.manifest)
-    try:
-        version = StateRepository(store.state).replace_manifest(draft.manifest, current)
-    except RefusedPutError as refused:
-        raise ConflictError(f"another run committed first ({refused}); run the DAG again.") from refused
-    return _committed(current.manifest, version, bodies, draft, missing)
-
-
-def _prepare(store: Store, current: ManifestVersion | None, manifest: Manifest) -> Mapping[str, ObjectInfo]:
-    """Prepare the replacement of the manifest: check the new bodies, and keep a copy of the last generation.
-
-    Returns:
-        The info of the new bodies by key.
-
-    Raises:
-        IncompleteError: A body is missing.
-        StoreError: The last generation could not be kept.
-    """
-    bodies = check_bodies(store, current.manifest if current is not None else None, manifest)
-    if current is not None:
-        StateRepository(store.state).keep_generation(current)
-    return bodies
-
-
-def _committed(
-    old: Manifest | None,
-    current: ManifestVersion,
-    bodies: Mapping[str, ObjectInfo],
-    draft: Draft,
-    plan: Plan,
-    warnings: Sequence[str] = (),
-) -> Committed:
-    return Committed(
-        old=old,
-        current=current,
-        bodies=bodies,
-        failures=failures_of(draft.refusals),
-        warnings=(*warnings, *draft.warnings),
-        plan=plan,
-    )
 
 
 def _fitted(state: StateRepository, old: Manifest | None, plan: Plan, receipts: Sequence[Receipt]) -> Rebased:
@@ -283,12 +258,12 @@ def _refuse_old(sitemap: Sitemap, plan: Plan, clock: Clock) -> None:
         )
 
 
-def _refuse_repeated(old: Manifest | None, plan: Plan) -> None:
-    if old is not None and any(note.run == plan.run for note in old.history):
-        raise _replaced(old, plan)
+def _refuse_repeated(current: ManifestVersion | None, plan: Plan) -> None:
+    if current is not None and any(note.run == plan.run for note in current.manifest.history):
+        raise _superseded(current.manifest, plan)
 
 
-def _replaced(now: Manifest, plan: Plan) -> ConflictError:
+def _superseded(now: Manifest, plan: Plan) -> ConflictError:
     return ConflictError(
         f"run {plan.run} was published before, and generation {now.generation} of run {now.run} has replaced it: "
         "nothing is left to do for this task. To publish the current rows, run the DAG again.",
