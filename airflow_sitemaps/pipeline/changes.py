@@ -109,7 +109,6 @@ def changes(
         ConfigurationError: Nothing was published yet, or one of the generations is no longer kept.
         TooManyChangesError: More than ``most`` URLs differ.
         StoreContentError: A body is missing or damaged.
-        StoreError: The store failed.
     """
     state = StateRepository(sitemap.store.open().state)
     current = state.manifest()
@@ -136,7 +135,6 @@ def compare(state: StateRepository, *, since: int, generation: int, most: int) -
         ConfigurationError: Nothing was published yet, or one of the generations is not kept.
         TooManyChangesError: More than ``most`` URLs differ.
         StoreContentError: A body is missing or damaged.
-        StoreError: The store failed.
     """
     current = state.manifest()
     if current is None:
@@ -154,7 +152,6 @@ def compare_manifests(state: StateRepository, old: Manifest, new: Manifest, *, m
     Raises:
         TooManyChangesError: More than ``most`` URLs differ.
         StoreContentError: A body is missing or damaged.
-        StoreError: The store failed.
     """
     return _Comparison(state, old, new, most).changes()
 

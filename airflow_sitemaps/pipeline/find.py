@@ -102,7 +102,6 @@ def find(sitemap: Sitemap, url: str, *, max_shards: int | None = None, max_secon
 
     Raises:
         ConfigurationError: Nothing was published yet, or the URL is invalid.
-        StoreError: The store failed.
     """
     templates = {section.name: getattr(section.source, "loc", "") for section in sitemap.sections}
     objects = sitemap.store.open().state
@@ -124,7 +123,6 @@ def find_in_store(
 
     Raises:
         ConfigurationError: Nothing was published yet, or the URL is invalid.
-        StoreError: The store failed.
     """
     manifest = StateRepository(objects).manifest()
     if manifest is None:
@@ -148,7 +146,6 @@ def find_in_manifest(
 
     Raises:
         ConfigurationError: The URL is invalid.
-        StoreError: The store failed.
     """
     search = _Search(StateRepository(objects), manifest, normal_url(url, manifest.base_url), templates)
     return search.run(max_shards, max_seconds)

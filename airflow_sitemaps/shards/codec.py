@@ -57,9 +57,6 @@ def decode(decoder: Decoder[T], data: bytes, what: str) -> T:
     Args:
         decoder: Decoder of ``Manifest``, ``Plan``, ``Receipt``, or of a record with some of their fields.
         what: Description of the object with its location, for messages.
-
-    Raises:
-        ManifestError: The bytes are damaged or of a newer format.
     """
     try:
         text = capped.decompress(data, max_byte_size=max(ROOM, RATIO * len(data)))
@@ -86,20 +83,12 @@ def _check_version(text: bytes, what: str) -> None:
 
 
 def decode_manifest(data: bytes, where: str = "the manifest") -> Manifest:
-    """Decode a manifest.
-
-    Raises:
-        ManifestError: The bytes are damaged or of a newer format.
-    """
+    """Decode a manifest."""
     return decode(_MANIFEST, data, where)
 
 
 def decode_plan(data: bytes, where: str = "the plan") -> Plan:
-    """Decode a plan.
-
-    Raises:
-        ManifestError: The bytes are damaged or of a newer format.
-    """
+    """Decode a plan."""
     plan = decode(_PLAN, data, where)
     if problem := _misfit(plan):
         raise ManifestError(f"{where} is not a valid plan: {problem}. It was damaged or forged. Plan again.")
@@ -107,11 +96,7 @@ def decode_plan(data: bytes, where: str = "the plan") -> Plan:
 
 
 def decode_receipt(data: bytes, where: str = "the receipt") -> Receipt:
-    """Decode a receipt.
-
-    Raises:
-        ManifestError: The bytes are damaged or of a newer format.
-    """
+    """Decode a receipt."""
     return decode(_RECEIPT, data, where)
 
 

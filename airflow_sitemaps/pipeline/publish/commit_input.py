@@ -34,7 +34,6 @@ def commit_facts(
 
     Raises:
         OwnershipError: Another pipeline put an object under one of the names.
-        StoreError: The store failed.
     """
     settings = index_settings(sitemap)
     return CommitFacts(

@@ -92,7 +92,6 @@ def attach(
 
     Raises:
         RefusedError: An index would be larger than its limits allow.
-        StoreError: The store fails.
     """
     bodies = _Bodies(state, old, new, facts, sitemap.compression, clock)
     if sitemap.extra_names:

@@ -111,7 +111,6 @@ def put_back(store: Store, current: ManifestVersion, names: Collection[str]) -> 
 
     Raises:
         SupersededError: Another generation is current.
-        StoreError: The store failed.
     """
     for file in current.manifest.public_files():
         if file.name in names:
@@ -323,7 +322,6 @@ def roll_forward(
 
     Raises:
         ConflictError: Another run removed the manifest, or other runs committed ``RACES`` times meanwhile.
-        StoreError: The store failed; the next try or run continues.
     """
     for _ in range(RACES):
         manifest = current.manifest

@@ -60,7 +60,6 @@ def proposal_of(state: StateRepository, run: str) -> Proposal:
     Raises:
         ConfigurationError: Nothing is published, or another run has published since.
         StoreContentError: The plan was swept.
-        StoreError: The store failed.
     """
     live = state.manifest()
     if live is None:

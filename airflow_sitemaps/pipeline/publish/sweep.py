@@ -351,9 +351,6 @@ def orphans(store: Store, manifest: Manifest, now: datetime, grace: timedelta) -
 
     Returns:
         The orphans as they are now, with their etags.
-
-    Raises:
-        StoreError: The store failed.
     """
     if not manifest.state_id:
         return ()

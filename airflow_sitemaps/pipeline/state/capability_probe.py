@@ -108,7 +108,6 @@ def probe(store: Store) -> bool:
     cached by endpoint: an area's ``place``, or else its address.
 
     Raises:
-        StoreError: The probe failed.
         ConfigurationError: The store rejects the credentials, has no such bucket, or refuses conditions that hold.
     """
     if store.enforces_conditions is not None:
@@ -121,7 +120,6 @@ def ensure_conditions(store: Store, single_writer: bool) -> None:
 
     Raises:
         ConfigurationError: The store ignores conditions and ``single_writer`` is False.
-        StoreError: The probe failed.
     """
     place = store.state.url("")
     if single_writer:

@@ -73,7 +73,6 @@ def put_verified(
 
     Raises:
         RefusedPutError: Another write's object has the key, or the object to replace is missing.
-        StoreError: The answers stayed unclear.
     """
 
     def put() -> str:
@@ -107,7 +106,6 @@ def copy_verified(
     Raises:
         RefusedPutError: Another write's object has the key, the object to replace is missing, or the source object
             changed.
-        StoreError: The answers stayed unclear.
     """
 
     def copy() -> str:

@@ -119,7 +119,6 @@ class StateRepository:
 
         Raises:
             ManifestError: The manifest cannot be decoded.
-            StoreError: The store failed.
         """
         stored = self.objects.get(MANIFEST)
         if stored is None:
@@ -240,9 +239,6 @@ def bounded_time(objects: ObjectStore, clock: Clock, recent: ObjectInfo | None =
     Args:
         recent: An object that was stored a short time ago. If the worker's time is close to it, no further request is sent.
             Default: None.
-
-    Raises:
-        StoreError: The store failed.
     """
     now = clock.now()
     if recent is not None and recent.modified_at is not None and now <= recent.modified_at + CLOCK_TOLERANCE:
@@ -264,9 +260,6 @@ def last_announced(objects: ObjectStore, who: str) -> int | None:
 
     Returns:
         The number of the generation, or None if none was announced.
-
-    Raises:
-        StoreError: The store failed.
     """
     stored = objects.get(_key(who))
     if stored is None:
@@ -279,11 +272,7 @@ def last_announced(objects: ObjectStore, who: str) -> int | None:
 
 
 def record_announced(objects: ObjectStore, who: str, generation: int) -> None:
-    """Record that a generation was announced to a service.
-
-    Raises:
-        StoreError: The store failed.
-    """
+    """Record that a generation was announced to a service."""
     body = json.dumps({"generation": generation}).encode()
     key = _key(who)
     put_verified(
