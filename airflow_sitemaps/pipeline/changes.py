@@ -111,9 +111,7 @@ def changes(
         StoreContentError: A body is missing or damaged.
     """
     state = StateRepository(sitemap.store.open().state)
-    current = state.manifest()
-    if current is None:
-        raise ConfigurationError(f"{sitemap.store.describe()}: nothing has been published yet; build the sitemap first")
+    current = _current(state)
     number = current.generation if generation is None else generation
     base = number - 1 if since is None else since
     if not 0 <= base <= number:
@@ -136,24 +134,21 @@ def compare(state: StateRepository, *, since: int, generation: int, most: int) -
         TooManyChangesError: More than ``most`` URLs differ.
         StoreContentError: A body is missing or damaged.
     """
-    current = state.manifest()
-    if current is None:
-        raise ConfigurationError(f"{state.objects.url('')}: nothing has been published yet; build the sitemap first")
+    current = _current(state)
     old, new = (_kept(state, current, number) for number in (since, generation))
     return compare_manifests(state, old, new, most=most)
 
 
 def compare_manifests(state: StateRepository, old: Manifest, new: Manifest, *, most: int) -> Changes:
-    """Compare two manifests whose bodies the private area holds.
-
-    Args:
-        most: Maximum number of URLs that may differ.
-
-    Raises:
-        TooManyChangesError: More than ``most`` URLs differ.
-        StoreContentError: A body is missing or damaged.
-    """
+    """Compare two manifests whose bodies the private area holds, as ``compare`` does."""
     return _Comparison(state, old, new, most).changes()
+
+
+def _current(state: StateRepository) -> Manifest:
+    manifest = state.manifest()
+    if manifest is None:
+        raise ConfigurationError(f"{state.objects.url('')}: nothing has been published yet; build the sitemap first")
+    return manifest
 
 
 def _kept(state: StateRepository, current: Manifest, number: int) -> Manifest:
@@ -181,7 +176,7 @@ class _Comparison:
         """Compare section by section, then remove the URLs that only moved between files."""
         before, after = self._sections
         for name in dict.fromkeys((*before, *after)):
-            for files in _unlike(before.get(name), after.get(name)):
+            for files in _differing_files(before.get(name), after.get(name)):
                 self._compare(name, *files)
             self._ends[name] = len(self._come), len(self._gone)
         moved = self._gone.keys() & self._come.keys()
@@ -265,7 +260,7 @@ def _urls(locs: Set[bytes]) -> tuple[str, ...]:
     return tuple(sorted(html.unescape(loc.decode()) for loc in locs))
 
 
-def _unlike(
+def _differing_files(
     old: SectionManifest | None, new: SectionManifest | None
 ) -> Iterator[tuple[list[PublicFile], list[PublicFile]]]:
     """Yield the files of both generations between shared boundaries, without those whose content is on both sides."""

@@ -105,25 +105,6 @@ def find(sitemap: Sitemap, url: str, *, max_shards: int | None = None, max_secon
     """
     templates = {section.name: getattr(section.source, "loc", "") for section in sitemap.sections}
     objects = sitemap.store.open().state
-    return find_in_store(objects, url, templates=templates, max_shards=max_shards, max_seconds=max_seconds)
-
-
-def find_in_store(
-    objects: ObjectStore,
-    url: str,
-    *,
-    templates: Mapping[str, str],
-    max_shards: int | None = None,
-    max_seconds: float | None = None,
-) -> UrlSearch:
-    """Search like ``find``, with only the private area of the store.
-
-    Args:
-        templates: The URL template or column of each section, by the section's name.
-
-    Raises:
-        ConfigurationError: Nothing was published yet, or the URL is invalid.
-    """
     manifest = StateRepository(objects).manifest()
     if manifest is None:
         raise ConfigurationError(f"{objects.url('')}: nothing has been published yet; build the sitemap first")
@@ -139,7 +120,7 @@ def find_in_manifest(
     max_shards: int | None = None,
     max_seconds: float | None = None,
 ) -> UrlSearch:
-    """Search like ``find_in_store``, with a manifest that is read already.
+    """Search like ``find``, with only the private area of the store and a manifest that is read already.
 
     Args:
         templates: The URL template or column of each section, by the section's name.

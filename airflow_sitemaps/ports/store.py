@@ -1,9 +1,21 @@
-"""The protocol of a store: the destination of a sitemap."""
+"""Stores: the destination of a sitemap, opened, and its settings.
+
+Rules for the time that caches may keep public files ensure that no crawler sees a new index with an old shard.
+A crawler reads a shard again when its ``lastmod`` in the index changes. If a shared cache answers with a copy of the
+old shard at that time, the crawler records the new ``lastmod`` and never reads what changed. Equal lifetimes of both
+files do not prevent that, because a cache may have fetched the shard after the index. Two settings do:
+
+- Shards are revalidated at each request (the default). A cache asks the origin with the shard's ETag, and an
+  unchanged shard costs one short answer.
+- Shards are cached, and a purge hook removes the changed ones before the new index is put.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Protocol
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Protocol
 
 if TYPE_CHECKING:
     from airflow_sitemaps.ports.object_store import ObjectStore
@@ -11,64 +23,58 @@ if TYPE_CHECKING:
 Purge = Callable[[Sequence[str]], None]
 """Remove URLs from the cache of a content delivery network; raise if that fails or the outcome is unknown."""
 
+INDEX_CACHE_CONTROL: Final = "public, max-age=300, must-revalidate"
+"""Cache-Control header of indexes and feeds. A copy may be five minutes old."""
+SHARD_CACHE_CONTROL: Final = "public, no-cache, max-age=0, must-revalidate"
+"""Cache-Control header of shards: cached, and revalidated at each request.
 
-class Store(Protocol):
-    """Destination of a sitemap: a public area that is served, and a private area for manifests, plans and bodies."""
+``max-age=0`` is for networks that ignore ``no-cache`` (Fastly).
+"""
+_LIFETIME: Final = re.compile(r"(?:^|[,\s])(s-maxage|max-age|stale-while-revalidate|stale-if-error)=\"?(\d+)")
+_NEVER: Final = re.compile(r"(?:^|[,\s])(no-store|no-cache(?!=)|private)(?:$|[,\s])")
 
-    @property
-    def public(self) -> ObjectStore:
-        """Objects of the public area."""
-        ...
 
-    @property
-    def state(self) -> ObjectStore:
-        """Objects of the private area."""
-        ...
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Store:
+    """Destination of a sitemap: a public area that is served, and a private area for manifests, plans and bodies.
 
-    @property
-    def base_url(self) -> str:
-        """Address of the public area, ending in ``/``."""
-        ...
+    Attributes:
+        public: The public area.
+        state: The private area.
+        base_url: Address of the public area, ending in ``/``.
+        index_name: File name of the index.
+        cache_control: Cache-Control header of indexes and feeds.
+        shard_cache_control: Cache-Control header of files that an index lists.
+        purge: Removes changed addresses from caches after the shards and before the index.
+        enforces_conditions: Whether conditional puts are enforced. None: it must be probed.
+        copies: Whether objects are copied within the store. None: it must be probed.
+        records_etags: Whether ``head`` and ``list`` may return an etag that was recorded, without reading the object.
+    """
 
-    @property
-    def index_name(self) -> str:
-        """File name of the index."""
-        ...
-
-    @property
-    def cache_control(self) -> str:
-        """Cache-Control header of indexes and feeds."""
-        ...
-
-    @property
-    def shard_cache_control(self) -> str:
-        """Cache-Control header of files that an index lists."""
-        ...
-
-    @property
-    def purge(self) -> Purge | None:
-        """Function that removes changed URLs from caches, after the shards and before the index; None: no cache."""
-        ...
-
-    @property
-    def enforces_conditions(self) -> bool | None:
-        """Whether the store enforces conditional puts; None: it must be probed."""
-        ...
-
-    @property
-    def copies(self) -> bool | None:
-        """Whether objects are copied within the store under conditions that it enforces; None: it must be probed."""
-        ...
-
-    @property
-    def records_etags(self) -> bool:
-        """Whether ``head`` and ``list`` may return an etag that was recorded, without reading the object."""
-        ...
+    public: ObjectStore
+    state: ObjectStore
+    base_url: str
+    index_name: str
+    cache_control: str
+    shard_cache_control: str = SHARD_CACHE_CONTROL
+    purge: Purge | None = None
+    enforces_conditions: bool | None = None
+    copies: bool | None = False
+    records_etags: bool = False
 
     @property
     def needs_purge(self) -> bool:
         """Whether caches may answer with an old shard unless it is purged. A failed purge then stops the promotion."""
-        ...
+        return self.purge is not None and not is_revalidated(self.shard_cache_control)
+
+
+def is_revalidated(cache_control: str) -> bool:
+    """Return whether a shared cache asks the origin each time before it uses a copy."""
+    header = cache_control.lower()
+    lifetimes = {name: int(seconds) for name, seconds in _LIFETIME.findall(header)}
+    if any(seconds > 0 for seconds in lifetimes.values()):
+        return False
+    return bool(lifetimes) or bool(_NEVER.search(header))
 
 
 class StoreConfig(Protocol):

@@ -9,7 +9,7 @@ from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any, Literal
 
 from airflow_sitemaps.ports import Create, ObjectInfo, PutMode, PutOutcomeError, StoredObject, Update
-from airflow_sitemaps.stores.opened_store import INDEX_CACHE_CONTROL, SHARD_CACHE_CONTROL, OpenedStore
+from airflow_sitemaps.ports.store import INDEX_CACHE_CONTROL, SHARD_CACHE_CONTROL, Store
 from airflow_sitemaps.stores.settings import StoreSettings, checked_key, checked_metadata, checked_prefix, read_source
 
 if TYPE_CHECKING:
@@ -196,7 +196,7 @@ class MemoryStore(StoreSettings):
         """The base URL without a slash at its end: memory has no address."""
         return self.base_url.rstrip("/")
 
-    def open(self) -> OpenedStore:
+    def open(self) -> Store:
         """Return the areas. No connection is needed."""
         return self._opened(self.public, self.state, enforces_conditions=True, copies=self.copies)
 

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 from airflow_sitemaps import setting_checks
 from airflow_sitemaps.errors import ConfigurationError
 from airflow_sitemaps.ports import PutOutcomeError
-from airflow_sitemaps.stores.opened_store import SHARD_CACHE_CONTROL, OpenedStore, is_revalidated
+from airflow_sitemaps.ports.store import SHARD_CACHE_CONTROL, Store, is_revalidated
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -90,8 +90,8 @@ class StoreSettings:
         enforces_conditions: bool | None = None,
         copies: bool | None = False,
         records_etags: bool = False,
-    ) -> OpenedStore:
-        return OpenedStore(
+    ) -> Store:
+        return Store(
             public=public,
             state=state,
             base_url=self.base_url,

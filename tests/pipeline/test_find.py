@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from airflow_sitemaps.errors import ConfigurationError
 from airflow_sitemaps.pipeline.concurrency import inline
-from airflow_sitemaps.pipeline.find import find, find_in_store, key_of
+from airflow_sitemaps.pipeline.find import find, find_in_manifest, key_of
+from airflow_sitemaps.pipeline.state.repository import StateRepository
 from tests.support.environment import BASE, World, row
 
 
@@ -21,9 +22,15 @@ def world() -> World:
     return world
 
 
+def searched(world: World, url: str, **settings: Any) -> Any:
+    manifest = StateRepository(world.store.state).manifest()
+    assert manifest is not None
+    return find_in_manifest(world.store.state, manifest, url, **settings)
+
+
 def in_store(world: World, url: str, **settings: Any) -> Any:
     section = next(iter(world.sitemap().sections)).name
-    return find_in_store(world.store.state, url, templates={section: "/p/{id}"}, **settings)
+    return searched(world, url, templates={section: "/p/{id}"}, **settings)
 
 
 def test_a_key_in_the_url_leads_to_one_file(world: World) -> None:
@@ -43,13 +50,13 @@ def test_a_key_without_a_row_is_answered_by_one_file_too(world: World) -> None:
 
 
 def test_without_a_template_every_file_is_read(world: World) -> None:
-    found = find_in_store(world.store.state, BASE + "p/205", templates={})
+    found = searched(world, BASE + "p/205", templates={})
 
     assert (found.listed, found.complete, found.shards_read) == (False, True, found.shards_total)
 
 
 def test_a_bound_is_said_and_nothing_is_claimed(world: World) -> None:
-    found = find_in_store(world.store.state, BASE + "p/205", templates={}, max_shards=2)
+    found = searched(world, BASE + "p/205", templates={}, max_shards=2)
 
     assert (found.listed, found.complete, found.shards_read) == (False, False, 2)
     assert f"{found.shards_total - 2} files were not read" in found.note

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final, Literal, TypeVar
 
 from airflow_sitemaps.errors import StoreError
 from airflow_sitemaps.ports import ObjectInfo, PutMode, PutOutcomeError, StoredObject
-from airflow_sitemaps.stores.opened_store import OpenedStore
+from airflow_sitemaps.ports.store import Store
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -316,10 +316,10 @@ class FaultyStore:
         self.index_name = inner.index_name
         self.single_writer = inner.single_writer
 
-    def open(self) -> OpenedStore:
+    def open(self) -> Store:
         """Open the wrapped store."""
         store = self.inner.open()
-        return OpenedStore(
+        return Store(
             public=FaultyObjects(area="public", inner=store.public, faults=self.faults),
             state=FaultyObjects(area="state", inner=store.state, faults=self.faults),
             base_url=store.base_url,

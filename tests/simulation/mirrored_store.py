@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from airflow_sitemaps.ports import PutOutcomeError
+from airflow_sitemaps.ports.store import Store
 from airflow_sitemaps.stores.local import LocalStore
 from airflow_sitemaps.stores.memory import MemoryObject, Operation
-from airflow_sitemaps.stores.opened_store import OpenedStore
 from airflow_sitemaps.stores.settings import read_source
 
 if TYPE_CHECKING:
@@ -118,9 +118,9 @@ class MirroredStore:
         self.public = MirroredObjects("public", opened.public, public, self.log, now)
         self.state = MirroredObjects("state", opened.state, state, self.log, now)
 
-    def open(self) -> OpenedStore:
+    def open(self) -> Store:
         """Return the areas."""
-        return OpenedStore(
+        return Store(
             public=self.public,
             state=self.state,
             base_url=self.base_url,

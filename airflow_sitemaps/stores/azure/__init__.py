@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
 
 from airflow_sitemaps.errors import ConfigurationError
+from airflow_sitemaps.ports.store import INDEX_CACHE_CONTROL, SHARD_CACHE_CONTROL, Store
 from airflow_sitemaps.stores.bucket import BucketAddress, BucketStore
-from airflow_sitemaps.stores.opened_store import INDEX_CACHE_CONTROL, SHARD_CACHE_CONTROL, OpenedStore
 
 if TYPE_CHECKING:
     from airflow_sitemaps.ports import ObjectStore, Purge
@@ -92,7 +92,7 @@ class AzureBlobStore(BucketStore):
         )
         self.content_encoding = content_encoding
 
-    def open(self) -> OpenedStore:
+    def open(self) -> Store:
         """Connect, with one client for each process and connection.
 
         Raises:

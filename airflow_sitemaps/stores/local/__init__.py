@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from airflow_sitemaps.errors import ConfigurationError
-from airflow_sitemaps.stores.opened_store import INDEX_CACHE_CONTROL, SHARD_CACHE_CONTROL, OpenedStore
+from airflow_sitemaps.ports.store import INDEX_CACHE_CONTROL, SHARD_CACHE_CONTROL, Store
 from airflow_sitemaps.stores.settings import StoreSettings
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ class LocalStore(StoreSettings):
         """Address of the private folder."""
         return str(self.state_folder.absolute())
 
-    def open(self) -> OpenedStore:
+    def open(self) -> Store:
         """Create missing folders, and return the store.
 
         Raises:
