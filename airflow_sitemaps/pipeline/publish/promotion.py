@@ -79,11 +79,11 @@ def promote(
     indexes = [index for index in manifest.indexes if index.etag is None]
     progress.start("promote", len(pending) + len(indexes), "files")
     etags: dict[str, str] = {}
-    known = bodies if copies(store, len(pending)) else None
+    infos = bodies if copies(store, len(pending)) else None
 
     def put(files: Sequence[PublicFile]) -> None:
         promoted = mapped(
-            lambda f: _promote_file(store, current, f, fresh=fresh, bodies=known), files, "sitemap-promote"
+            lambda f: _promote_file(store, current, f, fresh=fresh, bodies=infos), files, "sitemap-promote"
         )
         for file, etag in zip(files, promoted, strict=True):
             etags[file.name] = etag

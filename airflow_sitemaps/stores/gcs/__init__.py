@@ -6,8 +6,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
+from airflow_sitemaps.ports.store import INDEX_CACHE_CONTROL, SHARD_CACHE_CONTROL, Store
 from airflow_sitemaps.stores.bucket import BucketAddress, BucketStore
-from airflow_sitemaps.stores.opened_store import INDEX_CACHE_CONTROL, SHARD_CACHE_CONTROL, OpenedStore
 
 if TYPE_CHECKING:
     from airflow_sitemaps.ports import ObjectStore, Purge
@@ -64,7 +64,7 @@ class GCSStore(BucketStore):
         )
         self.content_encoding = content_encoding
 
-    def open(self) -> OpenedStore:
+    def open(self) -> Store:
         """Connect, with one client for each process and connection.
 
         Raises:
