@@ -27,8 +27,6 @@ class Adoption:
     """Difference in URLs between the published sitemap of another program and this one.
 
     Attributes:
-        theirs: Number of URLs in the other program's sitemap.
-        ours: Number of URLs in this sitemap.
         only_theirs: Number of URLs that the adoption removes.
         only_ours: Number of URLs that the adoption adds.
         only_theirs_samples: A few removed URLs, in alphabetical order.

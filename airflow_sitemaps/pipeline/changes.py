@@ -44,7 +44,6 @@ class SectionCounts:
     """How many URLs of a section differ.
 
     Attributes:
-        added: URLs that are new in the section. Default: 0.
         changed: URLs whose entry has other fields. Default: 0.
         removed: URLs that the section listed before. Default: 0.
     """
@@ -59,11 +58,8 @@ class Changes:
     """Differences between two generations; URLs are in alphabetical order.
 
     Attributes:
-        generation: The compared generation.
         since: The generation that it is compared with; 0 is before the first.
-        added: URLs that only ``generation`` lists. Default: none.
         changed: URLs that both list with different fields. Default: none.
-        removed: URLs that only ``since`` lists. Default: none.
     """
 
     generation: int

@@ -45,15 +45,14 @@ _FIELD: Final = re.compile(rb"<(lastmod|changefreq|priority)>([^<]*)</")
 _EXTENSIONS: Final = {name: mark.encode() for name, mark in EXTENSION_MARKS.items()}
 
 
+NO_KEY: Final = "The source was not queried: the URL does not contain its key."
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UrlMatch:
     """An entry that lists the URL.
 
     Attributes:
-        section: The section's name.
-        shard: The name of the file.
-        file_url: The public URL of the file.
-        range: The key range of the shard.
         written_in: The generation that last changed the file.
         fields: The entry's fields: lastmod, changefreq, priority; and how many images, videos, news and alternates.
     """
@@ -72,10 +71,6 @@ class UrlSearch:
 
     Attributes:
         url: The URL in its normal form, as files list it.
-        generation: The generation that was searched.
-        matches: The entries that list it.
-        shards_read: Number of files that were read.
-        shards_total: Number of files in the sitemap.
         complete: Whether every file that could list the URL was read.
         note: Why the URL is not listed, if the manifest records the reason; otherwise the files that were not read.
     """
@@ -318,9 +313,6 @@ def _keys(text: str, before: re.Pattern[str], after: re.Pattern[str]) -> Iterato
         for written in {text[start:end] for start in starts for end in ends if start < end}:
             if written != "-" and written == str(int(written)):
                 yield int(written)
-
-
-NO_KEY: Final = "The source was not queried: the URL does not contain its key."
 
 
 def with_source(sitemap: Sitemap, search: UrlSearch, *, clock: Clock = SYSTEM_CLOCK) -> UrlSearch:

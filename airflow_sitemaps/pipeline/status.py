@@ -17,15 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SectionStatus:
-    """Status of one section.
-
-    Attributes:
-        urls: Number of entries.
-        rows: Number of source rows.
-        shards: Number of shards.
-        newest_lastmod: Newest lastmod of its entries, or None.
-        changed_in: Generation that last changed it.
-    """
+    """Status of one section."""
 
     urls: int
     rows: int
@@ -41,13 +33,6 @@ class Status:
     Attributes:
         generation: Number of the current generation; 0 if nothing was committed.
         promoted: Whether all its files are public.
-        committed_at: Time of its commit (ISO 8601), or None.
-        run: The run that committed it, or None.
-        urls: Number of entries.
-        shards: Number of shards.
-        byte_size: Stored size of all files, in bytes.
-        index_urls: Addresses of the index files.
-        sections: Status of the sections by name.
         history: Notes of the generations kept.
         departed: Number of files to be swept. Default: 0.
         checked_at: End of the newest run that published or found nothing to change. Default: None, no such run.

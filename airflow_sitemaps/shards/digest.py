@@ -72,8 +72,6 @@ class Survey:
     """Digests of a list of ranges, and the rows that no range can hold.
 
     Attributes:
-        digests: Digests in the order of the ranges.
-        null_keys: Number of rows whose key has a NULL. Default: 0.
         null_key_samples: Up to five of these rows, as text. Default: none.
     """
 

@@ -21,14 +21,7 @@ INDEX_ENTRY_BYTES = 2_400
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IndexSettings:
-    """Settings of the indexes.
-
-    Attributes:
-        base_url: Address of the public area.
-        name: Name of the (first) index.
-        mode: ``one`` index for all sections, or one ``per_section``.
-        limits: Limits of each index file.
-    """
+    """Settings of the indexes."""
 
     base_url: str
     name: str

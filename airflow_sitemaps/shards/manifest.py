@@ -33,7 +33,6 @@ class PublicFile(Record, frozen=True, kw_only=True):
         body: Key of its immutable private copy.
         xml_sha256: SHA-256 of the uncompressed content.
         xml_byte_size: Size of the uncompressed content, in bytes.
-        byte_size: Size of the file, in bytes.
         modified_at: Time of the last change of its bytes; the index's lastmod.
         etag: Etag of the public object. Default: None, while the file is not promoted yet.
         replaces: Etag of the object that the promotion replaces. Default: None, if no object has the name.
@@ -147,12 +146,9 @@ class SectionManifest(Record, frozen=True, kw_only=True):
     """One section as committed.
 
     Attributes:
-        name: Name of the section.
-        fingerprint: Fingerprint of its configuration.
         digest_kind: Name and version of the expression of its digests.
         changed_in: Generation that last changed the section; a plan based on an older one is stale.
         next_serial: Number of the next new file name.
-        shards: Its shards, in key order.
         base_url: Address of the folder of its files, ending in ``/``. Default: "".
         path: Folder of its files below the sitemap's folder. Default: "".
         null_keys: Number of rows whose key is NULL, which no shard can hold. Default: 0.
@@ -224,9 +220,6 @@ class GenerationNote:
 
     Attributes:
         generation: Number of the generation.
-        committed_at: Time of the commit.
-        run: The run that committed it.
-        urls: Number of entries.
         shards: Number of files of the sections.
         byte_size: Size of all files except the indexes, in bytes.
         action: What the run did, such as ``build`` (default).
@@ -272,11 +265,6 @@ class Manifest(Record, frozen=True, kw_only=True):
     Attributes:
         generation: Its number; the first is 1.
         write_id: Identifier of this write of the manifest, different from that of every other write.
-        run: The run that committed it.
-        owner: Owner of the sitemap (``Sitemap(owner=)``).
-        base_url: Address of the public area, ending in ``/``.
-        committed_at: Time of the commit.
-        sections: The sections by name, in the order of the index.
         indexes: The index files. Default: none, while a commit is computed.
         promoted: Whether all public files are those named here. Default: False.
         extras: Files in addition to the shards: recent entries, feeds, a stylesheet. Default: none.

@@ -30,7 +30,6 @@ class Rebased:
     """A plan and its receipts, fitted to a later manifest.
 
     Attributes:
-        plan: The plan.
         receipts: The receipts; the positions of their actions are those of the plan.
         warnings: One sentence for each section in which another run changed shards. Default: none.
     """

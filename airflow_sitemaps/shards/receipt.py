@@ -14,13 +14,11 @@ class StagedShard(Content, frozen=True, kw_only=True):
     """One file's part of a action's range, as its rows were read.
 
     Attributes:
-        range: The key range.
         body: Key of the private body. None (default) if the range has no valid row, or if its content equals that of
             the carried shard.
         same: Whether the content equals that of the carried shard, so that nothing was stored. Default: False.
         xml_sha256: SHA-256 of the uncompressed content. Default: "".
         xml_byte_size: Size of the uncompressed content, in bytes. Default: 0.
-        byte_size: Size of the file, in bytes. Default: 0.
         samples: A few faulty rows by rule. Default: none.
     """
 
@@ -37,11 +35,7 @@ class Receipt(Record, frozen=True, kw_only=True):
     """Result of a written batch.
 
     Attributes:
-        run: Identifier of the run.
-        batch: Number of the batch.
-        section: Name of the section.
         pieces: The pieces of every action, by the action's position in its section's plan.
-        rows: Number of rows read.
         bytes_written: Number of bytes stored.
         seconds: Wall time, in seconds.
         feed_texts: Titles and descriptions of the newest entries, if the section has columns for them and the sitemap

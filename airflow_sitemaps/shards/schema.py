@@ -49,6 +49,12 @@ SectionName = Annotated[str, Meta(pattern=r"\A[a-z0-9][a-z0-9_-]{0,63}\Z")]
 """Name of a section."""
 
 
+T = TypeVar("T")
+
+_lock: Final = threading.Lock()
+"""Held while a description is made, since two modules of shared types may be imported in two threads."""
+
+
 class Record(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """A record of a persisted object. Fields that have their default are not stored."""
 
@@ -56,12 +62,6 @@ class Record(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
 def is_relative_path(value: Any) -> bool:
     """Return whether a name is a relative path without ``..`` and control characters, so it stays in its folder."""
     return isinstance(value, str) and re.fullmatch(_PATH, value) is not None
-
-
-T = TypeVar("T")
-
-_lock: Final = threading.Lock()
-"""Held while a description is made, since two modules of shared types may be imported in two threads."""
 
 
 class Decoder(Generic[T]):

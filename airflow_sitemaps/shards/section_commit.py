@@ -138,9 +138,7 @@ class SectionFacts:
     """The part of a section's configuration that determines its file names and addresses.
 
     Attributes:
-        path: Folder of its files below the sitemap's folder.
         base_url: Address of that folder, ending in ``/``.
-        format: Format of its files: ``xml`` or ``text``.
     """
 
     path: str
@@ -153,17 +151,11 @@ class CommitFacts:
     """The input of the reducer in addition to manifest, plan and receipts.
 
     Attributes:
-        owner: Owner of the sitemap.
         sections: Configuration of the sections by name, in the order of the index.
-        index: Settings of the indexes.
         history: Number of generations kept for rollback.
-        now: Time of the commit.
-        write_id: Identifier of this write of the manifest.
         index_etags: Etags of the objects that now have the names of drifted or unknown index files; None for a name
             without an object. Default: none.
-        extras: Names of the configured extra files. Default: none.
         adopted: Public names of another program's sitemap that this run takes over. Default: none.
-        state_id: Identifier of the state area. Default: None.
     """
 
     owner: str
@@ -183,11 +175,6 @@ class ShardBuilder:
     """Builder of a section's shards from actions. It allocates serials.
 
     Attributes:
-        old: The section in the last manifest, or None.
-        plan: The section's plan.
-        facts: Configuration, time and identifiers of the commit.
-        generation: Number of the new generation.
-        serial: Next serial of a file name.
         _leaving: Files that no action carries, by SHA-256 of their content. A new range with the same entries takes
             over such a file, unless another program changed or deleted it.
     """

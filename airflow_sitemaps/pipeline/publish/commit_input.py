@@ -22,6 +22,10 @@ if TYPE_CHECKING:
     from airflow_sitemaps.sitemap import Sitemap
 
 
+FEW: Final = 8
+"""Maximum number of bodies that are checked one by one; for more, the folder is listed."""
+
+
 def commit_facts(
     sitemap: Sitemap, store: Store, old: Manifest | None, plan_adopted: Sequence[str], clock: Clock, *, run: str = ""
 ) -> CommitFacts:
@@ -133,10 +137,6 @@ def too_many(sitemap: Sitemap, plans: Mapping[str, SectionPlan], manifest: Manif
 
 def _sections(manifest: Manifest | None) -> Mapping[str, SectionManifest]:
     return manifest.sections if manifest is not None else {}
-
-
-FEW: Final = 8
-"""Maximum number of bodies that are checked one by one; for more, the folder is listed."""
 
 
 def check_bodies(store: Store, old: Manifest | None, new: Manifest) -> Mapping[str, ObjectInfo]:

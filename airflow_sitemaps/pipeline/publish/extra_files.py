@@ -38,13 +38,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExtraFile:
-    """An extra file before compression.
-
-    Attributes:
-        name: Path below the public area.
-        content: Its uncompressed content.
-        listed: Whether the index lists it.
-    """
+    """An extra file before compression."""
 
     name: str
     content: bytes

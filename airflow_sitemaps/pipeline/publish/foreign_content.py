@@ -42,7 +42,6 @@ class ForeignContent:
 
     Attributes:
         theirs: URLs of the other program's sitemap, as far as they can be counted.
-        ours: URLs of this sitemap.
         unread: Files of the other sitemap whose URLs cannot be counted, each with the reason.
     """
 

@@ -40,8 +40,6 @@ class Draft:
     Attributes:
         manifest: The next manifest, without the sections that guards refuse. It is the published one if every row is
             past its age, because an index must list a file.
-        refusals: What the guards refuse.
-        warnings: Warnings about the other sections.
     """
 
     manifest: Manifest

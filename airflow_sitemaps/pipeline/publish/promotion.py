@@ -43,6 +43,10 @@ XML: Final = "application/xml; charset=utf-8"
 CONTENT_TYPES: Final = {"gz": GZIP, "atom": "application/atom+xml", "rss": "application/rss+xml", "xsl": "text/xsl"}
 
 
+RACES: Final = 8
+"""Number of generations of other runs that one run finishes before it gives up."""
+
+
 class SupersededError(Exception):
     """Another generation has been committed; the run that committed it finished this one first."""
 
@@ -303,10 +307,6 @@ def _with_etags(section: SectionManifest, etags: Mapping[str, str]) -> SectionMa
         for shard in section.shards
     )
     return replace(section, shards=shards)
-
-
-RACES: Final = 8
-"""Number of generations of other runs that one run finishes before it gives up."""
 
 
 def roll_forward(

@@ -38,10 +38,8 @@ class Proposal:
     """The live generation, and the generation that a blocked run would have published.
 
     Attributes:
-        live: The live generation.
         manifest: The generation of the blocked run. If ``is_rendered`` is False, it lacks the entries of every file
             that the run would have written again, and holds the others.
-        plan: The plan of the blocked run.
         is_rendered: Whether the run rendered its entries before it was blocked.
     """
 

@@ -43,12 +43,9 @@ class Committed:
     """Result of a commit.
 
     Attributes:
-        old: The manifest before the commit, or None.
-        current: The manifest after the commit.
         repeated: Whether an earlier try of this run had already committed. Default: False.
         unchanged: Whether all rows read gave the published content, so that nothing was put. Default: False.
         failures: Sections that a guard refused at the commit. Default: none.
-        warnings: Other warnings about the new content. Default: none.
         plan: The plan as committed, if it was fitted to the commits of other runs. Default: None, as given.
         bodies: Info of the new bodies by key, read just before the commit. Default: none.
     """

@@ -8,7 +8,7 @@ sweep searches all of them for objects that stopped runs stored late.
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from itertools import islice
 from typing import TYPE_CHECKING, Final, TypeVar
@@ -59,15 +59,16 @@ FAILURES: Final = 3
 """Number of failed deletions of one kind after which a sweep leaves the rest of that kind to the next run."""
 
 
+SUFFIXES: Final = (".xml", ".xml.gz", ".txt.gz", ".atom", ".rss", ".xsl")
+"""Endings of the names that this package publishes."""
+
+EXAMINED: Final = 1_000
+"""Maximum number of unknown files whose metadata one sweep reads; the next sweep continues."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Swept:
-    """Number of removed objects.
-
-    Attributes:
-        public: Removed public files. Default: 0.
-        private: Removed private objects. Default: 0.
-        warnings: What could not be removed, and why. Default: none.
-    """
+    """Number of removed objects."""
 
     public: int = 0
     private: int = 0
@@ -79,9 +80,6 @@ class Leftovers:
     """Objects in the state area that are no longer needed.
 
     Attributes:
-        bodies: Keys of objects in the folders of runs that have ended. Default: none.
-        plans: Keys of the plans of these runs. Default: none.
-        known: Keys of records of sections that no longer exist. Default: none.
         deep: Whether the folder of every run was searched. Default: False.
     """
 
@@ -89,30 +87,6 @@ class Leftovers:
     plans: tuple[str, ...] = ()
     known: tuple[str, ...] = ()
     deep: bool = False
-
-
-@dataclass(slots=True)
-class _Ages:
-    """Test whether a run is over: it can no longer commit, and the history does not contain it.
-
-    Attributes:
-        manifest: The current manifest.
-        now: The current time.
-        grace: Grace of the sitemap.
-    """
-
-    manifest: Manifest
-    now: datetime
-    grace: timedelta
-    _kept: frozenset[str] = field(init=False)
-
-    def __post_init__(self) -> None:
-        self._kept = frozenset(note.run for note in self.manifest.history)
-
-    def is_over(self, run: str) -> bool:
-        """Return whether a run is too old to commit, and no kept generation needs it."""
-        begun = _time_of(run)
-        return begun is not None and begun + lifetime(self.grace) * (1 + SLACK) <= self.now and run not in self._kept
 
 
 def sweep(sitemap: Sitemap, store: Store, current: ManifestVersion, *, clock: Clock) -> tuple[ManifestVersion, Swept]:
@@ -190,17 +164,23 @@ def lifetime(grace: timedelta) -> timedelta:
 
 def leftovers(state: StateRepository, manifest: Manifest, now: datetime, grace: timedelta) -> Leftovers:
     """Find plans, receipts and unneeded bodies of runs that have ended, and records that no run will read."""
-    ages = _Ages(manifest, now, grace)
+    runs = {note.run for note in manifest.history}
+
+    def is_over(run: str) -> bool:
+        """Return whether a run is too old to commit, and no kept generation needs it."""
+        begun = _time_of(run)
+        return begun is not None and begun + lifetime(grace) * (1 + SLACK) <= now and run not in runs
+
     needed = manifest.bodies() | {item.key for item in manifest.departed}
     plans = (info.key for info in state.objects.list("plans/"))
-    over = [run for run in (key.removeprefix("plans/").removesuffix(".json.gz") for key in plans) if ages.is_over(run)]
+    over = [run for run in (key.removeprefix("plans/").removesuffix(".json.gz") for key in plans) if is_over(run)]
     deep = _is_deep(manifest, now, grace)
     keys = [
         info.key
         for folder in ([RUNS] if deep else [run_directory(run) for run in over])
         for info in state.objects.list(folder)
     ]
-    bodies = [key for key in keys if key not in needed and ages.is_over(key.removeprefix(RUNS).partition("/")[0])]
+    bodies = [key for key in keys if key not in needed and is_over(key.removeprefix(RUNS).partition("/")[0])]
     kept = {known_key(name) for name in manifest.sections}
     records = (info.key for info in state.objects.list(KNOWN)) if deep else ()
     return Leftovers(
@@ -331,13 +311,6 @@ def _time_of(run: str) -> datetime | None:
         return datetime.strptime(run[:16], "%Y%m%dT%H%M%SZ").replace(tzinfo=timezone.utc)
     except ValueError:
         return None
-
-
-SUFFIXES: Final = (".xml", ".xml.gz", ".txt.gz", ".atom", ".rss", ".xsl")
-"""Endings of the names that this package publishes."""
-
-EXAMINED: Final = 1_000
-"""Maximum number of unknown files whose metadata one sweep reads; the next sweep continues."""
 
 
 def orphans(store: Store, manifest: Manifest, now: datetime, grace: timedelta) -> tuple[ObjectInfo, ...]:

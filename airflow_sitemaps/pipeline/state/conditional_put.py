@@ -36,8 +36,6 @@ class ObjectHeaders:
     """Headers and metadata that are stored with an object's bytes.
 
     Attributes:
-        content_type: Content-Type header.
-        cache_control: Cache-Control header. Default: none.
         metadata: Metadata in addition to the write id. Default: none.
     """
 

@@ -34,15 +34,18 @@ REPORTS: Final = "reports/"
 log = logging.getLogger(__name__)
 
 
+CLOCK_TOLERANCE: Final = timedelta(minutes=5)
+"""Difference between clocks that is accepted; far less than any grace."""
+
+TIME_MARK: Final = "time.json"
+"""Key of the private object that is put to read the store's time."""
+
+_NAME: Final = re.compile(r"[a-z0-9][a-z0-9.-]*")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ManifestVersion:
-    """The manifest as it was read.
-
-    Attributes:
-        manifest: The decoded manifest.
-        etag: Its etag, the condition for replacing it.
-        body: Its bytes.
-    """
+    """The manifest as it was read."""
 
     manifest: Manifest
     etag: str
@@ -103,11 +106,7 @@ def known_key(section: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class StateRepository:
-    """Repository of the private area.
-
-    Attributes:
-        objects: The objects of the private area.
-    """
+    """Repository of the private area."""
 
     objects: ObjectStore
 
@@ -226,13 +225,6 @@ class StateRepository:
         )
 
 
-CLOCK_TOLERANCE: Final = timedelta(minutes=5)
-"""Difference between clocks that is accepted; far less than any grace."""
-
-TIME_MARK: Final = "time.json"
-"""Key of the private object that is put to read the store's time."""
-
-
 def bounded_time(objects: ObjectStore, clock: Clock, recent: ObjectInfo | None = None) -> datetime:
     """Return the worker's time, or the store's time if the worker's clock is ahead of it, with a warning.
 
@@ -250,9 +242,6 @@ def bounded_time(objects: ObjectStore, clock: Clock, recent: ObjectInfo | None =
         return now
     log.warning("this worker's clock is %s ahead of the store's clock; using the store's clock", now - mark.modified_at)
     return mark.modified_at
-
-
-_NAME: Final = re.compile(r"[a-z0-9][a-z0-9.-]*")
 
 
 def last_announced(objects: ObjectStore, who: str) -> int | None:
