@@ -1,4 +1,4 @@
-"""Types of persisted fields, with the limits that decoding checks.
+"""Types of persisted fields, with the limits that decoding checks, and decoders that threads share.
 
 A program that can write to the state area controls the published files. Even so, a damaged or forged object must cause
 an error, not a write to another place, an endless loop, or a TypeError in the middle of a promotion. msgspec reads these
@@ -65,7 +65,13 @@ def is_relative_path(value: Any) -> bool:
 
 
 class Decoder(Generic[T]):
-    """Decodes JSON into one type: a dataclass, a ``msgspec.Struct``, or another type that msgspec knows."""
+    """Decodes JSON into one type, in any thread.
+
+    msgspec describes a type when it first decodes it, and keeps the description on the type. Two threads that do this at
+    the same time corrupt it: the process crashes, or loops without releasing the GIL. A ``Decoder`` completes the
+    description when it is made. Make each one at import, as a constant of its module; ``tests/shards/test_decoder.py``
+    checks that nothing decodes into a type in another way.
+    """
 
     def __init__(self, kind: type[T]) -> None:
         self._kind = kind

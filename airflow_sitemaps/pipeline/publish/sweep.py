@@ -314,7 +314,7 @@ def _time_of(run: str) -> datetime | None:
 
 
 def orphans(store: Store, manifest: Manifest, now: datetime, grace: timedelta) -> tuple[ObjectInfo, ...]:
-    """Find public files of this pipeline that its manifest does not name.
+    """Find public files of this pipeline that its manifest does not name. A late put of a stopped run leaves such files.
 
     A file without a stamp, or with another pipeline's stamp, is never an orphan. Neither is a file younger than the
     grace, because a run that has just committed may have put it.

@@ -1,4 +1,6 @@
-"""Ownership of state areas and public objects: refuse to work on those of another pipeline.
+"""Ownership of state areas and public objects, and what proves a file's content.
+
+This module refuses to work on those of another pipeline.
 
 Each public object has a stamp in its metadata: the owner and the id of the state area. Objects without a stamp were
 written before stamps existed, or by another program. Only an index without a stamp is refused, at the first
@@ -119,7 +121,7 @@ def in_variant(file: PublicFile, body: bytes) -> bytes:
 
 
 def is_body(file: PublicFile, body: bytes) -> bool:
-    """Return whether bytes have the file's content, in any variant."""
+    """Return whether bytes have the file's content, in any variant. Sizes and metadata prove nothing: they can be copied."""
     try:
         xml = decompress(body, max_byte_size=file.xml_byte_size) if file.name.endswith(".gz") else without_comment(body)
     except InvalidSitemapError:
