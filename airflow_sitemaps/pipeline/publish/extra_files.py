@@ -36,15 +36,6 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ExtraFile:
-    """An extra file before compression."""
-
-    name: str
-    content: bytes
-    listed: bool
-
-
 def due(sitemap: Sitemap, manifest: Manifest | None, now: datetime) -> bool:
     """Return whether the extra files change even if no shard does.
 
@@ -108,8 +99,8 @@ def _with_extras(
         since = bodies.clock.now() - window
         entries = feeds.newest(_recent(state, new, since), sitemap.index_limits, sitemap.index_limits.max_urls)
     files = [
-        bodies.file(extra.name, extra.content, listed=extra.listed)
-        for extra in _contents(sitemap, entries, _texts(sitemap, state, old, receipts))
+        bodies.file(name, content, listed=name == RECENT)
+        for name, content in _contents(sitemap, entries, _texts(sitemap, state, old, receipts))
     ]
     log.info(
         "%d entries changed within the last %s; they are listed in %s",
@@ -163,9 +154,10 @@ def _titled(sitemap: Sitemap) -> set[str]:
 
 def _contents(
     sitemap: Sitemap, entries: list[feeds.RecentEntry], texts: Mapping[str, feeds.FeedText]
-) -> Iterator[ExtraFile]:
+) -> Iterator[tuple[str, bytes]]:
+    """Yield the names and the uncompressed contents of the extra files."""
     if sitemap.recent is not None and entries:
-        yield ExtraFile(name=RECENT, content=feeds.recent_urlset(entries), listed=True)
+        yield RECENT, feeds.recent_urlset(entries)
     titled = _titled(sitemap)
     listed = [
         feeds.feed_entry(entry, texts.get(html.unescape(entry.loc.decode())) if entry.section in titled else None)
@@ -177,9 +169,9 @@ def _contents(
         channel = feeds.Channel(
             address=base + name, site=_site(base), title=f"{_host(base)}: pages that changed lately"
         )
-        yield ExtraFile(name=name, content=feeds.render(style, channel, listed), listed=False)
+        yield name, feeds.render(style, channel, listed)
     if sitemap.stylesheet:
-        yield ExtraFile(name=markup.STYLESHEET_NAME, content=markup.render_stylesheet(), listed=False)
+        yield markup.STYLESHEET_NAME, markup.render_stylesheet()
 
 
 @dataclass(frozen=True, slots=True)

@@ -235,23 +235,15 @@ def _body(state: StateRepository, file: PublicFile) -> bytes:
 
 
 def _headers(store: Store, current: ManifestVersion, file: PublicFile) -> ObjectHeaders:
-    return ObjectHeaders(
-        content_type=_content_type(file.name),
-        cache_control=_cache_control(store, file),
-        metadata=stamp(current.manifest),
-    )
-
-
-def _cache_control(store: Store, file: PublicFile) -> str:
-    """Return the Cache-Control header of a file.
+    """Return the headers of a file.
 
     Caches revalidate files that an index lists. Clients read a feed without the index, so it may be a few minutes old.
     """
-    return store.shard_cache_control if file.listed else store.cache_control
-
-
-def _content_type(name: str) -> str:
-    return CONTENT_TYPES.get(name.rpartition(".")[2], XML)
+    return ObjectHeaders(
+        content_type=CONTENT_TYPES.get(file.name.rpartition(".")[2], XML),
+        cache_control=store.shard_cache_control if file.listed else store.cache_control,
+        metadata=stamp(current.manifest),
+    )
 
 
 def _is(info: ObjectInfo, stamp: str) -> bool:
@@ -288,13 +280,10 @@ def _record(
         return state.replace_manifest(promoted, current)
     except RefusedPutError as refused:
         now = state.current()
-        if now is not None and _same_generation(now.manifest, manifest) and now.manifest.promoted:
+        same = now is not None and (now.manifest.generation, now.manifest.run) == (manifest.generation, manifest.run)
+        if now is not None and same and now.manifest.promoted:
             return now
         raise SupersededError(str(refused)) from refused
-
-
-def _same_generation(left: Manifest, right: Manifest) -> bool:
-    return (left.generation, left.run) == (right.generation, right.run)
 
 
 def _told(file: PublicFile, etags: Mapping[str, str]) -> PublicFile:

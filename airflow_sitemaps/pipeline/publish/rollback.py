@@ -20,7 +20,7 @@ from airflow_sitemaps.pipeline.state.repository import StateRepository, new_run
 from airflow_sitemaps.shards.commit import complete, first_serial
 from airflow_sitemaps.shards.digest import Known
 from airflow_sitemaps.shards.guards import week
-from airflow_sitemaps.shards.manifest import Manifest, PublicFile, SectionManifest, Shard, succeed
+from airflow_sitemaps.shards.manifest import Manifest, PublicFile, SectionManifest, succeed
 from airflow_sitemaps.shards.shard_names import shard_name
 
 if TYPE_CHECKING:
@@ -162,7 +162,8 @@ def _section(
                 variant=0,
             )
             serial += 1
-        shards.append(_restored(shard, file, there, generation))
+        unchanged = there is not None and there.file == file
+        shards.append(replace(shard, file=file, written_in=there.written_in if there and unchanged else generation))
     # A rollback to fewer URLs is intended: keeping the greatest number of the week would refuse every later run.
     days = {facts.now.date().isoformat(): week.begun(then)}
     by = now.permitted_by if now is not None else then.permitted_by
@@ -183,8 +184,3 @@ def _again(now: PublicFile, then: PublicFile, facts: CommitFacts) -> PublicFile:
         return now
     fresh = replace(then, etag=None, replaces=now.etag, modified_at=facts.now)
     return succeed(now, fresh)
-
-
-def _restored(shard: Shard, file: PublicFile, there: Shard | None, generation: int) -> Shard:
-    written_in = there.written_in if there is not None and there.file == file else generation
-    return replace(shard, file=file, written_in=written_in)
