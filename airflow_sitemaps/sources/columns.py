@@ -71,13 +71,7 @@ class Column:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Output:
-    """One column of a select list.
-
-    Attributes:
-        name: Its name in the result.
-        sql: Its expression.
-        type: The Arrow type of its values.
-    """
+    """One column of a select list, with the Arrow type of its values."""
 
     name: str
     sql: str
@@ -86,13 +80,7 @@ class Output:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ColumnMapping:
-    """The columns that make up an entry.
-
-    Attributes:
-        key: The columns of the key.
-        loc: The columns of the URL.
-        fields: The name and column of each optional part of an entry. Default: none.
-    """
+    """The columns that make up an entry: of its key, of its URL, and of each optional part, by the part's name."""
 
     key: tuple[Column, ...]
     loc: tuple[Column, ...]

@@ -96,11 +96,7 @@ def check_columns(model: DbtModel, settings: SourceSettings, where: str) -> None
 
 @lru_cache(maxsize=4)
 def _content(path: Path, _modified_at: int) -> Mapping[str, Any]:
-    """Return a manifest. A file that several sections name is read once.
-
-    Raises:
-        SourceConfigurationError: The file is no manifest, or one of dbt before 1.0.
-    """
+    """Return a manifest. A file that several sections name is read once."""
     try:
         content = json.loads(path.read_bytes())
         version = SCHEMA.search(str(content["metadata"]["dbt_schema_version"]))

@@ -59,13 +59,6 @@ class GroupedRelation(Relation):
 
     The column holds a JSON array of ``[language, loc parts …]``. A row is in no group if its key, group, language or a
     column of its ``loc`` is NULL. Its value is then NULL.
-
-    Attributes:
-        base: The relation without the column.
-        group: The column whose equal values make a group.
-        language: The column of each version's language.
-        loc: The columns of the URL.
-        key: The columns of the key.
     """
 
     base: Relation

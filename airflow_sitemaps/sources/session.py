@@ -44,17 +44,7 @@ log = logging.getLogger(__name__)
 
 
 class SqlSession:
-    """The ``Source`` of a ``SqlSource``. Each query is one read-only transaction, unless ``snapshot`` is open.
-
-    Attributes:
-        engine: The engine of the source's connection.
-        context: The source, as its queries need it.
-        arrow: Whether the driver's own Arrow interface may read the rows.
-        change_log: The change log, or None.
-        digest_kind: The name of the row hash. Digests of different kinds are never compared.
-        state: The state of the table, or the table of stored rows, that a run's tasks read, or the empty text.
-        key_kinds: The description of each key column, which changes when the order of its values may have changed.
-    """
+    """The ``Source`` of a ``SqlSource``. Each query is one read-only transaction, unless ``snapshot`` is open."""
 
     def __init__(
         self,
@@ -70,9 +60,7 @@ class SqlSession:
 
         Args:
             arrow: Whether the driver's own Arrow interface may read the rows.
-            max_scan_bytes: The largest number of bytes that surveys may scan. Default: None, for no limit.
             pinned: The state, or the table of stored rows, that ``context`` reads. Default: None, the present.
-            change_log: The change log. Default: None.
         """
         self.engine = engine
         self.context = context

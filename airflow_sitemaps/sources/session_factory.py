@@ -19,10 +19,9 @@ from airflow_sitemaps.sources.dialects.base import PinnedState
 from airflow_sitemaps.sources.groups import COLUMN, GroupedRelation
 from airflow_sitemaps.sources.materialization import Materialization, StoredRows, check_name, new_name
 from airflow_sitemaps.sources.queries.change_log_query import OpenedChangeLog
-from airflow_sitemaps.sources.queries.context import QueryContext
+from airflow_sitemaps.sources.queries.context import QueryContext, Selection
 from airflow_sitemaps.sources.queries.described_columns import columns_of
 from airflow_sitemaps.sources.row_values import LocMapping
-from airflow_sitemaps.sources.selection import Selection
 from airflow_sitemaps.sources.session import SqlSession
 from airflow_sitemaps.sources.statements.relation import is_fixed, relation_of
 from airflow_sitemaps.sources.statements.user_texts import NamePart, name_parts, written_name

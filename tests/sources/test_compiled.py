@@ -17,10 +17,9 @@ from airflow_sitemaps.sources.dialects import DIALECTS
 from airflow_sitemaps.sources.dialects import dialect_of as dialect_of_engine
 from airflow_sitemaps.sources.groups import GroupedRelation
 from airflow_sitemaps.sources.queries import boundaries, survey
-from airflow_sitemaps.sources.queries.context import QueryContext, rows_statement
+from airflow_sitemaps.sources.queries.context import QueryContext, Selection, rows_statement
 from airflow_sitemaps.sources.queries.key_spans import spans
 from airflow_sitemaps.sources.row_values import LocMapping
-from airflow_sitemaps.sources.selection import Selection
 from airflow_sitemaps.sources.statements.relation import Relation
 from tests.extension.attic.attic.oracle import Oracle
 from tests.extension.attic.attic.sql_server import SQLServer

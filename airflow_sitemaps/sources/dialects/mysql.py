@@ -69,28 +69,13 @@ class MySQL(Dialect):
     )
 
     kinds: ClassVar[Mapping[object, Kind]] = {
-        0: Kind.NUMBER,  # DECIMAL
-        1: Kind.INTEGER,  # TINYINT
-        2: Kind.INTEGER,  # SMALLINT
-        3: Kind.INTEGER,  # INT
-        4: Kind.NUMBER,  # FLOAT
-        5: Kind.NUMBER,  # DOUBLE
+        **dict.fromkeys((1, 2, 3, 8, 9, 13, 16), Kind.INTEGER),  # TINYINT, SMALLINT, INT, BIGINT, MEDIUMINT, YEAR, BIT
+        **dict.fromkeys((0, 4, 5, 246), Kind.NUMBER),  # old DECIMAL, FLOAT, DOUBLE, DECIMAL
+        **dict.fromkeys((15, 247, 248, 252, 253, 254), Kind.TEXT),  # also ENUM, SET, and TEXT and BLOB
         7: Kind.ZONED,  # TIMESTAMP, kept in UTC
-        8: Kind.INTEGER,  # BIGINT
-        9: Kind.INTEGER,  # MEDIUMINT
         10: Kind.DATE,
-        11: Kind.OTHER,  # TIME
         12: Kind.TIMESTAMP,  # DATETIME
-        13: Kind.INTEGER,  # YEAR
-        15: Kind.TEXT,
-        16: Kind.INTEGER,  # BIT
         245: Kind.JSON,
-        246: Kind.NUMBER,  # DECIMAL
-        247: Kind.TEXT,  # ENUM
-        248: Kind.TEXT,  # SET
-        252: Kind.TEXT,  # TEXT and BLOB
-        253: Kind.TEXT,  # VARCHAR
-        254: Kind.TEXT,  # CHAR
     }
     """The kind of each column type, by its number in the wire protocol. Every driver reports it in a result's description."""
     number_sql: ClassVar[str] = "CAST({} AS DOUBLE)"

@@ -71,19 +71,13 @@ class Redshift(Dialect):
     )
 
     kinds: ClassVar[Mapping[object, Kind]] = {
+        **dict.fromkeys((20, 21, 23), Kind.INTEGER),
+        **dict.fromkeys((700, 701, 1700), Kind.NUMBER),
+        **dict.fromkeys((25, 1042, 1043), Kind.TEXT),
         16: Kind.BOOLEAN,
-        20: Kind.INTEGER,
-        21: Kind.INTEGER,
-        23: Kind.INTEGER,
-        25: Kind.TEXT,
-        700: Kind.NUMBER,
-        701: Kind.NUMBER,
-        1042: Kind.TEXT,
-        1043: Kind.TEXT,
         1082: Kind.DATE,
         1114: Kind.TIMESTAMP,
         1184: Kind.ZONED,
-        1700: Kind.NUMBER,
         4000: Kind.JSON,  # SUPER
     }
     """The kind of each type, by its number in the wire protocol."""

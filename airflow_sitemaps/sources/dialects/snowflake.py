@@ -69,13 +69,9 @@ class Snowflake(Dialect):
         1: Kind.NUMBER,  # REAL
         2: Kind.TEXT,
         3: Kind.DATE,
-        4: Kind.TIMESTAMP,
-        5: Kind.JSON,  # VARIANT
-        6: Kind.ZONED,  # TIMESTAMP_LTZ
-        7: Kind.ZONED,  # TIMESTAMP_TZ
-        8: Kind.TIMESTAMP,  # TIMESTAMP_NTZ
-        9: Kind.JSON,  # OBJECT
-        10: Kind.JSON,  # ARRAY
+        **dict.fromkeys((4, 8), Kind.TIMESTAMP),  # TIMESTAMP, TIMESTAMP_NTZ
+        **dict.fromkeys((6, 7), Kind.ZONED),  # TIMESTAMP_LTZ, TIMESTAMP_TZ
+        **dict.fromkeys((5, 9, 10), Kind.JSON),  # VARIANT, OBJECT, ARRAY
         11: Kind.BINARY,
         13: Kind.BOOLEAN,
     }

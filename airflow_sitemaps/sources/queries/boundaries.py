@@ -77,12 +77,11 @@ def rank(context: QueryContext, connection: sa.Connection, keys: Sequence[Key]) 
     ranks: list[int] = []
     for part in _overlapping(keys, dialect.rank_at_once(key) or _listed_at_once(context, keys)):
         binds = context.relation.binds()
-        names = [f"k{number}" for number in range(len(key))]
+        names = context.names
         rows = dialect.boundary_rows(key, part, binds)
-        model = ", ".join(f"{dialect.key_order(column)} AS {name}" for column, name in zip(key, names, strict=True))
         sql = (
             f"SELECT place, DENSE_RANK() OVER (ORDER BY {ascending(names)}) FROM"
-            f" (SELECT {model}, 0 AS place FROM {context.from_item} WHERE 1 = 0"
+            f" (SELECT {context.ordered_key}, 0 AS place FROM {context.from_item} WHERE 1 = 0"
             f" UNION ALL SELECT {', '.join(names)}, place FROM ({rows}) given) ranked"
         )
         numbers: dict[int, int] = {int(place): number for place, number in connection.execute(*binds.statement(sql))}
@@ -144,11 +143,9 @@ def _at(
     where = condition(dialect, key, KeyRange(None, within.upper) if only_above else within, binds)
     if only_above and within.lower is not None:
         where += f" AND {dialect.compare(key, '>', within.lower, binds)}"
-    values = ", ".join(f"{dialect.key_value(column)} AS k{number}" for number, column in enumerate(key))
-    order = ascending([dialect.key_order(column) for column in key])
     sql = (
-        f"SELECT {values}, {above} AS is_above FROM {context.from_item} WHERE {where}"
-        f" ORDER BY {order}{dialect.limit(1, offset)}"
+        f"SELECT {context.canonical_key}, {above} AS is_above FROM {context.from_item} WHERE {where}"
+        f" ORDER BY {context.key_order}{dialect.limit(1, offset)}"
     )
     row = connection.execute(*binds.statement(sql)).first()
     return (None, False) if row is None else (key_of(context, row[:-1]), bool(row[-1]))
@@ -161,8 +158,7 @@ def _grid(context: QueryContext, connection: sa.Connection, within: KeyRange, ev
     with a step that leaves room for the rows of the largest key.
     """
     lines = _lines(context, connection, within, every)
-    exact = list(_until_tie(lines, every))
-    if len(exact) == len(lines):
+    if all(number == first for _key, number, first in lines):
         return [key for key, _number, _rank in lines]
     most = largest_key(context, connection, within)
     largest = most[1] if most is not None else 0
@@ -177,15 +173,6 @@ def _grid(context: QueryContext, connection: sa.Connection, within: KeyRange, ev
     return keys
 
 
-def _until_tie(lines: Sequence[tuple[Key, int, int]], every: int) -> list[Key]:
-    exact = []
-    for key, number, first in lines:
-        if number != first:
-            break
-        exact.append(key)
-    return exact
-
-
 def _lines(
     context: QueryContext, connection: sa.Connection, within: KeyRange, every: int
 ) -> list[tuple[Key, int, int]]:
@@ -194,9 +181,8 @@ def _lines(
     cuts, before = _sort_parts(context, connection, within)
     binds = context.relation.binds()
     where = condition(dialect, key, within, binds)
-    names = [f"k{number}" for number in range(len(key))]
-    values = ", ".join(f"{dialect.key_value(column)} AS {name}" for column, name in zip(key, names, strict=True))
-    order = f"ORDER BY {ascending([dialect.key_order(column) for column in key])}"
+    names = ", ".join(context.names)
+    order = f"ORDER BY {context.key_order}"
     part, shift = "0", "0"
     if cuts:
         part = nested_case(dialect, key[:1], cuts, binds)
@@ -204,11 +190,11 @@ def _lines(
         shift = f"CASE part_no {' '.join(f'WHEN {number} THEN {rows}' for number, rows in enumerate(before))} END"
     first = "0" if context.unique else f"RANK() OVER ({order})"
     rows_of_part = (
-        f"SELECT {values}, {part} AS part_no, ROW_NUMBER() OVER ({order}) AS part_row, {first} AS part_first"
+        f"SELECT {context.canonical_key}, {part} AS part_no, ROW_NUMBER() OVER ({order}) AS part_row, {first} AS part_first"
         f" FROM {context.from_item} WHERE {where}"
     )
     sql = (
-        f"SELECT {', '.join(names)}, row_no, first_no FROM (SELECT {', '.join(names)}, part_row + {shift} AS row_no,"
+        f"SELECT {names}, row_no, first_no FROM (SELECT {names}, part_row + {shift} AS row_no,"
         f" part_first + {shift} AS first_no FROM ({rows_of_part}) parted)"
         f" numbered WHERE row_no > 1 AND {dialect.modulo_sql.format('row_no - 1', every)} = 0 ORDER BY row_no ASC"
     )

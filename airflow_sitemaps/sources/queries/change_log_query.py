@@ -13,11 +13,10 @@ from sqlalchemy import exc
 
 from airflow_sitemaps.errors import SourceConfigurationError
 from airflow_sitemaps.ports import ChangeReading
-from airflow_sitemaps.sources.change_log import ASKS_SINCE, SINCE
+from airflow_sitemaps.sources.change_log import ASKS_SINCE, SINCE, Position, earlier, hiding, is_less, sorts_as_text
 from airflow_sitemaps.sources.columns import TIMES, Column, Kind
 from airflow_sitemaps.sources.queries import row_places
 from airflow_sitemaps.sources.queries.boundaries import canonical
-from airflow_sitemaps.sources.queries.change_log_position import Position, earlier, hiding, is_less, sorts_as_text
 from airflow_sitemaps.sources.queries.described_columns import columns_of
 from airflow_sitemaps.sources.statements.binds import guarded
 from airflow_sitemaps.sources.statements.relation import Relation, one_statement
@@ -58,14 +57,7 @@ class OpenedChangeLog:
 
 @dataclass(slots=True)
 class ChangeLogReader:
-    """The queries of one reading.
-
-    Attributes:
-        context: The source.
-        connection: A connection in a transaction.
-        change_log: The change log.
-        columns: The columns of the log by the user's names, once they are described. Default: none.
-    """
+    """The queries of one reading. ``columns`` are those of the log by the user's names, once they are described."""
 
     context: QueryContext
     connection: sa.Connection
@@ -227,11 +219,7 @@ class ChangeLogReader:
         return (int(count), *(end if end is None or isinstance(end, (int, str)) else str(end) for end in ends))
 
     def _begin(self, value: KeyPart) -> KeyPart:
-        """Return the position after which changes are read again.
-
-        Raises:
-            SourceConfigurationError: The overlap does not fit the position.
-        """
+        """Return the position after which changes are read again."""
         overlap = self.change_log.settings.overlap
         if overlap is None:
             return value
@@ -327,11 +315,7 @@ class ChangeLogReader:
     # ------------------------------------------------------------ columns and texts
 
     def _describe(self, since: KeyPart | None) -> None:
-        """Look up the columns of the changes, and compare the types of the keys.
-
-        Raises:
-            SourceConfigurationError: A column does not exist, or its values do not compare as the source's.
-        """
+        """Look up the columns of the changes, and compare the types of the keys."""
         settings, dialect, name = self.change_log.settings, self.context.dialect, f"{self.context.name}: change_log"
         wanted = {"key": list(self.change_log.key)}
         if settings.position is not None:
@@ -372,11 +356,7 @@ class ChangeLogReader:
         return replace(relation, parameters={**relation.parameters, SINCE: since})
 
     def _scalar(self, argument: str, sql: str) -> KeyPart:
-        """Return the one value of a query of the user.
-
-        Raises:
-            SourceConfigurationError: The query gives no integer and no text.
-        """
+        """Return the one value of a query of the user."""
         parameters = self.change_log.relation.parameters
         binds = self.change_log.relation.binds()
         row = self.connection.execute(*binds.statement(guarded(one_statement(sql, f"{argument}="), parameters))).first()

@@ -131,12 +131,11 @@ def _sorted_union(context: QueryContext, run: KeySpan, where: str, binds: Binds)
     It needs one sort for any number of cuts.
     """
     dialect, key = context.dialect, context.mapping.key
-    names = [f"k{number}" for number in range(len(key))]
-    values = ", ".join(f"{dialect.key_order(column)} AS {name}" for column, name in zip(key, names, strict=True))
+    names = context.names
     return (
         f"SELECT bucket, newest, row_hash FROM (SELECT SUM(mark) OVER (ORDER BY {ascending(names)}, mark DESC"
         " ROWS UNBOUNDED PRECEDING) AS bucket, mark, newest, row_hash FROM"
-        f" (SELECT {values}, 0 AS mark, {_measures(context)} FROM {context.from_item} WHERE {where} UNION ALL"
+        f" (SELECT {context.ordered_key}, 0 AS mark, {_measures(context)} FROM {context.from_item} WHERE {where} UNION ALL"
         f" SELECT {', '.join(names)}, 1, NULL, NULL FROM ({dialect.boundary_rows(key, run.cuts, binds)}) given)"
         " ordered) counted WHERE mark = 0"
     )
@@ -217,10 +216,9 @@ def _marked_rows(context: QueryContext, run: KeySpan, outputs: Sequence[Output])
     binds = context.relation.binds()
     columns = [Output(name="mark", sql="0", type=pa.int32()), *outputs]
     select = ", ".join(f"{column.sql} AS {column.name}" for column in columns)
-    names = [f"k{number}" for number in range(len(key))]
-    values = ", ".join(f"{dialect.key_order(column)} AS {name}" for column, name in zip(key, names, strict=True))
+    names = context.names
     where = span_condition(dialect, key, run, binds)
-    sql = f"SELECT {select}, {values} FROM {context.from_item} WHERE {where}"
+    sql = f"SELECT {select}, {context.ordered_key} FROM {context.from_item} WHERE {where}"
     if run.cuts:
         nothing = ", ".join("NULL" for _ in outputs)
         given = dialect.boundary_rows(key, run.cuts, binds)
