@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from airflow.plugins_manager import AirflowPlugin
 
-from airflow_sitemaps.plugin.bundle import STATIC
+from airflow_sitemaps.plugin import STATIC
 from airflow_sitemaps.ui_routes import API_PREFIX, DAG_ROUTE, NAV_ROUTE, RUN_ROUTE, WIDGET_ROUTE
 
 BUNDLE: Final = "airflow-sitemaps.js"
@@ -41,7 +41,7 @@ class SitemapsPlugin(AirflowPlugin):
     @cached_property
     def fastapi_apps(self) -> list[dict[str, Any]]:  # type: ignore[override]
         """The API. It is created when the API server requests it, because FastAPI takes two seconds to import."""
-        from airflow_sitemaps.plugin.api import make_app
+        from airflow_sitemaps.plugin.api.app import make_app
 
         return [{"app": make_app(), "url_prefix": API_PREFIX, "name": "Sitemaps"}]
 

@@ -1,30 +1,33 @@
-"""Profiles of serialized DAGs: the kinds of their sitemap tasks, their params and their schedule.
-
-Reading a serialized DAG is expensive. Each version is therefore read once, and its small profile is kept in memory.
-"""
+"""Serialized DAGs: their sitemap tasks, and which of these publish, roll back, verify and announce a sitemap."""
 
 from __future__ import annotations
 
 import functools
 import heapq
 import itertools
-import threading
-from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
-from typing import TYPE_CHECKING, Any, Final
+from typing import Annotated, Any, Final
 from zoneinfo import ZoneInfo
 
+from airflow.models.asset import (
+    AssetModel,
+    DagScheduleAssetReference,
+    TaskInletAssetReference,
+    TaskOutletAssetReference,
+)
+from airflow.models.dag import DagModel, DagTag
 from airflow.models.dag_version import DagVersion
+from airflow.models.errors import ParseImportError
 from airflow.models.serialized_dag import SerializedDagModel
 from croniter import croniter  # type: ignore[import-untyped]  # no stubs, and Airflow needs none
-from sqlalchemy import func, select
+from pydantic import Field
+from sqlalchemy import exists, func, select
+from sqlalchemy.orm import Session
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from sqlalchemy.orm import Session
+from airflow_sitemaps.plugin.events import AssetName
+from airflow_sitemaps.plugin.readings import BoundedCache, Moment, StrictModel
 
 KINDS: Final[Mapping[str, str]] = {
     "SitemapPlanOperator": "plan",
@@ -39,8 +42,6 @@ KINDS: Final[Mapping[str, str]] = {
 }
 """Kind of a task by its operator's class name, in the order in which a run's tasks are shown."""
 
-MAX_PROFILES: Final = 5_000
-"""Number of profiles kept in memory. A profile takes about one kilobyte."""
 CRON_RUNS: Final = 15
 """Smallest number of scheduled runs to search for the longest gap. It covers daily runs that repeat every two weeks."""
 CRON_SECONDS: Final = 15 * 86_400
@@ -51,16 +52,38 @@ CRON_BASE: Final = datetime(2026, 1, 1, tzinfo=timezone.utc)
 """Start of the search for the longest gap. Any fixed time is suitable."""
 
 
+TaskKey = tuple[str, str]
+"""DAG ID and task ID."""
+
+
+class DagState(StrictModel):
+    """A DAG that publishes the sitemap. ``next_run`` is None if no run is scheduled, or the DAG is paused.
+
+    Attributes:
+        is_stale: Whether Airflow no longer finds the DAG in a DAG file.
+        has_import_errors: Whether the DAG's file currently fails to import.
+        schedule: Its schedule, as Airflow describes it.
+        tags: Its tags, in alphabetical order.
+    """
+
+    dag_id: str
+    paused: bool
+    has_import_errors: bool
+    schedule: str = ""
+    next_run: Moment | None = None
+    is_stale: Annotated[bool, Field(exclude=True)] = False
+    tags: Annotated[tuple[str, ...], Field(exclude=True)] = ()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskProfile:
     """A sitemap task of a DAG.
 
     Attributes:
-        task_id: Airflow's ID, with the prefix of the task group.
         kind: One of the values of ``KINDS``.
-        outlets: URIs of the assets that the task emits. Default: none.
-        inlets: URIs of the assets that the task declares as inlets. Default: none.
-        generation: Text of a rollback's ``generation`` argument, usually a template. Default: empty.
+        outlets: URIs of the assets that the task emits.
+        inlets: URIs of the assets that the task declares as inlets.
+        generation: Text of a rollback's ``generation`` argument, usually a template.
     """
 
     task_id: str
@@ -80,10 +103,9 @@ class DagProfile:
     """The parts of a serialized DAG that concern sitemaps.
 
     Attributes:
-        dag_id: Airflow's ID.
-        params: Names of the DAG's params. Default: none.
-        tasks: Its sitemap tasks, in the order of the DAG. Default: none.
-        period_s: Longest gap between two scheduled runs, in seconds. Default: None, for a DAG without a time schedule.
+        params: Names of the DAG's params.
+        tasks: Its sitemap tasks, in the order of the DAG.
+        period_s: Longest gap between two scheduled runs, in seconds; None for a DAG without a time schedule.
     """
 
     dag_id: str
@@ -96,61 +118,21 @@ class DagProfile:
         return [task for task in self.tasks if task.kind == kind]
 
 
-class ProfileCache:
-    """A cache of profiles by DAG and hash of its serialized form.
-
-    It is bounded, evicts the least recently used profile first, and is thread-safe.
-
-    Args:
-        size: Largest number of profiles. Default: ``MAX_PROFILES``.
-    """
-
-    def __init__(self, size: int = MAX_PROFILES) -> None:
-        self._size = size
-        self._profiles: OrderedDict[tuple[str, str], DagProfile] = OrderedDict()
-        self._lock = threading.Lock()
-
-    def get(self, key: tuple[str, str]) -> DagProfile | None:
-        """Return the profile of one version of a DAG, or None if it is not cached."""
-        with self._lock:
-            profile = self._profiles.get(key)
-            if profile is not None:
-                self._profiles.move_to_end(key)
-            return profile
-
-    def add(self, key: tuple[str, str], profile: DagProfile) -> None:
-        """Store the profile of one version of a DAG.
-
-        Args:
-            key: DAG ID, and hash of the DAG's serialized form.
-        """
-        with self._lock:
-            self._profiles[key] = profile
-            while len(self._profiles) > self._size:
-                self._profiles.popitem(last=False)
-
-
-PROFILES: Final = ProfileCache()
+PROFILES: Final = BoundedCache[tuple[str, str], DagProfile](5_000)
+"""Profiles by DAG and hash of its serialized form. A profile takes about one kilobyte."""
 
 
 def dag_profiles(session: Session, dag_ids: Iterable[str]) -> dict[str, DagProfile]:
     """Return the profile of the newest version of each DAG. DAGs that were never serialized are left out."""
-    profiles: dict[str, DagProfile] = {}
-    missing = {}
-    for dag_id, row_id, dag_hash in _newest_versions(session, list(dag_ids)):
-        cached = PROFILES.get((dag_id, dag_hash))
-        if cached is None:
-            missing[row_id] = (dag_id, dag_hash)
-        else:
-            profiles[dag_id] = cached
-    for row_id, (dag_id, dag_hash) in missing.items():
-        row = session.get(SerializedDagModel, row_id)
-        if row is None or row.data is None:
-            continue
-        profiles[dag_id] = profile_of(dag_id, row.data)
-        PROFILES.add((dag_id, dag_hash), profiles[dag_id])
-        session.expunge(row)  # its data may take megabytes
-    return profiles
+    versions = _newest_versions(session, list(dag_ids))
+    profiles = PROFILES.get([(dag_id, dag_hash) for dag_id, _, dag_hash in versions])
+    for dag_id, row_id, dag_hash in versions:
+        row = session.get(SerializedDagModel, row_id) if (dag_id, dag_hash) not in profiles else None
+        if row is not None and row.data is not None:
+            profiles[dag_id, dag_hash] = profile_of(dag_id, row.data)
+            session.expunge(row)  # its data may take megabytes
+    PROFILES.add(profiles)
+    return {dag_id: profile for (dag_id, _), profile in profiles.items()}
 
 
 def _newest_versions(session: Session, dag_ids: list[str]) -> list[Any]:
@@ -242,3 +224,173 @@ def _times(fires: croniter) -> Iterator[float]:
 
 def _mapping(value: Any) -> Mapping[str, Any]:
     return value if isinstance(value, Mapping) else {}
+
+
+_HAS_IMPORT_ERRORS: Final = (
+    exists()
+    .where(ParseImportError.filename == DagModel.relative_fileloc, ParseImportError.bundle_name == DagModel.bundle_name)
+    .correlate(DagModel)
+)
+"""Whether Airflow holds an import error of the DAG's file. ``DagModel.has_import_errors`` stays set after the file is gone."""
+
+
+def unimportable_dags(session: Session) -> list[str]:
+    """Return the IDs of the DAGs whose file currently fails to import."""
+    return list(session.scalars(select(DagModel.dag_id).where(_HAS_IMPORT_ERRORS)))
+
+
+def dags_by_id(session: Session, dag_ids: Iterable[str]) -> dict[str, DagState]:
+    """Return DAGs by ID. Unknown DAGs are left out."""
+    chosen = list(dag_ids)
+    columns = select(
+        DagModel.dag_id,
+        DagModel.is_paused,
+        DagModel.is_stale,
+        _HAS_IMPORT_ERRORS,
+        DagModel.timetable_summary,
+        DagModel.next_dagrun_create_after,
+    )
+    rows = session.execute(columns.where(DagModel.dag_id.in_(chosen))).all()
+    tags: dict[str, list[str]] = {}
+    for dag_id, tag in session.execute(select(DagTag.dag_id, DagTag.name).where(DagTag.dag_id.in_(chosen))):
+        tags.setdefault(dag_id, []).append(tag)
+    return {
+        dag_id: DagState(
+            dag_id=dag_id,
+            paused=bool(paused),
+            is_stale=bool(stale),
+            has_import_errors=bool(errors),
+            schedule=schedule or "",
+            next_run=None if paused else next_run,
+            tags=tuple(sorted(tags.get(dag_id, ()))),
+        )
+        for dag_id, paused, stale, errors, schedule, next_run in rows
+    }
+
+
+ANNOUNCING: Final = ("indexnow", "searchconsole", "ping")
+"""Kinds of tasks that announce a sitemap to search engines and other services."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AssetTasks:
+    """The tasks that concern one sitemap, each as (DAG, task).
+
+    Attributes:
+        publish: Tasks that publish it. Default: none.
+        rollback: Tasks that publish an earlier generation again. Default: none.
+        verify: Tasks that read it back and check it. Default: none.
+        announce: Tasks that announce it to other services, each as (DAG, task, kind). Default: none.
+        dags: Every DAG that emits the asset, declares it as an inlet, or is scheduled on it. Default: none.
+    """
+
+    publish: Sequence[TaskKey] = ()
+    rollback: Sequence[TaskKey] = ()
+    verify: Sequence[TaskKey] = ()
+    announce: Sequence[tuple[str, str, str]] = ()
+    dags: Collection[str] = field(default_factory=frozenset)
+
+    @property
+    def publishers(self) -> list[str]:
+        """The DAGs that publish it, in alphabetical order."""
+        return sorted({dag_id for dag_id, _ in self.publish})
+
+
+@dataclass(slots=True)
+class _References:
+    outlets: dict[int, list[TaskKey]] = field(default_factory=dict)
+    inlets: dict[int, list[TaskKey]] = field(default_factory=dict)
+    schedules: dict[int, set[str]] = field(default_factory=dict)
+
+    def dags(self, asset_id: int) -> set[str]:
+        keys = (*self.outlets.get(asset_id, ()), *self.inlets.get(asset_id, ()))
+        return {dag_id for dag_id, _ in keys} | self.schedules.get(asset_id, set())
+
+
+def asset_tasks(session: Session, assets: Sequence[AssetName], readable: Collection[str]) -> dict[int, AssetTasks]:
+    """Return the tasks that concern each asset, by the asset's ID.
+
+    Args:
+        readable: DAGs that the user may read. Tasks of other DAGs are left out.
+    """
+    references = _references(session, assets)
+    dag_ids = {dag_id for asset in assets for dag_id in references.dags(asset.id)} & set(readable)
+    profiles = dag_profiles(session, dag_ids)
+    return {asset.id: _tasks_of(asset, references, profiles, dag_ids) for asset in assets}
+
+
+def _references(session: Session, assets: Sequence[AssetName]) -> _References:
+    references, asset_ids = _References(), [asset.id for asset in assets]
+    for table, kept in ((TaskOutletAssetReference, references.outlets), (TaskInletAssetReference, references.inlets)):
+        columns = select(table.asset_id, table.dag_id, table.task_id).where(table.asset_id.in_(list(asset_ids)))
+        for asset_id, dag_id, task_id in session.execute(columns):
+            kept.setdefault(asset_id, []).append((dag_id, task_id))
+    schedule = DagScheduleAssetReference
+    rows = session.execute(select(schedule.asset_id, schedule.dag_id).where(schedule.asset_id.in_(list(asset_ids))))
+    for asset_id, dag_id in rows:
+        references.schedules.setdefault(asset_id, set()).add(dag_id)
+    ids = {asset.uri: asset.id for asset in assets}
+    for profile in _unimportable(session):
+        for task in profile.tasks:
+            for uris, kept in ((task.outlets, references.outlets), (task.inlets, references.inlets)):
+                for uri in uris:
+                    if uri in ids:
+                        kept.setdefault(ids[uri], []).append((profile.dag_id, task.task_id))
+    return references
+
+
+def _unimportable(session: Session) -> Collection[DagProfile]:
+    """Return the profiles of the DAGs whose file cannot be imported."""
+    return dag_profiles(session, unimportable_dags(session)).values()
+
+
+def _tasks_of(
+    asset: AssetName, references: _References, profiles: Mapping[str, DagProfile], readable: Collection[str]
+) -> AssetTasks:
+    outlets = [key for key in references.outlets.get(asset.id, ()) if key[0] in readable]
+    kinds = {key: _kind(profiles.get(key[0]), key[1]) for key in outlets}
+    publish = sorted(key for key, kind in kinds.items() if kind == "publish")
+    inlets = {key for key in references.inlets.get(asset.id, ()) if key[0] in readable}
+    groups = {(dag_id, task_id.rpartition(".")[0]) for dag_id, task_id in publish}
+    following = [
+        (profile.dag_id, task)
+        for profile in profiles.values()
+        for task in profile.tasks
+        if task.kind in ("verify", *ANNOUNCING) and _concerns(profile.dag_id, task, asset, inlets, groups)
+    ]
+    return AssetTasks(
+        publish=publish,
+        rollback=sorted(key for key, kind in kinds.items() if kind == "rollback"),
+        verify=[(dag_id, task.task_id) for dag_id, task in following if task.kind == "verify"],
+        announce=[(dag_id, task.task_id, task.kind) for dag_id, task in following if task.kind in ANNOUNCING],
+        dags=frozenset(references.dags(asset.id) & set(readable)),
+    )
+
+
+def _kind(profile: DagProfile | None, task_id: str) -> str:
+    """Return the kind of a task that has the asset as an outlet.
+
+    A task of a DAG without a serialized form counts as publishing.
+    """
+    if profile is None:
+        return "publish"
+    return next((task.kind for task in profile.tasks if task.task_id == task_id), "")
+
+
+def _concerns(
+    dag_id: str, task: TaskProfile, asset: AssetName, inlets: Collection[TaskKey], groups: Collection[TaskKey]
+) -> bool:
+    """Return whether a task without outlets concerns this sitemap: by its inlets, or else by its task group."""
+    if task.inlets:
+        return asset.uri in task.inlets or (dag_id, task.task_id) in inlets
+    in_group = (dag_id, task.group_id) in groups
+    beside = not task.group_id and any(dag_id == publisher for publisher, _ in groups)
+    return in_group or beside
+
+
+def declared_sitemaps(session: Session) -> list[int]:
+    """Return the IDs of the assets that tasks declare under the name that ``Sitemap.asset`` gives them."""
+    outlet = TaskOutletAssetReference
+    uris = {uri for profile in _unimportable(session) for task in profile.tasks for uri in task.outlets}
+    declared = AssetModel.id.in_(select(outlet.asset_id)) | AssetModel.uri.in_(uris)
+    return list(session.scalars(select(AssetModel.id).where(declared, AssetModel.name.like("sitemap %"))))

@@ -1,25 +1,20 @@
-"""DAGs, DAG runs and their sitemap tasks, from Airflow's metadata database."""
+"""DAG runs and their sitemap tasks, and what these pushed, from Airflow's metadata database."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from datetime import datetime
+from typing import Any, Final
 
-from airflow.models.dag import DagModel, DagTag
 from airflow.models.dagrun import DagRun
-from airflow.models.errors import ParseImportError
 from airflow.models.taskinstance import TaskInstance
 from airflow.models.xcom import XComModel
-from sqlalchemy import exists, func, select, union_all
+from sqlalchemy import func, select, union_all
+from sqlalchemy.orm import Session
 
 from airflow_sitemaps.operators.facts import is_dry_run
 from airflow_sitemaps.plugin.dag_profiles import KINDS
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-    from datetime import datetime
-
-    from sqlalchemy.orm import Session
 
 FAILED: Final = frozenset({"failed", "upstream_failed"})
 ENDED: Final = frozenset({"success", "failed", "upstream_failed", "skipped", "removed"})
@@ -30,27 +25,13 @@ RUNS_AT_ONCE: Final = 50
 """Number of DAGs whose newest runs are read in one SQL statement."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DagState:
-    """A DAG, and whether it can run.
+RETURNED: Final = "return_value"
+"""XCom key of what a task returned."""
 
-    Attributes:
-        dag_id: Airflow's ID.
-        is_paused: Whether the DAG is paused.
-        is_stale: Whether Airflow no longer finds the DAG in a DAG file.
-        has_import_errors: Whether the DAG's file currently fails to import.
-        schedule: Its schedule, as Airflow describes it. Default: empty.
-        next_run: Time at which the next scheduled run is due. Default: None, if no run is scheduled.
-        tags: Its tags, in alphabetical order. Default: none.
-    """
-
-    dag_id: str
-    is_paused: bool
-    is_stale: bool
-    has_import_errors: bool
-    schedule: str = ""
-    next_run: datetime | None = None
-    tags: tuple[str, ...] = ()
+RunKey = tuple[str, str]
+"""DAG ID and run ID."""
+Pushed = Mapping[tuple[str, str, str, str], Any]
+"""XCom values by (DAG, run ID, task, key)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,18 +39,13 @@ class RunState:
     """A DAG run.
 
     Attributes:
-        number: Airflow's serial number of the run. Default: 0.
-        dag_id: DAG of the run.
-        run_id: ID of the run.
+        number: Airflow's serial number of the run.
         state: ``queued``, ``running``, ``success`` or ``failed``.
         run_type: ``scheduled``, ``manual``, ``backfill`` or ``asset_triggered``.
-        queued_at: Time at which the run was queued; None if unknown.
         start: Time at which the first task could start; None before.
-        end: Time at which the run ended; None before.
-        conf: Params that the run was triggered with. Default: none.
-        user: User who triggered the run. Default: empty, if no user did.
+        conf: Params that the run was triggered with.
+        user: User who triggered the run; empty if no user did.
         triggered_by: What triggered the run: ``ui``, ``cli``, ``rest_api``, ``timetable``, ``asset`` and so on.
-            Default: empty.
     """
 
     number: int = 0
@@ -88,6 +64,11 @@ class RunState:
     def known_by_report(cls, dag_id: str, run_id: str) -> RunState:
         """Return a run that only its report describes, because Airflow did not start it or has forgotten it."""
         return cls(dag_id=dag_id, run_id=run_id, state="success", run_type="", queued_at=None, start=None, end=None)
+
+    @property
+    def key(self) -> RunKey:
+        """DAG ID and run ID."""
+        return self.dag_id, self.run_id
 
     @property
     def is_active(self) -> bool:
@@ -110,14 +91,11 @@ class TaskState:
     """One sitemap task of a run, or one batch of a mapped task.
 
     Attributes:
-        dag_id: DAG of the task.
-        run_id: Run of the task.
         task_id: ID of the task, with the prefix of its task group.
         map_index: Number of the batch, from 0; -1 for a task that is not mapped.
         kind: One of the values of ``dag_profiles.KINDS``.
         state: Airflow's state; ``scheduled`` until Airflow sets one.
         label: Name of the batch, as Airflow shows it.
-        tries: Number of attempts.
         start: Start of the last attempt; None before.
         end: End of the last attempt; None before.
     """
@@ -134,6 +112,11 @@ class TaskState:
     end: datetime | None
 
     @property
+    def key(self) -> tuple[str, str, str]:
+        """DAG ID, run ID and task ID."""
+        return self.dag_id, self.run_id, self.task_id
+
+    @property
     def group_id(self) -> str:
         """ID of the task group; empty for a task outside a group."""
         return self.task_id.rpartition(".")[0]
@@ -142,48 +125,6 @@ class TaskState:
     def has_ended(self) -> bool:
         """Whether the task will not run again in its DAG run."""
         return self.state in ENDED
-
-
-_HAS_IMPORT_ERRORS: Final = (
-    exists()
-    .where(ParseImportError.filename == DagModel.relative_fileloc, ParseImportError.bundle_name == DagModel.bundle_name)
-    .correlate(DagModel)
-)
-"""Whether Airflow holds an import error of the DAG's file. ``DagModel.has_import_errors`` stays set after the file is gone."""
-
-
-def unimportable_dags(session: Session) -> list[str]:
-    """Return the IDs of the DAGs whose file currently fails to import."""
-    return list(session.scalars(select(DagModel.dag_id).where(_HAS_IMPORT_ERRORS)))
-
-
-def dags(session: Session, dag_ids: Iterable[str]) -> dict[str, DagState]:
-    """Return DAGs by ID. Unknown DAGs are left out."""
-    chosen = list(dag_ids)
-    columns = select(
-        DagModel.dag_id,
-        DagModel.is_paused,
-        DagModel.is_stale,
-        _HAS_IMPORT_ERRORS,
-        DagModel.timetable_summary,
-        DagModel.next_dagrun_create_after,
-    )
-    rows = session.execute(columns.where(DagModel.dag_id.in_(chosen))).all()
-    tags: dict[str, list[str]] = {}
-    for dag_id, tag in session.execute(select(DagTag.dag_id, DagTag.name).where(DagTag.dag_id.in_(chosen))):
-        tags.setdefault(dag_id, []).append(tag)
-    return {
-        dag_id: DagState(
-            dag_id=dag_id,
-            is_paused=bool(paused),
-            is_stale=bool(stale),
-            has_import_errors=bool(errors),
-            schedule=schedule or "",
-            next_run=next_run,
-            tags=tuple(sorted(tags.get(dag_id, ()))),
-        )
-        for dag_id, paused, stale, errors, schedule, next_run in rows
-    }
 
 
 _RUN_COLUMNS: Final = (
@@ -240,7 +181,7 @@ def runs_by_id(session: Session, pairs: Iterable[tuple[str, str]]) -> dict[tuple
     for dag_id, run_ids in by_dag.items():
         for start in range(0, len(run_ids), 500):
             chosen = (DagRun.dag_id == dag_id) & DagRun.run_id.in_(run_ids[start : start + 500])
-            runs.update({(run.dag_id, run.run_id): run for run in _runs(session, chosen)})
+            runs.update({run.key: run for run in _runs(session, chosen)})
     return runs
 
 
@@ -359,36 +300,28 @@ def runs_that_pushed(session: Session, dag_ids: Iterable[str], key: str, limit: 
     return [(dag_id, run_id) for dag_id, run_id in session.execute(columns)]
 
 
-def xcoms(session: Session, dag_id: str, run_id: str, task_ids: Sequence[str], keys: Sequence[str]) -> list[Any]:
-    """Return rows of (task, map index, key, value) that tasks of a run pushed, with the values as plain JSON."""
-    columns = select(XComModel.task_id, XComModel.map_index, XComModel.key, XComModel.value).where(
-        XComModel.dag_id == dag_id,
-        XComModel.run_id == run_id,
-        XComModel.task_id.in_(list(task_ids)),
+def xcoms(session: Session, tasks: Sequence[TaskState], keys: Sequence[str]) -> list[Any]:
+    """Return rows of (DAG, run ID, task, map index, key, value) that tasks pushed, with the values as plain JSON."""
+    wanted = {task.key for task in tasks}
+    if not wanted:
+        return []
+    dag_ids, run_ids, task_ids = (set(ids) for ids in zip(*wanted, strict=True))
+    columns = select(
+        XComModel.dag_id, XComModel.run_id, XComModel.task_id, XComModel.map_index, XComModel.key, XComModel.value
+    ).where(
+        XComModel.dag_id.in_(dag_ids),
+        XComModel.run_id.in_(run_ids),
+        XComModel.task_id.in_(task_ids),
         XComModel.key.in_(list(keys)),
     )
-    return [(task, index, key, plain(value)) for task, index, key, value in session.execute(columns)]
+    return [(*row[:5], plain(row[5])) for row in session.execute(columns) if tuple(row[:3]) in wanted]
 
 
 def pushed_by(
     session: Session, tasks: Sequence[TaskState], keys: Sequence[str]
 ) -> dict[tuple[str, str, str, str], Any]:
-    """Return the XCom values of tasks of any runs, by (DAG, run, task, key). One SQL statement reads all of them.
-
-    Returns:
-        The values as plain JSON.
-    """
-    wanted = {(task.dag_id, task.run_id, task.task_id) for task in tasks}
-    if not wanted:
-        return {}
-    columns = select(XComModel.dag_id, XComModel.run_id, XComModel.task_id, XComModel.key, XComModel.value).where(
-        XComModel.dag_id.in_({dag_id for dag_id, _, _ in wanted}),
-        XComModel.run_id.in_({run_id for _, run_id, _ in wanted}),
-        XComModel.task_id.in_({task_id for _, _, task_id in wanted}),
-        XComModel.key.in_(list(keys)),
-    )
-    rows = session.execute(columns)
-    return {(d, r, t, key): plain(value) for d, r, t, key, value in rows if (d, r, t) in wanted}
+    """Return what tasks of any runs pushed, as plain JSON. One SQL statement reads all of it."""
+    return {(d, r, t, key): value for d, r, t, _, key, value in xcoms(session, tasks, keys)}
 
 
 def plain(value: Any) -> Any:

@@ -1,45 +1,42 @@
-"""Asset events in Airflow's metadata database: the sitemaps that exist, and the result of each run.
+"""Asset events in Airflow's metadata database: the sitemaps that exist, and the report of each run.
 
 Events never change after they are written. Each event is therefore read once, and its summary is kept in memory.
 """
 
 from __future__ import annotations
 
-import threading
-from collections import OrderedDict
-from dataclasses import dataclass, field
-from datetime import datetime, timezone
-from typing import TYPE_CHECKING, Any, Final
+import sys
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Any, Final
 
 from airflow.models.asset import AssetEvent, AssetModel, TaskInletAssetReference, TaskOutletAssetReference
 from airflow.models.dagrun import DagRun
 from sqlalchemy import func, select
+from sqlalchemy.orm import Session
 
-from airflow_sitemaps.plugin.event_payload import RunSummary, is_report, summary_of
+from airflow_sitemaps.errors import GuardError
+from airflow_sitemaps.pipeline.report import Report, ShardCounts
+from airflow_sitemaps.plugin.readings import BoundedCache, integer, iso, mapping, read_as, text, texts, timestamp
+from airflow_sitemaps.protocol.entry import CURRENT
+from airflow_sitemaps.protocol.rules import RULES, Effect, Verdict
+from airflow_sitemaps.shards.guards import Guards
 
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
-
-    from sqlalchemy.orm import Session
-
+EVENT_FORMAT: Final = 1
+"""The newest format of an event's ``extra`` that this version reads."""
 MAX_HISTORY: Final = 1_000
 """Largest number of runs of one sitemap that a page shows."""
-MAX_SUMMARIES: Final = 50_000
-"""Number of events whose summary is kept in memory, including events of other assets."""
 AT_ONCE: Final = 200
 """Number of events read in one SQL statement, of at most 32 KiB each."""
 
 
+_VERDICTS: Final = {verdict.value: verdict for verdict in Verdict}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AssetName:
-    """An asset.
-
-    Attributes:
-        id: Airflow's ID.
-        name: Name of the asset.
-        uri: URI of the asset.
-        extra: Metadata from its declaration. Default: none.
-    """
+    """An asset. ``extra`` is the metadata from its declaration."""
 
     id: int
     name: str
@@ -48,68 +45,186 @@ class AssetName:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SectionSettings:
+    """Settings of a section that an event states where they differ from the default (``asset_events``).
+
+    Attributes:
+        rules: Verdicts by rule.
+        max_urls: Largest number of URLs of a file.
+        max_dropped: Fraction of the rows that rules may drop.
+        loc: URL template; empty if it holds no column.
+        hosts: Hosts of its URLs other than that of the store.
+    """
+
+    rules: Mapping[str, str] = field(default_factory=dict)
+    max_urls: int = CURRENT.max_urls
+    max_dropped: float = Guards().max_dropped
+    loc: str = ""
+    hosts: tuple[str, ...] = ()
+
+    def effect_of(self, rule: str, *, dropped: bool) -> Effect:
+        """Return the effect on the rows that broke a rule."""
+        if dropped:
+            return Effect.LEFT_OUT
+        if rule not in RULES:
+            return Effect.FIXED
+        return RULES[rule].effect(_VERDICTS.get(self.rules.get(rule, ""), RULES[rule].default))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoreFacts:
+    """Where the sitemap's files are, as the event or the DAG's asset states it."""
+
+    public_url: str = ""
+    state_url: str = ""
+    conn_id: str | None = None
+    base_url: str = ""
+    index_name: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunSummary:
+    """One run in the history, small enough to keep thousands in memory.
+
+    Attributes:
+        event: ID of the asset event.
+        at: Time of the event, ISO 8601 in UTC.
+        data_at: Time at which the run began to read its data, ISO 8601; empty if the event does not contain it.
+        dag_id: DAG that emitted the event, as Airflow recorded it.
+        run_id: DAG run that emitted the event, as Airflow recorded it.
+        group_id: Task group, as the event states it.
+        generation: Number of the generation that is current after the run.
+        dropped: Number of rows that a rule keeps out of the sitemap.
+        planned: Names of the sections that the run planned; empty if the event does not contain them.
+        sections: By section, the number of URLs, and whether the run changed the section's files.
+        store_run: Identifier of the run in the store; empty if the event does not contain it.
+        failed: By section that the run did not publish, whether a guard refused it, and the reason.
+    """
+
+    event: int
+    at: str
+    data_at: str
+    dag_id: str
+    run_id: str
+    group_id: str
+    result: str
+    action: str
+    generation: int
+    urls: int
+    shards: ShardCounts
+    dropped: int
+    file_bytes: int
+    bytes_written: int
+    rows_read: int
+    planned: tuple[str, ...]
+    sections: Mapping[str, tuple[int, bool]]
+    store_run: str
+    failed: Mapping[str, tuple[bool, str]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
-    """An asset event.
+    """An asset event, or a report in the store in its form.
 
     Attributes:
         summary: Its summary.
-        extra: Its whole content.
+        report: The report of the run.
+        settings: Settings of the report's sections.
+        store: Where the sitemap's files are.
+        sections_left_out: Number of sections that did not fit into the event.
+        shortened: Parts of the report that did not fit into the event.
     """
 
     summary: RunSummary
-    extra: Mapping[str, Any]
+    report: Report
+    settings: Mapping[str, SectionSettings]
+    store: StoreFacts
+    sections_left_out: int
+    shortened: tuple[str, ...]
 
 
-class SummaryCache:
-    """A cache of summaries by event ID. The value None marks an event of another kind of asset.
+def is_report(extra: object) -> bool:
+    """Return whether an event's ``extra`` is a sitemap's report in a format that this version reads."""
+    if not isinstance(extra, Mapping) or not isinstance(extra.get("report"), Mapping):
+        return False
+    return 1 <= integer(extra.get("format")) <= EVENT_FORMAT and "generation" in extra["report"]
 
-    It is bounded, evicts the least recently used summary first, and is thread-safe.
+
+def report_of(extra: Mapping[str, Any]) -> Report:
+    """Return the report in an event's ``extra``."""
+    report = read_as(Report, extra.get("report"))
+    return replace(
+        report,
+        started_at=timestamp(report.started_at),
+        finished_at=timestamp(report.finished_at),
+        committed_at=timestamp(report.committed_at) or None,
+    )
+
+
+NO_REPORT: Final = report_of({})
+"""The report of a sitemap that was never published. Every count is zero."""
+
+
+def event_of(extra: Mapping[str, Any], *, event: int, at: str, dag_id: str, run_id: str) -> Event:
+    """Return an event from its ``extra``.
 
     Args:
-        size: Largest number of summaries. Default: ``MAX_SUMMARIES``.
+        at: Time of the event, ISO 8601 in UTC.
     """
+    report = report_of(extra)
+    summary = RunSummary(
+        event=event,
+        at=at,
+        data_at=report.started_at,
+        dag_id=dag_id,
+        run_id=run_id,
+        group_id=text(extra.get("group_id")),
+        result=report.result,
+        action=report.action,
+        generation=report.generation,
+        urls=report.urls,
+        shards=report.shards,
+        dropped=sum(report.rows_dropped.values()),
+        file_bytes=report.file_bytes,
+        bytes_written=report.bytes_written,
+        rows_read=report.rows_read,
+        planned=tuple(map(sys.intern, report.planned)),
+        sections={sys.intern(name): (part.urls, _is_changed(part.shards)) for name, part in report.sections.items()},
+        store_run=report.run,
+        failed={f.section: (f.error == GuardError.__name__, f.message) for f in report.failures},
+    )
+    sections = mapping(mapping(extra.get("report")).get("sections"))
+    return Event(
+        summary=summary,
+        report=report,
+        settings={name: read_as(SectionSettings, section) for name, section in sections.items()},
+        store=read_as(StoreFacts, extra.get("store")),
+        sections_left_out=integer(extra.get("sections_left_out")),
+        shortened=tuple(texts(extra.get("shortened"))),
+    )
 
-    def __init__(self, size: int = MAX_SUMMARIES) -> None:
-        self._size = size
-        self._summaries: OrderedDict[int, RunSummary | None] = OrderedDict()
-        self._lock = threading.Lock()
 
-    def get(self, ids: Iterable[int]) -> dict[int, RunSummary | None]:
-        """Return the cached summaries of these events."""
-        with self._lock:
-            kept = {i: self._summaries[i] for i in ids if i in self._summaries}
-            for i in kept:
-                self._summaries.move_to_end(i)
-            return kept
-
-    def add(self, summaries: Mapping[int, RunSummary | None]) -> None:
-        """Store summaries."""
-        with self._lock:
-            self._summaries.update(summaries)
-            while len(self._summaries) > self._size:
-                self._summaries.popitem(last=False)
-
-    def clear(self) -> None:
-        """Remove all summaries."""
-        with self._lock:
-            self._summaries.clear()
+def _is_changed(shards: ShardCounts) -> bool:
+    return bool(shards.created or shards.rewritten or shards.removed or shards.repaired)
 
 
-SUMMARIES: Final = SummaryCache()
+SUMMARIES: Final = BoundedCache[int, RunSummary | None](50_000)
+"""Summaries by event ID, of other assets as well; None marks an event of another kind of asset."""
 
-
-def assets_by_id(session: Session, ids: Iterable[int]) -> dict[int, AssetName]:
-    """Return assets by ID. Unknown assets are left out."""
-    chosen, assets = list(ids), {}
-    columns = select(AssetModel.id, AssetModel.name, AssetModel.uri, AssetModel.extra)
-    for start in range(0, len(chosen), AT_ONCE):
-        for row in session.execute(columns.where(AssetModel.id.in_(chosen[start : start + AT_ONCE]))):
-            assets[row[0]] = _asset(row)
-    return assets
+_ASSET_COLUMNS: Final = select(AssetModel.id, AssetModel.name, AssetModel.uri, AssetModel.extra)
 
 
 def _asset(row: Any) -> AssetName:
     return AssetName(id=row[0], name=row[1], uri=row[2], extra=row[3] if isinstance(row[3], dict) else {})
+
+
+def assets_by_id(session: Session, ids: Iterable[int]) -> list[AssetName]:
+    """Return assets in the order of their IDs. Unknown assets are left out."""
+    chosen, assets = sorted(set(ids)), []
+    for start in range(0, len(chosen), AT_ONCE):
+        part = _ASSET_COLUMNS.where(AssetModel.id.in_(chosen[start : start + AT_ONCE]))
+        assets += [_asset(row) for row in session.execute(part)]
+    return sorted(assets, key=lambda asset: asset.id)
 
 
 def assets_with_events(session: Session) -> list[int]:
@@ -121,13 +236,24 @@ def assets_with_events(session: Session) -> list[int]:
 
 
 def asset_by_uri(session: Session, uri: str) -> AssetName | None:
-    """Return the asset with a URI, or None if it does not exist.
-
-    If several assets share the URI, return the one declared last.
-    """
-    columns = select(AssetModel.id, AssetModel.name, AssetModel.uri, AssetModel.extra)
-    row = session.execute(columns.where(AssetModel.uri == uri).order_by(AssetModel.id.desc()).limit(1)).first()
+    """Return the asset with a URI, of several the one declared last; None if it does not exist."""
+    chosen = _ASSET_COLUMNS.where(AssetModel.uri == uri).order_by(AssetModel.id.desc()).limit(1)
+    row = session.execute(chosen).first()
     return None if row is None else _asset(row)
+
+
+def assets_of_dag(session: Session, dag_id: str, *, inlets_of: Collection[str] = ()) -> list[AssetName]:
+    """Return the assets that a DAG's tasks declare as outlets.
+
+    Args:
+        inlets_of: Tasks whose inlets are included. Default: none.
+    """
+    outlet, inlet = TaskOutletAssetReference, TaskInletAssetReference
+    declared = set(session.scalars(select(outlet.asset_id).where(outlet.dag_id == dag_id)))
+    if inlets_of:
+        chosen = (inlet.dag_id == dag_id) & inlet.task_id.in_(list(inlets_of))
+        declared |= set(session.scalars(select(inlet.asset_id).where(chosen)))
+    return assets_by_id(session, declared)
 
 
 def summaries_of(session: Session, ids: Sequence[int]) -> dict[int, RunSummary | None]:
@@ -140,8 +266,7 @@ def summaries_of(session: Session, ids: Sequence[int]) -> dict[int, RunSummary |
     missing = [i for i in ids if i not in summaries]
     for start in range(0, len(missing), AT_ONCE):
         part = missing[start : start + AT_ONCE]
-        read: dict[int, RunSummary | None] = dict.fromkeys(part)
-        read.update({event.summary.event: event.summary for event in _events(session, part)})
+        read = dict.fromkeys(part) | {i: event.summary for i, event in whole_events(session, part).items()}
         SUMMARIES.add(read)
         summaries.update(read)
     return summaries
@@ -173,25 +298,17 @@ def history(
 
 
 def whole_events(session: Session, ids: Sequence[int]) -> dict[int, Event]:
-    """Return events with their whole content, by ID."""
-    events: dict[int, Event] = {}
+    """Return events with their whole content, by ID. Events of other kinds of assets are left out."""
+    columns = select(
+        AssetEvent.id, AssetEvent.extra, AssetEvent.timestamp, AssetEvent.source_dag_id, AssetEvent.source_run_id
+    )
+    events = {}
     for start in range(0, len(ids), AT_ONCE):
-        events.update({e.summary.event: e for e in _events(session, ids[start : start + AT_ONCE])})
+        chosen = columns.where(AssetEvent.id.in_(ids[start : start + AT_ONCE]))
+        for i, extra, at, dag_id, run_id in session.execute(chosen):
+            if dag_id and is_report(extra):
+                events[i] = event_of(extra, event=i, at=iso(at), dag_id=dag_id, run_id=run_id or "")
     return events
-
-
-def assets_of_dag(session: Session, dag_id: str, *, inlets_of: Collection[str] = ()) -> list[AssetName]:
-    """Return the assets that a DAG's tasks declare as outlets.
-
-    Args:
-        inlets_of: Tasks whose inlets are included. Default: none.
-    """
-    outlet, inlet = TaskOutletAssetReference, TaskInletAssetReference
-    declared = set(session.scalars(select(outlet.asset_id).where(outlet.dag_id == dag_id)))
-    if inlets_of:
-        chosen = (inlet.dag_id == dag_id) & inlet.task_id.in_(list(inlets_of))
-        declared |= set(session.scalars(select(inlet.asset_id).where(chosen)))
-    return sorted(assets_by_id(session, declared).values(), key=lambda asset: asset.id)
 
 
 def events_of_run(session: Session, dag_id: str, run_id: str) -> list[Event]:
@@ -207,20 +324,3 @@ def events_of_run(session: Session, dag_id: str, run_id: str) -> list[Event]:
     ids = list(session.scalars(emitted.order_by(AssetEvent.id).limit(MAX_HISTORY)))
     events = whole_events(session, ids)
     return [events[i] for i in ids if i in events]
-
-
-def _events(session: Session, ids: Sequence[int]) -> list[Event]:
-    columns = select(
-        AssetEvent.id, AssetEvent.extra, AssetEvent.timestamp, AssetEvent.source_dag_id, AssetEvent.source_run_id
-    )
-    events = []
-    for i, extra, at, dag_id, run_id in session.execute(columns.where(AssetEvent.id.in_(ids))):
-        if dag_id and is_report(extra):
-            summary = summary_of(extra, event=i, at=iso(at), dag_id=dag_id, run_id=run_id or "")
-            events.append(Event(summary=summary, extra=extra))
-    return events
-
-
-def iso(moment: datetime) -> str:
-    """Return a time as ISO 8601 in UTC, with milliseconds."""
-    return moment.astimezone(timezone.utc).isoformat(timespec="milliseconds").replace("+00:00", "Z")

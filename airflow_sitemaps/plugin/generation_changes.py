@@ -5,21 +5,18 @@ The second one may be the generation that a blocked run would have published.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from airflow_sitemaps.errors import ConfigurationError, StoreContentError
 from airflow_sitemaps.pipeline.changes import Changes, TooManyChangesError, compare_manifests
-from airflow_sitemaps.pipeline.publish.proposal import proposal_of
+from airflow_sitemaps.pipeline.publish.proposal import Proposal, proposal_of
 from airflow_sitemaps.pipeline.state.repository import StateRepository
+from airflow_sitemaps.plugin.readings import StrictModel
 from airflow_sitemaps.plugin.state_reader import StateUnavailableError
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from airflow_sitemaps.pipeline.publish.proposal import Proposal
-    from airflow_sitemaps.ports import ObjectStore
-    from airflow_sitemaps.shards.manifest import Manifest, SectionManifest
+from airflow_sitemaps.ports import ObjectStore
+from airflow_sitemaps.shards.manifest import Manifest, SectionManifest
 
 MAX_FILES: Final = 200
 """Largest number of differing files whose URLs are compared in one response."""
@@ -35,16 +32,51 @@ NOT_RENDERED: Final = (
 )
 
 
+class SectionChanges(StrictModel):
+    """The differences of a section between two generations, from their manifests."""
+
+    section: str
+    urls_before: int
+    urls_after: int
+    files_added: int
+    files_changed: int
+    files_removed: int
+
+
+class UrlChanges(StrictModel):
+    """The URLs that differ between two generations: counts, and the first of each kind."""
+
+    added: int
+    changed: int
+    removed: int
+    added_samples: list[str]
+    changed_samples: list[str]
+    removed_samples: list[str]
+
+
+class GenerationChanges(StrictModel):
+    """The differences between two generations.
+
+    ``urls`` is None if too many files differ to compare their URLs here; ``note`` then says so. ``to_generation`` is
+    None for what a blocked run would publish.
+    """
+
+    from_generation: int
+    to_generation: int | None
+    sections: list[SectionChanges]
+    urls: UrlChanges | None
+    note: str
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Compared:
-    """Two manifests to compare, and notes about their comparison.
+    """Two manifests to compare.
 
     Attributes:
         before: The earlier manifest, usually the live one.
-        after: The compared manifest.
-        rows: Rows of the source by section, where the entries of ``after`` are not rendered. Default: none.
         to_generation: Number of the compared generation; None for a blocked run.
-        note: The limits of the comparison. Default: empty.
+        rows: Rows of the source by section, where the entries of ``after`` are not rendered.
+        note: The limits of the comparison.
     """
 
     before: Manifest
@@ -92,24 +124,24 @@ def _rows(proposal: Proposal) -> dict[str, int]:
     return {**retired, **{name: section.rows for name, section in proposal.plan.sections.items()}}
 
 
-def changes(area: ObjectStore, compared: Compared) -> dict[str, Any]:
+def changes(area: ObjectStore, compared: Compared) -> GenerationChanges:
     """Return the differences of two manifests."""
     before, after = compared.before, compared.after
     names = dict.fromkeys((*before.sections, *after.sections, *compared.rows))
     sections = [
         _section(name, before.sections.get(name), after.sections.get(name), compared.rows.get(name)) for name in names
     ]
-    differing = sum(s["files_added"] + s["files_changed"] + s["files_removed"] for s in sections)
+    differing = sum(s.files_added + s.files_changed + s.files_removed for s in sections)
     urls, note = None, f"{differing:,} files differ, too many to compare their URLs here."
     if differing <= MAX_FILES:
         urls, note = _urls(area, compared)
-    return {
-        "from_generation": before.generation,
-        "to_generation": compared.to_generation,
-        "sections": sections,
-        "urls": urls,
-        "note": " ".join(text for text in (compared.note, note) if text),
-    }
+    return GenerationChanges(
+        from_generation=before.generation,
+        to_generation=compared.to_generation,
+        sections=sections,
+        urls=urls,
+        note=" ".join(text for text in (compared.note, note) if text),
+    )
 
 
 def url_rows(area: ObjectStore, compared: Compared) -> list[dict[str, Any]]:
@@ -140,27 +172,27 @@ def _kept(state: StateRepository, number: int) -> Manifest:
 
 def _section(
     name: str, before: SectionManifest | None, after: SectionManifest | None, rows: int | None
-) -> dict[str, Any]:
+) -> SectionChanges:
     old = {file.name: file.xml_sha256 for file in before.files()} if before else {}
     new = {file.name: file.xml_sha256 for file in after.files()} if after else {}
-    return {
-        "section": name,
-        "urls_before": before.urls if before else 0,
-        "urls_after": rows if rows is not None else after.urls if after else 0,
-        "files_added": len(new.keys() - old.keys()),
-        "files_changed": sum(old[file] != new[file] for file in old.keys() & new.keys()),
-        "files_removed": len(old.keys() - new.keys()),
-    }
+    return SectionChanges(
+        section=name,
+        urls_before=before.urls if before else 0,
+        urls_after=rows if rows is not None else after.urls if after else 0,
+        files_added=len(new.keys() - old.keys()),
+        files_changed=sum(old[file] != new[file] for file in old.keys() & new.keys()),
+        files_removed=len(old.keys() - new.keys()),
+    )
 
 
-def _urls(area: ObjectStore, compared: Compared) -> tuple[dict[str, Any] | None, str]:
+def _urls(area: ObjectStore, compared: Compared) -> tuple[UrlChanges | None, str]:
     try:
         differences = _compare(area, compared)
     except TooManyChangesError:
         return None, TOO_MANY
     counts: dict[str, Any] = {name: len(getattr(differences, name)) for name in KINDS}
-    samples = {f"{name}_samples": list(getattr(differences, name)[:SAMPLES]) for name in KINDS}
-    return {**counts, **samples}, ""
+    samples: dict[str, Any] = {f"{name}_samples": list(getattr(differences, name)[:SAMPLES]) for name in KINDS}
+    return UrlChanges(**counts, **samples), ""
 
 
 def _compare(area: ObjectStore, compared: Compared) -> Changes:

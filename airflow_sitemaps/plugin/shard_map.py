@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Final
 
 import msgspec
 
+from airflow_sitemaps.plugin.readings import StrictModel
 from airflow_sitemaps.protocol.entry import CURRENT
 from airflow_sitemaps.shards.codec import decode
 from airflow_sitemaps.shards.digest import EMPTY as NO_ROWS
 from airflow_sitemaps.shards.digest import Digest
 from airflow_sitemaps.shards.key import Key, KeyRange, show
 from airflow_sitemaps.shards.schema import Count, Decoder, Moment
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 MAX_PAGE: Final = 500
 """Largest number of shards whose names and ranges are in one response."""
@@ -25,8 +24,88 @@ KEPT, WRITTEN, WAITING, EMPTY = range(4)
 """States of a shard: kept by the last generation, written by it, written but not yet public, or without a file."""
 
 
-# The part of a manifest that a map needs, with the names and types of its fields (``shards.manifest``). A map creates hundreds of thousands of these objects. They hold no
-# cycles, so the garbage collector does not have to track them.
+class MapSection(StrictModel):
+    """A section's shards in key order, one column for each number. Sizes are in bytes, times in seconds since 1970."""
+
+    name: str
+    null_keys: int
+    urls: list[int]
+    rows: list[int]
+    xml_bytes: list[int]
+    file_bytes: list[int]
+    written_at: list[int]
+    written_in: list[int]
+    dropped: list[int]
+    state: list[int]
+
+
+class MapLimits(StrictModel):
+    """The limits of the protocol."""
+
+    urls: int = CURRENT.max_urls
+    xml_bytes: int = CURRENT.max_byte_size
+    files: int = CURRENT.max_sitemaps
+
+
+class ShardColumns(StrictModel):
+    """The numbers of every shard."""
+
+    generation: int
+    committed_at: str
+    run: str
+    promoted: bool
+    shards: int
+    limits: MapLimits
+    sections: list[MapSection]
+
+
+class ShardTexts(StrictModel):
+    """The texts of one shard.
+
+    ``name`` and ``url`` are None if it has no file. The key range is ``[lower, upper)``; None: open.
+    """
+
+    name: str | None
+    url: str | None
+    lower: str | None
+    upper: str | None
+    lastmod: str | None
+    dropped: dict[str, int]
+    fixed: dict[str, int]
+    settled: bool
+
+
+class ShardPage(StrictModel):
+    """Part of a section's shards, of one generation. ``start`` is the position of the first one."""
+
+    generation: int
+    section: str
+    start: int
+    shards: list[ShardTexts]
+
+
+class KeptGeneration(StrictModel):
+    """A generation that is available for a rollback."""
+
+    generation: int
+    committed_at: str
+    urls: int
+    shards: int
+    byte_size: int
+    action: str
+    touched: int
+    dropped: int
+
+
+class Generations(StrictModel):
+    """The published generation and the kept ones, newest first."""
+
+    generation: int
+    kept: list[KeptGeneration]
+
+
+# The part of a manifest that a map needs, with the names and types of its fields (``shards.manifest``). A map creates
+# hundreds of thousands of these objects. They hold no cycles, so the garbage collector does not have to track them.
 class _File(msgspec.Struct, gc=False):
     name: str
     modified_at: Moment
@@ -80,37 +159,31 @@ _MANIFEST: Final = Decoder(_Manifest)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShardMap:
-    """A manifest, prepared for the page.
+    """A manifest, prepared for the page. ``columns`` is the encoded response with every number."""
 
-    Attributes:
-        generation: Number of the generation.
-        columns: The encoded response with every number.
-        places: By section, the URL that its files are served under, and the path in their names that it replaces.
-        texts: By section, each shard's name, range, newest lastmod, dropped rows, repaired rows and settled state.
-        kept: Generations that are available for a rollback.
-    """
-
-    generation: int
+    generations: Generations
     columns: bytes
-    places: Mapping[str, tuple[str, str]]
-    texts: Mapping[str, tuple[tuple[Any, ...], ...]]
-    kept: tuple[Mapping[str, Any], ...]
+    sections: Mapping[str, _Section]
 
-    def page(self, section: str, start: int, count: int) -> list[dict[str, Any]]:
+    @property
+    def generation(self) -> int:
+        """Number of the generation."""
+        return self.generations.generation
+
+    def page(self, section: str, start: int, count: int) -> ShardPage:
         """Return names, ranges and rules of a section's shards.
 
         Args:
             start: Position of the first shard, from 0.
         """
-        names = ("name", "lower", "upper", "lastmod", "dropped", "mended", "settled")
-        base_url, path = self.places.get(section, ("", ""))
-        return [
-            {
-                **dict(zip(names, (t[0], _key(t[1]), _key(t[2]), *t[3:]), strict=True)),
-                "url": base_url + t[0].removeprefix(path) if t[0] and base_url else None,
-            }
-            for t in self.texts.get(section, ())[start : start + min(count, MAX_PAGE)]
-        ]
+        part = self.sections.get(section)
+        shards = part.shards[start : start + min(count, MAX_PAGE)] if part is not None else []
+        return ShardPage(
+            generation=self.generation,
+            section=section,
+            start=start,
+            shards=[_texts(shard, part) for shard in shards if part is not None],
+        )
 
 
 def read_map(body: bytes, where: str) -> ShardMap:
@@ -120,44 +193,40 @@ def read_map(body: bytes, where: str) -> ShardMap:
         ManifestError: The manifest is damaged, or written by a later version.
     """
     manifest = decode(_MANIFEST, body, where)
-    return ShardMap(
+    sections = list(manifest.sections.values())
+    columns = ShardColumns(
         generation=manifest.generation,
-        columns=msgspec.json.encode(columns_of(manifest)),
-        places={name: (section.base_url, section.path) for name, section in manifest.sections.items()},
-        texts={name: tuple(map(_texts, section.shards)) for name, section in manifest.sections.items()},
-        kept=tuple(kept_of(manifest)),
+        committed_at=manifest.committed_at,
+        run=manifest.run,
+        promoted=manifest.promoted,
+        shards=sum(len(section.shards) for section in sections),
+        limits=MapLimits(),
+        sections=[_columns(manifest.generation, section) for section in sections],
+    )
+    notes = sorted(manifest.history, key=lambda note: -note.generation)
+    kept = [KeptGeneration(**msgspec.structs.asdict(note)) for note in notes if note.generation != manifest.generation]
+    return ShardMap(
+        generations=Generations(generation=manifest.generation, kept=kept),
+        columns=columns.model_dump_json().encode(),
+        sections=manifest.sections,
     )
 
 
-def columns_of(manifest: _Manifest) -> dict[str, Any]:
-    """Return the numbers of every shard in key order, one column each; sizes in bytes, times in seconds since 1970."""
-    sections = list(manifest.sections.values())
-    return {
-        "generation": manifest.generation,
-        "committed_at": manifest.committed_at,
-        "run": manifest.run,
-        "promoted": manifest.promoted,
-        "shards": sum(len(section.shards) for section in sections),
-        "limits": {"urls": CURRENT.max_urls, "xml_bytes": CURRENT.max_byte_size, "files": CURRENT.max_sitemaps},
-        "sections": [_section(manifest.generation, section) for section in sections],
-    }
-
-
-def _section(generation: int, section: _Section) -> dict[str, Any]:
+def _columns(generation: int, section: _Section) -> MapSection:
     shards = section.shards
     files = [shard.file for shard in shards]
-    return {
-        "name": section.name,
-        "null_keys": section.null_keys,
-        "urls": [shard.urls for shard in shards],
-        "rows": [shard.digest.rows for shard in shards],
-        "xml_bytes": [file.xml_byte_size if file else 0 for file in files],
-        "file_bytes": [file.byte_size if file else 0 for file in files],
-        "written_at": [int(file.modified_at.timestamp()) if file else 0 for file in files],
-        "written_in": [shard.written_in for shard in shards],
-        "dropped": [sum(shard.dropped.values()) for shard in shards],
-        "state": [_state(generation, shard) for shard in shards],
-    }
+    return MapSection(
+        name=section.name,
+        null_keys=section.null_keys,
+        urls=[shard.urls for shard in shards],
+        rows=[shard.digest.rows for shard in shards],
+        xml_bytes=[file.xml_byte_size if file else 0 for file in files],
+        file_bytes=[file.byte_size if file else 0 for file in files],
+        written_at=[int(file.modified_at.timestamp()) if file else 0 for file in files],
+        written_in=[shard.written_in for shard in shards],
+        dropped=[sum(shard.dropped.values()) for shard in shards],
+        state=[_state(generation, shard) for shard in shards],
+    )
 
 
 def _state(generation: int, shard: _Shard) -> int:
@@ -168,18 +237,20 @@ def _state(generation: int, shard: _Shard) -> int:
     return WRITTEN if shard.written_in == generation else KEPT
 
 
-def _texts(shard: _Shard) -> tuple[Any, ...]:
-    """Return a shard's texts in the order of ``ShardMap.page``."""
+def _texts(shard: _Shard, section: _Section) -> ShardTexts:
     name = shard.file.name if shard.file else None
-    return name, shard.range.lower, shard.range.upper, shard.newest_lastmod, shard.dropped, shard.mended, shard.settled
+    return ShardTexts(
+        name=name,
+        url=section.base_url + name.removeprefix(section.path) if name and section.base_url else None,
+        lower=_key(shard.range.lower),
+        upper=_key(shard.range.upper),
+        lastmod=shard.newest_lastmod,
+        dropped=shard.dropped,
+        fixed=shard.mended,
+        settled=shard.settled,
+    )
 
 
 def _key(key: Key | None) -> str | None:
     """Return a key for people. JSON has no lone surrogates, so the page shows them as question marks."""
     return None if key is None else show(key)[:KEY_CHARACTERS].encode("utf-8", "replace").decode()
-
-
-def kept_of(manifest: _Manifest) -> list[dict[str, Any]]:
-    """Return the earlier generations that are available for a rollback, newest first."""
-    notes = sorted(manifest.history, key=lambda note: -note.generation)
-    return [msgspec.structs.asdict(note) for note in notes if note.generation != manifest.generation]

@@ -9,18 +9,16 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections import OrderedDict
+from collections.abc import Callable
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
+from airflow_sitemaps.plugin.events import StoreFacts
+from airflow_sitemaps.plugin.readings import BoundedCache
+from airflow_sitemaps.ports import ObjectStore
 from airflow_sitemaps.stores.schemes import FOLDER, open_area, registered, scheme_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from airflow_sitemaps.ports import ObjectStore
 
 T = TypeVar("T")
 
@@ -59,21 +57,17 @@ class StateFile:
         return f"{self.state_url.rstrip('/')}/{self.key}"
 
     @classmethod
-    def of(cls, store: Mapping[str, str | None], key: str) -> StateFile:
+    def of(cls, store: StoreFacts, key: str) -> StateFile:
         """Return a file of the store that an event names.
-
-        Args:
-            store: The event's ``store``.
 
         Raises:
             StateUnavailableError: The event names no store that this server can read.
         """
-        state_url = store.get("state_url")
-        if not state_url or scheme_of(state_url) not in registered():
+        if not store.state_url or scheme_of(store.state_url) not in registered():
             raise StateUnavailableError(
                 "The last run did not record where the manifest is stored, or the store is one that only workers can reach."
             )
-        return cls(state_url, store.get("conn_id"), store.get("public_url") or "", key)
+        return cls(store.state_url, store.conn_id, store.public_url, key)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,7 +107,7 @@ class StateReader:
         self._opened = opened
         self._threads = threads or ThreadPoolExecutor(THREADS, thread_name_prefix="sitemaps-state")
         self._lock = threading.Lock()
-        self._kept: OrderedDict[tuple[StateFile, str], CachedFile[Any]] = OrderedDict()
+        self._kept: BoundedCache[tuple[StateFile, str], CachedFile[Any]] = BoundedCache(MAX_FILES)
         self._under_way: dict[tuple[StateFile, str], Future[Any]] = {}
 
     async def read(
@@ -146,16 +140,9 @@ class StateReader:
         Raises:
             StateUnavailableError: The area cannot be read, or not in time.
         """
-
-        def attempt() -> T:
-            try:
-                return job(self._opened(file))
-            except StateUnavailableError:
-                raise
-            except Exception as e:  # any error of a cloud client becomes one message on the page
-                raise StateUnavailableError(_explained(file, e)) from e
-
-        return await self._arrived(file, self.begin(file, form, attempt))
+        return await self._arrived(
+            file, self.begin(file, form, lambda: _explained(file, lambda: job(self._opened(file))))
+        )
 
     async def _arrived(self, file: StateFile, future: Future[T]) -> T:
         try:
@@ -189,22 +176,12 @@ class StateReader:
     def _load(
         self, file: StateFile, form: str, reader: Callable[[bytes, str], T], is_old: Callable[[T], bool]
     ) -> CachedFile[T]:
-        with self._lock:
-            kept: CachedFile[T] | None = self._kept.get((file, form))
+        kept: CachedFile[T] | None = self._kept.get([(file, form)]).get((file, form))
         if kept is not None and time.monotonic() - kept.checked_at < self._fresh_s and not is_old(kept.value):
             return kept
-        try:
-            kept = self._fresh(file, reader, kept)
-        except StateUnavailableError:
-            raise
-        except Exception as e:  # any error of a cloud client becomes one message on the page
-            raise StateUnavailableError(_explained(file, e)) from e
-        with self._lock:
-            self._kept[file, form] = kept
-            self._kept.move_to_end((file, form))
-            while len(self._kept) > MAX_FILES:
-                self._kept.popitem(last=False)
-        return kept
+        fresh = _explained(file, lambda: self._fresh(file, reader, kept))
+        self._kept.add({(file, form): fresh})
+        return fresh
 
     def _fresh(self, file: StateFile, reader: Callable[[bytes, str], T], kept: CachedFile[T] | None) -> CachedFile[T]:
         objects = self._opened(file)
@@ -228,13 +205,18 @@ def open_state(file: StateFile) -> ObjectStore:
     return open_area(file.state_url, file.conn_id)
 
 
-def _explained(file: StateFile, error: Exception) -> str:
-    """Return why a store could not be read, without a traceback, and what to do."""
-    said = " ".join(str(error).split())[:300] or type(error).__name__
-    with_what = f"the connection {file.conn_id!r}" if file.conn_id else "the API server's own credentials"
-    if scheme_of(file.state_url) == FOLDER:
-        with_what = "the API server's own user"
-    return (
-        f"Cannot read {file.where} from the API server with {with_what}: {said.rstrip('.')}. "
-        "To see it here, give the API server read access to the store's private area."
-    )
+def _explained(file: StateFile, attempt: Callable[[], T]) -> T:
+    """Return the result of an attempt. Any error of a cloud client becomes one message on the page, with what to do."""
+    try:
+        return attempt()
+    except StateUnavailableError:
+        raise
+    except Exception as error:
+        said = " ".join(str(error).split())[:300] or type(error).__name__
+        with_what = f"the connection {file.conn_id!r}" if file.conn_id else "the API server's own credentials"
+        if scheme_of(file.state_url) == FOLDER:
+            with_what = "the API server's own user"
+        raise StateUnavailableError(
+            f"Cannot read {file.where} from the API server with {with_what}: {said.rstrip('.')}. "
+            "To see it here, give the API server read access to the store's private area."
+        ) from error

@@ -6,37 +6,29 @@ in the store's private area know of both.
 
 from __future__ import annotations
 
-import threading
 import time
-from collections import OrderedDict
-from concurrent.futures import wait
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, wait
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final
+from datetime import datetime
+from typing import Any, Final
 
 import msgspec
 
 from airflow_sitemaps.pipeline.state.repository import MANIFEST, REPORTS
-from airflow_sitemaps.plugin.event_payload import moment_of, summary_of, timestamp
+from airflow_sitemaps.plugin.events import Event, event_of
+from airflow_sitemaps.plugin.readings import BoundedCache, moment_of, timestamp
 from airflow_sitemaps.plugin.state_reader import StateFile, StateReader, StateUnavailableError, open_state
+from airflow_sitemaps.ports import ObjectStore
 from airflow_sitemaps.shards.codec import decode
 from airflow_sitemaps.shards.schema import Count, Decoder, Moment
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-    from concurrent.futures import Future
-    from datetime import datetime
-
-    from airflow_sitemaps.plugin.event_payload import RunSummary
-    from airflow_sitemaps.ports import ObjectStore
 
 MAX_REPORTS: Final = 40
 """Largest number of reports that are read of one sitemap, to find the last result of each section."""
 MIN_REPORTS: Final = 4
 """Smallest number of reports that are read: the names of runs that began in one second are in no order."""
 MAX_REPORT_BYTES: Final = 4 << 20
-MAX_STATES: Final = 1_000
-"""Number of states kept in memory."""
 
 
 class _File(msgspec.Struct, gc=False):
@@ -71,13 +63,7 @@ _REPORT: Final = Decoder(dict[str, Any])
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LiveSection:
-    """A section in the live generation.
-
-    Attributes:
-        urls: Number of its URLs.
-        newest_lastmod: Newest lastmod of its entries; None if none has any.
-        changed_at: Time of the last change of one of its files; None if it has no file.
-    """
+    """A section in the live generation. ``changed_at`` is the time of the last change of one of its files."""
 
     urls: int
     newest_lastmod: str | None
@@ -90,10 +76,7 @@ class StoreState:
 
     Attributes:
         etag: ETag of the manifest.
-        generation: The live generation.
-        committed_at: Time of its commit.
-        action: What made it: ``build``, or ``rollback to`` a generation.
-        sections: Its sections.
+        action: What made the live generation: ``build``, or ``rollback to`` a generation.
         reports: Reports of the last runs, each in the form of an event, oldest first.
     """
 
@@ -102,7 +85,7 @@ class StoreState:
     committed_at: datetime
     action: str
     sections: Mapping[str, LiveSection]
-    reports: Sequence[tuple[RunSummary, Mapping[str, Any]]] = ()
+    reports: Sequence[Event] = ()
 
 
 def _live(section: _Section) -> LiveSection:
@@ -136,13 +119,11 @@ def read_state(area: ObjectStore, before: StoreState | None = None) -> StoreStat
             action=next((n.action for n in manifest.history if n.generation == manifest.generation), "build"),
             sections={name: _live(section) for name, section in manifest.sections.items()},
         )
-    kept = {summary.run_id: (summary, extra) for summary, extra in (before.reports if before is not None else ())}
+    kept = {report.summary.run_id: report for report in (before.reports if before is not None else ())}
     return replace(state, reports=_reports(area, set(state.sections), kept))
 
 
-def _reports(
-    area: ObjectStore, sections: set[str], kept: Mapping[str, tuple[RunSummary, Mapping[str, Any]]]
-) -> list[tuple[RunSummary, Mapping[str, Any]]]:
+def _reports(area: ObjectStore, sections: set[str], kept: Mapping[str, Event]) -> list[Event]:
     """Return the newest reports, until each section has a result in one of them."""
     keys = [info.key for info in area.list(REPORTS) if info.byte_size <= MAX_REPORT_BYTES]
     reports, missing = [], set(sections)
@@ -152,21 +133,21 @@ def _reports(
         if report is None:
             continue
         reports.append(report)
-        missing -= {*report[0].planned, *report[0].failed}
+        missing -= {*report.summary.planned, *report.summary.failed}
         if not missing and len(reports) >= MIN_REPORTS:
             break
-    return sorted(reports, key=lambda each: moment_of(each[0].at))
+    return sorted(reports, key=lambda each: moment_of(each.summary.at))
 
 
-def _report(area: ObjectStore, key: str, name: str) -> tuple[RunSummary, Mapping[str, Any]] | None:
+def _report(area: ObjectStore, key: str, name: str) -> Event | None:
     """Return a report in the form of an event; None if it is not one."""
     content = area.get(key)
     if content is None:
         return None
     with suppress(ValueError, RecursionError):
-        extra = {"format": 1, "report": _REPORT.decode(content.body)}
-        if at := timestamp(extra["report"].get("finished_at")):  # type: ignore[attr-defined]
-            return summary_of(extra, event=0, at=at, dag_id="", run_id=name), extra
+        report = _REPORT.decode(content.body)
+        if at := timestamp(report.get("finished_at")):
+            return event_of({"report": report}, event=0, at=at, dag_id="", run_id=name)
     return None
 
 
@@ -176,8 +157,7 @@ class StoreStates:
     def __init__(self, reader: StateReader, opened: Callable[[StateFile], ObjectStore]) -> None:
         self._reader = reader
         self._opened = opened
-        self._lock = threading.Lock()
-        self._states: OrderedDict[StateFile, tuple[float, StoreState | None]] = OrderedDict()
+        self._states: BoundedCache[StateFile, tuple[float, StoreState | None]] = BoundedCache(1_000)
 
     def known(
         self, announced: Mapping[StateFile, int], *, wait_s: float, fresh_s: float
@@ -194,17 +174,14 @@ class StoreStates:
             with suppress(StateUnavailableError):  # the server is busy; the next request reads it
                 reads += self._read(file, generation, fresh_s)
         wait(reads, timeout=wait_s)
-        with self._lock:
-            states = {file: self._states[file] for file in announced if file in self._states}
         return {
             file: state
-            for file, (at, state) in states.items()
+            for file, (at, state) in self._states.get(announced).items()
             if state is not None and (state.generation >= announced[file] or at >= started)
         }
 
     def _read(self, file: StateFile, generation: int, fresh_s: float) -> list[Future[Any]]:
-        with self._lock:
-            at, before = self._states.get(file, (None, None))
+        at, before = self._states.get([file]).get(file, (None, None))
         is_old = before is not None and before.generation < generation
         if at is not None and time.monotonic() - at < fresh_s and not is_old:
             return []
@@ -214,16 +191,11 @@ class StoreStates:
         state = before
         with suppress(Exception):  # any error of a cloud client: the page shows what Airflow knows
             state = read_state(self._opened(file), before)
-        with self._lock:
-            self._states[file] = (time.monotonic(), state)
-            self._states.move_to_end(file)
-            while len(self._states) > MAX_STATES:
-                self._states.popitem(last=False)
+        self._states.add({file: (time.monotonic(), state)})
 
     def clear(self) -> None:
         """Forget all states."""
-        with self._lock:
-            self._states.clear()
+        self._states.clear()
 
 
 STORE_STATES: Final = StoreStates(StateReader(opened=open_state), open_state)

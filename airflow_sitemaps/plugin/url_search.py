@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Sequence
+from datetime import datetime, timezone
+from typing import Final, cast
 from urllib.parse import urlsplit
 
+import msgspec
+
 from airflow_sitemaps.errors import ConfigurationError
-from airflow_sitemaps.pipeline.find import find_in_manifest
+from airflow_sitemaps.pipeline.find import UrlSearch, find_in_manifest
 from airflow_sitemaps.pipeline.state.repository import MANIFEST
-from airflow_sitemaps.plugin import event_payload
-from airflow_sitemaps.plugin.schemas.url_matches import UrlMatch, UrlSearch, UrlSearches
-from airflow_sitemaps.plugin.search_manifest import read_search_manifest
-from airflow_sitemaps.plugin.state_reader import StateFile, StateUnavailableError
-from airflow_sitemaps.shards.key import show
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from airflow_sitemaps.pipeline.find import UrlSearch as Found
-    from airflow_sitemaps.plugin.overview import Overview
-    from airflow_sitemaps.plugin.state_reader import StateReader
-    from airflow_sitemaps.ports import ObjectStore
+from airflow_sitemaps.plugin.pages.overview import Overview
+from airflow_sitemaps.plugin.readings import StrictModel
+from airflow_sitemaps.plugin.state_reader import StateFile, StateReader, StateUnavailableError
+from airflow_sitemaps.ports import ObjectStore
+from airflow_sitemaps.shards.codec import decode
+from airflow_sitemaps.shards.key import KeyRange, show
+from airflow_sitemaps.shards.manifest import Manifest, SectionManifest, Shard
+from airflow_sitemaps.shards.schema import Count, Decoder
 
 MAX_SITEMAPS: Final = 5
 """Largest number of sitemaps that one search reads."""
@@ -28,6 +27,39 @@ MAX_SHARDS: Final = 400
 """Largest number of files that one search reads if the URL does not contain its key."""
 MAX_SECONDS: Final = 6.0
 """Time in seconds after which a search reads no further files."""
+
+
+class FoundEntry(StrictModel):
+    """A shard that lists the URL, with the fields of its entry."""
+
+    section: str
+    shard: str
+    file_url: str | None
+    lower: str | None
+    upper: str | None
+    written_in: int
+    fields: dict[str, str]
+
+
+class SearchResult(StrictModel):
+    """Whether a sitemap lists a URL. ``complete``: whether every shard that could contain it was read."""
+
+    url: str
+    asset: str
+    generation: int
+    listed: bool
+    complete: bool
+    matches: list[FoundEntry]
+    shards_read: int
+    shards_total: int
+    note: str
+
+
+class UrlSearches(StrictModel):
+    """The results for every sitemap that serves the URL's host."""
+
+    results: list[SearchResult]
+    note: str
 
 
 async def search(states: StateReader, sitemaps: Sequence[Overview], url: str, *, everywhere: bool) -> UrlSearches:
@@ -40,7 +72,7 @@ async def search(states: StateReader, sitemaps: Sequence[Overview], url: str, *,
     host = _host_of(url)
     if everywhere and not host:
         return UrlSearches(results=[], note=NO_HOST)
-    chosen = [sitemap for sitemap in published if not everywhere or _serves(sitemap, host)]
+    chosen = [sitemap for sitemap in published if not everywhere or host in sitemap.hosts]
     if not chosen:
         return UrlSearches(results=[], note="No published sitemap serves this host." if everywhere else NOTHING)
     results, notes = [], []
@@ -55,8 +87,6 @@ async def search(states: StateReader, sitemaps: Sequence[Overview], url: str, *,
 
 
 NOTHING: Final = "Nothing has been published yet."
-
-
 NO_HOST: Final = "Give the whole URL, such as https://www.example.com/p/42, or search on the page of one sitemap."
 
 
@@ -67,18 +97,14 @@ def _host_of(url: str) -> str:
         return ""
 
 
-def _serves(sitemap: Overview, host: str) -> bool:
-    return host in event_payload.hosts_of(sitemap.extra)
-
-
-async def _one(states: StateReader, sitemap: Overview, url: str) -> UrlSearch:
-    extra = sitemap.extra
-    file = StateFile.of(event_payload.store_of(extra), MANIFEST)
-    templates = event_payload.templates_of(extra)
+async def _one(states: StateReader, sitemap: Overview, url: str) -> SearchResult:
+    file = StateFile.of(sitemap.store, MANIFEST)
+    settings = sitemap.known.event.settings if sitemap.known.event is not None else {}
+    templates = {name: section.loc for name, section in settings.items() if section.loc}
     announced = sitemap.snapshot.generation
     _, manifest = await states.read(file, "search", read_search_manifest, is_old=lambda m: m.generation < announced)
 
-    def job(area: ObjectStore) -> Found:
+    def job(area: ObjectStore) -> UrlSearch:
         try:
             return find_in_manifest(
                 area, manifest, url, templates=templates, max_shards=MAX_SHARDS, max_seconds=MAX_SECONDS
@@ -89,15 +115,15 @@ async def _one(states: StateReader, sitemap: Overview, url: str) -> UrlSearch:
     return _answer(await states.run(file, f"find {url}", job), sitemap.asset.uri)
 
 
-def _answer(found: Found, asset: str) -> UrlSearch:
-    return UrlSearch(
+def _answer(found: UrlSearch, asset: str) -> SearchResult:
+    return SearchResult(
         url=found.url,
         asset=asset,
         generation=found.generation,
         listed=found.listed,
         complete=found.complete,
         matches=[
-            UrlMatch(
+            FoundEntry(
                 section=match.section,
                 shard=match.shard,
                 file_url=match.file_url,
@@ -111,4 +137,74 @@ def _answer(found: Found, asset: str) -> UrlSearch:
         shards_read=found.shards_read,
         shards_total=found.shards_total,
         note=found.note,
+    )
+
+
+NOT_READ: Final = datetime(1970, 1, 1, tzinfo=timezone.utc)
+"""Stands for times that the search does not need."""
+
+
+class _File(msgspec.Struct, gc=False):
+    name: str
+    body: str
+    xml_byte_size: Count
+    byte_size: Count = 0
+
+
+class _Shard(msgspec.Struct, gc=False):
+    range: KeyRange
+    file: _File | None = None
+    urls: Count = 0
+    dropped: dict[str, Count] = {}
+    expired: dict[str, Count] = {}
+    written_in: Count = 0
+
+
+class _Section(msgspec.Struct, gc=False):
+    name: str
+    shards: tuple[_Shard, ...]
+    base_url: str = ""
+    path: str = ""
+    key_kinds: list[str] = []
+
+
+class _Manifest(msgspec.Struct, gc=False):
+    generation: Count
+    base_url: str
+    sections: dict[str, _Section]
+
+
+_MANIFEST: Final = Decoder(_Manifest)
+
+
+def read_search_manifest(body: bytes, where: str) -> Manifest:
+    """Return a manifest that holds what a search needs; other fields have their defaults.
+
+    Raises:
+        ManifestError: The manifest is damaged, or written by a later version.
+    """
+    decoded = decode(_MANIFEST, body, where)
+    return Manifest(
+        generation=decoded.generation,
+        write_id="",
+        run="",
+        owner="",
+        base_url=decoded.base_url,
+        committed_at=NOT_READ,
+        sections={name: _section(section) for name, section in decoded.sections.items()},
+        indexes=(),
+    )
+
+
+def _section(section: _Section) -> SectionManifest:
+    return SectionManifest(
+        name=section.name,
+        fingerprint="",
+        digest_kind="",
+        changed_in=0,
+        next_serial=0,
+        shards=cast("tuple[Shard, ...]", section.shards),
+        base_url=section.base_url,
+        path=section.path,
+        key_kinds=tuple(section.key_kinds),
     )

@@ -20,7 +20,7 @@ from airflow.utils.session import create_session
 from fastapi.testclient import TestClient
 from sqlalchemy import delete, update
 
-from airflow_sitemaps.plugin import api
+from airflow_sitemaps.plugin.api.dependencies import now
 from airflow_sitemaps.plugin.events import SUMMARIES
 from tests.support.airflow_db import database
 from tests.support.plugin_factories import NOW
@@ -49,7 +49,7 @@ def application(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     database()
     app = create_app()
     mounted = next(route.app for route in app.routes if getattr(route, "path", "") == "/sitemaps-ui")
-    mounted.dependency_overrides[api.now] = lambda: NOW
+    mounted.dependency_overrides[now] = lambda: NOW
     yield app
     purge_cached_app()
     for name, value in before.items():

@@ -13,14 +13,14 @@ from sqlalchemy import delete, select
 
 from airflow_sitemaps.operators.publish import SitemapRollbackOperator
 from airflow_sitemaps.operators.verify import SitemapVerifyOperator
-from airflow_sitemaps.plugin.actions import (
+from airflow_sitemaps.plugin.dag_profiles import DagProfile, TaskProfile
+from airflow_sitemaps.plugin.pages.actions import (
     ActionRefusedError,
     ActionRequest,
     AvailableAction,
     available_actions,
     conf_of,
 )
-from airflow_sitemaps.plugin.dag_profiles import DagProfile, TaskProfile
 from airflow_sitemaps.sitemap import Section, Sitemap
 from airflow_sitemaps.stores.local import LocalStore
 from airflow_sitemaps.task_group import SitemapTaskGroup
@@ -79,7 +79,7 @@ def test_a_rollback_takes_its_generation_from_a_param(template: str, param: str)
     offer = by_name(offers(shape("shop", PARAMS, plan=""), [shape("back", rollback=template)]))["rollback"]
 
     assert (offer.dag_id, offer.param) == ("back", param)
-    assert conf_of(ActionRequest(action="rollback", generation=3), offer) == {param: 3}
+    assert conf_of(ActionRequest(asset="", action="rollback", generation=3), offer) == {param: 3}
 
 
 def test_a_rollback_of_a_fixed_generation_is_not_offered() -> None:
@@ -102,12 +102,12 @@ def test_verify_in_every_run_is_no_action_of_its_own() -> None:
 @pytest.mark.parametrize(
     ("wish", "conf"),
     [
-        (ActionRequest(action="run"), {}),
-        (ActionRequest(action="plan"), {"dry_run": True}),
-        (ActionRequest(action="full", sections=("a",)), {"full": True, "sections": ["a"]}),
-        (ActionRequest(action="rebuild", shards=("a-00001",)), {"rebuild": ["a-00001"]}),
-        (ActionRequest(action="allow", permits=("shrink:a",)), {"allow": ["shrink:a"]}),
-        (ActionRequest(action="verify"), {}),
+        (ActionRequest(asset="", action="run"), {}),
+        (ActionRequest(asset="", action="plan"), {"dry_run": True}),
+        (ActionRequest(asset="", action="full", sections=["a"]), {"full": True, "sections": ["a"]}),
+        (ActionRequest(asset="", action="rebuild", shards=["a-00001"]), {"rebuild": ["a-00001"]}),
+        (ActionRequest(asset="", action="allow", permits=["shrink:a"]), {"allow": ["shrink:a"]}),
+        (ActionRequest(asset="", action="verify"), {}),
     ],
 )
 def test_the_params_of_an_action(wish: ActionRequest, conf: dict[str, Any]) -> None:
@@ -117,7 +117,7 @@ def test_the_params_of_an_action(wish: ActionRequest, conf: dict[str, Any]) -> N
 @pytest.mark.parametrize("action", ["rebuild", "allow", "rollback"])
 def test_an_action_without_its_object_is_refused(action: Any) -> None:
     with pytest.raises(ActionRefusedError, match="Name the"):
-        conf_of(ActionRequest(action=action), AvailableAction(action=action, dag_id="shop", param="g"))
+        conf_of(ActionRequest(asset="", action=action), AvailableAction(action=action, dag_id="shop", param="g"))
 
 
 @pytest.fixture

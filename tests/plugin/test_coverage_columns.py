@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from airflow_sitemaps import LocalStore, Section, Sitemap
 from airflow_sitemaps.assets import event_extra, section_settings, store_facts
 from airflow_sitemaps.pipeline import build
-from airflow_sitemaps.plugin.coverage_columns import MAX_INDEXES, MAX_OBSERVATIONS, coverage_columns
+from airflow_sitemaps.plugin.pages.announcements import MAX_INDEXES, MAX_OBSERVATIONS, coverage_of
 from airflow_sitemaps.ports import Overwrite
 from airflow_sitemaps.search_engines.searchconsole import (
     COVERAGE,
@@ -119,7 +119,7 @@ def test_only_so_many_indexes_are_shown() -> None:
     indexes = tuple(IndexCoverage(url=f"{BASE}{n}", section="", listed=n) for n in range(MAX_INDEXES + 5))
     observations = [Observation(at=NOW.isoformat(), generation=1, site=SITE, indexes=indexes)] * MAX_OBSERVATIONS
 
-    found = coverage_columns(observations)
+    found = coverage_of(observations)
 
-    assert (len(found["indexes"]), found["left_out"]) == (MAX_INDEXES, 5)
-    assert len(found["indexes"][0]["discovered_history"]) == MAX_OBSERVATIONS
+    assert (len(found.indexes), found.left_out) == (MAX_INDEXES, 5)
+    assert len(found.indexes[0].discovered_history) == MAX_OBSERVATIONS

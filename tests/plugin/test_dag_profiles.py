@@ -20,10 +20,9 @@ from airflow_sitemaps.operators.announcements import (
     SitemapPingOperator,
 )
 from airflow_sitemaps.operators.verify import SitemapVerifyOperator
-from airflow_sitemaps.plugin.announcements import RETURNED
-from airflow_sitemaps.plugin.asset_tasks import asset_tasks
-from airflow_sitemaps.plugin.dag_profiles import profile_of
+from airflow_sitemaps.plugin.dag_profiles import asset_tasks, profile_of
 from airflow_sitemaps.plugin.events import asset_by_uri
+from airflow_sitemaps.plugin.pages.announcements import RETURNED
 from airflow_sitemaps.sitemap import Section, Sitemap
 from airflow_sitemaps.stores.local import LocalStore
 from airflow_sitemaps.task_group import SitemapTaskGroup

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from airflow_sitemaps.errors import ManifestError
-from airflow_sitemaps.plugin.search_manifest import read_search_manifest
+from airflow_sitemaps.plugin.url_search import read_search_manifest
 from airflow_sitemaps.shards.codec import decode_manifest, encode
 from tests.support.plugin_factories import add_history, manifest
 

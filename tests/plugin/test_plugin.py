@@ -6,8 +6,8 @@ import subprocess
 import sys
 from importlib.metadata import entry_points
 
+from airflow_sitemaps.plugin import STATIC
 from airflow_sitemaps.plugin.airflow_plugin import SitemapsPlugin
-from airflow_sitemaps.plugin.bundle import STATIC
 
 HEAVY = """
 import sys, airflow.plugins_manager

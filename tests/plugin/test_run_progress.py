@@ -11,7 +11,7 @@ import pytest
 from airflow_sitemaps.errors import SourceError
 from airflow_sitemaps.operators.facts import FAILED, PLAN_FACTS, REFUSED, WRITTEN, failure_facts
 from airflow_sitemaps.plugin.dag_runs import RunState, TaskState
-from airflow_sitemaps.plugin.run_progress import RETURNED, progress
+from airflow_sitemaps.plugin.pages.run_progress import RETURNED, progress
 from tests.support.plugin_factories import NOW
 
 RUN = RunState(
@@ -66,7 +66,7 @@ TASKS = [
 
 
 def group(tasks: list[TaskState], xcoms: list[Any], seconds: float) -> Any:
-    (found,) = progress(RUN, tasks, xcoms, NOW + timedelta(seconds=seconds))["groups"]
+    (found,) = progress(RUN, tasks, xcoms, NOW + timedelta(seconds=seconds)).model_dump(mode="json")["groups"]
     return found
 
 
@@ -103,7 +103,8 @@ def test_a_run_of_as_many_batches_as_airflow_maps_stays_a_small_answer() -> None
     plan = ("sitemap.plan", -1, PLAN_FACTS, {"batches": [2_500_000] * 1_024, "rows_to_read": 2_560_000_000})
     xcoms = [plan, *[("sitemap.write", n, WRITTEN, written(2_500_000)) for n in range(1_024)]]
 
-    found = progress(RUN, [task("plan", "success", start=0, end=5), *tasks], xcoms, NOW + timedelta(hours=1))
+    tasks = [task("plan", "success", start=0, end=5), *tasks]
+    found = progress(RUN, tasks, xcoms, NOW + timedelta(hours=1)).model_dump(mode="json")
 
     assert found["groups"][0]["speed"]["done"] == 1_024
     assert len(json.dumps(found)) < 384 * 1_024

@@ -45,16 +45,16 @@ def changed(**fields: Any) -> bytes:
 def test_keys_of_all_kinds_are_shown(key: Key, shown: str) -> None:
     found = read_map(encode(cut_at(key)), "here")
 
-    assert [(text["lower"], text["upper"]) for text in found.page("products", 0, 2)] == [(None, shown), (shown, None)]
+    assert [(text.lower, text.upper) for text in found.page("products", 0, 2).shards] == [(None, shown), (shown, None)]
 
 
 def test_a_page_is_bounded() -> None:
     found = read_map(encode(manifest(MAX_PAGE + 10)), "here")
 
-    assert len(found.page("products", 0, 10_000)) == MAX_PAGE
-    assert len(found.page("products", MAX_PAGE, 10_000)) == 10
-    assert found.page("products", 10_000, 10) == []
-    assert found.page("no such section", 0, 10) == []
+    assert len(found.page("products", 0, 10_000).shards) == MAX_PAGE
+    assert len(found.page("products", MAX_PAGE, 10_000).shards) == 10
+    assert found.page("products", 10_000, 10).shards == []
+    assert found.page("no such section", 0, 10).shards == []
 
 
 def test_a_newer_format_asks_for_an_upgrade_whatever_else_is_new() -> None:

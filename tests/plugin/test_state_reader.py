@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from airflow_sitemaps.errors import StoreError
+from airflow_sitemaps.plugin.events import StoreFacts
+from airflow_sitemaps.plugin.readings import read_as
 from airflow_sitemaps.plugin.shard_map import ShardMap, read_map
 from airflow_sitemaps.plugin.state_reader import THREADS, StateFile, StateReader, StateUnavailableError, open_state
 from airflow_sitemaps.ports import Overwrite
@@ -48,7 +50,7 @@ def test_a_file_is_read_once_while_it_does_not_change(store: MemoryStore) -> Non
     third = asyncio.run(states.read(FILE, "map", read_map))
 
     assert second[1] is first[1]
-    assert (third[1].generation, len(third[1].texts["products"])) == (8, 6)
+    assert (third[1].generation, len(third[1].sections["products"].shards)) == (8, 6)
     assert [op.verb for op in store.log if op.verb != "put"] == ["get", "head", "head", "get"]
 
 
@@ -174,4 +176,4 @@ def test_a_folder_that_is_not_here_is_not_made(tmp_path: Path) -> None:
 @pytest.mark.parametrize("kind", ["memory", None, "ftp"])
 def test_a_store_that_only_workers_have_is_said(kind: str | None) -> None:
     with pytest.raises(StateUnavailableError, match="only workers can reach"):
-        StateFile.of({"kind": kind, "state_url": "x://y"}, "manifest.json.gz")
+        StateFile.of(read_as(StoreFacts, {"kind": kind, "state_url": "x://y"}), "manifest.json.gz")

@@ -44,14 +44,14 @@ def test_the_live_generation_and_the_last_result_of_each_section(site: Sitemap) 
 
     assert (first.generation, first.action) == (1, "build")
     assert {name: section.urls for name, section in first.sections.items()} == {"a": 30, "b": 30}
-    assert [summary.planned for summary, _ in first.reports] == [("a", "b"), ("a",)]
+    assert [event.summary.planned for event in first.reports] == [("a", "b"), ("a",)]
 
     site.sections[0].source.rows.append({"id": 99, "loc": f"{URL}a/99"})  # type: ignore[attr-defined]
     build(site)
     rollback(site, 1)
     state = read_state(area(site), first)
     assert (state.generation, state.action, state.sections["a"].urls) == (3, "rollback to 1", 30)
-    assert [summary.action for summary, _ in state.reports][-1] == "rollback to 1"
+    assert [event.summary.action for event in state.reports][-1] == "rollback to 1"
 
 
 def test_a_report_that_is_none_is_left_out(site: Sitemap) -> None:
@@ -59,7 +59,7 @@ def test_a_report_that_is_none_is_left_out(site: Sitemap) -> None:
     for name, body in (("29990101T000000Z-x", b"{"), ("29990101T000001Z-x", b'{"finished_at": 7}')):
         state.put(f"{REPORTS}{name}.json", body, mode=Overwrite(), metadata={}, content_type="application/json")
 
-    assert [summary.result for summary, _ in read_state(state).reports] == ["published"]
+    assert [event.summary.result for event in read_state(state).reports] == ["published"]
 
 
 def test_a_state_is_read_again_when_it_is_old_or_an_event_announces_more(site: Sitemap) -> None:

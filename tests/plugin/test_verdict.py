@@ -8,8 +8,8 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any, get_args
 
-from airflow_sitemaps.plugin import verdict
-from airflow_sitemaps.plugin.verdict import Evidence, judge
+from airflow_sitemaps.plugin.pages import verdict
+from airflow_sitemaps.plugin.pages.verdict import Evidence, judge
 
 DOCS = Path(__file__).parents[2] / "docs" / "ui.md"
 VALUES: dict[str, tuple[Any, ...]] = {

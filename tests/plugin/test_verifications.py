@@ -8,17 +8,18 @@ from typing import Any
 import pytest
 
 from airflow_sitemaps.operators.facts import MAX_FAILURES, verified_facts
-from airflow_sitemaps.plugin.dag_runs import DagState, TaskState
-from airflow_sitemaps.plugin.event_payload import report_of, summary_of
-from airflow_sitemaps.plugin.events import iso
-from airflow_sitemaps.plugin.freshness import Freshness
-from airflow_sitemaps.plugin.problems import problems
-from airflow_sitemaps.plugin.snapshot import Publisher, Snapshot, check_of, verdict_of
-from airflow_sitemaps.plugin.verifications import as_answer, newest_ended, verification_of
+from airflow_sitemaps.plugin.dag_profiles import DagState
+from airflow_sitemaps.plugin.dag_runs import TaskState
+from airflow_sitemaps.plugin.events import event_of
+from airflow_sitemaps.plugin.pages.findings import VerificationRun, newest_ended
+from airflow_sitemaps.plugin.pages.problems import problems
+from airflow_sitemaps.plugin.pages.snapshot import Snapshot, check_of, verdict_of
+from airflow_sitemaps.plugin.pages.verdict import DataAge
+from airflow_sitemaps.plugin.readings import iso
 from airflow_sitemaps.verification.result import Failure, Verification
 from tests.support.plugin_factories import NOW, extra, report
 
-DAG = DagState(dag_id="shop", is_paused=False, is_stale=False, has_import_errors=False)
+DAG = DagState(dag_id="shop", paused=False, is_stale=False, has_import_errors=False)
 
 
 def task(state: str, *, began: float | None = 0, ended: float | None = 60, run: str = "v") -> TaskState:
@@ -46,14 +47,15 @@ def snapshot(verifying: TaskState | None, pushed: Any, *results: str, later: tim
     for number, result in enumerate(("published", *results), 1):
         at = NOW - timedelta(minutes=1) if number == 1 else NOW + timedelta(minutes=number)
         made = extra(report(1, at=at, result=result))
-        summaries.append(summary_of(made, event=number, at=iso(at), dag_id="shop", run_id=f"r{number}"))
+        summaries.append(event_of(made, event=number, at=iso(at), dag_id="shop", run_id=f"r{number}").summary)
     return Snapshot(
         summaries=summaries,
-        report=report_of(extra(report(1))),
-        publishers=[Publisher(dag=DAG, task_id="publish")],
-        freshness=Freshness(),
+        report=report(1),
+        settings={},
+        publishers=[DAG],
+        age=DataAge(),
         now=NOW + timedelta(minutes=10) + later,
-        verification=verification_of(verifying, pushed) if verifying else None,
+        verification=VerificationRun.of(verifying, pushed) if verifying else None,
     )
 
 
@@ -68,7 +70,11 @@ def test_what_is_invalid_is_said_with_its_address() -> None:
     assert problem.title == "Verification found 3 errors in the published files"
     assert "products-00001.xml.gz: content differs from the manifest." in problem.detail
     assert problem.detail.endswith("1 more.")
-    assert (problem.dag_id, problem.run_id, problem.failed_tasks) == ("shop_verify", "v", (("verify", -1),))
+    assert (problem.dag_id, problem.run_id, [(t.task_id, t.map_index) for t in problem.failed_tasks]) == (
+        "shop_verify",
+        "v",
+        [("verify", -1)],
+    )
     assert "clear" not in problem.next_step
 
 
@@ -145,6 +151,5 @@ def test_facts_stay_small_with_errors_first() -> None:
     assert len(many["failures"]) == MAX_FAILURES
     assert many["failures"][0]["severity"] == "error"
     assert (many["errors"], many["warnings"]) == (1, 500)
-    answer = as_answer(verification_of(task("failed"), many))
-    assert answer is not None
+    answer = VerificationRun.of(task("failed"), many).model_dump(mode="json")
     assert (answer["files"], answer["urls"], answer["end"]) == (42, 1_579, "2026-11-20T12:01:00.000Z")

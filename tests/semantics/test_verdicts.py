@@ -21,9 +21,9 @@ from sqlalchemy import delete, select, update
 
 from airflow_sitemaps import LocalStore, Section
 from airflow_sitemaps.pipeline.stages import rollback
-from airflow_sitemaps.plugin import overview
-from airflow_sitemaps.plugin.dag_profiles import ProfileCache
-from airflow_sitemaps.plugin.responses import list_line, whole_page
+from airflow_sitemaps.plugin.pages import overview
+from airflow_sitemaps.plugin.pages.sitemap_pages import SitemapLine, line_of, page_of
+from airflow_sitemaps.plugin.readings import BoundedCache
 from airflow_sitemaps.plugin.state_reader import StateReader, open_state
 from airflow_sitemaps.plugin.store_state import StoreStates
 from tests.semantics.shop import URL, Shop, dag_of
@@ -68,8 +68,8 @@ def look(sitemap: Sitemap, *, later: timedelta = timedelta(), store: bool = True
         assert named is not None
         dags = {"verdicts", *session.scalars(select(DagRun.dag_id))}
         (found,) = overview.overviews(session, [named], dags, now, states)
-        line = list_line(found)
-        page: dict[str, Any] = whole_page(session, found, lambda _: True, may_archive=True)
+        line = SitemapLine(**line_of(found)).model_dump()
+        page: dict[str, Any] = page_of(session, found, lambda _: True, may_archive=True).model_dump()
         assert {name: page[name] for name in line} == line
         assert min(ORDER.index(each["state"]) for each in page["sections"]) >= ORDER.index(page["state"])
         return page
@@ -305,7 +305,7 @@ def test_v9_a_sensor_that_ends_softly_is_not_behind_schedule(shop: Shop, dag: DA
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("airflow_sitemaps.plugin.dag_profiles.period_of", lambda _: 86_400.0)
-        patch.setattr("airflow_sitemaps.plugin.dag_profiles.PROFILES", ProfileCache())
+        patch.setattr("airflow_sitemaps.plugin.dag_profiles.PROFILES", BoundedCache(10))
         assert look(site(shop), later=timedelta(days=3, hours=1))["reason"] == "Not verified"
         assert look(site(shop), later=timedelta(days=6))["reason"] == "Behind its schedule"
 

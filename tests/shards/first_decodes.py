@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from airflow_sitemaps.pipeline.plan import partial_survey
-from airflow_sitemaps.plugin import search_manifest, shard_map, store_state
+from airflow_sitemaps.plugin import shard_map, store_state, url_search
 from airflow_sitemaps.shards import codec
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ READERS: dict[str, Callable[[bytes], Any]] = {
     "plan": codec.decode_plan,
     "receipt": codec.decode_receipt,
     "shard_map": lambda body: shard_map.read_map(body, "m"),
-    "search_manifest": lambda body: search_manifest.read_search_manifest(body, "m"),
+    "search_manifest": lambda body: url_search.read_search_manifest(body, "m"),
     "store_state": lambda body: codec.decode(store_state._MANIFEST, body, "m"),
     "report": store_state._REPORT.decode,
     "known": partial_survey._RECORD.decode,

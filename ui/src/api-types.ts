@@ -3,7 +3,7 @@
 /**
  * The action to perform. ``shards`` are names for ``rebuild``, ``permits`` are for ``allow``, such as ``shrink:products``.
  */
-export interface ActionBody {
+export interface ActionRequest {
   asset: string;
   action: "run" | "plan" | "full" | "rebuild" | "allow" | "verify" | "rollback";
   /**
@@ -19,17 +19,6 @@ export interface ActionBody {
    */
   permits: string[];
   generation: number | null;
-}
-/**
- * An action: whether the DAG can perform it (else why not), and whether the user may trigger it.
- */
-export interface ActionState {
-  action: "run" | "plan" | "full" | "rebuild" | "allow" | "verify" | "rollback";
-  dag_id: string;
-  possible: boolean;
-  why_not: string;
-  paused: boolean;
-  allowed: boolean;
 }
 /**
  * One announcement to a search engine or another service. ``numbers`` is its response.
@@ -64,9 +53,24 @@ export interface ArchiveBody {
   archived: boolean;
 }
 /**
+ * An action: whether the DAG can perform it (else why not), and whether the user may trigger it.
+ *
+ * Attributes:
+ *     dag_id: DAG that is triggered; empty if no DAG performs the action.
+ *     param: DAG param that takes the generation of a rollback.
+ */
+export interface AvailableAction {
+  action: "run" | "plan" | "full" | "rebuild" | "allow" | "verify" | "rollback";
+  dag_id: string;
+  possible: boolean;
+  why_not: string;
+  paused: boolean;
+  allowed: boolean;
+}
+/**
  * One batch of the write task. Its numbers are None until it is written.
  */
-export interface Batch {
+export interface BatchProgress {
   task_id: string;
   number: number;
   label: string;
@@ -145,7 +149,7 @@ export interface SitemapLine {
   verified_at: string | null;
   data_read_at: string | null;
   newest_lastmod: string | null;
-  freshness: FreshnessState;
+  freshness: DataAge;
   urls: number;
   shards: number;
   file_bytes: number;
@@ -155,13 +159,38 @@ export interface SitemapLine {
 }
 /**
  * Age of the newest published data and its objective, in seconds. None if there is none.
+ *
+ * Attributes:
+ *     data_at: Time at which the newest successful run began to read its data; None before the first one.
+ *     source: Source of the objective; empty for none.
+ *     idle_s: Seconds since a run last ended without an error before it read the data, because a sensor saw no change
+ *         or a branch skipped it. Such a run keeps the schedule.
  */
-export interface FreshnessState {
+export interface DataAge {
   data_at: string | null;
   age_s: number | null;
   objective_s: number | null;
   source: "" | "sitemap" | "schedule";
+  /**
+   * The state that the verdict uses.
+   */
   state: "no_objective" | "fresh" | "idle" | "behind_schedule" | "missed";
+}
+/**
+ * A DAG that publishes the sitemap. ``next_run`` is None if no run is scheduled, or the DAG is paused.
+ *
+ * Attributes:
+ *     is_stale: Whether Airflow no longer finds the DAG in a DAG file.
+ *     has_import_errors: Whether the DAG's file currently fails to import.
+ *     schedule: Its schedule, as Airflow describes it.
+ *     tags: Its tags, in alphabetical order.
+ */
+export interface DagState {
+  dag_id: string;
+  paused: boolean;
+  has_import_errors: boolean;
+  schedule: string;
+  next_run: string | null;
 }
 /**
  * A run that published nothing, because it was refused or failed.
@@ -179,6 +208,30 @@ export interface FailedRun {
 export interface FailedTask {
   task_id: string;
   map_index: number;
+}
+/**
+ * A check that failed ``count`` times in one place.
+ */
+export interface Finding {
+  severity: "error" | "warning";
+  rule: string;
+  where: string;
+  message: string;
+  count: number;
+}
+/**
+ * A shard that lists the URL, with the fields of its entry.
+ */
+export interface FoundEntry {
+  section: string;
+  shard: string;
+  file_url: string | null;
+  lower: string | null;
+  upper: string | null;
+  written_in: number;
+  fields: {
+    [k: string]: string;
+  };
 }
 /**
  * Usage of one limit, in ``unit``.
@@ -240,16 +293,25 @@ export interface Generations {
  */
 export interface KeptGeneration {
   generation: number;
-  committed_at: string | null;
-  urls: number | null;
-  shards: number | null;
-  byte_size: number | null;
-  action: string | null;
-  touched: number | null;
-  dropped: number | null;
+  committed_at: string;
+  urls: number;
+  shards: number;
+  byte_size: number;
+  action: string;
+  touched: number;
+  dropped: number;
 }
 /**
- * Runs for the charts. Pass ``before`` to get earlier runs; None: there are none.
+ * A guard that refused the run; ``guard`` is empty for a refusal without one. ``permit`` lets one run pass.
+ */
+export interface GuardRefusal {
+  guard: string;
+  section: string;
+  message: string;
+  permit: string;
+}
+/**
+ * Runs for the charts. Pass ``before`` to get earlier runs; None if there are no earlier ones.
  */
 export interface History {
   columns: HistoryColumns;
@@ -280,6 +342,17 @@ export interface HistoryColumns {
   bytes_written: number[];
   rows_read: number[];
   seconds: (number | null)[];
+}
+/**
+ * Rows of a section that broke a rule: ``text`` is the rule's, ``result`` the effect on the rows.
+ */
+export interface Issue {
+  section: string;
+  rule: string;
+  text: string;
+  result: string;
+  rows: number;
+  samples: string[];
 }
 /**
  * Counts over all sitemaps that the user may see, except archived ones.
@@ -358,6 +431,13 @@ export interface PlanSection {
 }
 /**
  * A condition that needs attention, and the next step.
+ *
+ * ``kind`` is a stable name, for tests and styles; ``title`` is one sentence without a full stop; ``permits`` let one
+ * run pass; ``failed_tasks`` have logs with details.
+ *
+ * Attributes:
+ *     dag_id: DAG that the links open; empty for no link.
+ *     sections: Sections that it concerns; none for the whole sitemap.
  */
 export interface Problem {
   severity: "error" | "warning" | "info";
@@ -371,84 +451,75 @@ export interface Problem {
   failed_tasks: FailedTask[];
 }
 /**
- * A DAG that publishes the sitemap.
- */
-export interface PublishingDag {
-  dag_id: string;
-  paused: boolean;
-  has_import_errors: boolean;
-  schedule: string;
-  next_run: string | null;
-}
-/**
- * A guard that refused the run. ``permit`` lets one run pass.
- */
-export interface Refusal {
-  guard: string;
-  section: string;
-  message: string;
-  permit: string;
-}
-/**
  * The report of a run, from the asset event.
  */
 export interface Report {
   run: string;
-  result: string;
-  action: string;
+  result: "published" | "partly_published" | "unchanged" | "planned" | "refused";
   generation: number;
   previous_generation: number;
-  started_at: string | null;
-  finished_at: string | null;
+  started_at: string;
+  finished_at: string;
   committed_at: string | null;
   index_urls: string[];
-  robots_urls: string[];
-  extra_urls: string[];
   urls: number;
   rows: number;
-  xml_bytes: number;
-  file_bytes: number;
-  rows_read: number;
-  bytes_written: number;
-  swept: number;
-  shards: {
-    [k: string]: number;
-  };
+  shards: ShardCounts;
   rows_dropped: {
     [k: string]: number;
   };
-  rows_expired: {
-    [k: string]: number;
-  };
   fields_fixed: {
-    [k: string]: number;
-  };
-  seconds: {
     [k: string]: number;
   };
   sections: {
     [k: string]: SectionReport;
   };
-  drift: string[];
-  warnings: string[];
-  refusals: string[];
-}
-/**
- * One section of a report. ``rows_expired`` are past their age, such as news after two days, and no fault.
- *
- * ``outcomes`` is the effect of each broken rule on its rows; ``extensions`` are the numbers of images, videos, articles
- * (``news``) and alternates.
- */
-export interface SectionReport {
-  urls: number;
-  rows: number;
+  rows_expired: {
+    [k: string]: number;
+  };
+  robots_urls: string[];
+  extra_urls: string[];
+  seconds: {
+    [k: string]: number;
+  };
   xml_bytes: number;
   file_bytes: number;
   rows_read: number;
   bytes_written: number;
-  shards: {
-    [k: string]: number;
-  };
+  drift: string[];
+  swept: number;
+  warnings: string[];
+  refusals: string[];
+  action: string;
+}
+/**
+ * Number of shards after a run, and of shards by what the run did with them.
+ *
+ * Attributes:
+ *     total: Shards after the run. Default: 0, as for every count.
+ *     kept: Shards that stayed as they were.
+ *     created: Shards with a new file name.
+ *     rewritten: Shards whose bytes changed under the same name.
+ *     removed: Shards that the index no longer lists.
+ *     repaired: Shards that were put again with the same bytes, because another program changed or deleted them.
+ */
+export interface ShardCounts {
+  total: number;
+  kept: number;
+  created: number;
+  rewritten: number;
+  removed: number;
+  repaired: number;
+}
+/**
+ * One section of a report. ``rows_expired`` are past their age, such as news after two days, and no fault.
+ *
+ * ``extensions`` are the numbers of images, videos, articles (``news``) and alternates.
+ */
+export interface SectionReport {
+  urls: number;
+  rows: number;
+  shards: ShardCounts;
   rows_dropped: {
     [k: string]: number;
   };
@@ -458,42 +529,38 @@ export interface SectionReport {
   fields_fixed: {
     [k: string]: number;
   };
-  outcomes: {
-    [k: string]: string;
-  };
-  samples: {
-    [k: string]: string[];
-  };
   reasons: {
     [k: string]: number;
   };
+  xml_bytes: number;
+  file_bytes: number;
+  rows_read: number;
+  bytes_written: number;
+  newest_lastmod: string | null;
+  drift: string[];
   extensions: {
     [k: string]: number;
   };
-  max_urls: number;
-  max_dropped: number;
-  newest_lastmod: string | null;
-  drift: string[];
 }
 /**
  * One sitemap's tasks in a run. ``failed`` is the reason by task.
  */
 export interface RunGroup {
   group_id: string;
-  steps: Step[];
+  steps: TaskStep[];
   plan: PlanNumbers | null;
-  verifications: Verification[];
+  verifications: VerificationRun[];
   failed: {
     [k: string]: string;
   };
-  refused: Refusal[];
-  batches: Batch[];
+  refused: GuardRefusal[];
+  batches: BatchProgress[];
   speed: Speed;
 }
 /**
  * A sitemap task of a run, unless it is mapped.
  */
-export interface Step {
+export interface TaskStep {
   task_id: string;
   kind: string;
   state: string;
@@ -506,7 +573,7 @@ export interface Step {
  *
  * Numbers are None if the task pushed none. ``failures`` are the first ones.
  */
-export interface Verification {
+export interface VerificationRun {
   dag_id: string;
   run_id: string;
   task_id: string;
@@ -517,17 +584,7 @@ export interface Verification {
   urls: number | null;
   errors: number;
   warnings: number;
-  failures: VerificationFailure[];
-}
-/**
- * A check that failed ``count`` times in one place.
- */
-export interface VerificationFailure {
-  severity: "error" | "warning";
-  rule: string;
-  where: string;
-  message: string;
-  count: number;
+  failures: Finding[];
 }
 /**
  * Completed and remaining batches and rows. ``rows_to_read`` is None without a plan.
@@ -569,9 +626,7 @@ export interface RunReport {
   group_id: string;
   at: string;
   report: Report;
-  rules: {
-    [k: string]: string;
-  };
+  issues: Issue[];
 }
 /**
  * One run in the table of runs.
@@ -598,11 +653,25 @@ export interface RunRow {
   failed_tasks: FailedTask[];
 }
 /**
- * Runs, newest first. Pass ``before`` to get earlier runs; None: there are none.
+ * Runs, newest first. Pass ``before`` to get earlier runs; None if there are no earlier ones.
  */
 export interface RunTable {
   runs: RunRow[];
   before: number | null;
+}
+/**
+ * Whether a sitemap lists a URL. ``complete``: whether every shard that could contain it was read.
+ */
+export interface SearchResult {
+  url: string;
+  asset: string;
+  generation: number;
+  listed: boolean;
+  complete: boolean;
+  matches: FoundEntry[];
+  shards_read: number;
+  shards_total: number;
+  note: string;
 }
 /**
  * One section: its state and the reason, and what the live generation holds of it.
@@ -620,8 +689,9 @@ export interface SectionState {
   newest_lastmod: string | null;
   urls: number;
   urls_trend: number[];
+  max_urls: number;
   generation: number;
-  result: "none" | "published" | "unchanged" | "refused" | "failed";
+  result: "none" | ("published" | "unchanged" | "refused" | "failed");
 }
 /**
  * The numbers of every shard.
@@ -658,7 +728,7 @@ export interface ShardTexts {
   dropped: {
     [k: string]: number;
   };
-  mended: {
+  fixed: {
     [k: string]: number;
   };
   settled: boolean;
@@ -703,7 +773,7 @@ export interface SitemapPage {
   verified_at: string | null;
   data_read_at: string | null;
   newest_lastmod: string | null;
-  freshness: FreshnessState;
+  freshness: DataAge;
   urls: number;
   shards: number;
   file_bytes: number;
@@ -714,28 +784,34 @@ export interface SitemapPage {
   changed_outside: OutsideChange | null;
   report: Report;
   event_at: string | null;
-  store: {
-    [k: string]: string | null;
-  };
+  store: StoreFacts;
   problem_list: Problem[];
-  verification: Verification | null;
+  verification: VerificationRun | null;
   gauges: Gauge[];
-  rules: {
-    [k: string]: string;
-  };
+  issues: Issue[];
   sections_left_out: number;
   shortened: string[];
-  dags: PublishingDag[];
-  actions: ActionState[];
+  dags: DagState[];
+  actions: AvailableAction[];
   may_archive: boolean;
   archived_by: string;
   announces: boolean;
   as_of: string;
 }
 /**
+ * Where the sitemap's files are, as the event or the DAG's asset states it.
+ */
+export interface StoreFacts {
+  public_url: string;
+  state_url: string;
+  conn_id: string | null;
+  base_url: string;
+  index_name: string;
+}
+/**
  * The DAG run that an action triggered.
  */
-export interface Started {
+export interface StartedRun {
   dag_id: string;
   run_id: string;
 }
@@ -746,37 +822,9 @@ export interface Unavailable {
   unavailable: string;
 }
 /**
- * A shard that lists the URL, with the fields of its entry.
- */
-export interface UrlMatch {
-  section: string;
-  shard: string;
-  file_url: string | null;
-  lower: string | null;
-  upper: string | null;
-  written_in: number;
-  fields: {
-    [k: string]: string;
-  };
-}
-/**
- * Whether a sitemap lists a URL. ``complete``: whether every shard that could contain it was read.
- */
-export interface UrlSearch {
-  url: string;
-  asset: string;
-  generation: number;
-  listed: boolean;
-  complete: boolean;
-  matches: UrlMatch[];
-  shards_read: number;
-  shards_total: number;
-  note: string;
-}
-/**
  * The results for every sitemap that serves the URL's host.
  */
 export interface UrlSearches {
-  results: UrlSearch[];
+  results: SearchResult[];
   note: string;
 }

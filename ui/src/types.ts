@@ -1,12 +1,12 @@
 /** Names for parts of the API's types, which are made from its description. */
 
-import type { ActionBody, Coverage, Generations, GenerationChanges, Problem, SitemapLine, Unavailable } from "./api-types";
+import type { ActionRequest, Coverage, Generations, GenerationChanges, Problem, SitemapLine, Unavailable } from "./api-types";
 
 export type {
-  ActionState,
+  AvailableAction,
   AnnouncementRow,
   Announcements,
-  Batch,
+  BatchProgress,
   Coverage,
   CoverageRow,
   DagSitemaps,
@@ -33,16 +33,18 @@ export type {
   SitemapLine,
   SitemapList,
   SitemapPage,
-  Step,
+  ShardCounts,
+  TaskStep,
   Unavailable,
-  UrlMatch,
-  UrlSearch,
+  FoundEntry,
+  Issue,
+  SearchResult,
   UrlSearches,
-  Verification,
+  VerificationRun,
 } from "./api-types";
 
 export type VerdictState = SitemapLine["state"];
-export type ActionName = ActionBody["action"];
+export type ActionName = ActionRequest["action"];
 export type Severity = Problem["severity"];
 export type Counts = Record<string, number>;
 

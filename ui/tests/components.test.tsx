@@ -17,7 +17,7 @@ import { Chart } from "../src/parts/charts";
 import { FindUrl } from "../src/parts/FindUrl";
 import { SectionStates, worstFirst } from "../src/parts/SectionStates";
 import { Drift, Issues, Sections, Verified, shardChanges } from "../src/parts/report";
-import type { AnnouncementRow, CoverageRow, Report, SitemapLine, SitemapList as Answer, Verification } from "../src/types";
+import type { AnnouncementRow, CoverageRow, SitemapLine, SitemapList as Answer, VerificationRun } from "../src/types";
 import { line, page, section } from "./fixtures";
 
 const show = (children: ReactNode, at = "/plugin/sitemaps") => {
@@ -347,22 +347,20 @@ describe("the report", () => {
     extensions: { images: 3 },
     fields_fixed: { image: 2 },
     file_bytes: 0,
-    max_dropped: 0.01,
-    max_urls: 50_000,
     newest_lastmod: null,
-    outcomes: { image: "Field removed", "news-age": "Left out" },
     reasons: {},
     rows: 100,
     rows_dropped: { "news-age": 73 },
     rows_read: 0,
-    samples: { image: ["<b>x</b> (key 4)"] },
-    shards: {},
+    shards: { created: 0, kept: 0, removed: 0, repaired: 0, rewritten: 0, total: 0 },
     urls: 27,
     xml_bytes: 0,
   };
 
+  const issue = (rule: string, result: string, samples: string[]) => ({ result, rows: 2, rule, samples, section: "news", text: "an image has a URL" });
+
   it("says what happened to rows that broke a rule", () => {
-    show(<Issues report={{ sections: { news: section } } as unknown as Report} rules={{ image: "an image has a URL" }} />);
+    show(<Issues issues={[issue("image", "Field removed", ["<b>x</b> (key 4)"]), issue("news-age", "Left out", [])]} />);
     expect(screen.getByText("Left out")).toBeTruthy();
     expect(screen.getByText("Field removed")).toBeTruthy();
     expect(screen.getByTestId("sample").textContent).toBe("<b>x</b> (key 4)");
@@ -389,7 +387,7 @@ describe("the report", () => {
   });
 
   it("says what a verification found, and where it did not finish", () => {
-    const found = { dag_id: "d", end: "2026-11-20T12:00:00Z", errors: 0, failures: [], files: 71, run_id: "r", start: null, state: "success", task_id: "verify", urls: 1, warnings: 0 } satisfies Verification;
+    const found = { dag_id: "d", end: "2026-11-20T12:00:00Z", errors: 0, failures: [], files: 71, run_id: "r", start: null, state: "success", task_id: "verify", urls: 1, warnings: 0 } satisfies VerificationRun;
     show(<Verified found={found} />);
     expect(screen.getByText("71 files with 1 URL verified, no issues.")).toBeTruthy();
     cleanup();

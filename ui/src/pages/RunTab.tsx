@@ -8,7 +8,7 @@ import { bytes, count, counted, duration, percent, sentence, short, visible } fr
 import { AsOf, Failure, Inner, Logs, Note, Page, Panel, State, Waiting, When, hasEnded } from "../parts/basics";
 import { Drift, Issues, Number, Plan, Sections, Stages, Tile, Tiles, Verified, Wide, shardChanges } from "../parts/report";
 import { logOf, pageOf } from "../routes";
-import type { Batch, DagSitemaps, Report, RunGroup, RunProgress, Step } from "../types";
+import type { BatchProgress, DagSitemaps, Issue, Report, RunGroup, RunProgress, TaskStep } from "../types";
 import { nameOf } from "./SitemapList";
 
 const BATCHES_AT_FIRST = 40;
@@ -37,7 +37,7 @@ const useNow = (running: boolean) => {
 const took = (start: string | null, end: string | null, now: number) =>
   start ? duration(Math.max(0, ((end ? Date.parse(end) : now) - Date.parse(start)) / 1000)) : "–";
 
-const Steps = ({ steps, now, run }: { steps: Step[]; now: number; run: RunProgress }) => (
+const Steps = ({ steps, now, run }: { steps: TaskStep[]; now: number; run: RunProgress }) => (
   <HStack as="ol" listStyleType="none" wrap="wrap" gap={3} aria-label="Steps">
     {steps.map((step) => (
       <HStack as="li" key={step.task_id} borderWidth="1px" borderColor="border" borderRadius="md" px={3} py={1.5} fontSize="sm">
@@ -53,7 +53,7 @@ const Steps = ({ steps, now, run }: { steps: Step[]; now: number; run: RunProgre
 /** An estimate, rounded so that it does not jump with every batch. */
 const roughly = (seconds: number): string => duration(seconds < 60 ? Math.ceil(seconds / 10) * 10 : seconds < 600 ? Math.ceil(seconds / 60) * 60 : Math.ceil(seconds / 300) * 300);
 
-const Cells = ({ batches }: { batches: Batch[] }) => (
+const Cells = ({ batches }: { batches: BatchProgress[] }) => (
   <Flex wrap="wrap" gap="2px" role="img" aria-label={`${counted(batches.length, "batch")} by state`}>
     {batches.map((batch) => (
       <Box
@@ -128,19 +128,19 @@ const Batches = ({ group, now, run }: { group: RunGroup; now: number; run: RunPr
   );
 };
 
-const Result = ({ report, rules, at }: { report: Report; rules: Record<string, string>; at: string }) => (
+const Result = ({ report, issues, at }: { report: Report; issues: Issue[]; at: string }) => (
   <Flex direction="column" gap={4}>
     <Tiles>
       <Tile name="Result" value={<State state={report.result} />} help={report.action === "build" ? " " : sentence(visible(report.action))} />
       <Tile name="Generation" value={count(report.generation)} help={report.previous_generation ? `Previous: ${count(report.previous_generation)}` : "First build"} />
       <Tile name="URLs" value={count(report.urls)} help={`of ${counted(report.rows, "row")}`} />
-      <Tile name="Files" value={count(report.shards["total"] ?? 0)} help={shardChanges(report.shards)} />
+      <Tile name="Files" value={count(report.shards.total)} help={shardChanges(report.shards)} />
       <Tile name="Rows read" value={count(report.rows_read)} help={percent(report.rows_read, report.rows)} />
       <Tile name="Written" value={bytes(report.bytes_written)} help={report.swept ? `${counted(report.swept, "old file")} removed` : " "} />
     </Tiles>
     <Sections sections={report.sections} />
     <Stages seconds={report.seconds} />
-    <Issues report={report} rules={rules} />
+    <Issues issues={issues} />
     {report.drift.length > 0 && <Drift drift={report.drift} at={at} />}
   </Flex>
 );
@@ -231,7 +231,7 @@ const Group = ({ group, progress, now }: { group: RunGroup; progress: RunProgres
             <Heading as="h3" size="sm" mb={2}>
               Result
             </Heading>
-            <Result report={published.report} rules={published.rules} at={published.at} />
+            <Result report={published.report} issues={published.issues} at={published.at} />
           </Box>
         )}
       </Flex>

@@ -296,7 +296,7 @@ const MapOf = ({ page, acting }: { page: SitemapPage; acting: Acting }) => {
   const [shard, setShard] = useParam("shard");
   const mode: Mode = MODES.find((name) => name === colour) ?? "run";
   const rebuild = acting.ask({ action: "rebuild", shards: [""] }) && ((name: string) => acting.ask({ action: "rebuild", shards: [name] })?.());
-  const maxUrls = Object.fromEntries(Object.entries(page.report.sections).map(([name, section]) => [name, section.max_urls]));
+  const maxUrls = Object.fromEntries(page.sections.map(({ name, max_urls }) => [name, max_urls]));
   return (
     <>
       {error && <Failure error={error} retry={reload} />}
@@ -427,7 +427,7 @@ const Published = ({ page, acting, stamp, inMap }: { page: SitemapPage; acting: 
           )
         }
       >
-        <Issues report={report} rules={page.rules} />
+        <Issues issues={page.issues} />
         {page.shortened.includes("samples") && <Note>The samples did not fit into the event; the publishing task’s log has them.</Note>}
       </Fold>
       <Fold id="limits" title="Protocol limits" gist={fullest(page.gauges)}>

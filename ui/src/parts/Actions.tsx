@@ -6,7 +6,7 @@ import { type ReactNode, useEffect, useState } from "react";
 import { type ApiError, post, useGet } from "../api";
 import { count, visible } from "../format";
 import { runTabOf } from "../routes";
-import type { ActionName, ActionState, RunProgress } from "../types";
+import type { ActionName, AvailableAction, RunProgress } from "../types";
 import { Inner, Note, hasEnded } from "./basics";
 
 export interface ActionRequest {
@@ -46,7 +46,7 @@ const EXPLAINED: Record<ActionName, (request: ActionRequest) => string> = {
 export interface Acting {
   /** Opens the confirmation; undefined where the user may not act or the DAG cannot do it. */
   ask: (request: ActionRequest) => (() => void) | undefined;
-  stateOf: (action: ActionName) => ActionState | undefined;
+  stateOf: (action: ActionName) => AvailableAction | undefined;
   dialog: ReactNode;
   started: { dag_id: string; run_id: string; action: ActionName } | undefined;
 }
@@ -54,7 +54,7 @@ export interface Acting {
 /** Shown in the confirmation of an action: what it would change. */
 export type Preview = (request: ActionRequest) => ReactNode;
 
-export const useActions = (asset: string, actions: ActionState[], onStarted: () => void, preview?: Preview): Acting => {
+export const useActions = (asset: string, actions: AvailableAction[], onStarted: () => void, preview?: Preview): Acting => {
   const [request, setWish] = useState<ActionRequest>();
   const [error, setError] = useState<ApiError>();
   const [busy, setBusy] = useState(false);
@@ -178,7 +178,7 @@ export const Started = ({ started, onEnd }: { started: NonNullable<Acting["start
 };
 
 /** What cannot be done from here, and how to add it. */
-export const NotAvailable = ({ actions }: { actions: ActionState[] }) => {
+export const NotAvailable = ({ actions }: { actions: AvailableAction[] }) => {
   const missing = actions.filter(({ possible, why_not }) => !possible && why_not);
   const reasons = [...new Set(missing.map(({ why_not }) => why_not))];
   if (!reasons.length) return null;
@@ -195,5 +195,5 @@ export const NotAvailable = ({ actions }: { actions: ActionState[] }) => {
 };
 
 /** Says at the top of the page that the user may not act. */
-export const ReadOnly = ({ actions }: { actions: ActionState[] }) =>
+export const ReadOnly = ({ actions }: { actions: AvailableAction[] }) =>
   actions.some(({ possible, allowed }) => possible && !allowed) ? <Note>Read-only: no permission to trigger runs.</Note> : null;

@@ -6,10 +6,10 @@ import { type FormEvent, useState } from "react";
 import { type ApiError, get } from "../api";
 import { count, isWeb, visible } from "../format";
 import { pageOf } from "../routes";
-import type { UrlMatch, UrlSearch, UrlSearches } from "../types";
+import type { FoundEntry, SearchResult, UrlSearches } from "../types";
 import { Failure, Inner, Note, Outer } from "./basics";
 
-const Match = ({ match }: { match: UrlMatch }) => (
+const Match = ({ match }: { match: FoundEntry }) => (
   <Box fontSize="sm" data-testid="url-match">
     <Text>
       Section {visible(match.section)}, file{" "}
@@ -23,12 +23,12 @@ const Match = ({ match }: { match: UrlMatch }) => (
   </Box>
 );
 
-const verdictOf = (result: UrlSearch): string => {
+const verdictOf = (result: SearchResult): string => {
   if (result.listed) return "Listed";
   return result.complete ? "Not listed" : "Not found in the shards that were read";
 };
 
-const Result = ({ result, linked }: { result: UrlSearch; linked: boolean }) => (
+const Result = ({ result, linked }: { result: SearchResult; linked: boolean }) => (
   <Alert.Root status={result.listed ? "success" : result.complete ? "info" : "warning"} alignItems="flex-start" data-testid="url-result">
     <Alert.Indicator />
     <Alert.Content minW={0}>

@@ -5,7 +5,7 @@ import type { ReactNode } from "react";
 
 import { bytes, count, counted, duration, percent, sentence, sum, visible } from "../format";
 import { logOf, runTabOf } from "../routes";
-import type { Counts, Gauge, PlanNumbers, Report, SectionReport, Verification } from "../types";
+import type { Counts, Gauge, Issue, PlanNumbers, SectionReport, ShardCounts, VerificationRun } from "../types";
 import { Age, Inner, Note, State, When } from "./basics";
 
 /** Characters of a value above which it is shown smaller, so that a number of ten digits stays in one line. */
@@ -68,7 +68,7 @@ const FACT_LINES = {
 
 const CHANGES = ["rewritten", "created", "removed", "repaired"] as const;
 
-export const shardChanges = (shards: Record<string, number>): string => {
+export const shardChanges = (shards: Partial<ShardCounts>): string => {
   const parts = CHANGES.filter((name) => shards[name]).map((name) => `${count(shards[name] ?? 0)} ${name}`);
   return parts.length ? parts.join(", ") : "None changed";
 };
@@ -192,7 +192,7 @@ export const Sections = ({ sections, act }: { sections: Record<string, SectionRe
           </Text>
         </Table.Cell>
         <Number>{count(section.urls)}</Number>
-        <Number>{count(section.shards["total"] ?? 0)}</Number>
+        <Number>{count(section.shards.total)}</Number>
         <Table.Cell minW="9em">
           {shardChanges(section.shards)}
           {Object.keys(section.reasons).length > 0 && (
@@ -215,30 +215,8 @@ export const Sections = ({ sections, act }: { sections: Record<string, SectionRe
   </Wide>
 );
 
-interface Issue {
-  name: string;
-  rule: string;
-  rows: number;
-  outcome: string;
-  samples: string[];
-}
-
-const issuesOf = (sections: Record<string, SectionReport>): Issue[] =>
-  Object.entries(sections)
-    .flatMap(([name, section]) =>
-      Object.entries(section.outcomes).map(([rule, outcome]) => ({
-        name,
-        outcome,
-        rows: (section.rows_dropped[rule] ?? 0) + (section.fields_fixed[rule] ?? 0),
-        rule,
-        samples: [...new Set(section.samples[rule] ?? [])],
-      })),
-    )
-    .sort((one, other) => other.rows - one.rows);
-
 /** Rows that broke a rule, and what happened to them. */
-export const Issues = ({ report, rules }: { report: Report; rules: Record<string, string> }) => {
-  const issues = issuesOf(report.sections);
+export const Issues = ({ issues }: { issues: Issue[] }) => {
   if (!issues.length) return <Note>Every row follows every rule.</Note>;
   return (
     <Wide
@@ -251,19 +229,19 @@ export const Issues = ({ report, rules }: { report: Report; rules: Record<string
         ["Samples", "start"],
       ]}
     >
-      {issues.map(({ name, rule, rows, outcome, samples }) => (
-        <Table.Row key={`${name} ${rule}`} verticalAlign="top">
+      {[...issues].sort((one, other) => other.rows - one.rows).map(({ section, rule, text, rows, result, samples }) => (
+        <Table.Row key={`${section} ${rule}`} verticalAlign="top">
           <Table.Cell minW="11em">
             <Code>{visible(rule)}</Code>
             <Text color="fg.muted" fontSize="xs">
-              {sentence(visible(rules[rule] ?? ""))}
+              {sentence(visible(text))}
             </Text>
           </Table.Cell>
-          <Table.Cell>{visible(name)}</Table.Cell>
+          <Table.Cell>{visible(section)}</Table.Cell>
           <Number>{count(rows)}</Number>
-          <Table.Cell whiteSpace="nowrap">{outcome}</Table.Cell>
+          <Table.Cell whiteSpace="nowrap">{result}</Table.Cell>
           <Table.Cell minW="16em">
-            {samples.map((sample) => (
+            {[...new Set(samples)].map((sample) => (
               <Text key={sample} fontFamily="mono" fontSize="xs" overflowWrap="anywhere" data-testid="sample">
                 {visible(sample)}
               </Text>
@@ -276,14 +254,14 @@ export const Issues = ({ report, rules }: { report: Report; rules: Record<string
   );
 };
 
-const verifiedText = (found: Verification): string => {
+const verifiedText = (found: VerificationRun): string => {
   if (found.files === null) return found.end ? "Did not finish; the task’s log says why." : "Has not ended yet.";
   const findings = [found.errors ? counted(found.errors, "error") : "", found.warnings ? counted(found.warnings, "warning") : ""];
   return `${counted(found.files, "file")} with ${counted(found.urls ?? 0, "URL")} verified, ${findings.filter(Boolean).join(", ") || "no issues"}.`;
 };
 
 /** What a verification found; on a sitemap's page with links to its run and log. */
-export const Verified = ({ found, link = false }: { found: Verification; link?: boolean }) => {
+export const Verified = ({ found, link = false }: { found: VerificationRun; link?: boolean }) => {
   return (
     <Flex direction="column" gap={3} data-testid="verification">
       <Flex gap={3} wrap="wrap" align="center" fontSize="sm">

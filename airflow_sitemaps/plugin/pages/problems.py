@@ -1,20 +1,21 @@
-"""The problems of a sitemap, each with its next step. This module does no I/O."""
+"""The problems of a sitemap, each with its next step, and its usage of limits. Pure."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final, Literal
+from collections.abc import Sequence
+from typing import Annotated, Final, Literal
 
-from airflow_sitemaps.plugin.headroom import gauges
-from airflow_sitemaps.plugin.snapshot import Snapshot, check_of
+from pydantic import Field
+
+from airflow_sitemaps.pipeline.report import Report, SectionReport
+from airflow_sitemaps.plugin.events import SectionSettings
+from airflow_sitemaps.plugin.pages.findings import VerificationRun
+from airflow_sitemaps.plugin.pages.outcomes import FailedTask, RunOutcome
+from airflow_sitemaps.plugin.pages.snapshot import Snapshot, check_of
+from airflow_sitemaps.plugin.readings import StrictModel
+from airflow_sitemaps.protocol.entry import CURRENT
 from airflow_sitemaps.protocol.rules import RULES
-from airflow_sitemaps.shards.guards import Guards
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from airflow_sitemaps.plugin.outcomes import Outcome
-    from airflow_sitemaps.plugin.verifications import Verification
+from airflow_sitemaps.quantities import counted
 
 Severity = Literal["error", "warning", "info"]
 
@@ -24,27 +25,23 @@ ALLOWED: Final = "allowed: "
 """Prefix of a report's warning about an override. Such a warning is expected, because the user set the override."""
 SHOWN: Final = 3
 """Largest number of reasons, files or findings that one problem names."""
+LINKS: Final = 5
+"""Largest number of failed tasks that one problem links to."""
 READ_LOG: Final = "Read the failed task's log. Then clear the task, or trigger the DAG again."
 NO_LOG: Final = (
     "Airflow has no log of that run: it was deleted, or ran in a shell. Correct the cause, and trigger the DAG."
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Problem:
-    """A condition that needs attention.
+class Problem(StrictModel):
+    """A condition that needs attention, and the next step.
+
+    ``kind`` is a stable name, for tests and styles; ``title`` is one sentence without a full stop; ``permits`` let one
+    run pass; ``failed_tasks`` have logs with details.
 
     Attributes:
-        severity: ``error``, ``warning`` or ``info``.
-        kind: Stable name, for tests and styles.
-        title: The problem in one sentence without a full stop.
-        detail: The facts, in sentences. Default: empty.
-        next_step: What to do. Default: empty.
-        permits: Values of ``allow`` that let one run pass. Default: none.
-        dag_id: DAG that the links open. Default: empty, no link.
-        run_id: Run that the links open. Default: empty, no link.
-        failed_tasks: Tasks whose logs contain details, each as (task, map index). Default: none.
-        sections: Sections that it concerns. Default: none, the whole sitemap.
+        dag_id: DAG that the links open; empty for no link.
+        sections: Sections that it concerns; none for the whole sitemap.
     """
 
     severity: Severity
@@ -52,11 +49,24 @@ class Problem:
     title: str
     detail: str = ""
     next_step: str = ""
-    permits: tuple[str, ...] = ()
+    permits: Sequence[str] = ()
     dag_id: str = ""
     run_id: str = ""
-    failed_tasks: tuple[tuple[str, int], ...] = ()
-    sections: tuple[str, ...] = ()
+    failed_tasks: Sequence[FailedTask] = ()
+    sections: Annotated[Sequence[str], Field(exclude=True)] = ()
+
+
+class Gauge(StrictModel):
+    """Usage of one limit, in ``unit``."""
+
+    name: str
+    used: int
+    limit: int
+    unit: str
+    source: str
+    next_step: str = ""
+    warns: bool = False
+    limit_note: str = ""
 
 
 def problems(snapshot: Snapshot) -> list[Problem]:
@@ -68,25 +78,28 @@ def problems(snapshot: Snapshot) -> list[Problem]:
         *_of_freshness(snapshot),
         *_of_rollback(snapshot),
         *_of_change_outside(snapshot),
-        *_of_report(snapshot.report),
+        *_of_report(snapshot),
     ]
     order = {"error": 0, "warning": 1, "info": 2}
     return sorted(every, key=lambda problem: order[problem.severity])
 
 
-def is_warned(report: Mapping[str, Any]) -> bool:
-    """Return whether a report needs attention: many dropped rows, drift, usage close to a limit, or a warning.
+def is_warned(snapshot: Snapshot, section: str | None = None) -> bool:
+    """Return whether the report needs attention: many dropped rows, drift, usage close to a limit, or a warning.
 
     Args:
-        report: A report, or the part of it that concerns one section: its dropped rows and its drift.
+        section: The section whose part of the report counts. Default: None, the whole report.
     """
-    whole = _of_report(report) if "sections" in report else [*_of_dropped(report), *_of_drift(report)]
-    return any(problem.severity == "warning" for problem in whole)
+    if section is None:
+        return any(problem.severity == "warning" for problem in _of_report(snapshot))
+    part = snapshot.report.sections.get(section)
+    concerns = [] if part is None else [*_of_dropped(snapshot, part, [section]), *_of_drift(part)]
+    return any(problem.severity == "warning" for problem in concerns)
 
 
 def _of_outcomes(snapshot: Snapshot) -> list[Problem]:
     """Return one problem for each run that failed to publish sections, and that no later run has made good."""
-    failing: dict[int, tuple[Outcome, list[str]]] = {}
+    failing: dict[int, tuple[RunOutcome, list[str]]] = {}
     for section in snapshot.sections:
         if section.outcome is not None and section.result in ("refused", "failed"):
             failing.setdefault(id(section.outcome), (section.outcome, []))[1].append(section.name)
@@ -99,7 +112,7 @@ def _of_outcomes(snapshot: Snapshot) -> list[Problem]:
     return of_outcomes
 
 
-def _refused(snapshot: Snapshot, outcome: Outcome, names: Sequence[str]) -> Problem:
+def _refused(snapshot: Snapshot, outcome: RunOutcome, names: Sequence[str]) -> Problem:
     guards = sorted({refusal.guard for refusal in outcome.refusals if refusal.guard})
     named = f" ({', '.join(guards)})" if guards else ""
     said = [*(refusal.message for refusal in outcome.refusals), *outcome.reasons[:SHOWN]]
@@ -109,16 +122,16 @@ def _refused(snapshot: Snapshot, outcome: Outcome, names: Sequence[str]) -> Prob
         title=_title(snapshot, outcome, names, "blocked by a safety check", named),
         detail=_joined([*said, _live(snapshot, outcome, names)]),
         next_step="Check the source's data. If the change is intended, override the check for one run; otherwise correct the data.",
-        permits=tuple(refusal.permit for refusal in outcome.refusals if refusal.permit),
+        permits=[refusal.permit for refusal in outcome.refusals if refusal.permit],
         dag_id=outcome.run.dag_id,
         run_id=outcome.run.run_id,
-        failed_tasks=tuple(outcome.failed_tasks),
-        sections=tuple(names),
+        failed_tasks=outcome.failed_tasks[:LINKS],
+        sections=names,
     )
 
 
-def _failed(snapshot: Snapshot, outcome: Outcome, names: Sequence[str]) -> Problem:
-    tasks = sorted({task_id for task_id, _ in outcome.failed_tasks})
+def _failed(snapshot: Snapshot, outcome: RunOutcome, names: Sequence[str]) -> Problem:
+    tasks = sorted({task.task_id for task in outcome.failed_tasks})
     said = ["A task before the sitemap's own tasks failed"] if not outcome.reasons else []
     if tasks:
         said = [f"The task{'s' if len(tasks) > 1 else ''} {' and '.join(tasks)} failed"]
@@ -130,15 +143,14 @@ def _failed(snapshot: Snapshot, outcome: Outcome, names: Sequence[str]) -> Probl
         next_step=READ_LOG if outcome.run.dag_id else NO_LOG,
         dag_id=outcome.run.dag_id,
         run_id=outcome.run.run_id,
-        failed_tasks=tuple(outcome.failed_tasks),
-        sections=tuple(names),
+        failed_tasks=outcome.failed_tasks[:LINKS],
+        sections=names,
     )
 
 
-def _title(snapshot: Snapshot, outcome: Outcome, names: Sequence[str], what: str, why: str = "") -> str:
+def _title(snapshot: Snapshot, outcome: RunOutcome, names: Sequence[str], what: str, why: str = "") -> str:
     """Return what happened: to the last run, to some sections of it, or to the last run of some sections."""
-    dags = {publisher.dag.dag_id for publisher in snapshot.publishers}
-    of_dag = f" of {outcome.run.dag_id}" if len(dags) > 1 and outcome.run.dag_id else ""
+    of_dag = f" of {outcome.run.dag_id}" if len(snapshot.publishers) > 1 and outcome.run.dag_id else ""
     if outcome.is_partial:
         return f"Last run{of_dag} {what} for {_listed(names)}{why}; the other sections are published"
     if len(names) < len(snapshot.sections):
@@ -151,7 +163,7 @@ def _listed(names: Sequence[str]) -> str:
     return f"{'section' if len(names) == 1 else 'sections'} {', '.join(names[:SHOWN])}{more}"
 
 
-def _misnamed(outcome: Outcome) -> Problem:
+def _misnamed(outcome: RunOutcome) -> Problem:
     return Problem(
         severity="info",
         kind="misnamed",
@@ -160,11 +172,11 @@ def _misnamed(outcome: Outcome) -> Problem:
         next_step="Trigger the DAG again with a name that exists.",
         dag_id=outcome.run.dag_id,
         run_id=outcome.run.run_id,
-        failed_tasks=tuple(outcome.failed_tasks),
+        failed_tasks=outcome.failed_tasks[:LINKS],
     )
 
 
-def _live(snapshot: Snapshot, outcome: Outcome, names: Sequence[str]) -> str:
+def _live(snapshot: Snapshot, outcome: RunOutcome, names: Sequence[str]) -> str:
     if not outcome.is_partial and len(names) == len(snapshot.sections):
         return _still_live(snapshot)
     if any(section.published for section in snapshot.sections if section.name in names):
@@ -200,13 +212,13 @@ def _of_verification(snapshot: Snapshot) -> list[Problem]:
     if check == "invalid_before":
         title = "Verification found errors before the last run; that run may have corrected them"
         return [_verified(verification, "warning", "invalid", title, "Verify again.")]
-    title = f"Verification found {_counted(verification.errors, 'error')} in the published files"
+    title = f"Verification found {counted(verification.errors, 'error')} in the published files"
     step = "Trigger the publishing DAG: it restores files that were modified outside Airflow. Rebuild shards that stay invalid. Then verify again."
     return [_verified(verification, "error", "invalid", title, step)]
 
 
-def _verified(found: Verification, severity: Severity, kind: str, title: str, next_step: str) -> Problem:
-    said = [f"{failure['where']}: {failure['message']}" for failure in found.failures[:2]]
+def _verified(found: VerificationRun, severity: Severity, kind: str, title: str, next_step: str) -> Problem:
+    said = [f"{finding.where}: {finding.message}" for finding in found.failures[:2]]
     more = found.errors + found.warnings - len(said)
     return Problem(
         severity=severity,
@@ -216,16 +228,12 @@ def _verified(found: Verification, severity: Severity, kind: str, title: str, ne
         next_step=next_step,
         dag_id=found.dag_id,
         run_id=found.run_id,
-        failed_tasks=((found.task_id, -1),),
+        failed_tasks=[FailedTask(task_id=found.task_id, map_index=-1)],
     )
 
 
-def _counted(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'s' if number != 1 else ''}"
-
-
 def _of_publishers(snapshot: Snapshot) -> list[Problem]:
-    dags = {publisher.dag.dag_id: publisher.dag for publisher in snapshot.publishers}
+    dags = snapshot.publishers
     if not dags:
         return [
             Problem(
@@ -244,7 +252,7 @@ def _of_publishers(snapshot: Snapshot) -> list[Problem]:
             detail="Airflow runs the last version that it could read.",
             next_step="Read the import error on Airflow's home page and correct the file.",
         )
-        for dag in dags.values()
+        for dag in dags
         if dag.has_import_errors
     ]
     if len(dags) > 1:
@@ -252,7 +260,7 @@ def _of_publishers(snapshot: Snapshot) -> list[Problem]:
             Problem(
                 severity="warning",
                 kind="several-publishers",
-                title=f"{len(dags)} DAGs publish this sitemap: {', '.join(sorted(dags))}",
+                title=f"{len(dags)} DAGs publish this sitemap: {', '.join(sorted(dag.dag_id for dag in dags))}",
                 detail="Each run replaces what the other DAG published.",
                 next_step="Let one DAG publish it, or give each DAG's sitemap an address of its own.",
             )
@@ -271,27 +279,26 @@ def _of_publishers(snapshot: Snapshot) -> list[Problem]:
 
 
 def _of_freshness(snapshot: Snapshot) -> list[Problem]:
-    freshness = snapshot.freshness
-    if freshness.state not in ("missed", "behind_schedule", "idle") or not snapshot.publishers:
+    age = snapshot.age
+    if age.state not in ("missed", "behind_schedule", "idle") or not snapshot.publishers:
         return []
-    age = duration(freshness.age_s or 0)
-    oldest = [s.name for s in snapshot.sections if s.published and s.freshness.state == freshness.state]
+    oldest = [s.name for s in snapshot.sections if s.published and s.age.state == age.state]
     whose = f" of {_listed(oldest)}" if 0 < len(oldest) < len(snapshot.sections) else ""
-    title, detail = f"The data{whose} was last read {age} ago", "No freshness objective is set."
+    title, detail = f"The data{whose} was last read {duration(age.age_s or 0)} ago", "No freshness objective is set."
     step = "Set Sitemap(freshness=…) to the age that the data may have, or check that runs of the DAG start."
-    if freshness.state != "idle":
-        title = f"{title}; the objective is {duration(freshness.objective_s or 0)}"
-        is_set = freshness.source == "sitemap"
+    if age.state != "idle":
+        title = f"{title}; the objective is {duration(age.objective_s or 0)}"
+        is_set = age.source == "sitemap"
         detail = "The objective is set on the sitemap." if is_set else "The objective comes from the DAG's schedule."
         step = "Check that the scheduler runs, and that runs of the DAG start and succeed."
     return [
         Problem(
-            severity="error" if freshness.state == "missed" and not snapshot.paused else "warning",
+            severity="error" if age.state == "missed" and not snapshot.paused else "warning",
             kind="late",
             title=title,
             detail=detail,
             next_step="Unpause the DAG." if snapshot.paused else step,
-            sections=tuple(oldest) if whose else (),
+            sections=oldest if whose else (),
         )
     ]
 
@@ -300,8 +307,8 @@ def duration(seconds: float) -> str:
     """Return a duration as text in one unit, such as ``3 hours``."""
     for size, name in ((86_400, "day"), (3_600, "hour"), (60, "minute")):
         if seconds >= size:
-            return _counted(round(seconds / size), name)
-    return _counted(round(seconds), "second")
+            return counted(round(seconds / size), name)
+    return counted(round(seconds), "second")
 
 
 def _of_rollback(snapshot: Snapshot) -> list[Problem]:
@@ -337,64 +344,101 @@ def _of_change_outside(snapshot: Snapshot) -> list[Problem]:
     ]
 
 
-def _of_report(report: Mapping[str, Any]) -> list[Problem]:
-    return [*_of_all_dropped(report), *_of_limits(report), *_of_drift(report), *_of_warnings(report)]
+def _of_report(snapshot: Snapshot) -> list[Problem]:
+    report = snapshot.report
+    return [*_of_all_dropped(snapshot), *_of_limits(snapshot), *_of_drift(report), *_of_warnings(report)]
 
 
-def _of_all_dropped(report: Mapping[str, Any]) -> list[Problem]:
-    """Return the dropped rows of the sitemap; if these are few, those of each section that drops many of its own."""
-    whole = _of_dropped(report)
+def _of_all_dropped(snapshot: Snapshot) -> list[Problem]:
+    """Return the dropped rows of the whole sitemap; if these are few, those of each section that drops many of its own."""
+    report = snapshot.report
+    whole = _of_dropped(snapshot, report, list(report.sections))
     if any(problem.severity == "warning" for problem in whole):
         return whole
-    parts = {name: _of_dropped(part) for name, part in report["sections"].items()}
     many = [
-        replace(problem, title=f"Section {name}: {problem.title}", sections=(name,))
-        for name, problems_of in parts.items()
-        for problem in problems_of
+        problem.model_copy(update={"title": f"Section {name}: {problem.title}", "sections": [name]})
+        for name, part in report.sections.items()
+        for problem in _of_dropped(snapshot, part, [name])
         if problem.severity == "warning"
     ]
     return many or whole
 
 
-def _of_dropped(report: Mapping[str, Any]) -> list[Problem]:
-    faulty = report["rows_dropped"]  # rows past their age are counted apart: nothing is wrong with them
-    dropped, rows = sum(faulty.values()), report["rows"]
+def _of_dropped(snapshot: Snapshot, report: Report | SectionReport, names: Sequence[str]) -> list[Problem]:
+    faulty = report.rows_dropped  # rows past their age are counted apart: nothing is wrong with them
+    dropped, rows = sum(faulty.values()), report.rows
     if not rows or not dropped:
         return []
-    parts = report.get("sections", {"": report}).values()
-    limits = [part["max_dropped"] for part in parts if "max_dropped" in part]
+    settings = [snapshot.settings[name] for name in names if name in snapshot.settings] or [SectionSettings()]
+    limit = max(each.max_dropped for each in settings)
     rule, number = max(faulty.items(), key=lambda item: item[1])
     says = f" ({RULES[rule].text})" if rule in RULES else ""
     return [
         Problem(
-            severity="warning" if dropped > rows * max(limits, default=Guards().max_dropped) else "info",
+            severity="warning" if dropped > rows * limit else "info",
             kind="dropped",
-            title=f"{dropped:,} of {_counted(rows, 'row')} {'are' if dropped != 1 else 'is'} not in the sitemap ({dropped / rows:.2%})",
-            detail=f"The most frequent reason is the rule {rule}{says}: {_counted(number, 'row')}.",
+            title=f"{dropped:,} of {counted(rows, 'row')} {'are' if dropped != 1 else 'is'} not in the sitemap ({dropped / rows:.2%})",
+            detail=f"The most frequent reason is the rule {rule}{says}: {counted(number, 'row')}.",
             next_step="Correct these rows in the source; “Validation issues” below shows samples.",
         )
     ]
 
 
-def _of_limits(report: Mapping[str, Any]) -> list[Problem]:
+def _of_limits(snapshot: Snapshot) -> list[Problem]:
     return [
         Problem(
             severity="warning",
             kind="limit",
-            title=f"{gauge['name']}: {gauge['used']:,} of {gauge['limit']:,} {gauge['unit']}",
-            detail=gauge["source"],
-            next_step=gauge["next_step"],
+            title=f"{gauge.name}: {gauge.used:,} of {gauge.limit:,} {gauge.unit}",
+            detail=gauge.source,
+            next_step=gauge.next_step,
         )
-        for gauge in gauges(report)
-        if gauge["used"] >= gauge["limit"] * NEAR and gauge["warns"]
+        for gauge in gauges(snapshot)
+        if gauge.used >= gauge.limit * NEAR and gauge.warns
     ]
 
 
-def _of_drift(report: Mapping[str, Any]) -> list[Problem]:
-    drift = report["drift"]
+def gauges(snapshot: Snapshot) -> list[Gauge]:
+    """Return the usage of each limit of the protocol that the report contains."""
+    report = snapshot.report
+    totals = [section.shards.total for section in report.sections.values()]
+    per_section = len(report.index_urls) > 1 and totals
+    usage = [
+        Gauge(
+            name="Files in the largest index" if per_section else "Files in the index",
+            used=max(totals) if per_section else report.shards.total,
+            limit=CURRENT.max_sitemaps,
+            unit="files",
+            source="sitemaps.org: an index lists at most 50,000 sitemaps.",
+            next_step="When the index is full, another index file is added: list it in robots.txt (airflow-sitemaps robots). "
+            'Larger shards, or index="per_section", postpone that.',
+            warns=True,
+        )
+    ]
+    note = "Average over the section's files"
+    for name, section in report.sections.items():
+        total = section.shards.total
+        if not total:
+            continue
+        source = "ShardPolicy(max_urls=…); sitemaps.org allows 50,000 URLs per file. Full files are intended."
+        limit = snapshot.settings.get(name, SectionSettings()).max_urls
+        used = round(section.urls / total)
+        usage.append(
+            Gauge(name=f"{name}: URLs per file", used=used, limit=limit, unit="URLs", source=source, limit_note=note)
+        )
+        source = "sitemaps.org: a file has at most 52,428,800 bytes, uncompressed."
+        limit, used = CURRENT.max_byte_size, round(section.xml_bytes / total)
+        usage.append(
+            Gauge(name=f"{name}: size per file", used=used, limit=limit, unit="bytes", source=source, limit_note=note)
+        )
+    return usage
+
+
+def _of_drift(report: Report | SectionReport) -> list[Problem]:
+    drift = report.drift
     if not drift:
         return []
-    files = _counted(len(drift), "file")
+    files = counted(len(drift), "file")
     more = f"{len(drift) - SHOWN:,} more" if len(drift) > SHOWN else ""
     return [
         Problem(
@@ -407,10 +451,10 @@ def _of_drift(report: Mapping[str, Any]) -> list[Problem]:
     ]
 
 
-def _of_warnings(report: Mapping[str, Any]) -> list[Problem]:
+def _of_warnings(report: Report) -> list[Problem]:
     return [
         Problem(severity="info" if w.startswith(ALLOWED) else "warning", kind="warning", title=_override(w))
-        for w in report["warnings"][:20]
+        for w in report.warnings[:20]
     ]
 
 

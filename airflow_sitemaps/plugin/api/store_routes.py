@@ -5,38 +5,46 @@ If the store cannot be read, the application responds with the message of ``Stat
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Final, TypeVar
+from collections.abc import Callable
+from typing import Annotated, Final, TypeVar
 
 from airflow.utils.session import create_session
 from fastapi import APIRouter, Depends, HTTPException, Query, Request, Response, status
-from fastapi.responses import JSONResponse
 
 from airflow_sitemaps.pipeline.state.repository import MANIFEST
-from airflow_sitemaps.plugin import event_payload, generation_changes, list_query, overview, url_search
-from airflow_sitemaps.plugin.access import ReadableDags, may_read_assets
-from airflow_sitemaps.plugin.api_dependencies import DetachedSitemap, Now, as_csv, validated
-from airflow_sitemaps.plugin.coverage_columns import MAX_OBSERVATIONS, coverage_columns
-from airflow_sitemaps.plugin.overview import Overview
-from airflow_sitemaps.plugin.schemas.announcements import Coverage
-from airflow_sitemaps.plugin.schemas.generations import GenerationChanges, Generations
-from airflow_sitemaps.plugin.schemas.shards import ShardColumns, ShardPage, Unavailable
-from airflow_sitemaps.plugin.schemas.url_matches import UrlSearches
-from airflow_sitemaps.plugin.shard_map import MAX_PAGE, ShardMap, read_map
+from airflow_sitemaps.plugin import generation_changes, url_search
+from airflow_sitemaps.plugin.api.dependencies import (
+    DetachedSitemap,
+    Now,
+    ReadableDags,
+    as_csv,
+    may_read_assets,
+    validated,
+)
+from airflow_sitemaps.plugin.generation_changes import Compared, GenerationChanges
+from airflow_sitemaps.plugin.pages import overview
+from airflow_sitemaps.plugin.pages.announcements import MAX_OBSERVATIONS, Coverage, coverage_of
+from airflow_sitemaps.plugin.pages.overview import Overview
+from airflow_sitemaps.plugin.pages.sitemap_pages import csv_of
+from airflow_sitemaps.plugin.readings import StrictModel
+from airflow_sitemaps.plugin.shard_map import MAX_PAGE, Generations, ShardColumns, ShardMap, ShardPage, read_map
 from airflow_sitemaps.plugin.state_reader import StateFile, StateReader, StateUnavailableError, open_state
 from airflow_sitemaps.plugin.store_state import STORE_STATES
+from airflow_sitemaps.plugin.url_search import UrlSearches
+from airflow_sitemaps.ports import ObjectStore
 from airflow_sitemaps.search_engines.searchconsole import history
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from airflow_sitemaps.plugin.generation_changes import Compared
-    from airflow_sitemaps.ports import ObjectStore
 
 T = TypeVar("T")
 
 STATES: Final = StateReader(opened=open_state)
 
 router = APIRouter(dependencies=[Depends(may_read_assets)])
+
+
+class Unavailable(StrictModel):
+    """The store cannot be read. The page shows this sentence instead."""
+
+    unavailable: str
 
 
 def manifest_file(sitemap: Overview) -> StateFile:
@@ -47,7 +55,7 @@ def manifest_file(sitemap: Overview) -> StateFile:
     """
     if not sitemap.snapshot.published:
         raise StateUnavailableError("Nothing has been published yet, so there is no manifest.")
-    return StateFile.of(event_payload.store_of(sitemap.extra), MANIFEST)
+    return StateFile.of(sitemap.store, MANIFEST)
 
 
 async def manifest_of(sitemap: Overview) -> tuple[str, ShardMap]:
@@ -61,9 +69,15 @@ async def manifest_of(sitemap: Overview) -> tuple[str, ShardMap]:
     return await STATES.read(file, "map", read_map, is_old=lambda shard_map: shard_map.generation < announced)
 
 
-def unavailable(_: Request, error: Exception) -> JSONResponse:
-    """Return the message of a ``StateUnavailableError`` as a response that no cache keeps."""
-    return JSONResponse(Unavailable(unavailable=str(error)).model_dump(), headers={"Cache-Control": "no-store"})
+def unavailable(_: Request, error: Exception) -> Response:
+    """Return the message of a ``StateUnavailableError``."""
+    return uncached(Unavailable(unavailable=str(error)))
+
+
+def uncached(answer: StrictModel) -> Response:
+    """Return a response that no cache keeps."""
+    body = answer.model_dump_json()
+    return Response(body, media_type="application/json", headers={"Cache-Control": "no-store"})
 
 
 @router.get("/sitemap/shards", responses={200: {"model": ShardColumns | Unavailable}})
@@ -83,17 +97,14 @@ async def shard_texts(
 ) -> Response:
     """Return names, key ranges and newest lastmod for a range of a section's shards."""
     etag, shard_map = await manifest_of(sitemap)
-    shards = shard_map.page(section, start, count)
-    page = {"generation": shard_map.generation, "section": section, "start": start, "shards": shards}
-    return validated(request, etag, ShardPage.model_validate(page).model_dump_json())
+    return validated(request, etag, shard_map.page(section, start, count).model_dump_json())
 
 
 @router.get("/sitemap/generations", responses={200: {"model": Generations | Unavailable}})
 async def generations(request: Request, sitemap: DetachedSitemap) -> Response:
     """Return the generations that are available for a rollback."""
     etag, shard_map = await manifest_of(sitemap)
-    body = Generations.model_validate({"generation": shard_map.generation, "kept": shard_map.kept})
-    return validated(request, etag, body.model_dump_json())
+    return validated(request, etag, shard_map.generations.model_dump_json())
 
 
 ToGeneration = Annotated[int | None, Query(ge=1, description="Without it: what the last run would publish, if blocked")]
@@ -133,8 +144,7 @@ async def changes(
 ) -> Response:
     """Return the differences of two generations: by section, and by URL if only a few files differ."""
     differences = await compared(sitemap, from_generation, to_generation, generation_changes.changes)
-    body = GenerationChanges.model_validate(differences).model_dump_json()
-    return Response(body, media_type="application/json", headers={"Cache-Control": "no-store"})
+    return uncached(differences)
 
 
 @router.get("/sitemap/changes.csv", response_class=Response)
@@ -148,7 +158,7 @@ async def export_changes(
         rows = await compared(sitemap, from_generation, to_generation, generation_changes.url_rows)
     except StateUnavailableError as e:
         raise HTTPException(status.HTTP_409_CONFLICT, str(e)) from e
-    return as_csv(list_query.csv_of(rows, ("change", "url")), "changes.csv")
+    return as_csv(csv_of(rows, ("change", "url")), "changes.csv")
 
 
 @router.get("/sitemap/coverage", responses={200: {"model": Coverage | Unavailable}})
@@ -157,11 +167,10 @@ async def coverage(sitemap: DetachedSitemap) -> Response:
     observations = await STATES.run(
         manifest_file(sitemap), "coverage", lambda area: history(area, most=MAX_OBSERVATIONS)
     )
-    body = Coverage.model_validate(coverage_columns(observations)).model_dump_json()
-    return Response(body, media_type="application/json", headers={"Cache-Control": "no-store"})
+    return uncached(coverage_of(observations))
 
 
-@router.get("/find", response_model=UrlSearches)
+@router.get("/find")
 async def find(
     readable: ReadableDags,
     moment: Now,

@@ -6,28 +6,24 @@ push, and from the reports in the store; the state of a task only says that a ru
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, Literal
+from datetime import datetime
+from typing import Any, Final, Literal
+
+from sqlalchemy.orm import Session
 
 from airflow_sitemaps.errors import PartlyPublishedError, RequestError
 from airflow_sitemaps.operators.facts import FAILED, REFUSED, SECTIONS, UNCHANGED
 from airflow_sitemaps.operators.plan import PLAN_KEY
 from airflow_sitemaps.plugin import dag_runs
-from airflow_sitemaps.plugin.event_payload import items, mapping, moment_of, text, texts
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-    from datetime import datetime
-
-    from sqlalchemy.orm import Session
-
-    from airflow_sitemaps.plugin.asset_tasks import TaskKey
-    from airflow_sitemaps.plugin.dag_runs import RunState, TaskState
-    from airflow_sitemaps.plugin.event_payload import RunSummary
+from airflow_sitemaps.plugin.dag_profiles import TaskKey
+from airflow_sitemaps.plugin.dag_runs import RETURNED, Pushed, RunKey, RunState, TaskState
+from airflow_sitemaps.plugin.events import RunSummary
+from airflow_sitemaps.plugin.readings import ForeignModel, StrictModel, Text, items, mapping, moment_of, text, texts
 
 RECENT: Final = 6
 """Number of newest runs to read of each DAG."""
-RETURNED: Final = "return_value"
 
 Activity = Literal["", "running", "planning", "queued"]
 Result = Literal["published", "unchanged", "refused", "failed"]
@@ -40,25 +36,24 @@ TIMED_OUT: Final = "Airflow ended the run before it published (dagrun_timeout), 
 MARKED: Final = "The run was marked as failed before it published"
 
 
-@dataclass(frozen=True, slots=True)
-class Refusal:
-    """A guard that refused a run.
+class GuardRefusal(ForeignModel):
+    """A guard that refused the run; ``guard`` is empty for a refusal without one. ``permit`` lets one run pass."""
 
-    Attributes:
-        guard: Name of the guard; empty for a refusal without a guard.
-        section: Section that it concerns.
-        message: The reason.
-        permit: Value of ``allow`` that lets one run pass; empty if none does.
-    """
+    guard: Text = ""
+    section: Text = ""
+    message: Text = ""
+    permit: Text = ""
 
-    guard: str
-    section: str
-    message: str
-    permit: str
+
+class FailedTask(StrictModel):
+    """A failed task. ``map_index`` is -1 for a task that is not mapped."""
+
+    task_id: str
+    map_index: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class RunOutcome:
     """What one run did for a sitemap.
 
     Attributes:
@@ -66,29 +61,24 @@ class Outcome:
         at: Time of the result. Outcomes are ordered by it, and not by the start of their runs.
         read_at: Time at which the run began to read its data.
         run: The DAG run; a run without an ID for an outcome that only the store knows.
-        task_id: The publishing task. Default: empty.
-        sections: Results by section. Default: none.
-        others: Result of the sections that ``sections`` does not name. Default: None, the run says nothing of them.
-        messages: Reasons by section. Default: none.
-        failed_tasks: Failed tasks and batches of its group, each as (task, map index). Default: none.
-        refusals: The guards that refused. Default: none.
-        reasons: The tasks' own reasons for failing, without repetition. Default: none.
-        store_run: Identifier of a refused run in the store, which holds what it would have published. Default: empty.
-        is_partial: Whether the run published some sections and failed because of others. Default: False.
+        sections: Results by section.
+        others: Result of the sections that ``sections`` does not name; None if the run says nothing of them.
+        failed_tasks: Failed tasks and batches of its group.
+        refusals: The guards that refused.
+        reasons: The tasks' own reasons for failing, without repetition.
+        store_run: Identifier of a refused run in the store, which holds what it would have published.
+        is_partial: Whether the run published some sections and failed because of others.
         is_misnamed: Whether the run's request has a name that does not exist, and so says nothing of any section.
-            Default: False.
     """
 
     result: Result
     at: datetime
     read_at: datetime
     run: RunState
-    task_id: str = ""
     sections: Mapping[str, Result] = field(default_factory=dict)
     others: Result | None = None
-    messages: Mapping[str, str] = field(default_factory=dict)
-    failed_tasks: Sequence[tuple[str, int]] = ()
-    refusals: Sequence[Refusal] = ()
+    failed_tasks: Sequence[FailedTask] = ()
+    refusals: Sequence[GuardRefusal] = ()
     reasons: Sequence[str] = ()
     store_run: str = ""
     is_partial: bool = False
@@ -100,42 +90,47 @@ class Outcome:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Recent:
+class RecentRuns:
     """Runs of some DAGs with their sitemap tasks, and what those tasks pushed.
 
     Attributes:
         runs: The newest runs of each DAG, newest first, and earlier runs that may still count.
-        tasks: Tasks of those runs, and their failed batches, by (DAG, run ID).
-        pushed: XCom values by (DAG, run ID, task, key).
+        tasks: Tasks of those runs, and their failed batches.
     """
 
     runs: Mapping[str, Sequence[RunState]]
-    tasks: Mapping[tuple[str, str], Sequence[TaskState]]
-    pushed: Mapping[tuple[str, str, str, str], Any]
+    tasks: Mapping[RunKey, Sequence[TaskState]]
+    pushed: Pushed
 
     def task(self, run: RunState, task_id: str) -> TaskState | None:
         """Return one task of a run, or None if the run has no such task."""
-        tasks = self.tasks.get((run.dag_id, run.run_id), ())
+        tasks = self.tasks.get(run.key, ())
         return next((task for task in tasks if task.task_id == task_id and task.map_index < 0), None)
+
+    def plan(self, publish: TaskState) -> TaskState | None:
+        """Return the planning task of a publishing task's group."""
+        tasks = self.tasks.get((publish.dag_id, publish.run_id), ())
+        return next((task for task in tasks if task.kind == "plan" and task.group_id == publish.group_id), None)
+
+    def value(self, task: TaskState | None, key: str) -> Any:
+        """Return what a task pushed under a key; None if it pushed nothing."""
+        return None if task is None else self.pushed.get((*task.key, key))
 
 
 def recent(
-    session: Session,
-    runs: Mapping[str, Sequence[RunState]],
-    *,
-    events: Iterable[RunSummary] = (),
-) -> Recent:
+    session: Session, runs: Mapping[str, Sequence[RunState]], *, events: Iterable[RunSummary] = ()
+) -> RecentRuns:
     """Return runs with their sitemap tasks and what these pushed.
 
     Args:
         events: Events of runs. What the tasks that emitted them pushed is not read. Default: none.
     """
     emitted = {(event.dag_id, event.run_id, event.group_id): event for event in events}
-    states = {(run.dag_id, run.run_id): run.state for members in runs.values() for run in members}
+    states = {run.key: run.state for members in runs.values() for run in members}
     unmapped = dag_runs.sitemap_tasks(session, list(states), batches=False)
-    broken = sorted({(t.dag_id, t.run_id) for t in unmapped if t.kind == "publish" and _may_have_failed(t, states)})
+    broken = sorted({t.key[:2] for t in unmapped if t.kind == "publish" and _may_have_failed(t, states)})
     batches = dag_runs.sitemap_tasks(session, broken, states=["failed"]) if broken else []
-    tasks: dict[tuple[str, str], list[TaskState]] = {}
+    tasks: dict[RunKey, list[TaskState]] = {}
     for task in [*unmapped, *(batch for batch in batches if batch.map_index >= 0)]:
         tasks.setdefault((task.dag_id, task.run_id), []).append(task)
     publishing = [
@@ -146,10 +141,10 @@ def recent(
         and not (task.state == "success" and _is_of(task, emitted.get((task.dag_id, task.run_id, task.group_id))))
     ]
     pushed = dag_runs.pushed_by(session, publishing, (FAILED, REFUSED, UNCHANGED, RETURNED))
-    asked = dict.fromkeys((task.dag_id, task.run_id) for task in publishing)
+    asked = dict.fromkeys(task.key[:2] for task in publishing)
     others = [task for key in asked for task in tasks[key] if task.kind in ("plan", "write")]
     pushed.update(dag_runs.pushed_by(session, others, (FAILED, REFUSED, SECTIONS, PLAN_KEY)))
-    return Recent(runs=runs, tasks=tasks, pushed=pushed)
+    return RecentRuns(runs=runs, tasks=tasks, pushed=pushed)
 
 
 def _is_of(publish: TaskState, event: RunSummary | None) -> bool:
@@ -157,11 +152,11 @@ def _is_of(publish: TaskState, event: RunSummary | None) -> bool:
     return event is not None and (publish.start is None or moment_of(event.at) >= publish.start)
 
 
-def _may_have_failed(publish: TaskState, states: Mapping[tuple[str, str], str]) -> bool:
+def _may_have_failed(publish: TaskState, states: Mapping[RunKey, str]) -> bool:
     return publish.state in dag_runs.FAILED or states[publish.dag_id, publish.run_id] == "failed"
 
 
-def run_outcome(run: RunState, task_id: str, known: Recent, event: RunSummary | None = None) -> Outcome | None:
+def run_outcome(run: RunState, task_id: str, known: RecentRuns, event: RunSummary | None = None) -> RunOutcome | None:
     """Return what a run did for a sitemap; None for dry, skipped and unfinished runs.
 
     Args:
@@ -172,28 +167,28 @@ def run_outcome(run: RunState, task_id: str, known: Recent, event: RunSummary | 
     if publish is None or run.is_dry:
         return None
     if event is not None and _is_of(publish, event):
-        return report_outcome(event, run, task_id)
-    attempted = _attempted(run, publish, known)
+        return report_outcome(event, run)
+    attempted = texts(known.value(known.plan(publish), SECTIONS))  # empty if that is not known
     good: Result | None = None
-    if (run.dag_id, run.run_id, task_id, UNCHANGED) in known.pushed:
+    if (*publish.key, UNCHANGED) in known.pushed:
         good = "unchanged"
-    elif publish.state == "success" and (run.dag_id, run.run_id, task_id, RETURNED) in known.pushed:
+    elif publish.state == "success" and (*publish.key, RETURNED) in known.pushed:
         good = "published"
     if good is not None:
         at, read_at = _times(run, (publish,))
         sections, others = _for_all(good, attempted)
-        return Outcome(result=good, at=at, read_at=read_at, run=run, task_id=task_id, sections=sections, others=others)
+        return RunOutcome(result=good, at=at, read_at=read_at, run=run, sections=sections, others=others)
     cause = _cause(run, publish, known)
     return None if cause is None else _failure(run, publish, known, attempted, cause)
 
 
-def is_idle(run: RunState, task_id: str, known: Recent) -> bool:
+def is_idle(run: RunState, task_id: str, known: RecentRuns) -> bool:
     """Return whether a run ended without an error before it read any data: a sensor or a branch skipped its tasks."""
     publish = known.task(run, task_id)
     if publish is None or run.is_dry or run.state != "success" or publish.state != "skipped":
         return False
-    tasks = known.tasks.get((run.dag_id, run.run_id), ())
-    return any(t.kind == "plan" and t.group_id == publish.group_id and t.state == "skipped" for t in tasks)
+    plan = known.plan(publish)
+    return plan is not None and plan.state == "skipped"
 
 
 def _times(run: RunState, tasks: Iterable[TaskState]) -> tuple[datetime, datetime]:
@@ -209,15 +204,7 @@ def _for_all(result: Result, attempted: Sequence[str]) -> tuple[dict[str, Result
     return dict.fromkeys(attempted, result), None if attempted else result
 
 
-def _attempted(run: RunState, publish: TaskState, known: Recent) -> list[str]:
-    """Return the sections that a run was to publish; empty if that is not known."""
-    for task in known.tasks.get((run.dag_id, run.run_id), ()):
-        if task.kind == "plan" and task.group_id == publish.group_id:
-            return texts(known.pushed.get((run.dag_id, run.run_id, task.task_id, SECTIONS)))
-    return []
-
-
-def _cause(run: RunState, publish: TaskState, known: Recent) -> str | None:
+def _cause(run: RunState, publish: TaskState, known: RecentRuns) -> str | None:
     """Return why a run without an event published nothing, in words if the tasks have none; None if it has no result."""
     if publish.state == "success":
         return BY_HAND
@@ -227,35 +214,36 @@ def _cause(run: RunState, publish: TaskState, known: Recent) -> str | None:
         return None
     if publish.state != "skipped":
         return "" if run.state == "failed" else None
-    tasks = known.tasks.get((run.dag_id, run.run_id), ())
-    plan = next((task for task in tasks if task.kind == "plan" and task.group_id == publish.group_id), None)
-    planned = plan is not None and known.pushed.get((run.dag_id, run.run_id, plan.task_id, PLAN_KEY))
+    plan = known.plan(publish)
+    planned = known.value(plan, PLAN_KEY)
     if run.state != "failed":  # a run that is marked as successful skips the tasks that have not begun
         return BY_HAND if planned else None
     # Airflow sets no end where a time-out of the run skips a task. A task that a sensor or a branch skips has an end, as has
     # one that a person skips by marking the run as failed: of such a run, the tasks that had begun have failed.
     if publish.end is None or (plan is not None and plan.state == "skipped" and plan.end is None):
         return TIMED_OUT
-    began = planned or any(task.group_id == publish.group_id and task.state == "failed" for task in tasks)
+    began = planned or any(
+        task.group_id == publish.group_id and task.state == "failed" for task in known.tasks.get(run.key, ())
+    )
     return MARKED if began else None
 
 
-def _failure(run: RunState, publish: TaskState, known: Recent, attempted: Sequence[str], cause: str) -> Outcome:
+def _failure(run: RunState, publish: TaskState, known: RecentRuns, attempted: Sequence[str], cause: str) -> RunOutcome:
     """Return the outcome of a run that failed. The outcome is ``refused`` if a guard refused the run."""
-    members = known.tasks.get((run.dag_id, run.run_id), ())
+    members = known.tasks.get(run.key, ())
     mine = [task for task in members if task.group_id == publish.group_id and task.state == "failed"]
     # Where the plan failed, the publishing task fails as well, for lack of a plan.
     kinds = ("plan",) if any(task.kind == "plan" for task in mine) else ("write", "publish")
     mine = [task for task in mine if task.kind in kinds]
-    keys = [(run.dag_id, run.run_id, task_id) for task_id in dict.fromkeys(t.task_id for t in (*mine, publish))]
-    refused = [mapping(known.pushed.get((*key, REFUSED))) for key in keys]
-    failures = [mapping(known.pushed.get((*key, FAILED))) for key in keys]
+    pushing = list({task.task_id: task for task in (*mine, publish)}.values())
+    refused = [mapping(known.value(task, REFUSED)) for task in pushing]
+    failures = [mapping(known.value(task, FAILED)) for task in pushing]
     refusals = [refusal for value in refused for refusal in refusals_of(value)]
     reasons = [reason for failure in failures for reason in _reasons(failure)]
     is_partial = any(_is_partial(failure) for failure in failures)
     is_misnamed = any(failure.get("error") == RequestError.__name__ for failure in failures)
-    failed = {text(s.get("section")): s for failure in failures for s in map(mapping, items(failure.get("sections")))}
-    failed |= {name: {} for value in refused for name in texts(value.get("sections")) if name not in failed}
+    failed = [text(s.get("section")) for failure in failures for s in map(mapping, items(failure.get("sections")))]
+    failed += [name for value in refused for name in texts(value.get("sections"))]
     result: Result = "refused" if refusals else "failed"
     sections, others = _for_all(result, attempted)
     if failed:
@@ -264,17 +252,15 @@ def _failure(run: RunState, publish: TaskState, known: Recent, attempted: Sequen
         sections |= {name: "refused" if name in guarded else "failed" for name in failed}
         others = None if attempted or not is_partial else "published"
     at, read_at = _times(run, [*mine, publish])
-    return Outcome(
+    return RunOutcome(
         result=result,
         at=at,
         read_at=read_at,
         run=run,
-        task_id=publish.task_id,
         sections={} if is_misnamed else sections,
         others=None if is_misnamed else others,
-        messages={name: text(facts.get("message")) for name, facts in failed.items()},
-        failed_tasks=tuple((task.task_id, task.map_index) for task in mine),
-        refusals=tuple(refusals),
+        failed_tasks=[FailedTask(task_id=task.task_id, map_index=task.map_index) for task in mine],
+        refusals=refusals,
         reasons=tuple(dict.fromkeys(reason for reason in (cause, *reasons) if reason)),
         store_run=next((store_run for value in refused if (store_run := text(value.get("run")))), ""),
         is_partial=is_partial,
@@ -282,12 +268,11 @@ def _failure(run: RunState, publish: TaskState, known: Recent, attempted: Sequen
     )
 
 
-def report_outcome(summary: RunSummary, run: RunState, task_id: str = "") -> Outcome | None:
+def report_outcome(summary: RunSummary, run: RunState) -> RunOutcome | None:
     """Return the outcome that a report describes; None for a rollback, which reads no data.
 
     Args:
         summary: Summary of the report, from an event or from the store.
-        task_id: Its publishing task. Default: empty.
     """
     if summary.action != "build":
         return None
@@ -302,16 +287,13 @@ def report_outcome(summary: RunSummary, run: RunState, task_id: str = "") -> Out
     sections |= {name: "refused" if guarded else "failed" for name, (guarded, _) in summary.failed.items()}
     if not sections and summary.result == "refused":
         return None
-    at = moment_of(summary.at)
-    return Outcome(
+    return RunOutcome(
         result=min([result, *(sections[name] for name in summary.failed)], key=WORST.index),
-        at=at,
+        at=moment_of(summary.at),
         read_at=moment_of(summary.data_at or summary.at),
         run=run,
-        task_id=task_id,
         sections=sections,
         others=None if sections else result,
-        messages={name: message for name, (_, message) in summary.failed.items()},
         reasons=tuple(f"Section {name}: {message}" for name, (_, message) in summary.failed.items()),
         is_partial=summary.result == "partly_published",
     )
@@ -330,14 +312,13 @@ def _is_partial(failure: Mapping[str, Any]) -> bool:
     return failure.get("error") == PartlyPublishedError.__name__ and failure.get("is_published") is True
 
 
-def refusals_of(value: Any) -> list[Refusal]:
+def refusals_of(value: Any) -> list[GuardRefusal]:
     """Return the refusals that a task pushed; empty if it pushed none."""
     pushed = mapping(value)
     if not pushed:
         return []
-    names = ("guard", "section", "message", "permit")
-    refusals = [Refusal(*(text(mapping(r).get(name)) for name in names)) for r in items(pushed.get("refusals"))]
-    return refusals or [Refusal("", "", text(pushed.get("message")), "")]
+    refusals = [GuardRefusal.read(refusal) for refusal in items(pushed.get("refusals"))]
+    return refusals or [GuardRefusal.read({"message": pushed.get("message")})]
 
 
 def why(value: Any) -> str:
@@ -347,7 +328,7 @@ def why(value: Any) -> str:
     return message or (f"It ended with {error}" if error else "")
 
 
-def activity(publishers: Sequence[TaskKey], newest: Recent) -> tuple[Activity, RunState | None]:
+def activity(publishers: Sequence[TaskKey], newest: RecentRuns) -> tuple[Activity, RunState | None]:
     """Return the current activity, and its run. Publishing takes precedence over planning and waiting.
 
     Returns:

@@ -1,41 +1,42 @@
-"""Snapshots of sitemaps, read from Airflow's database with a few SQL statements for all of them."""
+"""Overviews of sitemaps, read from Airflow's database with a few SQL statements for all of them, and from their stores."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+from sqlalchemy.orm import Session
 
 from airflow_sitemaps.assets import FRESHNESS_KEY, STORE_KEY
 from airflow_sitemaps.operators.facts import UNCHANGED, VERIFIED
 from airflow_sitemaps.pipeline.state.repository import MANIFEST
-from airflow_sitemaps.plugin import dag_runs, event_payload, events, outcomes
-from airflow_sitemaps.plugin.asset_tasks import AssetTasks, TaskKey, asset_tasks, declared_sitemaps
-from airflow_sitemaps.plugin.dag_profiles import DagProfile, dag_profiles
-from airflow_sitemaps.plugin.dag_runs import RunState
-from airflow_sitemaps.plugin.event_payload import EMPTY_REPORT, moment_of
-from airflow_sitemaps.plugin.freshness import freshness
-from airflow_sitemaps.plugin.problems import is_warned, problems
-from airflow_sitemaps.plugin.section_states import History, section_states
-from airflow_sitemaps.plugin.snapshot import Publisher, Snapshot, verdict_of
+from airflow_sitemaps.plugin import dag_runs, events
+from airflow_sitemaps.plugin.dag_profiles import (
+    AssetTasks,
+    DagProfile,
+    DagState,
+    TaskKey,
+    asset_tasks,
+    dag_profiles,
+    dags_by_id,
+    declared_sitemaps,
+)
+from airflow_sitemaps.plugin.dag_runs import Pushed, RunKey, RunState, TaskState
+from airflow_sitemaps.plugin.events import NO_REPORT, AssetName, Event, RunSummary, StoreFacts
+from airflow_sitemaps.plugin.pages import outcomes
+from airflow_sitemaps.plugin.pages.findings import VerificationRun, newest_ended
+from airflow_sitemaps.plugin.pages.outcomes import RecentRuns, RunOutcome
+from airflow_sitemaps.plugin.pages.problems import Problem, is_warned, problems
+from airflow_sitemaps.plugin.pages.snapshot import RunHistory, Snapshot, section_facts, verdict_of
+from airflow_sitemaps.plugin.pages.verdict import DataAge, Judgement, age_of
+from airflow_sitemaps.plugin.readings import moment_of, read_as
 from airflow_sitemaps.plugin.state_reader import StateFile, StateUnavailableError
-from airflow_sitemaps.plugin.verifications import Verification, newest_ended, verification_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping, Sequence
-
-    from sqlalchemy.orm import Session
-
-    from airflow_sitemaps.plugin.dag_runs import DagState, TaskState
-    from airflow_sitemaps.plugin.event_payload import RunSummary
-    from airflow_sitemaps.plugin.events import AssetName, Event
-    from airflow_sitemaps.plugin.freshness import Freshness
-    from airflow_sitemaps.plugin.outcomes import Outcome, Recent
-    from airflow_sitemaps.plugin.problems import Problem
-    from airflow_sitemaps.plugin.store_state import StoreState, StoreStates
-    from airflow_sitemaps.plugin.verdict import Verdict
+from airflow_sitemaps.plugin.store_state import StoreState, StoreStates
 
 EARLIER_RUNS: Final = 60
 """Number of runs of one DAG that published nothing and may still count, since later runs were of other sections."""
@@ -55,39 +56,81 @@ ARCHIVED_KEY: Final = "airflow_sitemaps_archived"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Overview:
-    """One sitemap, as Airflow's database describes it.
+class _Known:
+    """What events and the store say of one sitemap.
 
     Attributes:
-        asset: Its asset.
         event: The newest event; None before the first one.
-        snapshot: Its state at one time.
-        tasks: The tasks that concern it.
-        problems: Everything that needs attention, the most severe first.
-        verdict: The verdict.
+        summaries: Summaries of events, oldest first.
+        live: What the store says of it; None if that is not known.
     """
 
     asset: AssetName
-    event: Event | None
-    snapshot: Snapshot
     tasks: AssetTasks
+    event: Event | None
+    summaries: Sequence[RunSummary]
+    live: StoreState | None
+
+    @property
+    def reports(self) -> list[Event]:
+        """Reports in the store of runs without an event, oldest first."""
+        runs = {summary.store_run for summary in self.summaries}
+        return [
+            each for each in (self.live.reports if self.live is not None else ()) if each.summary.store_run not in runs
+        ]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Overview:
+    """One sitemap: what is known of it, its state at one time, its problems, the most severe first, and the verdict."""
+
+    known: _Known
+    snapshot: Snapshot
     problems: Sequence[Problem]
-    verdict: Verdict
+    verdict: Judgement
+
+    @property
+    def asset(self) -> AssetName:
+        """Its asset."""
+        return self.known.asset
+
+    @property
+    def tasks(self) -> AssetTasks:
+        """The tasks that concern it."""
+        return self.known.tasks
+
+    @property
+    def last_run(self) -> RunKey:
+        """The run of the result that is shown, as (DAG, run ID); empty texts if there is none."""
+        outcome = self.snapshot.worst_outcome
+        if outcome is not None:
+            return outcome.run.dag_id, outcome.run.run_id if outcome.run.dag_id else ""
+        summaries = self.snapshot.summaries
+        return (summaries[-1].dag_id, summaries[-1].run_id) if summaries else ("", "")
 
     @property
     def dag_id(self) -> str:
         """The DAG that publishes it. For an orphaned sitemap, the DAG that published it last."""
-        outcome = self.snapshot.worst_outcome
+        outcome, summaries = self.snapshot.worst_outcome, self.snapshot.summaries
         if outcome is not None and outcome.run.dag_id:
             return outcome.run.dag_id
         if self.snapshot.publishers:
-            return self.snapshot.publishers[0].dag.dag_id
-        return self.snapshot.summaries[-1].dag_id if self.snapshot.summaries else ""
+            return self.snapshot.publishers[0].dag_id
+        return summaries[-1].dag_id if summaries else ""
 
     @property
-    def extra(self) -> Mapping[str, Any]:
-        """Content of the newest event. Without an event, where the sitemap is stored, as its DAG declares it."""
-        return _extra(self.asset, self.event)
+    def store(self) -> StoreFacts:
+        """Where its files are: as the newest event says, or else as its DAG declares it."""
+        return _store(self.known.asset, self.known.event)
+
+    @property
+    def hosts(self) -> set[str]:
+        """Hosts of its URLs: that of the store, and further ones of its sections."""
+        settings = self.known.event.settings.values() if self.known.event is not None else ()
+        further = {host for section in settings for host in section.hosts}
+        with suppress(ValueError):
+            further.add(urlsplit(self.store.base_url).hostname or "")
+        return further - {""}
 
     @property
     def archived(self) -> Mapping[str, str] | None:
@@ -101,51 +144,32 @@ class _Loaded:
     """Data that all sitemaps of one response share.
 
     Attributes:
-        dags: The DAGs that publish, by ID.
-        profiles: Their profiles, by ID.
+        dags: The DAGs that publish.
+        profiles: Their profiles.
         recent: The newest runs of all DAGs that concern a sitemap, and earlier runs that published nothing.
         checks: The newest runs of verification tasks, by task.
         verified: Numbers that verification tasks pushed.
-        now: Current time.
     """
 
     dags: Mapping[str, DagState]
     profiles: Mapping[str, DagProfile]
-    recent: Recent
+    recent: RecentRuns
     checks: Mapping[TaskKey, Sequence[TaskState]]
-    verified: Mapping[tuple[str, str, str, str], object]
+    verified: Pushed
     now: datetime
 
+    def runs_of(self, keys: Sequence[TaskKey]) -> list[tuple[RunState, str]]:
+        """Return the runs of the tasks' DAGs, each with the task."""
+        return [(run, task_id) for dag_id, task_id in keys for run in self.recent.runs.get(dag_id, ())]
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Known:
-    """What events and the store say of one sitemap.
-
-    Attributes:
-        asset: Its asset.
-        tasks: The tasks that concern it.
-        event: The newest event; None before the first one.
-        summaries: Summaries of events, oldest first.
-        live: What the store says of it; None if that is not known.
-    """
-
-    asset: AssetName
-    tasks: AssetTasks
-    event: Event | None
-    summaries: Sequence[RunSummary]
-    live: StoreState | None
-
-    @property
-    def reports(self) -> list[tuple[RunSummary, Mapping[str, Any]]]:
-        """Reports in the store of runs without an event, oldest first."""
-        runs = {summary.store_run for summary in self.summaries}
-        return [each for each in (self.live.reports if self.live is not None else ()) if each[0].store_run not in runs]
+    def verification(self, task: TaskState | None) -> VerificationRun | None:
+        """Return the run of a verification task."""
+        return None if task is None else VerificationRun.of(task, self.verified.get((*task.key, VERIFIED)))
 
 
 def sitemap_assets(session: Session) -> list[AssetName]:
     """Return every asset that is a sitemap: those with an event of a sitemap, and those that a DAG declares."""
-    ids = {*events.assets_with_events(session), *declared_sitemaps(session)}
-    return sorted(events.assets_by_id(session, ids).values(), key=lambda asset: asset.id)
+    return events.assets_by_id(session, {*events.assets_with_events(session), *declared_sitemaps(session)})
 
 
 def overviews(
@@ -194,8 +218,7 @@ def _live(
     files: dict[int, StateFile] = {}
     for asset in assets if states is not None else ():
         with suppress(StateUnavailableError):
-            store = event_payload.store_of(_extra(asset, newest.get(asset.id)))
-            files[asset.id] = StateFile.of(store, MANIFEST)
+            files[asset.id] = StateFile.of(_store(asset, newest.get(asset.id)), MANIFEST)
     if states is None or not files:
         return {}
     announced: dict[StateFile, int] = {}
@@ -211,20 +234,19 @@ def _live(
     return {i: live[file] for i, file in files.items() if file in live}
 
 
-def _extra(asset: AssetName, event: Event | None) -> Mapping[str, Any]:
-    return event.extra if event is not None else {"store": asset.extra.get(STORE_KEY)}
+def _store(asset: AssetName, event: Event | None) -> StoreFacts:
+    return event.store if event is not None else read_as(StoreFacts, asset.extra.get(STORE_KEY))
 
 
 def _load(session: Session, evidence: Sequence[_Known], now: datetime, *, split: Collection[str]) -> _Loaded:
     tasks = [each.tasks for each in evidence]
     publishing = {dag_id for each in tasks for dag_id in each.publishers}
     others = {dag_id for each in tasks for dag_id, _ in (*each.rollback, *each.verify)}
-    dags = dag_runs.dags(session, publishing)
     runs = dag_runs.recent_runs(session, publishing | others, outcomes.RECENT)
     more = set(_unpublished(session, evidence, publishing))
     if split:
         more |= set(dag_runs.runs_that_pushed(session, split, UNCHANGED, EARLIER_RUNS))
-    more -= {(run.dag_id, run.run_id) for members in runs.values() for run in members}
+    more -= {run.key for members in runs.values() for run in members}
     for run in sorted(dag_runs.runs_by_id(session, more).values(), key=lambda run: -run.number):
         runs[run.dag_id].append(run)
     recent = outcomes.recent(session, runs, events=[summary for each in evidence for summary in each.summaries])
@@ -232,7 +254,7 @@ def _load(session: Session, evidence: Sequence[_Known], now: datetime, *, split:
     for task in (task for members in recent.tasks.values() for task in members):
         checks.get((task.dag_id, task.task_id), []).append(task)
     return _Loaded(
-        dags=dags,
+        dags=dags_by_id(session, publishing),
         profiles=dag_profiles(session, publishing),
         recent=recent,
         checks=checks,
@@ -241,7 +263,7 @@ def _load(session: Session, evidence: Sequence[_Known], now: datetime, *, split:
     )
 
 
-def _unpublished(session: Session, evidence: Sequence[_Known], publishing: Collection[str]) -> list[tuple[str, str]]:
+def _unpublished(session: Session, evidence: Sequence[_Known], publishing: Collection[str]) -> list[RunKey]:
     """Return runs that published nothing and that no later run of all sections has made good."""
     since: dict[str, datetime] = {}
     for each in evidence:
@@ -256,118 +278,96 @@ def _unpublished(session: Session, evidence: Sequence[_Known], publishing: Colle
     return [(dag_id, run_id) for dag_id, run_id, end in ended if end is None or end >= since[dag_id]]
 
 
+def _overview(known: _Known, loaded: _Loaded) -> Overview:
+    publish = [key for key in known.tasks.publish if _is_live(loaded.dags.get(key[0]))]
+    publishers = [loaded.dags[dag_id] for dag_id in dict.fromkeys(dag_id for dag_id, _ in publish)]
+    activity, active_run = outcomes.activity(publish, loaded.recent)
+    reports = [event for event in known.reports if event.summary.result != "refused"]
+    summaries = sorted((*known.summaries, *(event.summary for event in reports)), key=lambda s: moment_of(s.at))
+    newest = reports[-1] if reports and summaries[-1] is reports[-1].summary else known.event
+    report = newest.report if newest is not None else NO_REPORT
+    results = _outcomes(known, publish, loaded)
+    age = _age(known, publish, loaded)
+    history = RunHistory(
+        summaries=summaries, report=report, outcomes=results, dags={key[0] for key in publish}, live=known.live
+    )
+    sections = section_facts(history, age)
+    read = [section.read_at for section in sections if section.published and section.read_at is not None]
+    checks = [task for key in known.tasks.verify for task in loaded.checks.get(key, ())]
+    last = max(results, key=lambda outcome: outcome.at, default=None)
+    snapshot = Snapshot(
+        summaries=summaries[-RUNS_IN_LINE:],
+        report=report,
+        settings=newest.settings if newest is not None else {},
+        publishers=publishers,
+        age=age(min(read, default=None)),
+        now=loaded.now,
+        sections=sections,
+        activity=activity,
+        active_run=active_run,
+        verification=loaded.verification(newest_ended(checks)),
+        passed=loaded.verification(newest_ended(checks, passed=True)),
+        rollback_failed=_rollback_failed(known.tasks, summaries, loaded),
+        misnamed=last if last is not None and last.is_misnamed else None,
+        live=known.live,
+        changed_outside=not activity and _is_changed_outside(known, loaded),
+    )
+    verdict = verdict_of(snapshot, warned=is_warned(snapshot))
+    return Overview(known=known, snapshot=snapshot, problems=problems(snapshot), verdict=verdict)
+
+
 def _is_live(dag: DagState | None) -> bool:
     """Return whether a DAG can publish: Airflow finds the DAG, or it finds the DAG's file, which fails to import."""
     return dag is not None and (not dag.is_stale or dag.has_import_errors)
 
 
-def _overview(known: _Known, loaded: _Loaded) -> Overview:
-    live = [key for key in known.tasks.publish if _is_live(loaded.dags.get(key[0]))]
-    publishers = [Publisher(dag=loaded.dags[dag_id], task_id=task_id) for dag_id, task_id in live]
-    activity, active_run = outcomes.activity(live, loaded.recent)
-    of_store = [(summary, extra) for summary, extra in known.reports if summary.result != "refused"]
-    summaries = sorted((*known.summaries, *(summary for summary, _ in of_store)), key=lambda s: moment_of(s.at))
-    extra = known.event.extra if known.event is not None else None
-    if of_store and summaries[-1] is of_store[-1][0]:
-        extra = of_store[-1][1]
-    report = EMPTY_REPORT if extra is None else event_payload.report_of(extra)
-    results = _outcomes(known, live, loaded)
-    history = History(
-        summaries=summaries, report=report, outcomes=results, dags={key[0] for key in live}, live=known.live
-    )
-    age = _age(known, live, loaded)
-    sections = section_states(history, age)
-    read = [section.read_at for section in sections if section.published and section.read_at is not None]
-    checks = [task for key in known.tasks.verify for task in loaded.checks.get(key, ())]
-    newest = max(results, key=lambda outcome: outcome.at, default=None)
-    snapshot = Snapshot(
-        summaries=summaries[-RUNS_IN_LINE:],
-        report=report,
-        publishers=publishers,
-        freshness=age(min(read, default=None)),
-        now=loaded.now,
-        sections=sections,
-        activity=activity,
-        active_run=active_run,
-        verification=_verification(newest_ended(checks), loaded),
-        passed=_verification(newest_ended(checks, passed=True), loaded),
-        rollback_failed=_rollback_failed(known.tasks, summaries, loaded.recent),
-        misnamed=newest if newest is not None and newest.is_misnamed else None,
-        live=known.live,
-        changed_outside=not activity and _is_changed_outside(known, loaded.recent),
-    )
-    warned = is_warned(report)
-    return Overview(
-        asset=known.asset,
-        event=known.event,
-        snapshot=snapshot,
-        tasks=known.tasks,
-        problems=problems(snapshot),
-        verdict=verdict_of(snapshot, warned=warned),
-    )
-
-
-def _outcomes(known: _Known, live: Sequence[TaskKey], loaded: _Loaded) -> list[Outcome]:
+def _outcomes(known: _Known, publish: Sequence[TaskKey], loaded: _Loaded) -> list[RunOutcome]:
     """Return the outcomes of a sitemap's runs: of those with an event, of those without, and of those in the store."""
     of_run = {(s.dag_id, s.run_id): s for s in known.summaries}
-    states = {(run.dag_id, run.run_id): run for members in loaded.recent.runs.values() for run in members}
+    states = {run.key: run for members in loaded.recent.runs.values() for run in members}
     results = [
         outcomes.report_outcome(s, states.get((s.dag_id, s.run_id)) or RunState.known_by_report(s.dag_id, s.run_id))
-        for s in (*known.summaries, *(summary for summary, _ in known.reports))
+        for s in (*known.summaries, *(event.summary for event in known.reports))
     ]
     results += [
-        outcomes.run_outcome(run, task_id, loaded.recent, of_run.get((dag_id, run.run_id)))
-        for dag_id, task_id in live
-        for run in loaded.recent.runs.get(dag_id, ())
+        outcomes.run_outcome(run, task_id, loaded.recent, of_run.get(run.key))
+        for run, task_id in loaded.runs_of(publish)
     ]
     return [outcome for outcome in results if outcome is not None]
 
 
-def _verification(task: TaskState | None, loaded: _Loaded) -> Verification | None:
-    if task is None:
-        return None
-    return verification_of(task, loaded.verified.get((task.dag_id, task.run_id, task.task_id, VERIFIED)))
-
-
-def _age(known: _Known, live: Sequence[TaskKey], loaded: _Loaded) -> Callable[[datetime | None], Freshness]:
-    """Return a function from the time at which data was read to its freshness."""
-    explicit = known.asset.extra.get(FRESHNESS_KEY)
-    periods = [loaded.profiles[dag_id].period_s for dag_id, _ in live if dag_id in loaded.profiles]
-    idle = [
-        run.start
-        for dag_id, task_id in live
-        for run in loaded.recent.runs.get(dag_id, ())
-        if outcomes.is_idle(run, task_id, loaded.recent) and run.start is not None
-    ]
+def _age(known: _Known, publish: Sequence[TaskKey], loaded: _Loaded) -> Callable[[datetime | None], DataAge]:
+    """Return a function from the time at which data was read to its age."""
+    explicit: Any = known.asset.extra.get(FRESHNESS_KEY)
+    periods = [loaded.profiles[dag_id].period_s for dag_id, _ in publish if dag_id in loaded.profiles]
+    idle = [run.start for run, task_id in loaded.runs_of(publish) if outcomes.is_idle(run, task_id, loaded.recent)]
     return partial(
-        freshness,
+        age_of,
         now=loaded.now,
         explicit_s=float(explicit) if isinstance(explicit, (int, float)) else None,
         period_s=min((period for period in periods if period is not None), default=None),
-        idle_at=max(idle, default=None),
+        idle_at=max((start for start in idle if start is not None), default=None),
     )
 
 
-def _is_changed_outside(known: _Known, recent: Recent) -> bool:
+def _is_changed_outside(known: _Known, loaded: _Loaded) -> bool:
     """Return whether no run of Airflow made the live generation: a later one than events announce, outside every run."""
     live = known.live
     if live is None or known.event is None or live.generation <= known.event.summary.generation:
         return False
-    dags = {dag_id for dag_id, _ in (*known.tasks.publish, *known.tasks.rollback)}
-    runs = [run for dag_id in dags for run in recent.runs.get(dag_id, ()) if run.start is not None]
+    runs = [run for run, _ in loaded.runs_of([*known.tasks.publish, *known.tasks.rollback]) if run.start is not None]
     return not any(run.start <= live.committed_at and (not run.end or live.committed_at <= run.end) for run in runs)  # type: ignore[operator]
 
 
-def _rollback_failed(tasks: AssetTasks, summaries: Sequence[RunSummary], recent: Recent) -> RunState | None:
+def _rollback_failed(tasks: AssetTasks, summaries: Sequence[RunSummary], loaded: _Loaded) -> RunState | None:
     """Return the newest rollback if it failed and no run has published since; otherwise None."""
-    since = moment_of(summaries[-1].at) if summaries else None
+    since = moment_of(summaries[-1].at) if summaries else LONG_AGO
     ended = [
         (run, task)
-        for dag_id, task_id in tasks.rollback
-        for run in recent.runs.get(dag_id, ())
-        if (task := recent.task(run, task_id)) is not None and task.has_ended and task.end is not None
+        for run, task_id in loaded.runs_of(tasks.rollback)
+        if (task := loaded.recent.task(run, task_id)) is not None and task.has_ended and task.end is not None
     ]
     run, task = max(ended, key=lambda item: item[0].number, default=(None, None))
-    if run is None or task is None or task.state != "failed":
+    if run is None or task is None or task.state != "failed" or task.end is None:
         return None
-    return run if since is None or (task.end is not None and task.end > since) else None
+    return run if task.end > since else None

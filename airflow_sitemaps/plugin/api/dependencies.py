@@ -1,18 +1,22 @@
-"""Dependencies that the routes share: the current time, the requested sitemap, and validated responses."""
+"""Dependencies that the routes share: permissions, the current time, the requested sitemap, and validated responses."""
 
 from __future__ import annotations
 
 from datetime import datetime, timezone
 from hashlib import sha256
-from typing import Annotated
+from typing import Annotated, Any
 
+from airflow.api_fastapi.app import get_auth_manager
+from airflow.api_fastapi.auth.managers.models.resource_details import AssetDetails, DagAccessEntity, DagDetails
 from airflow.api_fastapi.common.db.common import SessionDep
+from airflow.api_fastapi.core_api.security import GetUserDep
+from airflow.models.dag import DagModel
 from airflow.utils.session import create_session
 from fastapi import Depends, HTTPException, Query, Request, Response, status
 
 from airflow_sitemaps import __version__
-from airflow_sitemaps.plugin import events, overview
-from airflow_sitemaps.plugin.access import ReadableDags
+from airflow_sitemaps.plugin import events
+from airflow_sitemaps.plugin.pages import overview
 from airflow_sitemaps.plugin.store_state import STORE_STATES
 
 Asset = Annotated[str, Query(description="URI of the sitemap's asset", max_length=1_500)]
@@ -74,3 +78,33 @@ def as_csv(text: str, name: str) -> Response:
     """Return a CSV file as a download."""
     headers = {"Cache-Control": "no-store", "Content-Disposition": f'attachment; filename="{name}"'}
     return Response(text, media_type="text/csv; charset=utf-8", headers=headers)
+
+
+def readable_dags(user: GetUserDep) -> set[str]:
+    """Return the IDs of the DAGs that the user may read. Anonymous callers receive 401 before this runs."""
+    allowed = get_auth_manager().get_authorized_dag_ids(user=user, method="GET")
+    return set(allowed)
+
+
+def may_read_assets(user: GetUserDep) -> None:
+    """Respond with 403 to users who may not see assets: every response is built from the events of assets."""
+    if not get_auth_manager().is_authorized_asset(method="GET", details=AssetDetails(), user=user):
+        raise HTTPException(status.HTTP_403_FORBIDDEN, "Forbidden: seeing sitemaps needs permission to read assets")
+
+
+def may_edit_assets(user: GetUserDep) -> bool:
+    """Return whether the user may change assets. Archiving a sitemap requires this permission."""
+    return bool(get_auth_manager().is_authorized_asset(method="PUT", details=AssetDetails(), user=user))
+
+
+def may_trigger(user: Any, dag_id: str) -> bool:
+    """Return whether the user may trigger runs of a DAG."""
+    details = DagDetails(id=dag_id, team_name=DagModel.get_team_name(dag_id))
+    allowed = get_auth_manager().is_authorized_dag(
+        method="POST", access_entity=DagAccessEntity.RUN, details=details, user=user
+    )
+    return bool(allowed)
+
+
+ReadableDags = Annotated[set[str], Depends(readable_dags)]
+MayEditAssets = Annotated[bool, Depends(may_edit_assets)]

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Literal
+from dataclasses import replace
+from typing import Annotated, Any, Final, Literal
 
 from airflow.exceptions import DagNotFound, DagRunAlreadyExists, ParamValidationError
+from pydantic import Field
+from sqlalchemy.orm import Session
 
 from airflow_sitemaps.airflow_compat import trigger_run
-
-if TYPE_CHECKING:
-    from sqlalchemy.orm import Session
-
-    from airflow_sitemaps.plugin.dag_profiles import DagProfile
+from airflow_sitemaps.plugin.dag_profiles import DagProfile, dag_profiles, dags_by_id
+from airflow_sitemaps.plugin.pages.overview import Overview
+from airflow_sitemaps.plugin.readings import StrictModel
 
 Name = Literal["run", "plan", "full", "rebuild", "allow", "verify", "rollback"]
 
@@ -40,44 +40,35 @@ ADD_VERIFY: Final = (
 ORPHANED: Final = "No DAG publishes this sitemap."
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AvailableAction:
-    """An action of a sitemap: the DAG that performs it, or the reason why no DAG can.
+class AvailableAction(StrictModel):
+    """An action: whether the DAG can perform it (else why not), and whether the user may trigger it.
 
     Attributes:
-        action: Name of the action.
-        dag_id: DAG that is triggered. Default: empty, if no DAG performs the action.
-        possible: Whether the action can be performed. Default: True.
-        why_not: Why the action cannot be performed, and how to make it possible. Default: empty.
-        param: DAG param that takes the generation of a rollback. Default: empty.
-        paused: Whether the DAG is paused. Default: False.
+        dag_id: DAG that is triggered; empty if no DAG performs the action.
+        param: DAG param that takes the generation of a rollback.
     """
 
     action: Name
     dag_id: str = ""
     possible: bool = True
     why_not: str = ""
-    param: str = ""
     paused: bool = False
+    allowed: bool = False
+    param: Annotated[str, Field(exclude=True)] = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ActionRequest:
-    """A user's request. It is checked against an ``AvailableAction`` before a run is triggered.
+Texts = Annotated[list[Annotated[str, Field(max_length=500)]], Field(max_length=1_000)]
 
-    Attributes:
-        action: Name of the action.
-        sections: Sections for ``plan`` and ``full``. Default: all.
-        shards: Names of shards for ``rebuild``. Default: none.
-        permits: Permits for ``allow``, each of which overrides a guard, such as ``shrink:products``. Default: none.
-        generation: Number of the generation for ``rollback``. Default: None.
-    """
 
+class ActionRequest(StrictModel):
+    """The action to perform. ``shards`` are names for ``rebuild``, ``permits`` are for ``allow``, such as ``shrink:products``."""
+
+    asset: Annotated[str, Field(max_length=1_500)]
     action: Name
-    sections: tuple[str, ...] = ()
-    shards: tuple[str, ...] = ()
-    permits: tuple[str, ...] = ()
-    generation: int | None = None
+    sections: Texts = []
+    shards: Texts = []
+    permits: Texts = []
+    generation: Annotated[int, Field(ge=1)] | None = None
 
 
 class ActionRefusedError(Exception):
@@ -143,17 +134,17 @@ def conf_of(request: ActionRequest, available: AvailableAction) -> dict[str, Any
     if not available.possible:
         raise ActionRefusedError(available.why_not)
     if request.action == "plan":
-        return {"dry_run": True, **({"sections": list(request.sections)} if request.sections else {})}
+        return {"dry_run": True, **({"sections": request.sections} if request.sections else {})}
     if request.action == "full":
-        return {"full": True, "sections": list(request.sections)}
+        return {"full": True, "sections": request.sections}
     if request.action == "rebuild":
         if not request.shards:
             raise ActionRefusedError("Name the shards to rebuild.")
-        return {"rebuild": list(request.shards)}
+        return {"rebuild": request.shards}
     if request.action == "allow":
         if not request.permits:
             raise ActionRefusedError("Name the guards to override, like shrink:products.")
-        return {"allow": list(request.permits)}
+        return {"allow": request.permits}
     if request.action == "rollback":
         if request.generation is None:
             raise ActionRefusedError("Name the generation to roll back to.")
@@ -174,3 +165,24 @@ def trigger(session: Session, dag_id: str, conf: Mapping[str, Any], *, user: str
     if run is None:
         raise ActionRefusedError(f"Airflow did not trigger {dag_id}.")
     return str(run.run_id)
+
+
+def actions_of(session: Session, overview: Overview) -> list[AvailableAction]:
+    """Return the actions of a sitemap: of the DAG that publishes it, and of DAGs with its other operators."""
+    publishers = [dag.dag_id for dag in overview.snapshot.publishers]
+    publisher = overview.dag_id if overview.dag_id in publishers else next(iter(publishers), "")
+    profiles = dag_profiles(session, overview.tasks.dags)
+    paused = {dag_id: dag.paused for dag_id, dag in dags_by_id(session, profiles).items()}
+    others = [profile for dag_id, profile in sorted(profiles.items()) if dag_id != publisher and dag_id in paused]
+    return available_actions(profiles.get(publisher), [_own_tasks(p, overview) for p in others], paused)
+
+
+def _own_tasks(profile: DagProfile, overview: Overview) -> DagProfile:
+    """Return a DAG's profile without the verification and rollback tasks of other sitemaps."""
+    own = {*overview.tasks.verify, *overview.tasks.rollback}
+    tasks = [
+        task
+        for task in profile.tasks
+        if task.kind not in ("verify", "rollback") or (profile.dag_id, task.task_id) in own
+    ]
+    return replace(profile, tasks=tuple(tasks))

@@ -1,0 +1,1 @@
+"""The API of the pages: its routes, and what they need."""

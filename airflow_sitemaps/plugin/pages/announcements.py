@@ -1,0 +1,187 @@
+"""Announcements to search engines and other services: what each task did, and what Search Console reported since."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, Literal
+
+from sqlalchemy.orm import Session
+
+from airflow_sitemaps.operators.facts import FAILED
+from airflow_sitemaps.plugin import dag_runs
+from airflow_sitemaps.plugin.dag_profiles import AssetTasks
+from airflow_sitemaps.plugin.dag_runs import RETURNED, Pushed, TaskState
+from airflow_sitemaps.plugin.pages.outcomes import why
+from airflow_sitemaps.plugin.readings import Moment, StrictModel, counts, integer, items, mapping, text, timestamp
+from airflow_sitemaps.quantities import counted
+from airflow_sitemaps.search_engines.searchconsole import IndexCoverage, Observation
+
+MAX_RUNS: Final = 20
+"""Number of newest runs to read of each DAG that announces."""
+MAX_FILES: Final = 50
+"""Number of files of one submission that are shown."""
+MAX_OBSERVATIONS: Final = 30
+"""Number of newest submissions to Search Console that are read. Each one is an object of the store."""
+MAX_INDEXES: Final = 100
+"""Number of indexes whose coverage is shown."""
+
+
+class AnnouncementRow(StrictModel):
+    """One announcement to a search engine or another service. ``numbers`` is its response."""
+
+    service: Literal["indexnow", "searchconsole", "ping"]
+    dag_id: str
+    run_id: str
+    task_id: str
+    state: str
+    at: Moment | None
+    summary: str
+    reason: str
+    numbers: dict[str, int]
+    files: list[dict[str, Any]]
+
+
+class Announcements(StrictModel):
+    """Announcements, newest first."""
+
+    rows: list[AnnouncementRow]
+
+
+class CoverageRow(StrictModel):
+    """The newest state of one index in Search Console.
+
+    ``section`` is empty for the index of all sections. ``discovered_history`` has one number for each submission, None
+    where the index was not submitted.
+    """
+
+    url: str
+    section: str
+    listed: int
+    pending: bool
+    errors: int
+    warnings: int
+    last_read: str | None
+    discovered: dict[str, int]
+    discovered_history: list[int | None]
+
+
+class Coverage(StrictModel):
+    """What Search Console reported at the newest submissions. ``at`` has their times, oldest first."""
+
+    site: str = ""
+    at: list[str | None] = []
+    indexes: list[CoverageRow] = []
+    left_out: int = 0
+
+
+def announcements(session: Session, tasks: AssetTasks) -> Announcements:
+    """Return every announcement of the newest runs, newest first."""
+    kinds = {(dag_id, task_id): kind for dag_id, task_id, kind in tasks.announce}
+    runs = dag_runs.recent_runs(session, {dag_id for dag_id, _ in kinds}, MAX_RUNS)
+    pairs = [(run.dag_id, run.run_id) for members in runs.values() for run in members]
+    done = [t for t in dag_runs.sitemap_tasks(session, pairs, batches=False) if (t.dag_id, t.task_id) in kinds]
+    done = [task for task in done if task.state not in ("skipped", "removed", "scheduled")]
+    pushed = dag_runs.pushed_by(session, done, (RETURNED, FAILED))
+    rows = [_row(task, kinds[task.dag_id, task.task_id], pushed) for task in done]
+    return Announcements(rows=sorted(rows, key=lambda row: str(row.at or "~"), reverse=True))
+
+
+def _row(task: TaskState, kind: Any, pushed: Pushed) -> AnnouncementRow:
+    returned = pushed.get((*task.key, RETURNED))
+    numbers, files, summary = _READERS[kind](returned)
+    return AnnouncementRow(
+        service=kind,
+        dag_id=task.dag_id,
+        run_id=task.run_id,
+        task_id=task.task_id,
+        state=task.state,
+        at=task.end or task.start,
+        summary=summary if returned is not None else "",
+        reason=why(pushed.get((*task.key, FAILED))) if task.state in dag_runs.FAILED else "",
+        numbers=numbers,
+        files=files,
+    )
+
+
+Response = tuple[dict[str, int], list[dict[str, Any]], str]
+"""What a service returned: numbers, files, and a sentence."""
+
+_INDEXNOW: Final = ("generation", "since", "added", "changed", "removed", "outside", "urls", "requests", "unchecked")
+
+
+def _indexnow(value: Any) -> Response:
+    returned = mapping(value)
+    numbers: dict[str, int] = {name: integer(returned[name]) for name in _INDEXNOW if name in returned}
+    if returned.get("too_many") is True:
+        return {**numbers, "too_many": 1}, [], "Too many URLs changed; none were submitted."
+    urls, outside = numbers.get("urls", 0), numbers.get("outside", 0)
+    if not urls:
+        return numbers, [], "No changed URLs to submit."
+    left_out = f"; {outside:,} on other hosts were left out" if outside else ""
+    requests = counted(numbers.get("requests", 0), "request")
+    return numbers, [], f"{counted(urls, 'URL')} submitted in {requests}{left_out}."
+
+
+def _searchconsole(value: Any) -> Response:
+    files = [_submitted(mapping(item)) for item in items(value)[:MAX_FILES]]
+    numbers = {name: sum(file[name] for file in files) for name in ("errors", "warnings", "discovered")}
+    read = max((str(file["last_read"]) for file in files if file["last_read"]), default="")
+    when = f"last read by Google {read[:10]}" if read else "not read by Google yet"
+    errors, warnings = counted(numbers["errors"], "error"), counted(numbers["warnings"], "warning")
+    return numbers, files, f"{counted(numbers['discovered'], 'URL')} discovered, {errors}, {warnings}; {when}."
+
+
+def _submitted(item: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "url": text(item.get("path")),
+        "last_submitted": text(item.get("last_submitted")) or None,
+        "last_read": text(item.get("last_downloaded")) or None,
+        "pending": item.get("pending") is True,
+        "errors": integer(item.get("errors")),
+        "warnings": integer(item.get("warnings")),
+        "discovered": sum(integer(number) for number in mapping(item.get("urls")).values()),
+    }
+
+
+def _ping(value: Any) -> Response:
+    statuses = {url: integer(status) for url, status in list(mapping(value).items())[:MAX_FILES]}
+    files: list[dict[str, Any]] = [{"url": url, "status": status} for url, status in statuses.items()]
+    accepted = sum(200 <= status < 300 for status in statuses.values())
+    return {"accepted": accepted, "files": len(files)}, files, f"{accepted:,} of {len(files):,} requests accepted."
+
+
+_READERS: Final[Mapping[str, Any]] = {"indexnow": _indexnow, "searchconsole": _searchconsole, "ping": _ping}
+
+
+def coverage_of(observations: Sequence[Observation]) -> Coverage:
+    """Return the newest state of each index in Search Console, with the numbers of the earlier submissions.
+
+    Tasks write the observations, so every value is checked and limited in size.
+    """
+    if not observations:
+        return Coverage()
+    newest = observations[-1]
+    earlier = [{text(index.url): index for index in items(each.indexes)} for each in observations]
+    return Coverage(
+        site=text(newest.site),
+        at=[timestamp(each.at) or None for each in observations],
+        indexes=[
+            _coverage_row(index, [each.get(text(index.url)) for each in earlier])
+            for index in items(newest.indexes)[:MAX_INDEXES]
+        ],
+        left_out=max(0, len(newest.indexes) - MAX_INDEXES),
+    )
+
+
+def _coverage_row(newest: IndexCoverage, history: Sequence[IndexCoverage | None]) -> CoverageRow:
+    return CoverageRow(
+        url=text(newest.url),
+        section=text(newest.section),
+        listed=integer(newest.listed),
+        pending=newest.pending is True,
+        errors=integer(newest.errors),
+        warnings=integer(newest.warnings),
+        last_read=timestamp(newest.last_downloaded) or None,
+        discovered=counts(newest.discovered),
+        discovered_history=[None if each is None else sum(counts(each.discovered).values()) for each in history],
+    )

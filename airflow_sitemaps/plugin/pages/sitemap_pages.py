@@ -1,0 +1,372 @@
+"""The list of sitemaps, filtered and sorted on the server, and the page of each one."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+from sqlalchemy.orm import Session
+
+from airflow_sitemaps.plugin.dag_profiles import DagState
+from airflow_sitemaps.plugin.events import SectionSettings, StoreFacts
+from airflow_sitemaps.plugin.pages.actions import AvailableAction, actions_of
+from airflow_sitemaps.plugin.pages.findings import Issue, PublishedReport, VerificationRun, issues_of
+from airflow_sitemaps.plugin.pages.outcomes import Activity, Result
+from airflow_sitemaps.plugin.pages.overview import RUNS_IN_LINE, Overview
+from airflow_sitemaps.plugin.pages.problems import Gauge, Problem, gauges, is_warned
+from airflow_sitemaps.plugin.pages.snapshot import SectionFacts, Snapshot, verdict_of
+from airflow_sitemaps.plugin.pages.verdict import DataAge, State
+from airflow_sitemaps.plugin.readings import Moment, StrictModel
+
+PROBLEMS_IN_LIST: Final = 3
+"""Largest number of problem titles in a line of the list."""
+SortKey = Literal["state", "name", "dag", "at", "urls", "shards", "size", "generation", "dropped"]
+
+SEVERITY: Final[Mapping[str, int]] = {"failing": 0, "warning": 1, "not_verified": 2, "unknown": 3, "healthy": 4}
+"""Order of the states, those that need attention first."""
+
+CSV_COLUMNS: Final = (
+    "index_url", "asset", "dag_id", "state", "reason", "activity", "paused", "orphaned", "archived", "result", "run_id",
+    "generation", "at", "committed_at", "verified_at", "urls", "shards", "file_bytes", "rows", "dropped",
+)  # fmt: skip
+"""Columns of the exported list."""
+FORMULA_STARTS: Final = ("=", "+", "-", "@", "\t", "\r")
+"""First characters of a text that a spreadsheet would run as a formula."""
+
+
+class SitemapLine(StrictModel):
+    """One sitemap in the list. Sizes are in bytes, times ISO 8601 in UTC.
+
+    ``generation`` is the live one; ``data_read_at`` is the time at which the newest successful run began to read its
+    data; ``newest_lastmod`` is the newest lastmod of all entries; ``history`` is the number of URLs after each of the
+    last runs.
+    """
+
+    asset: str
+    name: str
+    dag_id: str
+    dag_ids: list[str]
+    tags: list[str]
+    index_url: str | None
+    index_files: int
+    state: State
+    reason: str
+    activity: Activity
+    paused: bool
+    orphaned: bool
+    archived: bool
+    problems: list[str]
+    result: str
+    run_dag_id: str
+    run_id: str
+    generation: int
+    at: str | None
+    committed_at: str | None
+    verified_at: Moment | None
+    data_read_at: Moment | None
+    newest_lastmod: str | None
+    freshness: DataAge
+    urls: int
+    shards: int
+    file_bytes: int
+    rows: int
+    dropped: int
+    history: list[int]
+
+
+class ListTotals(StrictModel):
+    """Counts over all sitemaps that the user may see, except archived ones."""
+
+    sitemaps: int
+    urls: int
+    healthy: int
+    warning: int
+    failing: int
+    not_verified: int
+    unknown: int
+    running: int
+    archived: int
+
+
+class SitemapList(StrictModel):
+    """One page of the list.
+
+    ``total`` is the number of sitemaps that match the filter; ``totals`` are over all sitemaps.
+    """
+
+    sitemaps: list[SitemapLine]
+    total: int
+    totals: ListTotals
+    dags: list[str]
+    tags: list[str]
+    as_of: Moment
+
+
+class DagSitemaps(StrictModel):
+    """The sitemaps that a DAG publishes or verifies."""
+
+    sitemaps: list[SitemapLine]
+
+
+def line_of(overview: Overview) -> dict[str, Any]:
+    """Return the fields of a sitemap's line, which its page has as well."""
+    snapshot, report = overview.snapshot, overview.snapshot.report
+    latest = snapshot.summaries[-1] if snapshot.summaries else None
+    # A ``javascript:`` URL in an event must not become a link.
+    index_urls = [url for url in report.index_urls if url.startswith(("https://", "http://"))]
+    run_dag_id, run_id = overview.last_run
+    lastmods = [section.newest_lastmod for section in snapshot.sections if section.newest_lastmod]
+    return {
+        "asset": overview.asset.uri,
+        "name": overview.asset.name,
+        "dag_id": overview.dag_id,
+        "dag_ids": sorted(dag.dag_id for dag in snapshot.publishers),
+        "tags": sorted({tag for dag in snapshot.publishers for tag in dag.tags}),
+        "index_url": next(iter(index_urls), None),
+        "index_files": len(index_urls),
+        "state": overview.verdict.state,
+        "reason": overview.verdict.reason,
+        "activity": snapshot.activity,
+        "paused": snapshot.paused,
+        "orphaned": not snapshot.publishers,
+        "archived": overview.archived is not None,
+        "problems": [problem.title for problem in overview.problems if problem.severity != "info"][:PROBLEMS_IN_LIST],
+        "result": snapshot.result,
+        "run_dag_id": run_dag_id,
+        "run_id": run_id,
+        "generation": snapshot.generation,
+        "at": latest.at if latest else None,
+        "committed_at": report.committed_at,
+        "verified_at": snapshot.passed.end if snapshot.passed else None,
+        "data_read_at": snapshot.age.data_at,
+        "newest_lastmod": max(lastmods, default=None),
+        "freshness": snapshot.age,
+        "urls": sum(section.urls for section in snapshot.sections) if snapshot.live else report.urls,
+        "shards": report.shards.total,
+        "file_bytes": report.file_bytes,
+        "rows": report.rows,
+        "dropped": sum(report.rows_dropped.values()),
+        "history": [summary.urls for summary in snapshot.summaries],
+    }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListQuery:
+    """The filter and the order of the list. Empty texts mean all.
+
+    Attributes:
+        search: Text that the address, the asset or a DAG's ID contains, regardless of case.
+        state: A verdict, ``running`` or ``paused``.
+        dag: ID of a DAG.
+        tag: Tag of a DAG.
+        archived: Whether to show the archived sitemaps instead of the others.
+        sort: Column to sort by.
+        descending: Whether the largest value is first.
+    """
+
+    search: str = ""
+    state: str = ""
+    dag: str = ""
+    tag: str = ""
+    archived: bool = False
+    sort: SortKey = "state"
+    descending: bool = False
+
+
+def selected(lines: Sequence[SitemapLine], query: ListQuery) -> list[SitemapLine]:
+    """Return the lines that match a query, in its order."""
+    matching = [line for line in lines if _matches(line, query)]
+    matching.sort(key=lambda line: line.name)
+    matching.sort(key=_SORT[query.sort], reverse=query.descending)
+    return matching
+
+
+def _matches(line: SitemapLine, query: ListQuery) -> bool:
+    needle = query.search.strip().lower()
+    texts = (line.asset, line.index_url or "", *line.dag_ids, line.dag_id)
+    return bool(
+        line.archived == query.archived
+        and (not needle or any(needle in text.lower() for text in texts))
+        and (not query.state or _has_state(line, query.state))
+        and (not query.dag or query.dag in line.dag_ids or query.dag == line.dag_id)
+        and (not query.tag or query.tag in line.tags)
+    )
+
+
+def _has_state(line: SitemapLine, state: str) -> bool:
+    if state == "running":
+        return bool(line.activity)
+    return line.paused if state == "paused" else line.state == state
+
+
+_SORT: Final[Mapping[str, Callable[[SitemapLine], Any]]] = {
+    "state": lambda line: (SEVERITY[line.state], line.activity == ""),
+    "name": lambda line: line.index_url or line.name,
+    "dag": lambda line: line.dag_id,
+    "at": lambda line: line.at or "",
+    "urls": lambda line: line.urls,
+    "shards": lambda line: line.shards,
+    "size": lambda line: line.file_bytes,
+    "generation": lambda line: line.generation,
+    "dropped": lambda line: line.dropped,
+}
+
+
+def totals(lines: Sequence[SitemapLine]) -> ListTotals:
+    """Return counts over every line. Archived sitemaps are counted separately."""
+    shown = [line for line in lines if not line.archived]
+    return ListTotals(
+        sitemaps=len(shown),
+        urls=sum(line.urls for line in shown),
+        running=sum(line.activity in ("running", "planning") for line in shown),
+        archived=len(lines) - len(shown),
+        **{state: sum(line.state == state for line in shown) for state in SEVERITY},
+    )
+
+
+def csv_of(lines: Sequence[Mapping[str, Any]], columns: Sequence[str] = CSV_COLUMNS) -> str:
+    """Return lines as CSV with a header. Text that a spreadsheet would run as a formula is prefixed with an apostrophe.
+
+    Args:
+        columns: The columns. Default: ``CSV_COLUMNS``.
+    """
+    buffer = io.StringIO()
+    writer = csv.writer(buffer, lineterminator="\r\n")
+    writer.writerow(columns)
+    writer.writerows([_cell(line[column]) for column in columns] for line in lines)
+    return buffer.getvalue()
+
+
+def _cell(value: Any) -> Any:
+    if value is None:
+        return ""
+    if isinstance(value, str):
+        return f"'{value}" if value.startswith(FORMULA_STARTS) else value
+    return value
+
+
+class SectionState(StrictModel):
+    """One section: its state and the reason, and what the live generation holds of it.
+
+    ``last_checked`` is the time at which a successful run last began to read its data; ``last_changed`` the time at
+    which its files last changed; ``urls_trend`` its number of URLs after each of the last runs, oldest first.
+    """
+
+    name: str
+    state: State
+    reason: str
+    next_step: str
+    last_checked: Moment | None
+    last_changed: Moment | None
+    newest_lastmod: str | None
+    urls: int
+    urls_trend: list[int]
+    max_urls: int
+    generation: int
+    result: Literal["none"] | Result
+
+
+class OutsideChange(StrictModel):
+    """The live generation, if no DAG run of Airflow made it, such as a rollback in the shell."""
+
+    generation: int
+    action: str
+    at: Moment | None
+
+
+class SitemapPage(SitemapLine):
+    """One sitemap: its last report, its problems, its usage of limits, and the available actions."""
+
+    sections: list[SectionState]
+    changed_outside: OutsideChange | None
+    report: PublishedReport
+    event_at: str | None
+    store: StoreFacts
+    problem_list: list[Problem]
+    verification: VerificationRun | None
+    gauges: list[Gauge]
+    issues: list[Issue]
+    sections_left_out: int
+    shortened: list[str]
+    dags: list[DagState]
+    actions: list[AvailableAction]
+    may_archive: bool
+    archived_by: str
+    announces: bool
+    as_of: Moment
+
+
+def page_of(
+    session: Session, overview: Overview, may_trigger: Callable[[str], bool], *, may_archive: bool
+) -> SitemapPage:
+    """Return one sitemap's page without its history, its runs and the data from the store.
+
+    Args:
+        may_trigger: Returns whether the user may trigger runs of a DAG.
+        may_archive: Whether the user may archive sitemaps.
+    """
+    snapshot, event = overview.snapshot, overview.known.event
+    actions = actions_of(session, overview)
+    allowed = {dag_id: may_trigger(dag_id) for dag_id in {action.dag_id for action in actions if action.dag_id}}
+    return SitemapPage(
+        **line_of(overview),
+        sections=[_section(section, overview) for section in snapshot.sections if section.name],
+        changed_outside=_outside(snapshot),
+        report=snapshot.report,
+        event_at=snapshot.summaries[-1].at if snapshot.summaries else None,
+        store=overview.store,
+        problem_list=list(overview.problems),
+        verification=snapshot.verification,
+        gauges=gauges(snapshot) if snapshot.published else [],
+        issues=issues_of(snapshot.report, snapshot.settings),
+        sections_left_out=event.sections_left_out if event is not None else 0,
+        shortened=list(event.shortened) if event is not None else [],
+        dags=list(snapshot.publishers),
+        actions=[a.model_copy(update={"allowed": allowed.get(a.dag_id, False)}) for a in actions],
+        may_archive=may_archive and not snapshot.publishers,
+        archived_by=str((overview.archived or {}).get("by", "")),
+        announces=bool(overview.tasks.announce),
+        as_of=snapshot.now,
+    )
+
+
+NEXT_STEPS: Final[Mapping[str, str]] = {
+    "unpublished": "Trigger the DAG, and see its log if it does not publish.",
+    "not-verified": "Verify it, or add a SitemapVerifyOperator to a DAG with a schedule.",
+    "warned": "See the warnings of the last report.",
+}
+"""What to do about a verdict for which there is no problem, by its kind."""
+
+
+def _section(section: SectionFacts, overview: Overview) -> SectionState:
+    snapshot = overview.snapshot
+    verdict = verdict_of(snapshot, warned=is_warned(snapshot, section.name), section=section)
+    steps = [
+        problem.next_step
+        for problem in overview.problems
+        if problem.kind == verdict.kind and section.name in (problem.sections or [section.name]) and problem.next_step
+    ]
+    return SectionState(
+        name=section.name,
+        state=verdict.state,
+        reason=verdict.reason,
+        next_step=next(iter(steps), NEXT_STEPS.get(verdict.kind, "")),
+        last_checked=section.read_at,
+        last_changed=section.changed_at,
+        newest_lastmod=section.newest_lastmod,
+        urls=section.urls,
+        urls_trend=list(section.trend[-RUNS_IN_LINE:]),
+        max_urls=snapshot.settings.get(section.name, SectionSettings()).max_urls,
+        generation=snapshot.generation if section.published else 0,
+        result=section.result,
+    )
+
+
+def _outside(snapshot: Snapshot) -> OutsideChange | None:
+    live = snapshot.live
+    if live is None or not snapshot.changed_outside:
+        return None
+    return OutsideChange(generation=live.generation, action=live.action, at=live.committed_at)
