@@ -43,7 +43,8 @@ _ENTRY_TAGS: Final[dict[str, tuple[Kind, str]]] = {
     f"{{{ATOM_NAMESPACE}}}feed": ("atom", f"{{{ATOM_NAMESPACE}}}entry"),
     "rss": ("rss", "item"),
 }
-_HTML: Final = re.compile(r"\s*(?:<!--.*?-->\s*)*<(?:!doctype\s+html|html)\b", re.IGNORECASE | re.DOTALL)
+_SPACE: Final = re.compile(r"\s*")
+_HTML: Final = re.compile(r"<(?:!doctype\s+html|html)\b", re.IGNORECASE)
 _ENTITY: Final = re.compile(rb"&([A-Za-z][A-Za-z0-9]{0,30});")
 _OWN_ENTITIES: Final = frozenset({b"amp", b"lt", b"gt", b"apos", b"quot"})
 _INSTANCE: Final = "{http://www.w3.org/2001/XMLSchema-instance}"
@@ -97,9 +98,8 @@ def unpack(body: bytes, findings: Findings, limits: Limits = CURRENT) -> bytes:
             findings.note("gzip", str(error))
             return b""
         if time == 0 and body.startswith(GZIP_MAGIC):
-            findings.note(
-                "gzip-twice", "inside the gzip file is another gzip file: clients that unzip once read nothing"
-            )
+            message = "inside the gzip file is another gzip file: clients that unzip once read nothing"
+            findings.note("gzip-twice", message)
     return body
 
 
@@ -124,12 +124,12 @@ def _read_content(content: bytes, findings: Findings) -> tuple[Kind, list[ReadEn
         return "unknown", []
     if not text.lstrip().startswith("<"):
         return _read_text(text, findings)
-    if _HTML.match(text):
-        findings.note(
-            "root", "the file is an HTML page, not a sitemap: the server may answer with an error or login page"
-        )
+    root = _end_of_prolog(text)
+    if _HTML.match(text, root):
+        message = "the file is an HTML page, not a sitemap: the server may answer with an error or login page"
+        findings.note("root", message)
         return "unknown", []
-    if _has_doctype(text):
+    if text.startswith("<!DOCTYPE", root):
         findings.note(
             "doctype",
             "the file has a DOCTYPE. No sitemap needs one, and its entities can be used for an attack on the reader: "
@@ -154,19 +154,16 @@ def _read_text(text: str, findings: Findings) -> tuple[Kind, list[ReadEntry]]:
     return "text", entries
 
 
-def _has_doctype(text: str) -> bool:
-    """Return whether the file has a DOCTYPE, which can only be before the root element."""
+def _end_of_prolog(text: str) -> int:
+    """Return where a DOCTYPE or the root element begins. No pattern, because its time could grow without limit."""
     position = 0
     while True:
-        position += len(text[position : position + 4096]) - len(text[position : position + 4096].lstrip())
+        white = _SPACE.match(text, position)
+        position = white.end() if white else position
         end = "?>" if text.startswith("<?", position) else "-->" if text.startswith("<!--", position) else ""
-        if not end:
-            if text[position : position + 1].isspace():
-                continue
-            return text.startswith("<!DOCTYPE", position)
-        closed_at = text.find(end, position + 2)
+        closed_at = text.find(end, position + 2) if end else -1
         if closed_at < 0:
-            return False
+            return position
         position = closed_at + len(end)
 
 
@@ -210,6 +207,10 @@ def _reason(content: bytes, message: str) -> str:
     line = content.count(b"\n", 0, unknown.start()) + 1
     name = unknown[0].decode()
     return f"line {line}: XML has no entity {name}; write the character itself, or its number (&#160; for &nbsp;)"
+
+
+def _note(findings: Findings, check: str, element: Any, what: str) -> None:
+    findings.note(check, f"line {element.sourceline}: {what}")
 
 
 class _Walk:
@@ -265,7 +266,7 @@ class _Walk:
 
     def _check_place(self, element: Any, tag: str) -> None:
         if element.tag != tag:
-            self._findings.note("structure", f"line {element.sourceline}: <{local_name(element)}> does not belong here")
+            _note(self._findings, "structure", element, f"<{local_name(element)}> does not belong here")
             self._findings.whole = False
         _check_text(element.tail, element, self._findings)
 
@@ -273,7 +274,7 @@ class _Walk:
 def _check_text(text: str | None, element: Any, findings: Findings) -> None:
     """Record text between elements. ``element`` contains or precedes it."""
     if text and text.strip():
-        findings.note("structure", f"line {element.sourceline}: text between elements: {text.strip()[:60]!r}")
+        _note(findings, "structure", element, f"text between elements: {text.strip()[:60]!r}")
 
 
 def _check_attributes(element: Any, findings: Findings) -> None:
@@ -281,10 +282,8 @@ def _check_attributes(element: Any, findings: Findings) -> None:
     unknown = [name for name in element.attrib if not name.startswith(_INSTANCE)]
     if unknown:
         more = f" and {len(unknown) - 1:,} more" if len(unknown) > 1 else ""
-        findings.note(
-            "structure",
-            f"line {element.sourceline}: <{local_name(element)}> has an attribute {unknown[0][:60]!r}{more}",
-        )
+        what = f"<{local_name(element)}> has an attribute {unknown[0][:60]!r}{more}"
+        _note(findings, "structure", element, what)
 
 
 def _kind_of(entry: Any) -> tuple[Kind, Any]:
@@ -314,11 +313,9 @@ def _read_url(entry: Any, findings: Findings) -> ReadEntry:
     for child in entry:
         place = _CORE.get(child.tag, _OTHERS)
         if place != _OTHERS and values[place] is not None:
-            findings.note("structure", f"line {child.sourceline}: a second <{local_name(child)}>")
+            _note(findings, "structure", child, f"a second <{local_name(child)}>")
         elif place < latest:
-            findings.note(
-                "element-order", f"line {child.sourceline}: <{local_name(child)}> is out of the schema's order"
-            )
+            _note(findings, "element-order", child, f"<{local_name(child)}> is out of the schema's order")
         latest = max(latest, place)
         if child.tail is not None:
             _check_text(child.tail, child, findings)
@@ -327,21 +324,20 @@ def _read_url(entry: Any, findings: Findings) -> ReadEntry:
                 _check_attributes(child, findings)
             values[place] = (child.text or "").strip()
             if len(child):
-                findings.note("structure", f"line {child.sourceline}: <{local_name(child)}> holds elements")
+                _note(findings, "structure", child, f"<{local_name(child)}> holds elements")
         elif child.tag in ELEMENT_KINDS:
             extensions = extensions if extensions is not None else {}
             extensions.setdefault(ELEMENT_KINDS[child.tag], []).append(read_extension(child))
             if len(child) > 1 and (early := order_fault(child)):
-                findings.note(
-                    "extension-order", f"line {child.sourceline}: <{early}> stands too late in <{local_name(child)}>"
-                )
+                _note(findings, "extension-order", child, f"<{early}> stands too late in <{local_name(child)}>")
         else:
             check = "structure" if str(child.tag).startswith(f"{{{NAMESPACE}}}") else "extension-unknown"
-            findings.note(check, f"line {child.sourceline}: <{local_name(child)}> is not known")
+            _note(findings, check, child, f"<{local_name(child)}> is not known")
     if not values[0]:
         findings.note("loc", f"line {line}: no <loc>")
+    loc, changed, changefreq, priority = values
     return ReadEntry(
-        loc=values[0] or "", line=line, lastmod=values[1], changefreq=values[2], priority=values[3],
+        loc=loc or "", line=line, lastmod=changed, changefreq=changefreq, priority=priority,
         extensions=_NOTHING if extensions is None else extensions,
     )  # fmt: skip
 
@@ -349,11 +345,11 @@ def _read_url(entry: Any, findings: Findings) -> ReadEntry:
 def _read_item(item: Any, findings: Findings) -> ReadEntry:
     loc, written = (item.findtext("link") or "").strip(), (item.findtext("pubDate") or "").strip()
     if not loc:
-        findings.note("loc", f"line {item.sourceline}: an <item> without <link>")
+        _note(findings, "loc", item, "an <item> without <link>")
     try:
         moment = lastmod.render(parsedate_to_datetime(written)) if written else None
     except (ValueError, TypeError):
-        findings.note("lastmod-format", f"line {item.sourceline}: pubDate {written[:60]!r} is not RFC 822")
+        _note(findings, "lastmod-format", item, f"pubDate {written[:60]!r} is not RFC 822")
         moment = None
     return ReadEntry(loc=loc, line=item.sourceline, lastmod=moment)
 
@@ -364,10 +360,10 @@ def _read_atom_entry(entry: Any, findings: Findings) -> ReadEntry:
     ]
     loc = (links[0].get("href") or "").strip() if links else ""
     if not loc:
-        findings.note("loc", f"line {entry.sourceline}: an <entry> without a link")
+        _note(findings, "loc", entry, "an <entry> without a link")
     updated = (entry.findtext(f"{{{ATOM_NAMESPACE}}}updated") or "").strip()
     if not updated:
-        findings.note("structure", f"line {entry.sourceline}: an <entry> without <updated>")
+        _note(findings, "structure", entry, "an <entry> without <updated>")
     return ReadEntry(loc=loc, line=entry.sourceline, lastmod=updated or None)
 
 

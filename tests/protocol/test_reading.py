@@ -153,6 +153,8 @@ def test_fifty_thousand_urls_are_read_and_judged() -> None:
         (urlset(url()).replace(b"<loc>", b'<loc lang="de">'), "structure"),
         (urlset(url('<xhtml:link rel="alternate" hreflang="İd" href="https://example.com/p"/>')), "alternate"),
         (b"<!DOCTYPE html>\n<html><body>Not found</body></html>", "root"),
+        (b"<!---->" * 10_000 + urlset("<url></url>")[38:], "loc"),
+        (b"<!---->" * 10_000 + b"<!DOCTYPE a>", "doctype"),
         (b"<!-- x --><!doctype HTML><html/>", "root"),
         (urlset(url("<loc>https://example.com/q</loc>")), "structure"),
         (urlset(url("<lastmod>2026-01-01</lastmod><lastmod>2026-01-01</lastmod>")), "structure"),
