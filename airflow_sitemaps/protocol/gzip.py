@@ -19,9 +19,8 @@ Preset = Literal["fast", "small"]
 FEED_BYTE_SIZE: Final = 256 * 1024
 """Number of bytes that the compressor gets at a time."""
 
-_MAGIC: Final = b"\x1f\x8b\x08\x00"
-_NO_TIME: Final = b"\x00\x00\x00\x00"
-_NO_FLAGS_UNKNOWN_SYSTEM: Final = b"\x00\xff"
+_HEADER: Final = b"\x1f\x8b\x08\x00" + b"\x00\x00\x00\x00" + b"\x00\xff"
+"""Magic number and method; no time; no flags, and an unknown system."""
 _FAST_LEVEL: Final = 2
 _SMALL_LEVEL: Final = 6
 """Level 6 of zlib-ng: files no larger than those of zlib 6, at about twice its speed, and it can stream."""
@@ -46,7 +45,7 @@ class Compressor:
         self._stream = _deflater(preset)
         self._buffer = memoryview(bytearray(FEED_BYTE_SIZE))
         self._filled = 0
-        self._out = [_MAGIC + _NO_TIME + _NO_FLAGS_UNKNOWN_SYSTEM]
+        self._out = [_HEADER]
         self._crc = 0
         self._byte_size = 0
 

@@ -42,11 +42,7 @@ PLAIN: Final = UNRESERVED + "!$&'()*+,;=:@/?"
 """Characters that a path, query or fragment may hold unencoded (RFC 3986, 3.3 to 3.5)."""
 
 WHITE: Final = " \t\r\n\u0085\u00a0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u2028\u2029\u202f\u205f\u3000\ufeff\u180e\u200b\u200c\u200d\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2060\u2066\u2067\u2068\u2069"
-"""Characters that are removed at both ends.
-
-They are spaces, line ends, the byte-order mark, and the zero-width characters and direction marks that are copied along
-with a URL. No other control character is removed.
-"""
+"""Characters that are removed at both ends: white space, and the invisible characters that are copied along with a URL."""
 
 _LONGEST_HOST: Final = 1_000
 """Number of characters above which a host is not parsed. In ASCII form it has at most 253 (RFC 1035)."""
@@ -66,12 +62,7 @@ _DIGITS: Final = re.compile(r"[0-9]*")
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """The result of reading one URL.
-
-    Attributes:
-        loc: The normal form, or None if the URL cannot be repaired.
-        faults: The rules that it breaks. If ``loc`` is None, the last one is the reason.
-    """
+    """The normal form of a URL, or None if it cannot be repaired; and the rules that it breaks, the reason for None last."""
 
     loc: str | None
     faults: tuple[str, ...] = ()
@@ -79,13 +70,7 @@ class Reading:
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """The URLs that a file may list.
-
-    Attributes:
-        origin: Scheme, host and port of its folder.
-        folder: Address of the folder in normal form.
-        origins: All origins whose URLs may be listed, including its own.
-    """
+    """The URLs that a file may list: its folder, in normal form, and the origins (scheme, host, port) that it may name."""
 
     origin: str
     folder: str
@@ -197,11 +182,8 @@ def _resolve(match: re.Match[str]) -> str | None:
 def _encode(text: str) -> str:
     """Return path, query and fragment, with all characters percent-encoded that RFC 3986 does not allow there."""
     path_and_query, mark, fragment = text.partition("#")
-    return _TO_ENCODE.sub(_quote, path_and_query) + mark + _TO_ENCODE.sub(_quote, fragment)
-
-
-def _quote(match: re.Match[str]) -> str:
-    return quote(match[0], safe="")
+    parts = (_TO_ENCODE.sub(lambda match: quote(match[0], safe=""), part) for part in (path_and_query, fragment))
+    return mark.join(parts)
 
 
 def _absolute(scheme: str, rest: str) -> tuple[str, bool]:
@@ -249,21 +231,19 @@ def normal_host(host: str) -> str:
     """Return a host in ASCII form: lower case, punycode (UTS 46), with IPv4 and IPv6 addresses checked."""
     try:
         if host.startswith("["):
-            return f"[{IPv6Address(host[1:-1])}]" if host.endswith("]") and "%" not in host else _no_host()
+            if not host.endswith("]") or "%" in host:
+                raise _RefusedError("loc-host")
+            return f"[{IPv6Address(host[1:-1])}]"
         name = unquote(host, errors="strict") if "%" in host else host
         name = name.lower() if name.isascii() else idna.encode(name, uts46=True).decode("ascii")
         labels = name.removesuffix(".").split(".")
         if len(name) > 253 or not all(_LABEL.fullmatch(label) for label in labels):
-            return _no_host()
+            raise _RefusedError("loc-host")
         if _DIGITS.fullmatch(labels[-1]):
             IPv4Address(name)
-    except (AddressValueError, UnicodeError):
-        return _no_host()
+    except (AddressValueError, UnicodeError) as error:
+        raise _RefusedError("loc-host") from error
     return name
-
-
-def _no_host() -> str:
-    raise _RefusedError("loc-host")
 
 
 # ---------------------------------------------------------------- scope
@@ -310,11 +290,7 @@ def scope_fault(loc: str, scope: Scope) -> str | None:
 
 
 def written_form(url: str, base_url: str) -> str | None:
-    """Return a URL of the user's settings as files list it, or None if no file can list it.
-
-    Args:
-        base_url: Address of the public area, whose origin completes a root-relative URL.
-    """
+    """Return a URL of the user's settings as files list it, or None. The origin of ``base_url`` completes ``/path``."""
     return normalise(url, origin=scope_of(base_url, ()).origin).loc
 
 

@@ -129,12 +129,7 @@ def _field(line: str) -> tuple[str, str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Robots:
-    """The content of a robots.txt.
-
-    Attributes:
-        sitemaps: Addresses of its Sitemap lines in their order, in any group.
-        rules: Its rules. Default: None, everything is allowed.
-    """
+    """The content of a robots.txt: the addresses of its Sitemap lines, in any group, and its rules. None allows everything."""
 
     sitemaps: tuple[str, ...] = ()
     rules: Protego | None = None

@@ -133,20 +133,13 @@ RULES: Final[Mapping[str, Rule]] = MappingProxyType({rule.name: rule for rule in
 
 @dataclass(frozen=True, slots=True)
 class Rulebook:
-    """The verdict of every rule: the default, or what the user set.
-
-    Attributes:
-        verdicts: One verdict for each rule, by its name.
-    """
+    """The verdict of every rule by its name: the default, or what the user set."""
 
     verdicts: Mapping[str, Verdict]
 
     @classmethod
     def of(cls, settings: Mapping[str, str | Verdict] | None = None) -> Rulebook:
-        """Return a rulebook with the defaults and a user's settings.
-
-        Args:
-            settings: Verdicts by rule name. They override the defaults.
+        """Return a rulebook with the defaults and a user's verdicts by rule name, which override them.
 
         Raises:
             ConfigurationError: A rule or verdict does not exist, or the rule does not allow the verdict.
@@ -195,8 +188,6 @@ class Tally:
         """Count rows that break a rule.
 
         Args:
-            rule: Name of the rule.
-            verdict: Verdict on the rows.
             samples: Texts that show the first of the rows.
             rows: Number of rows. Default: one for each sample.
             where: The section, for the error message.
@@ -210,10 +201,10 @@ class Tally:
         shown = [safe_text(sample)[:SAMPLE_LIMIT] for sample in samples[:SAMPLES_PER_RULE]]
         if verdict is Verdict.FAIL:
             raise _failure(rule, number, shown, where)
-        counts = self._counts(RULES[rule].effect(verdict))
+        effect = RULES[rule].effect(verdict)
+        counts = {Effect.EXPIRED: self.expired, Effect.LEFT_OUT: self.dropped}.get(effect, self.mended)
         counts[rule] = counts.get(rule, 0) + number
-        kept = self.samples.setdefault(rule, [])
-        kept.extend(shown[: SAMPLES_PER_RULE - len(kept)])
+        self._keep(rule, shown)
 
     def add(self, other: Tally) -> None:
         """Add another tally's counts and samples to this one."""
@@ -222,13 +213,11 @@ class Tally:
             for rule, number in theirs.items():
                 mine[rule] = mine.get(rule, 0) + number
         for rule, samples in other.samples.items():
-            kept = self.samples.setdefault(rule, [])
-            kept.extend(samples[: SAMPLES_PER_RULE - len(kept)])
+            self._keep(rule, samples)
 
-    def _counts(self, effect: Effect) -> dict[str, int]:
-        if effect is Effect.EXPIRED:
-            return self.expired
-        return self.dropped if effect is Effect.LEFT_OUT else self.mended
+    def _keep(self, rule: str, samples: Sequence[str]) -> None:
+        kept = self.samples.setdefault(rule, [])
+        kept.extend(samples[: SAMPLES_PER_RULE - len(kept)])
 
 
 def _failure(rule: str, number: int, samples: Sequence[str], where: str) -> RuleError:
@@ -248,28 +237,17 @@ def safe_text(value: str) -> str:
 
 
 def sample_text(value: str, *, loc: str | None = None, key: str | None = None) -> str:
-    """Describe one faulty row for a tally by a value, the URL of the page, and the key of the row.
+    """Describe one faulty row for a tally by a value, the URL of the page, and the key of the row as a JSON array.
 
-    Args:
-        value: The value to show.
-        loc: URL of the page; None if the row has none.
-        key: Key of the row as a JSON array; None if it is not known.
-
-    Returns:
-        The parts, each with at most ``SAMPLE_CHARACTERS`` characters. A URL or key that is shown already is not repeated.
+    Each part has at most ``SAMPLE_CHARACTERS`` characters. A URL or key that is shown already is not repeated.
     """
     parts = [_shortened(value)]
     if loc is not None and loc not in parts[0]:
         parts.append(_shortened(loc))
-    if key is not None and not _shows(parts, key):
+    text = key[2:-2] if key is not None and key.startswith('["') and key.endswith('"]') else ""
+    if key is not None and not (text and any(text in part for part in parts)):
         parts.append(f"key {_shortened(key)}")
     return parts[0] if len(parts) == 1 else f"{parts[0]} ({'; '.join(parts[1:])})"
-
-
-def _shows(parts: Sequence[str], key: str) -> bool:
-    """Return whether a key of one text is the URL or value itself."""
-    text = key[2:-2] if key.startswith('["') and key.endswith('"]') else ""
-    return bool(text) and any(text in part for part in parts)
 
 
 def _shortened(text: str) -> str:

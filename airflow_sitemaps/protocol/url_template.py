@@ -23,12 +23,7 @@ _SAFE: Final = {"": "", "path": "/"}
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """A placeholder for the value of a column.
-
-    Attributes:
-        column: Name of the column.
-        conversion: ``path`` keeps slashes; empty: they are encoded.
-    """
+    """A placeholder for the value of a column. The conversion ``path`` keeps slashes; without one, they are encoded."""
 
     column: str
     conversion: str = ""
@@ -36,21 +31,14 @@ class Field:
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    """A URL with placeholders for columns.
-
-    Attributes:
-        text: The template as the user wrote it.
-        parts: Texts and fields, in order.
-    """
+    """A URL with placeholders for columns: the text as the user wrote it, and its texts and fields, in order."""
 
     text: str
     parts: tuple[str | Field, ...]
 
     @classmethod
     def parse(cls, text: str) -> Template:
-        """Parse a template.
-
-        ``{column}`` is a placeholder, ``{column:path}`` one that keeps slashes, and ``{{`` a brace.
+        """Parse a template. ``{column}`` is a placeholder, ``{column:path}`` one that keeps slashes, and ``{{`` a brace.
 
         Raises:
             ConfigurationError: A brace has no matching brace, a placeholder has no column, or a conversion is unknown.
@@ -60,7 +48,7 @@ class Template:
         for token in _TOKEN.finditer(text):
             literal, end = literal + text[end : token.start()], token.end()
             if token[1] is not None:
-                parts += [literal, _field(token[1], text)] if literal else [_field(token[1], text)]
+                parts += [*filter(None, [literal]), _field(token[1], text)]
                 literal = ""
             elif len(token[0]) == 2:
                 literal += token[0][0]
@@ -95,21 +83,17 @@ class Template:
 
         from airflow_sitemaps.protocol.columnar.arrow import as_texts  # noqa: PLC0415
 
-        missing = [name for name in self.columns if name not in columns]
-        if missing or not self.columns:
-            raise ConfigurationError(
-                f"template {self.text!r}: "
-                + (
-                    f"no column {missing[0]!r}; there are {', '.join(columns)}"
-                    if missing
-                    else "it has no {column}; give the name of a column that holds whole URLs, or a template with one"
-                )
-            )
+        fault = (
+            None if self.columns else "it has no {column}; give a column that holds whole URLs, or a template with one"
+        )
+        for name in self.columns:
+            if name not in columns:
+                fault = fault or f"no column {name!r}; there are {', '.join(columns)}"
+        if fault:
+            raise ConfigurationError(f"template {self.text!r}: {fault}")
         texts = {name: as_texts(columns[name]) for name in self.columns}
-        values: dict[Field, pa.StringArray] = {}
-        for part in self.parts:
-            if isinstance(part, Field) and part not in values:
-                values[part] = _value(texts[part.column], part.conversion)
+        fields = {part for part in self.parts if isinstance(part, Field)}
+        values = {field: _value(texts[field.column], field.conversion) for field in fields}
         joined = [pa.scalar(part) if isinstance(part, str) else values[part] for part in self.parts]
         return pc.binary_join_element_wise(*joined, "", null_handling="emit_null")
 

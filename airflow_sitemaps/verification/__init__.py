@@ -5,6 +5,7 @@ Each public name is imported on first use, because the XML parser is slow to imp
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
     from airflow_sitemaps.verification.subject import of_address as of_address
     from airflow_sitemaps.verification.subject import of_sitemap as of_sitemap
     from airflow_sitemaps.verification.verifier import verify as verify
+
+_RESULTS = ("Failure", "Verification", "VerificationOptions")
 
 __all__ = [
     "Failure",
@@ -30,9 +33,5 @@ __all__ = [
 def __getattr__(name: str) -> object:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from airflow_sitemaps.verification.result import Failure, Verification, VerificationOptions  # noqa: PLC0415
-    from airflow_sitemaps.verification.subject import VerificationSubject, of_address, of_sitemap  # noqa: PLC0415
-    from airflow_sitemaps.verification.verifier import verify  # noqa: PLC0415
-
-    exported = (Failure, Verification, VerificationOptions, VerificationSubject, of_address, of_sitemap, verify)
-    return dict(zip(__all__, exported, strict=True))[name]
+    home = "verifier" if name == "verify" else "result" if name in _RESULTS else "subject"
+    return getattr(import_module(f"{__name__}.{home}"), name)

@@ -68,11 +68,7 @@ def filterable(column: pa.Array) -> pa.Array:
 
 
 def _cast(values: pa.Array) -> pa.StringArray:
-    """Cast to text. Extension types are refused, since Arrow would write their storage: the bytes of a UUID.
-
-    Raises:
-        pa.ArrowException: Arrow cannot write a value of the column.
-    """
+    """Cast to text, or raise ArrowException. Arrow would write an extension type as its storage: the bytes of a UUID."""
     if isinstance(values.type, pa.BaseExtensionType):
         raise pa.ArrowNotImplementedError(str(values.type))
     return values.cast(pa.string())
@@ -206,9 +202,6 @@ def count_rows(
     Args:
         mask: The faulty rows, without nulls.
         values: The column whose values the samples show.
-
-    Raises:
-        RuleError: The verdict is ``fail``.
     """
     verdict = context.rulebook[rule]
     first = pc.indices_nonzero(mask).slice(0, SAMPLES_PER_RULE)

@@ -121,9 +121,6 @@ def _clean_hints(rule: str, read: Callable[[str], str | None], work: _Work, cont
 
     Args:
         read: Returns the text to write for a value, or None for no value. It raises ValueError for a fault.
-
-    Raises:
-        RuleError: The rule is set to ``fail`` and is broken.
     """
     values = decoded(work.columns[rule])
     kind = values.type

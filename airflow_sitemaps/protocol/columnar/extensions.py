@@ -35,9 +35,6 @@ def clean_extensions(
 
     Returns:
         The XML of each row, empty if it has none; and a mask of rows to drop, or None for no row.
-
-    Raises:
-        RuleError: A rule set to ``fail`` is broken.
     """
     assert rows.locs is not None
     texts = {kind: texts_of(as_texts(column)) for kind, column in columns.items()}

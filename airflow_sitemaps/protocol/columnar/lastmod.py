@@ -69,11 +69,7 @@ def value_of(day: int, second: int | None) -> date | datetime:
 
 
 def clean_lastmods(column: pa.Array, rows: RowKeys, context: RowContext, tally: Tally) -> Lastmods:
-    """Parse a column of timestamps, dates or text, and count its faults. Other types are read as their text.
-
-    Raises:
-        RuleError: A rule set to ``fail`` is broken.
-    """
+    """Parse a column of timestamps, dates or text, and count its faults. Other types are read as their text."""
     values = decoded(column)
     kind = values.type
     if pa.types.is_date32(kind):

@@ -59,11 +59,7 @@ class Locs:
 
 
 def clean_locs(column: pa.Array, context: RowContext, tally: Tally, rows: RowKeys) -> Locs:
-    """Normalise a column of URLs and count its faults.
-
-    Raises:
-        RuleError: A rule set to ``fail`` is broken.
-    """
+    """Normalise a column of URLs and count its faults."""
     raw = as_texts(column)
     scope = scope_of(context.base_url, context.cross_submit)
     here = _begins(raw, scope.origin + "/")
