@@ -111,18 +111,11 @@ def variant_of(gz: bytes) -> int:
 
 
 def decompress(data: bytes, *, max_byte_size: int, limit: int | None = None) -> bytes:
-    """Decompress one or more gzip members. Zero padding after them is ignored.
-
-    Args:
-        max_byte_size: Maximum size of the content, in bytes. Not much more is ever in memory.
-        limit: Limit of the protocol, for the message. Default: ``max_byte_size``.
-
-    Returns:
-        The content.
+    """Decompress one or more gzip members. Zero padding after them is ignored. ``limit`` is the protocol's, for the message.
 
     Raises:
-        InvalidSitemapError: The data is not gzip, is damaged or truncated, is followed by other data, or is larger than
-            ``max_byte_size``.
+        InvalidSitemapError: The data is not gzip, is damaged or truncated, is followed by other data, or its content has more
+            than ``max_byte_size`` bytes, of which not many more are ever in memory.
     """
     if not data.startswith(b"\x1f\x8b"):
         raise InvalidSitemapError(f"not a gzip file: it begins with {data[:8]!r}; store it compressed or name it .xml")

@@ -73,16 +73,12 @@ def _merge(existing: bytes, sitemaps: Sequence[str], name: str) -> bytes:
     if not wanted:
         return b"".join(kept)
     end_of_line = b"\r\n" if b"\r\n" in existing else b"\n"
-    texts = (_marker(BEGIN, name), *(f"Sitemap: {address}" for address in wanted), _marker(END, name))
+    texts = (f"{BEGIN} {name}".rstrip(), *(f"Sitemap: {address}" for address in wanted), f"{END} {name}".rstrip())
     block = [text.encode() + end_of_line for text in texts]
     before, after = kept[:position], kept[position:]
     if before and not before[-1].endswith((b"\n", b"\r")):
         before = [*before[:-1], before[-1] + end_of_line]
     return b"".join([*before, *block, *after])
-
-
-def _marker(marker: str, name: str) -> str:
-    return f"{marker} {name}" if name else marker
 
 
 def _without_block(lines: list[bytes], name: str) -> tuple[list[bytes], int]:
@@ -106,9 +102,9 @@ def _end_of_block(lines: list[bytes], start: int, name: str) -> int | None:
 
     A block that contains other lines than Sitemap lines was edited, and is not changed.
     """
-    if lines[start].strip() != _marker(BEGIN, name).encode():
+    if lines[start].strip() != f"{BEGIN} {name}".rstrip().encode():
         return None
-    end = _marker(END, name).encode()
+    end = f"{END} {name}".rstrip().encode()
     for number in range(start + 1, len(lines)):
         line = lines[number].strip()
         if line == end:

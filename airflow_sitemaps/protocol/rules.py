@@ -66,8 +66,7 @@ class Rule:
         name: Stable name, used in settings, reports and manifests.
         text: What the rule requires.
         source: The document that requires it.
-        default: Verdict on a fault, unless the user sets another one.
-        allowed: Verdicts that a user may set.
+        default: Verdict on a fault, unless the user sets another one of ``allowed``.
         expires: Whether the rule omits a row because of its age. Such rows are counted as expired, never as dropped, and no
             guard refuses a run because of them.
     """

@@ -132,9 +132,8 @@ MAX_HOSTS: Final = 1_000
 class RobotsCache:
     """The robots.txt of each host, fetched once.
 
-    A file that is missing (4xx) allows everything (RFC 9309, 2.3.1.3). A file that cannot be read (5xx, no answer)
-    also counts as allowing everything: RFC 9309, 2.3.1.4, lets a crawler assume the opposite, but verification
-    reports only faults that are certain.
+    A file that is missing allows everything (RFC 9309, 2.3.1.3). So does one that cannot be read: a crawler may assume the
+    opposite (2.3.1.4), but verification reports only faults that are certain.
     """
 
     def __init__(self, fetcher: Fetcher) -> None:
@@ -168,10 +167,9 @@ class RobotsCache:
         try:
             response = self._fetcher.get(address)
         except (FetchError, StoreError):
-            return robots.Robots()
-        if response.status != 200:
-            return robots.Robots()
-        return robots.read(response.body[: robots.MAX_BYTE_SIZE].decode("utf-8", "replace"))
+            response = NOT_FOUND
+        body = response.body[: robots.MAX_BYTE_SIZE] if response.status == 200 else b""
+        return robots.read(body.decode("utf-8", "replace"))
 
 
 MAX_HTML_BYTE_SIZE: Final = 512 * 1024
@@ -220,28 +218,23 @@ def page_faults(url: str, page: Fetched, crawler: str = "Googlebot") -> list[tup
         faults.append(("page-noindex", f"the page says {', '.join(sorted(directives & {'noindex', 'none'}))}"))
     in_header = _CANONICAL_HEADER.search(page.headers.get("link", ""))
     canonical = in_header[1] if in_header else head.canonical
-    named = _absolute(page.address or url, canonical) if canonical else None
+    named = _normal(canonical, page.address or url) if canonical else None
     if named not in (_normal(url), None):
         faults.append(("page-canonical", f"the page names {named} as canonical"))
     return faults
 
 
-def _absolute(page: str, canonical: str) -> str | None:
+def _normal(url: str, page: str = "") -> str | None:
     try:
-        return _normal(urljoin(page, canonical))
+        return normalise(urldefrag(urljoin(page, url))[0], origin="https://unknown.invalid").loc
     except ValueError:
         return None
-
-
-def _normal(url: str) -> str | None:
-    return normalise(urldefrag(url)[0], origin="https://unknown.invalid").loc
 
 
 def _directives(header: str, crawler: str) -> set[str]:
     """Return the directives of an ``X-Robots-Tag`` header that apply to a crawler.
 
-    A directive with a name, such as ``googlebot: noindex``, applies to that crawler only, and so do the directives
-    that follow it.
+    A name, as in ``googlebot: noindex``, restricts its directive and those that follow to that crawler.
     """
     directives: set[str] = set()
     applies = True
