@@ -16,13 +16,9 @@ Severity = Literal["error", "warning"]
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One check.
+    """One check: its stable name, what it requires, and the document that requires it.
 
-    Attributes:
-        name: Stable name, used in reports.
-        text: What the check requires.
-        source: The document that requires it.
-        severity: ``error`` if the sitemap is invalid or partly unreadable, ``warning`` for a loss or a risk.
+    The severity is ``error`` if the sitemap is invalid or partly unreadable, ``warning`` for a loss or a risk.
     """
 
     name: str

@@ -54,13 +54,9 @@ _MIDNIGHT: Final = b"T00:00:00"
 
 @dataclass(frozen=True, slots=True)
 class RecentEntry:
-    """One ``<url>`` element, as its shard contains it.
+    """One ``<url>`` element with its line end, as its shard contains it, and the escaped URL.
 
-    Attributes:
-        moment: Lastmod in UTC to the second, without its zone. A date stands for its midnight.
-        loc: The URL, still escaped.
-        element: The whole element and its line end.
-        section: Name of the section that lists it.
+    ``moment`` is its lastmod in UTC to the second, without its zone. A date stands for its midnight.
     """
 
     moment: bytes
@@ -117,13 +113,9 @@ def recent_urlset(entries: Iterable[RecentEntry]) -> bytes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FeedText:
-    """Texts of an entry from the columns of a source, for people who read a feed.
+    """Texts of an entry from the columns of a source, for people who read a feed. They have no markup and may be empty.
 
-    Attributes:
-        loc: URL of the entry in normal form.
-        moment: Its lastmod as W3C Datetime, by which the newest are selected.
-        title: Text without markup; empty if there is none.
-        description: Text without markup; empty if there is none.
+    ``moment`` is the lastmod as W3C Datetime, by which the newest are selected.
     """
 
     loc: str
@@ -172,15 +164,7 @@ def _cut(value: str | None, most: int) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FeedMedia:
-    """An image or a video of an entry, for Media RSS. What it does not have is empty.
-
-    Attributes:
-        medium: ``image`` or ``video``.
-        url: Address of the file. A video may have only a player.
-        player: Address of the player of a video.
-        thumbnail: Address of the thumbnail of a video.
-        duration: Duration of a video in seconds.
-    """
+    """An image or a video of an entry, for Media RSS. What it does not have is empty; ``duration`` is in seconds."""
 
     medium: Literal["image", "video"]
     url: str = ""
@@ -193,15 +177,7 @@ class FeedMedia:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FeedEntry:
-    """A page that changed.
-
-    Attributes:
-        loc: URL in normal form.
-        lastmod: Time of the change. A date stands for its midnight in UTC.
-        title: Title. If it is empty, the feed shows the URL.
-        description: Description. It is omitted if it is empty.
-        media: Images and videos with their texts, for Media RSS.
-    """
+    """A page that changed. The feed shows its URL if the title is empty. ``media`` is for Media RSS."""
 
     loc: str
     lastmod: date | datetime | None = None
@@ -278,11 +254,7 @@ class Channel:
 
 
 def render(style: Format, channel: Channel, entries: Iterable[FeedEntry]) -> bytes:
-    """Return a whole feed in UTF-8. The newest entry is first; entries of one date are ordered by URL.
-
-    Args:
-        entries: The pages. A feed without entries is valid.
-    """
+    """Return a whole feed in UTF-8. The newest entry is first; entries of one date are ordered by URL."""
     ordered = sorted(entries, key=lambda entry: entry.loc)
     ordered.sort(key=lambda entry: entry.moment, reverse=True)
     body = _atom(channel, ordered) if style == "atom" else _rss(channel, ordered, media=style == "mrss")

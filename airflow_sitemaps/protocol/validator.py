@@ -33,7 +33,6 @@ class ValidationContext:
     """The settings with which a file is checked.
 
     Attributes:
-        limits: Limits of a file.
         now: Time that decides what is in the future and how old an article is.
         address: Public URL of the file. None: not known, so the scope is not checked.
         cross_submit: Further hosts or origins whose URLs may be listed.
@@ -92,12 +91,9 @@ def check_loc(entry: ReadEntry, findings: Findings) -> str | None:
 def validate_index(
     index: ReadUrlset, address: str | None, findings: Findings, cross_submit: tuple[str, ...] = ()
 ) -> frozenset[str]:
-    """Record files that an index must not list: those of another site, or of a folder above or beside its own.
+    """Record files that an index of this address (None: not known) must not list. Return those of other sites.
 
-    Nothing is checked if the address of the index is None.
-
-    Returns:
-        The listed URLs of other sites.
+    They are of another site, or of a folder above or beside the index's own.
     """
     folder = None if address is None else folder_of(address)
     if folder is None:

@@ -94,11 +94,7 @@ class StoreFetcher:
     names: Mapping[str, str] = field(default_factory=dict)
 
     def get(self, url: str) -> Fetched:
-        """Return the object, or status 404.
-
-        Raises:
-            StoreError: The store failed.
-        """
+        """Return the object, or status 404. Raises StoreError."""
         keys = (self.names[url],) if url in self.names else _candidate_keys(url, self.base_url)
         for key in keys:
             stored = self.objects.get(key)

@@ -39,13 +39,7 @@ _END: Final = "</lastmod>"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hints:
-    """One hint for each row.
-
-    Attributes:
-        codes: Positions in ``texts``: int32 without nulls.
-        texts: The different values. None: no hint.
-        dropped: Mask of rows to drop. None: no row.
-    """
+    """One hint for each row: its position in the different texts (None: no hint), and a mask of rows to drop."""
 
     codes: pa.Int32Array
     texts: tuple[str | None, ...]
@@ -192,10 +186,7 @@ def _hint_table(
 
 @dataclass(frozen=True, slots=True)
 class _Days:
-    """All days of some years.
-
-    ``first`` is in days since 1970-01-01. The last row of ``texts`` stands for no day.
-    """
+    """All days of some years, the first in days since 1970-01-01. The last row of ``texts`` stands for no day."""
 
     first: int
     texts: pa.StringArray
