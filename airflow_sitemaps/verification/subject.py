@@ -178,13 +178,11 @@ class _RobotsFromWeb:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServedIndex:
-    """An index as served.
+    """An index as served, with a description of its state.
 
     Attributes:
-        url: Address of the index.
         age_s: Its age in seconds; None if the index could not be read, or if its age is unknown.
         current: Whether it is the index of the published generation.
-        message: Description of the index's state.
     """
 
     url: str

@@ -74,12 +74,8 @@ def verify(
 class _VerificationRun:
     """One verification in progress. Mutable.
 
-    Attributes:
-        expected: The files of the manifest by address; empty without a manifest.
-        files: Addresses of the urlsets, text sitemaps and feeds that were read.
-        urls: Number of URLs in them.
-        indexes: Addresses of the indexes that were read.
-        sampled: URLs that are chosen for fetching so far.
+    ``expected`` holds the files of the manifest by address. ``files`` and ``indexes`` are the addresses that were read,
+    ``urls`` is the number of URLs in the files, and ``sampled`` are the URLs that are chosen for fetching so far.
     """
 
     fetcher: Fetcher

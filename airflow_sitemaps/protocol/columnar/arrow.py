@@ -175,10 +175,7 @@ def or_masks(masks: Sequence[pa.BooleanArray]) -> pa.BooleanArray | None:
 class RowKeys:
     """Keys and URLs of rows, which are looked up only for a sample. None: not known.
 
-    Attributes:
-        keys: The ``key`` column of the whole batch.
-        numbers: Row numbers in the batch; None if they are all its rows, in their order.
-        locs: URLs of the rows.
+    ``keys`` is the column of the whole batch. ``numbers`` are the rows' places in it; None if they are all its rows.
     """
 
     keys: pa.Array | None = None

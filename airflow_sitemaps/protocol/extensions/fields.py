@@ -67,11 +67,7 @@ def parse(text: str) -> Any:
 
 
 def check_depth(value: Any) -> None:
-    """Refuse a value whose lists and objects are nested deeper than ``MAX_DEPTH``.
-
-    Raises:
-        JsonFault: The value is nested too deeply.
-    """
+    """Raise JsonFault for a value whose lists and objects are nested deeper than ``MAX_DEPTH``."""
     level = [value] if isinstance(value, (dict, list)) else []
     for _ in range(MAX_DEPTH):
         level = [
@@ -296,11 +292,7 @@ class FieldReader:
             self.notes.fault(f"{self.name}: left out unknown fields: {', '.join(map(shown, unknown[:_SHOWN_FIELDS]))}")
 
     def required(self, name: str, value: str | None) -> str:
-        """Return the value of a field.
-
-        Raises:
-            Unusable: The field has none.
-        """
+        """Return the value of a field, or raise Unusable if it has none."""
         if value is None:
             raise self.unusable(f"it has no usable {name}")
         return value

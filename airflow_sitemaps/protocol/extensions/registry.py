@@ -94,8 +94,7 @@ def faults(kind: str, given: list[dict[str, Any]], *, context: RowContext, page:
     """Check the records of one page of a published file.
 
     Returns:
-        Descriptions of the faults, with the names of the fields; and the ``loc-…`` rules that URLs break in ways that a
-        build repairs.
+        The faults of fields, and the ``loc-…`` rules that URLs break in ways that a build repairs.
     """
     if kind in _QUICK and _QUICK[kind](given):
         return [], []
@@ -143,12 +142,7 @@ def _render(kind: str, given: list[Any], notes: FieldProblems, addresses: Addres
 
 
 def _settle(rule: str, faults: list[str], *, context: RowContext, tally: Tally, sample: Sampler) -> None:
-    """Count the faults of a row under a rule.
-
-    Raises:
-        DropRow: The verdict of the rule is ``drop_row``.
-        RuleError: The verdict of the rule is ``fail``.
-    """
+    """Count the faults of a row under a rule, and raise DropRow or RuleError if its verdict says so."""
     verdict = context.rulebook[rule]
     tally.count(rule, verdict, [sample("; ".join(faults[:5]))], where=context.section)
     if verdict is Verdict.DROP_ROW:
