@@ -120,16 +120,7 @@ def changes(
 
 
 def compare(state: StateRepository, *, since: int, generation: int, most: int) -> Changes:
-    """Compare two kept generations, given only the private area; ``since`` may be the later one.
-
-    Args:
-        most: Maximum number of URLs that may differ.
-
-    Raises:
-        ConfigurationError: Nothing was published yet, or one of the generations is not kept.
-        TooManyChangesError: More than ``most`` URLs differ.
-        StoreContentError: A body is missing or damaged.
-    """
+    """Compare two kept generations, given only the private area; ``since`` may be the later one."""
     current = _current(state)
     old, new = (_kept(state, current, number) for number in (since, generation))
     return compare_manifests(state, old, new, most=most)

@@ -92,9 +92,6 @@ class UrlSearch:
 def find(sitemap: Sitemap, url: str, *, max_shards: int | None = None, max_seconds: float | None = None) -> UrlSearch:
     """Search the published generation of a sitemap for a URL.
 
-    Args:
-        url: The URL; it is brought to its normal form first.
-
     Raises:
         ConfigurationError: Nothing was published yet, or the URL is invalid.
     """
@@ -119,9 +116,6 @@ def find_in_manifest(
 
     Args:
         templates: The URL template or column of each section, by the section's name.
-
-    Raises:
-        ConfigurationError: The URL is invalid.
     """
     search = _Search(StateRepository(objects), manifest, normal_url(url, manifest.base_url), templates)
     return search.run(max_shards, max_seconds)
@@ -317,9 +311,6 @@ def _keys(text: str, before: re.Pattern[str], after: re.Pattern[str]) -> Iterato
 
 def with_source(sitemap: Sitemap, search: UrlSearch, *, clock: Clock = SYSTEM_CLOCK) -> UrlSearch:
     """Add the source's row for the URL's key to a search. A URL that is listed is returned as it is.
-
-    Args:
-        clock: Source of the time at which the row is checked.
 
     Raises:
         SourceError: The database failed.

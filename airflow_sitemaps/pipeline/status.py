@@ -106,12 +106,7 @@ def _checks(state: StateRepository) -> Iterator[dict[str, Any]]:
 
 
 def status_of(manifest: Manifest | None, base_url: str, checked_at: str | None = None) -> Status:
-    """Return the status of a manifest.
-
-    Args:
-        manifest: The manifest, or None before the first commit.
-        checked_at: End of the newest successful run. Default: None.
-    """
+    """Return the status of a manifest."""
     if manifest is None:
         return Status(
             generation=0, promoted=False, committed_at=None, run=None, urls=0, shards=0, byte_size=0,

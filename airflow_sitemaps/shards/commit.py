@@ -121,11 +121,7 @@ def _serials(old: Manifest | None, new: Manifest) -> dict[str, int]:
 
 
 def check_current(old: Manifest | None, plan: Plan, facts: CommitFacts) -> None:
-    """Refuse a plan if another run changed a section of it, a section it retires, or the indexes.
-
-    Raises:
-        ConflictError: The plan is stale.
-    """
+    """Refuse a plan if another run changed a section of it, a section it retires, or the indexes."""
     for name, section_plan in plan.sections.items():
         state = old.sections.get(name) if old is not None else None
         changed_in = state.changed_in if state is not None else 0

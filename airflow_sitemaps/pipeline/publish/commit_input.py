@@ -110,11 +110,7 @@ def are_to_change(sitemap: Sitemap, manifest: Manifest | None) -> bool:
 
 
 def too_many(sitemap: Sitemap, plans: Mapping[str, SectionPlan], manifest: Manifest | None) -> tuple[str, ...]:
-    """Warn if a plan leads to more index files than Google reads for one site.
-
-    Returns:
-        One warning, or none.
-    """
+    """Return a warning if a plan leads to more index files than Google reads for one site, or none."""
     most = sitemap.index_limits.max_sitemaps
     shards = {name: sum(s.file is not None for s in was.shards) for name, was in _sections(manifest).items()}
     shards |= {name: sum(action.digest.rows > 0 for action in plan.actions) for name, plan in plans.items()}

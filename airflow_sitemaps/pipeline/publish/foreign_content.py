@@ -55,9 +55,6 @@ def foreign_content(sitemap: Sitemap, store: Store, names: Sequence[str], bodies
 
     Args:
         names: Public names of the other sitemap's files. The children of an index count only if they are among them.
-
-    Raises:
-        StoreContentError: A body is missing.
     """
     theirs: set[str] = set()
     unread: list[str] = []
@@ -114,9 +111,6 @@ def children(sitemap: Sitemap, store: Store, index: str) -> Iterator[str]:
 
     An index can name any public file, such as ``ads.txt``, so the content decides: only files of a sitemap are returned,
     and files that a pipeline stamped, which may be damaged shards.
-
-    Args:
-        index: Public name of the index. A file of another kind has no children.
     """
     document = read_public(store, index)
     if document is None or document.kind != "sitemapindex":

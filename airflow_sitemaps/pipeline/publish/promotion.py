@@ -67,9 +67,6 @@ def promote(
             the old one is as the manifest says; only if that fails, the old one is read first. Default: False.
         bodies: Info of the bodies, read at the commit. Default: none.
 
-    Returns:
-        The promoted manifest.
-
     Raises:
         SupersededError: Another generation is current.
         OwnershipError: Another pipeline put an object under one of the names.
@@ -111,11 +108,7 @@ def _last_put(store: Store, manifest: Manifest, now: datetime) -> datetime:
 
 
 def put_back(store: Store, current: ManifestVersion, names: Collection[str]) -> None:
-    """Restore public files that the manifest names and that are missing or changed.
-
-    Raises:
-        SupersededError: Another generation is current.
-    """
+    """Restore public files that the manifest names and that are missing or changed."""
     for file in current.manifest.public_files():
         if file.name in names:
             _promote_file(store, current, file)

@@ -52,9 +52,6 @@ class Proposal:
 def proposal_of(state: StateRepository, run: str) -> Proposal:
     """Rebuild the generation that a blocked run would have published.
 
-    Args:
-        run: Identifier of the run in the store, as in the plan.
-
     Raises:
         ConfigurationError: Nothing is published, or another run has published since.
         StoreContentError: The plan was swept.

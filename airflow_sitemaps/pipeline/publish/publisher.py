@@ -174,9 +174,6 @@ def _nothing_new(current: ManifestVersion, draft: Draft, plan: Plan, warnings: S
     """Return the result of a run that changes nothing.
 
     If every row is past its age, the plan's sections are omitted, so that the next run surveys them again.
-
-    Raises:
-        GuardError: Guards refused the sections that would have changed.
     """
     if draft.refusals:
         raise GuardError(refusal_text(draft.refusals), draft.refusals, run=plan.run)
@@ -271,11 +268,7 @@ def _superseded(now: Manifest, plan: Plan) -> ConflictError:
 def finish(
     sitemap: Sitemap, store: Store, committed: Committed, clock: Clock, progress: Progress
 ) -> tuple[ManifestVersion, Swept]:
-    """Promote a commit, then sweep.
-
-    Returns:
-        The manifest after the sweep, and the numbers of removed files.
-    """
+    """Promote a commit, then sweep; return the manifest after that, and the numbers of removed files."""
     try:
         fresh = not committed.repeated
         current = promote(

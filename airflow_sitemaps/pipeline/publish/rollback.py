@@ -38,9 +38,6 @@ def rollback(sitemap: Sitemap, generation: int, *, clock: Clock = SYSTEM_CLOCK, 
     The next run surveys the source as usual and publishes the source's state at that time. Pause the DAG, or correct
     the source first.
 
-    Returns:
-        The report.
-
     Raises:
         ConfigurationError: The generation is not kept.
         ConflictError: Another run committed first.

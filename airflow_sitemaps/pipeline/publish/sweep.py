@@ -96,12 +96,6 @@ def sweep(sitemap: Sitemap, store: Store, current: ManifestVersion, *, clock: Cl
     generation needs it. Plans and bodies of runs that never committed stay for slightly longer than the grace.
 
     A failure is a warning, never an error: everything is published by now, and the next run sweeps again.
-
-    Args:
-        current: The current manifest, which must be promoted.
-
-    Returns:
-        The manifest after the sweep, and the numbers of removed objects with the warnings.
     """
     try:
         current, swept = _sweep(sitemap, store, current, clock)
@@ -318,12 +312,6 @@ def orphans(store: Store, manifest: Manifest, now: datetime, grace: timedelta) -
 
     A file without a stamp, or with another pipeline's stamp, is never an orphan. Neither is a file younger than the
     grace, because a run that has just committed may have put it.
-
-    Args:
-        manifest: The current manifest, which must be promoted.
-
-    Returns:
-        The orphans as they are now, with their etags.
     """
     if not manifest.state_id:
         return ()

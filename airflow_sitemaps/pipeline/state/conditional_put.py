@@ -61,13 +61,9 @@ def put_verified(
     write_id: str,
     headers: ObjectHeaders,
 ) -> str:
-    """Put an object and verify the outcome. Trying again is safe: every try has the same condition, bytes and write id.
+    """Put an object, verify the outcome, and return the etag.
 
-    Args:
-        body: The bytes.
-
-    Returns:
-        The etag of the written object.
+    Trying again is safe: every try has the same condition, bytes and write id.
 
     Raises:
         RefusedPutError: Another write's object has the key, or the object to replace is missing.
@@ -96,10 +92,7 @@ def copy_verified(
     write_id: str,
     headers: ObjectHeaders,
 ) -> str:
-    """Copy an object within the store and verify the outcome.
-
-    Returns:
-        The etag of the copy.
+    """Copy an object within the store, verify the outcome, and return the etag of the copy.
 
     Raises:
         RefusedPutError: Another write's object has the key, the object to replace is missing, or the source object

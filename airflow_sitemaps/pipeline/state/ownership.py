@@ -50,9 +50,6 @@ def is_of_another(info: ObjectInfo, manifest: Manifest | None) -> bool:
 def check_stamp(url: str, info: ObjectInfo, manifest: Manifest | None) -> None:
     """Refuse to replace a public object that another pipeline stamped.
 
-    Args:
-        url: The object's address in the store, for the message.
-
     Raises:
         OwnershipError: Another pipeline put it.
     """
@@ -89,9 +86,6 @@ def check_origin(manifest: Manifest | None, origin: str, allow: Sequence[str], *
     """Refuse a run of another deployment than the one that published last, unless a permit says that the sitemap moved.
 
     A run of an Airflow that does not know its address passes with a warning.
-
-    Args:
-        origin: Deployment of the run. Empty if it is not known.
 
     Raises:
         GuardError: Another deployment published last.

@@ -75,7 +75,7 @@ def receipts_of(run: str, keys: Sequence[str]) -> list[str]:
     """
     own = [key for key in keys if key.startswith(receipts_directory(run))]
     if len(own) < len(keys):
-        log.info("%s of earlier plans are ignored", counted(len(keys) - len(own), "receipt"))
+        log.info("%s left out: an earlier plan of this run left them behind", counted(len(keys) - len(own), "receipt"))
     return own
 
 
@@ -111,14 +111,7 @@ class StateRepository:
     objects: ObjectStore
 
     def current(self) -> ManifestVersion | None:
-        """Read the current manifest.
-
-        Returns:
-            The manifest, or None before the first commit.
-
-        Raises:
-            ManifestError: The manifest cannot be decoded.
-        """
+        """Read the current manifest; return None before the first commit."""
         stored = self.objects.get(MANIFEST)
         if stored is None:
             return None
@@ -172,11 +165,7 @@ class StateRepository:
         return key
 
     def read_plan(self, key: str) -> Plan:
-        """Read a stored plan.
-
-        Raises:
-            StoreContentError: The plan does not exist.
-        """
+        """Read a stored plan."""
         stored = self.objects.get(key)
         if stored is None:
             raise StoreContentError(
@@ -191,11 +180,7 @@ class StateRepository:
         return key
 
     def read_receipt(self, key: str) -> Receipt:
-        """Read a stored receipt.
-
-        Raises:
-            IncompleteError: The receipt does not exist.
-        """
+        """Read a stored receipt."""
         stored = self.objects.get(key)
         if stored is None:
             raise IncompleteError(
@@ -245,11 +230,7 @@ def bounded_time(objects: ObjectStore, clock: Clock, recent: ObjectInfo | None =
 
 
 def last_announced(objects: ObjectStore, who: str) -> int | None:
-    """Read the last generation whose changes were announced to a service.
-
-    Returns:
-        The number of the generation, or None if none was announced.
-    """
+    """Read the last generation whose changes were announced to a service; return None if none was."""
     stored = objects.get(_key(who))
     if stored is None:
         return None
