@@ -68,7 +68,7 @@ def proposal_of(state: StateRepository, run: str) -> Proposal:
     receipts = _receipts(state, plan)
     rendered = {receipt.batch for receipt in receipts} == {batch.number for batch in plan.batches}
     if not rendered or _writes(plan.refused.values()):
-        return Proposal(live=live, manifest=_emptied(live, plan), plan=plan, is_rendered=False)
+        return Proposal(live=live, manifest=_without_removed(live, plan), plan=plan, is_rendered=False)
     try:
         manifest = next_manifest(live, plan, receipts, _facts(live, plan))
     except ConflictError as error:
@@ -100,17 +100,17 @@ def _receipts(state: StateRepository, plan: Plan) -> list[Receipt]:
     return [state.read_receipt(key) for _, key in newest.values()]
 
 
-def _emptied(live: Manifest, plan: Plan) -> Manifest:
+def _without_removed(live: Manifest, plan: Plan) -> Manifest:
     """Return the live generation without the sections that the plan removes and without the ranges that it empties."""
     sections = {
-        name: _without_emptied(section, plan.sections.get(name))
+        name: _section_without_removed(section, plan.sections.get(name))
         for name, section in live.sections.items()
         if name not in plan.retired
     }
     return replace(live, generation=live.generation + 1, sections=sections)
 
 
-def _without_emptied(section: SectionManifest, plan: SectionPlan | None) -> SectionManifest:
+def _section_without_removed(section: SectionManifest, plan: SectionPlan | None) -> SectionManifest:
     """Return a section without the files that the plan removes because their ranges have no rows."""
     if plan is None or plan.base != section.changed_in:
         return section
