@@ -1,0 +1,39 @@
+"""What is said of sections whose writing tasks ended without a receipt."""
+
+from __future__ import annotations
+
+from datetime import datetime, timezone
+
+import pytest
+
+from airflow_sitemaps.pipeline.write.batch_writer import unwritten_sections
+from airflow_sitemaps.shards.plan import Batch, Plan
+from airflow_sitemaps.shards.receipt import Receipt
+
+KILLED = "the writing task ended without a reason, as a task does that is killed or runs out of memory; see its log"
+
+
+@pytest.mark.parametrize(
+    ("batches", "written", "what"),
+    [
+        (1, (), "its only batch"),
+        (3, (0, 2), "batch 2 of 3"),
+        (3, (0,), "2 of its 3 batches, the first of them batch 2,"),
+        (3, (), "3 of its 3 batches, the first of them batch 1,"),
+    ],
+)
+@pytest.mark.parametrize("reasons", [{}, {1: "the disk is full", 0: "the disk is full"}], ids=["killed", "told"])
+def test_the_batches_are_counted_and_the_reason_is_told(
+    batches: int, written: tuple[int, ...], what: str, reasons: dict[int, str]
+) -> None:
+    plan = Plan(
+        run="r", created_at=datetime(2026, 1, 1, tzinfo=timezone.utc), base_generation=0, sections={},
+        batches=tuple(Batch(number=number, section="pages", actions=(), rows=5) for number in range(batches)),
+    )  # fmt: skip
+    receipts = [
+        Receipt(run="r", batch=number, section="pages", pieces={}, rows=5, bytes_written=1, seconds=0.5)
+        for number in written
+    ]
+    (failure,) = unwritten_sections(plan, receipts, reasons)
+    why = "the disk is full" if reasons else KILLED
+    assert failure.message == f"{what} could not be written: {why}"
