@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,8 @@ from airflow_sitemaps import Guards, LocalStore, MemoryStore, Section, ShardPoli
 from airflow_sitemaps.pipeline import build
 from airflow_sitemaps.pipeline.state import capability_probe
 from airflow_sitemaps.ports import Create, ObjectInfo, PutMode, PutOutcomeError, Store, Update
+from airflow_sitemaps.stores.s3 import client
+from airflow_sitemaps.stores.s3.client import copy_as_on_r2
 from airflow_sitemaps.stores.s3.objects import S3Objects
 from airflow_sitemaps.testing.crawler import crawl
 from airflow_sitemaps.testing.source import MemorySourceConfig
@@ -93,6 +96,32 @@ def test_a_store_that_keeps_the_conditions_of_copies_is_found_out_and_nothing_is
         assert not capability_probe.copies(store, capability_probe.WORTH_ASKING - 1)
         assert capability_probe.copies(store, capability_probe.WORTH_ASKING)
         assert [*store.public.list(), *store.state.list()] == []
+
+
+def test_r2_takes_conditions_on_the_destination_under_names_of_its_own() -> None:
+    with moto_server(conditional_copies=True, copies_as="HTTP_CF_COPY_DESTINATION_") as r2:
+        with r2.store() as config:
+            assert not capability_probe.copies(config.open(), 100), "it does not know those of S3"
+        capability_probe.forget()
+        with r2.store() as config:
+            area = config.open().public
+            assert isinstance(area, S3Objects)
+            copy_as_on_r2(area.connection.client)
+            assert capability_probe.copies(config.open(), 100)
+            assert build(sitemap(config)).result == "published"
+            assert build(sitemap(config, priority=0.9)).shards.rewritten == 10
+            assert {facts[0][2] for facts in crawl(config.open()).entries().values()} == {"0.9"}
+
+
+@pytest.mark.parametrize(("host", "renamed"), [("account.r2.cloudflarestorage.com", 1), ("s3.example.com", 0)])
+def test_only_a_client_of_r2_renames_them(host: str, renamed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    clients: list[Any] = []
+    monkeypatch.setattr(client, "copy_as_on_r2", clients.append)
+    value = {"conn_type": "aws", "login": "a", "password": "b", "extra": {"endpoint_url": f"https://{host}"}}
+    monkeypatch.setenv("AIRFLOW_CONN_R2", json.dumps(value))
+    client.connection_of("r2")
+    client.close_connections("r2")
+    assert len(clients) == renamed
 
 
 def test_a_store_that_ignores_them_is_not_asked_to_copy(moto: S3Server) -> None:

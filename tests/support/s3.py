@@ -87,10 +87,13 @@ class S3Server:
 
 
 class ConditionalCopies:
-    """Moto with the conditions of CopyObject, of source and destination, which it ignores and AWS enforces."""
+    """Moto with the conditions of CopyObject, of source and destination, which it ignores and AWS enforces.
 
-    def __init__(self, moto: Any) -> None:
-        self.moto = moto
+    ``prefix``: what precedes the names of the conditions on the destination; R2 has names of its own.
+    """
+
+    def __init__(self, moto: Any, prefix: str = "HTTP_") -> None:
+        self.moto, self.prefix = moto, prefix
 
     def __call__(self, environ: dict[str, Any], start_response: Any) -> Any:
         source = environ.get("HTTP_X_AMZ_COPY_SOURCE")
@@ -101,8 +104,8 @@ class ConditionalCopies:
 
     def _holds(self, environ: dict[str, Any], source: str) -> bool:
         there = self._etag(environ, environ["PATH_INFO"])
-        wanted, source_wanted = environ.get("HTTP_IF_MATCH"), environ.get("HTTP_X_AMZ_COPY_SOURCE_IF_MATCH")
-        if environ.get("HTTP_IF_NONE_MATCH") == "*" and there is not None:
+        wanted, source_wanted = environ.get(f"{self.prefix}IF_MATCH"), environ.get("HTTP_X_AMZ_COPY_SOURCE_IF_MATCH")
+        if environ.get(f"{self.prefix}IF_NONE_MATCH") == "*" and there is not None:
             return False
         if wanted is not None and there != wanted.strip('"'):
             return False
@@ -123,14 +126,14 @@ class ConditionalCopies:
 
 
 @contextmanager
-def moto_server(*, conditional_copies: bool = False) -> Iterator[S3Server]:
+def moto_server(*, conditional_copies: bool = False, copies_as: str = "HTTP_") -> Iterator[S3Server]:
     """Moto's S3 on a free port of loopback, one request at a time.
 
     Moto stores an object first and its metadata a moment later, and looks at a condition before it stores: only with
     its requests in a row is it as whole as the servers that it stands for.
     """
     moto = DomainDispatcherApplication(create_backend_app)
-    moto = ConditionalCopies(moto) if conditional_copies else moto
+    moto = ConditionalCopies(moto, copies_as) if conditional_copies else moto
     turn = threading.Lock()
 
     def application(environ: dict[str, Any], start_response: Any) -> Any:

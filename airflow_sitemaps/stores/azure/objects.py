@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
@@ -88,6 +89,7 @@ def _connect_as_machine(host: str | None) -> Any:
     from azure.identity import DefaultAzureCredential
     from azure.storage.blob import BlobServiceClient
 
+    logging.getLogger("azure.core.pipeline.policies.http_logging_policy").setLevel(logging.WARNING)  # as WasbHook does
     return BlobServiceClient(f"https://{host}", credential=DefaultAzureCredential())
 
 

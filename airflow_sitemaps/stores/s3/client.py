@@ -18,6 +18,12 @@ CONNECT_TIMEOUT_S: Final = 10
 READ_TIMEOUT_S: Final = 60
 WAIT: Final = "airflow_sitemaps.wait"
 """Key of a request's wait in botocore's context of the request."""
+R2_HOST: Final = ".r2.cloudflarestorage.com"
+R2_COPY_HEADERS: Final = {
+    "If-Match": "cf-copy-destination-if-match",
+    "If-None-Match": "cf-copy-destination-if-none-match",
+}
+"""Conditions on the destination of a copy, and the names under which Cloudflare R2 takes them."""
 MAX_ATTEMPTS: Final = 5
 """Number of attempts of one call, the first included, with botocore's exponential pauses."""
 
@@ -116,7 +122,10 @@ def _connected(conn_id: str | None) -> S3Connection:
             f"no S3 client can be created from connection {conn_id!r} ({type(e).__name__}: {redacted(str(e))}). Check its "
             "credentials, and endpoint_url, region_name and config_kwargs in its extra"
         ) from e
-    return S3Connection(client=client, endpoint=str(client.meta.endpoint_url))
+    endpoint = str(client.meta.endpoint_url)
+    if (urlsplit(endpoint).hostname or "").endswith(R2_HOST):
+        copy_as_on_r2(client)
+    return S3Connection(client=client, endpoint=endpoint)
 
 
 def bound_of(client: Any) -> str:
@@ -149,6 +158,18 @@ def is_aws(endpoint: str) -> bool:
     """Return whether an endpoint is one of AWS. An empty endpoint is."""
     host = urlsplit(endpoint).hostname or "amazonaws.com"
     return host.endswith((".amazonaws.com", ".amazonaws.com.cn")) or host == "amazonaws.com"
+
+
+def copy_as_on_r2(client: Any) -> None:
+    """Let a client send the conditions of CopyObject under R2's own names. The probe finds out whether they are enforced."""
+
+    def rename(params: Any, **_: Any) -> None:
+        headers = params["headers"]
+        for name, renamed in R2_COPY_HEADERS.items():
+            if name in headers:
+                headers[renamed] = headers.pop(name)
+
+    client.meta.events.register("before-call.s3.CopyObject", rename)
 
 
 def _for_other_stores() -> dict[str, Any]:
