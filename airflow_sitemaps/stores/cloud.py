@@ -79,7 +79,6 @@ class Failure:
 
     Attributes:
         call: Operation and address.
-        text: What the client or the store said.
         code: The store's code of the error; empty without an answer.
         status: HTTP status; 0 without an answer.
         request_id: Identifies the call in the logs of the store.

@@ -25,8 +25,6 @@ class Operation:
     """One call that a memory store answered.
 
     Attributes:
-        area: Area of the store.
-        verb: Name of the method.
         key: Key, or prefix of a listing.
         mode: Condition of a put. None: the call is not a put.
         refused: Whether the condition of a put or delete did not hold.
@@ -41,14 +39,7 @@ class Operation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryObject:
-    """An object in memory, with the headers of its HTTP response.
-
-    Attributes:
-        info: Key, etag, size, metadata and time.
-        body: The bytes.
-        content_type: Content-Type header.
-        cache_control: Cache-Control header. None: not sent.
-    """
+    """An object in memory, with the headers of its HTTP response."""
 
     info: ObjectInfo
     body: bytes
@@ -63,11 +54,8 @@ class MemoryObjects:
     Etags are hashes of the bodies, as on S3. Equal bytes have equal etags, so tests cover A-B-A changes.
 
     Attributes:
-        area: Name of the area.
         log: Every call to the store, in the order of effect. Both areas share it.
         lock: Lock that each call holds. Both areas share it.
-        now: Returns the times of objects.
-        objects: The objects by key.
     """
 
     area: Literal["public", "state"]

@@ -104,8 +104,6 @@ class AzureObjects:
     Azure gives each write an etag of its own, so equal bytes have different etags.
 
     Attributes:
-        service: The client, which all areas of a connection share.
-        address: Container and prefix.
         content_encoding: Whether compressed sitemaps are served as XML with ``Content-Encoding: gzip``.
     """
 

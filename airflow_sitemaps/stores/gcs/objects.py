@@ -83,8 +83,6 @@ class GCSObjects:
     its own, so equal bytes have different ones.
 
     Attributes:
-        client: The client, which all areas of a connection share.
-        address: Bucket and prefix.
         content_encoding: Whether compressed sitemaps are served as XML with ``Content-Encoding: gzip``.
     """
 

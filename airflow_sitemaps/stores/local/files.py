@@ -263,8 +263,6 @@ class Sidecar:
     for at most a day: a disk damages files silently.
 
     Attributes:
-        etag: Hash of the content, in hexadecimal.
-        metadata: The user metadata of the object.
         stat: Inode, time of the last change and ctime in nanoseconds, and size in bytes of the file (``version``).
         is_due: Whether the etag was computed so long ago that the file is to be read again. Default: False.
     """

@@ -53,10 +53,8 @@ class LocalObjects:
     """One area of a local store. It implements ``ports.ObjectStore``. Safe between threads and processes.
 
     Attributes:
-        area: Name of the area.
         root: Folder of the area, absolute and without symlinks.
         books: Folder for metadata, locks and scratch records, which a file system cannot store with a file.
-        permissions: Modes and group of the files and folders that are written.
         needs_locks: Whether a file system without locks is refused.
     """
 

@@ -139,10 +139,6 @@ def checked_mode(name: str, mode: int | None, *, required: int, where: str) -> i
 def explained(verb: str, path: Path, byte_size: int | None = None) -> Iterator[None]:
     """Translate an ``OSError`` in the block. Errors of this package pass unchanged.
 
-    Args:
-        verb: The attempted operation, for the message, such as ``"write"``.
-        byte_size: Number of bytes to write, for the message about a full disk.
-
     Raises:
         ConfigurationError: The name or the permissions cannot work. A retry fails in the same way.
         StoreError: The file system failed or is full. A retry may succeed.

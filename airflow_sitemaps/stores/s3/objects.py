@@ -49,8 +49,6 @@ class S3Objects:
     """One area of an S3 store. It implements ``ports.ObjectStore``. Thread-safe.
 
     Attributes:
-        connection: The client, which all areas of a connection share.
-        address: Bucket and prefix.
         expected_bucket_owner: AWS account of 12 digits that must own the bucket. None: any.
         sse_kms_key_id: KMS key that encrypts new objects. None: the setting of the bucket.
         content_encoding: Whether compressed sitemaps are served as XML with ``Content-Encoding: gzip``.
