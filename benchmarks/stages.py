@@ -181,7 +181,7 @@ def parts(*, database: str, rows: int = 300_000, **_: Any) -> dict[str, Any]:
     import zlib
 
     from airflow_sitemaps.pipeline.clock import SYSTEM_CLOCK
-    from airflow_sitemaps.pipeline.write.batch_writer import judge_of
+    from airflow_sitemaps.pipeline.request import row_context_of
     from airflow_sitemaps.protocol.columnar.batch import SLICE_ROWS, clean
     from airflow_sitemaps.protocol.columnar.elements import render as rendered
     from airflow_sitemaps.protocol.gzip import compress
@@ -192,7 +192,7 @@ def parts(*, database: str, rows: int = 300_000, **_: Any) -> dict[str, Any]:
 
     load(database, "")
     sitemap = sitemap_of(database=database, store="unused")
-    judge = judge_of(sitemap, sitemap.sections[0], SYSTEM_CLOCK)
+    judge = row_context_of(sitemap, sitemap.sections[0], SYSTEM_CLOCK)
     with _source(database).open(section="pages") as session:
         ends = session.boundaries(KeyRange(None, None), 50_000)[: rows // 50_000]
         ranges = cut(KeyRange(None, ends[-1]), ends[:-1])

@@ -5,6 +5,7 @@ They are small for a sitemap of any size: numbers by section, never URLs, and on
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Any, Final
 
 from airflow_sitemaps.errors import PartlyPublishedError, SitemapError
@@ -42,20 +43,17 @@ def plan_facts(
     plan: Plan, key: str | None, lines: Sequence[str], tasks: Sequence[Sequence[Batch]] = ()
 ) -> dict[str, Any]:
     """Summarize a plan: actions by kind and reason, rows to read, and rows of each mapped task."""
-    rows_of: dict[str, int] = {}
+    rows_of = Counter[str]()
     for batch in plan.batches:
-        rows_of[batch.section] = rows_of.get(batch.section, 0) + batch.rows
+        rows_of[batch.section] += batch.rows
     sections = {}
     for name, section in list(plan.sections.items())[:MAX_SECTIONS]:
-        reasons: dict[str, int] = {}
-        for action in section.actions:
-            if action.reason and (action.reason in reasons or len(reasons) < MAX_REASONS):
-                reasons[action.reason] = reasons.get(action.reason, 0) + 1
+        reasons = Counter(action.reason for action in section.actions if action.reason)
         sections[name] = {
             "actions": section.count(),
-            "reasons": {reason[:MAX_TEXT]: number for reason, number in reasons.items()},
+            "reasons": {reason[:MAX_TEXT]: number for reason, number in list(reasons.items())[:MAX_REASONS]},
             "rows": section.rows,
-            "rows_to_read": rows_of.get(name, 0),
+            "rows_to_read": rows_of[name],
             "gone": len(section.gone),
         }
     return {

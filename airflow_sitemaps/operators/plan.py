@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -229,13 +230,10 @@ def listed(value: Any) -> tuple[str, ...]:
 def references(tasks: Sequence[Sequence[Batch]], key: str) -> list[dict[str, Any]]:
     """Return one reference for each mapped task: the plan's address, its batches' numbers, and a label for people."""
     batches = [batch for task in tasks for batch in task]
-    total: dict[str, int] = {}
-    for batch in batches:
-        total[batch.section] = total.get(batch.section, 0) + 1
-    position: dict[str, int] = {}
+    total, position = Counter(batch.section for batch in batches), Counter[str]()
     names: dict[int, str] = {}
     for batch in batches:
-        position[batch.section] = position.get(batch.section, 0) + 1
+        position[batch.section] += 1
         names[batch.number] = f"{batch.section} {position[batch.section]}/{total[batch.section]}"
     return [{"plan": key, "batches": [batch.number for batch in task], "label": _label(task, names)} for task in tasks]
 
