@@ -32,13 +32,7 @@ UNQUOTED: Final = frozenset({"snowflake"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DbtModel:
-    """A model of a manifest.
-
-    Attributes:
-        table: The table's name in the form that ``name_parts`` reads.
-        columns: The columns that the manifest lists. Unless ``is_whole``, the model may have others.
-        is_whole: Whether the model has no other columns: dbt enforces its contract.
-    """
+    """A model of a manifest. ``is_whole``: dbt enforces its contract, so it has no other columns than those listed."""
 
     table: str
     columns: tuple[str, ...]

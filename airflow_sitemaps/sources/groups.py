@@ -99,9 +99,6 @@ class GroupedRelation(Relation):
 def alternates(members: pa.Array, locs: pa.Array, location: LocMapping) -> pa.Array:
     """Build the ``alternates`` column.
 
-    Args:
-        members: The column ``COLUMN``.
-
     Returns:
         A JSON text or NULL for each row:
 
@@ -149,11 +146,7 @@ class _Group:
         self._unusable: dict[str, str] = {}
 
     def list_members(self, urls: Iterator[str | None]) -> None:
-        """Write the list that the members share.
-
-        Args:
-            urls: The members' URLs, in order.
-        """
+        """Write the list that the members share."""
         pairs: list[tuple[Any, str]] = [(next(urls), language) for language, *_parts in self.members]
         listed = alternates_of_group(pairs)
         self._json = f'{{"group": {listed}}}'

@@ -68,11 +68,7 @@ class Materialization:
     """The stored rows of sections in one schema."""
 
     def __init__(self, engine: sa.Engine, dialect: Dialect, schema: str, *, what: str) -> None:
-        """Keep the place of the tables.
-
-        Args:
-            engine: The engine of the source's connection, which may write to the schema.
-        """
+        """Keep the place of the tables."""
         self._engine = engine
         self._dialect = dialect
         self._schema = name_parts(schema)

@@ -44,9 +44,6 @@ Index = tuple[list["str | None"], bool]
 def opened(settings: SourceSettings, section: str) -> Iterator[SqlSession]:
     """Yield a session over the source's connection, which is closed at the end.
 
-    Args:
-        section: The section's name, for messages and for names of materialized tables.
-
     Raises:
         SourceConfigurationError: The connection, table or column does not exist, or the key cannot order the rows.
         SourceError: The database cannot be reached.
@@ -61,11 +58,7 @@ def opened(settings: SourceSettings, section: str) -> Iterator[SqlSession]:
 
 @contextmanager
 def session_of(settings: SourceSettings, section: str, engine: sa.Engine) -> Iterator[SqlSession]:
-    """Yield a session over an engine, after checking the columns, and materializing the query if ``materialize`` is set.
-
-    Args:
-        section: The section's name, for messages and for names of materialized tables.
-    """
+    """Yield a session over an engine, after checking the columns, and materializing the query if ``materialize`` is set."""
     name = f"section {section!r} ({settings.describe()})"
     dialect = dialect_of(engine.dialect)
     dialect.users_sql = tuple(settings.session)
@@ -97,11 +90,7 @@ def session_of(settings: SourceSettings, section: str, engine: sa.Engine) -> Ite
 
 
 def discard(settings: SourceSettings, section: str) -> None:
-    """Drop the materialized table that the tasks of a run share.
-
-    Args:
-        settings: The source, with the state that the run's plan chose.
-    """
+    """Drop the materialized table that the tasks of a run share."""
     if settings.materialize is None or not settings.state:
         return
     engine = engine_of(settings.conn_id, writing=True)

@@ -49,11 +49,7 @@ def labelled(engine: sa.Engine, origin: str, section: str) -> sa.Engine:
 
 
 def with_label(engine: sa.Engine | sa.Connection, statement: str) -> str:
-    """Return a statement with its engine's comment, and log it, for cursors that SQLAlchemy does not see.
-
-    Args:
-        engine: The engine or connection that ``labelled`` returned.
-    """
+    """Return a statement with its engine's comment, and log it, for cursors that SQLAlchemy does not see."""
     if not statement.lstrip().upper().startswith(QUERIES):
         return statement
     log.debug("%s", statement)
@@ -82,11 +78,7 @@ def partitions(connection: sa.Connection, statement: Statement) -> Generator[Row
 
 
 def named_cursor(connection: sa.Connection, statement: Statement, **options: Any) -> Generator[Rows, None, None]:
-    """Yield rows of the driver's own server-side cursor (psycopg, psycopg2), at half the cost of SQLAlchemy's rows.
-
-    Args:
-        options: Options of the cursor's ``execute``.
-    """
+    """Yield rows of the driver's own server-side cursor (psycopg, psycopg2), at half the cost of SQLAlchemy's rows."""
     text, values = statement
     compiled = text.compile(dialect=connection.dialect)
     driver: Any = connection.connection.driver_connection
@@ -120,7 +112,6 @@ def translated(
     """Translate a driver's errors into errors of this package that name the step and hide the password.
 
     Args:
-        engine: The engine, whose URL holds the secrets to hide.
         error_type: The error to raise. A broken connection always raises ``SourceError``.
         more: Further error types to translate, of a driver that the engine does not use.
     """

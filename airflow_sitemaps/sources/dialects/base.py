@@ -74,10 +74,7 @@ class PinnedState:
 class OpenTransaction:
     """A transaction of another session that has written and has not ended.
 
-    Attributes:
-        name: What identifies it.
-        description: Its session, for messages.
-        age: How long it has been open, or None if the role may not see it.
+    Its ``age`` is how long it has been open, or None if the role may not see it.
     """
 
     name: str

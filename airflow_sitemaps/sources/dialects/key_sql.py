@@ -105,7 +105,6 @@ class KeySql(ValueSql):
 
         Args:
             operator: ``>=``, ``<`` or ``>``.
-            binds: The statement's values, to which this method adds those of ``key``.
         """
         values = [self._key_value(c, part, binds) for c, part in zip(columns, _parts(columns, key), strict=True)]
         names = [self.key_order(column) for column in columns]
@@ -124,11 +123,7 @@ class KeySql(ValueSql):
         return self.key_bind(column, str(part) if is_written else binds.add(part))
 
     def key_list(self, columns: Sequence[Column], keys: Sequence[Key], binds: Binds) -> str:
-        """Bind all keys as one JSON array of arrays of texts, and return its placeholder.
-
-        Args:
-            binds: The statement's values, to which this method adds the array.
-        """
+        """Bind all keys as one JSON array of arrays of texts, and return its placeholder."""
         texts = [[str(part) for part in _parts(columns, key)] for key in keys]
         return binds.add(json.dumps(texts, separators=(",", ":"), ensure_ascii=False))
 
@@ -165,9 +160,6 @@ class KeySql(ValueSql):
 
     def buckets(self, columns: Sequence[Column], keys: Sequence[Key], binds: Binds) -> str | None:
         """Return SQL for the number of keys at or below a row's key.
-
-        Args:
-            keys: The keys, in order.
 
         Returns:
             The expression, or None if the database has no efficient one.

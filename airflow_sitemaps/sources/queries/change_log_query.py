@@ -42,11 +42,7 @@ NUMBERS: Final = frozenset({Kind.INTEGER, Kind.NUMBER})
 class OpenedChangeLog:
     """The change log of a source, as its texts are written.
 
-    Attributes:
-        settings: The user's settings, rendered.
-        relation: The table or query of the changes, with the source's parameters.
-        key: The user's names of the key columns of the changes.
-        identity: A hash of all that a position depends on.
+    Its ``key`` is the user's names of the key columns, its ``identity`` a hash of all that a position depends on.
     """
 
     settings: ChangeLog

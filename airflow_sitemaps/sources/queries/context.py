@@ -179,11 +179,7 @@ def rows_statement(context: QueryContext, span: KeySpan, outputs: Sequence[Outpu
 
 
 def bucket_number(context: QueryContext, span: KeySpan, binds: Binds) -> str:
-    """Return SQL for the number of a row's bucket within a span.
-
-    Args:
-        binds: The statement's values, to which this function adds those of the cuts.
-    """
+    """Return SQL for the number of a row's bucket within a span."""
     if not span.cuts:
         return "0"
     search = context.dialect.buckets(context.mapping.key, span.cuts, binds)

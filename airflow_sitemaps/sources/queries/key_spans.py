@@ -138,11 +138,7 @@ def _lower(within: KeyRange) -> Key:
 
 
 def condition(dialect: Dialect, key: Sequence[Column], within: KeyRange, binds: Binds) -> str:
-    """Return a condition for the rows of a range of keys. Rows with a NULL in the key are in no range.
-
-    Args:
-        binds: The statement's values, to which this function adds those of ``within``.
-    """
+    """Return a condition for the rows of a range of keys. Rows with a NULL in the key are in no range."""
     terms = [f"{dialect.column(column)} IS NOT NULL" for column in key]
     if within.lower is not None:
         terms.append(dialect.compare(key, ">=", within.lower, binds))
@@ -156,7 +152,6 @@ def span_condition(dialect: Dialect, key: Sequence[Column], span: KeySpan, binds
 
     Args:
         span: The keys. With more than ``RANGES_AT_ONCE`` ranges, the condition is that of the whole span.
-        binds: The statement's values, to which this function adds those of the ranges.
     """
     wanted = span.wanted()
     if len(wanted) < 2 or len(wanted) > RANGES_AT_ONCE:
@@ -165,12 +160,7 @@ def span_condition(dialect: Dialect, key: Sequence[Column], span: KeySpan, binds
 
 
 def nested_case(dialect: Dialect, key: Sequence[Column], cuts: Sequence[Key], binds: Binds) -> str:
-    """Return SQL for the number of cuts at or below a row's key, found by binary search.
-
-    Args:
-        cuts: The keys, in order.
-        binds: The statement's values, to which this function adds those of ``cuts``.
-    """
+    """Return SQL for the number of cuts at or below a row's key, found by binary search."""
 
     def between(low: int, high: int) -> str:
         if low == high:

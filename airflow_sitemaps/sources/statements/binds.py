@@ -56,9 +56,6 @@ def guarded(text: str, names: Iterable[str] = ()) -> str:
     """Escape every colon of a text that does not begin a known placeholder.
 
     Identifiers, casts, and literals in a user's query contain colons that ``text`` must not interpret.
-
-    Args:
-        names: The names of the placeholders, without the colon.
     """
     placeholders = set(names)
 

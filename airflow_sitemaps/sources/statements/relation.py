@@ -76,12 +76,6 @@ def relation_of(table: str | None, query: str | None, where: str | None, paramet
 
     ``:ids`` becomes ``(:ids_0, :ids_1)``. After ``ANY(`` and similar functions it becomes ``ARRAY[:ids_0, :ids_1]``.
 
-    Args:
-        table: The table's name, or None.
-        query: The query's SQL, or None.
-        where: A condition, or None.
-        parameters: The values of ``:name`` in query and condition.
-
     Raises:
         SourceConfigurationError: A list is empty, or the query holds several statements.
     """
@@ -185,11 +179,7 @@ REDUCTIONS: Final = (
 
 
 def is_fixed(condition: str | None) -> bool:
-    """Return whether a condition only compares columns and constants. It calls no function and reads no other table.
-
-    Args:
-        condition: The SQL of the condition, or None.
-    """
+    """Return whether a condition only compares columns and constants. It calls no function and reads no other table."""
     if condition is None:
         return True
     if MOMENT.search(condition) is not None:

@@ -19,12 +19,7 @@ NAME_PART: Final = re.compile(r'"((?:[^"]|"")+)"|`((?:[^`]|``)+)`|([^".`]+)')
 
 
 class NamePart(NamedTuple):
-    """One part of a table's name.
-
-    Attributes:
-        text: The name without quotes.
-        is_quoted: Whether the user wrote it in quotes, so that the database must not change its case.
-    """
+    """One part of a table's name. If the user wrote it in quotes, the database must not change its case."""
 
     text: str
     is_quoted: bool
@@ -73,9 +68,6 @@ def written_name(parts: Iterable[NamePart]) -> str:
 
 def nearest(name: str, known: Iterable[str]) -> str:
     """Return a sentence that suggests existing names for one that does not exist.
-
-    Args:
-        name: The name that does not exist.
 
     Returns:
         The sentence with a leading space, or the empty text if ``known`` is empty.
