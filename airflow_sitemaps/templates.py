@@ -94,11 +94,7 @@ def _undefined(message: str, words: Mapping[str, Any], *, in_shell: bool) -> str
 
 
 def rendered(sitemap: Sitemap, now: datetime, params: Mapping[str, Any] | None = None) -> Sitemap:
-    """Render the SQL of a sitemap's sources in the shell, as a run of its DAG at ``now`` would.
-
-    Raises:
-        TemplateError: A text uses a variable that the command line does not define, or is not a template.
-    """
+    """Render the SQL of a sitemap's sources in the shell, as a run of its DAG at ``now`` would."""
     return sitemap.rendered(renderer(shell_environment(), _words(now, dict(params or {})), in_shell=True))
 
 

@@ -215,9 +215,6 @@ class Ping:
         headers: Request headers. Default: none.
         body: Template of the request body, in which ``{sitemap}`` is replaced without encoding. Default: no body.
         http: Sends the request. Default: a client for public https addresses.
-
-    Raises:
-        ConfigurationError: A template lacks ``{sitemap}``, the method is invalid, or the ping address is retired.
     """
 
     url: str = field(repr=False)

@@ -57,11 +57,7 @@ _REASONS: Final = {
 
 
 def sender_to(endpoint: str) -> HttpClient:
-    """Return a sender that reaches only the participating search engines, over https.
-
-    Raises:
-        ConfigurationError: The endpoint is not one of theirs.
-    """
+    """Return a sender that reaches only the participating search engines, over https."""
     parts = urlsplit(endpoint)
     if parts.scheme != "https" or parts.hostname not in HOSTS:
         raise ConfigurationError(
@@ -89,9 +85,6 @@ class IndexNow:
         key_location: Address of the key's file. It limits the URLs to its own folder. Default: ``/{key}.txt``.
         endpoint: Address that receives the URLs. Default: ``ENDPOINT``.
         sleep: Waits for a number of seconds. Tests replace it. Default: ``time.sleep``.
-
-    Raises:
-        ConfigurationError: ``key`` or ``key_location`` is invalid.
     """
 
     key: str = field(repr=False)
@@ -111,13 +104,7 @@ class IndexNow:
         return None if self.key_location is None else self.key_location.rpartition("/")[0] + "/"
 
     def submit(self, urls: Iterable[str], sender: Sender | None = None) -> Submission:
-        """Send URLs, each once, in requests of one host and at most ``MAX_URLS``. Sending them again is harmless.
-
-        Raises:
-            ConfigurationError: A URL is outside the key's folder, or the endpoint rejects the key or the URLs.
-            NotAcceptedError: The endpoint is busy or failed.
-            FetchError: The endpoint is unreachable.
-        """
+        """Send URLs, each once, in requests of one host and at most ``MAX_URLS``. Sending them again is harmless."""
         sent = requests = unchecked = 0
         client = sender or sender_to(self.endpoint)
         service = Service(
@@ -157,11 +144,7 @@ class IndexNow:
 
 
 def indexnow(conn_id: str) -> IndexNow:
-    """Return a site's IndexNow key, and ``key_location`` and ``endpoint`` from the connection's extra.
-
-    Raises:
-        ConfigurationError: The connection does not exist, or holds an invalid value.
-    """
+    """Return a site's IndexNow key, and ``key_location`` and ``endpoint`` from the connection's extra."""
     key, extra = password_and_extra(conn_id, "the IndexNow key")
     return IndexNow(key=key, key_location=extra.get("key_location") or None, endpoint=extra.get("endpoint") or ENDPOINT)
 
@@ -204,11 +187,7 @@ def key_files(site: IndexNow, urls: Iterable[str], http: HttpClient) -> list[Key
 
 
 def require_key_files(site: IndexNow, urls: Iterable[str], http: HttpClient) -> None:
-    """Check that every host serves its key file. A file that cannot be read costs a warning.
-
-    Raises:
-        ConfigurationError: A host serves no key file, or one with another content.
-    """
+    """Check that every host serves its key file. A file that cannot be read costs a warning."""
     files = key_files(site, urls, http)
     missing = [str(file) for file in files if file.served is False]
     if missing:

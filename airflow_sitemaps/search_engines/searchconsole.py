@@ -95,9 +95,6 @@ class SearchConsoleClient:
         api: Base address of the API. Default: ``API``.
         http: Sends the requests. Default: a client that reaches only the host of ``api``.
         sleep: Waits for a number of seconds. Tests replace it. Default: ``time.sleep``.
-
-    Raises:
-        ConfigurationError: ``site`` is not a valid property.
     """
 
     site: str
@@ -116,13 +113,7 @@ class SearchConsoleClient:
             )
 
     def submit(self, sitemap_url: str) -> None:
-        """Submit a sitemap, for the first time or after a change.
-
-        Raises:
-            ConfigurationError: The address is outside the property, or Google reports that the set-up is incomplete.
-            NotAcceptedError: Too many requests, or Google is unavailable.
-            FetchError: There is no response.
-        """
+        """Submit a sitemap, for the first time or after a change."""
         self._check(sitemap_url)
         self._request("PUT", sitemap_url)
 
@@ -162,11 +153,7 @@ class SearchConsoleClient:
 
 
 def submit_all(client: SearchConsoleClient, urls: Sequence[str]) -> list[SubmittedSitemap]:
-    """Submit sitemaps, and log the state of each one. Google chooses when to read them.
-
-    Raises:
-        SitemapError: The same errors as ``SearchConsoleClient.submit``.
-    """
+    """Submit sitemaps, and log the state of each one. Google chooses when to read them."""
     if len(urls) > MOST_INDEXES:
         log.warning("%d index files: Google reads at most %d per property", len(urls), MOST_INDEXES)
     submitted = []
@@ -277,11 +264,7 @@ class Observation:
 
 
 def observe(sitemap: Sitemap, site: str, submitted: Sequence[SubmittedSitemap], now: datetime) -> Observation | None:
-    """Store an observation, remove those above ``KEPT``, and return it; None if nothing is published.
-
-    Raises:
-        StoreError: The store failed.
-    """
+    """Store an observation, remove those above ``KEPT``, and return it; None if nothing is published."""
     objects = sitemap.store.open().state
     manifest = StateRepository(objects).manifest()
     if manifest is None:
@@ -303,11 +286,7 @@ def observe(sitemap: Sitemap, site: str, submitted: Sequence[SubmittedSitemap], 
 
 
 def history(objects: ObjectStore, most: int = KEPT) -> list[Observation]:
-    """Return the newest observations, oldest first. Objects that cannot be read are left out.
-
-    Raises:
-        StoreError: The store failed.
-    """
+    """Return the newest observations, oldest first. Objects that cannot be read are left out."""
     keys = sorted(info.key for info in objects.list(COVERAGE))[-most:]
     observations = []
     for key in keys:
