@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -78,8 +77,7 @@ def azurite() -> Iterator[AzureServer]:
     program = azurite_program()
     if program is None:
         pytest.skip("Azurite is not installed (npm: azurite)")
-    if importlib.util.find_spec("azure.storage") is None:
-        pytest.skip("the provider for Azure is not installed (extra: azure)")
+    pytest.importorskip("azure.storage.blob", reason="the provider for Azure is not installed (extra: azure)")
     with azurite_server(program) as server:
         yield server
 
@@ -105,8 +103,7 @@ def azure_store(azure_container: str, azure_connection: str) -> AzureBlobStore:
 @pytest.fixture(scope="session")
 def gcs() -> Iterator[GCSServer]:
     """Google Cloud Storage's JSON API on loopback; its client is an extra."""
-    if importlib.util.find_spec("google.cloud.storage") is None:
-        pytest.skip("the provider for Google is not installed (extra: gcs)")
+    pytest.importorskip("google.cloud.storage", reason="the provider for Google is not installed (extra: gcs)")
     with gcs_server() as server:
         yield server
 
