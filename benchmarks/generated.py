@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from airflow_sitemaps.ports import Create
 from airflow_sitemaps.shards.digest import MODULUS, Digest, Survey
+from airflow_sitemaps.shards.files.url_sample import PRINT_BYTES, level_of
 from airflow_sitemaps.shards.receipt import Receipt, StagedShard
-from airflow_sitemaps.shards.url_sample import PRINT_BYTES, level_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

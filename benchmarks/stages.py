@@ -50,7 +50,7 @@ def load(database: str, store: str) -> float:
     airflow_mb = resident_mb() - before
     from airflow_sitemaps.pipeline import build  # noqa: F401
     from airflow_sitemaps.protocol.columnar.elements import render  # noqa: F401
-    from airflow_sitemaps.shards import stream  # noqa: F401
+    from airflow_sitemaps.shards.files import stream  # noqa: F401
 
     if database == "postgresql":
         import psycopg  # noqa: F401
@@ -186,9 +186,9 @@ def parts(*, database: str, rows: int = 300_000, **_: Any) -> dict[str, Any]:
     from airflow_sitemaps.protocol.columnar.elements import render as rendered
     from airflow_sitemaps.protocol.gzip import compress
     from airflow_sitemaps.protocol.rules import Tally
+    from airflow_sitemaps.shards.files.stream import ShardStream, UrlSurvey
+    from airflow_sitemaps.shards.files.url_sample import level_of
     from airflow_sitemaps.shards.key import KeyRange, cut
-    from airflow_sitemaps.shards.stream import ShardStream, UrlSurvey
-    from airflow_sitemaps.shards.url_sample import level_of
 
     load(database, "")
     sitemap = sitemap_of(database=database, store="unused")

@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from airflow_sitemaps.errors import PartlyPublishedError
 from airflow_sitemaps.quantities import counted
+from airflow_sitemaps.shards.files.url_sample import top_prefixes
 from airflow_sitemaps.shards.index_layout import extra_urls, robots_urls
-from airflow_sitemaps.shards.url_sample import top_prefixes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from datetime import datetime
 
+    from airflow_sitemaps.shards.files.url_sample import PrefixCount
     from airflow_sitemaps.shards.manifest import Manifest, SectionManifest
     from airflow_sitemaps.shards.plan import Plan, SectionFailure, SectionPlan
     from airflow_sitemaps.shards.receipt import Receipt
-    from airflow_sitemaps.shards.url_sample import PrefixCount
 
 REPORT_FORMAT = 1
 

@@ -77,7 +77,7 @@ class Content(Record, frozen=True, kw_only=True):
         dropped: Number of dropped rows by rule. Default: none.
         expired: Number of rows that a rule omits because of their age, by rule. Default: none.
         mended: Number of repaired rows by rule. Default: none.
-        sample_level: Level of the URL sample (see ``shards.url_sample``). Default: 0.
+        sample_level: Level of the URL sample (see ``shards.files.url_sample``). Default: 0.
         sample: Encoded URL sample, or None (default) if none was taken.
         prefixes: Number of sampled URLs by scheme, host and first folder. Default: none.
         must: URLs of ``Sitemap(must_list=)`` that are listed. Default: none.

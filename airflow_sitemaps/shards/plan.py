@@ -12,10 +12,10 @@ from msgspec.structs import replace
 
 from airflow_sitemaps.errors import GuardError
 from airflow_sitemaps.shards.digest import EMPTY, Digest, Known
+from airflow_sitemaps.shards.files.url_sample import PrefixCount
 from airflow_sitemaps.shards.guards import Refusal
 from airflow_sitemaps.shards.key import KeyRange
 from airflow_sitemaps.shards.schema import Count, Moment, Number, Record, RelativePath, RunName, SectionName
-from airflow_sitemaps.shards.url_sample import PrefixCount
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence

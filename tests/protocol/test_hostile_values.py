@@ -18,7 +18,7 @@ from airflow_sitemaps.protocol.extensions.languages import hreflang_fault
 from airflow_sitemaps.protocol.loc import normalise, resolve_entities
 from airflow_sitemaps.protocol.rules import RULES, SAMPLE_LIMIT, Effect, Rulebook, Tally, Verdict, sample_text
 from airflow_sitemaps.protocol.url_template import Template
-from airflow_sitemaps.shards.stream import ShardStream
+from airflow_sitemaps.shards.files.stream import ShardStream
 from tests.support.reference_renderer import NOW, row_context
 
 W = "https://example.com"

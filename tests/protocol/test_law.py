@@ -24,7 +24,7 @@ from airflow_sitemaps.errors import RefusedError
 from airflow_sitemaps.protocol.entry import CURRENT
 from airflow_sitemaps.protocol.gzip import decompress
 from airflow_sitemaps.protocol.rules import RULES, SAMPLE_LIMIT, SAMPLES_PER_RULE, Tally
-from airflow_sitemaps.shards.stream import ShardStream
+from airflow_sitemaps.shards.files.stream import ShardStream
 from tests.support.file_checks import assert_no_error, assert_valid
 from tests.support.hostile_values import SOURCES, TEXTS, W
 from tests.support.reference_renderer import row_context

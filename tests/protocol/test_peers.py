@@ -18,7 +18,7 @@ from airflow_sitemaps.protocol.markup import IndexEntry, render_index
 from airflow_sitemaps.protocol.reader import read
 from airflow_sitemaps.protocol.validator import ValidationContext, validate_index
 from airflow_sitemaps.protocol.validator import validate as judge_file
-from airflow_sitemaps.shards.stream import ShardStream
+from airflow_sitemaps.shards.files.stream import ShardStream
 from tests.protocol import cases
 
 if TYPE_CHECKING:

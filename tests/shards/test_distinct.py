@@ -7,8 +7,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from airflow_sitemaps.shards import url_spread
-from airflow_sitemaps.shards.url_spread import spread_of
+from airflow_sitemaps.shards.files import url_spread
+from airflow_sitemaps.shards.files.url_spread import spread_of
 
 TEXTS = st.one_of(
     st.text(max_size=12),

@@ -19,7 +19,7 @@ from airflow_sitemaps.protocol.gzip import decompress
 from airflow_sitemaps.protocol.markup import FOOTER, header
 from airflow_sitemaps.protocol.rules import Tally
 from airflow_sitemaps.shards.digest import MODULUS, total
-from airflow_sitemaps.shards.stream import ShardFile, ShardStream
+from airflow_sitemaps.shards.files.stream import ShardFile, ShardStream
 from tests.support.reference_renderer import row_context, small
 
 if TYPE_CHECKING:
@@ -127,7 +127,7 @@ def test_the_law_of_cutting(
     rows = rows_of(keys, bad=bad)
     data = table(rows)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("airflow_sitemaps.shards.stream.SLICE_ROWS", piece_rows)
+        patch.setattr("airflow_sitemaps.shards.files.stream.SLICE_ROWS", piece_rows)
         files = stream(data, context, cuts)
     others = stream(data, context, other_cuts)
 

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Final
 from airflow_sitemaps.pipeline.request import row_context_of
 from airflow_sitemaps.protocol.rules import RULES, Tally
 from airflow_sitemaps.quantities import counted, size
+from airflow_sitemaps.shards.files.url_sample import TOP, prefix_of
 from airflow_sitemaps.shards.guards.judgement import check_dropped, check_size
+from airflow_sitemaps.shards.guards.row_losses import FREQUENT, RowLosses
 from airflow_sitemaps.shards.plan import Action, RuleCheck, SectionCheck
-from airflow_sitemaps.shards.row_losses import FREQUENT, RowLosses
-from airflow_sitemaps.shards.url_sample import TOP, prefix_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
     from airflow_sitemaps.pipeline.request import SectionContext
     from airflow_sitemaps.ports import Source
     from airflow_sitemaps.protocol.entry import RowContext
+    from airflow_sitemaps.shards.files.stream import ShardFile
     from airflow_sitemaps.shards.guards import Refusal
     from airflow_sitemaps.shards.key import KeyRange
     from airflow_sitemaps.shards.plan import Plan, SectionPlan
-    from airflow_sitemaps.shards.stream import ShardFile
 
 SHOWN: Final = 10
 """Maximum number of ranges named per section; further ranges are only counted."""
@@ -151,7 +151,7 @@ def judge_sample(context: SectionContext, plan: SectionPlan) -> Judgment:
 def _rendered(source: Source, ranges: Sequence[KeyRange], settings: RowContext, most: int) -> _Rendered:
     """Render the first rows of ranges, each range to files of its own, as a build does."""
     from airflow_sitemaps.protocol.columnar.batch import clean  # noqa: PLC0415 - pyarrow is loaded where work is done
-    from airflow_sitemaps.shards.stream import ShardStream, split_by_range  # noqa: PLC0415
+    from airflow_sitemaps.shards.files.stream import ShardStream, split_by_range  # noqa: PLC0415
 
     result = _Rendered()
     stream, place = ShardStream(settings), -1

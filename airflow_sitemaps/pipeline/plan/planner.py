@@ -27,11 +27,11 @@ from airflow_sitemaps.pipeline.publish.commit_input import are_to_change, too_ma
 from airflow_sitemaps.pipeline.refusals import at_plan, change_of, names_of_permits, without_spent
 from airflow_sitemaps.pipeline.request import RunContext, chosen
 from airflow_sitemaps.quantities import counted
+from airflow_sitemaps.shards.files.url_sample import top_prefixes
 from airflow_sitemaps.shards.guards import check_permits
 from airflow_sitemaps.shards.guards.judgement import rows_at_plan
 from airflow_sitemaps.shards.plan import Plan, SectionPlan, failure_of, failures_of
 from airflow_sitemaps.shards.range_actions import make_batches
-from airflow_sitemaps.shards.url_sample import top_prefixes
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Final
 
 from airflow_sitemaps.protocol import lastmod
 from airflow_sitemaps.quantities import counted
-from airflow_sitemaps.shards import url_sample
+from airflow_sitemaps.shards.files import url_sample
 from airflow_sitemaps.shards.guards import SMALLEST
-from airflow_sitemaps.shards.row_losses import RowLosses
+from airflow_sitemaps.shards.guards.row_losses import RowLosses
 
 if TYPE_CHECKING:
     from airflow_sitemaps.shards.manifest import Manifest, SectionManifest

@@ -13,8 +13,8 @@ from airflow_sitemaps.pipeline.refusals import at_commit, missing_at_commit
 from airflow_sitemaps.pipeline.state.repository import StateRepository
 from airflow_sitemaps.shards.commit import complete, next_manifest
 from airflow_sitemaps.shards.guards import refusal_text
+from airflow_sitemaps.shards.guards.row_losses import RowLosses
 from airflow_sitemaps.shards.plan import failures_of
-from airflow_sitemaps.shards.row_losses import RowLosses
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -22,15 +22,15 @@ from airflow_sitemaps.protocol.lastmod import render as render_lastmod
 from airflow_sitemaps.protocol.markup import FOOTER, header
 from airflow_sitemaps.protocol.rules import SAMPLES_PER_RULE, Tally, Verdict
 from airflow_sitemaps.shards.digest import EMPTY, NEWEST_CHARACTERS, Digest
+from airflow_sitemaps.shards.files.url_sample import sample
+from airflow_sitemaps.shards.files.url_spread import all_distinct, spread_of
 from airflow_sitemaps.shards.manifest import Content
-from airflow_sitemaps.shards.url_sample import sample
-from airflow_sitemaps.shards.url_spread import all_distinct, spread_of
 
 if TYPE_CHECKING:
     from airflow_sitemaps.protocol.entry import RowContext
     from airflow_sitemaps.protocol.feeds import FeedText
     from airflow_sitemaps.protocol.gzip import Preset
-    from airflow_sitemaps.shards.url_spread import Numbers
+    from airflow_sitemaps.shards.files.url_spread import Numbers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

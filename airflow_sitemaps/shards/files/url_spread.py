@@ -58,7 +58,7 @@ def all_distinct(columns: Sequence[pa.StringArray], spreads: Sequence[Numbers]) 
     is shorter than a word. That takes five times as long.
 
     Args:
-        spreads: By column the spread of each text (see ``shards.url_spread``).
+        spreads: By column the spread of each text (see ``shards.files.url_spread``).
     """
     if all(map(_has_words, columns)):
         filled = [spread for spread in spreads if len(spread)]

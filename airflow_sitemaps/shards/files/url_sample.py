@@ -62,7 +62,7 @@ def sample(columns: Sequence[pa.StringArray], level: int, spreads: Sequence[Numb
 
     Args:
         columns: The URLs, without nulls.
-        spreads: By column the spread of each URL (see ``shards.url_spread``).
+        spreads: By column the spread of each URL (see ``shards.files.url_spread``).
     """
     import numpy as np  # noqa: PLC0415 - heavy; loaded where work is done
 
