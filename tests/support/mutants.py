@@ -15,7 +15,7 @@ from msgspec import structs
 
 from airflow_sitemaps.errors import IncompleteError
 from airflow_sitemaps.pipeline import stages
-from airflow_sitemaps.pipeline.plan import drift, foreign_index, partial_survey, planner
+from airflow_sitemaps.pipeline.plan import partial_survey, planner, public_files
 from airflow_sitemaps.pipeline.publish import (
     commit_input,
     extra_files,
@@ -315,7 +315,7 @@ def _changed_code() -> Iterable[Change]:
 
 
 def _no_drift() -> Iterable[Change]:
-    yield drift, "find", lambda *args, **kwargs: drift.Drift()
+    yield public_files, "find", lambda *args, **kwargs: public_files.Drift()
 
 
 def _unconditional_copies() -> Iterable[Change]:
@@ -398,9 +398,9 @@ def _partial_run_retires() -> Iterable[Change]:
 
 
 def _no_stamps() -> Iterable[Change]:
-    for module in (foreign_index, promotion, commit_input):
+    for module in (public_files, promotion, commit_input):
         yield module, "check_stamp", lambda *args: None
-    yield foreign_index, "_refuse", lambda *args: None
+    yield public_files, "_refuse", lambda *args: None
 
 
 def _rivals_overwritten() -> Iterable[Change]:

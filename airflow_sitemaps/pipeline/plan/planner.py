@@ -18,9 +18,8 @@ from airflow_sitemaps.errors import (
     SourceError,
     TransientError,
 )
-from airflow_sitemaps.pipeline.plan import drift
+from airflow_sitemaps.pipeline.plan import public_files
 from airflow_sitemaps.pipeline.plan.dry_run import Judgment, judge_sample
-from airflow_sitemaps.pipeline.plan.foreign_index import check_stamps
 from airflow_sitemaps.pipeline.plan.section_planner import plan_section
 from airflow_sitemaps.pipeline.publish import extra_files
 from airflow_sitemaps.pipeline.publish.commit_input import are_to_change, too_many
@@ -90,9 +89,9 @@ def make_plan(
     started = clock.now()
     check_permits(request.allow, names_of_permits(sitemap, manifest))
     request, spent = without_spent(request, sitemap, manifest)
-    listing = drift.look(store, manifest, read=request.full or bool(request.rebuild))
+    listing = public_files.look(store, manifest, read=request.full or bool(request.rebuild))
     if manifest is not None and not (request.dry_run or request.adopt):
-        check_stamps(store, manifest, listing)
+        public_files.check_stamps(store, manifest, listing)
     request = dataclasses.replace(request, rebuild=_rebuilt(request, manifest))
     context = RunContext(sitemap=sitemap, store=store, manifest=manifest, request=request, listing=listing, clock=clock)
     surveyed = _survey(context, progress)
@@ -139,7 +138,7 @@ def _whole(context: RunContext, surveyed: _Surveyed, run: str, started: datetime
         prefixes=() if manifest is None else top_prefixes(manifest.sections.values(), manifest.sections.values()),
         notes=tuple(note for each in judgments for note in each.notes),
         checks=tuple(each.check for each in judgments if each.check is not None),
-        repairs=drift.repairs(store, manifest, plans, context.listing),
+        repairs=public_files.repairs(store, manifest, plans, context.listing),
     )
 
 

@@ -6,7 +6,7 @@ import itertools
 from typing import TYPE_CHECKING
 
 from airflow_sitemaps.errors import RefusedError
-from airflow_sitemaps.pipeline.plan import drift
+from airflow_sitemaps.pipeline.plan import public_files
 from airflow_sitemaps.pipeline.plan.partial_survey import PartialSurvey, narrow
 from airflow_sitemaps.pipeline.state.fingerprint import fingerprint
 from airflow_sitemaps.shards.key import INTEGER, UNKNOWN, KeyRange, cut, fits_kinds, same_kinds, show
@@ -32,7 +32,7 @@ def plan_section(context: SectionContext) -> SectionPlan:
     fresh = _fresh_cause(context)
     everything = fresh or _everything(context, configuration)
     narrowed = narrow(context, everything)
-    files = drift.Drift() if before is None else drift.find(context.store, before, context.listing)
+    files = public_files.Drift() if before is None else public_files.find(context.store, before, context.listing)
     actions, survey = _actions(context, everything, fresh, narrowed.survey, files)
     carried = {t.carries for t in actions if t.carries is not None and t.kind is not Action.EMPTY}
     shards = before.shards if before is not None else ()
@@ -43,7 +43,7 @@ def plan_section(context: SectionContext) -> SectionPlan:
         digest_kind=source.digest_kind,
         actions=actions,
         gone=tuple(p for p, shard in enumerate(shards) if shard.file is not None and p not in carried),
-        taken=drift.taken(section.path, section.name, context.listing, context.manifest),
+        taken=public_files.taken(section.path, section.name, context.listing, context.manifest),
         drift=files.sentences,
         drifted=tuple(sorted(files.files)),
         key_kinds=_key_kinds(source, before),
@@ -59,7 +59,7 @@ def plan_section(context: SectionContext) -> SectionPlan:
 
 
 def _actions(
-    context: SectionContext, everything: str, fresh: str, partial: PartialSurvey | None, files: drift.Drift
+    context: SectionContext, everything: str, fresh: str, partial: PartialSurvey | None, files: public_files.Drift
 ) -> tuple[tuple[RangeAction, ...], Survey]:
     """Decide the actions of all ranges; return them with their survey.
 
