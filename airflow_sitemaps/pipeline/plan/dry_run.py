@@ -102,14 +102,12 @@ class Judgment:
 
     Attributes:
         refusals: What a build would refuse, if the checked rows are all rows of the section. Default: none.
-        warnings: Rules that drop or repair rows, with counts and samples. Default: none.
-        notes: The most frequent prefixes of the URLs. Default: none.
         check: What each rule does, if the request says how many rows to check. Default: None.
     """
 
     refusals: tuple[Refusal, ...] = ()
-    warnings: tuple[str, ...] = field(default=())
-    notes: tuple[str, ...] = field(default=())
+    warnings: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
     check: SectionCheck | None = None
 
 

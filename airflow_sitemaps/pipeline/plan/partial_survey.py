@@ -88,7 +88,6 @@ class Narrowed:
         known: What the next run may rely on. Default: None, nothing: it surveys every range.
         survey: The survey of the ranges that may have changed. Default: None, every range is surveyed.
         note: Which ranges are surveyed, and why. Default: "", simply all.
-        warnings: Sentences for people. Default: none.
         earlier: What this run relies on, if it looks by watermark. Default: None.
     """
 

@@ -37,8 +37,6 @@ class SectionChange:
     """What both judgements of a section's change need.
 
     Attributes:
-        name: Name of the section.
-        guards: Its guards.
         before: The section as last committed, or None.
         now: Time of the judgement.
         young: Counts the published articles that are not past their age; None if a file is missing. Default: None, the
