@@ -277,11 +277,8 @@ class AssetTasks:
     """The tasks that concern one sitemap, each as (DAG, task).
 
     Attributes:
-        publish: Tasks that publish it. Default: none.
-        rollback: Tasks that publish an earlier generation again. Default: none.
-        verify: Tasks that read it back and check it. Default: none.
-        announce: Tasks that announce it to other services, each as (DAG, task, kind). Default: none.
-        dags: Every DAG that emits the asset, declares it as an inlet, or is scheduled on it. Default: none.
+        announce: Tasks that announce it to other services, each as (DAG, task, kind).
+        dags: Every DAG that emits the asset, declares it as an inlet, or is scheduled on it.
     """
 
     publish: Sequence[TaskKey] = ()

@@ -228,12 +228,7 @@ _TASK_COLUMNS: Final = (
 def sitemap_tasks(
     session: Session, runs: Sequence[tuple[str, str]], *, batches: bool = True, states: Iterable[str] = ()
 ) -> list[TaskState]:
-    """Return the sitemap tasks of runs, ordered by task and batch.
-
-    Args:
-        batches: Whether to read the batches of mapped tasks as well. Default: True.
-        states: Return only tasks in one of these states. Default: all states.
-    """
+    """Return the sitemap tasks of runs, ordered by task and batch."""
     by_dag: dict[str, list[str]] = {}
     for dag_id, run_id in runs:
         by_dag.setdefault(dag_id, []).append(run_id)

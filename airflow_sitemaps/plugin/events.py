@@ -243,11 +243,7 @@ def asset_by_uri(session: Session, uri: str) -> AssetName | None:
 
 
 def assets_of_dag(session: Session, dag_id: str, *, inlets_of: Collection[str] = ()) -> list[AssetName]:
-    """Return the assets that a DAG's tasks declare as outlets.
-
-    Args:
-        inlets_of: Tasks whose inlets are included. Default: none.
-    """
+    """Return the assets that a DAG's tasks declare as outlets, and those that the tasks ``inlets_of`` declare as inlets."""
     outlet, inlet = TaskOutletAssetReference, TaskInletAssetReference
     declared = set(session.scalars(select(outlet.asset_id).where(outlet.dag_id == dag_id)))
     if inlets_of:

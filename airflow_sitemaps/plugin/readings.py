@@ -184,7 +184,6 @@ def model_of(kind: type, about: str, *, without: Iterable[str] = (), **models: A
 
     Args:
         about: What the model is, for its description.
-        without: Fields that the pages do not need. Default: none.
         models: Types of fields in the response that are models made here. Default: none.
     """
     fields = {name: (models.get(name, hint), ...) for name, hint in hints_of(kind).items() if name not in {*without}}
@@ -193,11 +192,7 @@ def model_of(kind: type, about: str, *, without: Iterable[str] = (), **models: A
 
 
 class BoundedCache(Generic[K, V]):
-    """A cache that evicts the least recently used value first, and that threads may share.
-
-    Args:
-        size: Largest number of values.
-    """
+    """A cache that evicts the least recently used value first, and that threads may share."""
 
     def __init__(self, size: int) -> None:
         self._size = size

@@ -37,14 +37,7 @@ class StateUnavailableError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class StateFile:
-    """One file of the private area, in the store that an event describes.
-
-    Attributes:
-        state_url: Address of the private area.
-        conn_id: The Airflow connection; None for the server's own credentials.
-        public_url: Address of the public area.
-        key: Key of the file within the private area.
-    """
+    """One file of the private area, in the store that an event describes. ``conn_id`` None: the server's own credentials."""
 
     state_url: str
     conn_id: str | None
@@ -72,13 +65,7 @@ class StateFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CachedFile(Generic[T]):
-    """The contents of a file.
-
-    Attributes:
-        etag: ETag of the file in the store.
-        value: Value that the reader returned for its bytes.
-        checked_at: Time at which the store last confirmed the ETag, in monotonic seconds.
-    """
+    """What a reader returned for a file. ``checked_at`` is when the store last confirmed the ETag, in monotonic seconds."""
 
     etag: str
     value: T
@@ -86,13 +73,7 @@ class CachedFile(Generic[T]):
 
 
 class StateReader:
-    """Reads files in threads, shares reads in progress, and caches the last files.
-
-    Args:
-        wait_s: Longest time in seconds that one response waits. Default: ``WAIT_S``.
-        fresh_s: Seconds before the store is queried again for changes. Default: ``FRESH_S``.
-        threads: Runs the reads. Default: ``THREADS`` threads.
-    """
+    """Reads files in threads, shares reads in progress, and caches the last files."""
 
     def __init__(
         self,

@@ -116,12 +116,9 @@ async def _one(states: StateReader, sitemap: Overview, url: str) -> SearchResult
 
 
 def _answer(found: UrlSearch, asset: str) -> SearchResult:
+    numbers = ("url", "generation", "listed", "complete", "shards_read", "shards_total", "note")
     return SearchResult(
-        url=found.url,
         asset=asset,
-        generation=found.generation,
-        listed=found.listed,
-        complete=found.complete,
         matches=[
             FoundEntry(
                 section=match.section,
@@ -134,9 +131,7 @@ def _answer(found: UrlSearch, asset: str) -> SearchResult:
             )
             for match in found.matches
         ],
-        shards_read=found.shards_read,
-        shards_total=found.shards_total,
-        note=found.note,
+        **{name: getattr(found, name) for name in numbers},
     )
 
 

@@ -77,11 +77,7 @@ class VerificationRun(ForeignModel):
 
 
 def newest_ended(tasks: Iterable[TaskState], *, passed: bool = False) -> TaskState | None:
-    """Return the verification task that ended last, or None. Skipped tasks and tasks without an end do not count.
-
-    Args:
-        passed: Whether only tasks that passed count. Default: False.
-    """
+    """Return the verification task that ended last, or None. Skipped tasks and tasks without an end do not count."""
     states = {"success"} if passed else {"success", "failed"}
     ended = [task for task in tasks if task.kind == "verify" and task.state in states]
     return max(ended, key=lambda task: task.end or _LONG_AGO, default=None)

@@ -157,12 +157,7 @@ def _may_have_failed(publish: TaskState, states: Mapping[RunKey, str]) -> bool:
 
 
 def run_outcome(run: RunState, task_id: str, known: RecentRuns, event: RunSummary | None = None) -> RunOutcome | None:
-    """Return what a run did for a sitemap; None for dry, skipped and unfinished runs.
-
-    Args:
-        known: The tasks of the run, and what they pushed.
-        event: The event that the run emitted. Default: None.
-    """
+    """Return what a run did for a sitemap; None for dry, skipped and unfinished runs."""
     publish = known.task(run, task_id)
     if publish is None or run.is_dry:
         return None
@@ -269,11 +264,7 @@ def _failure(run: RunState, publish: TaskState, known: RecentRuns, attempted: Se
 
 
 def report_outcome(summary: RunSummary, run: RunState) -> RunOutcome | None:
-    """Return the outcome that a report describes; None for a rollback, which reads no data.
-
-    Args:
-        summary: Summary of the report, from an event or from the store.
-    """
+    """Return the outcome that a report describes; None for a rollback, which reads no data."""
     if summary.action != "build":
         return None
     result: Result = "unchanged" if summary.result in ("unchanged", "refused") else "published"

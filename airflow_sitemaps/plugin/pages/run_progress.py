@@ -147,12 +147,7 @@ class RunProgress(StrictModel):
 def progress(
     run: RunState, tasks: Sequence[TaskState], xcoms: Sequence[XComRow], now: datetime, events: Sequence[Event] = ()
 ) -> RunProgress:
-    """Return the run and, for each group with sitemap tasks, its steps, batches, speed and remaining work.
-
-    Args:
-        xcoms: What the tasks pushed.
-        events: What the run published. Default: nothing.
-    """
+    """Return the run and, for each group with sitemap tasks, its steps, batches, speed and remaining work."""
     groups: dict[str, list[TaskState]] = {}
     for task in tasks:
         groups.setdefault(task.group_id, []).append(task)

@@ -117,7 +117,6 @@ def run_table(
     """Return a page of the table of runs, newest first.
 
     Args:
-        readable: DAGs that the user may read.
         before: Return only runs with a lower serial number. Default: no limit.
     """
     kinds = _kinds(overview.tasks, overview.dag_id)

@@ -160,11 +160,7 @@ class ListQuery:
     Attributes:
         search: Text that the address, the asset or a DAG's ID contains, regardless of case.
         state: A verdict, ``running`` or ``paused``.
-        dag: ID of a DAG.
-        tag: Tag of a DAG.
         archived: Whether to show the archived sitemaps instead of the others.
-        sort: Column to sort by.
-        descending: Whether the largest value is first.
     """
 
     search: str = ""
@@ -228,11 +224,7 @@ def totals(lines: Sequence[SitemapLine]) -> ListTotals:
 
 
 def csv_of(lines: Sequence[Mapping[str, Any]], columns: Sequence[str] = CSV_COLUMNS) -> str:
-    """Return lines as CSV with a header. Text that a spreadsheet would run as a formula is prefixed with an apostrophe.
-
-    Args:
-        columns: The columns. Default: ``CSV_COLUMNS``.
-    """
+    """Return lines as CSV with a header. Text that a spreadsheet would run as a formula is prefixed with an apostrophe."""
     buffer = io.StringIO()
     writer = csv.writer(buffer, lineterminator="\r\n")
     writer.writerow(columns)

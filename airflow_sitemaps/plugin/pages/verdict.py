@@ -95,8 +95,6 @@ class Evidence:
     """The facts that the verdict depends on.
 
     Attributes:
-        publishers: Number of DAGs that publish the sitemap. Only DAGs that Airflow finds count. Default: ``one``.
-        published: Whether a run has ever published it. Default: True.
         result: The last result of the section; for a sitemap the worst of its sections. Dry, running and queued runs
             have none. Default: ``ok``.
         verification: Result of the newest verification that ended, for the files that are public now. ``outdated``: it
@@ -106,8 +104,6 @@ class Evidence:
         freshness: Age of the section's data against its objective; for a sitemap the oldest of its sections.
             ``behind_schedule``: the objective comes from the DAG's schedule. ``missed``: the objective is set on the
             sitemap. ``idle``: there is none, and the data was read long ago. Default: ``no_objective``.
-        paused: Whether every DAG that publishes it is paused. Default: False.
-        import_errors: Whether the file of a publishing DAG fails to import. Default: False.
         warned: Whether the last report needs attention: dropped rows, drift, a limit or a warning. Default: False.
     """
 
