@@ -454,32 +454,16 @@ export interface Problem {
  * The report of a run, from the asset event.
  */
 export interface Report {
-  run: string;
-  result: "published" | "partly_published" | "unchanged" | "planned" | "refused";
-  generation: number;
-  previous_generation: number;
-  started_at: string;
-  finished_at: string;
-  committed_at: string | null;
-  index_urls: string[];
   urls: number;
   rows: number;
   shards: ShardCounts;
   rows_dropped: {
     [k: string]: number;
   };
-  fields_fixed: {
-    [k: string]: number;
-  };
-  sections: {
-    [k: string]: SectionReport;
-  };
   rows_expired: {
     [k: string]: number;
   };
-  robots_urls: string[];
-  extra_urls: string[];
-  seconds: {
+  fields_fixed: {
     [k: string]: number;
   };
   xml_bytes: number;
@@ -487,6 +471,22 @@ export interface Report {
   rows_read: number;
   bytes_written: number;
   drift: string[];
+  run: string;
+  result: "published" | "partly_published" | "unchanged" | "planned" | "refused";
+  generation: number;
+  previous_generation: number;
+  started_at: string;
+  finished_at: string;
+  sections: {
+    [k: string]: SectionReport;
+  };
+  committed_at: string | null;
+  index_urls: string[];
+  robots_urls: string[];
+  extra_urls: string[];
+  seconds: {
+    [k: string]: number;
+  };
   swept: number;
   warnings: string[];
   refusals: string[];
@@ -529,15 +529,15 @@ export interface SectionReport {
   fields_fixed: {
     [k: string]: number;
   };
-  reasons: {
-    [k: string]: number;
-  };
   xml_bytes: number;
   file_bytes: number;
   rows_read: number;
   bytes_written: number;
-  newest_lastmod: string | null;
   drift: string[];
+  reasons: {
+    [k: string]: number;
+  };
+  newest_lastmod: string | null;
   extensions: {
     [k: string]: number;
   };
