@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeGuard
@@ -17,9 +17,7 @@ if TYPE_CHECKING:
 
 Offences = dict[str, list[str]]
 
-MAX_MODULES = {"pipeline": 12, "stores": 12, "protocol": 16, "sources": 16}
-# One file for each engine, however many there are.
-UNLIMITED_FOLDERS = {f"{PACKAGE}/sources/dialects"}
+MAX_MODULES = 14
 
 # Names that end like a gerund or participle but are nouns. This list may only shrink.
 NOUNS = {"mapping", "ping", "testing"}
@@ -85,16 +83,13 @@ _UNPLAIN = {re.compile(pattern, re.IGNORECASE): better for pattern, better in UN
 
 
 def crowded_folders() -> Offences:
-    """Folders of `pipeline`, `stores`, `protocol` and `sources` with more modules than a reader takes in."""
-    counts: dict[str, int] = defaultdict(int)
-    for name in modules():
-        counts["/".join(name.split(".")[:-1])] += 1
-    offences: Offences = {}
-    for folder, count in counts.items():
-        limit = MAX_MODULES.get(folder.split("/")[1]) if "/" in folder else None
-        if limit is not None and folder not in UNLIMITED_FOLDERS and count > limit:
-            offences[folder] = [f"module {number} of at most {limit}" for number in range(limit + 1, count + 1)]
-    return offences
+    """Folders with more modules than a reader takes in."""
+    counts = Counter("/".join(name.split(".")[:-1]) for name in modules())
+    return {
+        folder: [f"module {number} of at most {MAX_MODULES}" for number in range(MAX_MODULES + 1, count + 1)]
+        for folder, count in counts.items()
+        if count > MAX_MODULES
+    }
 
 
 def circular_imports() -> Offences:
