@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from airflow_sitemaps.sources.columns import Column
 
 SINCE: Final = "since"
-"""Name of the placeholder of the last position."""
 ASKS_SINCE: Final = re.compile(rf"(?<![:\w\\]):{SINCE}\b(?!:)")
 TEXTS: Final = ("table", "query", "position", "newest", "oldest")
 
@@ -124,11 +123,7 @@ class ChangeLog:
         return self.query is not None and ASKS_SINCE.search(self.query) is not None
 
     def key_columns(self, default: Sequence[str]) -> tuple[str, ...]:
-        """Return the columns of the key.
-
-        Args:
-            default: The columns of the source's key.
-        """
+        """Return the columns of the key; ``default`` are those of the source's key."""
         if self.key is None:
             return tuple(default)
         return (self.key,) if isinstance(self.key, str) else tuple(self.key)
@@ -138,14 +133,7 @@ class ChangeLog:
         return [*(getattr(self, name) for name in TEXTS), list(self.key_columns(()))]
 
     def rendered(self, render: Callable[[str], str]) -> ChangeLog:
-        """Return a copy with its texts rendered.
-
-        Args:
-            render: The function that renders a Jinja template.
-
-        Raises:
-            TemplateError: A text cannot be rendered. The message names the argument.
-        """
+        """Return a copy with its Jinja templates rendered. The message of a ``TemplateError`` names the argument."""
 
         def text(name: str) -> str | None:
             value = getattr(self, name)
@@ -165,16 +153,12 @@ AHEAD: Final = timedelta(days=1)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Position:
-    """Where a change log was read to.
+    """Where a change log was read to. An empty text stands for what the database does not say.
 
-    Attributes:
-        value: The position, or None for a change log without a change.
-        log: Hash of all that the position depends on.
-        kind: Kind of the position. Default: "".
-        rows: Number of changes at this position, and the least and greatest value of each of their key columns. They
-            show whether the changes at the position are the same as before. Default: none.
-        table: The identity of the source's table, or "" if the database does not say it. Default: "".
-        oldest: The oldest open transaction, or "" if the database does not say it. Default: "".
+    ``value`` is None for a change log without a change. ``log`` is a hash of all that the position depends on. ``rows``
+    has the number of changes at this position, and the least and greatest value of each of their key columns: they show
+    whether the changes are the same as before. ``table`` is the identity of the source's table, ``oldest`` the oldest
+    open transaction.
     """
 
     value: KeyPart | None
@@ -215,12 +199,7 @@ def sorts_as_text(value: KeyPart) -> bool:
 
 
 def hiding(value: KeyPart, column: Column | None, now: datetime) -> str:
-    """Return why later changes have no greater position than this one, or "" if they do.
-
-    Args:
-        value: The greatest position.
-        column: The column of the position, or None for a position that a query states.
-    """
+    """Return why later changes have no greater position, or "". ``column`` is None for a stated position."""
     text = str(value)
     if column is not None and column.kind is Kind.NUMBER and not isfinite(float(text)):
         return f"the greatest position of its change log is {text}, and no later change has a greater one. Correct it"

@@ -10,14 +10,13 @@ FIELDS: Final = ("lastmod", "changefreq", "priority", "images", "videos", "news"
 """The optional parts of an entry, in the order in which they are hashed and read."""
 
 FEED_FIELDS: Final = ("title", "description")
-"""The optional parts that only feeds show."""
 
 
 class Kind(str, Enum):
     """The kind of a column's values, as far as it matters for hashing, binding and reading."""
 
     INTEGER = "integer"
-    """Whole numbers of at most 64 bits, signed."""
+    """Of at most 64 bits, signed."""
     NUMBER = "number"
     """Decimals, floats, and whole numbers of more than 64 bits."""
     TEXT = "text"
@@ -45,13 +44,8 @@ BOUNDED: Final = frozenset({Kind.INTEGER, Kind.NUMBER, Kind.DATE, Kind.TIMESTAMP
 class Column:
     """One column of a source.
 
-    ``type_name`` and ``collation`` come from the database, quoted by it, and may be used in SQL unchanged.
-
-    Attributes:
-        name: The name as the database stores it.
-        kind: The kind of its values.
-        type_name: The database's name of its type. Default: empty, if the kind is enough.
-        collation: The collation of its texts. Default: empty.
+    ``type_name`` (empty if the kind is enough) and ``collation`` come from the database, quoted by it, and may be used
+    in SQL unchanged.
     """
 
     name: str
@@ -92,5 +86,5 @@ class ColumnMapping:
         return (*self.loc, *(column for _name, column in self.fields))
 
     def field(self, name: str) -> Column | None:
-        """Return the column of an optional field, or None if the source has none."""
+        """Return the column of an optional field, or None."""
         return dict(self.fields).get(name)

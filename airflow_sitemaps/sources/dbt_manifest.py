@@ -25,7 +25,6 @@ SCHEMA: Final = re.compile(r"/manifest/v(\d+)\.json$")
 OLDEST: Final = 4
 """The manifest of dbt 1.0."""
 RELATIONS: Final = frozenset({"model", "seed", "snapshot"})
-"""The kinds of nodes that are tables or views."""
 UNQUOTED: Final = frozenset({"snowflake"})
 """The adapters that write names without quotes unless the project says so."""
 
@@ -42,13 +41,8 @@ class DbtModel:
 def dbt_model(manifest: str, model: str, folder: str) -> DbtModel:
     """Return a model's table and columns.
 
-    Args:
-        manifest: The path of ``manifest.json``. A relative path is looked for in ``folder``, in the working directory and
-            in the DAG folder.
-        model: The model's name, ``package.name``, ``name.v2`` for a version, or dbt's unique id.
-
-    Raises:
-        SourceConfigurationError: The file is no manifest, or the model is not in it, is ambiguous, or is no table or view.
+    A relative path ``manifest`` is looked for in ``folder``, in the working directory and in the DAG folder. ``model``
+    is its name, ``package.name``, ``name.v2`` for a version, or dbt's unique id.
     """
     hint = "`dbt parse`, `dbt compile` and `dbt run` write it"
     path = found_file(manifest, folder, f"SqlSource.from_dbt(manifest={manifest!r})", hint=hint)
@@ -71,10 +65,7 @@ def dbt_model(manifest: str, model: str, folder: str) -> DbtModel:
 def check_columns(model: DbtModel, settings: SourceSettings, where: str) -> None:
     """Refuse a column that a model with a contract does not have.
 
-    Without a contract, the manifest lists only the columns that are documented. The database then checks the others.
-
-    Raises:
-        SourceConfigurationError: There is no such column. The message names similar ones.
+    Without a contract, the manifest lists only documented columns, and the database checks the others.
     """
     if not model.is_whole:
         return
@@ -128,7 +119,6 @@ def _node(content: Mapping[str, Any], model: str, where: str) -> Mapping[str, An
 
 
 def _names(node: Mapping[str, Any]) -> set[str]:
-    """Return the names by which a node can be given."""
     name, package = str(node.get("name")), str(node.get("package_name"))
     names = {name, f"{name}.v{node['version']}"} if node.get("version") is not None else {name}
     return {*names, *(f"{package}.{each}" for each in names), str(node.get("unique_id"))}
@@ -139,10 +129,7 @@ def _config(node: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _table(node: Mapping[str, Any], content: Mapping[str, Any], where: str) -> str:
-    """Return the name that dbt gives the relation, quoted as dbt quotes it.
-
-    A manifest that was only parsed may lack it. The name is then that of database, schema and alias.
-    """
+    """Return the relation's name as dbt quotes it: of database, schema and alias if the manifest was only parsed."""
     written = node.get("relation_name")
     if written:
         try:

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 WAIT_BOUND: Final = "The time-outs of the database and its driver apply"
-"""The bound of a statement, for ``waits.waiting``."""
 
 # ---------------------------------------------------------------- labels
 
@@ -35,13 +34,7 @@ UNSAFE: Final = re.compile(r"[^\w.:+= -]")
 
 
 def labelled(engine: sa.Engine, origin: str, section: str) -> sa.Engine:
-    """Return the engine with a comment before each of its queries. The queries are logged at DEBUG.
-
-    The comment names the DAG run in the warehouse's query history.
-
-    Args:
-        origin: DAG, task and run.
-    """
+    """Return the engine with a comment before each query, which names the DAG run in the warehouse's query history."""
     words = " ".join(f"airflow-sitemaps {origin} section={section}".split())
     engine = engine.execution_options(**{OPTION: f"/* {UNSAFE.sub('_', words)} */"})
     sa.event.listen(engine, "before_cursor_execute", _before, retval=True)
@@ -93,13 +86,9 @@ def named_cursor(connection: sa.Connection, statement: Statement, **options: Any
 MESSAGE_CHARACTERS: Final = 500
 
 SECRET_NAMES: Final = re.compile("pass|pwd|token|secret|key|credential|sig", re.IGNORECASE)
-"""The names of a URL's query parameters whose values messages hide."""
 
 FOREIGN: Final = (pa.ArrowException, OverflowError, UnicodeError, OSError)
-"""Errors that drivers raise besides those of PEP 249.
-
-They come from Arrow's streams, from values that no type holds, and from sockets.
-"""
+"""Errors that drivers raise besides those of PEP 249: of Arrow's streams, of values that no type holds, of sockets."""
 
 
 @contextmanager
@@ -109,11 +98,9 @@ def translated(
     error_type: type[SourceError | SourceConfigurationError],
     *more: type[Exception],
 ) -> Iterator[None]:
-    """Translate a driver's errors into errors of this package that name the step and hide the password.
+    """Translate a driver's errors into errors that name the step and hide the password.
 
-    Args:
-        error_type: The error to raise. A broken connection always raises ``SourceError``.
-        more: Further error types to translate, of a driver that the engine does not use.
+    A broken connection always raises ``SourceError``. ``more`` are errors of a driver that the engine does not use.
     """
     try:
         yield
@@ -127,19 +114,13 @@ def translated(
 
 
 def _driver_errors(engine: sa.Engine) -> tuple[type[Exception], ...]:
-    """Return the errors that SQLAlchemy passes on: those of a driver's own cursor, and PEP 249's Warning.
-
-    Python 3.10's sqlite3 raises that Warning for a second statement.
-    """
+    """Return what SQLAlchemy passes on: errors of a driver's own cursor, and the Warning of Python 3.10's sqlite3."""
     dbapi = engine.dialect.loaded_dbapi
     return (dbapi.Error, getattr(dbapi, "Warning", dbapi.Error))
 
 
 def redacted(engine: sa.Engine, error: Any) -> str:
-    """Return an error's type and message in one line, without the connection's password and tokens.
-
-    A text of more than ``MESSAGE_CHARACTERS`` characters is cut, with an ellipsis.
-    """
+    """Return an error's type and message in one line, without secrets, cut at ``MESSAGE_CHARACTERS`` characters."""
     text = " ".join(f"{type(error).__name__}: {error}".split())
     for secret in _secrets(engine.url):
         for form in {secret, quote(secret, safe=""), quote_plus(secret)}:
@@ -148,7 +129,6 @@ def redacted(engine: sa.Engine, error: Any) -> str:
 
 
 def _secrets(url: sa.URL) -> Iterator[str]:
-    """Yield a URL's password, and the values of its parameters that are secrets."""
     if url.password:
         yield str(url.password)
     for name, value in url.query.items():

@@ -19,13 +19,9 @@ from airflow_sitemaps.sources.statements.user_texts import nearest
 
 ENVIRONMENT: Final = "AIRFLOW_CONN_"
 NO_URL: Final = (ValueError, TypeError, KeyError)
-"""The errors that SQLAlchemy and drivers raise for an invalid URL.
-
-Examples are a port that is not a number and an unknown argument.
-"""
+"""What SQLAlchemy and drivers raise for an invalid URL, such as a port that is no number or an unknown argument."""
 
 NO_FILE: Final = (FileNotFoundError, IsADirectoryError, NotADirectoryError, PermissionError)
-"""The errors of hooks that read a key or a certificate from a file."""
 
 LONGEST_PATH: Final = 200
 """The greatest length of a path that messages show. A longer one may be the key itself, given by mistake."""
@@ -37,11 +33,7 @@ UTF8_DRIVERS: Final = frozenset({("postgresql", "psycopg"), ("postgresql", "psyc
 def engine_of(conn_id: str, *, writing: bool = False) -> sa.Engine:
     """Return the engine of an Airflow connection.
 
-    The ``sqlalchemy_url`` in the connection's extra has precedence, then the hook of its type, then the driver alone.
-
-    Raises:
-        ConnectionNotFoundError: The connection does not exist.
-        SourceConfigurationError: No installed package can open the connection. The message has the cause.
+    The ``sqlalchemy_url`` in its extra has precedence, then the hook of its type, then the driver alone.
     """
     from airflow.sdk import BaseHook  # noqa: PLC0415 - Airflow takes seconds to import
 
@@ -75,8 +67,8 @@ def engine_of(conn_id: str, *, writing: bool = False) -> sa.Engine:
 def _reading_utf8(engine: sa.Engine) -> sa.Engine:
     """Let PostgreSQL send text in UTF-8, unless the connection names another encoding.
 
-    A database with the encoding SQL_ASCII sends bytes otherwise, and SQLAlchemy cannot even connect.
-    See https://www.postgresql.org/docs/current/multibyte.html.
+    A database in SQL_ASCII sends bytes otherwise, and SQLAlchemy cannot even connect. See
+    https://www.postgresql.org/docs/current/multibyte.html.
     """
 
     def ask(_dialect: Any, _record: Any, _arguments: Any, parameters: dict[str, Any]) -> None:
@@ -88,7 +80,6 @@ def _reading_utf8(engine: sa.Engine) -> sa.Engine:
 
 
 def _engine_of_connection(connection: Any, hooks: Any, unknown_type: type[Exception], *, writing: bool) -> sa.Engine:
-    """Return the engine of the provider's hook, or of the driver if the provider is not installed."""
     try:
         hook = hooks.get_hook(connection.conn_id)
     except (unknown_type, ImportError):
@@ -102,14 +93,9 @@ def _engine_of_connection(connection: Any, hooks: Any, unknown_type: type[Except
 
 
 def plain_url(connection: Any) -> sa.URL | None:
-    """Return the URL of a connection whose provider is not installed, if its driver is.
+    """Return the URL of a connection without its provider, the extra as its query, or None without a driver.
 
-    Args:
-        connection: Airflow's connection. ``sqlite:////data/mart.db`` and ``{"conn_type": "sqlite", "host":
-            "/data/mart.db"}`` name the same file.
-
-    Returns:
-        The URL, with the connection's extra as its query. None if no driver of the type is installed.
+    ``sqlite:////data/mart.db`` and ``{"conn_type": "sqlite", "host": "/data/mart.db"}`` name the same file.
     """
     dialect = dialect_of_type(str(connection.conn_type or ""))
     name = next((name for name, module in (dialect.drivers if dialect else ()) if _is_installed(module)), None)
@@ -137,10 +123,7 @@ def _is_installed(module: str) -> bool:
 
 
 def _cause(error: Exception, connection: Any) -> str:
-    """Return an error's message without the password and the values of the extra.
-
-    An error about a URL may contain any piece of it, so only its type is returned.
-    """
+    """Return an error's message without secrets, or only its type if it may contain any piece of a URL."""
     name = type(error).__name__
     is_of_url = isinstance(error, (exc.ArgumentError, ValueError)) and not isinstance(error, exc.NoSuchModuleError)
     if is_of_url and connection.extra_dejson.get("sqlalchemy_url"):
@@ -155,8 +138,7 @@ def _cause(error: Exception, connection: Any) -> str:
 def _engine_of_url(url: sa.URL, *, writing: bool) -> sa.Engine:
     """Return the engine of a URL. A DuckDB file is opened for reading if possible.
 
-    Several processes can read one DuckDB file, but only one can write it. A process that has the file open for writing
-    cannot also open it for reading.
+    Several processes can read one DuckDB file, but only one can write it, and that one cannot also open it for reading.
     """
     if writing or url.drivername.split("+")[0] != "duckdb" or url.database in (None, "", ":memory:") or url.query:
         return sa.create_engine(url)

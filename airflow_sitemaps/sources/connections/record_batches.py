@@ -32,24 +32,19 @@ if TYPE_CHECKING:
     from airflow_sitemaps.sources.queries.key_spans import KeySpan
 
 SpanReader = Callable[["KeySpan"], Generator[pa.RecordBatch, None, None]]
-"""A function that yields the rows of a span, with the bucket's number as the first column."""
+"""Yields the rows of a span, with the bucket's number as the first column."""
 
 
 def batches_of(
     stream: Generator[pa.RecordBatch | Rows, None, None], outputs: Sequence[Output]
 ) -> Generator[pa.RecordBatch, None, None]:
-    """Yield rows as record batches of the outputs' types. Memory holds a few thousand rows at a time.
-
-    Args:
-        stream: Parts of the rows, as a dialect's ``rows`` and ``arrow_rows`` yield them. It is closed at the end.
-    """
+    """Yield rows as batches of the outputs' types, a few thousand rows at a time. The stream is closed at the end."""
     with closing(stream) as parts:
         while (batch := _next_batch(parts, outputs)) is not None:
             yield batch
 
 
 def _next_batch(parts: Iterator[pa.RecordBatch | Rows], outputs: Sequence[Output]) -> pa.RecordBatch | None:
-    """Return the rows of the next part as a batch, or None at the end."""
     with _uncollected():
         rows = next(parts, None)
         if rows is None:
@@ -67,8 +62,8 @@ def _next_batch(parts: Iterator[pa.RecordBatch | Rows], outputs: Sequence[Output
 def _uncollected() -> Iterator[None]:
     """Pause garbage collection for the block, some tens of milliseconds.
 
-    Rows are tuples, made by the thousand. They hold no cycles and are soon freed. The collector still scans them
-    repeatedly, which takes twice the time of reading and converting them.
+    Rows are tuples, made by the thousand, without cycles and soon freed. Scanning them repeatedly takes twice the time
+    of reading and converting them.
     """
     was_enabled = gc.isenabled()
     gc.disable()
@@ -80,10 +75,7 @@ def _uncollected() -> Iterator[None]:
 
 
 def array_of(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
-    """Convert one column of Python objects to an array.
-
-    Drivers return Decimal for integers, bytes for texts, and integers for microseconds since 1970.
-    """
+    """Convert a column: drivers return Decimal for integers, bytes for texts, microseconds since 1970 for times."""
     if pa.types.is_string(kind):
         return _texts(values)
     if pa.types.is_timestamp(kind):
@@ -114,14 +106,13 @@ def _texts(values: Sequence[Any]) -> pa.Array:
 
 
 BAD_BYTES: Final = "airflow_sitemaps_bad_bytes"
-"""The name of the decoding error handler ``_marked``."""
 
 
 def _marked(error: UnicodeError) -> tuple[str, int]:
     """Write each byte that is not UTF-8 as U+001A (SUBSTITUTE) and its two hexadecimal digits.
 
-    No URL, date or word contains that control character, so the rules drop and count the value. The sample shows the
-    bytes, and different values stay different.
+    No URL, date or word contains that character, so the rules drop and count the value. The sample shows the bytes, and
+    different values stay different.
     """
     if not isinstance(error, UnicodeDecodeError):
         raise error
@@ -132,7 +123,7 @@ codecs.register_error(BAD_BYTES, _marked)
 
 
 def _text(value: Any) -> str:
-    """Return a text that UTF-8 can encode, in which every byte that is not UTF-8 is marked."""
+    """Return a text that UTF-8 can encode, with every byte that is not UTF-8 marked."""
     if isinstance(value, (bytes, bytearray, memoryview)):
         return bytes(value).decode("utf-8", BAD_BYTES)
     return str(value).encode("utf-8", "surrogatepass").decode("utf-8", BAD_BYTES)
@@ -155,13 +146,7 @@ def _cast(column: pa.Array, kind: pa.DataType) -> pa.Array:
 
 
 def fitted(batch: pa.RecordBatch, outputs: Sequence[Output]) -> pa.RecordBatch:
-    """Return a driver's own batch with the types of the outputs.
-
-    Drivers return other types, such as enums, large texts and views.
-
-    Args:
-        outputs: The names and types of the columns, in order.
-    """
+    """Return a driver's own batch with the outputs' types: drivers return enums, large texts and views."""
     if not batch.num_rows:  # an empty result may have no columns
         return pa.RecordBatch.from_arrays([pa.array([], o.type) for o in outputs], names=[o.name for o in outputs])
     columns = []
@@ -216,8 +201,7 @@ def address(url: sa.URL) -> str:
 def _adbc_connection(context: QueryContext, engine: sa.Engine, dbapi: Any) -> Any | None:
     """Connect to the same server, database and role as the engine, or return None.
 
-    An engine may need more than its URL says, such as a token or a proxy. ADBC then fails to connect or reaches another
-    database, and the cursor reads the rows.
+    An engine may need more than its URL says, such as a token or a proxy. The cursor then reads the rows.
     """
     try:
         connection = dbapi.connect(address(engine.url))

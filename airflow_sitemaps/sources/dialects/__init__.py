@@ -1,7 +1,7 @@
 """The SQL dialects: one module per database, which overrides standard SQL.
 
-Another distribution registers a dialect by an entry point in the group ``airflow_sitemaps.dialects``. Its name is
-SQLAlchemy's name of the dialect, and its value a subclass of ``Dialect``.
+Another distribution registers a subclass of ``Dialect`` by an entry point in the group ``airflow_sitemaps.dialects``,
+under SQLAlchemy's name of the dialect.
 """
 
 from __future__ import annotations
@@ -32,7 +32,6 @@ DIALECTS: Final = {
     "clickhouse": "clickhouse:ClickHouse",
     "clickhousedb": "clickhouse:ClickHouse",
 }
-"""The module and class of each dialect, by SQLAlchemy's name of it."""
 
 CONNECTIONS: Final = {"postgres": "postgresql", "google_cloud_platform": "bigquery", "gcpbigquery": "bigquery"}
 """SQLAlchemy's name for the types of Airflow connections that have another."""
@@ -52,11 +51,7 @@ def dialect_of_type(conn_type: str) -> type[Dialect] | None:
 
 
 def dialect_of(dialect: sa.Dialect) -> Dialect:
-    """Return the dialect of an engine.
-
-    Raises:
-        SourceConfigurationError: No dialect exists for the database.
-    """
+    """Return the dialect of an engine, or raise ``SourceConfigurationError`` if there is none."""
     entries = _entries()
     if dialect.name not in entries:
         raise SourceConfigurationError(

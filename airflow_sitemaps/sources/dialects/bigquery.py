@@ -73,8 +73,7 @@ class BigQuery(Dialect):
     def hook_engine(cls, connection: Any, hook: Any) -> sa.Engine:
         """Create an engine over the hook's own client, which supports impersonation, key files and the location.
 
-        The types ``google_cloud_platform`` and ``gcpbigquery`` hold the same fields, but only the second has a hook with
-        an engine.
+        ``google_cloud_platform`` has the same fields as ``gcpbigquery``, but no hook with an engine.
         """
         hook_type = import_module("airflow.providers.google.cloud.hooks.bigquery").BigQueryHook
         hook = hook_type(gcp_conn_id=connection.conn_id, location=connection.extra_dejson.get("location"))
@@ -83,11 +82,9 @@ class BigQuery(Dialect):
         return sa.create_engine(url, connect_args={"client": client})
 
     def arrow_batches(self, cursor: Any, refusals: tuple[type[Exception], ...]) -> Iterator[pa.RecordBatch] | None:
-        """Return the batches of ``RowIterator.to_arrow_iterable``, or None if the cursor holds no such iterator.
+        """Return the batches of ``RowIterator.to_arrow_iterable`` in the rows' order, or None without such an iterator.
 
-        The driver's connection has a client of the Storage API where ``google-cloud-bigquery-storage`` is installed. Without it
-        the rows come by the REST API. One stream keeps the order of the rows.
-
+        They come by the Storage API where ``google-cloud-bigquery-storage`` is installed, else by the REST API.
         https://cloud.google.com/python/docs/reference/bigquery/latest/google.cloud.bigquery.table.RowIterator
         """
         rows: Any = getattr(cursor, "_query_rows", None)
@@ -101,7 +98,7 @@ class BigQuery(Dialect):
         return batches
 
     def scanned_bytes(self, connection: sa.Connection, statement: Statement) -> int:
-        """Return the bytes that a dry run says, which is free: exact for tables that are not clustered, else an upper bound.
+        """Return the bytes of a free dry run: exact for tables that are not clustered, else an upper bound.
 
         See https://cloud.google.com/bigquery/docs/best-practices-costs.
         """

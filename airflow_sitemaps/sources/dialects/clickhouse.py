@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from airflow_sitemaps.sources.statements.user_texts import NamePart
 
 ASOF_KINDS = frozenset({Kind.INTEGER, Kind.NUMBER, Kind.DATE, Kind.ZONED})
-"""The kinds that an ASOF join compares."""
 WRAPPERS = ("nullable(", "lowcardinality(")
 
 TABLE: Final = sa.text(
@@ -49,14 +48,13 @@ SELECT
 """What makes rows change while no part does: mutations under way, and columns that are computed when they are read."""
 
 REPLICATED: Final = ("Replicated", "Shared")
-"""How the engines of replicated tables begin: ``ReplicatedMergeTree``, and ``SharedMergeTree`` of ClickHouse Cloud."""
+"""``ReplicatedMergeTree``, and ``SharedMergeTree`` of ClickHouse Cloud."""
 
 FORMATS: Final = {"String": "bytes"}
 """A String need not be UTF-8. As a text, clickhouse-connect would return the hexadecimal digits of one that is not."""
 
 
 def _bare(type_name: str) -> str:
-    """Return a type's name without ``Nullable`` and ``LowCardinality``."""
     for wrapper in WRAPPERS:
         if type_name.lower().startswith(wrapper):
             return _bare(type_name[len(wrapper) : -1])
@@ -64,13 +62,11 @@ def _bare(type_name: str) -> str:
 
 
 def _client_of(connection: sa.Connection) -> Any | None:
-    """Return clickhouse-connect's client, or None if the driver is another."""
     client = getattr(connection.connection.dbapi_connection, "client", None)
     return client if hasattr(client, "query_row_block_stream") else None
 
 
 def _query_of(connection: sa.Connection, statement: Statement) -> tuple[str, dict[str, Any]]:
-    """Return the arguments of the client's queries: the SQL and its values."""
     text, values = statement
     compiled = text.compile(dialect=connection.dialect)
     parameters = dict(compiled.construct_params(values))
@@ -145,10 +141,7 @@ class ClickHouse(Dialect):
         return super().kind(_bare(type_name.strip()))
 
     def type_of(self, description: Sequence[Any]) -> str:
-        """Return the column's own type.
-
-        ClickHouse cannot compare a Float64 with a text, and a UNION of both has a type without an order.
-        """
+        """Return the own type: a Float64 and a text do not compare, and their UNION has a type without an order."""
         return guarded(_bare(str(description[1])))
 
     def rows(self, connection: sa.Connection, statement: Statement) -> Generator[Rows, None, None]:
@@ -183,10 +176,8 @@ class ClickHouse(Dialect):
     def table_version(self, connection: sa.Connection, table: Sequence[NamePart]) -> str | None:
         """Return the definition and active parts of a MergeTree table, or None if its parts do not determine its rows.
 
-        A replicated table has no version: each statement may reach another replica, and the survey may read one that has
-        not received the parts of the version yet.
-
-        Rows that a policy or a lightweight delete hides are in the parts, so the table then has fewer rows than its parts.
+        A replicated table has no version: each statement may reach another replica, one that lacks parts of it. If a
+        policy or a lightweight delete hides rows, the table has fewer rows than its parts.
         """
         *database, name = [part.text for part in table]
         values = {"base": database[-1] if database else "", "name": name}

@@ -1,7 +1,6 @@
 """Databricks: xxhash64. The tests run its statements through Spark, not on Databricks itself.
 
-https://docs.databricks.com/en/delta/history.html
-https://docs.databricks.com/en/delta/table-details.html
+https://docs.databricks.com/en/delta/history.html and https://docs.databricks.com/en/delta/table-details.html
 """
 
 from __future__ import annotations
@@ -119,9 +118,9 @@ class Databricks(Dialect):
         return int(connection.execute(history).mappings().one()["version"])
 
     def table_version(self, connection: sa.Connection, table: Sequence[NamePart]) -> str | None:
-        """Return the newest commit of a Delta table, or None if it is another kind of table or has filters or masks.
+        """Return a Delta table's newest commit, or None for another kind of table or with filters or masks.
 
-        The numbers of a table that was dropped and created again begin at 0, so its identity is part of the version.
+        Commits of a table that was created again begin at 0, so its identity is part of the version.
         """
         name = self.table_name(table)
         detail = connection.execute(sa.text(f"DESCRIBE DETAIL {name}")).mappings().one()

@@ -24,16 +24,11 @@ EXACT_DOUBLES: Final = 1 << 53
 
 
 class KeySql(ValueSql):
-    """SQL of keys: comparison, order and boundaries.
-
-    Each limit is the database's own or a stricter one. If there are more boundaries than ``max_case``, the survey
-    splits them into key intervals.
-    """
+    """SQL of keys: comparison, order and boundaries. Each limit is the database's own or a stricter one."""
 
     max_binds: ClassVar[int] = 1_000
-    """The largest number of binds of one statement."""
     max_case: ClassVar[int] = 200
-    """The largest number of boundaries that one nested CASE distinguishes."""
+    """The largest number of boundaries in one nested CASE. The survey splits more of them into key intervals."""
     row_values: ClassVar[bool] = False
     """Whether the database supports ``(a, b) >= (x, y)`` and uses an index for it."""
     prefers_hops: ClassVar[bool] = False
@@ -62,11 +57,7 @@ class KeySql(ValueSql):
     """How a bound canonical value becomes a value of the column's type, for the kinds for which it is no plain cast."""
 
     def check_key(self, connection: sa.Connection, from_item: str, binds: Binds, columns: Sequence[Column]) -> None:
-        """Refuse key columns whose values have no single order. The default accepts every key.
-
-        Raises:
-            SourceConfigurationError: A key column cannot order the rows. The message names the cast that helps.
-        """
+        """Refuse key columns whose values have no single order, and name the cast that helps. By default, none."""
 
     def compares_alike(self, column: Column, other: Column) -> bool:
         """Return whether the values of two columns compare by one rule: they have one kind, and one collation."""
@@ -82,11 +73,7 @@ class KeySql(ValueSql):
         return (self.float_key if is_float else "{value}").format(value=self.column(column))
 
     def key_bind(self, column: Column, placeholder: str) -> str:
-        """Return SQL that turns a bound canonical value into the column's type.
-
-        Args:
-            placeholder: The placeholder of the value, or another expression for it.
-        """
+        """Return SQL that turns a bound canonical value, or another expression for one, into the column's type."""
         if column.kind in self.key_bind_of:
             return self.key_bind_of[column.kind].format(placeholder)
         if column.kind in (Kind.TEXT, Kind.OTHER, Kind.INTEGER) and not column.type_name:
@@ -98,13 +85,9 @@ class KeySql(ValueSql):
         return self._ordered(column)
 
     def compare(self, columns: Sequence[Column], operator: str, key: Key, binds: Binds) -> str:
-        """Return a condition that compares a row's key with a given key.
+        """Return a condition that compares a row's key with a given key by ``>=``, ``<`` or ``>``.
 
-        A composite key is compared as a row value if the database supports it. Otherwise the comparison is written out. The
-        bound of the leading column comes first, because an index can use it.
-
-        Args:
-            operator: ``>=``, ``<`` or ``>``.
+        Without row values, a composite comparison is written out. The leading column's bound is first, for an index.
         """
         values = [self._key_value(c, part, binds) for c, part in zip(columns, _parts(columns, key), strict=True)]
         names = [self.key_order(column) for column in columns]
@@ -134,13 +117,10 @@ class KeySql(ValueSql):
         return self.key_bind(column, text)
 
     def boundary_rows(self, columns: Sequence[Column], keys: Sequence[Key], binds: Binds) -> str:
-        """Return a query of the keys as ``k0``, ``k1``, … in the columns' own types, and of their positions as ``place``.
+        """Return a query of the keys as ``k0``, ``k1``, … in the columns' own types, and their ``place``, from 0.
 
-        The keys are one JSON array (``listed_rows_sql``), or one SELECT per key, joined by UNION ALL. The statements around
-        it begin with a SELECT from the source, which supplies the types.
-
-        Args:
-            keys: The keys. ``place`` counts them from 0.
+        The keys are one JSON array (``listed_rows_sql``), or SELECTs joined by UNION ALL. The statements around it
+        begin with a SELECT from the source, which supplies the types.
         """
         if self.listed_rows_sql:
             given = self.key_list(columns, keys, binds)
@@ -159,25 +139,13 @@ class KeySql(ValueSql):
         return " UNION ALL ".join(selects)
 
     def buckets(self, columns: Sequence[Column], keys: Sequence[Key], binds: Binds) -> str | None:
-        """Return SQL for the number of keys at or below a row's key.
-
-        Returns:
-            The expression, or None if the database has no efficient one.
-        """
+        """Return SQL for the number of keys at or below a row's key, or None without an efficient expression."""
         return None
 
     def bucket_rows(
         self, columns: Sequence[Column], keys: Sequence[Key], from_item: str, where: str, measures: str, binds: Binds
     ) -> str | None:
-        """Return a query of each row's ``bucket`` and measures that uses a join of the database's own.
-
-        Args:
-            keys: The boundaries of the buckets, in order.
-            measures: The select list of the measures: ``newest`` and ``row_hash``.
-
-        Returns:
-            The query, or None if the database has no efficient join.
-        """
+        """Return a query of each row's ``bucket`` and measures by an efficient join, or None. Keys are in order."""
         return None
 
     def rank_at_once(self, columns: Sequence[Column]) -> int | None:
@@ -190,15 +158,14 @@ class KeySql(ValueSql):
 
 
 def are_exact_doubles(keys: Sequence[Key]) -> bool:
-    """Return whether all parts of some keys are integers that a double holds exactly.
+    """Return whether a double holds all parts exactly.
 
-    The double of another integer may be rounded. Rounding keeps the order, so it stays on its side of such a key.
+    Another integer's double may be rounded, which keeps the order, so it stays on its side of such a key.
     """
     return all(isinstance(part, int) and abs(part) < EXACT_DOUBLES for key in keys for part in key)
 
 
 def _parts(columns: Sequence[Column], key: Key) -> Sequence[KeyPart]:
-    """Return a key's parts, after checking that there are as many as key columns."""
     if len(key) != len(columns):
         raise SourceConfigurationError(
             f"a stored key has {counted(len(key), 'part')} but the source's key has {counted(len(columns), 'column')} "

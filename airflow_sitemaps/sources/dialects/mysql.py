@@ -77,7 +77,7 @@ class MySQL(Dialect):
         12: Kind.TIMESTAMP,  # DATETIME
         245: Kind.JSON,
     }
-    """The kind of each column type, by its number in the wire protocol. Every driver reports it in a result's description."""
+    """The kind of each column type, by its number in the wire protocol."""
     number_sql: ClassVar[str] = "CAST({} AS DOUBLE)"
     # No driver has an object for ``0000-00-00``, and the rules must see that value
     time_kinds: ClassVar[frozenset[Kind]] = frozenset()
@@ -101,8 +101,7 @@ class MySQL(Dialect):
     def describe(self, connection: sa.Connection, relation: Relation, names: Sequence[str]) -> dict[str, Column]:
         """Return kinds by the wire protocol's numbers, and the collations of texts.
 
-        ``type_name`` is set if the kind alone does not say how values compare: for ``ENUM`` and ``SET``, ``TIME``, ``BIT``
-        and ``DOUBLE``.
+        ``type_name`` is set if the kind alone does not say how values compare: of ENUM, SET, TIME, BIT and DOUBLE.
         """
         sql = f"SELECT src.* FROM {relation.from_item(self)} WHERE 1 = 0"
         with connection.execute(*relation.binds().statement(sql)) as result:
@@ -144,10 +143,7 @@ class MySQL(Dialect):
         return super().key_value(column)
 
     def key_bind(self, column: Column, placeholder: str) -> str:
-        """Return the placeholder, with a cast for the types that need one.
-
-        Without a cast, a bound value takes the column's collation or type.
-        """
+        """Return the placeholder, with a cast where the value would take the column's collation or type."""
         if column.type_name == "ENUM":
             return f"CONVERT({placeholder} USING utf8mb4) COLLATE utf8mb4_bin"
         if column.type_name in ("DOUBLE", "TIME(6)"):
@@ -225,7 +221,7 @@ def _type_name(code: int, flags: int) -> str:
 
 
 def _flags(cursor: Any, number: int) -> list[int]:
-    """Return the flags of each column of a result, as PyMySQL, mysqlclient or MySQL Connector/Python store them."""
+    """Return each column's flags, as PyMySQL, mysqlclient or MySQL Connector/Python store them."""
     fields = getattr(getattr(cursor, "_result", None), "fields", None)
     if fields and hasattr(fields[0], "flags"):
         return [int(field.flags) for field in fields]

@@ -165,7 +165,6 @@ class PostgreSQL(Dialect):
     def _of_columns(
         self, connection: sa.Connection, relation: Relation, function: str, names: Sequence[str]
     ) -> dict[str, str]:
-        """Return the result of a function of each column's type, by the column's name."""
         if not names:
             return {}
         asked = ", ".join(function.format(f"src.{self.quote(name)}") for name in names)
@@ -187,10 +186,7 @@ class PostgreSQL(Dialect):
         )
 
     def buckets(self, columns: Sequence[Column], keys: Sequence[Key], binds: Binds) -> str | None:
-        """Return a binary search in an array of the boundaries, or None if that is slow for the key's type.
-
-        The search is twice as fast among doubles.
-        """
+        """Return a binary search in an array of the boundaries, or None if slow. It is twice as fast among doubles."""
         if len(columns) != 1 or columns[0].kind not in FIXED_WIDTH:
             return None
         row, cut = self.key_order(columns[0]), "b.k0"
@@ -204,11 +200,11 @@ class PostgreSQL(Dialect):
     def row_hash(self, columns: Sequence[Column]) -> str:
         """Return SQL for a chain of hashes, one per column, by the hash function of the column's type.
 
-        Each hash is seeded with the hash of the columns before it. Nothing is concatenated, so neighbouring columns cannot
-        be confused. Numbers and times need no text. The chain takes less CPU time than one hash of a text of the row.
+        Each hash is seeded with the one before it. Nothing is concatenated, so neighbouring columns cannot be confused,
+        and numbers and times need no text. The chain takes less CPU time than one hash of a text of the row.
 
-        A row with a NULL has a chain of its own, because the masks and defaults of NULL take a quarter of the time. Its first
-        seeds encode which columns are NULL, so that the values that replace NULL are not confused with it.
+        A row with a NULL has a chain of its own, because the masks and defaults of NULL take a quarter of the time. Its
+        first seeds encode which columns are NULL, so that the values that replace NULL are not confused with it.
         """
         values = [self.column(column) for column in columns]
         chain, chain_with_null = "0", "0"

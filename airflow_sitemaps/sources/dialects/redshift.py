@@ -20,9 +20,8 @@ REGISTERED: Final = "airflow_sitemaps_redshift"
 class RedshiftConnectorDialect(DefaultDialect):
     """SQLAlchemy's dialect over redshift_connector, the driver of Airflow's Amazon provider.
 
-    When SQLAlchemy's own PostgreSQL dialects connect, they query settings that Redshift does not have. The dialect of the
-    ``sqlalchemy-redshift`` package needs SQLAlchemy below 2.0. This dialect sends the statements of this package, with
-    PostgreSQL's quotes and ``%s`` binds, and nothing else.
+    SQLAlchemy's own PostgreSQL dialects query settings that Redshift lacks, and ``sqlalchemy-redshift`` needs
+    SQLAlchemy below 2.0. This dialect sends only this package's statements, with PostgreSQL's quotes and ``%s`` binds.
     """
 
     name = "redshift"
@@ -80,7 +79,6 @@ class Redshift(Dialect):
         1184: Kind.ZONED,
         4000: Kind.JSON,  # SUPER
     }
-    """The kind of each type, by its number in the wire protocol."""
     cast_types: ClassVar[Mapping[Kind, str]] = {
         **Dialect.cast_types,
         Kind.NUMBER: "DECIMAL(38, 18)",

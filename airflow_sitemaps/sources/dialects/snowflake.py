@@ -1,6 +1,6 @@
 """Snowflake: half of MD5. The tests run its statements through fakesnow, not on Snowflake itself.
 
-https://docs.snowflake.com/en/sql-reference/functions/system_last_change_commit_time
+https://docs.snowflake.com/en/sql-reference/functions/system_last_change_commit_time and
 https://docs.snowflake.com/en/sql-reference/info-schema/tables
 """
 
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from airflow_sitemaps.sources.statements.user_texts import NamePart
 
 ASOF_KINDS = frozenset({Kind.INTEGER, Kind.NUMBER, Kind.DATE, Kind.TIMESTAMP, Kind.ZONED})
-"""The kinds that an ASOF join compares."""
 
 
 class Snowflake(Dialect):
@@ -133,7 +132,7 @@ class Snowflake(Dialect):
     def table_version(self, connection: sa.Connection, table: Sequence[NamePart]) -> str | None:
         """Return a table's definition and last change, or None if its rows can change without a change of the table.
 
-        A row access or masking policy decides with rows of other tables. An Iceberg or hybrid table may be written elsewhere.
+        A row access or masking policy reads other tables. An Iceberg or hybrid table may be written elsewhere.
         """
         parts = [self.quote_table(part).replace("\\:", ":") for part in table]
         names = [part[1:-1].replace('""', '"') if part.startswith('"') else part.upper() for part in parts]
@@ -165,10 +164,7 @@ class Snowflake(Dialect):
     def bucket_rows(
         self, columns: Sequence[Column], keys: Sequence[Key], from_item: str, where: str, measures: str, binds: Binds
     ) -> str | None:
-        """Return a query with an ASOF join, or None unless the key is one column of numbers or times.
-
-        Rows below the first boundary have no match.
-        """
+        """Return an ASOF join, without the rows below the first key, or None unless the key is one number or time."""
         if len(columns) != 1 or columns[0].kind not in ASOF_KINDS:
             return None
         key = self.key_order(columns[0])

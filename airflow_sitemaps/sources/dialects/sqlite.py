@@ -152,7 +152,7 @@ class SQLite(Dialect):
         return self.emit_text(column)
 
     def members(self, group: Column, columns: Sequence[Column], from_item: str, where: str, most: int) -> str:
-        """Write the members by a window, since aggregates have no ORDER BY before SQLite 3.44. NULL is not quoted, text is.
+        """Write the members by a window: aggregates have no ORDER BY before SQLite 3.44. NULL is not quoted, text is.
 
         A window repeats the whole array for each row of its group, so large groups are excluded from it.
         """

@@ -40,17 +40,13 @@ KINDS: dict[object, Kind] = {
 
 
 class ValueSql:
-    """SQL of names and values: quotes, types, canonical texts, row hashes, and the columns that a query returns.
-
-    In a template, ``{}`` is the expression that it is applied to.
-    """
+    """SQL of names and values. In a template, ``{}`` is the expression that it is applied to."""
 
     name: ClassVar[str] = "generic"
     """The name of the database, which is part of the digest's kind."""
     folds_names: ClassVar[bool] = False
     """Whether an unquoted table name in lower case refers to a name in upper case."""
     escapes_backslash: ClassVar[bool] = False
-    """Whether a backslash begins an escape in a string literal."""
 
     hash_version: ClassVar[str] = ""
     """The name and version of the row hash's expression. It changes whenever the expression changes."""
@@ -88,7 +84,6 @@ class ValueSql:
     text_sql_of: ClassVar[Mapping[Kind, str]] = {}
     """The canonical text of the kinds for which it differs from ``text_sql``."""
     number_sql: ClassVar[str] = "CAST({} AS DOUBLE PRECISION)"
-    """A number as a 64-bit float."""
     time_kinds: ClassVar[frozenset[Kind]] = TIMES
     """The kinds of a lastmod that is read as a time. Any other is read as a text."""
     lastmod_sql_of: ClassVar[Mapping[Kind, str]] = {}
@@ -110,17 +105,11 @@ class ValueSql:
     # ------------------------------------------------------------ names and texts
 
     def quote(self, name: str) -> str:
-        """Quote an identifier for use in ``sqlalchemy.text``, as the database writes it.
-
-        Every identifier is quoted, because SQLAlchemy's lists of reserved words lag behind the databases.
-        """
+        """Quote an identifier for ``sqlalchemy.text``: always, as SQLAlchemy's lists of reserved words lag behind."""
         return self._guarded(self._preparer.quote_identifier(name))
 
     def quote_table(self, part: NamePart) -> str:
-        """Quote one part of a table's name.
-
-        If the database folds the case of plain names, a part that the user wrote without quotes is quoted only if it has to be.
-        """
+        """Quote one part of a table's name. If the database folds case, a plain part is quoted only if it has to be."""
         if self.folds_names and not part.is_quoted:
             return self._guarded(self._preparer.quote(part.text))
         return self.quote(part.text)
@@ -156,20 +145,12 @@ class ValueSql:
         return self.kinds.get((head.strip() + rest.partition(")")[2]).strip(), Kind.OTHER)
 
     def kind_of(self, description: Sequence[Any]) -> Kind:
-        """Return the kind of a column from its entry in a result's description.
-
-        Args:
-            description: The entry as PEP 249 defines it: name, type code, …, precision, scale.
-        """
+        """Return the kind by PEP 249's description of a column: name, type code, …, precision, scale."""
         code = description[1]
         return self.kinds.get(code, Kind.OTHER) if isinstance(code, int) else self.kind(str(code))
 
     def type_of(self, description: Sequence[Any]) -> str:
-        """Return the SQL of a column's own type, to which its boundaries are cast. "": that of ``cast_types``.
-
-        Args:
-            description: The column's entry in a result's description.
-        """
+        """Return the SQL of a column's own type, to which its boundaries are cast. "": that of ``cast_types``."""
         return ""
 
     # ------------------------------------------------------------ hashes
@@ -194,9 +175,8 @@ class ValueSql:
     def row_hash(self, columns: Sequence[Column]) -> str:
         """Return SQL for the hash of all emitted columns.
 
-        NULL, the empty text and neighbouring columns are kept apart. A value of a ``BOUNDED`` kind ends with ``|``. Any other
-        value is preceded by its length and ``:``. NULL is ``|`` alone. Read from the left, two different rows never have the
-        same text.
+        A value of a ``BOUNDED`` kind ends with ``|``, any other is preceded by its length and ``:``, and NULL is ``|``
+        alone. Read from the left, two different rows never have the same text.
         """
         if not self.hash_sql:
             raise SourceConfigurationError(
@@ -231,10 +211,7 @@ class ValueSql:
         return self.emit_text(column)
 
     def raw_text(self, expression: str, column: Column) -> str:
-        """Return SQL for the canonical text of a value as the driver is to return it.
-
-        A dialect whose driver fails on a text that is not UTF-8 selects its bytes, which this process decodes.
-        """
+        """Return SQL for a canonical text as the driver is to return it: bytes, if it fails on what is not UTF-8."""
         return self.as_text(expression, column)
 
     def emit_comparable(self, column: Column) -> str:
@@ -256,16 +233,8 @@ class ValueSql:
     def members(self, group: Column, columns: Sequence[Column], from_item: str, where: str, most: int) -> str:
         """Write a query of each group as ``member_of`` and of its ``members``: a JSON array of arrays of texts.
 
-        Args:
-            group: The column whose equal values make a group.
-            columns: The columns whose texts each member's array holds. The members are in a fixed order, so that
-                equal groups have equal texts.
-            from_item: The relation, called ``src``.
-            where: The condition for rows that are in a group.
-            most: The largest number of members. ``members`` is ``#large`` for a group that has more.
-
-        Raises:
-            SourceConfigurationError: The database has no suitable aggregate.
+        Equal values of ``group`` make a group. Members are in a fixed order, so that equal groups have equal texts.
+        More than ``most`` are ``#large``. Without a suitable aggregate, ``SourceConfigurationError`` is raised.
         """
         if not self.members_sql:
             raise SourceConfigurationError(
