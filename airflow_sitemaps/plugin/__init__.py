@@ -4,4 +4,3 @@ from pathlib import Path
 from typing import Final
 
 STATIC: Final = Path(__file__).parent / "static"
-"""The folder of the pages' built bundle."""

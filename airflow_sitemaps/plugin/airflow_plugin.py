@@ -24,9 +24,8 @@ VIEWS: Final = (
 def bundle_address(app: int) -> str:
     """Return the address of a view's bundle.
 
-    The address is relative to the page's base, so that it works under any path prefix and host name. Each view needs
-    its own address, because the host imports a module once and gets nothing from a second import. The checksum in the
-    address lets browsers keep the file until it changes.
+    It is relative to the page's base, so that it works under any path prefix and host. Each view has its own, because
+    the host imports a module once. The checksum in it lets browsers keep the file until it changes.
     """
     file = STATIC / BUNDLE
     version = sha256(file.read_bytes()).hexdigest()[:12] if file.exists() else "missing"

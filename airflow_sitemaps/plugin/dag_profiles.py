@@ -77,14 +77,7 @@ class DagState(StrictModel):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskProfile:
-    """A sitemap task of a DAG.
-
-    Attributes:
-        kind: One of the values of ``KINDS``.
-        outlets: URIs of the assets that the task emits.
-        inlets: URIs of the assets that the task declares as inlets.
-        generation: Text of a rollback's ``generation`` argument, usually a template.
-    """
+    """A sitemap task of a DAG. ``generation`` is the text of a rollback's argument, usually a template."""
 
     task_id: str
     kind: str
@@ -100,12 +93,9 @@ class TaskProfile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DagProfile:
-    """The parts of a serialized DAG that concern sitemaps.
+    """The parts of a serialized DAG that concern sitemaps: the names of its params, and its sitemap tasks in order.
 
-    Attributes:
-        params: Names of the DAG's params.
-        tasks: Its sitemap tasks, in the order of the DAG.
-        period_s: Longest gap between two scheduled runs, in seconds; None for a DAG without a time schedule.
+    ``period_s`` is the longest gap between two scheduled runs in seconds; None for a DAG without a time schedule.
     """
 
     dag_id: str
@@ -184,10 +174,7 @@ def _uris(assets: Any) -> tuple[str, ...]:
 
 
 def period_of(timetable: Mapping[str, Any]) -> float | None:
-    """Return the longest gap between two scheduled runs in seconds, or None if the timetable is not time-based.
-
-    Of a schedule by assets or time, the time counts.
-    """
+    """Return the longest gap between two scheduled runs in seconds; None if no part of the timetable is time-based."""
     settings = _mapping(timetable.get("__var"))
     if isinstance(settings.get("timetable"), Mapping):
         return period_of(settings["timetable"])
@@ -269,16 +256,13 @@ def dags_by_id(session: Session, dag_ids: Iterable[str]) -> dict[str, DagState]:
 
 
 ANNOUNCING: Final = ("indexnow", "searchconsole", "ping")
-"""Kinds of tasks that announce a sitemap to search engines and other services."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AssetTasks:
-    """The tasks that concern one sitemap, each as (DAG, task).
+    """The tasks that concern one sitemap, each as (DAG, task), of ``announce`` as (DAG, task, kind).
 
-    Attributes:
-        announce: Tasks that announce it to other services, each as (DAG, task, kind).
-        dags: Every DAG that emits the asset, declares it as an inlet, or is scheduled on it.
+    ``dags``: every DAG that emits the asset, declares it as an inlet, or is scheduled on it.
     """
 
     publish: Sequence[TaskKey] = ()
@@ -305,11 +289,7 @@ class _References:
 
 
 def asset_tasks(session: Session, assets: Sequence[AssetName], readable: Collection[str]) -> dict[int, AssetTasks]:
-    """Return the tasks that concern each asset, by the asset's ID.
-
-    Args:
-        readable: DAGs that the user may read. Tasks of other DAGs are left out.
-    """
+    """Return the tasks of readable DAGs that concern each asset, by the asset's ID."""
     references = _references(session, assets)
     dag_ids = {dag_id for asset in assets for dag_id in references.dags(asset.id)} & set(readable)
     profiles = dag_profiles(session, dag_ids)
@@ -365,10 +345,7 @@ def _tasks_of(
 
 
 def _kind(profile: DagProfile | None, task_id: str) -> str:
-    """Return the kind of a task that has the asset as an outlet.
-
-    A task of a DAG without a serialized form counts as publishing.
-    """
+    """Return the kind of a task that has the asset as an outlet. Without a serialized form, it counts as publishing."""
     if profile is None:
         return "publish"
     return next((task.kind for task in profile.tasks if task.task_id == task_id), "")

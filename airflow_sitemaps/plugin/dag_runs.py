@@ -20,9 +20,7 @@ FAILED: Final = frozenset({"failed", "upstream_failed"})
 ENDED: Final = frozenset({"success", "failed", "upstream_failed", "skipped", "removed"})
 RUNNING: Final = frozenset({"running", "restarting", "up_for_retry", "up_for_reschedule", "deferred"})
 PUBLISHES: Final = next(operator for operator, kind in KINDS.items() if kind == "publish")
-"""Name of the class of publishing tasks."""
 RUNS_AT_ONCE: Final = 50
-"""Number of DAGs whose newest runs are read in one SQL statement."""
 
 
 RETURNED: Final = "return_value"
@@ -36,16 +34,9 @@ Pushed = Mapping[tuple[str, str, str, str], Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunState:
-    """A DAG run.
+    """A DAG run. ``number`` is Airflow's serial number; ``start`` is None until the first task can start.
 
-    Attributes:
-        number: Airflow's serial number of the run.
-        state: ``queued``, ``running``, ``success`` or ``failed``.
-        run_type: ``scheduled``, ``manual``, ``backfill`` or ``asset_triggered``.
-        start: Time at which the first task could start; None before.
-        conf: Params that the run was triggered with.
-        user: User who triggered the run; empty if no user did.
-        triggered_by: What triggered the run: ``ui``, ``cli``, ``rest_api``, ``timetable``, ``asset`` and so on.
+    ``user`` is empty if no user triggered it; ``triggered_by`` is ``ui``, ``cli``, ``timetable``, ``asset`` and so on.
     """
 
     number: int = 0
@@ -90,14 +81,8 @@ class RunState:
 class TaskState:
     """One sitemap task of a run, or one batch of a mapped task.
 
-    Attributes:
-        task_id: ID of the task, with the prefix of its task group.
-        map_index: Number of the batch, from 0; -1 for a task that is not mapped.
-        kind: One of the values of ``dag_profiles.KINDS``.
-        state: Airflow's state; ``scheduled`` until Airflow sets one.
-        label: Name of the batch, as Airflow shows it.
-        start: Start of the last attempt; None before.
-        end: End of the last attempt; None before.
+    ``map_index`` is the batch, from 0; -1 for a task that is not mapped. ``state`` is ``scheduled`` until Airflow sets
+    one. ``start`` and ``end`` are those of the last attempt.
     """
 
     dag_id: str
@@ -145,11 +130,7 @@ _RUN_COLUMNS: Final = (
 def recent_runs(
     session: Session, dag_ids: Iterable[str], limit: int, *, before: int | None = None
 ) -> dict[str, list[RunState]]:
-    """Return the newest runs of each DAG, newest first.
-
-    Args:
-        before: Return only runs with a lower serial number. Default: no limit.
-    """
+    """Return the newest runs of each DAG, newest first; only those with a lower serial number than ``before``."""
     chosen = sorted(set(dag_ids))
     newest: dict[str, list[RunState]] = {dag_id: [] for dag_id in chosen}
     for start in range(0, len(chosen), RUNS_AT_ONCE):
@@ -266,11 +247,7 @@ def _task(row: Any) -> TaskState:
 
 
 def unpublished_runs(session: Session, dag_ids: Iterable[str], limit: int) -> list[tuple[str, str, datetime | None]]:
-    """Return the newest runs of each DAG whose publishing task failed, or was skipped in a run that failed.
-
-    Returns:
-        The DAG, the run ID and the end of each run.
-    """
+    """Return (DAG, run ID, end) of the newest runs whose publishing task failed, or was skipped by a failure."""
     ended = func.coalesce(TaskInstance.end_date, DagRun.end_date)
     rank = func.row_number().over(partition_by=TaskInstance.dag_id, order_by=ended.desc()).label("place")
     same_run = (DagRun.dag_id == TaskInstance.dag_id) & (DagRun.run_id == TaskInstance.run_id)

@@ -1,6 +1,6 @@
 """Asset events in Airflow's metadata database: the sitemaps that exist, and the report of each run.
 
-Events never change after they are written. Each event is therefore read once, and its summary is kept in memory.
+Events never change, so each is read once, and its summary is kept in memory.
 """
 
 from __future__ import annotations
@@ -26,7 +26,6 @@ from airflow_sitemaps.shards.guards import Guards
 EVENT_FORMAT: Final = 1
 """The newest format of an event's ``extra`` that this version reads."""
 MAX_HISTORY: Final = 1_000
-"""Largest number of runs of one sitemap that a page shows."""
 AT_ONCE: Final = 200
 """Number of events read in one SQL statement, of at most 32 KiB each."""
 
@@ -48,12 +47,7 @@ class AssetName:
 class SectionSettings:
     """Settings of a section that an event states where they differ from the default (``asset_events``).
 
-    Attributes:
-        rules: Verdicts by rule.
-        max_urls: Largest number of URLs of a file.
-        max_dropped: Fraction of the rows that rules may drop.
-        loc: URL template; empty if it holds no column.
-        hosts: Hosts of its URLs other than that of the store.
+    ``max_dropped`` is a fraction of the rows. ``loc`` is empty if it holds no column. ``hosts`` excludes the store's.
     """
 
     rules: Mapping[str, str] = field(default_factory=dict)
@@ -84,21 +78,10 @@ class StoreFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunSummary:
-    """One run in the history, small enough to keep thousands in memory.
+    """One run in the history, small enough to keep thousands in memory. What the event does not contain is empty.
 
-    Attributes:
-        event: ID of the asset event.
-        at: Time of the event, ISO 8601 in UTC.
-        data_at: Time at which the run began to read its data, ISO 8601; empty if the event does not contain it.
-        dag_id: DAG that emitted the event, as Airflow recorded it.
-        run_id: DAG run that emitted the event, as Airflow recorded it.
-        group_id: Task group, as the event states it.
-        generation: Number of the generation that is current after the run.
-        dropped: Number of rows that a rule keeps out of the sitemap.
-        planned: Names of the sections that the run planned; empty if the event does not contain them.
-        sections: By section, the number of URLs, and whether the run changed the section's files.
-        store_run: Identifier of the run in the store; empty if the event does not contain it.
-        failed: By section that the run did not publish, whether a guard refused it, and the reason.
+    ``at`` and ``data_at``, when the run began to read its data, are ISO 8601. ``generation`` is current after the run.
+    ``sections`` has the number of URLs, and whether files changed; ``failed`` whether a guard refused, and the reason.
     """
 
     event: int
@@ -124,16 +107,7 @@ class RunSummary:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
-    """An asset event, or a report in the store in its form.
-
-    Attributes:
-        summary: Its summary.
-        report: The report of the run.
-        settings: Settings of the report's sections.
-        store: Where the sitemap's files are.
-        sections_left_out: Number of sections that did not fit into the event.
-        shortened: Parts of the report that did not fit into the event.
-    """
+    """An asset event, or a report in the store in its form. ``shortened`` are the parts that did not fit into it."""
 
     summary: RunSummary
     report: Report
@@ -162,15 +136,10 @@ def report_of(extra: Mapping[str, Any]) -> Report:
 
 
 NO_REPORT: Final = report_of({})
-"""The report of a sitemap that was never published. Every count is zero."""
 
 
 def event_of(extra: Mapping[str, Any], *, event: int, at: str, dag_id: str, run_id: str) -> Event:
-    """Return an event from its ``extra``.
-
-    Args:
-        at: Time of the event, ISO 8601 in UTC.
-    """
+    """Return an event from its ``extra``. ``at`` is ISO 8601 in UTC."""
     report = report_of(extra)
     summary = RunSummary(
         event=event,
@@ -253,11 +222,7 @@ def assets_of_dag(session: Session, dag_id: str, *, inlets_of: Collection[str] =
 
 
 def summaries_of(session: Session, ids: Sequence[int]) -> dict[int, RunSummary | None]:
-    """Return the summaries of events. Only those that are not in memory are read from the database.
-
-    Returns:
-        Summaries by event ID; None for an event of another kind of asset.
-    """
+    """Return the summaries of events by ID, None for those of another kind of asset. Only unknown ones are read."""
     summaries = SUMMARIES.get(ids)
     missing = [i for i in ids if i not in summaries]
     for start in range(0, len(missing), AT_ONCE):
@@ -271,12 +236,7 @@ def summaries_of(session: Session, ids: Sequence[int]) -> dict[int, RunSummary |
 def history(
     session: Session, asset_ids: Sequence[int], *, dags: Collection[str], limit: int, before: int | None = None
 ) -> dict[int, list[RunSummary]]:
-    """Return the newest runs of each asset that emitted an event, oldest first.
-
-    Args:
-        dags: Return only events of these DAGs.
-        before: Return only events with a lower ID, for the next page. Default: no limit.
-    """
+    """Return the newest runs of each asset, oldest first: of these DAGs, with a lower event ID than ``before``."""
     place = func.row_number().over(partition_by=AssetEvent.asset_id, order_by=AssetEvent.id.desc()).label("place")
     inner = select(AssetEvent.id, AssetEvent.asset_id, place).where(AssetEvent.asset_id.in_(asset_ids))
     if before is not None:

@@ -1,7 +1,4 @@
-"""Differences between two generations: by section, and by URL if few files differ.
-
-The second one may be the generation that a blocked run would have published.
-"""
+"""Differences between two generations, or the live one and a blocked run's: by section, by URL if few files differ."""
 
 from __future__ import annotations
 
@@ -19,13 +16,9 @@ from airflow_sitemaps.ports import ObjectStore
 from airflow_sitemaps.shards.manifest import Manifest, SectionManifest
 
 MAX_FILES: Final = 200
-"""Largest number of differing files whose URLs are compared in one response."""
 MAX_URLS: Final = 200_000
-"""Largest number of differing URLs that are compared in one response."""
 SAMPLES: Final = 20
-"""Number of URLs of each kind that are shown."""
 KINDS: Final = ("added", "changed", "removed")
-"""The ways in which a URL differs."""
 NOT_RENDERED: Final = (
     "The run was blocked before it rendered its entries. The new numbers are rows of the source, and only the URLs of "
     "files that would be removed are compared."
@@ -70,13 +63,9 @@ class GenerationChanges(StrictModel):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Compared:
-    """Two manifests to compare.
+    """Two manifests to compare; ``to_generation`` is None for a blocked run.
 
-    Attributes:
-        before: The earlier manifest, usually the live one.
-        to_generation: Number of the compared generation; None for a blocked run.
-        rows: Rows of the source by section, where the entries of ``after`` are not rendered.
-        note: The limits of the comparison.
+    ``rows``: rows of the source by section, where the entries of ``after`` are not rendered. ``note``: the limits.
     """
 
     before: Manifest
@@ -87,25 +76,14 @@ class Compared:
 
 
 def of_generations(area: ObjectStore, from_generation: int, to_generation: int) -> Compared:
-    """Return two kept generations.
-
-    Args:
-        to_generation: Generation to compare, usually the target of a rollback.
-
-    Raises:
-        StateUnavailableError: One of the generations is not kept.
-    """
+    """Return two kept generations, or raise StateUnavailableError if one of them is not kept."""
     state = StateRepository(area)
     before, after = _kept(state, from_generation), _kept(state, to_generation)
     return Compared(before=before, after=after, to_generation=to_generation, rows={})
 
 
 def of_blocked_run(area: ObjectStore, run: str) -> Compared:
-    """Return the live generation and what a blocked run would have published.
-
-    Raises:
-        StateUnavailableError: Another run has published since, or the run's plan is missing.
-    """
+    """Return the live and the blocked generation, or raise if another run has published since."""
     try:
         proposal = proposal_of(StateRepository(area), run)
     except (ConfigurationError, StoreContentError) as e:
@@ -145,11 +123,7 @@ def changes(area: ObjectStore, compared: Compared) -> GenerationChanges:
 
 
 def url_rows(area: ObjectStore, compared: Compared) -> list[dict[str, Any]]:
-    """Return every URL that differs, with the kind of its change, for the export.
-
-    Raises:
-        StateUnavailableError: Too many URLs differ, or a body is missing.
-    """
+    """Return every URL that differs, with the kind of its change. It raises if too many do, or a body is missing."""
     try:
         differences = _compare(area, compared)
     except TooManyChangesError as e:

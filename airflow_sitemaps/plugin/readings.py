@@ -1,6 +1,6 @@
 """Values that tasks and other programs wrote, read so that a wrong value becomes the default; and a cache of them.
 
-Every text, list and mapping is limited in size. An event of another version, or a forged one, must not break a page.
+Every text, list and mapping is limited in size: an event of another version, or a forged one, must not break a page.
 """
 
 from __future__ import annotations
@@ -23,7 +23,6 @@ from airflow_sitemaps.shards.plan import SectionFailure
 MAX_TEXT: Final = 2_000
 """Largest number of characters of one text in a response."""
 MAX_ITEMS: Final = 1_000
-"""Largest number of members of one list or mapping in a response."""
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -96,7 +95,6 @@ class ForeignModel(StrictModel):
 
 
 Moment = Annotated[datetime, PlainSerializer(iso, return_type=str)]
-"""A time in a response."""
 Text = Annotated[str, BeforeValidator(text)]
 Whole = Annotated[int, BeforeValidator(integer)]
 Texts = Annotated[list[str], BeforeValidator(texts)]
@@ -180,12 +178,7 @@ _SCALARS: Final[Mapping[Any, Callable[[Any], Any]]] = {
 
 
 def model_of(kind: type, about: str, *, without: Iterable[str] = (), **models: Any) -> Any:
-    """Return a response model with the fields of a dataclass, which takes its instances.
-
-    Args:
-        about: What the model is, for its description.
-        models: Types of fields in the response that are models made here. Default: none.
-    """
+    """Return a response model with a dataclass's fields, which takes its instances. ``models`` replace types."""
     fields = {name: (models.get(name, hint), ...) for name, hint in hints_of(kind).items() if name not in {*without}}
     config = ConfigDict(from_attributes=True, extra="forbid")
     return create_model(kind.__name__, __config__=config, __doc__=about, **fields)  # type: ignore[call-overload]

@@ -17,7 +17,6 @@ from airflow_sitemaps.shards.key import Key, KeyRange, show
 from airflow_sitemaps.shards.schema import Count, Decoder, Moment
 
 MAX_PAGE: Final = 500
-"""Largest number of shards whose names and ranges are in one response."""
 KEY_CHARACTERS: Final = 200
 
 KEPT, WRITTEN, WAITING, EMPTY = range(4)
@@ -171,11 +170,7 @@ class ShardMap:
         return self.generations.generation
 
     def page(self, section: str, start: int, count: int) -> ShardPage:
-        """Return names, ranges and rules of a section's shards.
-
-        Args:
-            start: Position of the first shard, from 0.
-        """
+        """Return names, ranges and rules of a section's shards, the first at position ``start``, from 0."""
         part = self.sections.get(section)
         shards = part.shards[start : start + min(count, MAX_PAGE)] if part is not None else []
         return ShardPage(
@@ -187,11 +182,7 @@ class ShardMap:
 
 
 def read_map(body: bytes, where: str) -> ShardMap:
-    """Return the map of a manifest.
-
-    Raises:
-        ManifestError: The manifest is damaged, or written by a later version.
-    """
+    """Return the map of a manifest, or raise ManifestError if it is damaged, or written by a later version."""
     manifest = decode(_MANIFEST, body, where)
     sections = list(manifest.sections.values())
     columns = ShardColumns(

@@ -51,11 +51,7 @@ class StateFile:
 
     @classmethod
     def of(cls, store: StoreFacts, key: str) -> StateFile:
-        """Return a file of the store that an event names.
-
-        Raises:
-            StateUnavailableError: The event names no store that this server can read.
-        """
+        """Return a file that an event names, or raise StateUnavailableError if this server cannot read that store."""
         if not store.state_url or scheme_of(store.state_url) not in registered():
             raise StateUnavailableError(
                 "The last run did not record where the manifest is stored, or the store is one that only workers can reach."
@@ -99,28 +95,16 @@ class StateReader:
         *,
         is_old: Callable[[T], bool] = lambda _: False,
     ) -> tuple[str, T]:
-        """Return the ETag of a file and the value that ``reader`` returns for its bytes.
+        """Return the ETag of a file and ``reader``'s value, from the file's bytes and address.
 
-        Args:
-            reader: Takes the bytes and the address of the file, and returns the value.
-            is_old: Returns whether a cached value is out of date, so that the store is queried at once. Default: never.
-
-        Raises:
-            StateUnavailableError: The file cannot be read, or not in time.
+        If ``is_old`` says so of a cached value, the store is queried at once. StateUnavailableError: no value in time.
         """
         future = self.begin(file, form, lambda: self._load(file, form, reader, is_old))
         kept: CachedFile[T] = await self._arrived(file, future)
         return kept.etag, kept.value
 
     async def run(self, file: StateFile, form: str, job: Callable[[ObjectStore], T]) -> T:
-        """Return the result of a job that reads the private area. The result is not cached.
-
-        Args:
-            form: Name of the job. Equal requests share one run of it.
-
-        Raises:
-            StateUnavailableError: The area cannot be read, or not in time.
-        """
+        """Return the result of a job on the private area, uncached. Jobs with the same ``form`` share one run."""
         return await self._arrived(
             file, self.begin(file, form, lambda: _explained(file, lambda: job(self._opened(file))))
         )
@@ -134,11 +118,7 @@ class StateReader:
             ) from e
 
     def begin(self, file: StateFile, form: str, attempt: Callable[[], Any]) -> Future[Any]:
-        """Run an attempt to read a file in a thread, and return its future. Equal attempts share one run.
-
-        Raises:
-            StateUnavailableError: Too many reads are under way.
-        """
+        """Read a file in a thread. Equal attempts share one run. It raises if too many reads are under way."""
         name = (file, form)
         with self._lock:
             if name in self._under_way:

@@ -1,7 +1,6 @@
 """What the store knows of a sitemap: the live generation, and the reports of its last runs.
 
-Airflow forgets runs that are deleted or cleaned, and never learns of a change in the shell. The manifest and the reports
-in the store's private area know of both.
+Airflow forgets runs that are deleted or cleaned, and never learns of a change in the shell. The store knows both.
 """
 
 from __future__ import annotations
@@ -72,13 +71,7 @@ class LiveSection:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreState:
-    """What the store knows of a sitemap.
-
-    Attributes:
-        etag: ETag of the manifest.
-        action: What made the live generation: ``build``, or ``rollback to`` a generation.
-        reports: Reports of the last runs, each in the form of an event, oldest first.
-    """
+    """What the store knows. ``action``: ``build``, or ``rollback to`` a generation. The oldest report is first."""
 
     etag: str
     generation: int
@@ -97,13 +90,9 @@ def _live(section: _Section) -> LiveSection:
 
 
 def read_state(area: ObjectStore, before: StoreState | None = None) -> StoreState:
-    """Return what a private area knows of its sitemap.
+    """Return what a private area knows. What has not changed since ``before`` is not read again.
 
-    Args:
-        before: The state that was read before; what has not changed is not read again. Default: None.
-
-    Raises:
-        StateUnavailableError: There is no manifest.
+    StateUnavailableError: there is no manifest.
     """
     info = area.head(MANIFEST)
     state = before if before is not None and info is not None and info.etag == before.etag else None
@@ -162,12 +151,10 @@ class StoreStates:
     def known(
         self, announced: Mapping[StateFile, int], *, wait_s: float, fresh_s: float
     ) -> dict[StateFile, StoreState]:
-        """Return the states of stores; those that cannot be read, or not in time, are left out.
+        """Return the states of stores; those that cannot be read, or not within ``wait_s``, are left out.
 
-        Args:
-            announced: A file of each store's private area, and the generation that the newest event announces.
-            wait_s: Longest time in seconds to wait for states that were never read or are out of date.
-            fresh_s: Seconds after which a state, or the lack of one, is out of date.
+        ``announced`` has a file of each store's private area, and the generation that the newest event announces.
+        After ``fresh_s`` a state, or the lack of one, is out of date.
         """
         started, reads = time.monotonic(), []
         for file, generation in announced.items():

@@ -22,11 +22,9 @@ from airflow_sitemaps.shards.manifest import Manifest, SectionManifest, Shard
 from airflow_sitemaps.shards.schema import Count, Decoder
 
 MAX_SITEMAPS: Final = 5
-"""Largest number of sitemaps that one search reads."""
 MAX_SHARDS: Final = 400
 """Largest number of files that one search reads if the URL does not contain its key."""
 MAX_SECONDS: Final = 6.0
-"""Time in seconds after which a search reads no further files."""
 
 
 class FoundEntry(StrictModel):
@@ -63,11 +61,7 @@ class UrlSearches(StrictModel):
 
 
 async def search(states: StateReader, sitemaps: Sequence[Overview], url: str, *, everywhere: bool) -> UrlSearches:
-    """Return the search results of the sitemaps that could list a URL.
-
-    Args:
-        everywhere: Whether to search only the sitemaps that serve the URL's host.
-    """
+    """Return the search results of the sitemaps, or with ``everywhere`` of those that serve the URL's host."""
     published = [sitemap for sitemap in sitemaps if sitemap.snapshot.published]
     host = _host_of(url)
     if everywhere and not host:
@@ -173,11 +167,7 @@ _MANIFEST: Final = Decoder(_Manifest)
 
 
 def read_search_manifest(body: bytes, where: str) -> Manifest:
-    """Return a manifest that holds what a search needs; other fields have their defaults.
-
-    Raises:
-        ManifestError: The manifest is damaged, or written by a later version.
-    """
+    """Return what a search needs of a manifest, or raise ManifestError if it is damaged, or of a later version."""
     decoded = decode(_MANIFEST, body, where)
     return Manifest(
         generation=decoded.generation,

@@ -62,11 +62,7 @@ ReadableDag = Annotated[str, Depends(readable_dag)]
 
 
 def validated(request: Request, etag: str, body: bytes | str) -> Response:
-    """Return a response that the browser keeps and revalidates by its ETag, or 304 if the content is unchanged.
-
-    Args:
-        request: The request, whose ``If-None-Match`` header is compared.
-    """
+    """Return a response that the browser keeps and revalidates by its ETag, or 304 if the content is unchanged."""
     tag = f'W/"{sha256(f"{__version__} {etag}".encode()).hexdigest()[:32]}"'
     headers = {"Cache-Control": "private, no-cache", "ETag": tag}
     if tag in request.headers.get("if-none-match", ""):

@@ -1,7 +1,4 @@
-"""Routes that read the store's private area: shard map, generations and their differences, coverage, the URL search.
-
-If the store cannot be read, the application responds with the message of ``StateUnavailableError``.
-"""
+"""Routes that read the store's private area. Where it cannot be read, they answer with ``StateUnavailableError``."""
 
 from __future__ import annotations
 
@@ -48,22 +45,14 @@ class Unavailable(StrictModel):
 
 
 def manifest_file(sitemap: Overview) -> StateFile:
-    """Return the manifest file of a sitemap.
-
-    Raises:
-        StateUnavailableError: Nothing is published yet, or this server cannot read the store.
-    """
+    """Return the manifest file of a sitemap, or raise StateUnavailableError if nothing is published yet."""
     if not sitemap.snapshot.published:
         raise StateUnavailableError("Nothing has been published yet, so there is no manifest.")
     return StateFile.of(sitemap.store, MANIFEST)
 
 
 async def manifest_of(sitemap: Overview) -> tuple[str, ShardMap]:
-    """Return the ETag of the published manifest, and its shard map.
-
-    Raises:
-        StateUnavailableError: The store cannot be read, or not in time.
-    """
+    """Return the ETag of the published manifest, and its shard map."""
     announced = sitemap.snapshot.generation
     file = manifest_file(sitemap)
     return await STATES.read(file, "map", read_map, is_old=lambda shard_map: shard_map.generation < announced)
@@ -113,15 +102,7 @@ ToGeneration = Annotated[int | None, Query(ge=1, description="Without it: what t
 async def compared(
     sitemap: Overview, from_generation: int, to_generation: int | None, job: Callable[[ObjectStore, Compared], T]
 ) -> T:
-    """Return the result of a job that compares two generations, or the live generation with the blocked run.
-
-    Args:
-        to_generation: Generation to compare; None for what the last run would publish, if it was blocked.
-        job: Takes the private area and the manifests, and returns the result.
-
-    Raises:
-        StateUnavailableError: The store cannot be read, or one side of the comparison is not kept.
-    """
+    """Return the result of a job on two generations. ``to_generation`` None: what the blocked run would publish."""
     outcome = sitemap.snapshot.worst_outcome
     run = outcome.store_run if outcome is not None else ""
     if to_generation is None and not run:

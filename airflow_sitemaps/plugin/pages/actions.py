@@ -25,7 +25,6 @@ PUBLISHER_PARAMS: Final[Mapping[Name, tuple[str, ...]]] = {
     "rebuild": ("rebuild",),
     "allow": ("allow",),
 }
-"""The DAG params that each action of the publishing DAG sets."""
 PARAM: Final = re.compile(r"\{\{[^{}]*\bparams(?:\.([A-Za-z_]\w*)|\[\s*['\"]([A-Za-z_]\w*)['\"]\s*\])[^{}]*\}\}")
 
 ADD_ROLLBACK: Final = (
@@ -80,9 +79,7 @@ def available_actions(
 ) -> list[AvailableAction]:
     """Return every action of a sitemap, with the DAG that performs it or the reason why no DAG can.
 
-    Args:
-        publisher: The DAG that publishes the sitemap; None for an orphaned sitemap.
-        others: Further DAGs that contain its verification and rollback tasks.
+    ``publisher`` is None for an orphaned sitemap. ``others`` contain its verification and rollback tasks.
     """
     profiles = [*others, *([publisher] if publisher else [])]
     publishing = [_of_publisher(action, publisher, paused) for action in PUBLISHER_PARAMS]
@@ -126,11 +123,7 @@ def _rollback(known: Sequence[DagProfile], paused: Mapping[str, bool]) -> Availa
 
 
 def conf_of(request: ActionRequest, available: AvailableAction) -> dict[str, Any]:
-    """Return the params of the DAG run that performs a request.
-
-    Raises:
-        ActionRefusedError: The request is incomplete, or the action is not available.
-    """
+    """Return the params of the run that performs a request, or raise ActionRefusedError."""
     if not available.possible:
         raise ActionRefusedError(available.why_not)
     if request.action == "plan":
@@ -153,11 +146,7 @@ def conf_of(request: ActionRequest, available: AvailableAction) -> dict[str, Any
 
 
 def trigger(session: Session, dag_id: str, conf: Mapping[str, Any], *, user: str, note: str) -> str:
-    """Trigger a DAG run and return its ID.
-
-    Raises:
-        ActionRefusedError: Airflow refuses the run.
-    """
+    """Trigger a DAG run and return its ID, or raise ActionRefusedError if Airflow refuses the run."""
     try:
         run = trigger_run(dag_id, conf=dict(conf), user=user, note=note, session=session)
     except (DagNotFound, DagRunAlreadyExists, ParamValidationError, ValueError) as e:

@@ -17,13 +17,10 @@ from airflow_sitemaps.quantities import counted
 from airflow_sitemaps.search_engines.searchconsole import IndexCoverage, Observation
 
 MAX_RUNS: Final = 20
-"""Number of newest runs to read of each DAG that announces."""
 MAX_FILES: Final = 50
-"""Number of files of one submission that are shown."""
 MAX_OBSERVATIONS: Final = 30
 """Number of newest submissions to Search Console that are read. Each one is an object of the store."""
 MAX_INDEXES: Final = 100
-"""Number of indexes whose coverage is shown."""
 
 
 class AnnouncementRow(StrictModel):

@@ -130,7 +130,6 @@ def issues_of(report: Report, settings: Mapping[str, SectionSettings]) -> list[I
 
 
 ISSUE_COLUMNS = ("section", "rule", "text", "result", "rows", "sample")
-"""Columns of the exported validation issues."""
 
 
 def issue_rows(issues: Sequence[Issue]) -> list[dict[str, object]]:

@@ -1,7 +1,7 @@
 """Outcomes of runs: what each run published, found unchanged, was refused, or failed to publish, section by section.
 
-This is the only place that derives them. What was published is known from asset events, from the numbers that tasks
-push, and from the reports in the store; the state of a task only says that a run ended without publishing.
+Only this module derives them. What was published is known from asset events, from the numbers that tasks push, and from
+reports in the store; the state of a task only says that a run ended without publishing.
 """
 
 from __future__ import annotations
@@ -28,7 +28,6 @@ RECENT: Final = 6
 Activity = Literal["", "running", "planning", "queued"]
 Result = Literal["published", "unchanged", "refused", "failed"]
 WORST: Final[Sequence[Result]] = ("refused", "failed", "published", "unchanged")
-"""Results, the most severe first."""
 GOOD: Final = frozenset({"published", "unchanged"})
 
 BY_HAND: Final = "The run or its publishing task was marked as successful by hand: it published nothing"
@@ -54,20 +53,14 @@ class FailedTask(StrictModel):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunOutcome:
-    """What one run did for a sitemap.
+    """What one run did for a sitemap. ``result`` is the worst of its sections'.
 
     Attributes:
-        result: The worst result of its sections.
         at: Time of the result. Outcomes are ordered by it, and not by the start of their runs.
         read_at: Time at which the run began to read its data.
-        run: The DAG run; a run without an ID for an outcome that only the store knows.
-        sections: Results by section.
+        run: A run without an ID for an outcome that only the store knows.
         others: Result of the sections that ``sections`` does not name; None if the run says nothing of them.
-        failed_tasks: Failed tasks and batches of its group.
-        refusals: The guards that refused.
-        reasons: The tasks' own reasons for failing, without repetition.
         store_run: Identifier of a refused run in the store, which holds what it would have published.
-        is_partial: Whether the run published some sections and failed because of others.
         is_misnamed: Whether the run's request has a name that does not exist, and so says nothing of any section.
     """
 
@@ -91,12 +84,7 @@ class RunOutcome:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecentRuns:
-    """Runs of some DAGs with their sitemap tasks, and what those tasks pushed.
-
-    Attributes:
-        runs: The newest runs of each DAG, newest first, and earlier runs that may still count.
-        tasks: Tasks of those runs, and their failed batches.
-    """
+    """Runs of some DAGs, newest first, and earlier ones that may still count; their tasks and failed batches."""
 
     runs: Mapping[str, Sequence[RunState]]
     tasks: Mapping[RunKey, Sequence[TaskState]]
@@ -120,11 +108,7 @@ class RecentRuns:
 def recent(
     session: Session, runs: Mapping[str, Sequence[RunState]], *, events: Iterable[RunSummary] = ()
 ) -> RecentRuns:
-    """Return runs with their sitemap tasks and what these pushed.
-
-    Args:
-        events: Events of runs. What the tasks that emitted them pushed is not read. Default: none.
-    """
+    """Return runs with their sitemap tasks and what these pushed; it is not read of tasks that emitted an event."""
     emitted = {(event.dag_id, event.run_id, event.group_id): event for event in events}
     states = {run.key: run.state for members in runs.values() for run in members}
     unmapped = dag_runs.sitemap_tasks(session, list(states), batches=False)
@@ -320,11 +304,7 @@ def why(value: Any) -> str:
 
 
 def activity(publishers: Sequence[TaskKey], newest: RecentRuns) -> tuple[Activity, RunState | None]:
-    """Return the current activity, and its run. Publishing takes precedence over planning and waiting.
-
-    Returns:
-        The activity and its run; an empty text and None if no run is active.
-    """
+    """Return the current activity, or an empty text, and its run. Publishing precedes planning and waiting."""
     order: dict[Activity, int] = {"running": 0, "planning": 1, "queued": 2}
     active: list[tuple[Activity, RunState]] = []
     for dag_id, task_id in publishers:

@@ -45,10 +45,8 @@ LIST_WAIT_S: Final = 0.3
 """Longest time in seconds that a response waits for stores that it has not read lately."""
 PAGE_FRESH_S: Final = 20.0
 LIST_FRESH_S: Final = 120.0
-"""Seconds after which a store is read again."""
 LONG_AGO: Final = datetime.min.replace(tzinfo=timezone.utc)
 RUNS_IN_LINE: Final = 30
-"""Number of runs in the small chart of the list."""
 NAME_PREFIX: Final = "sitemap "
 """Prefix of the name of every asset that ``Sitemap.asset`` creates."""
 ARCHIVED_KEY: Final = "airflow_sitemaps_archived"
@@ -57,13 +55,7 @@ ARCHIVED_KEY: Final = "airflow_sitemaps_archived"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Known:
-    """What events and the store say of one sitemap.
-
-    Attributes:
-        event: The newest event; None before the first one.
-        summaries: Summaries of events, oldest first.
-        live: What the store says of it; None if that is not known.
-    """
+    """What events and the store say of one sitemap. ``event`` is the newest, ``summaries`` are oldest first."""
 
     asset: AssetName
     tasks: AssetTasks
@@ -141,15 +133,7 @@ class Overview:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Loaded:
-    """Data that all sitemaps of one response share.
-
-    Attributes:
-        dags: The DAGs that publish.
-        profiles: Their profiles.
-        recent: The newest runs of all DAGs that concern a sitemap, and earlier runs that published nothing.
-        checks: The newest runs of verification tasks, by task.
-        verified: Numbers that verification tasks pushed.
-    """
+    """Data that all sitemaps of one response share. ``recent`` also has earlier runs that published nothing."""
 
     dags: Mapping[str, DagState]
     profiles: Mapping[str, DagProfile]
@@ -179,14 +163,9 @@ def overviews(
     now: datetime,
     states: StoreStates | None = None,
 ) -> list[Overview]:
-    """Return an overview of each asset that the user may see.
+    """Return an overview of each sitemap that a DAG publishes or has published that the user may read.
 
-    A sitemap is visible if a DAG that the user may read publishes it or has published it.
-
-    Args:
-        assets: The assets. Those that are not sitemaps are skipped.
-        readable: DAGs that the user may read.
-        states: The known states of stores. Default: None, only Airflow's data counts.
+    Without ``states`` only Airflow's data counts.
     """
     summaries = events.history(session, [a.id for a in assets], dags=readable, limit=RUNS_IN_LINE)
     tasks = asset_tasks(session, assets, readable)

@@ -85,11 +85,7 @@ def problems(snapshot: Snapshot) -> list[Problem]:
 
 
 def is_warned(snapshot: Snapshot, section: str | None = None) -> bool:
-    """Return whether the report needs attention: many dropped rows, drift, usage close to a limit, or a warning.
-
-    Args:
-        section: The section whose part of the report counts. Default: None, the whole report.
-    """
+    """Return whether the report, or a section's part, has many dropped rows, drift, a limit close by, or a warning."""
     if section is None:
         return any(problem.severity == "warning" for problem in _of_report(snapshot))
     part = snapshot.report.sections.get(section)

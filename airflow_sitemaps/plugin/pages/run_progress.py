@@ -225,10 +225,7 @@ def _place(task: TaskState) -> tuple[int, str]:
 
 
 def _labels(mine: Sequence[XComRow]) -> dict[int, str]:
-    """Return the names of batches by number, as the planning task pushed them.
-
-    Airflow names a batch only when it runs.
-    """
+    """Return the names of batches by number, as planned: Airflow names a batch only when it runs."""
     returned = next((items(value) for _, index, key, value in mine if key == RETURNED and index < 0), [])
     return {number: text(mapping(reference).get("label")) for number, reference in enumerate(returned)}
 
@@ -236,10 +233,7 @@ def _labels(mine: Sequence[XComRow]) -> dict[int, str]:
 def _speed(
     batches: Sequence[TaskState], plan: PlanNumbers | None, written: Sequence[Mapping[str, Any]], now: datetime
 ) -> Speed:
-    """Return the batches and rows done and left, the URLs per second, and the seconds left at that rate.
-
-    The rate counts from the start of the first batch.
-    """
+    """Return the batches and rows done and left, and the URLs per second since the first batch began."""
     done = [task for task in batches if task.state == "success"]
     starts = [task.start for task in batches if task.start]
     ended = all(task.state in ENDED for task in batches)

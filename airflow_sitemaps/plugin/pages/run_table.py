@@ -19,9 +19,7 @@ from airflow_sitemaps.plugin.pages.problems import LINKS
 from airflow_sitemaps.plugin.readings import Moment, StrictModel, iso
 
 MAX_RUNS: Final = 100
-"""Largest number of runs in one response."""
 MAX_FAILURES: Final = 200
-"""Largest number of failed runs that the charts show."""
 TRIGGERS: Final[Mapping[str, str]] = {
     "timetable": "schedule",
     "asset": "asset event",
@@ -32,7 +30,6 @@ TRIGGERS: Final[Mapping[str, str]] = {
     "backfill": "backfill",
     "test": "dag.test()",
 }
-"""Text for each kind of trigger of a run."""
 
 
 class HistoryColumns(StrictModel):
@@ -114,11 +111,7 @@ class RunTable(StrictModel):
 def run_table(
     session: Session, overview: Overview, readable: Collection[str], *, limit: int, before: int | None = None
 ) -> RunTable:
-    """Return a page of the table of runs, newest first.
-
-    Args:
-        before: Return only runs with a lower serial number. Default: no limit.
-    """
+    """Return a page of the table of runs, newest first; only runs with a lower serial number than ``before``."""
     kinds = _kinds(overview.tasks, overview.dag_id)
     newest = dag_runs.recent_runs(session, {dag_id for dag_id, _ in kinds}, limit + 1, before=before)
     runs = [(run, task_id, kind) for (dag_id, task_id), kind in kinds.items() for run in newest.get(dag_id, ())]
@@ -205,12 +198,7 @@ def trigger_of(run: RunState) -> str:
 def history_of(
     session: Session, overview: Overview, readable: Collection[str], *, limit: int, before: int | None = None
 ) -> History:
-    """Return the runs for the charts.
-
-    Args:
-        readable: DAGs that the user may read.
-        before: Return only events with a lower ID. Default: no limit.
-    """
+    """Return the runs for the charts; only events with a lower ID than ``before``."""
     asset_id = overview.asset.id
     summaries = events.history(session, [asset_id], dags=readable, limit=limit, before=before)[asset_id]
     runs = dag_runs.runs_by_id(session, [(s.dag_id, s.run_id) for s in summaries])
@@ -230,11 +218,7 @@ def history_of(
 
 
 def _failed_runs(session: Session, overview: Overview, since: str) -> list[FailedRun]:
-    """Return the runs that published nothing because they failed or were refused, oldest first.
-
-    Args:
-        since: Return only runs that ended at this time or later, ISO 8601. Empty means all runs.
-    """
+    """Return the failed and refused runs that ended at ``since`` (ISO 8601; empty: any time) or later, oldest first."""
     newest = dag_runs.recent_runs(session, overview.tasks.publishers, MAX_FAILURES)
     failing = {
         dag_id: [run for run in runs if run.state == "failed" and run.end is not None and iso(run.end) >= since]

@@ -22,17 +22,14 @@ from airflow_sitemaps.plugin.pages.verdict import DataAge, State
 from airflow_sitemaps.plugin.readings import Moment, StrictModel
 
 PROBLEMS_IN_LIST: Final = 3
-"""Largest number of problem titles in a line of the list."""
 SortKey = Literal["state", "name", "dag", "at", "urls", "shards", "size", "generation", "dropped"]
 
 SEVERITY: Final[Mapping[str, int]] = {"failing": 0, "warning": 1, "not_verified": 2, "unknown": 3, "healthy": 4}
-"""Order of the states, those that need attention first."""
 
 CSV_COLUMNS: Final = (
     "index_url", "asset", "dag_id", "state", "reason", "activity", "paused", "orphaned", "archived", "result", "run_id",
     "generation", "at", "committed_at", "verified_at", "urls", "shards", "file_bytes", "rows", "dropped",
 )  # fmt: skip
-"""Columns of the exported list."""
 FORMULA_STARTS: Final = ("=", "+", "-", "@", "\t", "\r")
 """First characters of a text that a spreadsheet would run as a formula."""
 
@@ -155,13 +152,7 @@ def line_of(overview: Overview) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListQuery:
-    """The filter and the order of the list. Empty texts mean all.
-
-    Attributes:
-        search: Text that the address, the asset or a DAG's ID contains, regardless of case.
-        state: A verdict, ``running`` or ``paused``.
-        archived: Whether to show the archived sitemaps instead of the others.
-    """
+    """The filter and the order of the list. Empty texts mean all. ``state`` is a verdict, ``running`` or ``paused``."""
 
     search: str = ""
     state: str = ""
@@ -294,12 +285,7 @@ class SitemapPage(SitemapLine):
 def page_of(
     session: Session, overview: Overview, may_trigger: Callable[[str], bool], *, may_archive: bool
 ) -> SitemapPage:
-    """Return one sitemap's page without its history, its runs and the data from the store.
-
-    Args:
-        may_trigger: Returns whether the user may trigger runs of a DAG.
-        may_archive: Whether the user may archive sitemaps.
-    """
+    """Return one sitemap's page without its history, its runs and the data from the store."""
     snapshot, event = overview.snapshot, overview.known.event
     actions = actions_of(session, overview)
     allowed = {dag_id: may_trigger(dag_id) for dag_id in {action.dag_id for action in actions if action.dag_id}}

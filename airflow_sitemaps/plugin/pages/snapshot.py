@@ -24,22 +24,15 @@ UNCHANGED_LASTS: Final = timedelta(days=30)
 """Time for which a passed verification stays valid if no run has changed the files since."""
 
 CHANGES: Final = frozenset({"published", "partly_published"})
-"""Results of runs that made a generation."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SectionFacts:
-    """What is known of one section.
+    """What is known of one section. Times are None, and ``result`` is ``none``, if not known.
 
-    Attributes:
-        name: Its name; empty for all sections of a sitemap whose sections are not known yet.
-        published: Whether the live generation has the section.
-        result: Result of the last run that attempted the section; ``none`` if no such run is known.
-        age: Age of its data, and the objective.
-        outcome: Outcome of the last run that attempted it.
-        read_at: Time at which a successful run last began to read its data; None if it is not known.
-        changed_at: Time of the last change of its files; None if it is not known.
-        trend: Its number of URLs after each of the last runs, oldest first.
+    ``name`` is empty for all sections of a sitemap whose sections are not known yet. ``published``: whether the live
+    generation has it. ``result`` and ``outcome`` are those of the last run that attempted it; ``read_at`` is when a
+    successful run last began to read its data; ``trend`` has its URLs after each of the last runs, oldest first.
     """
 
     name: str
@@ -56,21 +49,14 @@ class SectionFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
-    """The state of one sitemap at one time.
+    """The state of one sitemap at one time. ``summaries`` and ``report`` are empty before the first run.
 
     Attributes:
-        summaries: Reports of runs, from events and from the store, oldest first; empty before the first one.
-        report: The newest report; a report of zeros before the first one.
-        settings: Settings of the report's sections.
         publishers: The DAGs that publish it and that Airflow still finds; empty for an orphaned sitemap.
         age: Age of the data of the section that was read longest ago, and its objective.
-        now: Time of the snapshot.
-        active_run: Run of the activity.
-        verification: The newest verification that ended.
-        passed: The newest verification that passed.
+        verification: The newest verification that ended; ``passed`` the newest that passed.
         rollback_failed: A rollback that failed after the newest event.
         misnamed: The newest run, if its request has a name that does not exist.
-        live: What the store says of it; None if that is not known.
         changed_outside: Whether no run of Airflow made the live generation.
     """
 
@@ -143,12 +129,7 @@ def check_of(snapshot: Snapshot) -> Check:
 
 
 def verdict_of(snapshot: Snapshot, *, warned: bool, section: SectionFacts | None = None) -> Judgement:
-    """Return the verdict on a sitemap, or on one of its sections.
-
-    Args:
-        warned: Whether the last report needs attention, or what it says of the section.
-        section: The section to judge. Default: None, the whole sitemap, which is as bad as the worst of its sections.
-    """
+    """Return the verdict on a section, or on the whole sitemap, which is as bad as the worst of its sections."""
     results: dict[str, EvidentResult] = {"published": "ok", "unchanged": "ok", "refused": "refused", "failed": "failed"}
     judged = [section] if section is not None else snapshot.sections
     worst = min((each.result for each in judged if each.result != "none"), key=WORST.index, default=None)
@@ -170,15 +151,7 @@ def verdict_of(snapshot: Snapshot, *, warned: bool, section: SectionFacts | None
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunHistory:
-    """What events, runs and the store say of a sitemap.
-
-    Attributes:
-        summaries: Reports of runs, oldest first.
-        report: The newest report.
-        outcomes: Outcomes of runs, in any order.
-        dags: The DAGs that publish it.
-        live: What the store says of it; None if that is not known.
-    """
+    """What events, runs and the store say of a sitemap. Summaries are oldest first, outcomes in any order."""
 
     summaries: Sequence[RunSummary]
     report: Report
@@ -188,11 +161,7 @@ class RunHistory:
 
 
 def section_facts(history: RunHistory, age: Callable[[datetime | None], DataAge]) -> list[SectionFacts]:
-    """Return what is known of each section: those that are published, then those that no run has published yet.
-
-    Args:
-        age: Returns the age of data that was read at a time.
-    """
+    """Return what is known of each section: of published ones, then of those that no run has published yet."""
     published = list(history.report.sections)
     if history.live is not None:
         live = history.live.sections

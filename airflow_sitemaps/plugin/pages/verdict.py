@@ -1,7 +1,4 @@
-"""The verdict on a sitemap, or on one of its sections: one state and one reason, from a few facts. Pure.
-
-``docs/ui.md`` has the same table.
-"""
+"""The verdict on a sitemap, or on one of its sections, from a few facts. Pure. ``docs/ui.md`` has the same table."""
 
 from __future__ import annotations
 
@@ -74,11 +71,8 @@ def age_of(
 ) -> DataAge:
     """Return the age of data against the sitemap's own objective, or else against the DAG's schedule.
 
-    Args:
-        data_at: Time at which the newest successful run began to read its data; None before the first one.
-        explicit_s: ``Sitemap(freshness=…)`` in seconds; None if it is not set.
-        period_s: Longest gap between two scheduled runs in seconds; None for a DAG without a time schedule.
-        idle_at: Start of the newest run that ended without an error before it read the data. Default: None.
+    ``explicit_s`` is ``Sitemap(freshness=…)``, ``period_s`` the longest gap between two scheduled runs, and ``idle_at``
+    the start of the newest run that ended without an error before it read the data.
     """
     age_s = None if data_at is None else max(0.0, (now - data_at).total_seconds())
     if explicit_s is not None and explicit_s > 0:
@@ -96,15 +90,13 @@ class Evidence:
 
     Attributes:
         result: The last result of the section; for a sitemap the worst of its sections. Dry, running and queued runs
-            have none. Default: ``ok``.
+            have none.
         verification: Result of the newest verification that ended, for the files that are public now. ``outdated``: it
             passed, but too long ago. ``incomplete``: it ended without a result, or failed because of warnings.
             ``invalid``: it reported errors. ``invalid_before``: it reported errors, and a run has published since.
-            Default: ``passed``.
-        freshness: Age of the section's data against its objective; for a sitemap the oldest of its sections.
-            ``behind_schedule``: the objective comes from the DAG's schedule. ``missed``: the objective is set on the
-            sitemap. ``idle``: there is none, and the data was read long ago. Default: ``no_objective``.
-        warned: Whether the last report needs attention: dropped rows, drift, a limit or a warning. Default: False.
+        freshness: Age of the section's data against its objective; for a sitemap the oldest. ``behind_schedule``: the
+            objective is the DAG's schedule. ``missed``: it is the sitemap's. ``idle``: there is none; the data is old.
+        warned: Whether the last report needs attention: dropped rows, drift, a limit or a warning.
     """
 
     publishers: Publishers = "one"
