@@ -54,12 +54,8 @@ class HttpClient:
     """An HTTP client with access rules and limits.
 
     Attributes:
-        rules: Destinations that may be requested. Default: public https addresses.
-        wait_s: Longest duration of one call in seconds, name look-ups and redirects included. Default: 30.
-        max_byte_size: Size in bytes of the largest body, as transferred. Default: 64 MiB.
-        user_agent: Value of the ``User-Agent`` header.
-        tls: TLS context. Default: the system's certificates.
-        resolver: A function like ``socket.getaddrinfo``, which tests replace.
+        wait_s: Longest duration of one call in seconds, name look-ups and redirects included.
+        max_byte_size: Size in bytes of the largest body, as transferred.
     """
 
     rules: AccessRules = field(default_factory=AccessRules)
@@ -70,11 +66,7 @@ class HttpClient:
     resolver: Callable[..., list[tuple[object, ...]]] = field(default=socket.getaddrinfo)  # type: ignore[assignment]
 
     def get(self, url: str) -> Fetched:
-        """Return the response after at most ``MAX_REDIRECTS`` redirects. Each redirect is checked against the rules.
-
-        Raises:
-            FetchError: There is no response, or the rules do not allow an address.
-        """
+        """Return the response after up to ``MAX_REDIRECTS`` redirects that the rules allow, or raise FetchError."""
         deadline = time.monotonic() + self.wait_s
         chain: list[str] = []
         current = quote(url, safe=_SAFE, errors="replace")
@@ -96,11 +88,7 @@ class HttpClient:
     def send(
         self, method: str, url: str, *, body: bytes | None = None, headers: Mapping[str, str] | None = None
     ) -> Fetched:
-        """Send one request. Redirects are not followed, because the request is meant for this address only.
-
-        Raises:
-            FetchError: There is no response, or the rules do not allow the address.
-        """
+        """Send one request, or raise FetchError. It is meant for this address only, so redirects are not followed."""
         return self._once(method, url, body, dict(headers or {}), time.monotonic() + self.wait_s)
 
     def _once(self, method: str, url: str, body: bytes | None, headers: dict[str, str], deadline: float) -> Fetched:
@@ -117,7 +105,6 @@ class HttpClient:
         headers: dict[str, str],
         deadline: float,
     ) -> Fetched:
-        """Look the name up, send a request and read the response."""
         addresses = self._addresses(destination, deadline)
         connection = _Connection(destination, addresses, self, deadline)
         watch = threading.Timer(max(0.0, deadline - time.monotonic()), connection.abort)
@@ -144,11 +131,7 @@ class HttpClient:
             connection.close()
 
     def _addresses(self, destination: Destination, deadline: float) -> list[str]:
-        """Look up the host in another thread, because nothing else can end a look-up. It ends itself later.
-
-        Raises:
-            FetchError: The name has no address that the rules allow, or there is no answer in time.
-        """
+        """Look up the host in another thread, because nothing else can end a look-up. It ends itself later."""
         answer: queue.SimpleQueue[list[str] | Exception] = queue.SimpleQueue()
 
         def look_up() -> None:
@@ -217,10 +200,7 @@ class _Connection(http.client.HTTPConnection):
             wrapped.do_handshake()  # a separate step, so that ``abort`` can interrupt it
 
     def abort(self) -> None:
-        """Interrupt every wait on the socket, because the time is up. Another thread calls this.
-
-        The connection drops its reference to the socket when a response takes it over, so this class keeps one.
-        """
+        """Interrupt every wait on the socket, from another thread. A response takes it over, so a reference is kept."""
         self.aborted = True
         if self._watched is not None:
             try:

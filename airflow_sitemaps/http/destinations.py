@@ -69,7 +69,6 @@ class AccessRules:
 
     Attributes:
         hosts: Host names that are allowed. Default: None, all of them.
-        allow_http: Whether addresses without TLS are allowed. Default: False.
         allow_private: Whether addresses outside the public Internet (loopback, private, link-local, reserved) are
             allowed, for sites inside your own network. Default: False.
     """
@@ -102,10 +101,7 @@ class AccessRules:
         return Destination(scheme=scheme, host=host, port=port or _PORTS[scheme], target=target)
 
     def resolve(self, destination: Destination, resolver: Callable[..., list[tuple[object, ...]]]) -> list[str]:
-        """Return the IP addresses of the host.
-
-        A host is refused if only one of its addresses is not allowed: such a name is made to bypass the rules.
-        """
+        """Return the IP addresses of the host; refuse it if one is not allowed: such a name is to bypass the rules."""
         try:
             records = resolver(destination.host, destination.port, type=socket.SOCK_STREAM)
         except (OSError, UnicodeError) as error:

@@ -45,13 +45,10 @@ _REASONS: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangeScope:
-    """The changes to announce.
+    """The changes to announce: by default all since the last announcement, otherwise those of a generation.
 
-    Attributes:
-        generation: Generation whose changes are announced, regardless of earlier announcements. Default: None, all
-            changes since the last announcement.
-        backfill: Whether the first announcement sends every URL. Default: False.
-        max_urls: Largest number of changes to send. More changes are skipped with a warning. Default: 100,000.
+    Without ``backfill``, the first announcement does not send every URL. More changes than ``max_urls`` are skipped
+    with a warning. With a ``generation``, earlier announcements do not count.
     """
 
     generation: int | None = None
@@ -67,10 +64,8 @@ class ChangeScope:
 class Announcement:
     """The result of an announcement: the URLs that changed since a generation, and what was sent of them.
 
-    Attributes:
-        outside: Number of changed URLs that the IndexNow key does not cover. They are not sent.
-        too_many: Whether there were more changes than ``max_urls``. Nothing is sent in this case.
-        unchecked: Number of requests that were accepted before the key was checked (status 202).
+    The key does not cover ``outside`` URLs. Nothing is sent of ``too_many``. The key of ``unchecked``
+    requests was not checked yet (status 202).
     """
 
     generation: int
@@ -101,14 +96,12 @@ def announce(
     sender: Sender | None = None,
     key_reader: HttpClient | None = None,
 ) -> Announcement:
-    """Send the URLs that were added, changed or removed since the last announcement.
+    """Send the URLs that were added, changed or removed since the last announcement, after the ``key_reader``'s check.
 
-    The first announcement sends the changes of the current generation, and nothing for the first generation:
-    IndexNow wants no backfill of old pages. A run without changes and a repeated task send nothing twice. If a task
-    fails, the next task sends the remaining changes. Too many changes at once are skipped with a warning: their cause
-    is a new template or host, and crawlers find them through the sitemap.
-
-    ``key_reader`` requests the key files before URLs are sent.
+    The first announcement sends the changes of the current generation, and nothing for the first generation: IndexNow
+    wants no backfill of old pages. A run without changes and a repeated task send nothing twice. If a task fails, the
+    next task sends the remaining changes. Too many changes at once are skipped with a warning: their cause is a new
+    template or host, and crawlers find them through the sitemap.
     """
     scope = scope or ChangeScope()
     objects = sitemap.store.open().state
@@ -175,11 +168,7 @@ class Announced:
 
 
 def announced(sitemap: Sitemap, service: str) -> Announced:
-    """Return the published generation, and whether a service was informed of it.
-
-    Args:
-        service: Name of the service: lowercase letters, digits, dots and hyphens.
-    """
+    """Return the published generation, and whether a service (``[a-z0-9.-]``) was informed of it."""
     state = StateRepository(sitemap.store.open().state)
     manifest = state.manifest()
     if manifest is None:
@@ -192,10 +181,7 @@ def announced(sitemap: Sitemap, service: str) -> Announced:
 
 
 def mark_announced(sitemap: Sitemap, service: str, generation: int) -> None:
-    """Record that a service was informed of a generation: the one that was published before the first request.
-
-    A later one that is published during the requests must still be announced.
-    """
+    """Record that a service knows the generation before its first request: a later one is still to be announced."""
     record_announced(sitemap.store.open().state, service, generation)
 
 
@@ -208,13 +194,8 @@ def default_client() -> HttpClient:
 class Ping:
     """A request that is sent for each index of a sitemap.
 
-    Attributes:
-        url: Template of the address. ``{sitemap}`` is replaced by the index's address, percent-encoded. At the
-            beginning of ``url`` (a CDN that is purged at the address itself) it is not encoded.
-        method: HTTP method. Default: ``GET``.
-        headers: Request headers. Default: none.
-        body: Template of the request body, in which ``{sitemap}`` is replaced without encoding. Default: no body.
-        http: Sends the request. Default: a client for public https addresses.
+    In ``url``, ``{sitemap}`` is the index's address, percent-encoded, unless it is at the beginning (a CDN that is
+    purged at the address itself). In ``body`` it is not encoded.
     """
 
     url: str = field(repr=False)

@@ -39,7 +39,6 @@ HOSTS: Final = frozenset(
         "indexnow.yep.com",
     }
 )
-"""Hosts of the participating search engines."""
 
 MAX_URLS: Final = 10_000
 """Largest number of URLs in one request, all of one host (indexnow.org/documentation)."""
@@ -47,7 +46,6 @@ MAX_URLS: Final = 10_000
 KEY: Final = re.compile(r"[A-Za-z0-9-]{8,128}")
 
 MAX_KEY_BYTES: Final = 4_096
-"""Largest key file that is read. A key has at most 128 characters."""
 
 _REASONS: Final = {
     400: "the request is malformed",
@@ -80,11 +78,8 @@ class Submission:
 class IndexNow:
     """A site's IndexNow key and endpoint. The key never appears in a message or log line.
 
-    Attributes:
-        key: 8 to 128 characters of ``a-z``, ``A-Z``, ``0-9`` and ``-``.
-        key_location: Address of the key's file. It limits the URLs to its own folder. Default: ``/{key}.txt``.
-        endpoint: Address that receives the URLs. Default: ``ENDPOINT``.
-        sleep: Waits for a number of seconds. Tests replace it. Default: ``time.sleep``.
+    A key has 8 to 128 letters, digits and hyphens (ASCII). ``key_location``, ``/{key}.txt`` by default, limits the URLs
+    to its own folder.
     """
 
     key: str = field(repr=False)
@@ -162,10 +157,7 @@ def _site(url: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyFile:
-    """The key file of one site, as served. In its address, ``***`` stands for the key, which is a secret.
-
-    ``served`` is None if it cannot be said whether the file holds the key, because there is no usable response.
-    """
+    """A site's key file, as served; ``***`` hides its secret key. ``served`` is None without a usable response."""
 
     address: str
     served: bool | None
@@ -202,7 +194,6 @@ def require_key_files(site: IndexNow, urls: Iterable[str], http: HttpClient) -> 
 
 
 def _read_key(address: str, key: str, http: HttpClient) -> KeyFile:
-    """Request one key file."""
     shown = address.replace(key, "***")
     try:
         response = http.get(address)

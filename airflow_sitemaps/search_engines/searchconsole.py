@@ -1,8 +1,7 @@
 """Google Search Console: submit sitemaps, read how Google processed them, and keep that by section.
 
-Reference: developers.google.com/webmaster-tools/v1/sitemaps. The limits are 20 queries per second and
-200 per minute and user. Each observation is an object of its own in the private area, so two tasks at the same time
-lose nothing.
+Reference: developers.google.com/webmaster-tools/v1/sitemaps. The limits are 20 queries per second and 200 per minute
+and user. Each observation is an object of its own in the private area, so two tasks at the same time lose nothing.
 """
 
 from __future__ import annotations
@@ -34,27 +33,21 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 MOST_INDEXES: Final = 500
-"""Largest number of indexes of one property that Google reads. Source: developers.google.com, "Manage your sitemaps
-with an index file".
-"""
+"""Index files that Google reads per property (developers.google.com, "Manage your sitemaps with an index file")."""
 
 UNPACED: Final = 90
 """Number of sitemaps that are submitted and read without pauses: 180 queries, below the limit of 200 per minute."""
 
 PAUSE_S: Final = 0.65
 WEBMASTERS: Final = "https://www.googleapis.com/auth/webmasters"
-"""OAuth scope that submitting sitemaps requires."""
 API: Final = "https://www.googleapis.com/webmasters/v3"
 DOMAIN: Final = re.compile(r"sc-domain:[a-z0-9-]+(\.[a-z0-9-]+)+")
 QUOTA: Final = frozenset({"rateLimitExceeded", "userRateLimitExceeded", "quotaExceeded", "dailyLimitExceeded"})
 """Reasons of a 403 response that are temporary."""
 
 COVERAGE: Final = "coverage/searchconsole/"
-"""Prefix of the observations in the private area."""
 KEPT: Final = 200
-"""Number of observations that are kept."""
 COVERAGE_FORMAT: Final = 1
-"""Version of an observation's document."""
 
 _REASONS: Final = {
     400: "the sitemap's address is not of this property, or cannot be read",
@@ -68,12 +61,7 @@ _REASONS: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubmittedSitemap:
-    """The state of the sitemap at an address (``path``) in Search Console. Times are RFC 3339, None before the first.
-
-    Attributes:
-        pending: Whether Google has not processed the sitemap yet.
-        urls: URLs that Google found, by kind (``web``, ``image``, ``news``, ``video``).
-    """
+    """The state of the sitemap at an address (``path``) in Search Console. Times are RFC 3339, or None."""
 
     path: str
     last_submitted: str | None
@@ -87,15 +75,7 @@ class SubmittedSitemap:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchConsoleClient:
-    """A client for one property.
-
-    Attributes:
-        site: The property: ``https://www.example.com/`` or ``sc-domain:example.com``.
-        token: Returns a bearer token.
-        api: Base address of the API. Default: ``API``.
-        http: Sends the requests. Default: a client that reaches only the host of ``api``.
-        sleep: Waits for a number of seconds. Tests replace it. Default: ``time.sleep``.
-    """
+    """A client for one property, ``https://www.example.com/`` or ``sc-domain:example.com``, with a bearer token."""
 
     site: str
     token: Callable[[], str] = field(repr=False)
@@ -204,8 +184,7 @@ def _read(resource: Mapping[str, Any], sitemap_url: str) -> SubmittedSitemap:
 def google_token(conn_id: str) -> Callable[[], str]:
     """Return a function that returns a bearer token for Search Console from a Google connection.
 
-    The function raises ConfigurationError if the Google provider is not installed or the connection has no
-    credentials, and NotAcceptedError if Google currently cannot issue a token.
+    Without provider or credentials it raises ConfigurationError; NotAcceptedError if Google currently issues no token.
     """
 
     def token() -> str:
@@ -234,14 +213,7 @@ def google_token(conn_id: str) -> Callable[[], str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IndexCoverage:
-    """The state of one index in Search Console.
-
-    Attributes:
-        section: Section of the index; empty for the index of all sections.
-        listed: Number of URLs that the published generation lists in it.
-        discovered: Number of URLs that Google found in it, by kind (``web``, ``image``, ``news``, ``video``).
-        last_downloaded: Time of Google's last download, RFC 3339. None: Google has not read it yet.
-    """
+    """The state of one index; ``section`` is empty for that of all. Times are RFC 3339, None before Google reads it."""
 
     url: str
     section: str

@@ -24,13 +24,7 @@ PLAIN_TYPES: Final = {
 
 @dataclass(frozen=True, slots=True)
 class BucketAddress:
-    """A bucket and a prefix in it.
-
-    Attributes:
-        start: What precedes the bucket: ``s3://``.
-        bucket: Name of the bucket.
-        prefix: Prefix of all keys: empty, or ending in ``/``.
-    """
+    """A bucket, the ``start`` before it (``s3://``), and the prefix of all keys in it: empty, or ending in ``/``."""
 
     start: str
     bucket: str
@@ -38,11 +32,7 @@ class BucketAddress:
 
     @classmethod
     def parse(cls, url: str, *, start: str, where: str, name: re.Pattern[str] = BUCKET) -> BucketAddress:
-        """Parse an address such as ``s3://bucket/some/prefix/``.
-
-        Raises:
-            ConfigurationError: It is not such an address.
-        """
+        """Parse an address such as ``s3://bucket/some/prefix/``."""
         if "?" in url or "#" in url or not url.startswith(start):
             raise ConfigurationError(f"{where}: {url!r} must look like '{start}bucket/prefix', with nothing after it")
         bucket, _, prefix = url.removeprefix(start).partition("/")
@@ -70,15 +60,7 @@ class BucketAddress:
 
 
 class BucketStore(StoreSettings):
-    """The settings that every store in a bucket has.
-
-    Args:
-        url: Address of the public area.
-        state_url: Address of the private area. None: the sibling ``<prefix>-state/``.
-        conn_id: The Airflow connection.
-        parse: Parses an address.
-        **settings: The arguments of ``StoreSettings``.
-    """
+    """The settings of every store in a bucket. Without ``state_url``, ``<prefix>-state/`` is the private area."""
 
     def __init__(
         self,

@@ -24,10 +24,7 @@ MISSING_CONNECTION: Final = "AirflowNotFoundException"
 class Connections(Generic[T]):
     """One client for each process and Airflow connection. Thread-safe; made again after a fork.
 
-    Args:
-        kind: The store, for messages.
-        extra: The extra of this package that installs the client.
-        connect: Makes a client of a connection.
+    Messages name the store by ``kind``, and ``extra``, the extra of this package that installs the client.
     """
 
     def __init__(self, kind: str, extra: str, connect: Callable[[str | None], T]) -> None:
@@ -38,11 +35,7 @@ class Connections(Generic[T]):
         self._clients: dict[tuple[int, str | None], T] = {}
 
     def of(self, conn_id: str | None) -> T:
-        """Return the client of a connection.
-
-        Raises:
-            ConfigurationError: No client can be created from it.
-        """
+        """Return the client of a connection, or raise ConfigurationError if it makes none."""
         with self._lock:
             name = (os.getpid(), conn_id)
             if name not in self._clients:
@@ -75,16 +68,7 @@ class Connections(Generic[T]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failure:
-    """A call that failed.
-
-    Attributes:
-        call: Operation and address.
-        code: The store's code of the error; empty without an answer.
-        status: HTTP status; 0 without an answer.
-        request_id: Identifies the call in the logs of the store.
-        advice: The next step for an error that a retry cannot fix. Empty: a retry may succeed.
-        lacks_credentials: Whether no credentials were found, so that nothing was sent.
-    """
+    """A call that failed: without an answer, no ``code`` and ``status``. Without ``advice``, a retry may succeed."""
 
     call: str
     text: str
@@ -110,11 +94,7 @@ class Failure:
         return StoreError(f"{self}. Check the network and the store's health, then run again")
 
     def put_error(self, refusals: Mapping[int, str]) -> Exception:
-        """Return the error of a failed put: a clear refusal, a wrong setting, or an unclear outcome.
-
-        Args:
-            refusals: Status of a refused condition, and its meaning.
-        """
+        """Return the error of a failed put: a clear refusal (by status), a wrong setting, or an unclear outcome."""
         if not self.advice and self.status in refusals:
             return PutOutcomeError(f"{self}: {refusals[self.status]}", definite=True)
         if self.advice or self.lacks_credentials:

@@ -22,13 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operation:
-    """One call that a memory store answered.
-
-    Attributes:
-        key: Key, or prefix of a listing.
-        mode: Condition of a put. None: the call is not a put.
-        refused: Whether the condition of a put or delete did not hold.
-    """
+    """One call that a memory store answered, with its key or prefix, and the condition of a put."""
 
     area: Literal["public", "state"]
     verb: Literal["get", "head", "put", "list", "delete"]
@@ -49,13 +43,9 @@ class MemoryObject:
 
 @dataclass(slots=True)
 class MemoryObjects:
-    """One area in memory. It implements ``ports.ObjectStore``. Thread-safe: each call is one atomic step.
+    """One area in memory, an ``ObjectStore``. Thread-safe: each call is one atomic step. Both areas share log and lock.
 
     Etags are hashes of the bodies, as on S3. Equal bytes have equal etags, so tests cover A-B-A changes.
-
-    Attributes:
-        log: Every call to the store, in the order of effect. Both areas share it.
-        lock: Lock that each call holds. Both areas share it.
     """
 
     area: Literal["public", "state"]

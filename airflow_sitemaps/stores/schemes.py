@@ -47,15 +47,7 @@ def registered() -> dict[str, EntryPoint]:
 
 
 def open_area(url: str, conn_id: str | None) -> ObjectStore:
-    """Open an area of a store for reading. Nothing is created.
-
-    Args:
-        url: Address of the area: a prefix of a bucket, or a folder.
-        conn_id: Airflow connection of the store. None: the credentials of the machine.
-
-    Raises:
-        ConfigurationError: No store has this scheme, or the connection or the address is wrong.
-    """
+    """Open an area of a store for reading. Nothing is created. ``conn_id`` None: the credentials of the machine."""
     entries = registered()
     entry = entries.get(scheme_of(url))
     if entry is None:

@@ -51,11 +51,7 @@ NEXT_STEPS: Final = {
 
 
 def client_of(conn_id: str | None, address: BucketAddress) -> Any:
-    """Return this process's client of an Airflow connection, or of the machine's own identity.
-
-    Raises:
-        ConfigurationError: No client can be created, or it is of another account than the address names.
-    """
+    """Return this process's client of the address's account, by an Airflow connection or the machine's own identity."""
     host = address.start.removeprefix("az://").rstrip("/")
     if conn_id is None:
         if not host:
@@ -99,13 +95,7 @@ _of_machine: Final = Connections("Azure Blob Storage", "azure", _connect_as_mach
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AzureObjects:
-    """One area of an Azure store. It implements ``ports.ObjectStore``. Thread-safe.
-
-    Azure gives each write an etag of its own, so equal bytes have different etags.
-
-    Attributes:
-        content_encoding: Whether compressed sitemaps are served as XML with ``Content-Encoding: gzip``.
-    """
+    """One area of an Azure store, an ``ObjectStore``. Thread-safe. Each write of equal bytes has an etag of its own."""
 
     service: Any
     address: BucketAddress
@@ -192,14 +182,7 @@ class AzureObjects:
 
     @contextmanager
     def _calling(self, operation: str, key: str, mode: PutMode | None = None) -> Iterator[None]:
-        """Translate the errors of a call.
-
-        Args:
-            mode: The condition of a put. None: it is another call.
-
-        Raises:
-            _Missing: The object does not exist, or is not the one to delete.
-        """
+        """Translate a call's errors; ``mode`` is a put's condition. _Missing: no object, or not the one to delete."""
         from azure.core.exceptions import AzureError
 
         call = f"{operation} {self.url(key)}"

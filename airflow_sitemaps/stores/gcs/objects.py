@@ -77,13 +77,9 @@ clients: Final = Connections("Google Cloud Storage", "gcs", _connect)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GCSObjects:
-    """One area of a store in Google Cloud Storage. It implements ``ports.ObjectStore``. Thread-safe.
+    """One area of a store in Google Cloud Storage, an ``ObjectStore``. Thread-safe.
 
-    The etag of the port is the object's generation: conditions by ETag hold for reads only. Each write has a generation of
-    its own, so equal bytes have different ones.
-
-    Attributes:
-        content_encoding: Whether compressed sitemaps are served as XML with ``Content-Encoding: gzip``.
+    The etag of the port is the object's generation, so that of equal bytes differs. ETag conditions hold for reads only.
     """
 
     client: Any
@@ -100,10 +96,7 @@ class GCSObjects:
         return self.address.url + key
 
     def get(self, key: str) -> StoredObject | None:
-        """Read an object, or return None if it does not exist.
-
-        Its info and its bytes are two requests, the second for the generation of the first.
-        """
+        """Read an object, or return None. Info and bytes are two requests, the second for the first's generation."""
         read = repeated(_Replaced, attempts=READS, pause_s=READ_PAUSE_S, longest_pause_s=LONGEST_READ_PAUSE_S, log=log)
         try:
             return read(self._get, key)
@@ -212,14 +205,7 @@ class GCSObjects:
 
     @contextmanager
     def _calling(self, operation: str, key: str, mode: PutMode | None = None) -> Iterator[None]:
-        """Translate the errors of a call.
-
-        Args:
-            mode: The condition of a put or copy. None: it is another call.
-
-        Raises:
-            _Missing: The object does not exist, or is of another generation.
-        """
+        """Translate a call's errors; ``mode`` is the condition of a write. _Missing: no object of the generation."""
         call = f"{operation} {self.url(key)}"
         try:
             with waiting(call, BOUND):

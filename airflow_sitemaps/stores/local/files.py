@@ -47,18 +47,15 @@ READ_ONLY: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 """Flags for opening a file. Without ``O_NONBLOCK``, opening a FIFO waits for a writer."""
 ETAG_BYTES: Final = 16
 HASH_BYTES: Final = 1 << 20
-"""Number of bytes read at a time to compute an etag."""
 SIDECAR_FORMAT: Final = 1
-"""Version of the persisted format of a sidecar."""
 LIFETIME_S: Final = 86_400
 """Age in seconds from which an etag is computed from the bytes again."""
 ATTRIBUTE: Final = "user.airflow-sitemaps"
 """Extended attribute of a public file with its metadata, which a pipeline with another state folder can read.
 
-A sidecar is stored in the state folder of one pipeline. The attribute shows all other pipelines who owns the file. It
-belongs to one content: if a program overwrites the file in place, the attribute is no longer valid. On file systems
-without extended attributes, other pipelines see a file without metadata. Without privileges only attributes in
-``user.`` can be set.
+The state folder of one pipeline holds the sidecar; the attribute shows all others who owns the file. Once a program
+overwrites the file in place, it is no longer valid. On file systems without extended attributes, other pipelines see no
+metadata. Without privileges only attributes in ``user.`` can be set.
 """
 
 
@@ -66,13 +63,10 @@ without extended attributes, other pipelines see a file without metadata. Withou
 def scratch_file(
     path: Path, body: bytes, ledger: Path, permissions: Permissions, prepare: Callable[[int], None]
 ) -> Iterator[Path]:
-    """Write bytes to a scratch file beside ``path``, and remove it at the end if it still exists.
+    """Write bytes durably to a scratch file beside ``path``, and remove it at the end if it still exists.
 
-    It is durable, and has its permissions. Nothing remains of a file that could not be written.
-
-    Args:
-        ledger: Folder of the state area that records scratch files, for ``sweep_scratch``.
-        prepare: Called with the descriptor of the new, empty file.
+    The ``ledger`` records it for ``sweep_scratch``. ``prepare`` gets the descriptor of the new, empty file. Nothing
+    remains of a file that could not be written.
     """
     token = uuid4().hex
     entry, scratch = ledger / token, path.parent / f"{SCRATCH}{token}"
@@ -101,12 +95,8 @@ def scratch_file(
 def give_name(scratch: Path, path: Path, *, create: bool, claim: Path) -> None:
     """Give a scratch file its final name, durably. The caller holds the lock of the key.
 
-    Args:
-        create: Whether the name must be free.
-        claim: Path of the record that a name without content is claimed.
-
-    Raises:
-        PutOutcomeError: The name is in use (definite), or may not survive a crash (not definite).
+    The ``claim`` records that a name without content is taken. A PutOutcomeError is definite if the name is in use, and
+    not definite if the name may not survive a crash.
     """
     if create and not is_claimed(path, claim):
         _create(scratch, path, claim)
@@ -259,12 +249,8 @@ class Sidecar:
     """The recorded facts about one content of one key, stored in the state folder and never beside a public file.
 
     If a process crashes after it wrote the sidecar and before it moved the file into place, the old file keeps its old
-    metadata. While inode, times and size of the file are unchanged, the etag need not be computed from the bytes again,
-    for at most a day: a disk damages files silently.
-
-    Attributes:
-        stat: Inode, time of the last change and ctime in nanoseconds, and size in bytes of the file (``version``).
-        is_due: Whether the etag was computed so long ago that the file is to be read again. Default: False.
+    metadata. While ``stat`` is the file's ``version``, the etag need not be computed from the bytes again until it
+    ``is_due``, after a day: a disk damages files silently.
     """
 
     etag: str

@@ -50,12 +50,10 @@ REREADS: Final = 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LocalObjects:
-    """One area of a local store. It implements ``ports.ObjectStore``. Safe between threads and processes.
+    """One area of a local store, an ``ObjectStore``. Safe between threads and processes.
 
-    Attributes:
-        root: Folder of the area, absolute and without symlinks.
-        books: Folder for metadata, locks and scratch records, which a file system cannot store with a file.
-        needs_locks: Whether a file system without locks is refused.
+    ``root`` is absolute and without symlinks. ``books`` holds what a file system cannot store with a file: metadata,
+    locks and scratch records.
     """
 
     area: Literal["public", "state"]
@@ -87,11 +85,7 @@ class LocalObjects:
         return file.info if file is not None else None
 
     def _read(self, key: str, path: Path, *, keep: bool) -> StoredObject | None:
-        """Read a file, again while other processes replace it, and record its etag.
-
-        Args:
-            keep: Whether to return the bytes.
-        """
+        """Read a file (``keep``: with its bytes), again while other processes replace it, and record its etag."""
         for _ in range(REREADS):
             handle = open_regular(path)
             if handle is None:
@@ -218,10 +212,7 @@ class LocalObjects:
             os.close(handle)  # releases the lock
 
     def _check_condition(self, key: str, mode: PutMode) -> None:
-        """Raise PutOutcomeError if a condition does not hold; the caller holds the lock.
-
-        Raises ConfigurationError if something other than a file has the name.
-        """
+        """Raise PutOutcomeError if a condition fails, ConfigurationError if the name is no file's; the lock is held."""
         path = self._path(key)
         if path.exists() and not path.is_file():
             kind = "a folder" if path.is_dir() else "no regular file"
@@ -244,12 +235,7 @@ class LocalObjects:
         return None
 
     def _record(self, key: str, etag: str, status: os.stat_result) -> None:
-        """Record the etag of a file's bytes, and remove another etag that is recorded for the same status.
-
-        Args:
-            etag: The etag of its bytes.
-            status: The file's status before the bytes were read: a later change has another ctime.
-        """
+        """Record the etag of bytes read after ``status`` (a later change has another ctime); remove others of it."""
         with suppress(OSError):  # this user may only read
             for sidecar in self._sidecars.of(key):
                 if sidecar.etag == etag and (sidecar.is_due or sidecar.stat != version(status)):

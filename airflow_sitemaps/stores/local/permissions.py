@@ -38,13 +38,9 @@ NOT_PERMITTED: Final = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Permissions:
-    """Modes and group of new files and folders.
+    """Modes and group of new files and folders; None: by umask and system (a setgid folder passes on its own group).
 
-    Attributes:
-        file_mode: Mode of a file. None: the umask of the process decides.
-        dir_mode: Mode of a folder. None: the umask of the process decides.
-        gid: Group ID of both. None: the system decides (a setgid folder passes on its own group).
-        widen: Whether a new file also gets the permission bits that a user added to the file that it replaces.
+    With ``widen``, a new file also gets the permission bits that a user added to the file that it replaces.
     """
 
     file_mode: int | None = None
@@ -61,15 +57,10 @@ class Permissions:
 
 
 UMASK: Final = Permissions()
-"""The permissions of private files, which the umask of the process decides."""
 
 
 def inherited(folder: Path, *, file_mode: int | None, dir_mode: int | None, gid: int | None) -> Permissions:
-    """Derive the permissions of files and folders below a public folder.
-
-    A user who may enter the folder may read the files in it. A group that may write to it may replace them. Modes that
-    the user set take precedence.
-    """
+    """Derive permissions below a folder: who may enter it may read files, a group that may write may replace them."""
     own = stat.S_IMODE(folder.stat().st_mode)
     folders = (own & 0o2777 & ~OTHERS_WRITE) | 0o700 if dir_mode is None else dir_mode
     files = file_mode
@@ -137,12 +128,7 @@ def checked_mode(name: str, mode: int | None, *, required: int, where: str) -> i
 
 @contextmanager
 def explained(verb: str, path: Path, byte_size: int | None = None) -> Iterator[None]:
-    """Translate an ``OSError`` in the block. Errors of this package pass unchanged.
-
-    Raises:
-        ConfigurationError: The name or the permissions cannot work. A retry fails in the same way.
-        StoreError: The file system failed or is full. A retry may succeed.
-    """
+    """Translate an ``OSError`` in the block: ConfigurationError if a retry fails in the same way, else StoreError."""
     try:
         with waiting(f"{verb} {path}", "The file system's own time-outs apply"):
             yield

@@ -68,12 +68,7 @@ _lock = threading.Lock()
 
 @dataclass(slots=True)
 class S3Connection:
-    """A boto3 client, and known facts about its store.
-
-    Attributes:
-        etag_quotes: Whether ``If-Match`` is sent with quotes (AWS) or without (Ceph).
-        conditions: Whether conditional headers are sent. False after the store answered that it does not implement them.
-    """
+    """A boto3 client, and its store's habits: quotes in ``If-Match`` (AWS) or none (Ceph), conditions or none."""
 
     client: Any
     endpoint: str
@@ -173,10 +168,7 @@ def copy_as_on_r2(client: Any) -> None:
 
 
 def _for_other_stores() -> dict[str, Any]:
-    """Return settings for stores other than AWS. Few of them support checksum trailers or ``bucket.host`` addresses.
-
-    The ``config_kwargs`` of the connection take precedence.
-    """
+    """Return settings for other stores: few have checksum trailers or ``bucket.host``. The connection has precedence."""
     return {
         "request_checksum_calculation": "when_required",
         "response_checksum_validation": "when_required",
@@ -203,16 +195,7 @@ def described(operation: str, url: str, error: Any) -> str:
 
 
 def explained(operation: str, url: str, error: Any, *, reading: bool = False) -> SitemapError:
-    """Return the error to raise for a failed call.
-
-    Args:
-        operation: Name of the S3 operation.
-        reading: Whether a missing object could be the reason for a 403.
-
-    Returns:
-        ConfigurationError if a retry fails in the same way, CredentialsError if there are no credentials, else
-        StoreError.
-    """
+    """Return the error to raise for a failed call. If ``reading``, a missing object could be the reason for a 403."""
     code, status, _ = answer_of(error)
     text = described(operation, url, error)
     bucket = url.removeprefix("s3://").partition("/")[0]

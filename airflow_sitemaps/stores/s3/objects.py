@@ -46,14 +46,10 @@ BROKEN_OFF: Final = (HTTPClientError, IncompleteReadError, FlexibleChecksumError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class S3Objects:
-    """One area of an S3 store. It implements ``ports.ObjectStore``. Thread-safe.
+    """One area of an S3 store, an ``ObjectStore``. Thread-safe. ``sse_kms_key_id`` None: the setting of the bucket.
 
-    Attributes:
-        expected_bucket_owner: AWS account of 12 digits that must own the bucket. None: any.
-        sse_kms_key_id: KMS key that encrypts new objects. None: the setting of the bucket.
-        content_encoding: Whether compressed sitemaps are served as XML with ``Content-Encoding: gzip``.
-        look_first: Whether a conditional put reads the object first, for a store that may ignore the condition. This
-            protects a single writer from itself, not two writers from each other.
+    With ``look_first``, a conditional put reads the object first, for a store that may ignore the condition. This
+    protects a single writer from itself, not two writers from each other.
     """
 
     connection: S3Connection
