@@ -16,10 +16,7 @@ Severity = Literal["error", "warning"]
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One check: its stable name, what it requires, and the document that requires it.
-
-    The severity is ``error`` if the sitemap is invalid or partly unreadable, ``warning`` for a loss or a risk.
-    """
+    """One check. ``error``: the sitemap is invalid or partly unreadable. ``warning``: a loss or a risk."""
 
     name: str
     text: str
@@ -109,7 +106,6 @@ CHECKS: Final[Mapping[str, Check]] = MappingProxyType(
         if rule.name.startswith("loc-") and rule.name not in {*_OF_ROWS, *(row[0] for row in _TABLE)}
     }
 )
-"""All checks by name: those of the table, and every other rule of URLs as a warning."""
 
 SAMPLES: Final = 3
 SAMPLE_CHARACTERS: Final = 240
@@ -132,10 +128,7 @@ class Finding:
 
 @dataclass(slots=True)
 class Findings:
-    """Collects findings. Mutable. A file with a million faults needs no more memory than one with three.
-
-    ``whole``: every entry of the file was read.
-    """
+    """Collects findings. Mutable. A million faults need no more memory than three. ``whole``: every entry was read."""
 
     whole: bool = True
     _counts: dict[str, int] = field(default_factory=dict)

@@ -18,14 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """Limits of one file and of an index.
-
-    Attributes:
-        name: Name of the profile.
-        max_urls: Maximum number of URLs in one sitemap.
-        max_byte_size: Maximum size of one uncompressed file, sitemap or index, in bytes.
-        max_sitemaps: Maximum number of sitemaps in one index.
-    """
+    """Limits of one file and of an index. Sizes are in bytes, of uncompressed files, sitemaps as well as indexes."""
 
     name: str
     max_urls: int
@@ -57,17 +50,13 @@ class RowContext:
 
     Attributes:
         base_url: Address of the folder that serves the file, ending in ``/``.
-        rulebook: Verdict of every rule.
-        limits: Limits of one file.
-        max_urls: Maximum number of URLs in one file.
         now: Time that decides what is in the future and how old an article is. It has a zone and is converted to UTC.
         cross_submit: Further hosts (``www.example.com``: http and https on their default ports) or origins
-            (``https://example.com:8443``) whose URLs may be listed. Default: none.
-        format: ``xml``, or ``text`` for one URL per line. Default: ``xml``.
-        kind: ``news`` lists only articles of the last two days. Default: ``pages``.
-        section: Name of the section, for messages.
-        timezone: IANA name of the zone of date-times without one. Default: ``UTC``.
-        from_template: Whether URLs are made from columns, so that ``%2F`` in a URL is a slash in a value. Default: False.
+            (``https://example.com:8443``) whose URLs may be listed.
+        format: ``xml``, or ``text`` for one URL per line.
+        kind: ``news`` lists only articles of the last two days.
+        timezone: IANA name of the zone of date-times without one.
+        from_template: Whether URLs are made from columns, so that ``%2F`` in a URL is a slash in a value.
         feeds_since: Entries changed at this time or later give their title and description to feeds. None: none do.
 
     Raises:
@@ -102,11 +91,7 @@ _STEP: Final = Decimal("0.0001")
 
 
 def read_changefreq(text: str) -> str | None:
-    """Return one of the values of the protocol, in any case, or None for an empty text.
-
-    Raises:
-        ValueError: The text is another value.
-    """
+    """Return one of the protocol's values, given in any case; None for an empty text; else raise ValueError."""
     word = text.strip().lower()
     if not word:
         return None

@@ -30,7 +30,6 @@ MEDIA_NAMESPACE: Final = "http://search.yahoo.com/mrss/"
 """Media RSS 1.5.1. The slash at the end is part of the namespace."""
 
 CONTENT_TYPES: Final = {"rss": "application/rss+xml", "mrss": "application/rss+xml", "atom": "application/atom+xml"}
-"""Content-Type header of each feed format."""
 
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=timezone.utc)
 """``updated`` of an Atom entry without a known lastmod. RFC 4287 requires a value, and a recent one would be false."""
@@ -113,10 +112,7 @@ def recent_urlset(entries: Iterable[RecentEntry]) -> bytes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FeedText:
-    """Texts of an entry from the columns of a source, for people who read a feed. They have no markup and may be empty.
-
-    ``moment`` is the lastmod as W3C Datetime, by which the newest are selected.
-    """
+    """Texts from the columns of a source, without markup, or empty. ``moment`` (W3C Datetime) selects the newest."""
 
     loc: str
     moment: str
@@ -138,10 +134,7 @@ def newest_texts(texts: Iterable[FeedText]) -> list[FeedText]:
 
 
 def read_texts(feed: bytes) -> dict[str, FeedText]:
-    """Return titles and descriptions by URL from a feed that ``render`` wrote in any format.
-
-    The texts of entries in unchanged shards therefore need not be read from the source again.
-    """
+    """Return titles and descriptions by URL from a feed of any format: those of unchanged shards are not read again."""
     from lxml import etree  # noqa: PLC0415
 
     texts: dict[str, FeedText] = {}
@@ -194,9 +187,8 @@ class FeedEntry:
 def feed_entry(entry: RecentEntry, texts: FeedText | None = None) -> FeedEntry:
     """Convert a recent entry to an entry of a feed.
 
-    Args:
-        texts: Title and description from the columns of the source. If they are empty, the title of the page's article or
-            first video and the description of the video are used, and otherwise the URL is the title.
+    Where ``texts`` are missing or empty, the title of the page's article or first video and the description of the
+    video are used, and otherwise the URL is the title.
     """
     written = html.unescape(entry.element[entry.element.index(b"<lastmod>") + 9 :].split(b"<", 1)[0].decode())
     records = _records(entry.element)

@@ -17,7 +17,6 @@ Preset = Literal["fast", "small"]
 """``fast``: igzip level 2, a fifth larger than zlib 6 at eleven times its speed. ``small``: see ``_SMALL_LEVEL``."""
 
 FEED_BYTE_SIZE: Final = 256 * 1024
-"""Number of bytes that the compressor gets at a time."""
 
 _HEADER: Final = b"\x1f\x8b\x08\x00" + b"\x00\x00\x00\x00" + b"\x00\xff"
 """Magic number and method; no time; no flags, and an unknown system."""
@@ -98,10 +97,7 @@ def compress(data: bytes, preset: Preset = "fast") -> bytes:
 
 
 def with_variant(gz: bytes, variant: int) -> bytes:
-    """Return the same gzip with ``variant`` (0 to 2**32 - 1; 0 is the plain form) in the time field of the header.
-
-    The content stays the same. The bytes differ, and therefore the ETag in the store.
-    """
+    """Return the same gzip, but another ETag: with ``variant`` (below 2**32; 0 is the plain form) in the time field."""
     return gz if variant == variant_of(gz) else b"".join((gz[:4], struct.pack("<I", variant), memoryview(gz)[8:]))
 
 
@@ -114,8 +110,8 @@ def decompress(data: bytes, *, max_byte_size: int, limit: int | None = None) -> 
     """Decompress one or more gzip members. Zero padding after them is ignored. ``limit`` is the protocol's, for the message.
 
     Raises:
-        InvalidSitemapError: The data is not gzip, is damaged or truncated, is followed by other data, or its content has more
-            than ``max_byte_size`` bytes, of which not many more are ever in memory.
+        InvalidSitemapError: The data is not gzip, is damaged or truncated, is followed by other data, or its content
+            has more than ``max_byte_size`` bytes, of which not many more are ever in memory.
     """
     if not data.startswith(b"\x1f\x8b"):
         raise InvalidSitemapError(f"not a gzip file: it begins with {data[:8]!r}; store it compressed or name it .xml")

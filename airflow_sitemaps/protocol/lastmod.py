@@ -37,11 +37,7 @@ class LastmodError(ValueError):
 
 @lru_cache(maxsize=64)
 def zone(name: str) -> ZoneInfo | timezone:
-    """Return a time zone by its IANA name.
-
-    Raises:
-        ConfigurationError: There is no such zone.
-    """
+    """Return a time zone by its IANA name, or raise ConfigurationError."""
     if name == "UTC":
         return UTC
     try:
@@ -56,8 +52,7 @@ def parse(text: str, timezone_name: str = "UTC") -> date | datetime | None:
     A date-time without a zone is in ``timezone_name``. A space may separate date and time, instead of ``T``.
 
     Raises:
-        LastmodError: The text is not a date (``lastmod-format``), or is outside the years 1 to 9999
-            (``lastmod-range``).
+        LastmodError: The text is not a date (``lastmod-format``), or outside the years 1 to 9999 (``lastmod-range``).
     """
     text = text.strip()
     if not text:
@@ -77,11 +72,7 @@ def parse(text: str, timezone_name: str = "UTC") -> date | datetime | None:
 
 
 def in_utc(moment: datetime) -> datetime:
-    """Convert a date-time with a zone to UTC, without its fraction of a second.
-
-    Raises:
-        LastmodError: In UTC it is outside the years 1 to 9999.
-    """
+    """Convert a date-time with a zone to UTC, in whole seconds, or raise LastmodError outside the years 1 to 9999."""
     try:
         return moment.astimezone(UTC).replace(microsecond=0)
     except OverflowError as error:

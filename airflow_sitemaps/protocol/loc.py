@@ -89,10 +89,8 @@ class _RefusedError(Exception):
 def normalise(raw: str, *, origin: str, keep_entities: bool = False) -> Reading:
     """Return the normal form of one URL. The normal form of a normal form is the same.
 
-    Percent-encoded characters are not encoded again. Dot segments, double slashes and fragments are kept.
-
-    Args:
-        origin: Scheme, host and port that complete a root-relative URL (``https://host``).
+    Percent-encoded characters are not encoded again. Dot segments, double slashes and fragments are kept. ``origin``
+    (``https://host``) completes a root-relative URL.
     """
     faults: list[str] = []
     try:
@@ -205,10 +203,7 @@ def _absolute(scheme: str, rest: str) -> tuple[str, bool]:
 
 
 def _split_authority(authority: str) -> tuple[str, str]:
-    """Return host and port (digits without leading zeros, or empty).
-
-    Credentials are refused, because a sitemap is public.
-    """
+    """Return host and port (digits without leading zeros, or empty). Credentials are refused: a sitemap is public."""
     if "@" in authority:
         raise _RefusedError("loc-host")
     if authority.startswith("["):
@@ -251,11 +246,7 @@ def normal_host(host: str) -> str:
 
 @lru_cache(maxsize=256)
 def scope_of(base_url: str, cross_submit: tuple[str, ...]) -> Scope:
-    """Return the scope of a folder and of further hosts or origins.
-
-    Raises:
-        ConfigurationError: One of them is not a host or an http(s) address.
-    """
+    """Return the scope of a folder and of further hosts or origins, or raise ConfigurationError if one is neither."""
     base = normalise(base_url, origin="")
     if base.loc is None or "loc-relative" in base.faults:
         raise ConfigurationError(f"base_url {base_url!r}: give an absolute http(s) address that ends in '/'")
@@ -311,13 +302,10 @@ def read_loc(raw: str | None, context: RowContext) -> Reading:
 
 
 def settle(reading: Reading, rulebook: Rulebook) -> tuple[str | None, tuple[tuple[str, Verdict], ...]]:
-    """Apply the verdicts of the rules that a URL breaks.
+    """Return the URL to write, or None if the row is dropped; and each broken rule to count, with its verdict.
 
     A URL that cannot be repaired is dropped, unless its rule is set to ``fail``. For a dropped row, only the rule that
     dropped it is counted.
-
-    Returns:
-        The URL to write, or None if the row is dropped; and each rule to count, with its verdict.
     """
     if reading.loc is None:
         rule = reading.faults[-1]

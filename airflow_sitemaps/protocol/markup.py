@@ -28,7 +28,6 @@ NAMESPACES: Final = MappingProxyType(
         "xhtml": "http://www.w3.org/1999/xhtml",
     }
 )
-"""Namespaces of the extensions by their prefix in written files."""
 
 EXTENSION_MARKS: Final = MappingProxyType(
     {"images": "<image:image>", "videos": "<video:video>", "news": "<news:news>", "alternates": "<xhtml:link "}
@@ -106,10 +105,6 @@ def render_index(
 ) -> bytes:
     """Return the bytes of an index. Its ``lastmod`` values are in UTC, to the second.
 
-    Args:
-        entries: The files, in the order in which they are written.
-        comment: Comment before the root element.
-
     Raises:
         RefusedError: The index has more entries, or more bytes, than the limits allow.
         ConfigurationError: ``comment`` contains ``--``.
@@ -180,8 +175,8 @@ _URLSET: Final = """<xsl:template match="s:urlset">
 def render_stylesheet() -> bytes:
     """Return a stylesheet with which a browser shows a sitemap as a table. It always has the same bytes.
 
-    No crawler reads it. Browsers are about to remove XSLT; one that does not apply it shows the XML. It loads no script,
-    font or image.
+    No crawler reads it. Browsers are about to remove XSLT; one that does not apply it shows the XML. It loads no
+    script, font or image.
     """
     prefixes = "".join(f' xmlns:{prefix}="{uri}"' for prefix, uri in NAMESPACES.items())
     return (

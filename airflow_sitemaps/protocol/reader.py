@@ -69,13 +69,7 @@ class ReadEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadUrlset:
-    """A parsed file.
-
-    Attributes:
-        byte_size: Its uncompressed size.
-        problems: Faults of the file. ``validate`` finds the faults of its entries.
-        whole: Whether every entry was read.
-    """
+    """A parsed file. ``problems`` are the file's; ``validate`` finds those of its entries."""
 
     kind: Kind
     entries: tuple[ReadEntry, ...]
@@ -85,9 +79,9 @@ class ReadUrlset:
 
 
 def unpack(body: bytes, findings: Findings, limits: Limits = CURRENT) -> bytes:
-    """Return the uncompressed content of a file. A file that was compressed twice is decompressed twice and recorded.
+    """Return the uncompressed content of a file; ``b""`` for a damaged or too large one, which is recorded.
 
-    If it is damaged or too large, that is recorded, and the result is ``b""``.
+    A file that was compressed twice is decompressed twice and recorded.
     """
     for time in range(2):
         if not body.startswith(GZIP_MAGIC):

@@ -43,12 +43,8 @@ def merge(existing: AnyStr, sitemaps: Sequence[str], *, name: str = "") -> AnySt
     address that a line outside the block names already is not repeated.
 
     Args:
-        existing: Content of the file. Text is taken as UTF-8.
         sitemaps: Absolute addresses to name, in this order. None removes the block.
         name: Address of the index, which distinguishes this block from those of other sitemaps.
-
-    Returns:
-        The new content, of the same type as ``existing``.
 
     Raises:
         ValueError: An address or the name is empty, or contains a line end.

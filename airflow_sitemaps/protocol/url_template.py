@@ -38,11 +38,7 @@ class Template:
 
     @classmethod
     def parse(cls, text: str) -> Template:
-        """Parse a template. ``{column}`` is a placeholder, ``{column:path}`` one that keeps slashes, and ``{{`` a brace.
-
-        Raises:
-            ConfigurationError: A brace has no matching brace, a placeholder has no column, or a conversion is unknown.
-        """
+        """Parse a template. ``{column}`` is a placeholder, ``{column:path}`` keeps slashes, and ``{{`` is a brace."""
         parts: list[str | Field] = []
         literal, end = "", 0
         for token in _TOKEN.finditer(text):
@@ -66,14 +62,11 @@ class Template:
         return tuple(dict.fromkeys(part.column for part in self.parts if isinstance(part, Field)))
 
     def expand(self, columns: Mapping[str, pa.Array]) -> pa.StringArray:
-        """Expand the template for each row, with percent-encoded values.
+        """Return the URL of each row, with percent-encoded values; null if a value is missing.
 
         Numbers, decimals, UUIDs and dates are written as Arrow writes them as text. An empty value of ``{column}`` counts as
         missing, because ``/p/{slug}`` without a slug is another page. An empty ``{column:path}`` is kept, because the home page
         has an empty path.
-
-        Returns:
-            One URL for each row; null if a value is missing.
 
         Raises:
             ConfigurationError: A column is missing, or the template has none.

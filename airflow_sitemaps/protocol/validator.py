@@ -32,11 +32,8 @@ _PRIORITY: Final = re.compile(r"\+?(?:0*1(?:\.0*)?|0*(?:\.[0-9]+)?|0+\.)", re.AS
 class ValidationContext:
     """The settings with which a file is checked.
 
-    Attributes:
-        now: Time that decides what is in the future and how old an article is.
-        address: Public URL of the file. None: not known, so the scope is not checked.
-        cross_submit: Further hosts or origins whose URLs may be listed.
-        path_scope: Whether URLs must be below the file's folder. False if robots.txt names the sitemap.
+    ``now`` decides what is in the future and how old an article is. ``address`` None: the scope is not checked.
+    ``path_scope``: URLs must be below the file's folder; False if robots.txt names the sitemap.
     """
 
     limits: Limits
@@ -205,7 +202,7 @@ _BUCKETS: Final = 256
 
 
 class Duplicates:
-    """64-bit hashes of all URLs, with the numbers of their files. They are sorted in buckets when they are compared.
+    """64-bit hashes of all URLs, with the numbers of their files, sorted in buckets when they are compared.
 
     Among ten million different URLs, two have the same hash with a probability of about 3 in a million.
     """

@@ -49,8 +49,8 @@ def decoded(column: pa.Array) -> pa.Array:
 def as_texts(column: pa.Array) -> pa.StringArray:
     """Return any column as text: as Arrow casts it, or else value by value.
 
-    A value that Arrow cannot write is written as Python writes it, and does not change the text of another row. Lists and
-    structures become JSON. A value that neither can write, such as a time in an unknown zone, becomes its number.
+    A value that Arrow cannot write is written as Python writes it, and does not change the text of another row. Lists
+    and structures become JSON. A value that neither can write, such as a time in an unknown zone, becomes its number.
     """
     values = decoded(column)
     if pa.types.is_string(values.type):
@@ -194,12 +194,7 @@ class RowKeys:
 def count_rows(
     rule: str, mask: pa.BooleanArray, values: pa.Array, rows: RowKeys, context: RowContext, tally: Tally
 ) -> Verdict:
-    """Count the rows of a mask under a rule, with samples of the first ones, and return the rule's verdict.
-
-    Args:
-        mask: The faulty rows, without nulls.
-        values: The column whose values the samples show.
-    """
+    """Count the rows of a mask (without nulls) under a rule, with samples of the first; return the rule's verdict."""
     verdict = context.rulebook[rule]
     first = pc.indices_nonzero(mask).slice(0, SAMPLES_PER_RULE)
     shown = texts_of(as_texts(values.take(first)))

@@ -46,8 +46,7 @@ _ENTRY_OVERHEAD: Final = 1_000
 def clean(batch: pa.RecordBatch, context: RowContext, tally: Tally) -> Cleaned:
     """Validate and normalise the rows of a batch. Each faulty row or field is counted and handled as the rulebook says.
 
-    Args:
-        batch: Rows with the columns that ``ports.Source.read`` defines.
+    ``ports.Source.read`` defines the columns.
 
     Raises:
         RuleError: A rule set to ``fail`` is broken.
@@ -119,8 +118,7 @@ def _count_slashes(locs: pa.StringArray, keys: pa.Array | None, context: RowCont
 def _clean_hints(rule: str, read: Callable[[str], str | None], work: _Work, context: RowContext, tally: Tally) -> Hints:
     """Parse a column of hints and count its faults. It has few different values, so each value is parsed once.
 
-    Args:
-        read: Returns the text to write for a value, or None for no value. It raises ValueError for a fault.
+    ``read`` returns the text to write for a value, or None for no value. It raises ValueError for a fault.
     """
     values = decoded(work.columns[rule])
     kind = values.type

@@ -54,11 +54,8 @@ class Hints:
 class Cleaned:
     """Valid, normalised entries as columns, in the order of their rows. A column that the section lacks is None.
 
-    Attributes:
-        loc: The URLs.
-        numbers: Row numbers of the entries in the batch. None: every row became an entry.
-        extensions: XML of each entry's extensions.
-        recheck_at: Earliest time at which the same rows would give other entries. None: never.
+    ``numbers`` are their rows in the batch; None: every row became an entry. ``extensions`` is XML. ``recheck_at`` is
+    the earliest time at which the same rows would give other entries; None: never.
     """
 
     loc: pa.StringArray

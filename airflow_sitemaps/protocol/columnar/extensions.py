@@ -31,11 +31,7 @@ if TYPE_CHECKING:
 def clean_extensions(
     columns: Mapping[str, pa.Array], rows: RowKeys, context: RowContext, tally: Tally
 ) -> tuple[pa.StringArray, pa.BooleanArray | None]:
-    """Render the columns of each row in the given order, and count their faults.
-
-    Returns:
-        The XML of each row, empty if it has none; and a mask of rows to drop, or None for no row.
-    """
+    """Return the XML of each row, its columns in the given order; and a mask of rows to drop, None for no row."""
     assert rows.locs is not None
     texts = {kind: texts_of(as_texts(column)) for kind, column in columns.items()}
     values: list[str] = []
@@ -61,10 +57,7 @@ def clean_extensions(
 def expired_articles(
     news: pa.Array | None, lastmods: Lastmods | None, rows: RowKeys, context: RowContext, tally: Tally
 ) -> tuple[pa.BooleanArray | None, datetime | None]:
-    """Find articles older than two days, by their publication date or else their lastmod, and count them.
-
-    Args:
-        news: The ``news`` column; None if the section has none.
+    """Count articles older than two days, by their publication date or else their lastmod.
 
     Returns:
         A mask of rows to omit, or None for no row; and the time at which the next article will be too old, if any will be.
@@ -104,11 +97,7 @@ def rows_without_article(
 ) -> pa.BooleanArray | None:
     """Find entries of a news section that have no article and would never expire, and count them.
 
-    Args:
-        news: The ``news`` column. None if the section has none; then only lastmods date its entries.
-
-    Returns:
-        A mask of the rows to omit. None: no row.
+    Without ``news`` only lastmods date its entries. Return a mask of the rows to omit; None: no row.
     """
     length = len(cleaned)
     if news is not None and cleaned.extensions is not None:
@@ -128,14 +117,9 @@ def rows_without_article(
 
 
 def recent_texts(rows: pa.RecordBatch, cleaned: Cleaned, since: datetime) -> list[FeedText]:
-    """Return the titles and descriptions of the newest entries.
+    """Return the titles and descriptions of at most ``FEED_ENTRIES`` newest entries, in any order.
 
-    Args:
-        rows: The batch, with a column ``title`` or ``description`` or both.
-        since: Start of the recent time, in UTC.
-
-    Returns:
-        At most ``FEED_ENTRIES``, in any order. Entries without texts are included, because a text may have been removed.
+    Entries without texts are included, because a text may have been removed.
     """
     names = [name for name in ("title", "description") if name in rows.schema.names]
     lastmods = cleaned.lastmods

@@ -30,11 +30,8 @@ _LAST_DAY: Final = lastmod.day_number(lastmod.LAST_DAY)
 class Lastmods:
     """One lastmod for each row.
 
-    Attributes:
-        day: Days since 1970-01-01 in UTC, int32. Null: no lastmod.
-        second: Seconds of the day, int32. Null: only a date. None: all rows have only a date.
-        recheck_at: Earliest time at which a lastmod that was omitted as future is in the past.
-        dropped: Mask of rows to drop. None: no row.
+    ``day`` is in days since 1970-01-01 in UTC; null: no lastmod. ``second`` is of the day; null: only a date; None: all
+    rows have only a date. ``recheck_at`` is the earliest time at which a lastmod omitted as future is in the past.
     """
 
     day: pa.Int32Array
@@ -222,9 +219,6 @@ def to_utc(values: pa.TimestampArray, zone: str) -> pa.TimestampArray:
 
     Of an hour that clocks repeat, the first is used. An hour that they skip is read with the offset before the change, as
     ``datetime`` does with ``fold=0``. Times outside the years 1 to 9999 count as UTC.
-
-    Raises:
-        ConfigurationError: There is no such zone.
     """
     utc = pa.timestamp(values.type.unit, "UTC")
     info = lastmod.zone(zone)

@@ -1,7 +1,7 @@
-"""A column of ``loc``: clean rows are recognised in the whole slice, and only the others are parsed one by one.
+"""A column of ``loc``: clean rows are recognised in the whole slice, and only the others go through ``loc.read_loc``.
 
-A clean slice needs a few passes over its bytes. Rows whose only fault is text beyond ASCII are encoded together. All
-others go through ``loc.read_loc``. The result is always that of ``read_loc``.
+A clean slice needs a few passes over its bytes. Rows whose only fault is text beyond ASCII are encoded together. The
+result is always that of ``read_loc``.
 """
 
 from __future__ import annotations
@@ -47,7 +47,6 @@ _MANY_PLACES: Final = 1_000
 """Number of unsafe characters in a slice above which one search of all rows is faster than checking each position."""
 
 _SHOWN_BYTES: Final = 1_000
-"""Number of bytes of a faulty URL that are decoded for a sample, which is then shortened."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,12 +145,7 @@ def _begins(values: pa.StringArray, prefix: str) -> pa.BooleanArray:
 def _find_dirt(
     values: pa.StringArray, good: pa.BooleanArray, origins: frozenset[str]
 ) -> tuple[pa.BooleanArray | None, list[pa.BooleanArray]]:
-    """Return masks of the rows that are not clean: those whose only fault may be text beyond ASCII, and all others.
-
-    Args:
-        good: Rows that begin with the origin of the sitemap.
-        origins: Further origins whose URLs may be listed.
-    """
+    """Return masks of the rows that are not clean: those whose only fault may be text beyond ASCII, and all others."""
     beyond_ascii: pa.BooleanArray | None = None
     dirt: list[pa.BooleanArray] = []
     if not _all(good):
@@ -243,10 +237,9 @@ _LOW: Final = np.tile(_DIGITS, 16)
 
 
 def percent_encoded(rows: pa.StringArray) -> tuple[pa.StringArray, pa.BooleanArray | None]:
-    """Return the rows with bytes beyond ASCII encoded, and a mask of those that must be parsed one by one.
+    """Return the rows with bytes beyond ASCII encoded, and a mask of those that must be parsed one by one; None: none.
 
-    These contain a suspect character, are not UTF-8, or become longer than a URL may be. The mask is None if there are
-    none. The rows must begin with ASCII and have no null.
+    These contain a suspect character, are not UTF-8, or become too long. All must begin with ASCII and have no null.
     """
     data = np.frombuffer(value_view(rows), np.uint8)
     offsets = np.frombuffer(offsets_of(rows), np.int32)

@@ -23,7 +23,6 @@ MAX_DEPTH: Final = 32
 """Maximum number of levels of lists and objects. It is fixed, so that the depth of the caller's stack has no effect."""
 
 SHOWN_CHARACTERS: Final = 60
-"""Maximum number of characters of a value in a message."""
 
 _TOO_DEEP: Final = f"lists and objects are nested too deeply (limit {MAX_DEPTH} levels)"
 _SHOWN_LEVELS: Final = 2
@@ -47,11 +46,7 @@ class JsonFault(ValueError):  # noqa: N818 - a value that breaks a rule, not a f
 
 
 def parse(text: str) -> Any:
-    """Parse the JSON of a column. NaN and Infinity are parsed; the fields that contain them are refused later.
-
-    Raises:
-        JsonFault: The text is not JSON, or its values are nested too deeply.
-    """
+    """Parse the JSON of a column, or raise JsonFault. NaN and Infinity are refused later, with their fields."""
     try:
         return _decode(text)
     except json.JSONDecodeError as error:

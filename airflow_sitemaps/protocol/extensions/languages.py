@@ -128,15 +128,11 @@ def quick_alternates(given: Sequence[Any]) -> str | None:
 
 
 def alternates_of_group(rows: Iterable[tuple[str, str]]) -> str:
-    """Return the alternates of every row of one group, as the JSON of the ``alternates`` column.
+    """Return the JSON of ``alternates``, the same for every row of one group, from (loc, language) in any order.
 
-    Args:
-        rows: The (loc, language) of all rows that share a group, in any order.
-
-    Returns:
-        The same JSON list for each row. It contains all rows, including the row itself, because links that are not mutual
-        are ignored (developers.google.com, localized versions). It is ordered by language with ``x-default`` last, so equal
-        groups give equal bytes. Of two rows with one language, the first in the order of their URLs is kept.
+    It contains all rows, including the row itself, because links that are not mutual are ignored
+    (developers.google.com, localized versions). It is ordered by language with ``x-default`` last, so equal groups give
+    equal bytes. Of two rows with one language, the first in the order of their URLs is kept.
     """
     chosen: dict[str, str] = {}
     for language, loc in sorted((language, loc) for loc, language in rows if loc and language):
@@ -215,10 +211,7 @@ def render_articles(records: Sequence[FieldReader], notes: FieldProblems) -> str
 
 
 def publication_date(record_json: str) -> str | None:
-    """Return the ``publication_date`` in the JSON of a ``news`` column unchanged, or None if there is none.
-
-    For the two-day window, parse it as a lastmod.
-    """
+    """Return the ``publication_date`` in the JSON of a ``news`` column, or None. It is to be parsed as a lastmod."""
     try:
         value = parse(record_json)
         check_depth(value)

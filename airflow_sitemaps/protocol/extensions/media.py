@@ -84,10 +84,7 @@ _CURRENCY: Final = re.compile(r"[A-Z]{3}")
 
 
 def render_videos(records: Sequence[FieldReader], *, page: str, max_title: int | None) -> str:
-    """Return the elements of all usable videos. The fields are in the order of the XSD.
-
-    ``page`` is the URL of the page, from which the URLs of a video must differ. ``max_title`` is in characters.
-    """
+    """Return the elements of usable videos, fields in the XSD's order. The URLs of a video must not be ``page``."""
     return "".join(_video(record, page, max_title) for record in records)
 
 
@@ -167,10 +164,7 @@ def _audience(record: FieldReader) -> Iterator[str]:
 
 
 def _relation(record: FieldReader, name: str, members: str, pattern: re.Pattern[str]) -> Iterator[str]:
-    """Return ``restriction`` or ``platform``.
-
-    If it is faulty, the video is omitted, because it must not be shown more widely than intended.
-    """
+    """Return ``restriction`` or ``platform``. A fault omits the video, which must not be shown too widely."""
     for part in record.parts(name)[:1]:
         relationship = part.raw("relationship")
         listed = part.raw(members)

@@ -1,7 +1,4 @@
-"""Extensions of an entry: from the JSON of a column to XML elements, and from elements back to such records.
-
-One set of rules therefore checks the rows of a source and published files.
-"""
+"""Extensions, from JSON to XML elements and back: one set of rules checks a source's rows and published files."""
 
 from __future__ import annotations
 
@@ -33,7 +30,6 @@ if TYPE_CHECKING:
     from airflow_sitemaps.protocol.rules import Tally
 
 RULE_OF: Final = {"images": "image", "videos": "video", "news": "news", "alternates": "alternate"}
-"""The rule that a fault of each kind breaks."""
 _QUICK: Final = {"images": quick_images, "alternates": quick_alternates}
 
 Sampler = Callable[[str], str]
@@ -47,19 +43,14 @@ class DropRow(Exception):  # noqa: N818 - not an error: the row is counted, and 
 def fragment(
     kind: str, record_json: str, *, context: RowContext, tally: Tally, where: str, sample: Sampler | None = None
 ) -> str:
-    """Return the XML of one row's column.
+    """Return the XML of one row's column: the elements in the order of the XSD, empty if nothing is usable.
 
     Args:
-        kind: ``images``, ``videos``, ``news`` or ``alternates``.
         record_json: A list of objects, one object, or a bare URL for an image, as JSON. ``""`` and ``null`` are empty.
             Alternates as ``{"group": [...]}`` are pages of the section, to whose URLs the URL rules apply.
             ``{"group": [], "fault": "..."}`` says why a row of a group has no alternates.
         tally: Counts the faults, once per row and rule, with a sample that names the fields.
         where: Normalised URL of the page, for samples. The URLs of a video must differ from it.
-        sample: Returns the sample of a row. Default: a sample with the page's URL.
-
-    Returns:
-        The elements in the order of the XSD; empty if nothing is usable.
 
     Raises:
         DropRow: The verdict of a broken rule is ``drop_row``. The row is already counted.
@@ -91,11 +82,7 @@ def fragment(
 
 
 def faults(kind: str, given: list[dict[str, Any]], *, context: RowContext, page: str) -> tuple[list[str], list[str]]:
-    """Check the records of one page of a published file.
-
-    Returns:
-        The faults of fields, and the ``loc-…`` rules that URLs break in ways that a build repairs.
-    """
+    """Return the faults of a published page's records, and the ``loc-…`` rules broken in ways that a build repairs."""
     if kind in _QUICK and _QUICK[kind](given):
         return [], []
     notes, addresses = FieldProblems(), Addresses(context)
@@ -160,7 +147,6 @@ _INLINE: Final = {"player_loc": ("allow_embed", "autoplay"), "gallery_loc": ("ti
 _RELATIONS: Final = {"restriction": "countries", "platform": "platforms"}
 
 ELEMENT_KINDS: Final = {_IMAGE: "images", f"{_VIDEO}video": "videos", f"{_NEWS}news": "news", _LINK: "alternates"}
-"""Kind of extension by the name of each element that a ``<url>`` may contain."""
 
 _ORDERS: Final = {
     _IMAGE: ("loc", "caption", "geo_location", "title", "license"),
