@@ -97,7 +97,10 @@ class StateReader:
     ) -> tuple[str, T]:
         """Return the ETag of a file and ``reader``'s value, from the file's bytes and address.
 
-        If ``is_old`` says so of a cached value, the store is queried at once. StateUnavailableError: no value in time.
+        If ``is_old`` says so of a cached value, the store is queried at once.
+
+        Raises:
+            StateUnavailableError: The file cannot be read, or not in time.
         """
         future = self.begin(file, form, lambda: self._load(file, form, reader, is_old))
         kept: CachedFile[T] = await self._arrived(file, future)

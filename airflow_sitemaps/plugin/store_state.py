@@ -92,7 +92,8 @@ def _live(section: _Section) -> LiveSection:
 def read_state(area: ObjectStore, before: StoreState | None = None) -> StoreState:
     """Return what a private area knows. What has not changed since ``before`` is not read again.
 
-    StateUnavailableError: there is no manifest.
+    Raises:
+        StateUnavailableError: There is no manifest.
     """
     info = area.head(MANIFEST)
     state = before if before is not None and info is not None and info.etag == before.etag else None

@@ -26,28 +26,18 @@ class Fetcher(Protocol):
     """Reads the content of an address."""
 
     def get(self, url: str) -> Fetched:
-        """Return the response with any status, after following redirects.
-
-        Raises:
-            FetchError: There is no response.
-            StoreError: The store failed.
-        """
+        """Return the response with any status, after following redirects, or raise FetchError or StoreError."""
         ...
 
 
 NOT_FOUND: Final = Fetched(status=404, body=b"")
-"""The response for an address at which a folder or store has no file."""
 
 
 @dataclass(frozen=True, slots=True)
 class FolderFetcher:
     """Reads public addresses from a folder. It never reads outside the folder, not even through symbolic links.
 
-    Attributes:
-        folder: The folder that holds the files.
-        base_url: Address at which the folder is served. Default: None, which tries every suffix of an address's path:
-            ``/a/b/c.xml`` as ``a/b/c.xml``, ``b/c.xml`` and ``c.xml``.
-        max_byte_size: Size in bytes of the largest file that is read. Default: 256 MiB.
+    ``base_url`` None tries every suffix of a path: ``/a/b/c.xml`` as ``a/b/c.xml``, ``b/c.xml`` and ``c.xml``.
     """
 
     folder: Path
@@ -55,11 +45,7 @@ class FolderFetcher:
     max_byte_size: int = 256 << 20
 
     def get(self, url: str) -> Fetched:
-        """Return the file, or status 404.
-
-        Raises:
-            FetchError: The file cannot be read, or is larger than ``max_byte_size``.
-        """
+        """Return the file, or status 404; raise FetchError if it is unreadable, or larger than ``max_byte_size``."""
         root = self.folder.resolve()
         for key in _candidate_keys(url, self.base_url):
             try:
@@ -81,12 +67,9 @@ class FolderFetcher:
 
 @dataclass(frozen=True, slots=True)
 class StoreFetcher:
-    """Reads public addresses from an object store.
+    """Reads public addresses from an object store. ``base_url`` None tries every suffix of an address's path.
 
-    Attributes:
-        objects: The public area of the store.
-        base_url: Address at which the area is served. Default: None, which tries every suffix of an address's path.
-        names: Keys of files that are served at another address, by that address. Default: none.
+    ``names`` has the keys of files that are served at another address, by that address.
     """
 
     objects: ObjectStore
@@ -172,7 +155,6 @@ MAX_HTML_BYTE_SIZE: Final = 512 * 1024
 """Number of bytes of a page that are parsed. The relevant elements are in its head."""
 
 MAX_PAGE_BYTE_SIZE: Final = 16 << 20
-"""Largest size in bytes of a decompressed page."""
 
 _CANONICAL_HEADER: Final = re.compile(r"""<([^<>]*)>\s*;[^,<]*\brel\s*=\s*["']?canonical\b""", re.IGNORECASE)
 _CHARSET: Final = re.compile(r"charset=[\"']?([A-Za-z0-9_-]{1,40})", re.IGNORECASE)

@@ -22,12 +22,8 @@ if TYPE_CHECKING:
 class Failure:
     """One check that failed in one place.
 
-    Attributes:
-        rule: Name of the check, as in ``docs/rules.md``. The name is stable and serves as a code.
-        where: Address of the file or page.
-        message: Description of the first few occurrences.
-        severity: ``error`` (the sitemap is invalid, or was not read completely) or ``warning``.
-        count: Number of occurrences. Default: 1.
+    ``rule`` is stable and serves as a code (``docs/rules.md``). ``message`` describes the first few occurrences.
+    ``severity`` is ``error`` (the sitemap is invalid, or was not read completely) or ``warning``.
     """
 
     rule: str
@@ -39,15 +35,9 @@ class Failure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verification:
-    """The result of verifying a sitemap.
+    """The result of verifying a sitemap. ``failures`` has errors first; ``files`` counts indexes, too.
 
-    Attributes:
-        addresses: The addresses that were verified.
-        failures: The checks that failed, errors first.
-        files: Number of files that were read, including indexes.
-        urls: Number of URLs that those files list.
-        index_urls: Addresses of the indexes that were read.
-        sampled: Number of listed pages that were fetched. Default: 0.
+    ``urls`` counts the URLs that the files list, ``sampled`` the listed pages that were fetched.
     """
 
     addresses: tuple[str, ...]
@@ -91,9 +81,8 @@ class VerificationOptions:
     """The settings of a verification.
 
     Attributes:
-        limits: Limit profile that the files must comply with. Default: the current limits of sitemaps.org.
         sample: Number of listed pages to fetch. Default: 0.
-        seed: Seed for the choice of pages. The same seed chooses the same pages. Default: 0.
+        seed: The same seed chooses the same pages. Default: 0.
         crawler: Product token for which robots.txt is read. Default: ``Googlebot``.
         robots: Whether robots.txt is checked. It is checked for http and https addresses only. Default: True.
         cross_submit: Other hosts or origins whose URLs the sitemap may list. Default: none.
@@ -118,7 +107,6 @@ class VerificationOptions:
 
 Format = Literal["text", "json", "junit"]
 FORMATS: Final[tuple[Format, ...]] = ("text", "json", "junit")
-"""The output formats of ``airflow-sitemaps verify``."""
 
 JSON_FORMAT: Final = 1
 """Version of the JSON document. It grows when a field changes its meaning."""

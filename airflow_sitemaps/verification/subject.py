@@ -37,15 +37,9 @@ _FORMS: Final = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerificationSubject:
-    """A published sitemap, its reader, and its manifest.
+    """A published sitemap, its reader, and its manifest; None for a sitemap of another program.
 
-    Attributes:
-        fetcher: Reads the files.
-        addresses: Addresses of the indexes or files to verify.
-        manifest: Manifest of a sitemap that this package published. Default: None, for any other sitemap.
-        options: Options that follow from the sitemap: its limits and cross-submitted hosts. Default: the general
-            defaults.
-        over_http: Whether ``fetcher`` requests the files from the website. Default: False.
+    ``options`` follow from the sitemap. ``over_http``: whether ``fetcher`` requests the files from the website.
     """
 
     fetcher: Fetcher
@@ -61,12 +55,10 @@ class VerificationSubject:
         *,
         web: Fetcher | None = None,
     ) -> Verification:
-        """Check the sitemap against all rules.
+        """Check the sitemap against all rules, by default with the subject's own options.
 
-        Args:
-            options: How to verify. Default: the subject's own options.
-            web: Requests pages and robots.txt from the website. Default: an ``HttpClient``. A sitemap that is not
-                read over HTTP needs it only when pages are sampled.
+        ``web`` requests pages and robots.txt; None: an ``HttpClient``. A sitemap that is not read over HTTP needs it
+        only when pages are sampled.
         """
         from airflow_sitemaps.http.client import HttpClient  # noqa: PLC0415
         from airflow_sitemaps.verification.verifier import verify  # noqa: PLC0415
@@ -82,12 +74,7 @@ class VerificationSubject:
 
 
 def of_sitemap(sitemap: Sitemap) -> VerificationSubject:
-    """Return the subject for a sitemap of this package. Its files are read from its store.
-
-    Raises:
-        ConfigurationError: The sitemap is not published yet.
-        StoreError: The manifest cannot be read.
-    """
+    """Return the subject for a sitemap of this package, or raise ConfigurationError if it is not published yet."""
     from airflow_sitemaps.pipeline.state.repository import StateRepository  # noqa: PLC0415
     from airflow_sitemaps.shards.index_layout import address  # noqa: PLC0415
 
@@ -114,15 +101,11 @@ def of_sitemap(sitemap: Sitemap) -> VerificationSubject:
 def of_address(address: str, *, conn_id: str | None = "aws_default", web: Fetcher | None = None) -> VerificationSubject:
     """Return the subject for an address. Any program may have written the sitemap.
 
-    Args:
-        address: An ``https://`` address, the address of an object in a store (``s3://``), a folder or a file. A
-            folder, or a prefix of a bucket, is searched for an index (``INDEX_NAMES``).
-        conn_id: Airflow connection that reads the store. Default: ``aws_default``.
-        web: Requests ``https://`` addresses. Default: an ``HttpClient``.
+    ``address`` is an ``https://`` address, an object in a store (``s3://``), a folder or a file. A folder, or a prefix
+    of a bucket, is searched for an index (``INDEX_NAMES``). ``conn_id`` is the Airflow connection that reads the store.
 
     Raises:
-        ConfigurationError: The file or folder does not exist, the folder holds no index, or the store
-            denies access.
+        ConfigurationError: There is no such file or folder, it holds no index, or the store denies access.
         StoreError: The store does not respond.
     """
     if address.lower().startswith(("https://", "http://")):
@@ -178,12 +161,7 @@ class _RobotsFromWeb:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServedIndex:
-    """An index as served, with a description of its state.
-
-    Attributes:
-        age_s: Its age in seconds; None if the index could not be read, or if its age is unknown.
-        current: Whether it is the index of the published generation.
-    """
+    """An index as served, with a description of its state. ``age_s`` is None if it could not be read or is unknown."""
 
     url: str
     age_s: float | None
@@ -204,7 +182,6 @@ def served_indexes(store: StoreConfig, fetcher: Fetcher, now: datetime) -> list[
 
     Raises:
         ConfigurationError: Nothing is published yet.
-        StoreError: The state cannot be read.
     """
     from airflow_sitemaps.pipeline.state.repository import StateRepository  # noqa: PLC0415
     from airflow_sitemaps.pipeline.status import last_check  # noqa: PLC0415

@@ -54,12 +54,7 @@ def verify(
     """Check sitemaps or indexes, and every file that they list, against all rules.
 
     A published file never makes this function raise: an address that cannot be read is a failure in the result.
-
-    Args:
-        addresses: Address of an index, urlset, text sitemap or feed; or several of them.
-        manifest: The manifest of a sitemap that this package published; None for any other sitemap.
-        pages: Reads the sampled pages. Default: ``fetcher``.
-        now: Time of the verification, with a time zone. Default: the current time.
+    ``manifest`` is None for a sitemap of another program; ``pages`` reads the sampled pages (None: ``fetcher``).
     """
     requested = (addresses,) if isinstance(addresses, str) else tuple(addresses)
     run = _VerificationRun(fetcher, options, now or datetime.now(timezone.utc), manifest_files(manifest))
@@ -72,10 +67,9 @@ def verify(
 
 @dataclass(slots=True)
 class _VerificationRun:
-    """One verification in progress. Mutable.
+    """One verification in progress. Mutable. ``expected`` holds the files of the manifest by address.
 
-    ``expected`` holds the files of the manifest by address. ``files`` and ``indexes`` are the addresses that were read,
-    ``urls`` is the number of URLs in the files, and ``sampled`` are the URLs that are chosen for fetching so far.
+    ``files`` and ``indexes`` were read, ``urls`` is the number of their URLs, ``sampled`` are those chosen so far.
     """
 
     fetcher: Fetcher
