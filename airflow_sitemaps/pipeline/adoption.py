@@ -24,17 +24,12 @@ SAMPLES: Final = 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Adoption:
-    """Difference in URLs between the published sitemap of another program and this one.
+    """Difference in URLs between another program's published sitemap and this one; URLs are in alphabetical order.
 
     Attributes:
         only_theirs: Number of URLs that the adoption removes.
         only_ours: Number of URLs that the adoption adds.
-        only_theirs_samples: A few removed URLs, in alphabetical order.
-        only_ours_samples: A few added URLs, in alphabetical order.
         unread: Files of the other sitemap whose URLs cannot be counted, each with the reason.
-        left: All removed URLs, in alphabetical order. Default: none.
-        new: All added URLs, in alphabetical order. Default: none.
-        report: Report of the publication. Default: None, not published.
     """
 
     theirs: int

@@ -41,12 +41,7 @@ _NOTHING: Final = b""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SectionCounts:
-    """How many URLs of a section differ.
-
-    Attributes:
-        changed: URLs whose entry has other fields. Default: 0.
-        removed: URLs that the section listed before. Default: 0.
-    """
+    """How many URLs of a section differ. A changed URL has an entry with other fields."""
 
     added: int = 0
     changed: int = 0
@@ -55,12 +50,7 @@ class SectionCounts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Changes:
-    """Differences between two generations; URLs are in alphabetical order.
-
-    Attributes:
-        since: The generation that it is compared with; 0 is before the first.
-        changed: URLs that both list with different fields. Default: none.
-    """
+    """Differences to an earlier generation, 0 if before the first. URLs are in alphabetical order."""
 
     generation: int
     since: int

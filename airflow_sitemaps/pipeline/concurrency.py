@@ -47,11 +47,7 @@ def is_inline() -> bool:
 
 
 def mapped(work: Callable[[T], R], items: Iterable[T], name: str) -> Iterator[R]:
-    """Apply a function to items concurrently. Raises the exception of the first item that fails.
-
-    Yields:
-        The results in the order of the items.
-    """
+    """Apply a function to items concurrently; yield in their order. Raises the exception of the first that fails."""
     if is_inline():
         yield from map(work, items)
         return
@@ -60,10 +56,7 @@ def mapped(work: Callable[[T], R], items: Iterable[T], name: str) -> Iterator[R]
 
 
 class Prefetch(Generic[T]):
-    """An iterator that reads another iterator in a thread, and a context manager that ends the thread.
-
-    If the inner iterator raises an exception, this iterator raises it in the place of the item.
-    """
+    """An iterator that reads another in a thread, with its exceptions in their places, and ends the thread."""
 
     def __init__(self, items: Iterator[T], ahead: int = AHEAD) -> None:
         self._items = items

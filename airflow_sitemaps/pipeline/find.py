@@ -50,12 +50,7 @@ NO_KEY: Final = "The source was not queried: the URL does not contain its key."
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UrlMatch:
-    """An entry that lists the URL.
-
-    Attributes:
-        written_in: The generation that last changed the file.
-        fields: The entry's fields: lastmod, changefreq, priority; and how many images, videos, news and alternates.
-    """
+    """An entry that lists the URL. Its fields include how many images, videos, news and alternates it has."""
 
     section: str
     shard: str
@@ -67,11 +62,9 @@ class UrlMatch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UrlSearch:
-    """Result of a search.
+    """Result of a search. It is complete if every file that could list the URL was read.
 
     Attributes:
-        url: The URL in its normal form, as files list it.
-        complete: Whether every file that could list the URL was read.
         note: Why the URL is not listed, if the manifest records the reason; otherwise the files that were not read.
     """
 
@@ -112,21 +105,13 @@ def find_in_manifest(
     max_shards: int | None = None,
     max_seconds: float | None = None,
 ) -> UrlSearch:
-    """Search like ``find``, with only the private area of the store and a manifest that is read already.
-
-    Args:
-        templates: The URL template or column of each section, by the section's name.
-    """
+    """Search like ``find``, in a manifest already read; ``templates`` are the URL templates or columns by section."""
     search = _Search(StateRepository(objects), manifest, normal_url(url, manifest.base_url), templates)
     return search.run(max_shards, max_seconds)
 
 
 def normal_url(url: str, base_url: str) -> str:
-    """Return the normal form of a URL; a root-relative one is completed with the sitemap's origin.
-
-    Raises:
-        ConfigurationError: A sitemap cannot list the URL.
-    """
+    """Return a URL in normal form, or raise ``ConfigurationError``; a root-relative one gets the sitemap's origin."""
     reading = normalise(url.strip(), origin=origin_of(base_url))
     if reading.loc is None:
         raise ConfigurationError(f"{url!r} is not a URL that a sitemap can list (rule {reading.faults[-1]})")
@@ -259,12 +244,7 @@ class _Search:
 
 
 def key_in_section(url: str, template: str, section: SectionManifest) -> int | None:
-    """Extract a section's integer key from a URL; return None if the URL does not contain it.
-
-    Args:
-        template: The section's ``loc``: a template, or the name of a column.
-        section: The section as published, which names the key column.
-    """
+    """Extract a section's integer key from a URL by a template or column; None if the URL does not contain it."""
     if len(section.key_kinds) != 1 or not section.key_kinds[0].endswith(INTEGER) or not section.shards:
         return None
     return key_of(url, template, section.key_kinds[0].removesuffix(INTEGER), section.base_url)
@@ -273,9 +253,7 @@ def key_in_section(url: str, template: str, section: SectionManifest) -> int | N
 def key_of(url: str, template: str, column: str, base_url: str) -> int | None:
     """Extract the integer key from a URL by its template; return None if the URL has none, or could have several.
 
-    Args:
-        template: The section's ``loc``: a template, or the name of a column.
-        base_url: The URL of the section's folder, whose origin completes a root-relative template.
+    The origin of ``base_url`` completes a root-relative template. A template may also be the name of a column.
     """
     try:
         parts = Template.parse(template).parts
@@ -310,12 +288,7 @@ def _keys(text: str, before: re.Pattern[str], after: re.Pattern[str]) -> Iterato
 
 
 def with_source(sitemap: Sitemap, search: UrlSearch, *, clock: Clock = SYSTEM_CLOCK) -> UrlSearch:
-    """Add the source's row for the URL's key to a search. A URL that is listed is returned as it is.
-
-    Raises:
-        SourceError: The database failed.
-        RuleError: The row breaks a rule that is set to ``fail``.
-    """
+    """Add the source's row for the URL's key to a search. A URL that is listed is returned as it is."""
     if search.listed:
         return search
     published = StateRepository(sitemap.store.open().state).manifest()

@@ -50,9 +50,9 @@ def change_of(
 
 
 def _young_articles(store: Store, section: SectionManifest | None, now: datetime, timezone: str) -> int | None:
-    """Count the published articles that are younger than two days; None if a file is missing.
+    """Count the published articles younger than two days, or without a time; None if a file is missing.
 
-    This tells a quiet weekend from a table that is being loaded. Articles without a time count as younger.
+    This tells a quiet weekend from a table that is being loaded.
     """
     from airflow_sitemaps.protocol.reader import read  # noqa: PLC0415 - lxml is loaded where it is needed
 
@@ -103,13 +103,9 @@ def at_plan(
     request: RunRequest,
     now: datetime,
 ) -> tuple[tuple[Refusal, ...], tuple[Refusal, ...], tuple[str, ...]]:
-    """Judge the sitemap as a whole by the rows that a plan counts.
+    """Judge the sitemap as a whole by the rows that a plan counts, after what the guards refuse of single sections.
 
-    Args:
-        refused: What the guards refuse of single sections.
-
-    Returns:
-        What stands, what the permits let pass, and the names of the sections that the run removes.
+    Return what stands, what the permits let pass, and the names of the sections that the run removes.
     """
     published = published_sections(manifest)
     code = {section.name for section in sitemap.sections}
@@ -137,10 +133,7 @@ def names_of_permits(sitemap: Sitemap, manifest: Manifest | None) -> set[str]:
 def without_spent(
     request: RunRequest, sitemap: Sitemap, manifest: Manifest | None
 ) -> tuple[RunRequest, tuple[str, ...]]:
-    """Return the request without the permits that it used before, and a warning for each section that they concern.
-
-    A permit holds for one publication. If the tasks of its DAG run are cleared, it does not hold again.
-    """
+    """Return the request without permits that it used before (each is for one publication), with a warning for each."""
     published = published_sections(manifest)
     used = [name for name, state in published.items() if request.asked_by and state.permitted_by == request.asked_by]
     if not used or not request.allow:

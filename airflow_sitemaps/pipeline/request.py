@@ -24,17 +24,14 @@ class RunRequest:
 
     Attributes:
         sections: Names of the sections to build. Default: all.
-        full: Whether to read and render every row. Default: False.
-        rebuild: Names of shards to write again, with or without ``.xml.gz``. Default: none.
-        dry_run: Whether to plan and explain without writing anything. Default: False.
+        rebuild: Names of shards to write again, with or without ``.xml.gz``.
         check_rows: Rows of each section that a dry run checks, changed or not; the plan's ``checks`` then say what each
             rule does. Default: None, up to 10,000 rows of those that a build would read.
-        allow: Permits for guards, such as ``shrink:products``. Default: none.
+        allow: Permits for guards, such as ``shrink:products``.
         batch_rows: Number of rows to which a batch is filled. Default: None, the default of ``shards.range_actions``.
-        adopt: Whether to take over an index that another program wrote. Default: False.
         origin: Deployment that starts the run, such as the address of its Airflow. Default: "", not known.
-        asked_by: Identifier of the request, such as of a DAG run, which stays the same if its tasks are cleared. Default:
-            "", each request is a new one.
+        asked_by: Identifier of the request, such as of a DAG run, which stays the same if its tasks are cleared.
+            Default: "", each request is a new one.
     """
 
     sections: tuple[str, ...] = ()
@@ -50,11 +47,7 @@ class RunRequest:
 
 
 def chosen(sitemap: Sitemap, request: RunRequest) -> tuple[Section, ...]:
-    """Return the sections that a run builds.
-
-    Raises:
-        RequestError: The request names a section that does not exist.
-    """
+    """Return the sections that a run builds. Raises ``RequestError`` if the request names one that does not exist."""
     unknown = sorted(set(request.sections) - {section.name for section in sitemap.sections})
     if unknown:
         names = ", ".join(section.name for section in sitemap.sections)
@@ -64,13 +57,7 @@ def chosen(sitemap: Sitemap, request: RunRequest) -> tuple[Section, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunContext:
-    """The input of the plan of a run.
-
-    Attributes:
-        manifest: The current manifest, or None before the first commit.
-        listing: The public objects by name.
-        request: What the run is to do.
-    """
+    """The input of the plan of a run. The manifest is None before the first commit; the listing is by name."""
 
     sitemap: Sitemap
     store: Store
@@ -87,12 +74,7 @@ class RunContext:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SectionContext(RunContext):
-    """The input of the plan of one section.
-
-    Attributes:
-        source: The section's open source.
-        now: Time of planning.
-    """
+    """The input of the plan of one section, with its open source and the time of planning."""
 
     section: Section
     source: Source

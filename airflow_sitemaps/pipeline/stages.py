@@ -62,12 +62,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Planned:
-    """A plan and its key in the store.
-
-    Attributes:
-        plan: The plan.
-        key: Key of the stored plan, or None after a dry run.
-    """
+    """A plan and its key in the store, which is None after a dry run."""
 
     plan: Plan
     key: str | None
@@ -88,17 +83,14 @@ def build(
 
     Args:
         sitemap: The sitemap.
-        full: Whether to read and render every row. Files with equal content are still not written again.
-            Default: False.
+        full: Whether to read and render every row. Files with equal content are still not written again. Default:
+            False.
         sections: Names of the sections to build. Default: all.
         rebuild: Names of shards to write again. Default: none.
         allow: Permits for guards, such as ``shrink:products``. Default: none.
         adopt: Whether to take over a sitemap that another program wrote. Default: False.
         clock: Source of time and of tokens.
         progress: Receiver of the progress.
-
-    Returns:
-        The report.
 
     Raises:
         PartlyPublishedError: Sections failed and the others were published; it holds the report.
@@ -271,8 +263,8 @@ def publish(
         receipt_keys: Keys of the receipts of all batches.
         failures: Sections whose batches could not be written; they stay as published. Default: none.
         unwritten: Why batches have no receipt, by batch number. If it is given, and ``on_section_failure`` is
-            ``publish_others``, the section of each batch without a receipt stays as published, whether or not a
-            reason is known. Default: None, every batch must have a receipt.
+            ``publish_others``, the section of each batch without a receipt stays as published, whether or not a reason
+            is known. Default: None, every batch must have a receipt.
         clock: Source of time and of tokens.
         progress: Receiver of the progress of the promotion.
 

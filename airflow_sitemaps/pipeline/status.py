@@ -28,13 +28,10 @@ class SectionStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Status:
-    """Status of a sitemap as last committed.
+    """Status of a sitemap as last committed; the generation is 0 if nothing was committed.
 
     Attributes:
-        generation: Number of the current generation; 0 if nothing was committed.
-        promoted: Whether all its files are public.
-        history: Notes of the generations kept.
-        departed: Number of files to be swept. Default: 0.
+        departed: Number of files to be swept.
         checked_at: End of the newest run that published or found nothing to change. Default: None, no such run.
     """
 
@@ -72,12 +69,9 @@ def robots(sitemap: Sitemap) -> tuple[str, ...]:
 
 
 def last_check(state: StateRepository) -> str | None:
-    """Return when the newest run ended that published the sources' state or found nothing to change.
+    """Return when the newest run ended that published the sources' state or found nothing to change, if there was one.
 
     A rollback does not count, because it publishes an earlier state.
-
-    Returns:
-        The time, or None if there was no such run.
     """
     report = next(_checks(state), None)
     return None if report is None else str(report["finished_at"])
@@ -86,8 +80,7 @@ def last_check(state: StateRepository) -> str | None:
 def last_survey(state: StateRepository, sections: Sequence[str]) -> str | None:
     """Return the time since which each section was planned by a run that published it or found nothing to change.
 
-    Returns:
-        The start of the oldest of these runs, or None if a section was not planned by any run whose report is kept.
+    It is the start of the oldest of these runs. None: no kept report is of a run that planned one of the sections.
     """
     missing = set(sections)
     for report in _checks(state):

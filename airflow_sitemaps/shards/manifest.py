@@ -36,8 +36,7 @@ class PublicFile(Record, frozen=True, kw_only=True):
         modified_at: Time of the last change of its bytes; the index's lastmod.
         etag: Etag of the public object. Default: None, while the file is not promoted yet.
         replaces: Etag of the object that the promotion replaces. Default: None, if no object has the name.
-        variant: Number in the gzip header that distinguishes a returning content from its first appearance.
-            Default: 0.
+        variant: Number in the gzip header that distinguishes a returning content from its first appearance. Default: 0.
         past: Earlier contents under this name. Default: none.
         listed: Whether the index lists the file. Default: True.
     """
@@ -272,12 +271,11 @@ class Manifest(Record, frozen=True, kw_only=True):
         recent_window: Age in seconds up to which the extra files list an entry. Default: None, not recorded.
         history: Notes of the last generations, oldest first. Default: none.
         departed: Files to be swept. Default: none.
-        serials: Next serial of each removed section. If the section returns, no file name is used twice.
-            Default: none.
+        serials: Next serial of each removed section. If the section returns, no file name is used twice. Default: none.
         swept_at: Time of the last search of the runs' folders for files that nothing names. Default: None.
         index_record: Settings of the indexes. Default: None, not recorded.
-        state_id: Identifier of the state area in the metadata of public objects. Default: None, for a manifest
-            written before objects were stamped.
+        state_id: Identifier of the state area in the metadata of public objects. Default: None, for a manifest written
+            before objects were stamped.
         origin: Deployment that committed last, such as the address of its Airflow. Default: "", not known.
         format: Version of the persisted format. Default: the current one.
     """

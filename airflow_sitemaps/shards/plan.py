@@ -88,8 +88,8 @@ class SectionPlan(Record, frozen=True, kw_only=True):
         drifted: Positions of the shards that have these files. Default: none.
         key_kinds: Name, kind and collation of each key column, as the source describes them. Default: none.
         null_keys: Number of rows whose key is NULL. Default: 0.
-        known: How far the section's table is read once the plan is published; its ages are those of the actions' ranges.
-            Default: None, the next run surveys every range.
+        known: How far the section's table is read once the plan is published; its ages are those of the actions'
+            ranges. Default: None, the next run surveys every range.
         state: State of the table that the run reads, stored or as of a time. Default: "", the present.
         scan: The number of bytes that the survey was estimated to scan. Default: None, the database does not say.
         survey_note: Which ranges were surveyed, and why, if not simply all. Default: "".

@@ -1,8 +1,8 @@
 """Types of persisted fields, with the limits that decoding checks, and decoders that threads share.
 
 A program that can write to the state area controls the published files. Even so, a damaged or forged object must cause
-an error, not a write to another place, an endless loop, or a TypeError in the middle of a promotion. msgspec reads these
-annotations when it decodes a manifest, a plan or a receipt.
+an error, not a write to another place, an endless loop, or a TypeError in the middle of a promotion. msgspec reads
+these annotations when it decodes a manifest, a plan or a receipt.
 """
 
 from __future__ import annotations
@@ -67,8 +67,8 @@ def is_relative_path(value: Any) -> bool:
 class Decoder(Generic[T]):
     """Decodes JSON into one type, in any thread.
 
-    msgspec describes a type when it first decodes it, and keeps the description on the type. Two threads that do this at
-    the same time corrupt it: the process crashes, or loops without releasing the GIL. A ``Decoder`` completes the
+    msgspec describes a type when it first decodes it, and keeps the description on the type. Two threads that do this
+    at the same time corrupt it: the process crashes, or loops without releasing the GIL. A ``Decoder`` completes the
     description when it is made. Make each one at import, as a constant of its module; ``tests/shards/test_decoder.py``
     checks that nothing decodes into a type in another way.
     """
@@ -82,8 +82,8 @@ class Decoder(Generic[T]):
         """Decode JSON.
 
         Args:
-            text: JSON in UTF-8. Lone surrogates, which UTF-8 cannot encode, may be encoded as Python's ``surrogatepass``
-                does.
+            text: JSON in UTF-8. Lone surrogates, which UTF-8 cannot encode, may be encoded as Python's
+                ``surrogatepass`` does.
 
         Raises:
             ValueError: The text is no JSON. ``msgspec.ValidationError``, a subclass, if a value is not of the type.

@@ -1,7 +1,4 @@
-"""What a dry run tells: the plan in sentences, and the effect of each rule on the first rows of a section.
-
-The log explains the same plan that the run executes.
-"""
+"""What a dry run tells: the plan that a run executes in sentences, and each rule's effect on a section's first rows."""
 
 from __future__ import annotations
 
@@ -101,8 +98,7 @@ class Judgment:
     """Result of a dry run's check of a section's first rows.
 
     Attributes:
-        refusals: What a build would refuse, if the checked rows are all rows of the section. Default: none.
-        check: What each rule does, if the request says how many rows to check. Default: None.
+        refusals: What a build would refuse, if the checked rows are all rows of the section.
     """
 
     refusals: tuple[Refusal, ...] = ()
@@ -130,12 +126,7 @@ class _Rendered:
 
 
 def judge_sample(context: SectionContext, plan: SectionPlan) -> Judgment:
-    """Check the first rows that a build would read, or as many of the section's rows as the request says.
-
-    Raises:
-        RuleError: A row breaks a rule that is set to ``fail``.
-        SourceError: The database failed.
-    """
+    """Check the first rows that a build would read, or as many of the section's rows as the request says."""
     wanted = context.request.check_rows
     actions = plan.actions if wanted is not None else [action for action in plan.actions if action.kind.writes]
     settings = row_context_of(context.sitemap, context.section, context.clock)

@@ -52,8 +52,8 @@ class PartialSurvey:
     """A surveyor that queries only some ranges; the others have the digests of the last survey.
 
     Args:
-        positions: Positions of ranges that may have changed. Default: none. Ranges that the run reads for another reason
-            are added by ``include``: a plan needs their present number of rows.
+        positions: Positions of ranges that may have changed. Default: none. Ranges that the run reads for another
+            reason are added by ``include``: a plan needs their present number of rows.
     """
 
     def __init__(self, source: Source, section: SectionManifest, positions: Iterable[int] = ()) -> None:
@@ -87,8 +87,7 @@ class Narrowed:
     Attributes:
         known: What the next run may rely on. Default: None, nothing: it surveys every range.
         survey: The survey of the ranges that may have changed. Default: None, every range is surveyed.
-        note: Which ranges are surveyed, and why. Default: "", simply all.
-        earlier: What this run relies on, if it looks by watermark. Default: None.
+        earlier: What this run relies on, if it looks by watermark.
     """
 
     known: Known | None = None
@@ -116,11 +115,7 @@ class Narrowed:
 
 
 def narrow(context: SectionContext, cause: str) -> Narrowed:
-    """Read what may have changed, and decide which ranges are surveyed.
-
-    Args:
-        cause: Why every range is surveyed, whatever may have changed. "": it depends on that.
-    """
+    """Decide which ranges are surveyed: all if there is a ``cause`` for it, else those that may have changed."""
     sitemap, section, before = context.sitemap, context.section, context.before
     detection = sitemap.change_detection_of(section)
     version = context.source.table_version() if sitemap.table_versions and detection == "digest" else None
@@ -226,14 +221,10 @@ def _by_watermark(context: SectionContext, known: Known | None) -> Narrowed:
 
 
 def begins_at(watermark: datetime, lag: timedelta, now: datetime, timezone: str) -> datetime:
-    """Return the earliest lastmod to search for.
+    """Return the earliest lastmod to search for: ``lag`` before the watermark.
 
-    If clocks were set back since the watermark or shortly before it, local times without a time zone repeat. The
-    search then begins earlier by the same amount.
-
-    Args:
-        lag: How far before the watermark to search (``Sitemap(watermark_lag=)``).
-        timezone: IANA name of the time zone of local times.
+    If clocks were set back since the watermark or shortly before it, local times without a time zone repeat. The search
+    then begins earlier by the same amount.
     """
     since = watermark - lag
     zone = ZoneInfo(timezone)

@@ -72,19 +72,10 @@ def make_plan(
     progress: Progress,
     adopted: tuple[str, ...] = (),
 ) -> Plan:
-    """Make the plan of a run.
+    """Make the plan of a run, which takes over the ``adopted`` public names of another program's sitemap.
 
     Guards are evaluated but not enforced: the plan's ``refusals`` hold what they refuse. Sections that fail are not
     planned but named in the plan's ``failures``, unless the sitemap says ``fail_all`` or no section is left.
-
-    Args:
-        adopted: Public names of another program's sitemap that the run takes over. Default: none.
-
-    Raises:
-        ConfigurationError: A name in the request does not exist, or a section's configuration is wrong.
-        RuleError: A row breaks a rule that is set to ``fail``.
-        SourceError: The database failed.
-        StoreError: The store failed.
     """
     started = clock.now()
     check_permits(request.allow, names_of_permits(sitemap, manifest))
@@ -197,11 +188,7 @@ def _publishable(sitemap: Sitemap, plan: Plan, request: RunRequest) -> Plan:
 
 
 def check_null_keys(sitemap: Sitemap, section: Section, plan: SectionPlan) -> None:
-    """Refuse rows with a NULL key if the rule ``key-null`` is set to ``fail``.
-
-    Raises:
-        RuleError: There are rows with a NULL key.
-    """
+    """Refuse rows with a NULL key if the rule ``key-null`` is set to ``fail``."""
     if plan.null_keys and sitemap.rulebook(section)["key-null"].value == "fail":
         samples = "; ".join(plan.null_key_samples)
         raise RuleError(
@@ -213,11 +200,7 @@ def check_null_keys(sitemap: Sitemap, section: Section, plan: SectionPlan) -> No
 
 
 def _rebuilt(request: RunRequest, manifest: Manifest | None) -> tuple[str, ...]:
-    """Return the file names of the shards to write again. A request may name a shard without its ending.
-
-    Raises:
-        RequestError: There is no such shard.
-    """
+    """Return the file names of the shards to write again. A request may name a shard without its ending."""
     file_names = [file.name for file in manifest.files()] if manifest is not None else []
     names = {name.removesuffix(".xml.gz").removesuffix(".txt.gz"): name for name in file_names} | {
         n: n for n in file_names
@@ -241,10 +224,7 @@ def _index_drift(manifest: Manifest | None, listing: Mapping[str, ObjectInfo]) -
 
 
 def touched_warnings(sitemap: Sitemap, plans: Mapping[str, SectionPlan], manifest: Manifest | None) -> tuple[str, ...]:
-    """Warn about each section in which unusually many shards hold changed rows.
-
-    Shards that are written for another reason (a request, another configuration, drift) do not count.
-    """
+    """Warn about each section in which many shards hold changed rows, unless they are written for another reason."""
     warnings = []
     for section in sitemap.sections:
         plan = plans.get(section.name)

@@ -32,8 +32,7 @@ class Drift:
 
     Attributes:
         files: Etag of the object that now has the file's name, by position of the shard; None if there is no object.
-            Default: none.
-        bodiless: Positions of shards whose private body is missing or damaged. Default: none.
+        bodiless: Positions of shards whose private body is missing or damaged.
     """
 
     files: Mapping[int, str | None] = field(default_factory=dict)
@@ -45,9 +44,7 @@ def look(store: Store, manifest: Manifest | None = None, *, read: bool = False) 
     """List all public objects by name.
 
     Args:
-        manifest: The current manifest. Default: None.
         read: Whether a store that records etags reads the manifest's files, to compute their etags again.
-            Default: False.
     """
     listing = {info.key: info for info in store.public.list()}
     if read and store.records_etags and manifest is not None:
@@ -96,11 +93,7 @@ def find(store: Store, state: SectionManifest, listing: Mapping[str, ObjectInfo]
 def repairs(
     store: Store, manifest: Manifest | None, plans: Mapping[str, SectionPlan], listing: Mapping[str, ObjectInfo]
 ) -> tuple[Repair, ...]:
-    """Find the files of all sections that can be put again without their source.
-
-    Args:
-        plans: The plans of sections by name. The drift of the other sections is looked for here.
-    """
+    """Find the files, of planned and other sections, that can be put again without their source."""
     damaged = []
     for name, state in manifest.sections.items() if manifest is not None else ():
         for position in plans[name].drifted if name in plans else find(store, state, listing).files:
@@ -135,20 +128,11 @@ def _is_sound(store: Store, file: PublicFile) -> bool:
 
 
 EXAMINED_SHARDS: Final = 20
-"""Maximum number of changed shards whose stamp a plan reads.
-
-A few are enough: a pipeline that overwrites another's shards replaces its index too.
-"""
+"""Maximum number of changed shards whose stamp a plan reads: who overwrites shards replaces the index too."""
 
 
 def adopted_names(sitemap: Sitemap, store: Store, manifest: Manifest | None, *, adopt: bool) -> tuple[str, ...]:
-    """Return the names of public files that this run may take over.
-
-    Args:
-        adopt: Whether the run was started to take over the files of another program or pipeline.
-
-    Returns:
-        The names; empty if the address is free or belongs to this pipeline.
+    """Return the names of public files that this run may take over; none if the address is free or this pipeline's.
 
     Raises:
         OwnershipError: The index belongs to another program, and the run was not started with ``adopt``.
@@ -180,13 +164,9 @@ def _refuse(store: Store, present: Mapping[str, ObjectInfo], extras: Collection[
 
 
 def check_stamps(store: Store, manifest: Manifest, listing: Mapping[str, ObjectInfo]) -> None:
-    """Refuse to plan if another pipeline replaced public files of this one.
+    """Refuse to plan if another pipeline stamped an index, an extra file, or one of the first changed shards.
 
-    The check covers all indexes and extra files, and the first changed shards. The promotion checks each file that it
-    replaces.
-
-    Raises:
-        OwnershipError: Another pipeline stamped one of them.
+    The promotion checks each file that it replaces.
     """
     for name in _changed(manifest, listing):
         info = store.public.head(name)

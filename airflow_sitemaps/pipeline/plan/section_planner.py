@@ -85,11 +85,7 @@ def _actions(
 def _ranges(
     context: SectionContext, fresh: str, partial: PartialSurvey | None
 ) -> tuple[tuple[LayoutRange, ...], Survey]:
-    """Return the new ranges and their survey: those that are too large are cut, small neighbours are joined.
-
-    Args:
-        fresh: Why all ranges are cut again, and every file gets a new name. "": they are not.
-    """
+    """Return the new ranges and their survey. Too large ones are cut (all if ``fresh``), small neighbours joined."""
     section, before, policy = context.section, context.before, context.policy
     if fresh or before is None:
         everything = KeyRange(None, None)
@@ -148,11 +144,8 @@ def _checked(context: SectionContext, piece: LayoutRange) -> LayoutRange:
     """Refuse a key that has more rows than a shard holds.
 
     The rows of the largest key are counted before a refusal: in a database without snapshots, rows may have been added
-    and deleted since the range was cut and surveyed. If the range has become too large but no key
-    has, it is not refused: it is cut when it is written.
-
-    Raises:
-        RefusedError: One key has more rows than a shard holds.
+    and deleted since the range was cut and surveyed. If the range has become too large but no key has, it is not
+    refused: it is cut when it is written.
     """
     most = context.policy.max_urls
     largest = context.source.largest_key(piece.range) if piece.digest.rows > most else None
@@ -219,8 +212,8 @@ def _differs(
 def _boundary_fault(source: Source, shards: Sequence[Shard]) -> str:
     """Return why the boundaries no longer order the rows, or "" if they still do.
 
-    An upgraded collation may reorder text. A narrower type, an enum or a domain may no longer accept a boundary. Integers
-    keep their order, so the least and the greatest are enough if the key column is known to hold integers.
+    An upgraded collation may reorder text. A narrower type, an enum or a domain may no longer accept a boundary.
+    Integers keep their order, so the least and the greatest are enough if the key column is known to hold integers.
     """
     boundaries = [shard.range.lower for shard in shards if shard.range.lower is not None]
     integers = all(len(key) == 1 and isinstance(key[0], int) for key in boundaries)

@@ -29,11 +29,9 @@ FEW: Final = 8
 def commit_facts(
     sitemap: Sitemap, store: Store, old: Manifest | None, plan_adopted: Sequence[str], clock: Clock, *, run: str = ""
 ) -> CommitFacts:
-    """Collect the input of the reducer from the code and from the public area.
+    """Collect the input of the reducer. The commit's time is the store's if the clock is ahead of it.
 
     Args:
-        plan_adopted: Public names of another program's sitemap that the run takes over.
-        clock: Source of time and of tokens. The commit's time is the store's if this clock is ahead of it.
         run: Identifier of the run, whose plan was stored a short time ago. Default: "", there is no plan.
 
     Raises:
@@ -62,11 +60,7 @@ def commit_facts(
 def _index_etags(
     store: Store, old: Manifest | None, wanted: Sequence[str], adopted: Sequence[str]
 ) -> dict[str, str | None]:
-    """Find the indexes and extra files whose object changed since the last generation, and return their etags.
-
-    Raises:
-        OwnershipError: Another pipeline put an object, and the run does not adopt it.
-    """
+    """Return the etags of indexes and extra files whose object changed. Another pipeline's must be adopted."""
     names: dict[str, str | None] = {}
     departed: set[tuple[str, str | None]] = set()
     if old is not None:
@@ -136,13 +130,9 @@ def _sections(manifest: Manifest | None) -> Mapping[str, SectionManifest]:
 
 
 def check_bodies(store: Store, old: Manifest | None, new: Manifest) -> Mapping[str, ObjectInfo]:
-    """Check that every body that a generation newly needs exists and is complete.
+    """Check that every body that a generation newly needs exists and is complete, unless the old manifest has it.
 
-    Args:
-        old: The last manifest, whose bodies are not checked again, or None.
-
-    Returns:
-        The info of each checked body by key. It may hold more bodies of the same folders.
+    The returned infos, by key, may cover more bodies of the same folders.
 
     Raises:
         IncompleteError: A body is missing or has another size.

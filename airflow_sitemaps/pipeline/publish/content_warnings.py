@@ -67,10 +67,7 @@ def content_warnings(sitemap: Sitemap, plan: Plan, old: Manifest | None, new: Ma
 
 
 def _lost(after: SectionManifest, base_url: str) -> list[str]:
-    """Warn if most rows that should be listed are dropped.
-
-    Guards do not refuse small sections, and a permit allows any loss.
-    """
+    """Warn if most rows are dropped: guards do not refuse small sections, and a permit allows any loss."""
     due = after.rows - after.expired_rows
     if not after.urls or after.urls >= due * FEW:
         return []

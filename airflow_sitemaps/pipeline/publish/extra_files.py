@@ -1,7 +1,7 @@
 """The files that are no shards: a small sitemap of the newest entries, feeds of them, a stylesheet, and the indexes.
 
-Recent entries are read from the private bodies of the shards whose newest lastmod is recent. They are therefore
-all published. The shards do not change.
+Recent entries are read from the private bodies of the shards whose newest lastmod is recent. They are therefore all
+published. The shards do not change.
 """
 
 from __future__ import annotations
@@ -37,10 +37,7 @@ log = logging.getLogger(__name__)
 
 
 def due(sitemap: Sitemap, manifest: Manifest | None, now: datetime) -> bool:
-    """Return whether the extra files change even if no shard does.
-
-    They change if an entry is no longer recent, or if the code configures other files or another age for recent entries.
-    """
+    """Return whether extra files change even if no shard does: an entry becomes too old, or settings changed."""
     if manifest is None:
         return False
     if manifest.recheck_at is not None and manifest.recheck_at <= now:
@@ -70,10 +67,6 @@ def attach(
     receipts: Sequence[Receipt] = (),
 ) -> Manifest:
     """Render the extra files and the indexes, store their bodies in the private area, and add them to a manifest.
-
-    Args:
-        facts: Input of the commit: the settings of the indexes, and the files that another program changed.
-        receipts: Receipts of the run, which hold the titles and descriptions of written entries. Default: none.
 
     Raises:
         RefusedError: An index would be larger than its limits allow.

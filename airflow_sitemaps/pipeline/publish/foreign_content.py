@@ -38,12 +38,7 @@ CHILD_SUFFIXES: Final = (".xml", ".xml.gz", ".txt", ".txt.gz", ".rss", ".atom")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ForeignContent:
-    """The URLs of both sitemaps.
-
-    Attributes:
-        theirs: URLs of the other program's sitemap, as far as they can be counted.
-        unread: Files of the other sitemap whose URLs cannot be counted, each with the reason.
-    """
+    """The URLs of both sitemaps, as far as they can be counted, and why files of the other are unread."""
 
     theirs: frozenset[str]
     ours: frozenset[str]
@@ -51,11 +46,7 @@ class ForeignContent:
 
 
 def foreign_content(sitemap: Sitemap, store: Store, names: Sequence[str], bodies: Iterable[str]) -> ForeignContent:
-    """Read the files of another program's sitemap and the private bodies of this one.
-
-    Args:
-        names: Public names of the other sitemap's files. The children of an index count only if they are among them.
-    """
+    """Read another sitemap's files and this one's bodies. Children of an index count only if among ``names``."""
     theirs: set[str] = set()
     unread: list[str] = []
     for name in names:
@@ -78,11 +69,7 @@ def foreign_content(sitemap: Sitemap, store: Store, names: Sequence[str], bodies
 
 
 def judge_adoption(sitemap: Sitemap, store: Store, plan: Plan, manifest: Manifest) -> tuple[Refusal, ...]:
-    """Return the guards' refusals for a publication that replaces the sitemap of another program or pipeline.
-
-    Args:
-        manifest: The manifest to commit. URLs of sections that it omits are lost.
-    """
+    """Return the guards' refusals of a publication that replaces another sitemap. URLs of omitted sections are lost."""
     guards = sitemap.guards
     if not plan.adopted or guards.max_shrink >= 1:
         return ()
@@ -109,8 +96,8 @@ def read_public(store: Store, name: str) -> ReadUrlset | None:
 def children(sitemap: Sitemap, store: Store, index: str) -> Iterator[str]:
     """Yield the names of the files in the public area that an index lists and a run may take over.
 
-    An index can name any public file, such as ``ads.txt``, so the content decides: only files of a sitemap are returned,
-    and files that a pipeline stamped, which may be damaged shards.
+    An index can name any public file, such as ``ads.txt``, so the content decides: only files of a sitemap are
+    returned, and files that a pipeline stamped, which may be damaged shards.
     """
     document = read_public(store, index)
     if document is None or document.kind != "sitemapindex":
@@ -137,8 +124,8 @@ def is_sitemap(sitemap: Sitemap, document: ReadUrlset | None) -> bool:
 def child_names(sitemap: Sitemap, loc: str) -> list[str]:
     """Return the public names that a child of a foreign index may have, below the sitemap's or a section's address.
 
-    A run takes those that are sitemaps over, and later sweeps them, after the grace. An index can name any public file, so
-    only names that look like a sitemap are returned.
+    A run takes those that are sitemaps over, and later sweeps them, after the grace. An index can name any public file,
+    so only names that look like a sitemap are returned.
     """
     folders = {(sitemap.store.base_url, ""), *((sitemap.base_url_of(s), s.path) for s in sitemap.sections)}
     names = [path + loc.removeprefix(base) for base, path in sorted(folders) if loc.startswith(base)]

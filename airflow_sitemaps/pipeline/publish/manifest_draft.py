@@ -35,11 +35,9 @@ _PAST_ITS_AGE: Final = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Draft:
-    """A manifest to commit, and the verdicts of the guards.
+    """A manifest to commit, without the sections that guards refuse, and the verdicts of the guards.
 
-    Attributes:
-        manifest: The next manifest, without the sections that guards refuse. It is the published one if every row is
-            past its age, because an index must list a file.
+    The manifest is the published one if every row is past its age, because an index must list a file.
     """
 
     manifest: Manifest
@@ -50,11 +48,7 @@ class Draft:
 def make_draft(
     sitemap: Sitemap, store: Store, old: Manifest | None, plan: Plan, receipts: Sequence[Receipt], clock: Clock
 ) -> Draft:
-    """Compute the next manifest and apply the guards.
-
-    Raises:
-        GuardError: The guards leave nothing to publish.
-    """
+    """Compute the next manifest and apply the guards. Raises ``GuardError`` if they leave nothing to publish."""
     given = plan
     facts = commit_facts(sitemap, store, old, plan.adopted, clock, run=plan.run)
     manifest = next_manifest(old, plan, receipts, facts)

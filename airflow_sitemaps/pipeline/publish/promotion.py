@@ -1,7 +1,7 @@
 """Promote a committed generation: put its private bodies under their public names, the index last.
 
-Any run can repeat any step. An object that is already public is recognised by its write id and its content. Each put replaces only the
-object that was read just before. Nothing is put after another generation has been committed.
+Any run can repeat any step. An object that is already public is recognised by its write id and its content. Each put
+replaces only the object that was read just before. Nothing is put after another generation has been committed.
 """
 
 from __future__ import annotations
@@ -65,7 +65,6 @@ def promote(
     Args:
         fresh: Whether no other run can have begun this promotion. Each file is then put at once, on the condition that
             the old one is as the manifest says; only if that fails, the old one is read first. Default: False.
-        bodies: Info of the bodies, read at the commit. Default: none.
 
     Raises:
         SupersededError: Another generation is current.
@@ -122,12 +121,7 @@ def _promote_file(
     fresh: bool = False,
     bodies: Mapping[str, ObjectInfo] | None = None,
 ) -> str:
-    """Make a file public and return its etag.
-
-    Args:
-        fresh: Whether no other run can have begun this promotion. Default: False.
-        bodies: Info of the bodies, read at the commit. None (default): the store does not copy.
-    """
+    """Make a file public and return its etag. Without ``bodies``, the store does not copy."""
     state = StateRepository(store.state)
     for attempt in range(ATTEMPTS):
         etag = file.replaces
@@ -177,13 +171,10 @@ def _copied(
     mode: PutMode,
     info: ObjectInfo | None,
 ) -> str | None:
-    """Copy a body to its public name within the store.
+    """Copy a body to its public name within the store and return its etag, or None if the store did not copy.
 
-    A returning content (a variant) is not copied, because its bytes differ from its body.
-
-    Returns:
-        The etag of the copy, or None if the store did not copy, for any reason. The caller then reads, checks and puts
-        the bytes, and reports what is wrong.
+    A returning content (a variant) is not copied, because its bytes differ from its body. After None, for whatever
+    reason, the caller reads, checks and puts the bytes, and reports what is wrong.
     """
     if file.variant:
         return None
@@ -208,10 +199,7 @@ def _copied(
 
 
 def _body(state: StateRepository, file: PublicFile) -> bytes:
-    """Read the bytes to publish from a private body, and check that the body is complete.
-
-    Its length must be the length that was written, and so must the length in its gzip trailer (RFC 1952, ISIZE).
-    """
+    """Read the bytes to publish, and check their length and that in the gzip trailer (RFC 1952, ISIZE)."""
     stored = state.objects.get(file.body)
     url = state.objects.url(file.body)
     if stored is None:
@@ -298,9 +286,6 @@ def roll_forward(
 
     If another run finishes it first and commits the next generation, that one is finished too. The next commit then
     always follows a generation that is public.
-
-    Returns:
-        The current manifest, promoted. It stays unpromoted only if its promotion cannot be finished.
 
     Raises:
         ConflictError: Another run removed the manifest, or other runs committed ``RACES`` times meanwhile.

@@ -37,10 +37,7 @@ MOVES: Final = (Action.MERGE, Action.SPLIT)
 class Proposal:
     """The live generation, and the generation that a blocked run would have published.
 
-    Attributes:
-        manifest: The generation of the blocked run. If ``is_rendered`` is False, it lacks the entries of every file
-            that the run would have written again, and holds the others.
-        is_rendered: Whether the run rendered its entries before it was blocked.
+    If the run rendered no entries, its generation lacks those of every file that it would have written again.
     """
 
     live: Manifest
@@ -129,10 +126,7 @@ def _section_without_removed(section: SectionManifest, plan: SectionPlan | None)
 
 
 def _facts(live: Manifest, plan: Plan) -> CommitFacts:
-    """Return the input of the reducer from the live generation.
-
-    Sections that the live generation does not have get its address.
-    """
+    """Return the input of the reducer from the live generation, whose address new sections get."""
     published = {
         name: SectionFacts(path=section.path, base_url=section.base_url, format=_format(section))
         for name, section in live.sections.items()

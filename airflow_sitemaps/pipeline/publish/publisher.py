@@ -43,11 +43,10 @@ class Committed:
     """Result of a commit.
 
     Attributes:
-        repeated: Whether an earlier try of this run had already committed. Default: False.
-        unchanged: Whether all rows read gave the published content, so that nothing was put. Default: False.
-        failures: Sections that a guard refused at the commit. Default: none.
+        repeated: Whether an earlier try of this run had already committed.
+        unchanged: Whether all rows read gave the published content, so that nothing was put.
         plan: The plan as committed, if it was fitted to the commits of other runs. Default: None, as given.
-        bodies: Info of the new bodies by key, read just before the commit. Default: none.
+        bodies: Info of the new bodies by key, read just before the commit.
     """
 
     old: Manifest | None
@@ -65,14 +64,11 @@ def commit(
 ) -> Committed:
     """Replace the current manifest by the next one.
 
-    If an earlier try of the run has committed, the sections that it omitted and that the plan now contains are committed.
-    A person may clear a writing task that had failed, together with the publishing task.
+    If an earlier try of the run has committed, the sections that it omitted and that the plan now contains are
+    committed. A person may clear a writing task that had failed, together with the publishing task.
 
     Raises:
         ConflictError: Another run changed the same sections first.
-        ConfigurationError: The code changed after the plan was made, or the sitemap belongs to another pipeline.
-        GuardError: A guard refused the rendered entries.
-        IncompleteError: A receipt or a body is missing.
         StoreError: The store's answers stayed unclear; try again.
     """
     work = _Commit(sitemap, store, StateRepository(store.state), plan, receipts, clock, progress)
@@ -171,10 +167,7 @@ class _Commit:
 
 
 def _nothing_new(current: ManifestVersion, draft: Draft, plan: Plan, warnings: Sequence[str]) -> Committed:
-    """Return the result of a run that changes nothing.
-
-    If every row is past its age, the plan's sections are omitted, so that the next run surveys them again.
-    """
+    """Return the result of a run that changes nothing. If every row is past its age, the next run surveys again."""
     if draft.refusals:
         raise GuardError(refusal_text(draft.refusals), draft.refusals, run=plan.run)
     if draft.manifest is not current.manifest:

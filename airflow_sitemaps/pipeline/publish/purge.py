@@ -25,9 +25,6 @@ def purge_shards(store: Store, manifest: Manifest, names: Collection[str]) -> No
 
     A failure stops the promotion only if caches may answer with an old shard. The index then stays as it was, and the
     next attempt or run continues. If caches revalidate shards, crawlers read the right shard despite the failure.
-
-    Raises:
-        StoreError: The hook failed, and caches may answer with an old shard.
     """
     addresses = sorted(_addresses(manifest, frozenset(names)))
     if store.purge is None or not addresses:
@@ -46,10 +43,7 @@ def purge_shards(store: Store, manifest: Manifest, names: Collection[str]) -> No
 
 
 def purge_indexes(store: Store, names: Sequence[str]) -> None:
-    """Remove changed indexes from caches, so that crawlers see them at once.
-
-    A failure is only logged, because caches expire.
-    """
+    """Remove changed indexes from caches. A failure is only logged, because caches expire."""
     if store.purge is None or not names:
         return
     problem = _purge(store, [store.base_url + name for name in names])

@@ -77,11 +77,7 @@ class Swept:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Leftovers:
-    """Objects in the state area that are no longer needed.
-
-    Attributes:
-        deep: Whether the folder of every run was searched. Default: False.
-    """
+    """Objects in the state area that are no longer needed; a ``deep`` search covers the folders of every run."""
 
     bodies: tuple[str, ...] = ()
     plans: tuple[str, ...] = ()
@@ -200,8 +196,7 @@ def _departed(info: ObjectInfo, manifest: Manifest) -> Departed:
 def _fence(state: StateRepository, current: ManifestVersion, left: Leftovers, clock: Clock) -> ManifestVersion | None:
     """Replace the manifest, so that no run that read it before can commit a file that is about to be removed.
 
-    Returns:
-        The new manifest, or None if another run has committed and may need other files.
+    None: another run has committed and may need other files.
     """
     swept_at = clock.now() if left.deep else current.manifest.swept_at
     try:
@@ -238,11 +233,7 @@ def _delete_private(state: StateRepository, left: Leftovers, manifest: Manifest)
 
 
 def _attempted(delete: Callable[[T], None], items: Sequence[T]) -> list[str | None]:
-    """Delete objects, even if some deletions fail.
-
-    Returns:
-        One outcome for each object: None if it was deleted, why not, or "" if it was left because others failed.
-    """
+    """Delete objects, even if some deletions fail. None: deleted; else why not, or "" if left because others failed."""
     failures: list[str] = []
 
     def attempt(item: T) -> str | None:

@@ -50,13 +50,9 @@ class Reply:
     """What a store answered to one question of the probe.
 
     Attributes:
-        question: What was tried.
         wanted: The answer that publishing relies on.
-        outcome: The answer: done, refused, or unclear.
         effect: What follows from another answer.
         is_needed: Whether nothing is published after another answer.
-        seconds: How long it took.
-        etag: Etag of the written object.
         detail: What the store said, unless it did what was tried.
     """
 
@@ -76,10 +72,7 @@ class Reply:
 
 
 class _ResultCache:
-    """Results of probes by place: the question that was answered wrongly, or "".
-
-    A lock ensures that concurrent threads probe a place once.
-    """
+    """Results of probes by place: the question answered wrongly, or "". Concurrent threads probe a place once."""
 
     def __init__(self) -> None:
         self._results: dict[str, str] = {}
@@ -116,11 +109,7 @@ def probe(store: Store) -> bool:
 
 
 def ensure_conditions(store: Store, single_writer: bool) -> None:
-    """Refuse a store that ignores conditional puts, unless only one run at a time writes to it.
-
-    Raises:
-        ConfigurationError: The store ignores conditions and ``single_writer`` is False.
-    """
+    """Refuse a store that ignores conditional puts, unless only one run at a time writes to it."""
     place = store.state.url("")
     if single_writer:
         log.info(
@@ -156,12 +145,7 @@ def forget() -> None:
 
 
 def examine(area: ObjectStore) -> Iterator[Reply]:
-    """Ask an area every question, for people. Nothing is left there.
-
-    Raises:
-        StoreError: The store failed.
-        ConfigurationError: The store rejects the credentials, or has no such bucket.
-    """
+    """Ask an area every question, for people. Nothing is left there."""
     key, target = _new_key(), _new_key()
     try:
         for reply in _replies(area, key, Create()):
@@ -305,10 +289,7 @@ def _ask(area: ObjectStore) -> str:
 
 
 def _verdict(area: ObjectStore, key: str, mode: PutMode, causes: list[str]) -> str | None:
-    """Return the question that an area answers wrongly, or "". None: a lost answer leaves this unknown.
-
-    The cause is added to ``causes``.
-    """
+    """Return the question that an area answers wrongly, or "". None: unknown; ``causes`` gets a lost answer's cause."""
     etag = ""
     for reply in _replies(area, key, mode):
         if reply.outcome == "lost":

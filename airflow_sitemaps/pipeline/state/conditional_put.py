@@ -33,11 +33,7 @@ _put_repeatedly: Final = repeated(PutOutcomeError, attempts=ATTEMPTS, pause_s=0,
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObjectHeaders:
-    """Headers and metadata that are stored with an object's bytes.
-
-    Attributes:
-        metadata: Metadata in addition to the write id. Default: none.
-    """
+    """Headers that are stored with an object's bytes, and metadata in addition to the write id."""
 
     content_type: str
     cache_control: str | None = None
@@ -63,10 +59,8 @@ def put_verified(
 ) -> str:
     """Put an object, verify the outcome, and return the etag.
 
-    Trying again is safe: every try has the same condition, bytes and write id.
-
-    Raises:
-        RefusedPutError: Another write's object has the key, or the object to replace is missing.
+    Trying again is safe: every try has the same condition, bytes and write id. Raises ``RefusedPutError`` if another
+    write's object has the key, or the object to replace is missing.
     """
 
     def put() -> str:
@@ -94,9 +88,7 @@ def copy_verified(
 ) -> str:
     """Copy an object within the store, verify the outcome, and return the etag of the copy.
 
-    Raises:
-        RefusedPutError: Another write's object has the key, the object to replace is missing, or the source object
-            changed.
+    Raises ``RefusedPutError`` like ``put_verified``, and if the source object changed.
     """
 
     def copy() -> str:

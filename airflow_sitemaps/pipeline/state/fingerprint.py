@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 RENDERER: Final = 1
 """Version of the renderer and the rules; increase it if equal rows are written differently than before.
 
-A changed default of a rule needs a new version. A new rule needs one only if it must apply to unchanged rows at once: with
-a new version, every row of every user is read again.
+A changed default of a rule needs a new version. A new rule needs one only if it must apply to unchanged rows at once:
+with a new version, every row of every user is read again.
 """
 
 
@@ -44,11 +44,7 @@ def fingerprint(sitemap: Sitemap, section: Section) -> str:
 
 
 def check_unchanged(sitemap: Sitemap, plan: Plan, names: Iterable[str]) -> None:
-    """Refuse a plan that was made with another configuration, because its fingerprints would not match the files.
-
-    Raises:
-        ConfigurationError: One of the sections is missing from the code, or its configuration changed.
-    """
+    """Refuse a plan that was made with another configuration, because its fingerprints would not match the files."""
     sections = {section.name: section for section in sitemap.sections}
     back = [name for name in plan.retired if name in sections]
     if back:

@@ -1,10 +1,7 @@
-"""Ownership of state areas and public objects, and what proves a file's content.
-
-This module refuses to work on those of another pipeline.
+"""Ownership of state areas and public objects, and what proves a file's content. Refuses those of another pipeline.
 
 Each public object has a stamp in its metadata: the owner and the id of the state area. Objects without a stamp were
-written before stamps existed, or by another program. Only an index without a stamp is refused, at the first
-publication.
+written before stamps existed, or by another program. Only an index without one is refused, at the first publication.
 """
 
 from __future__ import annotations
@@ -48,11 +45,7 @@ def is_of_another(info: ObjectInfo, manifest: Manifest | None) -> bool:
 
 
 def check_stamp(url: str, info: ObjectInfo, manifest: Manifest | None) -> None:
-    """Refuse to replace a public object that another pipeline stamped.
-
-    Raises:
-        OwnershipError: Another pipeline put it.
-    """
+    """Refuse to replace a public object that another pipeline stamped."""
     if not is_of_another(info, manifest):
         return
     owner, theirs = unquote(info.metadata.get(OWNER, "")), info.metadata[STATE_ID]
@@ -86,9 +79,6 @@ def check_origin(manifest: Manifest | None, origin: str, allow: Sequence[str], *
     """Refuse a run of another deployment than the one that published last, unless a permit says that the sitemap moved.
 
     A run of an Airflow that does not know its address passes with a warning.
-
-    Raises:
-        GuardError: Another deployment published last.
     """
     if manifest is None or manifest.origin in ("", origin):
         return

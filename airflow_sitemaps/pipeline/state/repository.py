@@ -124,14 +124,7 @@ class StateRepository:
         return None if current is None else current.manifest
 
     def replace_manifest(self, manifest: Manifest, over: ManifestVersion | None) -> ManifestVersion:
-        """Replace the manifest.
-
-        Args:
-            over: The manifest to replace, or None for the first commit.
-
-        Raises:
-            RefusedPutError: Another manifest is current.
-        """
+        """Replace the manifest, or put the first if ``over`` is None. ``RefusedPutError``: another is current."""
         body = codec.encode(manifest)
         mode = Create() if over is None else Update(over.etag)
         etag = put_verified(
@@ -213,9 +206,7 @@ class StateRepository:
 def bounded_time(objects: ObjectStore, clock: Clock, recent: ObjectInfo | None = None) -> datetime:
     """Return the worker's time, or the store's time if the worker's clock is ahead of it, with a warning.
 
-    Args:
-        recent: An object that was stored a short time ago. If the worker's time is close to it, no further request is sent.
-            Default: None.
+    No request is sent if the worker's time is close to that of ``recent``, an object stored a short time ago.
     """
     now = clock.now()
     if recent is not None and recent.modified_at is not None and now <= recent.modified_at + CLOCK_TOLERANCE:

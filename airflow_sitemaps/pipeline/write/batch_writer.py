@@ -68,14 +68,8 @@ def write_batch(
 ) -> tuple[Written, Receipt]:
     """Write one batch of a plan.
 
-    Returns:
-        The result of the batch, and its receipt.
-
     Raises:
         SourceMovedError: A range has suspiciously fewer rows than at the survey.
-        SourceError: The database failed.
-        StoreError: The store failed.
-        RuleError: A row breaks a rule that is set to ``fail``.
         ConfigurationError: The section's configuration changed after the plan was made.
     """
     if not 0 <= number < len(plan.batches):
@@ -278,11 +272,7 @@ KILLED: Final = (
 def unwritten_sections(
     plan: Plan, receipts: Sequence[Receipt], reasons: Mapping[int, str]
 ) -> tuple[SectionFailure, ...]:
-    """Return one failure for each section that has a batch without a receipt.
-
-    Args:
-        reasons: Why batches were not written, by number, where this is known.
-    """
+    """Return one failure for each section that has a batch without a receipt, with the reason where it is known."""
     written = {receipt.batch for receipt in receipts}
     missing: dict[str, list[int]] = {}
     for batch in plan.batches:

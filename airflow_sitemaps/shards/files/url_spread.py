@@ -54,8 +54,8 @@ _SLOT_BITS: Final = 17
 def all_distinct(columns: Sequence[pa.StringArray], spreads: Sequence[Numbers]) -> bool:
     """Return whether all texts in these columns are different. The columns hold no nulls.
 
-    Texts with different spreads are different. The texts themselves are compared only if two spreads are equal or a text
-    is shorter than a word. That takes five times as long.
+    Texts with different spreads are different. The texts themselves are compared only if two spreads are equal or a
+    text is shorter than a word. That takes five times as long.
 
     Args:
         spreads: By column the spread of each text (see ``shards.files.url_spread``).

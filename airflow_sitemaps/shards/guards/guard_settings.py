@@ -52,20 +52,20 @@ WHOLE: Final = ("total", *ADDRESS)
 class Guards:
     """Limits of one section's change, compared with the last generation and with the last seven days.
 
-    Every fraction is a number from 0 to 1. A section with fewer than ``min_rows`` URLs may lose as many URLs as one with
-    ``min_rows``, but at most half of them, and rules may drop a quarter of its rows.
+    Every fraction is a number from 0 to 1. A section with fewer than ``min_rows`` URLs may lose as many URLs as one
+    with ``min_rows``, but at most half of them, and rules may drop a quarter of its rows.
 
     Attributes:
         max_shrink: Fraction of the earlier URLs that may disappear. Default: 0.15.
-        max_growth: Number of URLs that may be added, as a multiple of the earlier ones. 5,000 may always be added.
-            At least 0. Default: 1.0.
-        min_rows: Number of URLs or rows from which the fractions hold as they are. A smaller section may grow without
-            a limit. Default: 1,000.
+        max_growth: Number of URLs that may be added, as a multiple of the earlier ones. 5,000 may always be added. At
+            least 0. Default: 1.0.
+        min_rows: Number of URLs or rows from which the fractions hold as they are. A smaller section may grow without a
+            limit. Default: 1,000.
         max_dropped: Fraction of the rows that rules may drop, without expired rows. Default: 0.01.
         max_churn: Fraction of the earlier URLs that may be replaced by others. Default: 0.5.
-        max_shrink_total: Fraction of the earlier URLs of all sections together that may disappear, if there are at least
-            ``min_rows``. Sections of news, sections with their own guards, and sections with a permit do not count.
-            Only the sitemap's setting is used. Default: 0.3.
+        max_shrink_total: Fraction of the earlier URLs of all sections together that may disappear, if there are at
+            least ``min_rows``. Sections of news, sections with their own guards, and sections with a permit do not
+            count. Only the sitemap's setting is used. Default: 0.3.
 
     Raises:
         ConfigurationError: A limit is out of its range.
