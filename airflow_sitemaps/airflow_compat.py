@@ -59,14 +59,7 @@ def __getattr__(name: str) -> Any:
 
 
 def trigger_run(dag_id: str, *, conf: dict[str, Any], user: str, note: str, session: Session) -> DagRun | None:
-    """Create a run of a DAG for a user of the pages, with a note.
-
-    Returns:
-        The run, or None if Airflow created none.
-
-    Raises:
-        Exception: What Airflow's ``trigger_dag`` raises.
-    """
+    """Create a run of a DAG for a user of the pages, with a note. Return None if Airflow creates none."""
     from airflow.api.common.trigger_dag import trigger_dag  # noqa: PLC0415 - Airflow takes seconds to import
     from airflow.utils.types import DagRunTriggeredByType  # noqa: PLC0415
 
@@ -120,15 +113,10 @@ def _configuration() -> Any:
 
 @contextmanager
 def dags_defined(module_name: str) -> Iterator[list[DAG]]:
-    """Collect the DAGs that a module defines while it is imported in this context, as Airflow's DAG processor does.
+    """Collect the DAGs that a module of ``sys.modules`` defines while it is imported here, as the DAG processor does.
 
-    Airflow is imported only if the module imports it.
-
-    Args:
-        module_name: The module's name in ``sys.modules``.
-
-    Yields:
-        A list that is filled when the context ends; empty if Airflow has no such register any more.
+    Airflow is imported only if the module imports it. The list is filled when the context ends; it is empty if Airflow
+    has no such register any more.
     """
     dags: list[DAG] = []
     before: set[Any] = set()

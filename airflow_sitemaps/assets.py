@@ -24,18 +24,15 @@ FRESHNESS_KEY: Final = "freshness_s"
 STORE_KEY: Final = "store"
 """Key in the asset's ``extra`` that holds where the sitemap is stored, for pages that know no event of it."""
 EXTRA_FORMAT: Final = 1
-"""Version of the event's ``extra``."""
 EXTRA_LIMIT: Final = 32 * 1_024 - 1
 """Largest size of an event's ``extra`` in bytes of JSON. The UI reads hundreds of these values at once."""
 MAX_HOSTS: Final = 20
-"""Largest number of further hosts of a section that an event names."""
 
 
 def asset_of(store: StoreConfig, freshness: timedelta | None) -> Asset:
     """Return the asset that the publishing task emits events for: the index, by its address in the store.
 
     The name is the address without its scheme, because Airflow allows only one URI for each name.
-
     """
     uri = f"{store.uri}/{store.index_name}"
     extra: dict[str, Any] = {} if freshness is None else {FRESHNESS_KEY: freshness.total_seconds()}
@@ -52,10 +49,9 @@ def event_extra(
     settings: Mapping[str, Mapping[str, Any]] | None = None,
     **where: str,
 ) -> dict[str, Any]:
-    """Return the content of the asset event, shortened until it fits ``EXTRA_LIMIT``.
+    """Return the content of the asset event, without what ``shortened`` names if it is above ``EXTRA_LIMIT``.
 
-    The samples are left out first, then the reasons and drift, then the sections with the fewest rows read.
-    ``shortened`` names what is left out. ``where`` names the DAG, run, group and task that emit the event.
+    Samples go first, then the reasons and drift, then the sections with the fewest rows read.
     """
     extra: dict[str, Any] = {"format": EXTRA_FORMAT, "report": report.to_dict(), "store": dict(store), **where}
     shown = extra["report"]
@@ -75,10 +71,7 @@ def event_extra(
 
 
 def section_settings(sitemap: Sitemap) -> dict[str, dict[str, Any]]:
-    """Return the settings by section that the pages need to explain a report. Defaults are left out.
-
-    A search derives the key of a URL from the URL template ``loc``.
-    """
+    """Return the settings by section that explain a report, without defaults. A search derives keys from ``loc``."""
     settings: dict[str, dict[str, Any]] = {}
     for section in sitemap.sections:
         rules = sitemap.rulebook(section).changed()

@@ -24,21 +24,13 @@ MAX_TASKS: Final = 1_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rates:
-    """The cost of each unit of work.
+    """The cost of each unit of work. ``read_cpu_s``, ``request_s``, ``requests_at_once`` are assumed, others measured.
 
-    Attributes:
-        write_cpu_s: CPU seconds of a worker to read, render, compress and store a million rows. Measured, PostgreSQL
-            to S3.
-        survey_cpu_s: CPU seconds of the warehouse to digest a million rows. Measured, PostgreSQL.
-        read_cpu_s: CPU seconds of the warehouse to send a million rows in key order. Assumed.
-        plan_shard_s: CPU seconds of the plan for each shard of the manifest. Measured at 50,000 shards.
-        publish_shard_s: CPU seconds of the publication for each shard of the manifest. Measured at 50,000 shards.
-        task_s: Seconds that Airflow needs to start a task. Measured, LocalExecutor.
-        request_s: Seconds of one request to the store. Assumed.
-        requests_at_once: Requests that the publisher has in flight. Assumed.
-        file_bytes: Compressed bytes of one URL. Measured, 77 characters a URL.
-        put_usd: Price of 1,000 PUT, COPY or LIST requests in US dollars. Amazon S3 Standard, us-east-1.
-        get_usd: Price of 1,000 GET or HEAD requests in US dollars. Amazon S3 Standard, us-east-1.
+    A million rows cost a worker ``write_cpu_s`` to read, render, compress and store (PostgreSQL to S3), and the
+    warehouse ``survey_cpu_s`` to digest and ``read_cpu_s`` to send in key order. Each shard of the manifest costs
+    ``plan_shard_s`` and ``publish_shard_s`` (at 50,000 shards). LocalExecutor needs ``task_s`` to start a task. A URL
+    of 77 characters has ``file_bytes``, compressed. Prices are those of 1,000 requests to Amazon S3 Standard in
+    us-east-1: PUT, COPY or LIST, and GET or HEAD.
     """
 
     write_cpu_s: float = 1.642
@@ -56,13 +48,7 @@ class Rates:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Load:
-    """The table, and the changes between two runs.
-
-    Attributes:
-        changed: Share of the rows that change between two runs, 0 to 1.
-        scattered: Whether changes are spread evenly over all keys; otherwise they are neighbours.
-        batch_rows: Rows that one mapped task writes.
-    """
+    """The table, and the changes between two runs: a share of the rows from 0 to 1, ``scattered`` or neighbours."""
 
     rows: int
     changed: float = 0.001
@@ -101,10 +87,8 @@ class Load:
 class Cost:
     """The cost of one run, from the start of the plan to the end of the publication.
 
-    Attributes:
-        kind: ``first build`` or ``later run``.
-        bytes_written: Compressed bytes stored as private bodies; promotion writes the same again within the store.
-        puts: Requests priced as PUT: bodies, copies, lists, the manifest, receipts.
+    Promotion writes ``bytes_written`` again within the store. ``puts`` are all requests priced so: bodies, copies,
+    lists, the manifest, receipts.
     """
 
     kind: str

@@ -90,7 +90,6 @@ def of_publish(sitemap: Sitemap, facts: Mapping[str, Any]) -> Any:
 
 
 def _counts(report: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the URLs, bytes and files of a report, or of a section's."""
     files = (report.get("shards") or {}).get("total")
     return {"rows": report.get("urls"), "size": report.get("file_bytes"), "files": files}
 
@@ -106,10 +105,7 @@ def _inputs(
     rows: Mapping[Any, int | None],
     dropped: Mapping[str, Mapping[str, int]] | None = None,
 ) -> list[Any]:
-    """Return the tables of sections, each once, with columns, row counts and data quality.
-
-    Sections that share a table add up: their columns, the rows that they read, and what their rules dropped.
-    """
+    """Return the tables of sections, each once, with columns, rows and data quality. Sections that share one add up."""
     from openlineage.client.event_v2 import InputDataset  # noqa: PLC0415 - optional
 
     readers: dict[DatasetName, list[Section]] = {}

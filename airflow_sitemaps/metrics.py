@@ -31,12 +31,9 @@ PREFIX: Final = "sitemaps."
 """Prefix of every name. Airflow adds its own prefix (``[metrics] statsd_prefix``, ``airflow``) in front of it."""
 
 INDEX_SECTION: Final = "index"
-"""Value of the tag ``section`` for the index of all sections."""
 
 MAX_TAG_CHARACTERS: Final = MappingProxyType({"sitemap": 80, "section": 64})
-"""Largest number of characters in a tag's value. All other tags have ``OTHER_TAG_CHARACTERS``. Airflow drops StatsD
-names above 250 characters, including tags.
-"""
+"""Longest values; of other tags ``OTHER_TAG_CHARACTERS``. Airflow drops StatsD names above 250 characters with tags."""
 OTHER_TAG_CHARACTERS: Final = 32
 _NOT_IN_TAGS: Final = re.compile(r"[^A-Za-z0-9_.-]")
 
@@ -104,7 +101,6 @@ TAGS: Final[Mapping[str, str]] = MappingProxyType(
         "stage": "Stage of the run",
     }
 )
-"""Every tag and its meaning."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,11 +113,7 @@ class Measurement:
 
 
 def send(measurements: Iterable[Measurement]) -> None:
-    """Send measurements to the backend that Airflow's ``[metrics]`` section configures.
-
-    An error of the backend, or in computing a measurement, is logged once as a warning. The remaining measurements are
-    not sent. Nothing is sent if ``[sitemaps] metrics`` is false.
-    """
+    """Send measurements to the backend of Airflow's ``[metrics]``. An error is logged once, and the rest not sent."""
     try:
         if not is_enabled("metrics"):
             return
@@ -198,10 +190,7 @@ def _of_section(index_url: str, name: str, section: SectionReport, now: datetime
 
 
 def of_error(index_url: str, error: Exception, *, ends_run: bool = True) -> Iterator[Measurement]:
-    """Return the measurements of a task that ended with an error; ``ends_run`` counts a run by its result.
-
-    A ``PartlyPublishedError`` has none: those of its report count the run.
-    """
+    """Return the measurements of a task's error; none of a ``PartlyPublishedError``, whose report counts the run."""
     if isinstance(error, PartlyPublishedError):
         return
     if ends_run:
@@ -244,7 +233,6 @@ def of_coverage(index_url: str, observation: Observation) -> Iterator[Measuremen
 
 
 def _moment(text: str | None) -> datetime | None:
-    """Return a lastmod as a time; None if there is none."""
     try:
         value = lastmod.parse(text) if text else None
     except lastmod.LastmodError:

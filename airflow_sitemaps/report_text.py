@@ -19,7 +19,6 @@ EVERY_S: Final = 15.0
 """Seconds between two lines of one stage; a shorter stage logs only its end."""
 _WARNINGS: Final = ("WARNING", "warning:", "drift:")
 MAX_NAMES: Final = 20
-"""Largest number of sections that one line names."""
 _REFUSALS: Final = ("REFUSED", "refused:", "ERROR", "NOT PUBLISHED", "not published:", "NOT valid")
 
 
@@ -121,10 +120,7 @@ def _section_lines(name: str, section: SectionReport) -> Iterator[str]:
 
 
 def _is_of_most_rows(section: SectionReport, number: int, before: int) -> bool:
-    """Return whether a fault of most rows of a section is no more frequent than before.
-
-    The layout of the site usually causes such a fault, which then grows with the table.
-    """
+    """Return whether a fault of most rows, often the layout's and so growing with the table, is no more frequent."""
     return 2 * before >= section.rows_before > 0 and number * section.rows_before <= before * section.rows
 
 

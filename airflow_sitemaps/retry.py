@@ -26,12 +26,9 @@ def repeated(
 ) -> Retrying:
     """Return a retrier: ``repeated(...)(function, argument)`` calls a function again while it raises one of the errors.
 
-    Args:
-        errors: Exceptions that justify another attempt. All others, and the last one, are raised.
-        pause_s: Upper bound in seconds of the first pause; it doubles with each attempt. Each pause is random, up
-            to its bound, so that many workers do not call at once.
-        longest_pause_s: Upper bound in seconds of every pause. An error that requests a longer one is raised at once.
-        requested_s: Returns the pause in seconds that an error requests, or None.
+    All other errors, and the last one, are raised. Each pause in seconds is random, so that many workers do not call at
+    once; its bound doubles from ``pause_s`` to ``longest_pause_s``. An error that requests a longer one
+    (``requested_s``) is raised at once.
     """
     growing = wait_random_exponential(multiplier=pause_s, max=longest_pause_s)
 

@@ -1,7 +1,4 @@
-"""Templates: the words that they may use, in a run and in the shell, and the error for a word that a run does not define.
-
-The same words work in both. ``docs/templates.md`` lists them for users.
-"""
+"""Templates: the words that a run and the shell define alike (docs/templates.md), and the error for all others."""
 
 from __future__ import annotations
 
@@ -53,10 +50,7 @@ def words_of_run(context: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def renderer(environment: Environment, words: Mapping[str, Any], *, in_shell: bool = False) -> Callable[[str], str]:
-    """Return a function from a template's text to the rendered text. It raises TemplateError.
-
-    An undefined word must be an error in the environment.
-    """
+    """Return a function that renders a template or raises TemplateError. The environment must refuse unknown words."""
     from jinja2 import TemplateError as JinjaError  # noqa: PLC0415 - not needed to parse a DAG
     from jinja2 import TemplateSyntaxError, UndefinedError  # noqa: PLC0415
 
@@ -154,7 +148,6 @@ class _Connections:
 
 
 def _looked_up(what: str, name: str, look_up: Callable[[], Any]) -> Any:
-    """Return what Airflow knows by a name."""
     from airflow_sitemaps.airflow_compat import AirflowException, AirflowRuntimeError  # noqa: PLC0415
 
     try:

@@ -168,12 +168,7 @@ os.register_at_fork(after_in_child=_forked)
 
 @contextmanager
 def waiting(what: str, bound: str) -> Iterator[None]:
-    """Name a wait in the log if the block takes long.
-
-    Args:
-        what: The operation and its object, without secrets.
-        bound: A sentence: when it ends at the latest, and what follows.
-    """
+    """Name a wait, without secrets, in the log if the block takes long; ``bound`` says when it ends at the latest."""
     wait = begin(what, bound)
     try:
         yield

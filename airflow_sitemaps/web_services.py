@@ -1,7 +1,4 @@
-"""Calls of web services: the secret of an Airflow connection, retries while the service is busy, and what a refusal means.
-
-Purge hooks, IndexNow, Search Console and pings share these.
-"""
+"""Calls of web services (purge hooks, IndexNow, Search Console, pings): secrets, retries, and what a refusal means."""
 
 from __future__ import annotations
 
@@ -34,11 +31,7 @@ _EXCERPT: Final = 300
 
 
 class NotAcceptedError(TransientError):
-    """The service currently cannot accept the request. Try again later.
-
-    Attributes:
-        wait_s: Pause in seconds that the service requests. Default: None, if it requests none.
-    """
+    """The service currently cannot accept the request. It requests a pause of ``wait_s`` seconds; None: it does not."""
 
     def __init__(self, message: str, *, wait_s: float | None = None) -> None:
         super().__init__(message)
@@ -51,11 +44,7 @@ class Sender(Protocol):
     def send(
         self, method: str, url: str, *, body: bytes | None = None, headers: Mapping[str, str] | None = None
     ) -> Fetched:
-        """Return the response with any status.
-
-        Raises:
-            FetchError: There is no response.
-        """
+        """Return the response with any status, or raise FetchError if there is none."""
         ...
 
 
@@ -66,14 +55,9 @@ def client_for(*hosts: str) -> HttpClient:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Service:
-    """A web service.
+    """A web service. ``busy`` returns why a response without success asks to try again later, or the empty text.
 
-    Attributes:
-        reasons: Meaning of a status code and what to do about it.
-        secret: Text that must not appear in a message.
-        success: Status codes of success.
-        busy: Returns why a response with another status asks to try again later, or the empty text.
-        attempts: Number of calls while the service is busy or does not answer.
+    Messages say the ``reasons`` of a status and what to do about it, and never the ``secret``.
     """
 
     sender: Sender
@@ -89,10 +73,8 @@ class Service:
     ) -> Fetched:
         """Send a request, and again while the service is busy. Return the response of success. Messages say ``what``.
 
-        Raises:
-            ConfigurationError: The service refuses the request. A retry fails in the same way.
-            NotAcceptedError: The service is still busy after the last attempt, or requests a long pause.
-            FetchError: There is no response, or the access rules do not allow the address.
+        It raises ConfigurationError if a retry fails in the same way, NotAcceptedError if the service is still busy or
+        requests a long pause, FetchError if there is no response or the access rules do not allow the address.
         """
         retrying = repeated(
             NotAcceptedError, FetchError, attempts=self.attempts, pause_s=PAUSE_S, longest_pause_s=LONGEST_PAUSE_S,
@@ -154,9 +136,8 @@ def retry_after(value: str, now: datetime | None = None) -> float | None:
 def password(conn_id: str, what: str) -> str:
     """Return the password of an Airflow connection. ``what`` it is, is for messages: ``the IndexNow key``.
 
-    Raises:
-        CredentialsError: The connection does not exist. A secrets backend may answer the next time.
-        ConfigurationError: The connection has no password.
+    A missing connection is a CredentialsError, because a secrets backend may answer the next time; a missing password
+    is a ConfigurationError.
     """
     return password_and_extra(conn_id, what)[0]
 

@@ -153,8 +153,7 @@ def _verified(arguments: argparse.Namespace) -> Verification:
 def duplicates(arguments: argparse.Namespace) -> Answer:
     """List the URLs that several rows share, section by section. The exit status is 1 if there are any.
 
-    Within a shard, a run keeps the first of equal URLs and counts the others (rule ``loc-duplicate``). In different
-    shards, it lists both.
+    Within a shard, a run keeps the first of equal URLs (rule ``loc-duplicate``). In different shards, it lists both.
     """
     sitemap = _rendered(arguments)
     lines: list[str] = []
@@ -266,7 +265,6 @@ def _progress(arguments: argparse.Namespace) -> Iterator[Progress]:
 
 
 def _confirm(arguments: argparse.Namespace, question: str) -> None:
-    """Ask for confirmation, unless ``--yes`` is set."""
     if arguments.yes:
         return
     if not sys.stdin.isatty() or arguments.json:

@@ -30,11 +30,9 @@ if TYPE_CHECKING:
     from airflow_sitemaps.pipeline.status import Status
 
 SAMPLES: Final = 20
-"""URLs of each kind that ``diff`` shows."""
 
 _SERVED: Final = {True: "served", False: "NOT served", None: "not known"}
 KINDS: Final = ("added", "changed", "removed")
-"""The ways in which a URL differs between two generations."""
 
 
 def status(arguments: argparse.Namespace) -> Answer:

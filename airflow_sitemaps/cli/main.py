@@ -1,7 +1,4 @@
-"""Entry point of the command line: parse, run one command, print one result, exit with status 0, 1 or 2.
-
-``airflow sitemaps`` has the same commands.
-"""
+"""Entry point of ``airflow-sitemaps`` and ``airflow sitemaps``: run a command, print a result, exit with 0, 1 or 2."""
 
 from __future__ import annotations
 

@@ -15,15 +15,11 @@ if TYPE_CHECKING:
     from rich.progress import Progress
 
 AIRFLOW_LEVEL: Final = "AIRFLOW__LOGGING__LOGGING_LEVEL"
-"""Environment variable of the level at which Airflow logs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """The result of a command: JSON values for programs, lines for people, and whether the exit status is 0, not 1.
-
-    ``json`` says whether to print the document, regardless of ``--json``.
-    """
+    """The result of a command, for programs (with ``json`` regardless of ``--json``) and people; ``well``: status 0."""
 
     document: Mapping[str, Any]
     lines: Iterable[str] = ()
@@ -33,10 +29,7 @@ class Answer:
 
 @contextmanager
 def answer_stream() -> Iterator[TextIO]:
-    """Yield the real standard output. Until the end of the block, all other output is redirected to standard error.
-
-    The redirection covers both the file descriptor and ``sys.stdout``, because Airflow and C libraries print to either.
-    """
+    """Yield the real standard output. All else, also that of C libraries, is redirected to standard error meanwhile."""
     sys.stdout.flush()
     try:
         number = sys.stdout.fileno()
@@ -64,8 +57,8 @@ def log_lines(*, verbose: bool, quiet_airflow: bool = True) -> Iterator[None]:
     """Write log lines to standard error: warnings of all libraries, and with ``verbose`` this package's INFO lines.
 
     Airflow replaces the handlers and the level of the root logger when it is imported, which may happen within the
-    block. So this package's logger has its own handler, and Airflow gets its level from the environment.
-    With ``quiet_airflow`` it logs warnings only, unless the environment says otherwise.
+    block. So this package's logger has its own handler, and Airflow gets its level from the environment: with
+    ``quiet_airflow`` warnings, unless it is set.
     """
     root, ours = logging.getLogger(), logging.getLogger("airflow_sitemaps")
     handler = logging.StreamHandler(sys.stderr)

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from airflow.sdk import DAG
 
 DAG_TARGET: Final = re.compile(r"(?P<dag>[\w.-]+)(?::(?P<group>[\w.-]+))?", re.ASCII)
-"""Pattern of ``DAG_ID`` and ``DAG_ID:GROUP_ID``."""
 
 
 class TargetError(ConfigurationError):
@@ -40,10 +39,7 @@ def load_target(target: str) -> Target:
 
 
 def load(target: str) -> Target:
-    """Run a file and return the sitemap with a given name.
-
-    The file's folder is added to the import path, as Airflow does with its DAGs folder.
-    """
+    """Run a file and return its sitemap of a name. Its folder joins the import path, as Airflow's DAGs folder does."""
     file, separator, name = target.rpartition(":")
     path = Path(file)
     if not separator or not name.isidentifier() or path.suffix != ".py":

@@ -110,10 +110,7 @@ def serve() -> Iterator[Bucket]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Checked:
-    """Totals of the files that the index lists.
-
-    ``distinct`` counts different URLs. ``not_ascii`` counts URLs with percent-encoded letters beyond ASCII.
-    """
+    """Totals of the files that the index lists; ``not_ascii`` counts URLs with percent-encoded letters beyond ASCII."""
 
     files: int
     urls: int

@@ -1,7 +1,6 @@
 """A separate Airflow, and DAG runs in it: its home folder, metadata database and connections.
 
-``python -m airflow_sitemaps.demo.dag_runs FILE DAG_ID RESULT`` makes one run in its own process. It creates the metadata
-database if there is none, and writes the result as JSON to the file RESULT.
+``python -m airflow_sitemaps.demo.dag_runs FILE DAG_ID RESULT`` makes one run, and writes its result as JSON to RESULT.
 """
 
 from __future__ import annotations
@@ -27,10 +26,7 @@ class DemoError(RuntimeError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DagRun:
-    """The result of a DAG run.
-
-    ``seconds`` is the wall time, including the start of Airflow; ``extra`` is that of the asset event.
-    """
+    """The result of a DAG run: ``seconds`` with the start of Airflow included, and the ``extra`` of the asset event."""
 
     state: str
     seconds: float

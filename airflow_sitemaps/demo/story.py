@@ -120,7 +120,6 @@ def _change(console: Console, engine: Engine) -> None:
 
 
 def _expected(engine: Engine) -> int:
-    """Return the expected number of URLs: the rows of the three sections."""
     from sqlalchemy import text
 
     with engine.connect() as connection:
@@ -170,7 +169,6 @@ _ROWS: Final = (
 
 
 def _figures(one: Told) -> tuple[str, ...]:
-    """Return the numbers of one run, from its report, the bucket's listings and a clock."""
     report: dict[str, Any] = one.run.extra["report"]
     shards, files = report["shards"], one.files
     return (

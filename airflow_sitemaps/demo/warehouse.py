@@ -53,10 +53,7 @@ def load(engine: Engine, *, limit: int | None = None) -> dict[str, Any]:
 
 
 def change(engine: Engine, *, now: datetime) -> Changes:
-    """Change the places: insert rows in the middle and at the end, change some, and delete some.
-
-    ``now`` is the new time of changed rows.
-    """
+    """Change the places at the time ``now``: insert rows in the middle and at the end, change some, and delete some."""
     from sqlalchemy import DateTime, bindparam, text
 
     with engine.connect() as connection:
@@ -172,10 +169,7 @@ def countries() -> list[dict[str, Any]]:
 
 
 def made_up_time(number: int) -> datetime:
-    """Return the time at which a row last changed, computed from its ID.
-
-    GeoNames publishes these times, but the package does not contain them.
-    """
+    """Return the time at which a row last changed, from its ID: the package does not contain those of GeoNames."""
     return EPOCH + timedelta(seconds=number * 7_919 % (2 * 365 * 86_400))
 
 

@@ -23,31 +23,21 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 MAX_LINES: Final = 3
-"""Largest number of refusals, warnings or rules that a message shows. It states the number of the others."""
 
 MAX_CHARACTERS: Final = 300
-"""Longest line of a message in characters."""
 
 SUBJECT: Final = "{{ sitemap.title }}"
-"""Template of an e-mail's subject."""
 TEXT: Final = "{{ sitemap.text }}"
 """Template of a plain text, for Apprise, Teams, Discord and others."""
 SLACK: Final = "{{ sitemap.slack }}"
-"""Template of a text in Slack's markup."""
 HTML: Final = "{{ sitemap.html }}"
-"""Template of an e-mail's HTML."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SitemapMessage:
-    """A message about one run of a sitemap.
+    """A message about one run. ``action`` is empty if there is nothing to do, ``link`` if Airflow's address is unknown.
 
-    Attributes:
-        result: ``published``, ``partly_published``, ``unchanged``, ``refused``, ``conflict``, ``failed`` or ``late``.
-        title: The result in one line.
-        lines: The numbers or the reasons. Default: none.
-        action: What to do. Default: empty, nothing to do.
-        link: Address of the run's page in Airflow's UI. Default: empty, if Airflow's address is not configured.
+    The result is ``published``, ``partly_published``, ``unchanged``, ``refused``, ``conflict``, ``failed`` or ``late``.
     """
 
     result: str
@@ -89,11 +79,7 @@ class SitemapMessage:
 
 
 def of_report(report: Mapping[str, Any], link: str = "") -> SitemapMessage:
-    """Return the message of a run that published, or that found nothing to change.
-
-    Args:
-        report: The report as JSON values, as in the asset event.
-    """
+    """Return the message of a run that published or found nothing to change, by its report as in the asset event."""
     result, urls = str(report.get("result")), counted(int(report.get("urls", 0)), "URL")
     lines = [] if result == "unchanged" else [_generation(report)]
     dropped = report.get("rows_dropped") or {}
@@ -131,10 +117,7 @@ def of_partial(name: str, facts: Mapping[str, Any], link: str = "") -> SitemapMe
 
 
 def of_error(name: str, error: BaseException | str | None, link: str = "") -> SitemapMessage:
-    """Return the message of a run that failed.
-
-    Only the texts of this package's errors are shown, because the text of a driver's error may contain a secret.
-    """
+    """Return the message of a run that failed. Only this package's errors are shown: others may contain a secret."""
     ours = _own_error(error)
     if isinstance(ours, RefusedError):
         return of_refusal(name, refusal_facts(ours), link)
@@ -185,7 +168,6 @@ def _permission(permits: Sequence[str]) -> str:
 
 
 def _action(error: SitemapError | None) -> str:
-    """Return what to do about an error."""
     actions = {
         ConflictError: "Run the DAG again; it plans from the result of the other run.",
         ConfigurationError: "Fix the configuration and clear the task. A retry cannot help.",

@@ -64,7 +64,7 @@ class ChangeScope:
 class Announcement:
     """The result of an announcement: the URLs that changed since a generation, and what was sent of them.
 
-    The key does not cover ``outside`` URLs. Nothing is sent of ``too_many``. The key of ``unchecked``
+    The key does not cover ``outside`` URLs. If ``too_many``, nothing is sent. The key of ``unchecked``
     requests was not checked yet (status 202).
     """
 

@@ -79,7 +79,7 @@ clients: Final = Connections("Google Cloud Storage", "gcs", _connect)
 class GCSObjects:
     """One area of a store in Google Cloud Storage, an ``ObjectStore``. Thread-safe.
 
-    The etag of the port is the object's generation, so that of equal bytes differs. ETag conditions hold for reads only.
+    The etag of the port is the object's generation, so equal bytes differ in it. ETag conditions hold for reads only.
     """
 
     client: Any

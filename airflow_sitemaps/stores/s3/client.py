@@ -168,7 +168,7 @@ def copy_as_on_r2(client: Any) -> None:
 
 
 def _for_other_stores() -> dict[str, Any]:
-    """Return settings for other stores: few have checksum trailers or ``bucket.host``. The connection has precedence."""
+    """Return settings for other stores: few know checksum trailers or ``bucket.host``. The connection's count more."""
     return {
         "request_checksum_calculation": "when_required",
         "response_checksum_validation": "when_required",
