@@ -10,6 +10,7 @@ FIELDS: Final = ("lastmod", "changefreq", "priority", "images", "videos", "news"
 """The optional parts of an entry, in the order in which they are hashed and read."""
 
 FEED_FIELDS: Final = ("title", "description")
+"""The optional parts that only feeds show."""
 
 
 class Kind(str, Enum):

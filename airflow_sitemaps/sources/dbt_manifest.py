@@ -25,6 +25,7 @@ SCHEMA: Final = re.compile(r"/manifest/v(\d+)\.json$")
 OLDEST: Final = 4
 """The manifest of dbt 1.0."""
 RELATIONS: Final = frozenset({"model", "seed", "snapshot"})
+"""The kinds of nodes that are tables or views."""
 UNQUOTED: Final = frozenset({"snowflake"})
 """The adapters that write names without quotes unless the project says so."""
 

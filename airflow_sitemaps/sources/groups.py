@@ -1,13 +1,13 @@
 """Alternates from a grouping column: the rows of one group are each other's versions in other languages.
 
-The database adds a column to the relation. It holds the language and the parts of the ``loc`` of every member of a
-row's group. It is one of the emitted columns, and so part of the row hash. If a member's URL or language changes, or a
-member joins or leaves, the ranges of all members are dirty. This module builds the members' URLs as those of rows.
+The database adds a column with the language and the parts of the ``loc`` of every member of a row's group. As an
+emitted column it is part of the row hash: if a member's URL or language changes, or a member joins or leaves, the
+ranges of all members are dirty. This module builds the members' URLs as those of rows.
 
-Zero and the empty text form no group, because tables use them for rows without a group. A group of more than
-``MAX_MEMBERS`` rows most likely comes from the wrong column, and a text of more than ``MAX_CHARACTERS`` holds something
-else than URLs. The rows of such a group are listed without alternates, so that memory and file sizes stay linear in the
-rows. The rule ``alternate`` counts these cases.
+Zero and the empty text form no group, because tables use them for rows without one. A group of more than
+``MAX_MEMBERS`` rows most likely comes from the wrong column, a text of more than ``MAX_CHARACTERS`` holds something
+else than URLs. Such rows are listed without alternates, so that memory and file sizes stay linear. The rule
+``alternate`` counts these cases.
 """
 
 from __future__ import annotations
@@ -32,14 +32,10 @@ if TYPE_CHECKING:
     from airflow_sitemaps.sources.statements.binds import Binds
 
 COLUMN: Final = "sitemap_alternates"
-"""The name of the column that the relation gets."""
 MAX_MEMBERS: Final = 500
-"""The largest number of versions of one page.
-
-Google lists about 200 languages and as many regions, and no site uses more than 500 pairs of them.
-"""
+"""The largest number of versions of a page: no site uses more of Google's about 200 languages and as many regions."""
 MAX_CHARACTERS: Final = 250_000
-"""The largest number of characters of a group's members: 500 URLs of 500 characters. Each row of the group repeats them."""
+"""The largest number of characters of a group: 500 URLs of 500 characters. Each row of the group repeats them."""
 EMPTY: Final = "#empty"
 """The column's value for a row whose group is zero or the empty text."""
 LARGE: Final = "#large"
@@ -57,8 +53,8 @@ FAULTS: Final = {
 class GroupedRelation(Relation):
     """A relation with an added column of the members of each row's group.
 
-    The column holds a JSON array of ``[language, loc parts …]``. A row is in no group if its key, group, language or a
-    column of its ``loc`` is NULL. Its value is then NULL.
+    The column is a JSON array of ``[language, loc parts …]``, or NULL if a row's key, group, language or a column of
+    its ``loc`` is NULL.
     """
 
     base: Relation
@@ -84,7 +80,6 @@ class GroupedRelation(Relation):
         )
 
     def _is_empty(self, sql: ValueSql) -> str:
-        """Write a condition for values that form no group."""
         if self.group.kind in (Kind.INTEGER, Kind.NUMBER):
             return f"{sql.column(self.group)} = 0"
         if self.group.kind in (Kind.TEXT, Kind.OTHER, Kind.JSON):
@@ -97,19 +92,12 @@ class GroupedRelation(Relation):
 
 
 def alternates(members: pa.Array, locs: pa.Array, location: LocMapping) -> pa.Array:
-    """Build the ``alternates`` column.
+    """Build the ``alternates`` column: a JSON text or NULL for each row.
 
-    Returns:
-        A JSON text or NULL for each row:
-
-        - ``{"group": [...]}`` lists the alternates. The writer omits members that the URL rules drop.
-        - NULL if the group has only one row, or if an earlier row of the group has the same language.
-        - ``{"group": [], "fault": …}`` if the fault must be counted: the group is empty or too large, or the row's
-          language is invalid. The other rows of the group do not list a row with an invalid language, and search
-          engines ignore pairs that are not mutual.
-
-    Raises:
-        SourceError: The database returned JSON that is cut off.
+    ``{"group": [...]}`` lists the alternates, and the writer omits members that the URL rules drop. NULL: the group has
+    one row, or an earlier row has the same language. ``{"group": [], "fault": …}`` must be counted: the group is empty
+    or too large, or the row's language is invalid. Other rows then do not list it: search engines ignore pairs that are
+    not mutual. ``SourceError`` is raised if the database returned JSON that is cut off.
     """
     distinct = members.unique().drop_null().to_pylist()
     groups = {text: _Group(_read(text)) for text in distinct if text not in FAULTS}
@@ -146,7 +134,6 @@ class _Group:
         self._unusable: dict[str, str] = {}
 
     def list_members(self, urls: Iterator[str | None]) -> None:
-        """Write the list that the members share."""
         pairs: list[tuple[Any, str]] = [(next(urls), language) for language, *_parts in self.members]
         listed = alternates_of_group(pairs)
         self._json = f'{{"group": {listed}}}'
@@ -165,7 +152,6 @@ class _Group:
             }
 
     def value_for(self, loc: str | None) -> str | None:
-        """Return the ``alternates`` value of the row with a URL."""
         if loc in self._named:
             return self._json
         return _fault(self._unusable[loc]) if loc is not None and loc in self._unusable else None

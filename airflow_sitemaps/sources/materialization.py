@@ -1,9 +1,8 @@
 """The rows of an expensive query, stored in a table of a schema for the duration of a run.
 
-The table's name has the time of its creation, the section and a random part:
-``sitemap_rows_20240501120000_products_1f…``. In Airflow each plan stores the rows of its own moment, and the other tasks
-of the run read the table that the plan names. Outside Airflow, each session creates its own table, and drops it. If a
-crash leaves a table behind, the first session after a day drops it.
+A table such as ``sitemap_rows_20240501120000_products_1f…`` is named by creation time, section and a random part. In
+Airflow each plan stores the rows of its own moment, and the other tasks of the run read the table that it names.
+Outside Airflow, each session creates and drops its own. The first session after a day drops what a crash left behind.
 """
 
 from __future__ import annotations
@@ -35,27 +34,21 @@ NAME: Final = re.compile(rf"{PREFIX}(\d{{14}})_(\w+)", re.IGNORECASE)
 LIFETIME: Final = timedelta(days=1)
 """The age at which a table expires. It is longer than any run, so an older table is left over from a crash."""
 STAMP: Final = "%Y%m%d%H%M%S"
-"""The format of the creation time in a table's name."""
 
 
 SECTION_CHARACTERS: Final = 16
-"""The characters of the section in a table's name. With the name of its index it has at most 63, PostgreSQL's limit."""
+"""The characters of the section in a table's name, which with that of its index keeps PostgreSQL's limit of 63."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredRows:
-    """A table of stored rows.
-
-    Attributes:
-        name: The table's name, without its schema.
-        shared: Whether the tasks of a run share it.
-    """
+    """A table of stored rows, named without its schema. ``shared``: the tasks of a run share it."""
 
     name: str
     shared: bool
 
     def __str__(self) -> str:
-        """Return the text that a plan keeps: the name, or the empty text if no other task reads the table."""
+        """Return the text that a plan keeps: the name, or "" if no other task reads the table."""
         return self.name if self.shared else ""
 
     @property
@@ -68,7 +61,6 @@ class Materialization:
     """The stored rows of sections in one schema."""
 
     def __init__(self, engine: sa.Engine, dialect: Dialect, schema: str, *, what: str) -> None:
-        """Keep the place of the tables."""
         self._engine = engine
         self._dialect = dialect
         self._schema = name_parts(schema)
@@ -82,11 +74,7 @@ class Materialization:
         now: datetime,
         name: str,
     ) -> Relation:
-        """Return a stored table. Create it unless it exists, and drop expired tables.
-
-        Raises:
-            SourceConfigurationError: The schema does not exist or is not writable.
-        """
+        """Return a stored table. Create it unless it exists, and drop expired tables."""
         with self._writing("storing the query's rows") as connection:
             existing = None
             for other, created_at in self._there(connection):
@@ -100,11 +88,7 @@ class Materialization:
         return Relation(table=written_name((*self._schema, NamePart(existing, is_quoted=True))))
 
     def drop(self, name: str) -> None:
-        """Drop a table if it exists.
-
-        Raises:
-            SourceConfigurationError: The schema does not exist or is not writable.
-        """
+        """Drop a table if it exists."""
         with self._writing("dropping the stored rows") as connection:
             for other, _created_at in self._there(connection):
                 if other.lower() == name.lower():
@@ -153,16 +137,11 @@ def new_name(section: str, now: datetime) -> str:
 
 
 def check_name(name: str) -> str:
-    """Return the table's name that a plan keeps. It becomes part of statements, so only such a name is taken.
-
-    Raises:
-        SourceConfigurationError: The text is another.
-    """
+    """Return the name that a plan keeps. It becomes part of statements, so any other text is refused."""
     if NAME.fullmatch(name) is None:
         raise SourceConfigurationError(f"the plan's table of stored rows, {name!r}, cannot be read: plan again")
     return name
 
 
 def _created_at(name: str) -> datetime:
-    """Return the time of creation in a table's name."""
     return datetime.strptime(name[len(PREFIX) :][:14], STAMP).replace(tzinfo=timezone.utc)

@@ -2,9 +2,9 @@
 
 A key is stored with its row as a JSON array, and read back as a value to bind.
 
-The row hash here is for engines without one (SQLite, memory): xxh3_64 over an unambiguous encoding. Each column becomes a text
-with a marked end. NULL is ``-``. Any other value is the number of its bytes, ``:``, and the bytes. NULL and the empty text
-therefore hash differently, as do texts that differ only in where one column ends and the next begins.
+The row hash here is for engines without one (SQLite, memory): xxh3_64 over an unambiguous encoding. Each column becomes
+a text with a marked end: NULL is ``-``, any other value the number of its bytes, ``:``, and the bytes. NULL and the
+empty text hash differently, as do texts that differ only in where one column ends and the next begins.
 """
 
 from __future__ import annotations
@@ -41,14 +41,7 @@ def key_of_text(text: str | int) -> Key:
 
 
 def key_column(parts: Sequence[pa.Array]) -> pa.Array:
-    """Return the ``key`` column of a batch.
-
-    Args:
-        parts: One int64 or string array per key column.
-
-    Returns:
-        JSON, or the array itself if the key is a single integer.
-    """
+    """Return the ``key`` column from one int64 or string array per key column: JSON, or a single integer unchanged."""
     if len(parts) == 1 and pa.types.is_int64(parts[0].type):
         return parts[0]
     texts = [_json_part(part) for part in parts]
@@ -106,18 +99,15 @@ def slices(joined: pa.Array) -> tuple[memoryview, memoryview]:
 
 
 TICKS: Final = {"s": 1_000_000, "ms": 1_000, "us": 1}
-"""The number of microseconds in each unit."""
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=timezone.utc)
 FIRST: Final = int((datetime(1, 1, 1, tzinfo=timezone.utc) - EPOCH).total_seconds()) * 1_000_000
 LAST: Final = int((datetime(9999, 12, 31, tzinfo=timezone.utc) - EPOCH).total_seconds()) * 1_000_000
 
 
 def moments_of_numbers(texts: pa.Array, unit: str) -> pa.Array:
-    """Convert numbers to moments.
+    """Convert numbers to moments: ``timestamp[us, UTC]`` if every text is a number in the years 1 to 9999.
 
-    Returns:
-        ``timestamp[us, UTC]`` if every text is a number in the years 1 to 9999. Otherwise texts: ISO 8601 for such numbers,
-        and the others unchanged, so that the lastmod rules count them.
+    Otherwise to texts: ISO 8601 for such numbers, and the others unchanged, so that the lastmod rules count them.
     """
     try:
         ticks = pc.multiply_checked(texts.cast(pa.int64()), TICKS[unit])
@@ -160,11 +150,7 @@ MARK: Final = "\x1a"
 
 @dataclass(frozen=True, slots=True)
 class LocMapping:
-    """The columns of a URL, and how they are combined.
-
-    Attributes:
-        text: A column's name, or a template if it has braces: ``https://host/p/{slug}``.
-    """
+    """The columns of a URL. ``text`` is a column's name, or with braces a template: ``https://host/p/{slug}``."""
 
     text: str
 
@@ -175,18 +161,13 @@ class LocMapping:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The source's columns that the URL needs, each once.
-
-        Raises:
-            ConfigurationError: The template is invalid.
-        """
+        """The source's columns that the URL needs, each once. An invalid template raises ``ConfigurationError``."""
         return tuple(dict.fromkeys(self._template().columns)) if self.is_template else (self.text,)
 
     def expand(self, columns: Mapping[str, pa.Array]) -> pa.Array:
         """Return the URLs of a batch.
 
-        A value with the mark of bytes that are not UTF-8 (U+001A) is not percent-encoded, because the encoded mark would be a
-        valid character of the URL.
+        A value with U+001A, the mark of bytes that are not UTF-8, is not percent-encoded: that would make it valid.
         """
         if not self.is_template:
             return columns[self.text]

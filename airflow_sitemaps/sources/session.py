@@ -56,12 +56,7 @@ class SqlSession:
         pinned: PinnedState | StoredRows | None = None,
         change_log: OpenedChangeLog | None = None,
     ) -> None:
-        """Keep an engine and the context of its queries.
-
-        Args:
-            arrow: Whether the driver's own Arrow interface may read the rows.
-            pinned: The state, or the table of stored rows, that ``context`` reads. Default: None, the present.
-        """
+        """Keep an engine and the context of its queries, which reads the ``pinned`` state. None: the present."""
         self.engine = engine
         self.context = context
         self.arrow = arrow
@@ -75,10 +70,7 @@ class SqlSession:
 
     @contextmanager
     def snapshot(self) -> Iterator[None]:
-        """Open a snapshot as ``ports.Source`` defines it.
-
-        If a database has no snapshots over several statements, each statement sees the data of its own time.
-        """
+        """Open a snapshot as ``ports.Source`` defines it. Without one, each statement sees the data of its own time."""
         what = f"{self.context.name}: opening a snapshot"
         with ExitStack() as stack:
             with waiting(what, WAIT_BOUND):

@@ -42,12 +42,7 @@ Index = tuple[list["str | None"], bool]
 
 @contextmanager
 def opened(settings: SourceSettings, section: str) -> Iterator[SqlSession]:
-    """Yield a session over the source's connection, which is closed at the end.
-
-    Raises:
-        SourceConfigurationError: The connection, table or column does not exist, or the key cannot order the rows.
-        SourceError: The database cannot be reached.
-    """
+    """Yield a session over the source's connection, which is closed at the end."""
     engine = labelled(engine_of(settings.conn_id, writing=settings.materialize is not None), settings.origin, section)
     try:
         with session_of(settings, section, engine) as session:
@@ -156,7 +151,6 @@ def _session(
 
 
 def _change_log(settings: SourceSettings) -> OpenedChangeLog | None:
-    """Return the change log of a source, if it has one."""
     change_log = settings.change_log
     if change_log is None:
         return None
@@ -180,7 +174,6 @@ def _versioned(base: Relation) -> Relation | None:
 def _with_groups(
     settings: SourceSettings, connection: sa.Connection, dialect: Dialect, relation: Relation, name: str
 ) -> Relation:
-    """Return the relation, with the members of each row's group added if the source has groups."""
     if settings.group is None or settings.language is None:
         return relation
     wanted = {
@@ -198,13 +191,11 @@ def _with_groups(
 
 
 def _fields(settings: SourceSettings) -> dict[str, str]:
-    """Return the column of each optional part of an entry, as written by the user or as added for groups."""
     fields = settings.field_columns
     return fields if settings.group is None else fields | {"alternates": COLUMN}
 
 
 def _wanted(settings: SourceSettings, location: LocMapping) -> dict[str, list[str]]:
-    """Return the columns of each part of the mapping, as written by the user."""
     wanted = {"key": list(settings.key_columns), "loc": list(location.columns)}
     wanted |= {name: [column] for name, column in _fields(settings).items()}
     return wanted
@@ -219,10 +210,7 @@ def _mapping(settings: SourceSettings, location: LocMapping, columns: dict[str, 
 def _indexes_of_key(
     connection: sa.Connection, dialect: Dialect, relation: Relation, key: list[str]
 ) -> tuple[bool, bool]:
-    """Return whether the key is unique, and whether an index begins with it.
-
-    Both answers are False if the relation is a query or the indexes cannot be read.
-    """
+    """Return whether the key is unique, and whether an index begins with it: for a query or if unknown, False."""
     if relation.table is None:
         return False, False
     try:

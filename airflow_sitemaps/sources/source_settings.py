@@ -25,11 +25,7 @@ LastmodUnit = Literal["s", "ms", "us"]
 
 @dataclass(frozen=True, slots=True)
 class SourceSettings:
-    """The settings of a ``SqlSource``, which documents them.
-
-    Raises:
-        SourceConfigurationError: A setting is invalid.
-    """
+    """The settings of a ``SqlSource``, which documents them."""
 
     conn_id: str
     table: str | None = field(default=None, kw_only=True)
@@ -69,7 +65,6 @@ class SourceSettings:
     _template: SourceSettings | None = field(default=None, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        """Keep the caller's folder, and check the arguments."""
         object.__setattr__(self, "_folder", callers_folder())
         self._check()
 
@@ -238,10 +233,7 @@ class SourceSettings:
 
     @property
     def state(self) -> str:
-        """``plan`` to choose a state of the table, the state that a plan chose, or the empty text for the present.
-
-        For stored rows the state is the name of their table.
-        """
+        """``plan`` to choose a state, the state or table of stored rows that a plan chose, or "" for the present."""
         return self._state or self.as_of or ""
 
     @property
@@ -285,11 +277,7 @@ class SourceSettings:
         return f"{self.conn_id}: {source.query if source.is_path() else 'a query'}"
 
     def query_text(self) -> str | None:
-        """Return the query's SQL, read from its file if it names one.
-
-        Raises:
-            SourceConfigurationError: The file does not exist. The message lists the paths that were tried.
-        """
+        """Return the query's SQL, read from its file if it names one."""
         if self.query is None or not self.is_path():
             return self.query
         return found_file(self.query, self._folder, self._argument("query")).read_text(encoding="utf-8")
@@ -300,10 +288,7 @@ class SourceSettings:
         return self._template is None and text.endswith(".sql") and "\n" not in text
 
     def change_log_identity(self) -> str:
-        """Return a hash of all that a position in the change log depends on: the log, and which rows the source selects.
-
-        The log's own texts count as they are before they are rendered.
-        """
+        """Return a hash of all that a position in the change log depends on, with texts before they are rendered."""
         change_log = (self._template or self).change_log
         if change_log is None:
             return ""

@@ -22,6 +22,7 @@ NO_URL: Final = (ValueError, TypeError, KeyError)
 """What SQLAlchemy and drivers raise for an invalid URL, such as a port that is no number or an unknown argument."""
 
 NO_FILE: Final = (FileNotFoundError, IsADirectoryError, NotADirectoryError, PermissionError)
+"""The errors of hooks that read a key or a certificate from a file."""
 
 LONGEST_PATH: Final = 200
 """The greatest length of a path that messages show. A longer one may be the key itself, given by mistake."""

@@ -62,6 +62,7 @@ def _bare(type_name: str) -> str:
 
 
 def _client_of(connection: sa.Connection) -> Any | None:
+    """Return clickhouse-connect's client, or None if the driver is another."""
     client = getattr(connection.connection.dbapi_connection, "client", None)
     return client if hasattr(client, "query_row_block_stream") else None
 

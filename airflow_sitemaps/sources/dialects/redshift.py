@@ -79,6 +79,7 @@ class Redshift(Dialect):
         1184: Kind.ZONED,
         4000: Kind.JSON,  # SUPER
     }
+    """The kind of each type, by its number in the wire protocol."""
     cast_types: ClassVar[Mapping[Kind, str]] = {
         **Dialect.cast_types,
         Kind.NUMBER: "DECIMAL(38, 18)",

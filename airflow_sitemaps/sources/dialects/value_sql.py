@@ -47,6 +47,7 @@ class ValueSql:
     folds_names: ClassVar[bool] = False
     """Whether an unquoted table name in lower case refers to a name in upper case."""
     escapes_backslash: ClassVar[bool] = False
+    """Whether a backslash begins an escape in a string literal."""
 
     hash_version: ClassVar[str] = ""
     """The name and version of the row hash's expression. It changes whenever the expression changes."""
@@ -84,6 +85,7 @@ class ValueSql:
     text_sql_of: ClassVar[Mapping[Kind, str]] = {}
     """The canonical text of the kinds for which it differs from ``text_sql``."""
     number_sql: ClassVar[str] = "CAST({} AS DOUBLE PRECISION)"
+    """A number as a 64-bit float."""
     time_kinds: ClassVar[frozenset[Kind]] = TIMES
     """The kinds of a lastmod that is read as a time. Any other is read as a text."""
     lastmod_sql_of: ClassVar[Mapping[Kind, str]] = {}

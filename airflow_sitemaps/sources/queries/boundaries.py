@@ -28,11 +28,7 @@ LARGEST_STEP_BACK: Final = 4
 
 
 def find(context: QueryContext, connection: sa.Connection, within: KeyRange, every: int) -> Sequence[Key]:
-    """Return boundaries as ``ports.Source.boundaries`` defines them.
-
-    Raises:
-        SourceConfigurationError: The boundaries do not increase.
-    """
+    """Return boundaries as ``ports.Source.boundaries`` defines them. They must increase."""
     if every < 1:
         raise ValueError(f"boundaries(every={every}): give 1 or more rows")
     if context.dialect.prefers_hops and context.indexed:
@@ -47,10 +43,7 @@ def find(context: QueryContext, connection: sa.Connection, within: KeyRange, eve
 
 
 def _check_order(context: QueryContext, connection: sa.Connection, keys: Sequence[Key]) -> None:
-    """Refuse boundaries that do not increase, if one statement can check them.
-
-    The text of a key may be ordered differently from its value.
-    """
+    """Refuse boundaries that do not increase, if one statement can check it: a key's text may have another order."""
     if len(keys) < 2 or context.dialect.rank_at_once(context.mapping.key) is not None:
         return
     ranks = rank(context, connection, keys)
@@ -69,10 +62,7 @@ def _unordered(context: QueryContext, key: Key) -> SourceConfigurationError:
 
 
 def rank(context: QueryContext, connection: sa.Connection, keys: Sequence[Key]) -> list[int]:
-    """Return the order of keys as ``ports.Source.rank`` defines it.
-
-    The query joins the keys to an empty SELECT from the source, which supplies its collation.
-    """
+    """Return the order of keys as ``ports.Source.rank`` defines it. An empty SELECT of the source gives its collation."""
     dialect, key = context.dialect, context.mapping.key
     ranks: list[int] = []
     for part in _overlapping(keys, dialect.rank_at_once(key) or _listed_at_once(context, keys)):
@@ -132,8 +122,7 @@ def _at(
 ) -> tuple[Key | None, bool]:
     """Return the key at an offset within a range, and whether the database orders it above the range's lower end.
 
-    Args:
-        only_above: Whether to leave out the rows of the range's lower end.
+    ``only_above`` leaves out the rows of the range's lower end.
     """
     dialect, key = context.dialect, context.mapping.key
     binds = context.relation.binds()
@@ -154,8 +143,8 @@ def _at(
 def _grid(context: QueryContext, connection: sa.Connection, within: KeyRange, every: int) -> list[Key]:
     """Return every ``every``-th row of one numbering.
 
-    If the row on a grid line is not the first of its key, the following lines are misplaced. The numbering is then repeated
-    with a step that leaves room for the rows of the largest key.
+    If a row on a grid line is not the first of its key, the following lines are misplaced. The numbering is then
+    repeated with a step that leaves room for the rows of the largest key.
     """
     lines = _lines(context, connection, within, every)
     if all(number == first for _key, number, first in lines):
@@ -203,11 +192,9 @@ def _lines(
 
 
 def _sort_parts(context: QueryContext, connection: sa.Connection, within: KeyRange) -> tuple[list[Key], list[int]]:
-    """Divide the values of an integer that leads the key into parts of equal width.
+    """Divide an integer that leads the key into parts of equal width: first values but the first, rows before each.
 
-    Returns:
-        The first value of each part but the first, and the number of rows before each part. Both are empty if one
-        sort is used.
+    Both lists are empty if one sort is used.
     """
     dialect, lead = context.dialect, context.mapping.key[0]
     if not dialect.sorts_in_parts or lead.kind is not Kind.INTEGER:
@@ -249,20 +236,12 @@ def largest_key(context: QueryContext, connection: sa.Connection, within: KeyRan
 
 
 def key_of(context: QueryContext, values: Sequence[Any]) -> Key:
-    """Return a key from the values of ``key_value``.
-
-    Raises:
-        SourceConfigurationError: A value's type differs from the kind of its column.
-    """
+    """Return a key from the values of ``key_value``, whose types must be those of its columns' kinds."""
     return canonical(context.name, context.mapping.key, values)
 
 
 def canonical(name: str, columns: Sequence[Column], values: Sequence[Any]) -> Key:
-    """Return a key from the values of ``key_value`` of some columns.
-
-    Raises:
-        SourceConfigurationError: A value's type differs from the kind of its column.
-    """
+    """Return a key from the values of ``key_value`` of some columns."""
     parts: list[int | str] = []
     for column, value in zip(columns, values, strict=True):
         if column.kind is Kind.INTEGER and not isinstance(value, str) and int(value) == value:

@@ -40,10 +40,7 @@ NUMBERS: Final = frozenset({Kind.INTEGER, Kind.NUMBER})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenedChangeLog:
-    """The change log of a source, as its texts are written.
-
-    Its ``key`` is the user's names of the key columns, its ``identity`` a hash of all that a position depends on.
-    """
+    """The change log of a source, as its texts are written. ``key`` has the user's names of the key columns."""
 
     settings: ChangeLog
     relation: Relation
@@ -65,9 +62,6 @@ class ChangeLogReader:
 
         The newest position is read before the changes, and the oldest one after them, so that what happens between two
         statements is at worst read twice.
-
-        Args:
-            since: The position of an earlier reading, or None.
         """
         before = None if since is None else Position.of(since)
         newest = self._stated_position() if self.change_log.settings.newest is not None else self._last_position(before)
@@ -172,14 +166,12 @@ class ChangeLogReader:
     # ------------------------------------------------------------ positions
 
     def _stated_position(self) -> Position:
-        """Return the position by the query ``newest``."""
         value = self._scalar("newest", self.change_log.settings.newest or "")
         kind = "integer" if isinstance(value, int) else "text"
         self._describe(value)
         return Position(value=value, log=self.change_log.identity, kind=kind)
 
     def _last_position(self, before: Position | None) -> Position:
-        """Return the greatest position of the changes, and what is at it."""
         self._describe(None)
         column = self._position_column()
         kind = column.kind_text()
@@ -311,7 +303,6 @@ class ChangeLogReader:
     # ------------------------------------------------------------ columns and texts
 
     def _describe(self, since: KeyPart | None) -> None:
-        """Look up the columns of the changes, and compare the types of the keys."""
         settings, dialect, name = self.change_log.settings, self.context.dialect, f"{self.context.name}: change_log"
         wanted = {"key": list(self.change_log.key)}
         if settings.position is not None:
@@ -352,7 +343,6 @@ class ChangeLogReader:
         return replace(relation, parameters={**relation.parameters, SINCE: since})
 
     def _scalar(self, argument: str, sql: str) -> KeyPart:
-        """Return the one value of a query of the user."""
         parameters = self.change_log.relation.parameters
         binds = self.change_log.relation.binds()
         row = self.connection.execute(*binds.statement(guarded(one_statement(sql, f"{argument}="), parameters))).first()

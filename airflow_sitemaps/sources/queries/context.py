@@ -30,10 +30,8 @@ MICROS = pa.timestamp("us")
 class Selection:
     """The select list of one source, for one dialect.
 
-    Attributes:
-        timezone: The IANA name of the time zone to assume for times that have none.
-        lastmod_unit: The unit of a numeric lastmod: ``s``, ``ms`` or ``us`` since the Unix epoch. Default: None.
-        grouped: Whether the ``alternates`` column holds a group's members (see ``groups``), not records. Default: False.
+    ``timezone``, an IANA name, is assumed for times without one. ``lastmod_unit`` of a number: ``s``, ``ms`` or ``us``
+    since the Unix epoch. ``grouped``: the ``alternates`` column holds a group's members (see ``groups``), not records.
     """
 
     dialect: Dialect
@@ -80,11 +78,7 @@ class Selection:
         return row_values.row_hashes([raw[name] for name in (*names, *(name for name, _ in self.mapping.fields))])
 
     def batch(self, raw: pa.RecordBatch, places: pa.Array) -> pa.RecordBatch:
-        """Return the columns that ``ports.Source`` defines.
-
-        Args:
-            raw: A batch of the selected columns. Its ``range_no`` is an index into ``places``.
-        """
+        """Return the columns that ``ports.Source`` defines. The raw ``range_no`` is an index into ``places``."""
         # The names are those of the template, which may differ in case from the database's.
         locs = {name: raw[f"loc_{number}"] for number, name in enumerate(self.location.columns)}
         columns = {
@@ -113,12 +107,8 @@ class Selection:
 class QueryContext:
     """One source in one dialect.
 
-    Attributes:
-        name: The section and source, for messages.
-        unique: Whether the database enforces that no two rows share a key. It only selects between equivalent
-            statements. Default: False.
-        versioned: The table, if its version tells whether the source's rows changed. Default: None.
-        indexed: Whether an index leads with the key. It only selects between equivalent statements. Default: False.
+    ``name`` is for messages. ``unique`` (the database enforces it) and ``indexed`` (an index leads with the key) only
+    select between equivalent statements. The version of ``versioned`` tells whether the source's rows changed.
     """
 
     dialect: Dialect
@@ -161,14 +151,7 @@ class QueryContext:
 
 
 def rows_statement(context: QueryContext, span: KeySpan, outputs: Sequence[Output]) -> tuple[Statement, list[Output]]:
-    """Write the query of a span's rows.
-
-    Args:
-        outputs: The columns to select, without the bucket's number.
-
-    Returns:
-        The statement and its columns. The first column is the bucket's number.
-    """
+    """Write the query of a span's rows. The first column of the result is the bucket's number."""
     binds = context.relation.binds()
     bucket = bucket_number(context, span, binds)
     columns = [Output(name="range_no", sql=bucket, type=pa.int32()), *outputs]
@@ -187,11 +170,7 @@ def bucket_number(context: QueryContext, span: KeySpan, binds: Binds) -> str:
 
 
 def row_order(context: QueryContext) -> list[str]:
-    """Return the ORDER BY expressions of rows.
-
-    Rows are ordered by their key. If the key is not unique, the bytes of all emitted columns follow, so that rows of one key
-    keep their order.
-    """
+    """Return the ORDER BY list: the key, and if it is not unique all emitted bytes, so that its rows keep their order."""
     order = [context.dialect.key_order(column) for column in context.mapping.key]
     if not context.unique:
         order += [context.dialect.binary_order(column) for column in context.mapping.emitted]

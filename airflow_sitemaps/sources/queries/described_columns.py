@@ -17,22 +17,15 @@ if TYPE_CHECKING:
     from airflow_sitemaps.sources.dialects.base import Dialect
 
 DENIED: Final = re.compile(r"denied|permission|privilege|not authorized|not granted", re.IGNORECASE)
-"""How databases word that a role may not read a table."""
 
 
 def columns_of(
     connection: sa.Connection, dialect: Dialect, relation: Relation, name: str, wanted: dict[str, list[str]]
 ) -> dict[str, Column]:
-    """Return the relation's columns by the user's names.
+    """Return the relation's columns by the user's names, which ``wanted`` has by argument.
 
     A name is looked up as it is written, then without regard to case if that matches exactly one column: Snowflake
     returns names in upper case.
-
-    Args:
-        wanted: The user's names, by the argument that gives them.
-
-    Raises:
-        SourceConfigurationError: The table, the query or a column is wrong.
     """
     names = {each for part in wanted.values() for each in part}
     try:
@@ -91,7 +84,7 @@ def _named(columns: dict[str, Column], name: str) -> Column | None:
 
 
 def _no_relation(connection: sa.Connection, relation: Relation, name: str, error: exc.DBAPIError) -> str:
-    """Return a message that says what is wrong with the table or query, and lists tables that exist."""
+    """Return what is wrong with the table or query, with tables that exist."""
     reason = " ".join(str(error.orig).split())[:500]
     hint = "Correct the query, or run it by hand to see more"
     if unknown := relation.unknown_placeholders():

@@ -23,10 +23,8 @@ GAP: Final = -1
 class KeySpan:
     """A contiguous part of the keys, cut into buckets.
 
-    Attributes:
-        within: The keys of the span.
-        cuts: The keys at which buckets begin: bucket ``n`` begins at ``cuts[n - 1]``.
-        places: The position of the requested range of each bucket, or ``GAP``. There is one more than cuts.
+    Bucket ``n`` begins at ``cuts[n - 1]``. ``places`` has the position of the requested range of each bucket, or
+    ``GAP``; there is one more than cuts.
     """
 
     within: KeyRange
@@ -34,11 +32,7 @@ class KeySpan:
     places: tuple[int, ...]
 
     def split(self, dialect: Dialect, *, listed: bool = False) -> Iterator[KeySpan]:
-        """Yield spans that each fit into one statement of a database: its binds, its bytes, its nested CASE.
-
-        Args:
-            listed: Whether the statement has the cuts as one list. Only its bytes are then limited. Default: False.
-        """
+        """Yield spans that fit into one statement: its binds, bytes and nested CASE, or if ``listed`` its bytes."""
         start = 0
         size = 0
         for number, key in enumerate(self.cuts):
@@ -86,12 +80,7 @@ RANGES_AT_ONCE: Final = 50
 
 
 def spans(ranges: Sequence[KeyRange], *, at_most: int | None = None) -> list[KeySpan]:
-    """Join adjoining ranges into spans.
-
-    Args:
-        at_most: The largest number of spans. If there are more, all ranges become one span with gaps. Default: None,
-            for no limit.
-    """
+    """Join adjoining ranges into spans, or all ranges into one span with gaps if there are more than ``at_most``."""
     groups = _adjoining(ranges)
     if at_most is not None and len(groups) > at_most:
         return [_span(ranges, range(len(ranges)))]
@@ -148,11 +137,7 @@ def condition(dialect: Dialect, key: Sequence[Column], within: KeyRange, binds: 
 
 
 def span_condition(dialect: Dialect, key: Sequence[Column], span: KeySpan, binds: Binds) -> str:
-    """Return a condition for the rows of a span, without those of its gaps if the condition can name its ranges.
-
-    Args:
-        span: The keys. With more than ``RANGES_AT_ONCE`` ranges, the condition is that of the whole span.
-    """
+    """Return a condition for the rows of a span, without its gaps if it has at most ``RANGES_AT_ONCE`` ranges."""
     wanted = span.wanted()
     if len(wanted) < 2 or len(wanted) > RANGES_AT_ONCE:
         return condition(dialect, key, wanted[0] if len(wanted) == 1 else span.within, binds)

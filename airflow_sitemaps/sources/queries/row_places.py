@@ -53,11 +53,7 @@ def _buckets(
 ) -> set[int] | None:
     """Return the buckets of a span that hold at least one of the rows.
 
-    Args:
-        whole: Whether to accept only the database's own bucket expression, however long the span is.
-
-    Returns:
-        The buckets, or None if ``whole`` is set and the database has no such expression.
+    ``whole`` accepts only the database's own bucket expression, however long the span is. None: it has none.
     """
     dialect, key = context.dialect, context.mapping.key
     binds = context.relation.binds()
@@ -77,11 +73,7 @@ TEXT_TIMES = frozenset({Kind.TEXT, Kind.OTHER})
 
 
 def touched(context: QueryContext, connection: sa.Connection, ranges: Sequence[KeyRange], since: datetime) -> list[int]:
-    """Return the positions of changed ranges, as ``ports.Source.touched`` defines them.
-
-    Raises:
-        SourceConfigurationError: The source has no lastmod that is a time.
-    """
+    """Return the positions of changed ranges, as ``ports.Source.touched`` defines them."""
     column = _lastmod(context)
     unit = context.selection.lastmod_unit
     bound = _since(column, since, context.selection.timezone) if unit is None else number_of(since, unit)

@@ -76,7 +76,6 @@ def _runs(context: QueryContext, ranges: Sequence[KeyRange]) -> list[KeySpan]:
 
 
 def _by_sql(context: QueryContext, connection: sa.Connection, run: KeySpan) -> Iterator[tuple[int, Digest]]:
-    """Yield the number and digest of each bucket that has rows."""
     for before, statement in _sums(context, run):
         for bucket, count, moment, checksum in connection.execute(*statement):
             digest = Digest.of(int(count), _newest(context, moment), int(checksum))
@@ -102,7 +101,6 @@ def _statement_spans(context: QueryContext, run: KeySpan) -> Iterable[KeySpan]:
 
 
 def _case_rows(context: QueryContext, part: KeySpan, binds: Binds) -> str:
-    """Return a query of rows by a nested CASE."""
     bucket = nested_case(context.dialect, context.mapping.key, part.cuts, binds)
     where = span_condition(context.dialect, context.mapping.key, part, binds)
     return f"SELECT {bucket} AS bucket, {_measures(context)} FROM {context.from_item} WHERE {where}"
@@ -126,10 +124,7 @@ def _quick_rows(context: QueryContext, run: KeySpan, binds: Binds) -> str | None
 
 
 def _sorted_union(context: QueryContext, run: KeySpan, where: str, binds: Binds) -> str:
-    """Return a query that sorts rows and cuts together. A row's bucket is the number of cuts before it.
-
-    It needs one sort for any number of cuts.
-    """
+    """Return a query with one sort of rows and cuts. A row's bucket is the number of cuts before it."""
     dialect, key = context.dialect, context.mapping.key
     names = context.names
     return (
@@ -152,7 +147,6 @@ def _measures(context: QueryContext) -> str:
 
 
 def _grouped(context: QueryContext, rows: str, binds: Binds) -> Statement:
-    """Return the statement that sums the rows of each bucket."""
     dialect = context.dialect
     lastmod = context.mapping.field("lastmod")
     newest = "NULL" if lastmod is None else dialect.raw_text("MAX(newest)", lastmod)
@@ -161,7 +155,6 @@ def _grouped(context: QueryContext, rows: str, binds: Binds) -> Statement:
 
 
 def _newest(context: QueryContext, value: Any) -> str | None:
-    """Return a newest lastmod in readable form, of at most ``NEWEST_CHARACTERS`` characters."""
     lastmod, unit = context.mapping.field("lastmod"), context.selection.lastmod_unit
     if value is None:
         return None
@@ -172,7 +165,6 @@ def _newest(context: QueryContext, value: Any) -> str | None:
 
 
 def _iso(text: str, *, utc: bool) -> str:
-    """Return a newest lastmod in readable form: ISO 8601 if it is a time, otherwise unchanged."""
     match = MOMENT.fullmatch(text)
     if match is None:
         return text
@@ -184,10 +176,7 @@ def _iso(text: str, *, utc: bool) -> str:
 
 
 def _hashed_here(context: QueryContext, connection: sa.Connection, run: KeySpan) -> Iterator[tuple[int, Digest]]:
-    """Yield buckets and digests of rows that this process hashes and sums.
-
-    The database merges rows and cuts in key order.
-    """
+    """Yield buckets and digests that this process sums from rows and cuts that the database merges in key order."""
     outputs = [output for output in context.selection.outputs(objects=True) if not output.name.startswith("key_")]
     statement, columns = _marked_rows(context, run, outputs)
     bucket = 0
@@ -270,11 +259,7 @@ log = logging.getLogger(__name__)
 
 
 class ScanMeter:
-    """The estimates of one session.
-
-    Attributes:
-        total: The bytes of all surveys that were admitted. None: none was, or the database cannot tell.
-    """
+    """The estimates of one session. ``total``: bytes of all admitted surveys. None: none was, or it is unknown."""
 
     def __init__(self, context: QueryContext, ceiling: int | None) -> None:
         self._context = context
@@ -282,26 +267,14 @@ class ScanMeter:
         self.total: int | None = None
 
     def admit(self, connection: sa.Connection, ranges: Sequence[KeyRange]) -> None:
-        """Add the estimate of a survey to the total, and log it.
-
-        Raises:
-            RefusedError: The surveys would scan more than the ceiling.
-            SourceConfigurationError: There is a ceiling, and the database cannot tell what it will scan.
-        """
+        """Add a survey's estimate to the total, and log it. Refuse one above the ceiling, or of unknown size."""
         estimate = self._checked(connection, ranges)
         if estimate is not None:
             self.total = (self.total or 0) + estimate
             log.info("%s: the survey will scan about %s", self._context.name, size(estimate))
 
     def check(self, connection: sa.Connection, within: KeyRange) -> None:
-        """Refuse a range whose survey would scan more than the ceiling, before the range is cut.
-
-        Without a ceiling, query nothing.
-
-        Raises:
-            RefusedError: The survey would scan more than the ceiling.
-            SourceConfigurationError: There is a ceiling, and the database cannot tell what it will scan.
-        """
+        """Refuse a range whose survey would exceed the ceiling, before it is cut. Without a ceiling, query nothing."""
         if self._ceiling is not None:
             self._checked(connection, [within])
 
@@ -326,7 +299,7 @@ class ScanMeter:
         return estimate
 
     def _estimate(self, connection: sa.Connection, ranges: Sequence[KeyRange]) -> int | None:
-        """Return the estimate of all statements of a survey. Return None if the database has no estimate or fails."""
+        """Return the estimate of a survey's statements, or None if the database has none or fails."""
         if not self._context.dialect.estimates_scans:
             return None
         total = 0

@@ -23,15 +23,7 @@ Statement = tuple[sa.TextClause, dict[str, Any]]
 
 @dataclass(slots=True)
 class Binds:
-    """The values of one statement, by the names in its text. Mutable, because a statement adds values as it is built.
-
-    >>> binds = Binds()
-    >>> binds.add(7)
-    ':sitemap_0'
-
-    Attributes:
-        values: The value of each placeholder, by its name without the colon. Default: none.
-    """
+    """The values of one statement, by the names in its text. Mutable: a statement adds values as it is built."""
 
     values: dict[str, Any] = field(default_factory=dict)
 
@@ -46,17 +38,14 @@ class Binds:
         self.values.update(parameters)
 
     def statement(self, sql: str) -> Statement:
-        """Return the text with the values that it uses. Other values are left out."""
+        """Return the text with the values that it uses."""
         used = {match.group(1) for match in PLACEHOLDER.finditer(sql)} & self.values.keys()
         # ``bindparams`` copies each value. With thousands of values, that takes longer than the survey.
         return sa.text(sql), {name: self.values[name] for name in used}
 
 
 def guarded(text: str, names: Iterable[str] = ()) -> str:
-    """Escape every colon of a text that does not begin a known placeholder.
-
-    Identifiers, casts, and literals in a user's query contain colons that ``text`` must not interpret.
-    """
+    """Escape colons of identifiers, casts and literals: all but those that begin a known placeholder."""
     placeholders = set(names)
 
     def keep_or_escape(match: re.Match[str]) -> str:
@@ -68,12 +57,10 @@ def guarded(text: str, names: Iterable[str] = ()) -> str:
 def literal(statement: Statement, dialect: sa.Dialect, text_literal: Callable[[str], str]) -> str:
     """Return a statement as final SQL with its values as literals.
 
-    The text is scanned once. SQLAlchemy's ``literal_binds`` of a ``text`` also unescapes the colons inside the values.
-
-    Args:
-        dialect: The SQLAlchemy dialect that writes all values except texts. It must not double percent signs.
-        text_literal: The function that writes a text. Some of SQLAlchemy's dialects double percent signs (BigQuery).
-            Others leave backslashes that begin an escape (ClickHouse), with which a value could end its literal.
+    The text is scanned once: SQLAlchemy's ``literal_binds`` also unescapes the colons inside the values. ``dialect``
+    must not double percent signs. ``text_literal`` writes texts, because some of SQLAlchemy's dialects double percent
+    signs (BigQuery), and others leave backslashes that begin an escape (ClickHouse), with which a value could end its
+    literal.
     """
     clause, values = statement
 

@@ -25,14 +25,10 @@ ARRAY_BEFORE: Final = re.compile(r"\b(any|all|some|unnest)\s*\(\s*$", re.IGNOREC
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Relation:
-    """A table or a query, with a condition on its rows. All texts are final SQL.
+    """A table (in the form of ``name_parts``) or a query, with a condition on its rows. All texts are final SQL.
 
-    Attributes:
-        table: The table's name in the form that ``name_parts`` reads. Default: None, for a query.
-        query: The SQL of the query. Default: None, for a table.
-        where: A condition on the rows. Default: None.
-        as_of: What follows the table's name to read an earlier state of it. Default: empty.
-        parameters: The values of ``:name`` in query and condition. Default: none.
+    ``as_of`` follows the table's name to read an earlier state of it. ``parameters`` are the values of ``:name`` in
+    query and condition.
     """
 
     table: str | None = None
@@ -65,7 +61,7 @@ class Relation:
         return [name for name in dict.fromkeys(names) if name and not name[0].isdigit() and name not in self.parameters]
 
     def binds(self) -> Binds:
-        """Return new binds that hold the user's values. A statement adds its own values to them."""
+        """Return new binds that hold the user's values."""
         binds = Binds()
         binds.include(self.parameters)
         return binds
@@ -75,9 +71,6 @@ def relation_of(table: str | None, query: str | None, where: str | None, paramet
     """Create a relation in which each list parameter becomes one parameter per value.
 
     ``:ids`` becomes ``(:ids_0, :ids_1)``. After ``ANY(`` and similar functions it becomes ``ARRAY[:ids_0, :ids_1]``.
-
-    Raises:
-        SourceConfigurationError: A list is empty, or the query holds several statements.
     """
     query = None if query is None else one_statement(query, "query=")
     lists = {
@@ -121,11 +114,7 @@ def _expanded(text: str | None, names: Mapping[str, list[str]]) -> str | None:
 
 
 def one_statement(sql: str, argument: str) -> str:
-    """Return a query without the semicolon and the comments at its end.
-
-    Raises:
-        SourceConfigurationError: There is another statement after the semicolon.
-    """
+    """Return a query without the semicolon and comments at its end. Another statement after it is refused."""
     is_several = False
     for reading in QUOTES:
         tokens = list(reading.finditer(sql))

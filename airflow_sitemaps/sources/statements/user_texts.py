@@ -28,12 +28,8 @@ class NamePart(NamedTuple):
 def name_parts(table: str) -> tuple[NamePart, ...]:
     """Split a table's name into its parts, such as project, schema and table.
 
-    Args:
-        table: The name. Parts may be in double quotes or in backticks. Dots inside one pair of backticks separate
-            parts, as they do in BigQuery: ``shop-1.mart.products`` in backticks has three parts.
-
-    Raises:
-        SourceConfigurationError: The name is invalid.
+    Parts may be in double quotes or in backticks. Dots inside one pair of backticks separate parts, as they do in
+    BigQuery: ``shop-1.mart.products`` in backticks has three parts.
     """
     parts: list[NamePart] = []
     position = 0
@@ -67,11 +63,7 @@ def written_name(parts: Iterable[NamePart]) -> str:
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """Return a sentence that suggests existing names for one that does not exist.
-
-    Returns:
-        The sentence with a leading space, or the empty text if ``known`` is empty.
-    """
+    """Return a sentence with a leading space that suggests names for one that does not exist, or "" without any."""
     names = list(dict.fromkeys(known))
     if not names:
         return ""
@@ -109,15 +101,9 @@ def dag_folder() -> list[Path]:
 
 
 def found_file(name: str, folder: str, argument: str, *, hint: str = "") -> Path:
-    """Return the first file of a name in a folder, the current folder or Airflow's DAG folder.
+    """Return the first file of a name in a folder (usually the DAG file's), the current one or Airflow's DAG folder.
 
-    Args:
-        folder: The folder that is searched first, usually that of the DAG file.
-        argument: The argument that names the file, for the message.
-        hint: How the file is made, for the message. Default: "".
-
-    Raises:
-        SourceConfigurationError: The file does not exist. The message lists the paths that were tried.
+    ``argument`` names the file, and ``hint`` says how it is made, both for the message.
     """
     paths = dict.fromkeys(each / name for each in (Path(folder), Path.cwd(), *dag_folder()))
     for path in paths:
@@ -131,11 +117,7 @@ TEMPLATE: Final = re.compile(r"\{\{.*?\}\}|\{%.*?%\}", re.DOTALL)
 
 
 def rendered_text(render: Callable[[str], str], argument: str, text: str) -> str:
-    """Render one argument's text.
-
-    Raises:
-        TemplateError: The text cannot be rendered. The message has the argument's name.
-    """
+    """Render one argument's text. The message of a ``TemplateError`` has the argument's name."""
     try:
         return render(text)
     except TemplateError as error:
@@ -143,11 +125,7 @@ def rendered_text(render: Callable[[str], str], argument: str, text: str) -> str
 
 
 def refuse_templates(query: str | None, where: str | None, parameters: Mapping[str, Any] | None) -> None:
-    """Refuse texts that still hold a template: a database that compares the template as text selects other rows.
-
-    Raises:
-        TemplateError: A text holds a template. The message has the argument's name.
-    """
+    """Refuse texts that still hold a template: a database that compares the template as text selects other rows."""
     texts = {"query=": query, "where=": where}
     texts |= {f"parameters[{name!r}]": value for name, value in (parameters or {}).items() if isinstance(value, str)}
     for argument, text in texts.items():
