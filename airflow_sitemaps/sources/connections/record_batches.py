@@ -62,8 +62,8 @@ def _next_batch(parts: Iterator[pa.RecordBatch | Rows], outputs: Sequence[Output
 def _uncollected() -> Iterator[None]:
     """Pause garbage collection for the block, some tens of milliseconds.
 
-    Rows are tuples, made by the thousand, without cycles and soon freed. Scanning them repeatedly takes twice the time
-    of reading and converting them.
+    Rows are tuples, made by the thousand, without cycles and soon freed. The collector still scans them repeatedly,
+    which takes twice the time of reading and converting them.
     """
     was_enabled = gc.isenabled()
     gc.disable()
@@ -201,7 +201,8 @@ def address(url: sa.URL) -> str:
 def _adbc_connection(context: QueryContext, engine: sa.Engine, dbapi: Any) -> Any | None:
     """Connect to the same server, database and role as the engine, or return None.
 
-    An engine may need more than its URL says, such as a token or a proxy. The cursor then reads the rows.
+    An engine may need more than its URL says, such as a token or a proxy. ADBC then fails to connect or reaches another
+    database, and the cursor reads the rows.
     """
     try:
         connection = dbapi.connect(address(engine.url))

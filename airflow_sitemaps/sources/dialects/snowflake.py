@@ -1,6 +1,6 @@
 """Snowflake: half of MD5. The tests run its statements through fakesnow, not on Snowflake itself.
 
-https://docs.snowflake.com/en/sql-reference/functions/system_last_change_commit_time and
+https://docs.snowflake.com/en/sql-reference/functions/system_last_change_commit_time
 https://docs.snowflake.com/en/sql-reference/info-schema/tables
 """
 
@@ -164,7 +164,7 @@ class Snowflake(Dialect):
     def bucket_rows(
         self, columns: Sequence[Column], keys: Sequence[Key], from_item: str, where: str, measures: str, binds: Binds
     ) -> str | None:
-        """Return an ASOF join, without the rows below the first key, or None unless the key is one number or time."""
+        """Return an ASOF join, or None unless the key is one number or time. Rows below the first key have no match."""
         if len(columns) != 1 or columns[0].kind not in ASOF_KINDS:
             return None
         key = self.key_order(columns[0])

@@ -62,7 +62,7 @@ def _unordered(context: QueryContext, key: Key) -> SourceConfigurationError:
 
 
 def rank(context: QueryContext, connection: sa.Connection, keys: Sequence[Key]) -> list[int]:
-    """Return the order of keys as ``ports.Source.rank`` defines it. An empty SELECT of the source gives its collation."""
+    """Return the order of keys as ``ports.Source.rank`` defines it. An empty SELECT gives the collation."""
     dialect, key = context.dialect, context.mapping.key
     ranks: list[int] = []
     for part in _overlapping(keys, dialect.rank_at_once(key) or _listed_at_once(context, keys)):

@@ -170,7 +170,7 @@ def bucket_number(context: QueryContext, span: KeySpan, binds: Binds) -> str:
 
 
 def row_order(context: QueryContext) -> list[str]:
-    """Return the ORDER BY list: the key, and if it is not unique all emitted bytes, so that its rows keep their order."""
+    """Return the ORDER BY list: the key, and if it is not unique all emitted bytes, to keep the order of its rows."""
     order = [context.dialect.key_order(column) for column in context.mapping.key]
     if not context.unique:
         order += [context.dialect.binary_order(column) for column in context.mapping.emitted]
