@@ -54,9 +54,7 @@ def encode(value: Manifest | Plan | Receipt) -> bytes:
 def decode(decoder: Decoder[T], data: bytes, what: str) -> T:
     """Decode a persisted object, or the part of it that another type of the same field names describes.
 
-    Args:
-        decoder: Decoder of ``Manifest``, ``Plan``, ``Receipt``, or of a record with some of their fields.
-        what: Description of the object with its location, for messages.
+    Messages say ``what``: a description of the object with its location.
     """
     try:
         text = capped.decompress(data, max_byte_size=max(ROOM, RATIO * len(data)))

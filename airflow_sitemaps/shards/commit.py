@@ -69,7 +69,6 @@ def complete(
 
     Args:
         action: What the run does, such as ``build`` or ``rollback``.
-        failed: Sections that the run could not publish. Default: none.
         losses: Why rows of the sections are not listed, for the error. Default: not known.
 
     Raises:

@@ -39,12 +39,7 @@ class Digest(msgspec.Struct, frozen=True, kw_only=True, array_like=True, forbid_
 
     @classmethod
     def of(cls, rows: int, newest: str | None, checksum: int) -> Digest:
-        """Return a digest.
-
-        Args:
-            newest: Greatest lastmod, or None.
-            checksum: Sum of the rows' hashes, of any size and sign. The digest holds it modulo 2**64.
-        """
+        """Return a digest. The checksum may be of any size and sign; the digest holds it modulo 2**64."""
         return cls(rows=rows, newest=newest, checksum=checksum % MODULUS)
 
     def __add__(self, other: Digest) -> Digest:
@@ -69,11 +64,7 @@ def total(digests: Iterable[Digest]) -> Digest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Survey:
-    """Digests of a list of ranges, and the rows that no range can hold.
-
-    Attributes:
-        null_key_samples: Up to five of these rows, as text. Default: none.
-    """
+    """Digests of a list of ranges, and the number and up to five samples of the rows that no range can hold."""
 
     digests: tuple[Digest, ...]
     null_keys: int = 0
@@ -84,7 +75,6 @@ class Known(Record, frozen=True, kw_only=True):
     """How far a section's table was read when its digests were taken, so that the next run surveys fewer ranges.
 
     Attributes:
-        surveyed_at: Time of the last survey of every range.
         version: Version of the table, read before the survey: equal versions mean equal rows. Default: "", it has none.
         position: Position in its change log: a range without a later change has the rows of its digest. Only the source
             reads it. Default: None, the section has no change log.

@@ -28,11 +28,9 @@ INTEGER: Final = " integer"
 
 
 class KeyRange(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, gc=False):
-    """A half-open range of keys. It is persisted as a list of its two ends.
+    """A range of keys: ``lower`` inclusive (None: from the first key), ``upper`` exclusive (None: up to the last).
 
-    Attributes:
-        lower: Lower end, inclusive. None: from the first key.
-        upper: Upper end, exclusive. None: up to the last key.
+    It is persisted as a list of its two ends.
     """
 
     lower: Key | None
@@ -73,10 +71,9 @@ def _same_kind(before: str, now: str) -> bool:
 
 
 def fits_kinds(boundaries: Iterable[Key], kinds: Sequence[str]) -> bool:
-    """Return whether boundaries can be keys of these kinds.
+    """Return whether boundaries can be keys of these kinds, by the number of columns and by text or integer.
 
-    The check compares the number of columns, and distinguishes texts from integers. The planner uses it if the manifest
-    does not record the kinds of the boundaries.
+    The planner uses it if the manifest does not record the kinds of the boundaries.
     """
     return all(len(key) == len(kinds) and all(map(_fits_kind, key, kinds)) for key in boundaries)
 

@@ -29,16 +29,13 @@ class PublicFile(Record, frozen=True, kw_only=True):
     """One file of the public area.
 
     Attributes:
-        name: Path below the public area.
         body: Key of its immutable private copy.
-        xml_sha256: SHA-256 of the uncompressed content.
-        xml_byte_size: Size of the uncompressed content, in bytes.
+        xml_sha256: SHA-256 of the uncompressed content, whose size in bytes is ``xml_byte_size``.
         modified_at: Time of the last change of its bytes; the index's lastmod.
         etag: Etag of the public object. Default: None, while the file is not promoted yet.
         replaces: Etag of the object that the promotion replaces. Default: None, if no object has the name.
-        variant: Number in the gzip header that distinguishes a returning content from its first appearance. Default: 0.
-        past: Earlier contents under this name. Default: none.
-        listed: Whether the index lists the file. Default: True.
+        variant: Number in the gzip header that distinguishes a returning content from its first appearance.
+        past: Earlier contents under this name.
     """
 
     name: RelativePath
@@ -63,24 +60,21 @@ class Content(Record, frozen=True, kw_only=True):
     """What the entries of one key range are: as rendered, as staged, and as committed.
 
     Attributes:
-        digest: Digest of the rows read for the range, dropped ones included. Default: that of no rows.
-        urls: Number of entries. Default: 0.
-        articles: Number of entries that hold news. Default: 0.
-        last_key: Greatest key read, or None (default).
-        newest_lastmod: Newest lastmod of the entries, or None (default).
-        oldest_lastmod: Oldest lastmod of the entries, or None (default).
-        lastmods: Number of entries with a lastmod. Default: 0.
+        digest: Digest of the rows read for the range, dropped ones included.
+        articles: Number of entries that hold news.
+        last_key: Greatest key read.
+        lastmods: Number of entries with a lastmod.
         recheck_at: Time from which the same rows are rendered differently, because a lastmod is no longer in the future
             or an article is more than two days old. Default: None, never.
-        settled: False if equal digests may hide a change; every run then reads the range. Default: True.
-        dropped: Number of dropped rows by rule. Default: none.
-        expired: Number of rows that a rule omits because of their age, by rule. Default: none.
-        mended: Number of repaired rows by rule. Default: none.
-        sample_level: Level of the URL sample (see ``shards.files.url_sample``). Default: 0.
+        settled: False if equal digests may hide a change; every run then reads the range.
+        dropped: Number of dropped rows by rule.
+        expired: Number of rows that a rule omits because of their age, by rule.
+        mended: Number of repaired rows by rule.
+        sample_level: Level of the URL sample (see ``shards.files.url_sample``).
         sample: Encoded URL sample, or None (default) if none was taken.
-        prefixes: Number of sampled URLs by scheme, host and first folder. Default: none.
-        must: URLs of ``Sitemap(must_list=)`` that are listed. Default: none.
-        extensions: Number of images, videos, articles and alternates of the entries, by kind. Default: none.
+        prefixes: Number of sampled URLs by scheme, host and first folder.
+        must: URLs of ``Sitemap(must_list=)`` that are listed.
+        extensions: Number of images, videos, articles and alternates of the entries, by kind.
     """
 
     digest: Digest = field(default_factory=lambda: EMPTY)
@@ -107,13 +101,7 @@ class Content(Record, frozen=True, kw_only=True):
 
 
 class Shard(Content, frozen=True, kw_only=True):
-    """One key range and the file that holds its entries.
-
-    Attributes:
-        range: The key range.
-        file: The file, or None (default) if the range has no valid row.
-        written_in: Generation that last changed the file. Default: 0.
-    """
+    """One key range and the file that holds its entries, or None if the range has no valid row."""
 
     range: KeyRange
     file: PublicFile | None = None
@@ -131,8 +119,8 @@ class Day(Record, frozen=True, kw_only=True):
     Attributes:
         most: Greatest number of URLs, before the day's first change too.
         least: Smallest number of at least ``week.GROWN`` URLs. Default: 0, there was none.
-        urls: Number of URLs of the sample. Default: 0.
-        sample: Thinned sample of the URLs before the day's first change. Default: none was taken.
+        urls: Number of URLs of the sample.
+        sample: Thinned sample of the URLs before the day's first change.
     """
 
     most: Count
@@ -148,12 +136,12 @@ class SectionManifest(Record, frozen=True, kw_only=True):
         digest_kind: Name and version of the expression of its digests.
         changed_in: Generation that last changed the section; a plan based on an older one is stale.
         next_serial: Number of the next new file name.
-        base_url: Address of the folder of its files, ending in ``/``. Default: "".
-        path: Folder of its files below the sitemap's folder. Default: "".
-        null_keys: Number of rows whose key is NULL, which no shard can hold. Default: 0.
+        base_url: Address of the folder of its files, ending in ``/``.
+        path: Folder of its files below the sitemap's folder.
+        null_keys: Number of rows whose key is NULL, which no shard can hold.
         key_kinds: Name, kind and collation of each key column under which the ranges were cut. Default: not recorded.
-        samples: A few faulty rows by rule. Default: none.
-        days: What it listed on each day with a change, by date (ISO), of the last seven days. Default: none.
+        samples: A few faulty rows by rule.
+        days: What it listed on each day with a change, by date (ISO), of the last seven days.
         known: How far its table was read, for the next survey. Default: None, the next run surveys every range.
         permitted_by: Request whose permit let its last permitted change pass. Default: "", not known.
     """
@@ -200,10 +188,8 @@ class IndexRecord(Record, frozen=True, kw_only=True):
 
     Attributes:
         name: Name of the (first) index.
-        mode: ``one`` index for all sections, or one ``per_section``.
         limits: Name of the limits of one index file.
-        extras: Names of the configured extra files (recent entries, feeds, a stylesheet). Default: none.
-        changed_in: Generation that last changed any of these; a plan based on an older one is stale. Default: 0.
+        changed_in: Generation that last changed any of these; a plan based on an older one is stale.
     """
 
     name: RelativePath
@@ -218,13 +204,11 @@ class GenerationNote:
     """One line of the history.
 
     Attributes:
-        generation: Number of the generation.
         shards: Number of files of the sections.
         byte_size: Size of all files except the indexes, in bytes.
-        action: What the run did, such as ``build`` (default).
-        touched: Number of files that the promotion wrote, without the indexes. Default: 0.
-        dropped: Number of dropped rows. Default: 0.
-        failed: Sections that the run could not publish. Default: none.
+        touched: Number of files that the promotion wrote, without the indexes.
+        dropped: Number of dropped rows.
+        failed: Sections that the run could not publish.
     """
 
     generation: Count
@@ -243,10 +227,7 @@ class Departed(Record, frozen=True, kw_only=True):
     """A file that the current generation no longer names, to be swept after the grace and the history allow it.
 
     Attributes:
-        area: ``public`` or ``state``.
-        key: Key of the object in its area.
-        generation: First generation that does not name the file.
-        at: Time of that generation's commit.
+        generation: First generation that does not name the file, committed ``at``.
         etag: Token of a public object whose name may return (an index, recent entries, a feed). Default: None, for a
             name that is never used again.
     """
@@ -265,19 +246,16 @@ class Manifest(Record, frozen=True, kw_only=True):
         generation: Its number; the first is 1.
         write_id: Identifier of this write of the manifest, different from that of every other write.
         indexes: The index files. Default: none, while a commit is computed.
-        promoted: Whether all public files are those named here. Default: False.
-        extras: Files in addition to the shards: recent entries, feeds, a stylesheet. Default: none.
+        promoted: Whether all public files are those named here.
+        extras: Files in addition to the shards: recent entries, feeds, a stylesheet.
         recheck_at: Time from which the same shards give different extra files. Default: None, never.
         recent_window: Age in seconds up to which the extra files list an entry. Default: None, not recorded.
-        history: Notes of the last generations, oldest first. Default: none.
-        departed: Files to be swept. Default: none.
-        serials: Next serial of each removed section. If the section returns, no file name is used twice. Default: none.
-        swept_at: Time of the last search of the runs' folders for files that nothing names. Default: None.
-        index_record: Settings of the indexes. Default: None, not recorded.
+        history: Notes of the last generations, oldest first.
+        serials: Next serial of each removed section. If the section returns, no file name is used twice.
+        swept_at: Time of the last search of the runs' folders for files that nothing names.
         state_id: Identifier of the state area in the metadata of public objects. Default: None, for a manifest written
             before objects were stamped.
         origin: Deployment that committed last, such as the address of its Airflow. Default: "", not known.
-        format: Version of the persisted format. Default: the current one.
     """
 
     generation: Count
@@ -331,11 +309,7 @@ def succeed(before: PublicFile, after: PublicFile) -> PublicFile:
 
 
 def restore(file: PublicFile, current_etag: str | None, now: datetime) -> PublicFile:
-    """Return a file that another program changed or deleted, to be put again with the same bytes.
-
-    Args:
-        current_etag: Etag of the object that now has its name, or None if there is none.
-    """
+    """Return a file that another program changed or deleted, to be put over ``current_etag`` with the same bytes."""
     return replace(file, etag=None, replaces=current_etag, modified_at=later(now, file.modified_at))
 
 

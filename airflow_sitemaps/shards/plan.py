@@ -55,14 +55,13 @@ class RangeAction(Record, frozen=True, kw_only=True):
     """One range of the new layout.
 
     Attributes:
-        kind: What the run does with it.
-        digest: Digest of its rows at the survey. Default: that of no rows.
+        digest: Digest of its rows at the survey.
         carries: Position, in the base generation, of the shard whose file name the range continues. Unless rows are
             read, it continues the file too. Default: None, no shard.
-        reason: Why the action is needed, for people. Default: "".
-        drifted: Whether another program changed the carried file. Default: False.
-        found_etag: Etag of the object that now has the file's name, or None (default) if there is no object.
-        known_sha256: SHA-256 of the carried file's XML; an equal rendering is not stored again. Default: "".
+        reason: Why the action is needed, for people.
+        drifted: Whether another program changed the carried file.
+        found_etag: Etag of the object that now has the file's name. Default: None, there is no object.
+        known_sha256: SHA-256 of the carried file's XML; an equal rendering is not stored again.
     """
 
     range: KeyRange
@@ -82,20 +81,19 @@ class SectionPlan(Record, frozen=True, kw_only=True):
         base: Generation that had last changed the section at the time of planning; 0 if none had.
         digest_kind: Name and version of the expression of its digests.
         actions: One action per range, in key order; the ranges partition the key space.
-        gone: Positions of shards whose file the new layout no longer names. Default: none.
-        taken: Public names of this section's pattern that belong to other programs. Default: none.
-        drift: Sentences about files that another program changed. Default: none.
-        drifted: Positions of the shards that have these files. Default: none.
-        key_kinds: Name, kind and collation of each key column, as the source describes them. Default: none.
-        null_keys: Number of rows whose key is NULL. Default: 0.
+        gone: Positions of shards whose file the new layout no longer names.
+        taken: Public names of this section's pattern that belong to other programs.
+        drift: Sentences about files that another program changed.
+        drifted: Positions of the shards that have these files.
+        key_kinds: Name, kind and collation of each key column, as the source describes them.
+        null_keys: Number of rows whose key is NULL.
         known: How far the section's table is read once the plan is published; its ages are those of the actions'
             ranges. Default: None, the next run surveys every range.
         state: State of the table that the run reads, stored or as of a time. Default: "", the present.
         scan: The number of bytes that the survey was estimated to scan. Default: None, the database does not say.
-        survey_note: Which ranges were surveyed, and why, if not simply all. Default: "".
-        warnings: Sentences for people about its change log. Default: none.
+        survey_note: Which ranges were surveyed, and why, if not simply all.
+        warnings: Sentences for people about its change log.
         refresh: Whether something other than files changed (digests, ranges, configuration) and must be committed.
-            Default: False.
     """
 
     name: SectionName
@@ -145,12 +143,7 @@ class SectionPlan(Record, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SectionFailure:
-    """Reason why a run does not publish a section. The section then stays as published.
-
-    Attributes:
-        error: Name of the error's class, such as ``GuardError`` or ``SourceError``.
-        refusals: What the guards refused of the section. Default: none; another error stopped it.
-    """
+    """Why a section stays as published: the class name of the error, and what the guards refused, if they did."""
 
     section: str
     error: str
@@ -180,12 +173,7 @@ def failures_of(refusals: Sequence[Refusal]) -> tuple[SectionFailure, ...]:
 
 
 class Batch(Record, frozen=True, kw_only=True):
-    """The work of one write task.
-
-    Attributes:
-        number: Number of the batch within the plan.
-        actions: Positions of its actions, in key order.
-    """
+    """The work of one write task; the actions are positions in the section's plan, in key order."""
 
     number: Count
     section: str
@@ -218,8 +206,7 @@ class SectionCheck:
     Attributes:
         all_rows: Rows of the section.
         urls: Rows that a build would list.
-        rules: Every rule that these rows break, the most frequent first.
-        unbroken: Names of the other rules.
+        rules: Every rule that these rows break, the most frequent first; ``unbroken`` names the others.
     """
 
     section: str
@@ -232,11 +219,7 @@ class SectionCheck:
 
 
 class Repair(Record, frozen=True, kw_only=True):
-    """A public file that another program changed or deleted, and whose private body is whole.
-
-    Attributes:
-        found_etag: Etag of the object that now has the name, or None (default) if there is no object.
-    """
+    """A public file, with a whole private body, that another program replaced by ``found_etag`` or deleted (None)."""
 
     section: SectionName
     name: RelativePath
@@ -249,25 +232,21 @@ class Plan(Record, frozen=True, kw_only=True):
 
     Attributes:
         base_generation: Generation that the plan is based on; 0 before the first commit.
-        batches: The work of the write tasks. Default: none.
-        retired: Names of the sections that the run removes. Default: none.
-        index_drift: Names of index files that another program changed or deleted. Default: none.
+        retired: Names of the sections that the run removes.
+        index_drift: Names of index files that another program changed or deleted.
         adopted: Public names of another program's sitemap that this run takes over. They stay for the grace period and
-            are then swept. Default: none.
-        extras_due: Whether extra files or indexes change even if no shard does. Default: False.
-        warnings: Sentences for people. Default: none.
-        seconds: Duration of planning, in seconds. Default: 0.
-        failures: Sections that could not be planned or that a guard refused; the others are published. Default: none.
+            are then swept.
+        extras_due: Whether extra files or indexes change even if no shard does.
+        seconds: Duration of planning, in seconds.
+        failures: Sections that could not be planned or that a guard refused; the others are published.
         rebases: Whether the run keeps the changes that other runs publish before its commit. Only runs that read more
-            than changed rows (``full`` or ``rebuild``) may do so. Default: False.
-        prefixes: Estimated numbers of published URLs by scheme, host and first folder, the greatest first. Default: none.
-        notes: Further sentences for people, such as where the first rows of a dry run lead. Default: none.
-        refused: Plans of the sections that a guard refused, which the run does not carry out. Default: none.
-        checks: What the rules do to the first rows of each section, if a dry run was to check them. Default: none.
+            than changed rows (``full`` or ``rebuild``) may do so.
+        prefixes: Estimated numbers of published URLs by scheme, host and first folder, the greatest first.
+        notes: Further sentences for people, such as where the first rows of a dry run lead.
+        refused: Plans of the sections that a guard refused, which the run does not carry out.
+        checks: What the rules do to the first rows of each section, if a dry run was to check them.
         repairs: Files to put again, of whatever section. Those of a planned section are in its actions too; those of
-            another section need no source. Default: none.
-        origin: Deployment that started the run. Default: "", not known.
-        asked_by: Identifier of the request of the run. Default: "", not known.
+            another section need no source.
     """
 
     run: RunName
@@ -296,8 +275,7 @@ class Plan(Record, frozen=True, kw_only=True):
     def without(self, names: Collection[str]) -> Plan:
         """Return the plan without some sections, which stay as published. Batches keep their numbers.
 
-        If one of them is to be published for the first time, no section is removed: it may replace a retired one under
-        another name.
+        No section is removed if one of them was never published: it may replace a retired one under another name.
         """
         sections = {name: section for name, section in self.sections.items() if name not in names}
         batches = tuple(batch for batch in self.batches if batch.section not in names)
@@ -306,10 +284,9 @@ class Plan(Record, frozen=True, kw_only=True):
         return replace(self, sections=sections, batches=batches, retired=retired).without_removals(new)
 
     def without_removals(self, new: Sequence[str]) -> Plan:
-        """Return the plan without the removal of retired sections, with a warning for each, if a new section is omitted.
+        """Return the plan without removals of retired sections, with a warning for each, if a new section is omitted.
 
-        Args:
-            new: Names of the omitted sections that were never published.
+        ``new`` are the omitted sections that were never published.
         """
         if not new:
             return self

@@ -34,9 +34,8 @@ class LayoutRange:
 
     Attributes:
         olds: Positions of the base generation's shards that hold its entries now, without those that have no rows.
-            Default: none.
-        carries: Position of the shard whose file name it continues. Default: None.
-        fresh: Whether it was cut, so that its entries move to a new file name. Default: False.
+        carries: Position of the shard whose file name it continues.
+        fresh: Whether it was cut, so that its entries move to a new file name.
     """
 
     range: KeyRange
@@ -54,12 +53,7 @@ def split_size(rows: int, policy: ShardPolicy) -> int:
 
 
 def weigh(rows: int, xml_bytes: int, policy: ShardPolicy, limits: Limits) -> float:
-    """Return how full a shard is, by the stricter of both limits; 1 is full.
-
-    Args:
-        xml_bytes: Uncompressed size, in bytes.
-        limits: Limits of a file, in bytes.
-    """
+    """Return how full a shard is, by the stricter of both limits; 1 is full. Sizes are uncompressed, in bytes."""
     return max(rows / policy.max_urls, xml_bytes / limits.max_byte_size)
 
 
@@ -70,10 +64,9 @@ def join(
     limits: Limits,
     file_urls: int | None = None,
 ) -> tuple[LayoutRange, ...]:
-    """Join neighbours that together stay under the threshold; an empty range joins its neighbour.
+    """Join neighbours in key order that together stay under the threshold; an empty range joins its neighbour.
 
     Args:
-        ranges: The ranges in key order.
         shards: The shards of the base generation, to which ``LayoutRange.olds`` and ``carries`` point.
         file_urls: Maximum number of entries per file if it is less than ``policy.max_urls`` (news: 1,000). A range may
             then hold far more rows than entries. Default: ``policy.max_urls``.
@@ -142,10 +135,10 @@ class DecisionContext:
 
     Attributes:
         everything: Why the run reads all rows. Default: "", it does not.
-        rebuild: Names of files to write again. Default: none.
+        rebuild: Names of files to write again.
         drifted: Etag of the object that now has the file's name (None: no object), by position of each shard whose
-            public file another program changed or deleted. Default: none.
-        bodiless: Positions of those shards whose private body is missing too. Default: none.
+            public file another program changed or deleted.
+        bodiless: Positions of those shards whose private body is missing too.
     """
 
     now: datetime
@@ -156,11 +149,7 @@ class DecisionContext:
 
 
 def decide(ranges: Sequence[LayoutRange], shards: Sequence[Shard], context: DecisionContext) -> tuple[RangeAction, ...]:
-    """Decide the action of each range.
-
-    Args:
-        ranges: The new ranges, in key order.
-    """
+    """Decide the action of each range, in key order."""
     return tuple(_decide(item, shards, context) for item in ranges)
 
 
@@ -214,9 +203,7 @@ MAX_BATCHES: Final = 1_000
 def make_batches(sections: Mapping[str, SectionPlan], batch_rows: int | None = None) -> tuple[Batch, ...]:
     """Group the ranges to write into batches, section by section, in key order.
 
-    Args:
-        batch_rows: Number of rows to which a batch is filled. It is increased if there would be more than
-            ``MAX_BATCHES`` batches. Default: ``BATCH_ROWS``.
+    A batch is filled to ``batch_rows``, or to more if there would be more than ``MAX_BATCHES`` batches.
     """
     everything = sum(t.digest.rows for plan in sections.values() for t in plan.actions if t.kind.writes)
     room = max(1, MAX_BATCHES - len(sections))
@@ -234,15 +221,9 @@ def make_batches(sections: Mapping[str, SectionPlan], batch_rows: int | None = N
 
 
 def make_tasks(batches: Sequence[Batch], batch_rows: int | None = None) -> tuple[tuple[Batch, ...], ...]:
-    """Group batches into tasks, in order, across sections: thirty small sections need one task, not thirty.
+    """Group batches in order into at most ``MAX_BATCHES`` tasks: thirty small sections need one task, not thirty.
 
-    Args:
-        batches: The batches of a plan. A batch holds ranges of one section only.
-        batch_rows: Number of rows to which a task is filled. A larger batch is a task of its own. Default:
-            ``BATCH_ROWS``.
-
-    Returns:
-        At most ``MAX_BATCHES`` groups of consecutive batches.
+    A task, unlike a batch, may hold several sections. It is filled to ``batch_rows``; a larger batch is its own task.
     """
     rows = batch_rows or BATCH_ROWS
     while len(groups := tuple(_filled(batches, rows))) > MAX_BATCHES:

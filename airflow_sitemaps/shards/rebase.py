@@ -1,9 +1,8 @@
 """Combine a run that reads everything with the commits of other runs, so that it does not conflict with each of them.
 
 A full run, or a rebuild of some shards, may last for hours, and shorter runs commit during that time. Each shard that
-another run changed since the plan stays as that run wrote it; the others are published as this run read them. The next
-run compares the digests of all shards with the database, so a row that the earlier of the two reads missed is found
-then.
+another run changed since the plan stays as that run wrote it; the others are published as this run read them. A row
+that the earlier of the two reads missed is found by the next run, which compares all digests with the database.
 """
 
 from __future__ import annotations
@@ -27,12 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rebased:
-    """A plan and its receipts, fitted to a later manifest.
-
-    Attributes:
-        receipts: The receipts; the positions of their actions are those of the plan.
-        warnings: One sentence for each section in which another run changed shards. Default: none.
-    """
+    """A plan and its receipts, fitted to a later manifest, and a warning for each section that others changed."""
 
     plan: Plan
     receipts: tuple[Receipt, ...]
@@ -49,11 +43,7 @@ def stale_sections(plan: Plan, current: Manifest) -> tuple[str, ...]:
 
 
 def rebase(plan: Plan, receipts: Sequence[Receipt], base: Manifest, current: Manifest) -> Rebased:
-    """Fit a plan to a later manifest. Sections for which this is not possible stay as planned.
-
-    Args:
-        plan: The plan, of a run that may be rebased.
-    """
+    """Fit a plan to a later manifest. Sections for which this is not possible stay as planned."""
     sections, warnings = dict(plan.sections), []
     moved: dict[str, dict[int, int]] = {}
     for name in stale_sections(plan, current):

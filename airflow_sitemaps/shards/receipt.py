@@ -11,15 +11,13 @@ from airflow_sitemaps.shards.schema import BodyKey, Count, Number, Record, RunNa
 
 
 class StagedShard(Content, frozen=True, kw_only=True):
-    """One file's part of a action's range, as its rows were read.
+    """One file's part of an action's range, as its rows were read.
 
     Attributes:
         body: Key of the private body. None (default) if the range has no valid row, or if its content equals that of
             the carried shard.
-        same: Whether the content equals that of the carried shard, so that nothing was stored. Default: False.
-        xml_sha256: SHA-256 of the uncompressed content. Default: "".
-        xml_byte_size: Size of the uncompressed content, in bytes. Default: 0.
-        samples: A few faulty rows by rule. Default: none.
+        same: Whether the content equals that of the carried shard, so that nothing was stored.
+        xml_sha256: SHA-256 of the uncompressed content, whose size in bytes is ``xml_byte_size``.
     """
 
     range: KeyRange
@@ -36,10 +34,8 @@ class Receipt(Record, frozen=True, kw_only=True):
 
     Attributes:
         pieces: The pieces of every action, by the action's position in its section's plan.
-        bytes_written: Number of bytes stored.
         seconds: Wall time, in seconds.
-        feed_texts: Titles and descriptions of the newest entries, if the section has columns for them and the sitemap
-            has feeds. Default: none.
+        feed_texts: Titles and descriptions of the newest entries, if the section has them and the sitemap has feeds.
     """
 
     run: RunName

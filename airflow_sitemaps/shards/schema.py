@@ -79,11 +79,7 @@ class Decoder(Generic[T]):
             self._decoder = msgspec.json.Decoder(kind)
 
     def decode(self, text: bytes) -> T:
-        """Decode JSON.
-
-        Args:
-            text: JSON in UTF-8. Lone surrogates, which UTF-8 cannot encode, may be encoded as Python's
-                ``surrogatepass`` does.
+        """Decode JSON in UTF-8. Lone surrogates, which UTF-8 cannot encode, may be encoded like by ``surrogatepass``.
 
         Raises:
             ValueError: The text is no JSON. ``msgspec.ValidationError``, a subclass, if a value is not of the type.

@@ -35,13 +35,10 @@ def next_section(
     generation: int,
     serial: int,
 ) -> SectionManifest:
-    """Compute the state of a section that results from publishing its plan.
+    """Compute the state of a section after its plan, or return ``old`` if nothing changed.
 
     Args:
         staged: The staged shards of each range that was written, by the range's position in the plan.
-
-    Returns:
-        The new state, or ``old`` if nothing changed.
 
     Raises:
         IncompleteError: A range was to be written and has no staged shard.
@@ -120,10 +117,7 @@ def _samples(
 
 
 def with_permits(old: SectionManifest | None, new: SectionManifest, plan: Plan, facts: CommitFacts) -> SectionManifest:
-    """Return a section after the run's permits: a permitted change does not count against later runs.
-
-    The request of the permits is recorded, because they hold for one publication.
-    """
+    """Return a section after the run's permits, which it records: later runs do not count a permitted change."""
     guards = {permit.guard for permit in map(Permit.of, plan.allow) if permit.section in (None, new.name)}
     if new is old:
         guards -= {"growth", "churn"}  # nothing was added or replaced
@@ -135,11 +129,7 @@ def with_permits(old: SectionManifest | None, new: SectionManifest, plan: Plan, 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SectionFacts:
-    """The part of a section's configuration that determines its file names and addresses.
-
-    Attributes:
-        base_url: Address of that folder, ending in ``/``.
-    """
+    """What determines a section's file names and addresses; ``base_url``, of its folder, ends in ``/``."""
 
     path: str
     base_url: str
@@ -154,8 +144,8 @@ class CommitFacts:
         sections: Configuration of the sections by name, in the order of the index.
         history: Number of generations kept for rollback.
         index_etags: Etags of the objects that now have the names of drifted or unknown index files; None for a name
-            without an object. Default: none.
-        adopted: Public names of another program's sitemap that this run takes over. Default: none.
+            without an object.
+        adopted: Public names of another program's sitemap that this run takes over.
     """
 
     owner: str
@@ -174,9 +164,8 @@ class CommitFacts:
 class ShardBuilder:
     """Builder of a section's shards from actions. It allocates serials.
 
-    Attributes:
-        _leaving: Files that no action carries, by SHA-256 of their content. A new range with the same entries takes
-            over such a file, unless another program changed or deleted it.
+    A new range with the entries of a file that no action carries (``_leaving``, by SHA-256 of the content) takes over
+    the file, unless another program changed or deleted it.
     """
 
     old: SectionManifest | None

@@ -52,10 +52,8 @@ def collision(
 ) -> str:
     """Return a description of two files of a sitemap that could get the same name, or "" if there are none.
 
-    Args:
-        mode: ``one`` index, or one ``per_section``.
-        sections: Path and format of each section, by its name.
-        has_recent: Whether recent entries get an index of their own in the mode ``per_section``.
+    ``sections`` holds paths and formats by name. With ``has_recent``, recent entries get
+    an index of their own in the mode ``per_section``.
     """
     indexes = {"the index": index_name}
     if mode == "per_section":

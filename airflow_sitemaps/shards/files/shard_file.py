@@ -35,12 +35,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UrlSurvey:
-    """Records about the URLs of a file, in addition to their number.
-
-    Attributes:
-        level: One URL in ``2**level`` is sampled. Default: 0, every URL.
-        must_list: URLs that the sitemap must list. Those in the file are recorded. Default: none.
-    """
+    """What to record about the URLs of a file: a sample of one in ``2**level``, and which of ``must_list`` it holds."""
 
     level: int = 0
     must_list: tuple[str, ...] = ()
@@ -55,8 +50,6 @@ class ShardFile(Content, frozen=True, kw_only=True):
             ``xml_sha256`` is empty.
         xml_sha256: SHA-256 of the uncompressed bytes, in hexadecimal.
         xml_byte_size: Uncompressed size, in bytes.
-        tally: Rows that broke rules.
-        feed_texts: Titles and descriptions for the feeds. Default: none.
     """
 
     first_key: str | None
@@ -68,10 +61,7 @@ class ShardFile(Content, frozen=True, kw_only=True):
 
 
 class _Body:
-    """The bytes of one file. They are counted, hashed and compressed as they are added.
-
-    Until the header is known, they are only kept.
-    """
+    """The bytes of one file: kept until the header is known, then counted, hashed and compressed as they are added."""
 
     def __init__(self, context: RowContext, preset: Preset) -> None:
         self._is_text = context.format == "text"

@@ -45,9 +45,7 @@ class ShardStream:
     def add(self, batch: pa.RecordBatch) -> list[ShardFile]:
         """Add rows with the columns that ``ports.Source.read`` defines, and return the files that became full.
 
-        Raises:
-            RefusedError: More rows share one key than fit into a file.
-            RuleError: A rule set to ``fail`` is broken.
+        Raises ``RefusedError`` if more rows share one key than fit into a file.
         """
         files: list[ShardFile] = []
         if not batch.num_rows:

@@ -46,10 +46,7 @@ TOP: Final = 10
 REST: Final = "…"
 
 _HASH_BITS: Final = 24
-"""Number of low bits of a fingerprint that are a hash of the whole URL.
-
-The high bits determine at which levels the URL is in the sample.
-"""
+"""Number of low bits of a fingerprint that are a hash of the whole URL; the high bits determine its levels."""
 
 
 def level_of(rows: int) -> int:
@@ -60,9 +57,7 @@ def level_of(rows: int) -> int:
 def sample(columns: Sequence[pa.StringArray], level: int, spreads: Sequence[Numbers]) -> tuple[str, dict[str, int]]:
     """Return the fingerprints of a file's sampled URLs, as base64, and their number by scheme, host and first folder.
 
-    Args:
-        columns: The URLs, without nulls.
-        spreads: By column the spread of each URL (see ``shards.files.url_spread``).
+    The columns hold no nulls. ``shards.files.url_spread`` computes the spreads.
     """
     import numpy as np  # noqa: PLC0415 - heavy; loaded where work is done
 
@@ -134,11 +129,7 @@ def prefixes(section: SectionManifest) -> dict[str, int] | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrefixCount:
-    """Estimated numbers of URLs below one prefix.
-
-    Attributes:
-        prefix: Scheme, host and first folder, like ``https://www.example.com/de/``.
-    """
+    """Estimated numbers of URLs below a scheme, host and first folder, like ``https://www.example.com/de/``."""
 
     prefix: str
     urls: Count
@@ -148,13 +139,7 @@ class PrefixCount:
 def top_prefixes(
     before: Iterable[SectionManifest], after: Iterable[SectionManifest], most: int = TOP
 ) -> tuple[PrefixCount, ...]:
-    """Return the prefixes with the most URLs, before or after a run, estimated from samples.
-
-    Args:
-        before: The sections before the run.
-        after: The sections after the run.
-        most: Maximum number of prefixes. Default: ``TOP``.
-    """
+    """Return the prefixes with the most URLs, before or after a run, estimated from samples."""
     old, new = _prefix_counts(before), _prefix_counts(after)
     names = sorted({*old, *new} - {REST}, key=lambda name: (-max(old[name], new[name]), name))
     return tuple(PrefixCount(prefix=name, urls=new[name], urls_before=old[name]) for name in names[:most])

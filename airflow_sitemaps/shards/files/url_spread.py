@@ -24,12 +24,9 @@ _MIX: Final = (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9, 0x27D
 
 
 def spread_of(texts: pa.StringArray) -> Numbers:
-    """Return 64 bits of each text, computed from its length and a few of its words.
+    """Return 64 bits of each text (none is null), computed from its length and a few of its words.
 
     Equal texts of at least ``WORD`` bytes have equal bits. For a shorter text the bits depend on its neighbours too.
-
-    Args:
-        texts: The texts, without nulls.
     """
     view = value_view(texts)
     offsets = np.frombuffer(offsets_of(texts), np.int32).astype(np.intp)
@@ -52,13 +49,10 @@ _SLOT_BITS: Final = 17
 
 
 def all_distinct(columns: Sequence[pa.StringArray], spreads: Sequence[Numbers]) -> bool:
-    """Return whether all texts in these columns are different. The columns hold no nulls.
+    """Return whether all texts in these columns, which hold no nulls, are different.
 
     Texts with different spreads are different. The texts themselves are compared only if two spreads are equal or a
     text is shorter than a word. That takes five times as long.
-
-    Args:
-        spreads: By column the spread of each text (see ``shards.files.url_spread``).
     """
     if all(map(_has_words, columns)):
         filled = [spread for spread in spreads if len(spread)]

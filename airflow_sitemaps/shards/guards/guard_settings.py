@@ -118,11 +118,8 @@ class Refusal:
     """The refusal of a guard.
 
     Attributes:
-        guard: The guard's name, such as ``shrink``.
-        section: The section's name.
         message: What was measured, with the numbers and the limit.
-        value: The measured value in the guard's unit, which is a fraction for most guards. Default: None, if the guard
-            measures nothing.
+        value: The measured value in the guard's unit, a fraction for most. None (default): it measures nothing.
     """
 
     guard: str
@@ -145,7 +142,6 @@ class Permit:
     """A change beyond a guard's limit that one run is allowed.
 
     Attributes:
-        guard: The guard's name.
         section: The section's name. Default: None, every section.
         bound: The largest change, in the guard's unit. Default: None, the value in ``BARE_LIMITS``.
     """
@@ -156,11 +152,7 @@ class Permit:
 
     @classmethod
     def of(cls, text: str) -> Permit:
-        """Parse a permit: ``shrink:products=0.15``, ``shrink:products`` or ``shrink``.
-
-        Raises:
-            RequestError: The guard does not exist, or the bound is not a number.
-        """
+        """Parse a permit: ``shrink:products=0.15``, ``shrink:products`` or ``shrink``."""
         name, equals, bound = text.partition("=")
         guard, colon, section = name.partition(":")
         if guard not in BARE_LIMITS:
@@ -182,11 +174,7 @@ class Permit:
 
 
 def check_permits(allow: Sequence[str], sections: Iterable[str]) -> None:
-    """Check that every permit names a guard and a section that exist.
-
-    Raises:
-        RequestError: A guard or a section does not exist, or a bound is not a number.
-    """
+    """Check that every permit names a guard and a section that exist, or raise ``RequestError``."""
     names = set(sections)
     for text in allow:
         permit = Permit.of(text)

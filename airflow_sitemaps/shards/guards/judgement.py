@@ -37,8 +37,6 @@ class SectionChange:
     """What both judgements of a section's change need.
 
     Attributes:
-        before: The section as last committed, or None.
-        now: Time of the judgement.
         young: Counts the published articles that are not past their age; None if a file is missing. Default: None, the
             section holds no news.
     """
@@ -55,12 +53,7 @@ class SectionChange:
         return 0 if self.before is None else week.most(self.before, self.now)
 
     def by_age(self, refusals: Sequence[Refusal], number: int, what: str) -> tuple[Refusal, ...]:
-        """Return the refusals of a news section that its articles' age does not cause.
-
-        Args:
-            refusals: What the guards refuse of a section that does not age.
-            number: Number of rows or URLs after the run.
-        """
+        """Return a news section's refusals, after ``number`` rows or URLs, that its articles' age does not cause."""
         assert self.young is not None
         young = 0 if self.before is None else self.young()
         if young is None:
@@ -92,11 +85,7 @@ def rows_at_plan(change: SectionChange, plan: SectionPlan) -> tuple[Refusal, ...
 
 
 def urls_at_commit(change: SectionChange, after: SectionManifest, base_url: str) -> tuple[Refusal, ...]:
-    """Judge the URLs that a run rendered.
-
-    Args:
-        base_url: Address of the folder of the section's files.
-    """
+    """Judge the URLs that a run rendered. ``base_url`` is the address of the files' folder."""
     guards, name, before = change.guards, change.name, change.before
     due = after.rows - after.expired_rows
     refusals = check_size(
@@ -123,13 +112,11 @@ def urls_at_commit(change: SectionChange, after: SectionManifest, base_url: str)
 def check_size(
     guards: Guards, section: str, *, now: int, before: int | None, peak: int, what: str, least: int = 0
 ) -> tuple[Refusal, ...]:
-    """Return refusals because of the number of rows or URLs that a section would have.
+    """Return refusals because of the number of rows or URLs (``what``) that a section would have.
 
     Args:
-        now: The number after the run.
         before: The number as last committed. None if the section was never committed.
         peak: The greatest number of the last seven days.
-        what: The unit in the message: ``rows`` or ``URLs``.
         least: The smallest number of the last seven days. Default: 0, not known.
     """
     if now == 0:
@@ -216,7 +203,6 @@ def check_total(
     Args:
         before: The published sections to judge, whose own guards refuse nothing.
         after: Number of rows or URLs that the run would publish of each, with expired ones.
-        what: The unit in the message: ``rows`` or ``URLs``.
     """
     sizes = {name: week.size(section) for name, section in before.items()}
     highest = max(sum(sizes.values()), *_totals(list(before.values()), now), 0)
@@ -272,12 +258,7 @@ def check_missing(missing: Mapping[str, Sequence[str]]) -> tuple[Refusal, ...]:
 
 
 def check_renamed(guards: Guards, retired: Mapping[str, int], created: Mapping[str, int]) -> tuple[Refusal, ...]:
-    """Return refusals of new sections that replace retired ones with far fewer URLs.
-
-    Args:
-        retired: Number of URLs by the name of each section that this run removes.
-        created: Number of URLs by the name of each section that it builds for the first time.
-    """
+    """Return refusals of new sections that replace retired ones with far fewer URLs, by names and numbers of URLs."""
     before, now = sum(retired.values()), sum(created.values())
     limit = guards.shrink_limit(before)
     if not created or not before or now >= before * (1 - limit):
@@ -294,11 +275,6 @@ def check_adoption(guards: Guards, *, theirs: int, only_theirs: int, unread: Seq
     """Return a refusal if too many URLs of a sitemap that another program wrote would no longer be listed.
 
     Files whose URLs cannot be counted may list any number of URLs, so only a permit for all of them allows their loss.
-
-    Args:
-        theirs: Number of URLs in the other program's sitemap that can be counted.
-        only_theirs: Number of them that this sitemap does not list.
-        unread: Files whose URLs cannot be counted, each with the reason. Default: none.
     """
     limit = guards.shrink_limit(theirs)
     if not unread and only_theirs <= theirs * limit:

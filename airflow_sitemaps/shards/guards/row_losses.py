@@ -19,13 +19,12 @@ FREQUENT: Final = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowLosses:
-    """Rows of a section that are not listed.
+    """Rows of a section that are not listed, by rule.
 
     Attributes:
         rows: Rows of the section, or those of them that were read.
-        base_url: Address of the folder of the section's files.
-        dropped: Rows dropped because of a fault, by rule. Default: none.
-        expired: Rows omitted because of their age, by rule. Default: none.
+        dropped: Rows dropped because of a fault.
+        expired: Rows omitted because of their age.
     """
 
     rows: int

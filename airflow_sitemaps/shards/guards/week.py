@@ -71,11 +71,7 @@ def with_today(old: SectionManifest | None, new: SectionManifest, now: datetime)
 
 
 def permitted(section: SectionManifest, guards: Collection[str], now: datetime) -> SectionManifest:
-    """Return a section after a permitted change: what it lists now is what later runs are compared with.
-
-    Args:
-        guards: Names of the guards of which a permit was given.
-    """
+    """Return a section after a change that guards permitted: later runs are compared with what it lists now."""
     days, new = recent(section, now), begun(section)
     if {"shrink", "total"} & set(guards) or ("empty" in guards and not section.urls):
         days = {date: replace(day, most=min(day.most, new.most)) for date, day in days.items()}
