@@ -87,13 +87,15 @@ def adopt(arguments: argparse.Namespace) -> Answer:
         adoption = adopt_sitemap(_rendered(arguments), yes=arguments.yes, allow=_allowed(arguments), progress=progress)
     lines = [
         f"their sitemap lists {counted(adoption.theirs, 'URL')}, ours {adoption.ours:,}",
-        f"{adoption.only_theirs:,} would leave" + _shown(adoption.only_theirs_samples),
+        f"{adoption.only_theirs:,} would be removed" + _shown(adoption.only_theirs_samples),
         f"{adoption.only_ours:,} would be new" + _shown(adoption.only_ours_samples),
         *(f"URLs that cannot be counted: {name}" for name in adoption.unread),
     ]
     if arguments.difference:
         Path(arguments.difference).write_text("".join(f"{line}\n" for line in adoption.difference()), encoding="utf-8")
-        lines.append(f"all of them: {arguments.difference}, '-' before a URL that would leave, '+' before a new one")
+        lines.append(
+            f"all of them: {arguments.difference}, '-' before a URL that would be removed, '+' before a new one"
+        )
     document = asdict(replace(adoption, report=None, left=(), new=()))
     for name in ("report", "left", "new"):
         del document[name]

@@ -21,7 +21,7 @@ CHUNK: Final = 5_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Changes:
+class ChangedRows:
     """Number of changed rows by kind."""
 
     inserted_in_the_middle: int
@@ -52,7 +52,7 @@ def load(engine: Engine, *, limit: int | None = None) -> dict[str, Any]:
     return {table: len(content) for table, content in rows.items()}
 
 
-def change(engine: Engine, *, now: datetime) -> Changes:
+def change(engine: Engine, *, now: datetime) -> ChangedRows:
     """Change the places at the time ``now``: insert rows in the middle and at the end, change some, and delete some."""
     from sqlalchemy import DateTime, bindparam, text
 
@@ -75,7 +75,7 @@ def change(engine: Engine, *, now: datetime) -> Changes:
         connection.execute(
             text("DELETE FROM places WHERE id BETWEEN :low AND :high"), {"low": gone[0], "high": gone[-1]}
         )
-    return Changes(
+    return ChangedRows(
         inserted_in_the_middle=len(fresh), inserted_at_the_end=len(appended), updated=len(touched), deleted=len(gone)
     )
 

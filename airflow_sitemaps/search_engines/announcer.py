@@ -99,7 +99,7 @@ def announce(
     """Send the URLs that were added, changed or removed since the last announcement, after the ``key_reader``'s check.
 
     The first announcement sends the changes of the current generation, and nothing for the first generation: IndexNow
-    wants no backfill of old pages. A run without changes and a repeated task send nothing twice. If a task fails, the
+    asks sites not to send their old pages. A run without changes and a repeated task send nothing twice. If a task fails, the
     next task sends the remaining changes. Too many changes at once are skipped with a warning: their cause is a new
     template or host, and crawlers find them through the sitemap.
     """

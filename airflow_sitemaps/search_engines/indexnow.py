@@ -1,6 +1,6 @@
 """IndexNow: send URLs to the participating search engines (indexnow.org/documentation), and check the site's key file.
 
-Google does not participate. IndexNow wants each change once, and no backfill of old pages. Search engines discard the
+Google does not participate. IndexNow asks sites to send each change once, and not to send old pages. Search engines discard the
 URLs of a host that does not serve its key file.
 """
 

@@ -139,7 +139,9 @@ def new_name(section: str, now: datetime) -> str:
 def check_name(name: str) -> str:
     """Return the name that a plan keeps. It becomes part of statements, so any other text is refused."""
     if NAME.fullmatch(name) is None:
-        raise SourceConfigurationError(f"the plan's table of stored rows, {name!r}, cannot be read: plan again")
+        raise SourceConfigurationError(
+            f"the plan names the table of stored rows {name!r}, which is not valid: run the plan task again"
+        )
     return name
 
 

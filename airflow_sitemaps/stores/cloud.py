@@ -67,7 +67,7 @@ class Connections(Generic[T]):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Failure:
+class CloudFailure:
     """A call that failed: without an answer, no ``code`` and ``status``. Without ``advice``, a retry may succeed."""
 
     call: str

@@ -206,12 +206,14 @@ def _check_path(path: str) -> None:
     """Refuse a path that could leave its folder or has another meaning on another system."""
     if ".." in path:
         raise ConfigurationError(
-            f"the key {path!r} contains '..', so it could point outside its folder; rename the file"
+            f"the file name {path!r} contains '..', so it could point outside its folder; rename the file"
         )
     if path.startswith("/") or "\\" in path or CONTROL.search(path):
-        raise ConfigurationError(f"the key {path!r} is absolute or holds a backslash or control character; rename it")
+        raise ConfigurationError(
+            f"the file name {path!r} is absolute, or has a backslash or a control character; rename it"
+        )
     if any(part in ("", ".") for part in path.split("/")):
-        raise ConfigurationError(f"the key {path!r} has an empty or '.' part between its slashes; rename it")
+        raise ConfigurationError(f"the file name {path!r} has an empty or '.' part between its slashes; rename it")
     try:
         path.encode()
     except UnicodeEncodeError as e:

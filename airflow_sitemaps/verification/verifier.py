@@ -1,7 +1,7 @@
 """Verification of a published sitemap: read it as a crawler does, and check it against all rules.
 
 Files are read one at a time and not kept. The checks that span files need twelve bytes of memory per URL. The rules
-of a single file are pure and are in ``protocol.validation``; this module applies them to the files.
+of a single file are pure and are in ``protocol.validator``; this module applies them to the files.
 """
 
 from __future__ import annotations

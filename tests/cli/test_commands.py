@@ -278,7 +278,9 @@ def test_adopt_tells_the_difference_before_it_does_anything(shop: Shop) -> None:
     assert (found["only_theirs"], found["only_theirs_samples"]) == (1, ["https://shop.example/old"])
     assert not {"generation", "left", "new"} & set(found)
     difference = shop.file.parent / "difference.txt"
-    assert "'-' before a URL that would leave" in shop.shell("adopt", shop.target, "--difference", str(difference))[1]
+    assert (
+        "'-' before a URL that would be removed" in shop.shell("adopt", shop.target, "--difference", str(difference))[1]
+    )
     lines = difference.read_text().splitlines()
     assert lines[:2] == ["-https://shop.example/old", "+https://shop.example/p/thing%200"]
     assert len(lines) == 1 + found["only_ours"] == 26

@@ -134,7 +134,7 @@ def test_a_log_that_was_made_again_is_a_gap(box: Outbox) -> None:
     box.put((1, 12), (2, 13), (3, 14))
     reading = box.read(mark)
     assert (reading.ranges, reading.is_gap) == (None, True)
-    assert "are others than at the last run" in reading.cause
+    assert "differ from those of the last run" in reading.cause
 
 
 def test_an_empty_log_tells_nothing(box: Outbox) -> None:

@@ -145,7 +145,10 @@ def test_a_task_after_the_end_of_the_run_stores_the_rows_again(base: Database, m
 
 def test_a_plan_names_only_tables_of_stored_rows(base: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     source = in_a_run(base, monkeypatch).at("dear; DROP TABLE dear")
-    with pytest.raises(SourceConfigurationError, match="cannot be read: plan again"), source.open(section="dear"):
+    with (
+        pytest.raises(SourceConfigurationError, match="is not valid: run the plan task again"),
+        source.open(section="dear"),
+    ):
         pass
 
 

@@ -17,7 +17,7 @@ from airflow_sitemaps.plugin.pages.findings import Issue, PublishedReport, Verif
 from airflow_sitemaps.plugin.pages.outcomes import Activity, Result
 from airflow_sitemaps.plugin.pages.overview import RUNS_IN_LINE, Overview
 from airflow_sitemaps.plugin.pages.problems import Gauge, Problem, gauges, is_warned
-from airflow_sitemaps.plugin.pages.snapshot import SectionFacts, Snapshot, verdict_of
+from airflow_sitemaps.plugin.pages.snapshot import SectionSnapshot, Snapshot, verdict_of
 from airflow_sitemaps.plugin.pages.verdict import DataAge, State
 from airflow_sitemaps.plugin.readings import Moment, StrictModel
 
@@ -319,7 +319,7 @@ NEXT_STEPS: Final[Mapping[str, str]] = {
 """What to do about a verdict for which there is no problem, by its kind."""
 
 
-def _section(section: SectionFacts, overview: Overview) -> SectionState:
+def _section(section: SectionSnapshot, overview: Overview) -> SectionState:
     snapshot = overview.snapshot
     verdict = verdict_of(snapshot, warned=is_warned(snapshot, section.name), section=section)
     steps = [

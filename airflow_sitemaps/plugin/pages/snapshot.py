@@ -27,7 +27,7 @@ CHANGES: Final = frozenset({"published", "partly_published"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SectionFacts:
+class SectionSnapshot:
     """What is known of one section. Times are None, and ``result`` is ``none``, if not known.
 
     ``name`` is empty for all sections of a sitemap whose sections are not known yet. ``published``: whether the live
@@ -66,7 +66,7 @@ class Snapshot:
     publishers: Sequence[DagState]
     age: DataAge
     now: datetime
-    sections: Sequence[SectionFacts] = ()
+    sections: Sequence[SectionSnapshot] = ()
     activity: Activity = ""
     active_run: RunState | None = None
     verification: VerificationRun | None = None
@@ -128,7 +128,7 @@ def check_of(snapshot: Snapshot) -> Check:
     return "passed" if is_recent else "outdated"
 
 
-def verdict_of(snapshot: Snapshot, *, warned: bool, section: SectionFacts | None = None) -> Judgement:
+def verdict_of(snapshot: Snapshot, *, warned: bool, section: SectionSnapshot | None = None) -> Judgement:
     """Return the verdict on a section, or on the whole sitemap, which is as bad as the worst of its sections."""
     results: dict[str, EvidentResult] = {"published": "ok", "unchanged": "ok", "refused": "refused", "failed": "failed"}
     judged = [section] if section is not None else snapshot.sections
@@ -160,7 +160,7 @@ class RunHistory:
     live: StoreState | None
 
 
-def section_facts(history: RunHistory, age: Callable[[datetime | None], DataAge]) -> list[SectionFacts]:
+def section_facts(history: RunHistory, age: Callable[[datetime | None], DataAge]) -> list[SectionSnapshot]:
     """Return what is known of each section: of published ones, then of those that no run has published yet."""
     published = list(history.report.sections)
     if history.live is not None:
@@ -186,7 +186,7 @@ def _unpublished(history: RunHistory, published: Sequence[str]) -> list[str]:
 
 def _facts(
     name: str, history: RunHistory, age: Callable[[datetime | None], DataAge], *, published: bool
-) -> SectionFacts:
+) -> SectionSnapshot:
     outcome = last_outcome(name, history)
     result = outcome.of_section(name) if outcome is not None else None
     read_at = max((o.read_at for o in history.outcomes if o.of_section(name) in GOOD), default=None)
@@ -196,7 +196,7 @@ def _facts(
     current = live or history.report.sections.get(name) or SectionReport()
     changes = [moment_of(s.at) for s in history.summaries if s.sections.get(name, (0, False))[1]]
     changes += [live.changed_at] if live is not None and live.changed_at is not None else []
-    return SectionFacts(
+    return SectionSnapshot(
         name=name,
         published=published,
         result=result or "none",

@@ -62,7 +62,9 @@ class PinnedState:
         except ValueError:
             state = None
         if state is None or state.moment.tzinfo is None or (state.version or 0) < 0:
-            raise SourceConfigurationError(f"the plan's state of the table, {text!r}, cannot be read: plan again")
+            raise SourceConfigurationError(
+                f"the plan names the table's state {text!r}, which is not valid: run the plan task again"
+            )
         return state
 
     def literal(self) -> str:

@@ -82,7 +82,7 @@ class ChangeLogReader:
         if is_first:
             return ChangeReading(position=position, ranges=None)
         if before is None or (before.log, before.kind) != (newest.log, newest.kind):
-            cause = "the settings of the source or of its change log are others than at the last run"
+            cause = "the settings of the source or of its change log have changed since the last run"
             return ChangeReading(position=position, ranges=None, cause=cause)
         if before.table != newest.table:
             cause = (
@@ -246,7 +246,7 @@ class ChangeLogReader:
             return ""
         if now[0]:
             return (
-                f"the changes at its last position {before.value} are others than at the last run: the log was made again, "
+                f"the changes at its last position {before.value} differ from those of the last run: the log was made again, "
                 "or two commits have one position (then set overlap=)"
             )
         if not self._exists(">", before.value):

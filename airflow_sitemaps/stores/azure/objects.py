@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 from airflow_sitemaps.errors import ConfigurationError
 from airflow_sitemaps.ports import Create, ObjectInfo, PutMode, StoredObject, Update
 from airflow_sitemaps.stores.bucket import plain_type, safe_cause
-from airflow_sitemaps.stores.cloud import Connections, Failure
+from airflow_sitemaps.stores.cloud import CloudFailure, Connections
 from airflow_sitemaps.stores.settings import checked_metadata, checked_prefix, read_source
 from airflow_sitemaps.waits import waiting
 
@@ -207,7 +207,7 @@ class _Missing(Exception):  # noqa: N818 - an answer, not an error
     """The object does not exist, or is another one."""
 
 
-def _failure(call: str, e: AzureError) -> Failure:
+def _failure(call: str, e: AzureError) -> CloudFailure:
     from azure.core.exceptions import ClientAuthenticationError
 
     code = getattr(e, "error_code", None)
@@ -217,7 +217,7 @@ def _failure(call: str, e: AzureError) -> Failure:
     advice = NEXT_STEPS.get(code, "")
     if not advice and status in (401, 403):
         advice = _ROLE
-    return Failure(
+    return CloudFailure(
         call=call,
         text=str(e.message or e).partition("\n")[0],
         code=code,

@@ -11,7 +11,7 @@ from airflow_sitemaps.errors import StoreError
 from airflow_sitemaps.ports import Create, ObjectInfo, PutMode, PutOutcomeError, StoredObject, Update
 from airflow_sitemaps.retry import repeated
 from airflow_sitemaps.stores.bucket import plain_type, safe_cause
-from airflow_sitemaps.stores.cloud import Connections, Failure
+from airflow_sitemaps.stores.cloud import CloudFailure, Connections
 from airflow_sitemaps.stores.settings import checked_metadata, checked_prefix, read_source
 from airflow_sitemaps.waits import waiting
 
@@ -230,7 +230,7 @@ class _Replaced(Exception):  # noqa: N818 - an answer, not an error
     """The object was replaced between two requests."""
 
 
-def _failure(call: str, e: Exception) -> Failure:
+def _failure(call: str, e: Exception) -> CloudFailure:
     from google.api_core.exceptions import GoogleAPICallError
     from google.auth.exceptions import DefaultCredentialsError, RefreshError
 
@@ -238,7 +238,7 @@ def _failure(call: str, e: Exception) -> Failure:
     if isinstance(cause, Exception) and not isinstance(e, GoogleAPICallError):  # retries came to their end
         e = cause
     if not isinstance(e, GoogleAPICallError):
-        return Failure(
+        return CloudFailure(
             call=call,
             text=f"{type(e).__name__}: {e}",
             lacks_credentials=isinstance(e, DefaultCredentialsError),
@@ -254,7 +254,7 @@ def _failure(call: str, e: Exception) -> Failure:
         advice = NEXT_STEPS["authError"]
     elif status == 403:
         advice = advice or _ROLE
-    return Failure(call=call, text=text, code=code, status=status, advice=advice)
+    return CloudFailure(call=call, text=text, code=code, status=status, advice=advice)
 
 
 def _condition(mode: PutMode) -> int | None:
