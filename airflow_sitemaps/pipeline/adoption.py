@@ -24,12 +24,9 @@ SAMPLES: Final = 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Adoption:
-    """Difference in URLs between another program's published sitemap and this one; URLs are in alphabetical order.
+    """Difference in URLs, in alphabetical order, between another program's published sitemap and this one.
 
-    Attributes:
-        only_theirs: Number of URLs that the adoption removes.
-        only_ours: Number of URLs that the adoption adds.
-        unread: Files of the other sitemap whose URLs cannot be counted, each with the reason.
+    ``unread`` are files of the other sitemap whose URLs cannot be counted, each with the reason.
     """
 
     theirs: int

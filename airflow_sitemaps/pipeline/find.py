@@ -62,11 +62,7 @@ class UrlMatch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UrlSearch:
-    """Result of a search. It is complete if every file that could list the URL was read.
-
-    Attributes:
-        note: Why the URL is not listed, if the manifest records the reason; otherwise the files that were not read.
-    """
+    """Result of a search; the note says why the URL is not listed, or what was not read if it is not ``complete``."""
 
     url: str
     generation: int

@@ -54,7 +54,7 @@ def encode(value: Manifest | Plan | Receipt) -> bytes:
 def decode(decoder: Decoder[T], data: bytes, what: str) -> T:
     """Decode a persisted object, or the part of it that another type of the same field names describes.
 
-    Messages say ``what``: a description of the object with its location.
+    ``what`` describes the object with its location, for messages.
     """
     try:
         text = capped.decompress(data, max_byte_size=max(ROOM, RATIO * len(data)))

@@ -135,7 +135,6 @@ class DecisionContext:
 
     Attributes:
         everything: Why the run reads all rows. Default: "", it does not.
-        rebuild: Names of files to write again.
         drifted: Etag of the object that now has the file's name (None: no object), by position of each shard whose
             public file another program changed or deleted.
         bodiless: Positions of those shards whose private body is missing too.

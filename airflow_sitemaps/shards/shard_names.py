@@ -52,8 +52,8 @@ def collision(
 ) -> str:
     """Return a description of two files of a sitemap that could get the same name, or "" if there are none.
 
-    ``sections`` holds paths and formats by name. With ``has_recent``, recent entries get
-    an index of their own in the mode ``per_section``.
+    ``sections`` holds paths and formats by name. With ``has_recent``, recent entries get an index of their own in the
+    mode ``per_section``.
     """
     indexes = {"the index": index_name}
     if mode == "per_section":

@@ -95,11 +95,7 @@ SAMPLE_ROWS: Final = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Judgment:
-    """Result of a dry run's check of a section's first rows.
-
-    Attributes:
-        refusals: What a build would refuse, if the checked rows are all rows of the section.
-    """
+    """Result of a dry run's check of first rows; it refuses what a build would if these are all rows of the section."""
 
     refusals: tuple[Refusal, ...] = ()
     warnings: tuple[str, ...] = ()

@@ -87,7 +87,6 @@ class Narrowed:
     Attributes:
         known: What the next run may rely on. Default: None, nothing: it surveys every range.
         survey: The survey of the ranges that may have changed. Default: None, every range is surveyed.
-        earlier: What this run relies on, if it looks by watermark.
     """
 
     known: Known | None = None

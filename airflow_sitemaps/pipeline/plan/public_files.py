@@ -41,11 +41,7 @@ class Drift:
 
 
 def look(store: Store, manifest: Manifest | None = None, *, read: bool = False) -> dict[str, ObjectInfo]:
-    """List all public objects by name.
-
-    Args:
-        read: Whether a store that records etags reads the manifest's files, to compute their etags again.
-    """
+    """List all public objects by name; ``read`` computes the etags of the manifest's files again where recorded."""
     listing = {info.key: info for info in store.public.list()}
     if read and store.records_etags and manifest is not None:
         names = [file.name for file in manifest.public_files()]

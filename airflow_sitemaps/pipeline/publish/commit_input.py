@@ -31,11 +31,7 @@ def commit_facts(
 ) -> CommitFacts:
     """Collect the input of the reducer. The commit's time is the store's if the clock is ahead of it.
 
-    Args:
-        run: Identifier of the run, whose plan was stored a short time ago. Default: "", there is no plan.
-
-    Raises:
-        OwnershipError: Another pipeline put an object under one of the names.
+    A ``run`` is one whose plan was stored a short time ago; "" if there is no plan.
     """
     settings = index_settings(sitemap)
     return CommitFacts(

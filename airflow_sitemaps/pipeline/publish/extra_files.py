@@ -66,11 +66,7 @@ def attach(
     clock: Clock,
     receipts: Sequence[Receipt] = (),
 ) -> Manifest:
-    """Render the extra files and the indexes, store their bodies in the private area, and add them to a manifest.
-
-    Raises:
-        RefusedError: An index would be larger than its limits allow.
-    """
+    """Render the extra files and the indexes, store their bodies in the private area, and add them to a manifest."""
     bodies = _Bodies(state, old, new, facts, sitemap.compression, clock)
     if sitemap.extra_names:
         new = _with_extras(sitemap, state, old, new, bodies, receipts)

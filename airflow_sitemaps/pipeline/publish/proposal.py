@@ -47,12 +47,7 @@ class Proposal:
 
 
 def proposal_of(state: StateRepository, run: str) -> Proposal:
-    """Rebuild the generation that a blocked run would have published.
-
-    Raises:
-        ConfigurationError: Nothing is published, or another run has published since.
-        StoreContentError: The plan was swept.
-    """
+    """Rebuild a blocked run's generation. Raises ``ConfigurationError`` if another run has published since."""
     live = state.manifest()
     if live is None:
         raise ConfigurationError("Nothing is published yet, so there is nothing to compare with.")

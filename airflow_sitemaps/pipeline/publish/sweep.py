@@ -194,10 +194,7 @@ def _departed(info: ObjectInfo, manifest: Manifest) -> Departed:
 
 
 def _fence(state: StateRepository, current: ManifestVersion, left: Leftovers, clock: Clock) -> ManifestVersion | None:
-    """Replace the manifest, so that no run that read it before can commit a file that is about to be removed.
-
-    None: another run has committed and may need other files.
-    """
+    """Replace the manifest, so that no earlier reader can commit a file about to be removed; None: a run did commit."""
     swept_at = clock.now() if left.deep else current.manifest.swept_at
     try:
         return state.replace_manifest(replace(current.manifest, write_id=clock.token(), swept_at=swept_at), current)

@@ -50,7 +50,6 @@ class Reply:
     """What a store answered to one question of the probe.
 
     Attributes:
-        wanted: The answer that publishing relies on.
         effect: What follows from another answer.
         is_needed: Whether nothing is published after another answer.
         detail: What the store said, unless it did what was tried.

@@ -86,10 +86,7 @@ def copy_verified(
     write_id: str,
     headers: ObjectHeaders,
 ) -> str:
-    """Copy an object within the store, verify the outcome, and return the etag of the copy.
-
-    Raises ``RefusedPutError`` like ``put_verified``, and if the source object changed.
-    """
+    """Copy an object within the store like ``put_verified``. It is also refused if the source object changed."""
 
     def copy() -> str:
         return objects.copy(

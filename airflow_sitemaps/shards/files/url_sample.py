@@ -57,7 +57,7 @@ def level_of(rows: int) -> int:
 def sample(columns: Sequence[pa.StringArray], level: int, spreads: Sequence[Numbers]) -> tuple[str, dict[str, int]]:
     """Return the fingerprints of a file's sampled URLs, as base64, and their number by scheme, host and first folder.
 
-    The columns hold no nulls. ``shards.files.url_spread`` computes the spreads.
+    The columns hold no nulls; ``shards.files.url_spread`` computes the spreads.
     """
     import numpy as np  # noqa: PLC0415 - heavy; loaded where work is done
 

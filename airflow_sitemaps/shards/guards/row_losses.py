@@ -19,12 +19,10 @@ FREQUENT: Final = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowLosses:
-    """Rows of a section that are not listed, by rule.
+    """Rows of a section that are not listed: ``dropped`` for a fault, ``expired`` for their age. Both are by rule.
 
     Attributes:
         rows: Rows of the section, or those of them that were read.
-        dropped: Rows dropped because of a fault.
-        expired: Rows omitted because of their age.
     """
 
     rows: int
