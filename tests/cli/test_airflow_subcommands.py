@@ -51,7 +51,7 @@ class Shop:
 
     def airflow(self, command: str, *words: str, status: int = 0) -> Any:
         """The JSON that a command prints about the DAG's sitemap, ended with a status."""
-        target = () if command == "estimate" else (DAG_ID,)
+        target = () if command in ("estimate", "store-check") else (DAG_ID,)
         arguments = get_parser().parse_args(["sitemaps", command, *target, *words, "--json"])
         self.commands.add(command)
         ended = 0
@@ -133,6 +133,8 @@ def test_airflow_runs_every_command_over_the_sitemap_of_a_dag(shop: Shop, websit
     assert shop.airflow("find", "/p/4", status=1)["listed"] is False
 
     assert {cost["shards"] for cost in shop.airflow("estimate", "--rows", "1000000")["costs"]} == {20}
+
+    assert shop.airflow("store-check", str(shop.site))["accepted"] is True
 
     (group,) = get_cli_commands()
     assert shop.commands == {command.name for command in group.subcommands}
