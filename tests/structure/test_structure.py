@@ -7,15 +7,38 @@ import re
 import grimp
 import pytest
 
+from tests.structure import budget
 from tests.structure.allowances import allowances, verdict
 from tests.structure.checks import CHECKS, UNPLAIN_WORDS
 from tests.structure.inventory import import_circles, import_graph, modules
+
+MAX_LINES = 42_000
+MAX_MODULES = 245
+"""The whole package, whatever its folders have."""
 
 
 @pytest.mark.parametrize("check", CHECKS)
 def test_offences_stay_within_the_shrinking_lists(check: str) -> None:
     lines = verdict(check, CHECKS[check]())
     assert not lines, "\n".join(lines)
+
+
+def test_each_folder_keeps_to_its_budget() -> None:
+    lines = budget.excess()
+    assert not lines, "\n".join(lines)
+    allowed = budget.total(budget.budget())
+    assert allowed.lines <= MAX_LINES
+    assert allowed.modules <= MAX_MODULES
+
+
+def test_a_folder_that_grew_and_one_that_is_gone_are_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(budget, "sizes", lambda: {"cli": budget.Size(101, 2), "new": budget.Size(5, 1)})
+    monkeypatch.setattr(budget, "budget", lambda: {"cli": budget.Size(100, 2), "gone": budget.Size(9, 1)})
+    assert budget.excess() == [
+        "cli: 101 lines in 2 modules; the budget allows 100 in 2",
+        "new: 5 lines in 1 modules; the budget allows 0 in 0",
+        "gone: no such folder; remove its line",
+    ]
 
 
 def test_every_module_is_in_the_import_graph() -> None:
