@@ -195,7 +195,7 @@ def test_a_state_comes_back_from_its_text(moment: datetime, version: int | None)
      "2026-01-31T10:00:00+00:00' OR 1=1 --", "2026-01-31T10:00:00+00:00 1; DROP TABLE pages"],
 )  # fmt: skip
 def test_a_forged_state_is_refused(text: str) -> None:
-    with pytest.raises(SourceConfigurationError, match="plan again"):
+    with pytest.raises(SourceConfigurationError, match="run the plan task again"):
         PinnedState.parse(text)
 
 

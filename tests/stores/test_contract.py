@@ -186,10 +186,10 @@ def test_keys_that_could_leave_are_refused(area: ObjectStore, key: str) -> None:
         lambda: area.head(key),
         lambda: area.delete(key),
     ):
-        with pytest.raises(ConfigurationError, match="key"):
+        with pytest.raises(ConfigurationError, match=r"key|file name"):
             action()
     if key not in ("", "a/") and len(key) < 1000:
-        with pytest.raises(ConfigurationError, match="key"):
+        with pytest.raises(ConfigurationError, match=r"key|file name"):
             list(area.list(key))
     assert list(area.list()) == []
 

@@ -70,6 +70,7 @@ class S3Server:
         extra = {"endpoint_url": endpoint or self.endpoint, "region_name": REGION, "config_kwargs": kwargs}
         login, password = self.access_key, self.secret_key
         os.environ[variable] = json.dumps({"conn_type": "aws", "login": login, "password": password, "extra": extra})
+        close_connections(conn_id)  # an earlier test of this process may have opened one of this name
         try:
             yield conn_id
         finally:
