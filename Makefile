@@ -30,7 +30,7 @@ venv: $(READY)  ## The environment, in .venv, from requirements.lock
 demo: $(READY)  ## Real places to a sitemap on S3 by a real Airflow, twice; leaves demo-site/
 	$(BIN)/airflow-sitemaps demo
 
-test: $(READY)  ## The quick suite: all that is pure, live databases, stores, a short simulation, README's DAG; under ten minutes
+test: $(READY)  ## The quick suite: all that is pure, live databases, stores, a short simulation, README's DAG; about ten minutes
 	$(BIN)/python -m pytest $(PARALLEL) $(PYTEST_ARGS)
 
 test-long: $(READY)  ## What `make test` leaves out in the same environment: more of a real scheduler, kills, loads, mutants
