@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from airflow_sitemaps.protocol.rules import Verdict as Verdict
     from airflow_sitemaps.sensors.source import SitemapSourceSensor as SitemapSourceSensor
     from airflow_sitemaps.shards.guards import Guards as Guards
-    from airflow_sitemaps.shards.policy import ShardPolicy as ShardPolicy
+    from airflow_sitemaps.shards.layout import ShardPolicy as ShardPolicy
     from airflow_sitemaps.sitemap import Section as Section
     from airflow_sitemaps.sitemap import Sitemap as Sitemap
     from airflow_sitemaps.sources.change_log import ChangeLog as ChangeLog
@@ -76,7 +76,7 @@ _NAMES = {
     "protocol.rules": "Verdict",
     "sensors.source": "SitemapSourceSensor",
     "shards.guards": "Guards",
-    "shards.policy": "ShardPolicy",
+    "shards.layout": "ShardPolicy",
     "sitemap": "Section Sitemap",
     "sources.change_log": "ChangeLog",
     "sources.list_source": "ListSource",

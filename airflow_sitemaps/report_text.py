@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from airflow_sitemaps.pipeline.report import Report, SectionReport
     from airflow_sitemaps.pipeline.stages import Written
-    from airflow_sitemaps.shards.files.url_sample import PrefixCount
+    from airflow_sitemaps.shards.url_sample import PrefixCount
 
 EVERY_S: Final = 15.0
 """Seconds between two lines of one stage; a shorter stage logs only its end."""

@@ -14,9 +14,9 @@ from airflow_sitemaps.protocol.entry import PROFILES, Limits
 from airflow_sitemaps.protocol.loc import written_form
 from airflow_sitemaps.protocol.markup import STYLESHEET_NAME as STYLESHEET
 from airflow_sitemaps.protocol.rules import Rulebook
-from airflow_sitemaps.shards import shard_names
+from airflow_sitemaps.shards import layout
 from airflow_sitemaps.shards.guards import Guards
-from airflow_sitemaps.shards.policy import ShardPolicy
+from airflow_sitemaps.shards.layout import ShardPolicy
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -173,7 +173,7 @@ class Sitemap:
         for section in self.sections:
             self.rulebook(section)
             self._check_change_log(section)
-        problem = shard_names.collision(
+        problem = layout.collision(
             self.store.index_name,
             self.index,
             sections={section.name: (section.path, section.format) for section in self.sections},
@@ -205,7 +205,7 @@ class Sitemap:
         for name in ("feeds", "cross_submit", "retired", "must_list"):
             setting_checks.texts(where, name, getattr(self, name))
         for feed in self.feeds:
-            setting_checks.one_of(where, "feeds", feed, tuple(shard_names.FEED_NAMES))
+            setting_checks.one_of(where, "feeds", feed, tuple(layout.FEED_NAMES))
         setting_checks.flag(where, "stylesheet", self.stylesheet)
         setting_checks.instance(where, "owner", self.owner, str)
         setting_checks.whole_number(where, "history", self.history, 1)
@@ -279,8 +279,8 @@ class Sitemap:
     @property
     def extra_names(self) -> frozenset[str]:
         """Names of the files that this sitemap may have in addition to its shards."""
-        names = {shard_names.FEED_NAMES[style] for style in self.feeds}
-        names |= {shard_names.RECENT} if self.recent is not None else set()
+        names = {layout.FEED_NAMES[style] for style in self.feeds}
+        names |= {layout.RECENT} if self.recent is not None else set()
         return frozenset(names | ({STYLESHEET} if self.stylesheet else set()))
 
     @property

@@ -183,7 +183,7 @@ def warm() -> None:
 
     from airflow_sitemaps.operators import facts, plan  # noqa: F401
     from airflow_sitemaps.pipeline import stages  # noqa: F401
-    from airflow_sitemaps.shards.files import stream  # noqa: F401
+    from airflow_sitemaps.shards import stream  # noqa: F401
 
 
 if __name__ == "__main__":

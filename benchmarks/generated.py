@@ -14,16 +14,16 @@ from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any, Final
 
 from airflow_sitemaps.ports import Create
-from airflow_sitemaps.shards.digest import MODULUS, Digest, Survey
-from airflow_sitemaps.shards.files.url_sample import PRINT_BYTES, level_of
-from airflow_sitemaps.shards.receipt import Receipt, StagedShard
+from airflow_sitemaps.shards.plan import Receipt, StagedShard
+from airflow_sitemaps.shards.ranges import MODULUS, Digest, Survey
+from airflow_sitemaps.shards.url_sample import PRINT_BYTES, level_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from airflow_sitemaps.ports import ObjectStore
-    from airflow_sitemaps.shards.key import Key, KeyRange
     from airflow_sitemaps.shards.plan import Batch, Plan
+    from airflow_sitemaps.shards.ranges import Key, KeyRange
 
 BASE: Final = "https://www.example.com/"
 NEWEST: Final = "2026-01-15T00:00:00+00:00"

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 import sqlalchemy as sa
 
-from airflow_sitemaps.shards.key import KeyRange
+from airflow_sitemaps.shards.ranges import KeyRange
 from airflow_sitemaps.sources.session_factory import session_of
 from airflow_sitemaps.sources.sql import SqlSource
 

@@ -17,8 +17,8 @@ import pyarrow as pa
 
 from airflow_sitemaps.protocol.entry import CURRENT, RowContext
 from airflow_sitemaps.protocol.rules import Rulebook
-from airflow_sitemaps.shards.files.stream import ShardStream, UrlSurvey
-from airflow_sitemaps.shards.files.url_sample import level_of
+from airflow_sitemaps.shards.stream import ShardStream, UrlSurvey
+from airflow_sitemaps.shards.url_sample import level_of
 
 REPETITIONS = 5
 SECTION_ROWS = 1_000_000

@@ -45,8 +45,10 @@ def warm(s3: bool) -> float:
     from airflow_sitemaps import assets, pipeline  # noqa: F401
     from airflow_sitemaps.operators import facts, plan, publish  # noqa: F401
     from airflow_sitemaps.protocol.columnar.elements import render  # noqa: F401
-    from airflow_sitemaps.shards import range_actions  # noqa: F401
-    from airflow_sitemaps.shards.files import stream  # noqa: F401
+    from airflow_sitemaps.shards import (
+        range_actions,  # noqa: F401
+        stream,  # noqa: F401
+    )
 
     return resident_mb()
 

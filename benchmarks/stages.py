@@ -50,7 +50,7 @@ def load(database: str, store: str) -> float:
     airflow_mb = resident_mb() - before
     from airflow_sitemaps.pipeline import build  # noqa: F401
     from airflow_sitemaps.protocol.columnar.elements import render  # noqa: F401
-    from airflow_sitemaps.shards.files import stream  # noqa: F401
+    from airflow_sitemaps.shards import stream  # noqa: F401
 
     if database == "postgresql":
         import psycopg  # noqa: F401
@@ -152,7 +152,7 @@ def digest(*, database: str, max_urls: int = 50_000, store: str = "", postmaster
     """The survey's statements alone, and ``SCANS``, in turn: wall, and CPU seconds of the server; medians of three."""
     import sqlalchemy as sa
 
-    from airflow_sitemaps.shards.key import KeyRange, cut
+    from airflow_sitemaps.shards.ranges import KeyRange, cut
 
     def scan(session: SqlSession, sql: str) -> None:
         with session.transaction("a scan") as connection:
@@ -180,15 +180,14 @@ def parts(*, database: str, rows: int = 300_000, **_: Any) -> dict[str, Any]:
     """CPU seconds per million rows of each part of the work alone, over the same record batches in memory."""
     import zlib
 
-    from airflow_sitemaps.pipeline.clock import SYSTEM_CLOCK
-    from airflow_sitemaps.pipeline.request import row_context_of
+    from airflow_sitemaps.pipeline.request import SYSTEM_CLOCK, row_context_of
     from airflow_sitemaps.protocol.columnar.batch import SLICE_ROWS, clean
     from airflow_sitemaps.protocol.columnar.elements import render as rendered
     from airflow_sitemaps.protocol.gzip import compress
     from airflow_sitemaps.protocol.rules import Tally
-    from airflow_sitemaps.shards.files.stream import ShardStream, UrlSurvey
-    from airflow_sitemaps.shards.files.url_sample import level_of
-    from airflow_sitemaps.shards.key import KeyRange, cut
+    from airflow_sitemaps.shards.ranges import KeyRange, cut
+    from airflow_sitemaps.shards.stream import ShardStream, UrlSurvey
+    from airflow_sitemaps.shards.url_sample import level_of
 
     load(database, "")
     sitemap = sitemap_of(database=database, store="unused")
@@ -308,7 +307,7 @@ def _touch(database: str, sign: str) -> None:
 
 
 def _span(session: SqlSession, shards: int) -> Any:
-    from airflow_sitemaps.shards.key import KeyRange, cut
+    from airflow_sitemaps.shards.ranges import KeyRange, cut
     from airflow_sitemaps.sources.queries.key_spans import spans
 
     (span,) = spans(cut(KeyRange(None, None), session.boundaries(KeyRange(None, None), shards)))

@@ -20,7 +20,7 @@ from airflow_sitemaps import S3Store, SqlSource, waits
 from airflow_sitemaps.errors import SourceError, StoreError
 from airflow_sitemaps.http.client import FetchError, HttpClient
 from airflow_sitemaps.http.destinations import AccessRules
-from airflow_sitemaps.shards.key import KeyRange
+from airflow_sitemaps.shards.ranges import KeyRange
 from airflow_sitemaps.sources import session as session_module
 from airflow_sitemaps.sources.connections.driver import WAIT_BOUND
 from airflow_sitemaps.sources.queries import survey

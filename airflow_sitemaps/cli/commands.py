@@ -21,8 +21,7 @@ from airflow_sitemaps.http.destinations import AccessRules
 from airflow_sitemaps.pipeline import build as build_sitemap
 from airflow_sitemaps.pipeline import stages
 from airflow_sitemaps.pipeline.adoption import adopt as adopt_sitemap
-from airflow_sitemaps.pipeline.clock import SYSTEM_CLOCK
-from airflow_sitemaps.pipeline.request import chosen
+from airflow_sitemaps.pipeline.request import SYSTEM_CLOCK, chosen
 from airflow_sitemaps.protocol import robots as robots_txt
 from airflow_sitemaps.quantities import counted
 from airflow_sitemaps.report_text import LogProgress

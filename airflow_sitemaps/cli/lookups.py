@@ -13,12 +13,12 @@ from airflow_sitemaps.http.destinations import AccessRules
 from airflow_sitemaps.pipeline import find as find_url
 from airflow_sitemaps.pipeline import stages
 from airflow_sitemaps.pipeline.changes import MOST, TooManyChangesError, compare
-from airflow_sitemaps.pipeline.clock import SYSTEM_CLOCK
 from airflow_sitemaps.pipeline.find import with_source
+from airflow_sitemaps.pipeline.request import SYSTEM_CLOCK
 from airflow_sitemaps.pipeline.state.repository import StateRepository
 from airflow_sitemaps.quantities import counted, size
 from airflow_sitemaps.search_engines import indexnow
-from airflow_sitemaps.shards.key import show
+from airflow_sitemaps.shards.ranges import show
 from airflow_sitemaps.templates import rendered
 
 if TYPE_CHECKING:

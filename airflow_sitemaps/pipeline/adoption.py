@@ -6,9 +6,8 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from airflow_sitemaps.errors import ConfigurationError
-from airflow_sitemaps.pipeline.clock import QUIET, SYSTEM_CLOCK
-from airflow_sitemaps.pipeline.publish.foreign_content import foreign_content
-from airflow_sitemaps.pipeline.request import RunRequest
+from airflow_sitemaps.pipeline.publish.public_files import foreign_content
+from airflow_sitemaps.pipeline.request import QUIET, SYSTEM_CLOCK, RunRequest
 from airflow_sitemaps.pipeline.stages import plan, publish, write
 from airflow_sitemaps.pipeline.state.repository import StateRepository
 

@@ -24,8 +24,8 @@ from airflow_sitemaps.protocol.markup import escape
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 
-    from airflow_sitemaps.shards.key import Key
     from airflow_sitemaps.shards.manifest import Manifest, PublicFile, SectionManifest, Shard
+    from airflow_sitemaps.shards.ranges import Key
     from airflow_sitemaps.sitemap import Sitemap
 
 MOST: Final = 1_000_000

@@ -16,16 +16,15 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote
 
 from airflow_sitemaps.errors import ConfigurationError, StoreContentError
-from airflow_sitemaps.pipeline.clock import SYSTEM_CLOCK
 from airflow_sitemaps.pipeline.concurrency import mapped
-from airflow_sitemaps.pipeline.request import row_context_of
+from airflow_sitemaps.pipeline.request import SYSTEM_CLOCK, row_context_of
 from airflow_sitemaps.pipeline.state.repository import StateRepository
 from airflow_sitemaps.protocol import gzip
 from airflow_sitemaps.protocol.loc import normalise, origin_of
 from airflow_sitemaps.protocol.markup import EXTENSION_MARKS, escape
 from airflow_sitemaps.protocol.rules import Tally
 from airflow_sitemaps.protocol.url_template import Field, Template
-from airflow_sitemaps.shards.key import INTEGER, KeyRange
+from airflow_sitemaps.shards.ranges import INTEGER, KeyRange
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -6,7 +6,7 @@ import logging
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from airflow_sitemaps.pipeline.state.fingerprint import fingerprint
+from airflow_sitemaps.pipeline.state.identity import fingerprint
 from airflow_sitemaps.protocol import lastmod
 from airflow_sitemaps.protocol.extensions.languages import NEWS_WINDOW
 from airflow_sitemaps.shards.guards import ADDRESS, Permit, permitted, week

@@ -8,17 +8,16 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from airflow_sitemaps.errors import PartlyPublishedError
 from airflow_sitemaps.quantities import counted
-from airflow_sitemaps.shards.files.url_sample import top_prefixes
-from airflow_sitemaps.shards.index_layout import extra_urls, robots_urls
+from airflow_sitemaps.shards.layout import extra_urls, robots_urls
+from airflow_sitemaps.shards.url_sample import top_prefixes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from datetime import datetime
 
-    from airflow_sitemaps.shards.files.url_sample import PrefixCount
     from airflow_sitemaps.shards.manifest import Manifest, SectionManifest
-    from airflow_sitemaps.shards.plan import Plan, SectionFailure, SectionPlan
-    from airflow_sitemaps.shards.receipt import Receipt
+    from airflow_sitemaps.shards.plan import Plan, Receipt, SectionFailure, SectionPlan
+    from airflow_sitemaps.shards.url_sample import PrefixCount
 
 REPORT_FORMAT = 1
 
@@ -257,7 +256,7 @@ def _section(
             "urls": after.urls,
             "rows": after.rows,
             "rows_dropped": _dropped(after),
-            "fields_fixed": _sums(shard.mended for shard in after.shards),
+            "fields_fixed": _sums(shard.fixed for shard in after.shards),
             "rows_expired": _sums(shard.expired for shard in after.shards),
             "extensions": _sums(shard.extensions for shard in after.shards),
             "samples": dict(after.samples),
@@ -266,7 +265,7 @@ def _section(
             "newest_lastmod": max((s.newest_lastmod for s in after.shards if s.newest_lastmod), default=None),
         }
     if before is not None:
-        fields["faults_before"] = _sums((_dropped(before), *(shard.mended for shard in before.shards)))
+        fields["faults_before"] = _sums((_dropped(before), *(shard.fixed for shard in before.shards)))
         fields["rows_before"] = before.rows
     if plan is not None:
         done = (each for each in plan.actions if each.reason and each.kind.value not in ("keep", "empty"))

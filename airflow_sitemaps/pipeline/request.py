@@ -1,20 +1,21 @@
-"""Request for one run: its sections, how much it reads, and its permits; and what the steps of its plan need."""
+"""Request for one run: its sections, how much it reads, its permits; and what the steps of its plan need."""
 
 from __future__ import annotations
 
+import secrets
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING, Final
 
 from airflow_sitemaps.errors import RequestError
 from airflow_sitemaps.protocol.entry import RowContext
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from datetime import datetime
 
     from airflow_sitemaps.ports import Clock, ObjectInfo, Source, Store
+    from airflow_sitemaps.shards.layout import ShardPolicy
     from airflow_sitemaps.shards.manifest import Manifest, SectionManifest
-    from airflow_sitemaps.shards.policy import ShardPolicy
     from airflow_sitemaps.sitemap import Section, Sitemap
 
 
@@ -107,3 +108,32 @@ def row_context_of(sitemap: Sitemap, section: Section, clock: Clock) -> RowConte
         feeds_since=clock.now() - sitemap.recent_window if sitemap.feeds else None,
         from_template="{" in str(getattr(section.source, "loc", "")),
     )
+
+
+class SystemClock:
+    """Clock of this machine, and source of random tokens."""
+
+    def now(self) -> datetime:
+        """Return the current time in UTC."""
+        return datetime.now(timezone.utc)
+
+    def token(self) -> str:
+        """Return 16 random hexadecimal digits."""
+        return secrets.token_hex(8)
+
+
+class Quiet:
+    """Receiver that ignores all progress."""
+
+    def start(self, stage: str, total: int | None, unit: str) -> None:
+        """Ignore it."""
+
+    def advance(self, number: int) -> None:
+        """Ignore it."""
+
+    def finish(self) -> None:
+        """Ignore it."""
+
+
+SYSTEM_CLOCK: Final = SystemClock()
+QUIET: Final = Quiet()

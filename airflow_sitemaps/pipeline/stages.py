@@ -12,23 +12,22 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from airflow_sitemaps.errors import GuardError, OwnershipError, SitemapError
-from airflow_sitemaps.pipeline.clock import QUIET, SYSTEM_CLOCK
+from airflow_sitemaps.pipeline.batch_writer import Written, unwritten_sections, write_batch
 from airflow_sitemaps.pipeline.concurrency import mapped
 from airflow_sitemaps.pipeline.plan.dry_run import explain
 from airflow_sitemaps.pipeline.plan.partial_survey import remember_all
 from airflow_sitemaps.pipeline.plan.planner import OF_ONE_SECTION, make_plan
-from airflow_sitemaps.pipeline.plan.public_files import adopted_names
 from airflow_sitemaps.pipeline.publish.promotion import roll_forward
+from airflow_sitemaps.pipeline.publish.public_files import adopted_names
 from airflow_sitemaps.pipeline.publish.publisher import commit, finish
 from airflow_sitemaps.pipeline.publish.rollback import rollback
 from airflow_sitemaps.pipeline.publish.sweep import Swept, sweep
 from airflow_sitemaps.pipeline.report import make_report, raise_failures
-from airflow_sitemaps.pipeline.request import RunRequest
+from airflow_sitemaps.pipeline.request import QUIET, SYSTEM_CLOCK, RunRequest
 from airflow_sitemaps.pipeline.state.capability_probe import ensure_conditions
-from airflow_sitemaps.pipeline.state.ownership import check_origin, check_owner
+from airflow_sitemaps.pipeline.state.identity import check_origin, check_owner
 from airflow_sitemaps.pipeline.state.repository import StateRepository, new_run, receipts_of
 from airflow_sitemaps.pipeline.status import robots, status
-from airflow_sitemaps.pipeline.write.batch_writer import Written, unwritten_sections, write_batch
 from airflow_sitemaps.shards.guards import Refusal, refusal_text
 from airflow_sitemaps.shards.plan import failure_of, failures_of
 
@@ -38,8 +37,7 @@ if TYPE_CHECKING:
     from airflow_sitemaps.pipeline.report import Report
     from airflow_sitemaps.ports import Clock, Progress, Store
     from airflow_sitemaps.shards.manifest import Manifest
-    from airflow_sitemaps.shards.plan import Plan, SectionFailure
-    from airflow_sitemaps.shards.receipt import Receipt
+    from airflow_sitemaps.shards.plan import Plan, Receipt, SectionFailure
     from airflow_sitemaps.sitemap import Sitemap
 
 __all__ = [
@@ -237,7 +235,7 @@ def write(
         The key of the receipt and the counts of the batch.
 
     Raises:
-        SitemapError: The batch could not be written; see ``pipeline.write.batch_writer.write_batch``.
+        SitemapError: The batch could not be written; see ``pipeline.batch_writer.write_batch``.
     """
     store = sitemap.store.open()
     run_plan = StateRepository(store.state).read_plan(plan_key)

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from airflow_sitemaps.pipeline.state.repository import REPORTS, StateRepository
-from airflow_sitemaps.shards.index_layout import robots_urls
+from airflow_sitemaps.shards.layout import robots_urls
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from airflow_sitemaps.errors import ConfigurationError, StoreContentError
 from airflow_sitemaps.pipeline.changes import Changes, TooManyChangesError, compare_manifests
-from airflow_sitemaps.pipeline.publish.proposal import Proposal, proposal_of
+from airflow_sitemaps.pipeline.publish.draft import Proposal, proposal_of
 from airflow_sitemaps.pipeline.state.repository import StateRepository
 from airflow_sitemaps.plugin.readings import StrictModel
 from airflow_sitemaps.plugin.state_reader import StateUnavailableError

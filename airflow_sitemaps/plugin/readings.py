@@ -17,8 +17,8 @@ from typing import Annotated, Any, Final, Generic, Literal, TypeVar, Union, get_
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, PlainSerializer, create_model
 
-from airflow_sitemaps.shards.files.url_sample import PrefixCount
 from airflow_sitemaps.shards.plan import SectionFailure
+from airflow_sitemaps.shards.url_sample import PrefixCount
 
 MAX_TEXT: Final = 2_000
 """Largest number of characters of one text in a response."""

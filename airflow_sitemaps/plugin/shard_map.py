@@ -11,9 +11,8 @@ import msgspec
 from airflow_sitemaps.plugin.readings import StrictModel
 from airflow_sitemaps.protocol.entry import CURRENT
 from airflow_sitemaps.shards.codec import decode
-from airflow_sitemaps.shards.digest import EMPTY as NO_ROWS
-from airflow_sitemaps.shards.digest import Digest
-from airflow_sitemaps.shards.key import Key, KeyRange, show
+from airflow_sitemaps.shards.ranges import EMPTY as NO_ROWS
+from airflow_sitemaps.shards.ranges import Digest, Key, KeyRange, show
 from airflow_sitemaps.shards.schema import Count, Decoder, Moment
 
 MAX_PAGE: Final = 500
@@ -121,7 +120,7 @@ class _Shard(msgspec.Struct, gc=False):
     newest_lastmod: str | None = None
     settled: bool = True
     dropped: dict[str, Count] = {}
-    mended: dict[str, Count] = {}
+    fixed: dict[str, Count] = {}
     written_in: Count = 0
 
 
@@ -237,7 +236,7 @@ def _texts(shard: _Shard, section: _Section) -> ShardTexts:
         upper=_key(shard.range.upper),
         lastmod=shard.newest_lastmod,
         dropped=shard.dropped,
-        fixed=shard.mended,
+        fixed=shard.fixed,
         settled=shard.settled,
     )
 

@@ -17,8 +17,8 @@ from airflow_sitemaps.plugin.readings import StrictModel
 from airflow_sitemaps.plugin.state_reader import StateFile, StateReader, StateUnavailableError
 from airflow_sitemaps.ports import ObjectStore
 from airflow_sitemaps.shards.codec import decode
-from airflow_sitemaps.shards.key import KeyRange, show
 from airflow_sitemaps.shards.manifest import Manifest, SectionManifest, Shard
+from airflow_sitemaps.shards.ranges import KeyRange, show
 from airflow_sitemaps.shards.schema import Count, Decoder
 
 MAX_SITEMAPS: Final = 5

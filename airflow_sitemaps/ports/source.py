@@ -12,8 +12,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from airflow_sitemaps.shards.digest import Survey
-    from airflow_sitemaps.shards.key import Key, KeyRange
+    from airflow_sitemaps.shards.ranges import Key, KeyRange, Survey
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -171,13 +171,13 @@ class Tally:
 
     Attributes:
         dropped: Rows omitted because of a fault.
-        mended: Rows listed with a repair, without a field, or unchanged. The name is part of the manifest's format.
+        fixed: Rows listed with a repair, without a field, or unchanged.
         expired: Rows omitted because of their age, which is not a fault.
         samples: Up to ``SAMPLES_PER_RULE`` texts by rule, made by ``sample_text``.
     """
 
     dropped: dict[str, int] = field(default_factory=dict)
-    mended: dict[str, int] = field(default_factory=dict)
+    fixed: dict[str, int] = field(default_factory=dict)
     expired: dict[str, int] = field(default_factory=dict)
     samples: dict[str, list[str]] = field(default_factory=dict)
 
@@ -201,13 +201,13 @@ class Tally:
         if verdict is Verdict.FAIL:
             raise _failure(rule, number, shown, where)
         effect = RULES[rule].effect(verdict)
-        counts = {Effect.EXPIRED: self.expired, Effect.LEFT_OUT: self.dropped}.get(effect, self.mended)
+        counts = {Effect.EXPIRED: self.expired, Effect.LEFT_OUT: self.dropped}.get(effect, self.fixed)
         counts[rule] = counts.get(rule, 0) + number
         self._keep(rule, shown)
 
     def add(self, other: Tally) -> None:
         """Add another tally's counts and samples to this one."""
-        pairs = ((self.dropped, other.dropped), (self.mended, other.mended), (self.expired, other.expired))
+        pairs = ((self.dropped, other.dropped), (self.fixed, other.fixed), (self.expired, other.expired))
         for mine, theirs in pairs:
             for rule, number in theirs.items():
                 mine[rule] = mine.get(rule, 0) + number

@@ -14,8 +14,7 @@ from airflow_sitemaps.pipeline.state.conditional_put import ObjectHeaders, put_v
 from airflow_sitemaps.pipeline.state.repository import StateRepository
 from airflow_sitemaps.pipeline.status import last_survey
 from airflow_sitemaps.ports import Overwrite
-from airflow_sitemaps.shards.digest import total
-from airflow_sitemaps.shards.key import KeyRange
+from airflow_sitemaps.shards.ranges import KeyRange, total
 from airflow_sitemaps.sources.sql import SqlSource
 
 if TYPE_CHECKING:

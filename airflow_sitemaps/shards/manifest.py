@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from msgspec import field
 from msgspec.structs import replace
 
-from airflow_sitemaps.shards.digest import EMPTY, Digest, Known
-from airflow_sitemaps.shards.key import Key, KeyRange
+from airflow_sitemaps.shards.ranges import EMPTY, Digest, Key, KeyRange, Known
 from airflow_sitemaps.shards.schema import BodyKey, Count, Folder, Moment, Record, RelativePath, RunName, SectionName
 
 if TYPE_CHECKING:
@@ -69,8 +68,8 @@ class Content(Record, frozen=True, kw_only=True):
         settled: False if equal digests may hide a change; every run then reads the range.
         dropped: Number of dropped rows by rule.
         expired: Number of rows that a rule omits because of their age, by rule.
-        mended: Number of repaired rows by rule.
-        sample_level: Level of the URL sample (see ``shards.files.url_sample``).
+        fixed: Number of repaired rows by rule.
+        sample_level: Level of the URL sample (see ``shards.url_sample``).
         sample: Encoded URL sample, or None (default) if none was taken.
         prefixes: Number of sampled URLs by scheme, host and first folder.
         must: URLs of ``Sitemap(must_list=)`` that are listed.
@@ -88,7 +87,7 @@ class Content(Record, frozen=True, kw_only=True):
     settled: bool = True
     dropped: Mapping[str, Count] = {}
     expired: Mapping[str, Count] = {}
-    mended: Mapping[str, Count] = {}
+    fixed: Mapping[str, Count] = {}
     sample_level: Count = 0
     sample: str | None = None
     prefixes: Mapping[str, Count] = {}

@@ -12,17 +12,17 @@ from typing import TYPE_CHECKING, Final
 from msgspec.structs import replace
 
 from airflow_sitemaps.protocol.extensions.languages import MAX_NEWS
-from airflow_sitemaps.shards.key import KeyRange
 from airflow_sitemaps.shards.plan import Action, Batch, RangeAction, SectionPlan
+from airflow_sitemaps.shards.ranges import KeyRange
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from datetime import datetime
 
     from airflow_sitemaps.protocol.entry import Limits
-    from airflow_sitemaps.shards.digest import Digest
+    from airflow_sitemaps.shards.layout import ShardPolicy
     from airflow_sitemaps.shards.manifest import Shard
-    from airflow_sitemaps.shards.policy import ShardPolicy
+    from airflow_sitemaps.shards.ranges import Digest
 
 SPLIT_FILL: Final = 0.75
 """Fraction of a shard that a piece fills after a cut in the middle of a section, so that it can grow."""

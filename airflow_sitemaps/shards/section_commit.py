@@ -9,19 +9,17 @@ from msgspec.structs import replace
 
 from airflow_sitemaps.errors import IncompleteError, StoreContentError
 from airflow_sitemaps.shards.guards import Permit, week
-from airflow_sitemaps.shards.key import is_partition
+from airflow_sitemaps.shards.layout import fits, shard_name
 from airflow_sitemaps.shards.manifest import PublicFile, SectionManifest, Shard, restore, succeed
 from airflow_sitemaps.shards.plan import Action
-from airflow_sitemaps.shards.shard_names import fits, shard_name
+from airflow_sitemaps.shards.ranges import is_partition
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from datetime import datetime
 
-    from airflow_sitemaps.shards.index_layout import IndexSettings
-    from airflow_sitemaps.shards.plan import Plan, RangeAction, SectionPlan
-    from airflow_sitemaps.shards.receipt import StagedShard
-    from airflow_sitemaps.shards.shard_names import Format
+    from airflow_sitemaps.shards.layout import Format, IndexSettings
+    from airflow_sitemaps.shards.plan import Plan, RangeAction, SectionPlan, StagedShard
 
 SAMPLES: Final = 5
 """Maximum number of faulty rows kept per rule."""
@@ -102,7 +100,7 @@ def _samples(
     shards: Sequence[Shard],
 ) -> dict[str, tuple[str, ...]]:
     """Collect the new samples, and keep earlier ones of rules without a new sample that still have faulty rows."""
-    counted = {rule for shard in shards for rule in (*shard.dropped, *shard.mended, *shard.expired)}
+    counted = {rule for shard in shards for rule in (*shard.dropped, *shard.fixed, *shard.expired)}
     samples: dict[str, tuple[str, ...]] = {}
     for pieces in staged.values():
         for piece in pieces:

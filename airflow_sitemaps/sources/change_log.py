@@ -16,7 +16,7 @@ from airflow_sitemaps.sources.statements.user_texts import name_parts
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from airflow_sitemaps.shards.key import KeyPart
+    from airflow_sitemaps.shards.ranges import KeyPart
     from airflow_sitemaps.sources.columns import Column
 
 SINCE: Final = "since"

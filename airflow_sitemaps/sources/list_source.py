@@ -22,8 +22,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from airflow_sitemaps.ports import Duplicate
-    from airflow_sitemaps.shards.digest import Survey
-    from airflow_sitemaps.shards.key import Key, KeyRange
+    from airflow_sitemaps.shards.ranges import Key, KeyRange, Survey
 
 FIELDS: Final = ("lastmod", "changefreq", "priority")
 MAX_ENTRIES: Final = 50_000
@@ -151,7 +150,7 @@ class ListSession:
 
     def survey(self, ranges: Sequence[KeyRange]) -> Survey:
         """Return a digest of each range, as ``ports.Source`` defines it."""
-        from airflow_sitemaps.shards.digest import Digest, Survey  # noqa: PLC0415 - pyarrow is heavy
+        from airflow_sitemaps.shards.ranges import Digest, Survey  # noqa: PLC0415 - pyarrow is heavy
 
         digests = []
         for within in ranges:

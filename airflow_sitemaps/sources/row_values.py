@@ -27,7 +27,7 @@ from airflow_sitemaps.protocol.url_template import Template
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from airflow_sitemaps.shards.key import Key
+    from airflow_sitemaps.shards.ranges import Key
 
 
 def key_text(key: Key) -> str:

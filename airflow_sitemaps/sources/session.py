@@ -28,8 +28,7 @@ if TYPE_CHECKING:
     import sqlalchemy as sa
 
     from airflow_sitemaps.ports import ChangeReading, Duplicate
-    from airflow_sitemaps.shards.digest import Survey
-    from airflow_sitemaps.shards.key import Key, KeyRange
+    from airflow_sitemaps.shards.ranges import Key, KeyRange, Survey
     from airflow_sitemaps.sources.connections.record_batches import SpanReader
     from airflow_sitemaps.sources.dialects.base import PinnedState
     from airflow_sitemaps.sources.materialization import StoredRows

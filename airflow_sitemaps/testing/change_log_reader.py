@@ -6,12 +6,12 @@ from bisect import bisect_right
 from typing import TYPE_CHECKING, Any
 
 from airflow_sitemaps.ports import ChangeReading
-from airflow_sitemaps.shards.key import Key
+from airflow_sitemaps.shards.ranges import Key
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from airflow_sitemaps.shards.key import KeyRange
+    from airflow_sitemaps.shards.ranges import KeyRange
 
 Change = tuple[int, Key | None]
 """A position and the key of a changed row; None for any row."""

@@ -16,7 +16,7 @@ import pyarrow as pa
 from airflow_sitemaps.errors import SourceConfigurationError
 from airflow_sitemaps.ports import Duplicate
 from airflow_sitemaps.protocol.rules import sample_text
-from airflow_sitemaps.shards.digest import Digest, Survey
+from airflow_sitemaps.shards.ranges import Digest, Survey
 from airflow_sitemaps.sources import row_values
 from airflow_sitemaps.sources.columns import FEED_FIELDS
 from airflow_sitemaps.sources.groups import COLUMN, EMPTY, LARGE, MAX_CHARACTERS, MAX_MEMBERS, alternates
@@ -26,7 +26,7 @@ from airflow_sitemaps.testing.row_columns import iso, kind, lastmods, locs, prio
 
 if TYPE_CHECKING:
     from airflow_sitemaps.ports import ChangeReading
-    from airflow_sitemaps.shards.key import Key, KeyRange
+    from airflow_sitemaps.shards.ranges import Key, KeyRange
 
 Row = Mapping[str, Any]
 EXTENSIONS: Final = ("images", "videos", "news", "alternates", "title", "description")

@@ -76,7 +76,7 @@ class VerificationSubject:
 def of_sitemap(sitemap: Sitemap) -> VerificationSubject:
     """Return the subject for a sitemap of this package, or raise ConfigurationError if it is not published yet."""
     from airflow_sitemaps.pipeline.state.repository import StateRepository  # noqa: PLC0415
-    from airflow_sitemaps.shards.index_layout import address  # noqa: PLC0415
+    from airflow_sitemaps.shards.layout import address  # noqa: PLC0415
 
     store = sitemap.store.open()
     manifest = StateRepository(store.state).manifest()

@@ -27,7 +27,7 @@ from airflow_sitemaps.protocol.validator import (
     validate,
     validate_index,
 )
-from airflow_sitemaps.shards import index_layout
+from airflow_sitemaps.shards import layout
 from airflow_sitemaps.verification.fetchers import RobotsCache, check_pages
 from airflow_sitemaps.verification.result import Failure, Verification, VerificationOptions
 
@@ -311,7 +311,7 @@ def manifest_files(manifest: Manifest | None) -> dict[str, ManifestFile]:
     if manifest is None:
         return {}
     shards = {
-        index_layout.address(section, shard.file.name): ManifestFile(
+        layout.address(section, shard.file.name): ManifestFile(
             urls=shard.urls, xml_sha256=shard.file.xml_sha256, listed=True
         )
         for section in manifest.sections.values()

@@ -14,9 +14,8 @@ import pytest
 from airflow_sitemaps.errors import ConflictError
 from airflow_sitemaps.pipeline import build
 from airflow_sitemaps.shards import codec
-from airflow_sitemaps.shards.digest import Digest
-from airflow_sitemaps.shards.key import KeyRange
 from airflow_sitemaps.shards.manifest import Manifest, PublicFile, SectionManifest, Shard
+from airflow_sitemaps.shards.ranges import Digest, KeyRange
 from airflow_sitemaps.testing.crawler import crawl
 from tests.chaos.test_kills import expected
 from tests.chaos.zygote import sitemap_of

@@ -14,15 +14,14 @@ from msgspec.structs import replace
 
 from airflow_sitemaps import MemoryStore, Section, ShardPolicy, Sitemap
 from airflow_sitemaps.pipeline import stages
-from airflow_sitemaps.pipeline.publish.commit_input import index_settings
-from airflow_sitemaps.pipeline.state.fingerprint import fingerprint
+from airflow_sitemaps.pipeline.publish.commit_files import index_settings
+from airflow_sitemaps.pipeline.state.identity import fingerprint
 from airflow_sitemaps.pipeline.state.repository import MANIFEST
 from airflow_sitemaps.ports import Create, Store
 from airflow_sitemaps.shards import codec
-from airflow_sitemaps.shards.digest import Digest, Survey
-from airflow_sitemaps.shards.index_layout import index_contents
-from airflow_sitemaps.shards.key import KeyRange, cut
+from airflow_sitemaps.shards.layout import index_contents
 from airflow_sitemaps.shards.manifest import GenerationNote, Manifest, PublicFile, SectionManifest, Shard
+from airflow_sitemaps.shards.ranges import Digest, KeyRange, Survey, cut
 from tests.support.environment import BASE, FREE
 from tests.support.repetition import scaled
 

@@ -60,7 +60,7 @@ def child(job: dict[str, Any]) -> int:
 def warm() -> None:
     """Import now what a run would import: each child would take seconds for it else."""
     for name in (
-        "airflow.providers.amazon.aws.hooks.s3", "airflow_sitemaps.shards.files.stream", "airflow_sitemaps.stores.s3.client",
+        "airflow.providers.amazon.aws.hooks.s3", "airflow_sitemaps.shards.stream", "airflow_sitemaps.stores.s3.client",
         "airflow_sitemaps.stores.s3.objects", "boto3", "lxml.etree", "pyarrow.compute",
     ):  # fmt: skip
         import_module(name)

@@ -35,7 +35,7 @@ from airflow_sitemaps import (
 from airflow_sitemaps.http.client import HttpClient
 from airflow_sitemaps.http.destinations import AccessRules
 from airflow_sitemaps.operators import base, verify
-from airflow_sitemaps.pipeline.clock import SystemClock
+from airflow_sitemaps.pipeline.request import SystemClock
 from airflow_sitemaps.testing.source import MemorySourceConfig
 from tests.metrics.openmetrics import Recorder
 from tests.support.airflow_db import run, states

@@ -16,7 +16,7 @@ from airflow_sitemaps.operators.plan import deployment
 from airflow_sitemaps.operators.publish import SitemapRollbackOperator
 from airflow_sitemaps.operators.verify import SitemapVerifyOperator
 from airflow_sitemaps.pipeline.state.repository import StateRepository
-from airflow_sitemaps.shards.policy import ShardPolicy
+from airflow_sitemaps.shards.layout import ShardPolicy
 from airflow_sitemaps.sitemap import Section, Sitemap
 from airflow_sitemaps.stores.local import LocalStore
 from airflow_sitemaps.task_group import SitemapTaskGroup

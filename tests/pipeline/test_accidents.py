@@ -13,8 +13,8 @@ from airflow_sitemaps.errors import GuardError
 from airflow_sitemaps.pipeline import stages
 from airflow_sitemaps.pipeline.state.repository import StateRepository
 from airflow_sitemaps.report_text import lines
-from airflow_sitemaps.shards.files import url_sample
-from airflow_sitemaps.shards.files.url_spread import spread_of
+from airflow_sitemaps.shards import url_sample
+from airflow_sitemaps.shards.shard_file import spread_of
 from tests.support.environment import BASE, World, row
 
 if TYPE_CHECKING:

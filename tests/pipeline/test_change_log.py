@@ -16,7 +16,7 @@ from airflow_sitemaps.pipeline import build, stages
 from airflow_sitemaps.pipeline.request import RunRequest
 from airflow_sitemaps.pipeline.state.repository import StateRepository, known_key
 from airflow_sitemaps.ports import Overwrite
-from airflow_sitemaps.shards.digest import Known
+from airflow_sitemaps.shards.ranges import Known
 from airflow_sitemaps.testing import source
 from airflow_sitemaps.testing.clock import FakeClock
 from airflow_sitemaps.testing.crawler import crawl

@@ -12,7 +12,7 @@ USE_CASES = ("adopt", "build", "changes", "find", "plan", "publish", "recover", 
 FIRST = (
     "airflow_sitemaps.pipeline",
     "airflow_sitemaps.pipeline.plan.planner",
-    "airflow_sitemaps.pipeline.write.batch_writer",
+    "airflow_sitemaps.pipeline.batch_writer",
     "airflow_sitemaps.pipeline.publish.rollback",
     "airflow_sitemaps.pipeline.state.repository",
     "airflow_sitemaps.pipeline.adoption",

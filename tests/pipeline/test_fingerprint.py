@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from airflow_sitemaps.pipeline.state.fingerprint import RENDERER, fingerprint
+from airflow_sitemaps.pipeline.state.identity import RENDERER, fingerprint
 from airflow_sitemaps.protocol import rules
 from tests.support.environment import World, row
 

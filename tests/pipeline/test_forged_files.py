@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from airflow_sitemaps import LocalStore
 from airflow_sitemaps.errors import ConfigurationError
 from airflow_sitemaps.pipeline import build, stages
-from airflow_sitemaps.pipeline.state.ownership import is_body, is_public_body
+from airflow_sitemaps.pipeline.state.identity import is_body, is_public_body
 from airflow_sitemaps.pipeline.state.repository import StateRepository
 from airflow_sitemaps.ports import Overwrite
 from airflow_sitemaps.protocol.markup import with_comment

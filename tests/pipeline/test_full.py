@@ -10,7 +10,7 @@ import pytest
 from airflow_sitemaps.errors import ConflictError
 from airflow_sitemaps.pipeline import stages
 from airflow_sitemaps.pipeline.request import RunRequest
-from airflow_sitemaps.shards.policy import ShardPolicy
+from airflow_sitemaps.shards.layout import ShardPolicy
 from tests.simulation.faults import Fault, Faults, FaultyStore, SimulatedCrash
 from tests.support.environment import World, row
 

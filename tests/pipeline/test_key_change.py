@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from airflow_sitemaps import MemoryStore, Section, ShardPolicy, Sitemap
 from airflow_sitemaps.pipeline import build
 from airflow_sitemaps.pipeline.state.repository import StateRepository
-from airflow_sitemaps.shards.key import same_kinds
+from airflow_sitemaps.shards.ranges import same_kinds
 from airflow_sitemaps.testing.clock import FakeClock
 from airflow_sitemaps.testing.crawler import crawl
 from airflow_sitemaps.testing.source import MemorySourceConfig

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from airflow_sitemaps import ShardPolicy
-from airflow_sitemaps.shards.files.stream import ShardStream
+from airflow_sitemaps.shards.stream import ShardStream
 from tests.support.calls import calls_of
 from tests.support.environment import BASE, World, row
 from tests.support.reference_renderer import row_context

@@ -6,7 +6,7 @@ import pytest
 
 from airflow_sitemaps.errors import ConfigurationError, GuardError
 from airflow_sitemaps.pipeline.changes import compare_manifests
-from airflow_sitemaps.pipeline.publish.proposal import Proposal, proposal_of
+from airflow_sitemaps.pipeline.publish.draft import Proposal, proposal_of
 from airflow_sitemaps.pipeline.state.repository import StateRepository
 from airflow_sitemaps.sitemap import Guards
 from tests.support.environment import BASE, World, row

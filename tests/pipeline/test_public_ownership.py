@@ -13,7 +13,7 @@ import pytest
 from airflow_sitemaps import LocalStore, MemoryStore, Section, ShardPolicy, Sitemap
 from airflow_sitemaps.errors import OwnershipError
 from airflow_sitemaps.pipeline import build, stages
-from airflow_sitemaps.pipeline.state.ownership import OWNER, STATE_ID
+from airflow_sitemaps.pipeline.state.identity import OWNER, STATE_ID
 from airflow_sitemaps.ports import Create
 from airflow_sitemaps.stores.memory import MemoryObjects
 from airflow_sitemaps.testing.clock import FakeClock

@@ -9,10 +9,9 @@ import pytest
 
 from airflow_sitemaps.errors import ConflictError, StoreError
 from airflow_sitemaps.pipeline import build, recover, stages
-from airflow_sitemaps.pipeline.clock import QUIET
 from airflow_sitemaps.pipeline.publish import promotion
 from airflow_sitemaps.pipeline.publish.promotion import roll_forward
-from airflow_sitemaps.pipeline.request import RunRequest
+from airflow_sitemaps.pipeline.request import QUIET, RunRequest
 from airflow_sitemaps.pipeline.state.repository import StateRepository
 from tests.simulation.faults import Fault, Faults, FaultyStore, SimulatedCrash
 from tests.support.environment import World, row

@@ -10,10 +10,10 @@ import pytest
 from airflow_sitemaps import Guards, MemoryStore
 from airflow_sitemaps.errors import IncompleteError, OwnershipError, SourceMovedError, StoreError
 from airflow_sitemaps.pipeline import build, stages
-from airflow_sitemaps.pipeline.state.ownership import OWNER, STATE_ID
+from airflow_sitemaps.pipeline.state.identity import OWNER, STATE_ID
 from airflow_sitemaps.pipeline.state.repository import MANIFEST, StateRepository
 from airflow_sitemaps.ports import Overwrite
-from airflow_sitemaps.shards.digest import Digest
+from airflow_sitemaps.shards.ranges import Digest
 from tests.simulation.faults import Call, Fault, Faults, FaultyStore, SimulatedCrash
 from tests.simulation.skewed_clock import SkewedClock
 from tests.support.environment import BASE, World, row

@@ -11,7 +11,7 @@ import pytest
 from airflow_sitemaps import MemoryStore, Section, ShardPolicy, Sitemap
 from airflow_sitemaps.errors import ConfigurationError, GuardError, OwnershipError
 from airflow_sitemaps.pipeline import build, stages
-from airflow_sitemaps.pipeline.publish import commit_input
+from airflow_sitemaps.pipeline.publish import commit_files
 from airflow_sitemaps.protocol.entry import MAX_INDEXES, PROFILES
 from airflow_sitemaps.protocol.reader import read
 from airflow_sitemaps.testing.clock import FakeClock
@@ -156,7 +156,7 @@ def test_news_leave_after_two_days_and_the_file_keeps_its_name(config, clock):
 def test_more_index_files_than_google_takes_are_told_before_and_after(config, clock, monkeypatch):
     """Sections with an index each: one too many for one site. In one index they are no trouble."""
     assert MAX_INDEXES == 500
-    monkeypatch.setattr(commit_input, "MAX_INDEXES", 4)
+    monkeypatch.setattr(commit_files, "MAX_INDEXES", 4)
     monkeypatch.setattr(verifier, "MAX_INDEXES", 4)
     sections = [Section(f"s{n}", source(1, f"s{n}")) for n in range(5)]
     many = sitemap(config, *sections, index="per_section")

@@ -6,9 +6,8 @@ from datetime import datetime, timezone
 
 import pytest
 
-from airflow_sitemaps.pipeline.write.batch_writer import unwritten_sections
-from airflow_sitemaps.shards.plan import Batch, Plan
-from airflow_sitemaps.shards.receipt import Receipt
+from airflow_sitemaps.pipeline.batch_writer import unwritten_sections
+from airflow_sitemaps.shards.plan import Batch, Plan, Receipt
 
 KILLED = "the writing task ended without a reason, as a task does that is killed or runs out of memory; see its log"
 

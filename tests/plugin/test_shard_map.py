@@ -12,8 +12,8 @@ from msgspec.structs import replace
 from airflow_sitemaps.errors import ManifestError
 from airflow_sitemaps.plugin.shard_map import MAX_PAGE, read_map
 from airflow_sitemaps.shards.codec import encode
-from airflow_sitemaps.shards.key import Key, KeyRange
 from airflow_sitemaps.shards.manifest import FORMAT, Manifest
+from airflow_sitemaps.shards.ranges import Key, KeyRange
 from tests.support.plugin_factories import manifest
 
 

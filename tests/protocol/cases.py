@@ -16,7 +16,7 @@ from airflow_sitemaps.protocol import gzip
 from airflow_sitemaps.protocol.entry import CURRENT, EXTENSIONS, RowContext
 from airflow_sitemaps.protocol.loc import normalise, origin_of
 from airflow_sitemaps.protocol.rules import Rulebook, Tally
-from airflow_sitemaps.shards.files.stream import ShardStream
+from airflow_sitemaps.shards.stream import ShardStream
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -60,7 +60,7 @@ def assert_equal(rows: list[dict[str, Any]], types: dict[str, pa.DataType], cont
     body, tally, _ = run(batch(rows, types), context)
     assert body == expected
     assert tally.dropped == oracle.tally.dropped
-    assert tally.mended == oracle.tally.mended
+    assert tally.fixed == oracle.tally.fixed
     return body
 
 
@@ -345,7 +345,7 @@ def test_text_that_is_no_text_costs_a_field_not_the_run() -> None:
     fields = ("lastmod", "changefreq", "priority", "images", "alternates")
     body, tally, _ = run(pa.record_batch({"loc": [LOC] * 3, **dict.fromkeys(fields, broken)}), row_context())
     assert body == b"<url><loc>https://example.com/a</loc></url>\n" * 3
-    assert tally.mended == {"lastmod-format": 2, "changefreq": 2, "priority": 2, "extension-json": 4}
+    assert tally.fixed == {"lastmod-format": 2, "changefreq": 2, "priority": 2, "extension-json": 4}
     assert run(pa.record_batch({"loc": broken}), row_context())[1].dropped == {"loc-characters": 2, "loc-missing": 1}
 
 
@@ -384,7 +384,7 @@ def test_a_future_lastmod_is_left_out_until_its_time() -> None:
     rows = [{"loc": LOC, "lastmod": int(moment.timestamp()) * 1_000_000} for moment in (later, soon)]
     body, tally, cleaned = run(batch(rows, STAMPS), row_context())
     assert b"lastmod" not in body
-    assert tally.mended == {"lastmod-future": 2}
+    assert tally.fixed == {"lastmod-future": 2}
     assert cleaned.recheck_at == soon
     body, _, cleaned = run(batch(rows, STAMPS), row_context(now=soon))
     assert b"<lastmod>2026-03-01T12:00:01Z</lastmod>" in body
@@ -419,7 +419,7 @@ def test_news_leave_after_two_days() -> None:
     assert tally.expired == {"news-age": 2}
     assert tally.dropped == {"news-missing": 1}
     assert tally.samples["news-missing"] == ["NULL (https://example.com/unknown)"]
-    assert not tally.mended
+    assert not tally.fixed
     assert cleaned.recheck_at == datetime(2026, 3, 1, 12, 0, 1, tzinfo=UTC)
     body, _, cleaned = run(
         batch(rows, types), row_context(kind="news", rules={"news-age": "keep", "news-missing": "keep"})

@@ -41,10 +41,10 @@ def test_our_own_cases(case: dict[str, Any]) -> None:
     content, tally = cases.render(case["records"], cases.row_context("https://example.com/"))
     assert not list(cases.differences(case, cases.urls_of(content)))
     if "counted" in case:
-        assert tally.mended[case["counted"]] == 1
+        assert tally.fixed[case["counted"]] == 1
         assert case["said"] in tally.samples[case["counted"]][0]
     else:
-        assert set(tally.mended) <= {"ignored-field"}
+        assert set(tally.fixed) <= {"ignored-field"}
     assert not tally.dropped
 
 
@@ -73,7 +73,7 @@ def test_namespaces_are_declared_only_where_used() -> None:
 def test_a_fault_counts_once_a_row_and_names_field_reason_and_page() -> None:
     xml, tally = made("images", ["ftp://a.example/1", "ftp://a.example/2", "https://a.example/3.jpg"])
     assert xml.count("<image:image>") == 1
-    assert tally.mended == {"image": 1}
+    assert tally.fixed == {"image": 1}
     assert "loc breaks loc-scheme" in tally.samples["image"][0]
     assert PAGE in tally.samples["image"][0]
 
@@ -104,7 +104,7 @@ def test_what_is_no_json_is_counted() -> None:
     master = cases.row_context("https://example.com/")
     assert fragment("images", "{not json", context=master, tally=tally, where=PAGE) == ""
     assert fragment("images", "[" * 100_000, context=master, tally=tally, where=PAGE) == ""
-    assert tally.mended == {"extension-json": 2}
+    assert tally.fixed == {"extension-json": 2}
 
 
 def test_fields_without_effect_can_be_left_out() -> None:
@@ -114,7 +114,7 @@ def test_fields_without_effect_can_be_left_out() -> None:
     assert "image:caption, image:license" in tally.samples["ignored-field"][0]
     left, tally = made("images", image, **{"ignored-field": "omit_field"})
     assert left == f"<image:image><image:loc>{PAGE}.jpg</image:loc></image:image>"
-    assert tally.mended == {"ignored-field": 1}
+    assert tally.fixed == {"ignored-field": 1}
 
 
 def test_a_long_title_is_a_setting() -> None:
@@ -126,7 +126,7 @@ def test_a_long_title_is_a_setting() -> None:
 def test_a_url_rule_that_does_not_mend_refuses_the_image() -> None:
     xml, tally = made("images", ["https://example.com/a b.jpg"], **{"loc-encoding": "drop_row"})
     assert xml == ""
-    assert tally.mended == {"image": 1}
+    assert tally.fixed == {"image": 1}
     assert not tally.dropped, "the URL of the page is not at fault"
 
 
@@ -172,7 +172,7 @@ def test_what_was_written_is_read_back_and_written_alike(value: Any) -> None:
         records = [read_extension(child) for child in etree.fromstring(f"<url {declared}>{xml}</url>")]
         again, tally = made(kind, records)
         assert again == xml
-        assert set(tally.mended) <= {"ignored-field"}
+        assert set(tally.fixed) <= {"ignored-field"}
 
 
 @given(st.lists(st.fixed_dictionaries({"loc": URLS}) | URLS, min_size=1, max_size=4))
@@ -229,7 +229,7 @@ ROWS = [("https://example.com/en", "en"), ("https://example.com/de", "de"), ("ht
 def test_every_row_of_a_group_lists_all_of_them() -> None:
     xml, tally = made("alternates", json.loads(languages.alternates_of_group(ROWS)))
     assert [part.split('"')[3] for part in xml.split("<xhtml:link ")[1:]] == ["de", "en", "x-default"]
-    assert not tally.mended
+    assert not tally.fixed
 
 
 @given(st.permutations(ROWS))
@@ -250,7 +250,7 @@ def test_the_version_for_everybody_else_is_written_in_small_letters(given: str) 
     for found in ([link], [link, {"hreflang": "de", "href": "https://example.com/de", "media": None}]):
         xml, tally = made("alternates", found)
         assert xml.split('"')[3] == "x-default"
-        assert not tally.mended
+        assert not tally.fixed
     xml, _ = made("alternates", json.loads(languages.alternates_of_group([*ROWS[:2], ("https://example.com/", given)])))
     assert [part.split('"')[3] for part in xml.split("<xhtml:link ")[1:]] == ["de", "en", "x-default"]
 
@@ -259,13 +259,13 @@ def test_members_that_are_not_listed_are_left_out_unless_they_are_to_be_kept() -
     members = [*json.loads(languages.alternates_of_group(ROWS)), {"hreflang": "fr", "href": "https://example.fr/"}]
     xml, tally = made("alternates", {"group": members})
     assert (xml.count("<xhtml:link "), "example.fr" in xml) == (3, False)
-    assert tally.mended == {"alternate-dropped": 1}
+    assert tally.fixed == {"alternate-dropped": 1}
     kept, tally = made("alternates", {"group": members}, **{"alternate-dropped": "keep"})
     assert "https://example.fr/" in kept
     of_any_host, tally = made("alternates", members)
-    assert (of_any_host, tally.mended) == (kept, {})
+    assert (of_any_host, tally.fixed) == (kept, {})
     allowed, tally = made("alternates", {"group": members}, **{"scope-host": "keep"})
-    assert (allowed, tally.mended) == (kept, {})
+    assert (allowed, tally.fixed) == (kept, {})
     with pytest.raises(RuleError, match="alternate-dropped"):
         made("alternates", {"group": members}, **{"alternate-dropped": "fail"})
 
@@ -276,7 +276,7 @@ def test_a_version_whose_own_row_is_dropped_for_broken_text_is_left_out_too() ->
         {"hreflang": "fr", "href": "https://example.com/%EF%BF%BD"},
     ]
     xml, tally = made("alternates", {"group": members})
-    assert (xml.count("<xhtml:link "), tally.mended) == (3, {"alternate-dropped": 1})
+    assert (xml.count("<xhtml:link "), tally.fixed) == (3, {"alternate-dropped": 1})
 
 
 def test_a_page_whose_other_versions_are_all_dropped_is_alone() -> None:
@@ -288,7 +288,7 @@ def test_a_page_whose_other_versions_are_all_dropped_is_alone() -> None:
 def test_a_group_that_is_none_is_a_fault_of_its_alternates(group: object) -> None:
     xml, tally = made("alternates", {"group": group})
     assert xml == ""
-    assert set(tally.mended) == {"alternate"}
+    assert set(tally.fixed) == {"alternate"}
 
 
 # ---------------------------------------------------------------- news

@@ -18,7 +18,7 @@ from airflow_sitemaps.protocol.extensions.languages import hreflang_fault
 from airflow_sitemaps.protocol.loc import normalise, resolve_entities
 from airflow_sitemaps.protocol.rules import RULES, SAMPLE_LIMIT, Effect, Rulebook, Tally, Verdict, sample_text
 from airflow_sitemaps.protocol.url_template import Template
-from airflow_sitemaps.shards.files.stream import ShardStream
+from airflow_sitemaps.shards.stream import ShardStream
 from tests.support.reference_renderer import NOW, row_context
 
 W = "https://example.com"
@@ -58,7 +58,7 @@ def test_deeply_nested_json_is_counted(kind: str, depth: int, around: str) -> No
     rows = [{"loc": f"{W}/a", kind: nested(depth, around)}, {"loc": f"{W}/b", kind: None}]
     body, tally = cleaned(rows)
     assert body.count(b"<url>") == 2
-    assert tally.mended == {"extension-json": 1}
+    assert tally.fixed == {"extension-json": 1}
     (sample,) = tally.samples["extension-json"]
     assert "nested too deeply" in sample
     assert f"({W}/a; key [1])" in sample
@@ -115,7 +115,7 @@ def test_an_unhashable_member_of_a_group_is_counted() -> None:
     group = {"group": [{"hreflang": "de", "href": ["x"]}, {"hreflang": "en", "href": "ftp://x"}, 5, None]}
     body, tally = cleaned([{"loc": f"{W}/a", "alternates": json.dumps(group)}])
     assert body.count(b"<url>") == 1
-    assert tally.mended["alternate-dropped"] == 1
+    assert tally.fixed["alternate-dropped"] == 1
 
 
 # ---------------------------------------------------------------- samples name the row
@@ -192,7 +192,7 @@ def test_text_decoded_with_the_wrong_encoding_is_no_url(loc: str) -> None:
 def test_a_user_may_keep_the_replacement_character() -> None:
     body, tally = cleaned([{"loc": f"{W}/\ufffd"}], rules={"loc-replacement-character": "keep"})
     assert b"%EF%BF%BD" in body
-    assert tally.mended == {"loc-replacement-character": 1, "loc-encoding": 1}
+    assert tally.fixed == {"loc-replacement-character": 1, "loc-encoding": 1}
 
 
 # ---------------------------------------------------------------- URLs
@@ -202,7 +202,7 @@ def test_a_user_may_keep_the_replacement_character() -> None:
 def test_zero_width_characters_are_stripped_from_the_ends(mark: str) -> None:
     body, tally = cleaned([{"loc": f"{mark}{W}/a{mark}"}, {"loc": f"{W}/b{mark}c"}])
     assert f"<loc>{W}/a</loc>".encode() in body
-    assert tally.mended == {"loc-encoding": 2}
+    assert tally.fixed == {"loc-encoding": 2}
     assert normalise(f"{W}/b{mark}c", origin=W).loc != f"{W}/bc"
 
 
@@ -260,7 +260,7 @@ def test_an_international_base_url_is_refused_with_the_form_to_write() -> None:
 def test_a_clamped_lastmod_is_counted(text: str) -> None:
     for other in ("2024-05-01", text):
         body, tally = cleaned([{"loc": f"{W}/a", "lastmod": text}, {"loc": f"{W}/b", "lastmod": other}])
-        assert tally.mended == {"lastmod-range": 1 if other != text else 2}
+        assert tally.fixed == {"lastmod-range": 1 if other != text else 2}
         assert body.count(b"<lastmod>") == (other != text)
         assert body.count(b"<url>") == 2
 
@@ -271,7 +271,7 @@ def test_a_clamped_timestamp_is_counted(ticks: int) -> None:
     stamps = pa.array([ticks], pa.int64()).view(pa.timestamp("us", "UTC"))
     result = clean(pa.record_batch({"loc": [f"{W}/a"], "lastmod": stamps}), row_context(), tally)
     assert b"<lastmod>" not in b"".join(render(result).chunks())
-    assert tally.mended == {"lastmod-range": 1}
+    assert tally.fixed == {"lastmod-range": 1}
 
 
 # ---------------------------------------------------------------- extensions
@@ -283,14 +283,14 @@ def test_a_letter_beyond_ascii_is_in_no_language_code(code: str) -> None:
     alternates = json.dumps([{"hreflang": code, "href": f"{W}/x"}, {"hreflang": "de", "href": f"{W}/a"}])
     body, tally = cleaned([{"loc": f"{W}/a", "alternates": alternates}])
     assert body.count(b"hreflang=") == 1
-    assert tally.mended == {"alternate": 1}
+    assert tally.fixed == {"alternate": 1}
 
 
 def test_a_news_language_is_not_made_of_other_letters() -> None:
     record = {"publication": {"name": "P", "language": "\u212ao"}, "publication_date": "2026-03-01", "title": "T"}
     body, tally = cleaned([{"loc": f"{W}/a", "news": json.dumps(record)}])
     assert b"<news:" not in body
-    assert tally.mended == {"news": 1}
+    assert tally.fixed == {"news": 1}
 
 
 @pytest.mark.parametrize("title", ["NaN", "Infinity", "-Infinity", "1e400"])
@@ -364,7 +364,7 @@ def test_a_news_section_lists_articles_only(given: str | None) -> None:
     assert "key [1]" in tally.samples["news-missing"][0]
     kept, tally = cleaned(rows, kind="news", rules={"news-missing": "keep"})
     assert kept.count(b"<url>") == 2
-    assert tally.mended["news-missing"] == 1
+    assert tally.fixed["news-missing"] == 1
 
 
 def test_without_a_news_column_the_lastmod_dates_an_entry() -> None:

@@ -24,7 +24,7 @@ from airflow_sitemaps.errors import RefusedError
 from airflow_sitemaps.protocol.entry import CURRENT
 from airflow_sitemaps.protocol.gzip import decompress
 from airflow_sitemaps.protocol.rules import RULES, SAMPLE_LIMIT, SAMPLES_PER_RULE, Tally
-from airflow_sitemaps.shards.files.stream import ShardStream
+from airflow_sitemaps.shards.stream import ShardStream
 from tests.support.file_checks import assert_no_error, assert_valid
 from tests.support.hostile_values import SOURCES, TEXTS, W
 from tests.support.reference_renderer import row_context
@@ -202,7 +202,7 @@ def written(batch: pa.RecordBatch, context: Any) -> list[tuple[bytes, Tally, int
 def assert_counted(tally: Tally, rows: int, urls: int) -> None:
     """Each row is listed, dropped or expired; each of the latter has a rule, and samples that carry keys."""
     assert urls + sum(tally.dropped.values()) + sum(tally.expired.values()) == rows
-    for rule in {**tally.dropped, **tally.expired, **tally.mended}:
+    for rule in {**tally.dropped, **tally.expired, **tally.fixed}:
         assert rule in RULES
         samples = tally.samples[rule]
         assert 1 <= len(samples) <= SAMPLES_PER_RULE
@@ -259,8 +259,8 @@ def test_a_row_never_changes_another_rows_fate(batch: pa.RecordBatch, context: A
     duplicates = total.dropped.pop("loc-duplicate", 0)
     assert total.dropped == parts.dropped
     assert total.expired == parts.expired
-    total.mended.pop("loc-duplicate", None)
-    assert total.mended == parts.mended
+    total.fixed.pop("loc-duplicate", None)
+    assert total.fixed == parts.fixed
     elements = [{etree.tostring(url) for url in etree.fromstring(body)} for body, *_ in alone if body]
     listed = [etree.tostring(url) for body, *_ in together if body for url in etree.fromstring(body)]
     assert len(listed) + duplicates == len(elements)

@@ -77,7 +77,7 @@ URI = re.compile(
         ("http://example.com/:$&+,;:=?@/:$&+,;:=?@", "http://example.com/:$&+,;:=?@/:$&+,;:=?@", ()),
     ],
 )
-def test_what_is_mended(given: str, expected: str, faults: tuple[str, ...]) -> None:
+def test_what_is_fixed(given: str, expected: str, faults: tuple[str, ...]) -> None:
     reading = normalise(given, origin=ORIGIN)
     assert (reading.loc, reading.faults) == (expected, faults)
     assert URI.fullmatch(expected) or not expected.isascii()
@@ -257,7 +257,7 @@ def test_every_title_survives_as_segment_and_as_value(strings: list[str]) -> Non
     cleaned = clean(pa.record_batch({"loc": expanded}), row_context(), tally).loc.to_pylist()
     long = [title for title in strings if len(quote(title, safe="")) * 2 + 29 > 2_047]
     assert tally.dropped == ({"loc-too-long": len(long)} if long else {})
-    assert not tally.mended
+    assert not tally.fixed
     assert len(cleaned) == len(strings) - len(long)
     for title, loc in zip((title for title in strings if title not in long), cleaned, strict=True):
         assert URI.fullmatch(loc)

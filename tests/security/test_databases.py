@@ -11,7 +11,7 @@ import pytest
 from airflow_sitemaps import Guards, LocalStore, Section, ShardPolicy, Sitemap, SqlSource
 from airflow_sitemaps.errors import SitemapError, SourceConfigurationError
 from airflow_sitemaps.pipeline import build
-from airflow_sitemaps.shards.key import KeyRange, cut
+from airflow_sitemaps.shards.ranges import KeyRange, cut
 from airflow_sitemaps.testing.crawler import crawl
 from tests.support.databases import NAMES, Database
 from tests.support.source_sessions import BACKENDS, SQL_BACKENDS, create, live, read, session

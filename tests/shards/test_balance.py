@@ -9,14 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from airflow_sitemaps.protocol.entry import CURRENT
-from airflow_sitemaps.shards.digest import Digest
 from airflow_sitemaps.shards.guards import Guards, permitted
 from airflow_sitemaps.shards.guards.judgement import check_dropped, check_size
-from airflow_sitemaps.shards.key import KeyRange, cut, is_partition
+from airflow_sitemaps.shards.layout import ShardPolicy
 from airflow_sitemaps.shards.manifest import PublicFile, Shard
 from airflow_sitemaps.shards.plan import Action, RangeAction, SectionPlan
-from airflow_sitemaps.shards.policy import ShardPolicy
 from airflow_sitemaps.shards.range_actions import MAX_BATCHES, LayoutRange, join, make_batches, split_size
+from airflow_sitemaps.shards.ranges import Digest, KeyRange, cut, is_partition
 
 policies = st.builds(ShardPolicy, max_urls=st.integers(2, 50_000), fill=st.floats(0.1, 1.0))
 

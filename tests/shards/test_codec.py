@@ -13,9 +13,7 @@ from hypothesis import strategies as st
 
 from airflow_sitemaps.errors import ManifestError
 from airflow_sitemaps.shards import codec
-from airflow_sitemaps.shards.digest import Digest, Known
 from airflow_sitemaps.shards.guards import Refusal
-from airflow_sitemaps.shards.key import KeyRange
 from airflow_sitemaps.shards.manifest import (
     Day,
     Departed,
@@ -25,8 +23,8 @@ from airflow_sitemaps.shards.manifest import (
     SectionManifest,
     Shard,
 )
-from airflow_sitemaps.shards.plan import Action, Batch, Plan, RangeAction, SectionPlan
-from airflow_sitemaps.shards.receipt import Receipt, StagedShard
+from airflow_sitemaps.shards.plan import Action, Batch, Plan, RangeAction, Receipt, SectionPlan, StagedShard
+from airflow_sitemaps.shards.ranges import Digest, KeyRange, Known
 
 FIRST_FORMAT = Path(__file__).parent / "data" / "manifest-format-1.json.gz"
 
@@ -60,7 +58,7 @@ shards = st.builds(
     Shard,
     range=ranges, digest=digests, urls=numbers, file=st.none() | files, last_key=st.none() | keys,
     newest_lastmod=st.none() | texts, recheck_at=st.none() | moments, settled=st.booleans(), dropped=counts,
-    mended=counts, written_in=numbers,
+    fixed=counts, written_in=numbers,
 )  # fmt: skip
 sections = st.builds(
     SectionManifest,

@@ -14,10 +14,8 @@ import pytest
 import airflow_sitemaps
 from airflow_sitemaps.pipeline.plan.partial_survey import _Stored
 from airflow_sitemaps.shards import codec
-from airflow_sitemaps.shards.digest import Digest, Known
-from airflow_sitemaps.shards.key import KeyRange
-from airflow_sitemaps.shards.plan import Action, Batch, Plan, RangeAction, SectionPlan
-from airflow_sitemaps.shards.receipt import Receipt, StagedShard
+from airflow_sitemaps.shards.plan import Action, Batch, Plan, RangeAction, Receipt, SectionPlan, StagedShard
+from airflow_sitemaps.shards.ranges import Digest, KeyRange, Known
 from tests.shards.first_decodes import READERS
 from tests.support.plugin_factories import manifest
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from airflow_sitemaps.shards.key import KeyRange, show
+from airflow_sitemaps.shards.ranges import KeyRange, show
 
 
 @pytest.mark.parametrize(

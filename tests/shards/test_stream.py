@@ -18,8 +18,8 @@ from airflow_sitemaps.errors import RefusedError, RuleError
 from airflow_sitemaps.protocol.gzip import decompress
 from airflow_sitemaps.protocol.markup import FOOTER, header
 from airflow_sitemaps.protocol.rules import Tally
-from airflow_sitemaps.shards.digest import MODULUS, total
-from airflow_sitemaps.shards.files.stream import ShardFile, ShardStream
+from airflow_sitemaps.shards.ranges import MODULUS, total
+from airflow_sitemaps.shards.stream import ShardFile, ShardStream
 from tests.support.reference_renderer import row_context, small
 
 if TYPE_CHECKING:
@@ -127,7 +127,7 @@ def test_the_law_of_cutting(
     rows = rows_of(keys, bad=bad)
     data = table(rows)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("airflow_sitemaps.shards.files.stream.SLICE_ROWS", piece_rows)
+        patch.setattr("airflow_sitemaps.shards.stream.SLICE_ROWS", piece_rows)
         files = stream(data, context, cuts)
     others = stream(data, context, other_cuts)
 
@@ -203,7 +203,7 @@ def test_duplicates_by_other_verdicts() -> None:
     data = table(rows_of(list(range(100)), locs=DOUBLED))
     kept = stream(data, row_context(rules={"loc-duplicate": "keep"}), [])[0]
     assert kept.urls == 100
-    assert kept.tally.mended == {"loc-duplicate": 60}
+    assert kept.tally.fixed == {"loc-duplicate": 60}
     with pytest.raises(RuleError, match="loc-duplicate"):
         stream(data, row_context(rules={"loc-duplicate": "fail"}), [])
 
@@ -248,7 +248,7 @@ def test_what_a_file_says_of_itself() -> None:
     assert file.digest.newest == "2026-03-02T00:00:00.000000Z"
     assert file.recheck_at == datetime(2026, 3, 2, tzinfo=timezone.utc)
     assert file.tally == Tally(
-        mended={"lastmod-future": 1, "changefreq": 1},
+        fixed={"lastmod-future": 1, "changefreq": 1},
         samples={
             "lastmod-future": ["2026-03-02 00:00:00.000000Z (https://example.com/0; key [3])"],
             "changefreq": ["often (https://example.com/1; key [4])"],

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from airflow_sitemaps.shards.files.url_sample import prefixes
-from airflow_sitemaps.shards.key import KeyRange
 from airflow_sitemaps.shards.manifest import SectionManifest, Shard
+from airflow_sitemaps.shards.ranges import KeyRange
+from airflow_sitemaps.shards.url_sample import prefixes
 
 
 def section(*counts: dict[str, int]) -> SectionManifest:

@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Final, Literal
 
 from airflow_sitemaps.shards.guards import Guards
-from airflow_sitemaps.shards.policy import ShardPolicy
+from airflow_sitemaps.shards.layout import ShardPolicy
 from airflow_sitemaps.sitemap import Section, Sitemap
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from airflow_sitemaps.pipeline.state.repository import MANIFEST, plan_key
 from airflow_sitemaps.protocol.extensions.languages import NEWS_WINDOW
 from airflow_sitemaps.shards import codec
-from airflow_sitemaps.shards.key import is_partition
+from airflow_sitemaps.shards.ranges import is_partition
 from tests.simulation.content import Content, parsed
 from tests.simulation.oracle import MARGIN, WrongListingError
 
@@ -17,11 +17,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping
     from datetime import datetime
 
-    from airflow_sitemaps.shards.digest import Digest
     from airflow_sitemaps.shards.guards import Guards
-    from airflow_sitemaps.shards.key import KeyRange
     from airflow_sitemaps.shards.manifest import Manifest, PublicFile, SectionManifest
     from airflow_sitemaps.shards.plan import SectionPlan
+    from airflow_sitemaps.shards.ranges import Digest, KeyRange
     from tests.simulation.oracle import Oracle
 
 

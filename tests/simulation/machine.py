@@ -23,7 +23,7 @@ from airflow_sitemaps.pipeline import build, stages
 from airflow_sitemaps.pipeline.concurrency import inline
 from airflow_sitemaps.pipeline.publish.rollback import rollback
 from airflow_sitemaps.shards.guards import Guards
-from airflow_sitemaps.shards.policy import ShardPolicy
+from airflow_sitemaps.shards.layout import ShardPolicy
 from airflow_sitemaps.sitemap import Section, Sitemap
 from airflow_sitemaps.stores.memory import MemoryStore
 from airflow_sitemaps.testing.clock import FakeClock

@@ -16,7 +16,7 @@ from airflow_sitemaps.pipeline import build
 from airflow_sitemaps.pipeline.concurrency import inline
 from airflow_sitemaps.protocol.reader import read
 from airflow_sitemaps.shards.guards import Guards
-from airflow_sitemaps.shards.policy import ShardPolicy
+from airflow_sitemaps.shards.layout import ShardPolicy
 from airflow_sitemaps.sitemap import Section, Sitemap
 from airflow_sitemaps.stores.memory import MemoryObjects, MemoryStore
 from airflow_sitemaps.testing.clock import FakeClock

@@ -11,7 +11,7 @@ import sqlalchemy as sa
 
 from airflow_sitemaps import ChangeLog, SqlSource
 from airflow_sitemaps.errors import SourceConfigurationError, TemplateError
-from airflow_sitemaps.shards.key import KeyRange, cut
+from airflow_sitemaps.shards.ranges import KeyRange, cut
 from airflow_sitemaps.sources.queries import change_log_query
 from tests.support.databases import NAMES, Database
 from tests.support.source_sessions import CASES, KEYS, TYPES, World, create, live, read, session, world

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 import sqlalchemy as sa
 
-from airflow_sitemaps.shards.key import KeyRange
+from airflow_sitemaps.shards.ranges import KeyRange
 from tests.support.databases import NAMES, Database
 from tests.support.source_sessions import BACKENDS, SQL_BACKENDS, create, live, read, session
 

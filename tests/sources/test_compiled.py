@@ -11,7 +11,7 @@ import sqlglot
 from sqlalchemy.engine.default import DefaultDialect
 
 from airflow_sitemaps.errors import SourceConfigurationError
-from airflow_sitemaps.shards.key import KeyRange, cut
+from airflow_sitemaps.shards.ranges import KeyRange, cut
 from airflow_sitemaps.sources.columns import Column, ColumnMapping, Kind
 from airflow_sitemaps.sources.dialects import DIALECTS
 from airflow_sitemaps.sources.dialects import dialect_of as dialect_of_engine

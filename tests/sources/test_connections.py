@@ -13,7 +13,7 @@ import pytest
 import sqlalchemy as sa
 
 from airflow_sitemaps.errors import SourceConfigurationError
-from airflow_sitemaps.shards.key import KeyRange
+from airflow_sitemaps.shards.ranges import KeyRange
 from airflow_sitemaps.sources.connections import engines
 from airflow_sitemaps.sources.connections.engines import engine_of
 from airflow_sitemaps.sources.dialects import dialect_of

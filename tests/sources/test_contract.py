@@ -7,8 +7,7 @@ from itertools import pairwise
 
 import pytest
 
-from airflow_sitemaps.shards.digest import EMPTY, total
-from airflow_sitemaps.shards.key import KeyRange, cut
+from airflow_sitemaps.shards.ranges import EMPTY, KeyRange, cut, total
 from tests.support.source_sessions import CASES, ROWS, World, read, world
 
 WHOLE = KeyRange(None, None)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from airflow_sitemaps import ListSource, LocalStore, MemoryStore, Section, ShardPolicy, Sitemap
 from airflow_sitemaps.errors import SourceConfigurationError
 from airflow_sitemaps.pipeline import build
-from airflow_sitemaps.shards.key import KeyRange, cut
+from airflow_sitemaps.shards.ranges import KeyRange, cut
 
 URL = "https://www.example.com/"
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from airflow_sitemaps.shards.digest import total
-from airflow_sitemaps.shards.key import KeyRange, cut
+from airflow_sitemaps.shards.ranges import KeyRange, cut, total
 from tests.support.source_sessions import create, live, session
 
 pytestmark = pytest.mark.long

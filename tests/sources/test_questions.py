@@ -7,7 +7,7 @@ from datetime import datetime, timedelta, timezone
 import pytest
 
 from airflow_sitemaps.errors import SourceConfigurationError
-from airflow_sitemaps.shards.key import KeyRange, cut
+from airflow_sitemaps.shards.ranges import KeyRange, cut
 from tests.support.databases import NAMES
 from tests.support.source_sessions import BACKENDS, EPOCH, ROWS, create, live, session, world
 

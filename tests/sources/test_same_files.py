@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from airflow_sitemaps.pipeline import build
 from airflow_sitemaps.shards.guards import Guards
-from airflow_sitemaps.shards.policy import ShardPolicy
+from airflow_sitemaps.shards.layout import ShardPolicy
 from airflow_sitemaps.sitemap import Section, Sitemap
 from airflow_sitemaps.sources.session_factory import session_of
 from airflow_sitemaps.sources.sql import SqlSource

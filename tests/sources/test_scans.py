@@ -16,7 +16,7 @@ from airflow_sitemaps.errors import RefusedError, SourceConfigurationError
 from airflow_sitemaps.pipeline import build, stages
 from airflow_sitemaps.pipeline.request import RunRequest
 from airflow_sitemaps.shards.codec import decode_plan, encode
-from airflow_sitemaps.shards.key import KeyRange, cut
+from airflow_sitemaps.shards.ranges import KeyRange, cut
 from airflow_sitemaps.sources.dialects.postgresql import PostgreSQL
 from tests.support import transpiled
 from tests.support.databases import NAMES, Database

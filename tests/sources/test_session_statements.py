@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from airflow_sitemaps.errors import SourceConfigurationError, SourceError
-from airflow_sitemaps.shards.key import KeyRange, cut
+from airflow_sitemaps.shards.ranges import KeyRange, cut
 from airflow_sitemaps.sources.sql import SqlSource
 from tests.sources.test_compiled import dialect_of, stub
 from tests.support.source_sessions import live, read, session

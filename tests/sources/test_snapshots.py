@@ -9,7 +9,7 @@ import pytest
 from airflow_sitemaps import MemoryStore, Section, ShardPolicy, Sitemap
 from airflow_sitemaps.errors import RefusedError
 from airflow_sitemaps.pipeline import build
-from airflow_sitemaps.shards.key import KeyRange, cut
+from airflow_sitemaps.shards.ranges import KeyRange, cut
 from airflow_sitemaps.testing.source import MemorySourceConfig
 from tests.support.databases import NAMES
 from tests.support.source_sessions import create, live, session

@@ -16,7 +16,7 @@ import pytest
 
 from airflow_sitemaps import ChangeLog
 from airflow_sitemaps.errors import ConnectionNotFoundError, SourceConfigurationError, SourceError, TemplateError
-from airflow_sitemaps.shards.key import KeyRange
+from airflow_sitemaps.shards.ranges import KeyRange
 from airflow_sitemaps.sources.connections import record_batches
 from airflow_sitemaps.sources.sql import SqlSource
 from airflow_sitemaps.sources.statements.relation import one_statement
@@ -367,7 +367,7 @@ def test_a_plain_process_needs_no_metadata_database(tmp_path: Path) -> None:
     base.insert("plain", [{"id": 1, "slug": "a"}])
     code = (
         "from airflow_sitemaps.sources.sql import SqlSource\n"
-        "from airflow_sitemaps.shards.key import KeyRange\n"
+        "from airflow_sitemaps.shards.ranges import KeyRange\n"
         "with SqlSource('plain', table='plain', key='id', loc='slug').open(section='s') as source:\n"
         "    print('rows', source.survey([KeyRange(None, None)]).digests[0].rows)\n"
     )

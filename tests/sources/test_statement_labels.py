@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import sqlalchemy as sa
 
-from airflow_sitemaps.shards.key import KeyRange
+from airflow_sitemaps.shards.ranges import KeyRange
 from airflow_sitemaps.sources.connections import driver
 from airflow_sitemaps.sources.sql import SqlSource
 

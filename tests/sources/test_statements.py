@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from airflow_sitemaps.errors import SourceConfigurationError
-from airflow_sitemaps.shards.key import KeyRange, cut
+from airflow_sitemaps.shards.ranges import KeyRange, cut
 from airflow_sitemaps.sources.columns import Column, Kind
 from airflow_sitemaps.sources.dialects.duckdb import DuckDB
 from airflow_sitemaps.sources.queries import boundaries, survey

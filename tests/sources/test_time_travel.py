@@ -17,7 +17,7 @@ from airflow_sitemaps import Guards, MemoryStore, Section, ShardPolicy, Sitemap,
 from airflow_sitemaps.errors import SourceConfigurationError
 from airflow_sitemaps.pipeline import stages
 from airflow_sitemaps.shards.codec import decode_plan, encode
-from airflow_sitemaps.shards.key import KeyRange, cut
+from airflow_sitemaps.shards.ranges import KeyRange, cut
 from airflow_sitemaps.sources.columns import Column, Kind
 from airflow_sitemaps.sources.dialects.base import PinnedState
 from airflow_sitemaps.sources.queries import survey

@@ -14,24 +14,22 @@ from unittest.mock import patch
 from msgspec import structs
 
 from airflow_sitemaps.errors import IncompleteError
-from airflow_sitemaps.pipeline import stages
-from airflow_sitemaps.pipeline.plan import partial_survey, planner, public_files
+from airflow_sitemaps.pipeline import batch_writer, stages
+from airflow_sitemaps.pipeline.plan import partial_survey, planner
 from airflow_sitemaps.pipeline.publish import (
-    commit_input,
-    extra_files,
-    foreign_content,
-    manifest_draft,
+    commit_files,
+    draft,
     promotion,
+    public_files,
     publisher,
     rollback,
     sweep,
 )
 from airflow_sitemaps.pipeline.state import capability_probe, conditional_put, repository
-from airflow_sitemaps.pipeline.write import batch_writer
 from airflow_sitemaps.ports import Overwrite, PutOutcomeError, Update
-from airflow_sitemaps.shards import commit, digest, rebase, section_commit
+from airflow_sitemaps.shards import commit, ranges, section_commit
 from airflow_sitemaps.shards.guards import judgement, week
-from airflow_sitemaps.shards.shard_names import shard_name
+from airflow_sitemaps.shards.layout import shard_name
 from airflow_sitemaps.testing.source import MemorySource
 from tests.simulation.history import simulate
 from tests.simulation.profile import Profile
@@ -213,7 +211,7 @@ def _unconditional_deletes() -> Iterable[Change]:
 
 
 def _no_checksum() -> Iterable[Change]:
-    yield digest.Digest, "same_rows", lambda self, other: (self.rows, self.newest) == (other.rows, other.newest)
+    yield ranges.Digest, "same_rows", lambda self, other: (self.rows, self.newest) == (other.rows, other.newest)
 
 
 def _planned_digest() -> Iterable[Change]:
@@ -252,7 +250,7 @@ def _no_variant() -> Iterable[Change]:
     def succeed(before: Any, after: Any) -> Any:
         return structs.replace(after, past=before.past)
 
-    for module in (section_commit, extra_files, rollback):
+    for module in (section_commit, commit_files, rollback):
         yield module, "succeed", succeed
 
 
@@ -306,7 +304,7 @@ def _stale_plans() -> Iterable[Change]:
 
 
 def _no_guard_at_commit() -> Iterable[Change]:
-    yield manifest_draft, "at_commit", lambda *args, **kwargs: ()
+    yield draft, "at_commit", lambda *args, **kwargs: ()
 
 
 def _changed_code() -> Iterable[Change]:
@@ -339,7 +337,7 @@ def _half_the_grace() -> Iterable[Change]:
 
 
 def _rival_forgotten() -> Iterable[Change]:
-    real = manifest_draft.next_manifest
+    real = draft.next_manifest
 
     def next_manifest(old: Any, plan: Any, receipts: Any, facts: Any) -> Any:
         manifest = real(old, plan, receipts, facts)
@@ -350,18 +348,18 @@ def _rival_forgotten() -> Iterable[Change]:
         }
         return structs.replace(manifest, sections=kept)
 
-    yield manifest_draft, "next_manifest", next_manifest
+    yield draft, "next_manifest", next_manifest
 
 
 def _half_the_checksum() -> Iterable[Change]:
     def same_rows(self: Any, other: Any) -> bool:
         return self.rows == other.rows and (self.checksum ^ other.checksum) % (1 << 32) == 0
 
-    yield digest.Digest, "same_rows", same_rows
+    yield ranges.Digest, "same_rows", same_rows
 
 
 def _no_body_size() -> Iterable[Change]:
-    real = commit_input._bodies
+    real = commit_files._bodies
 
     def check(store: Any, old: Any, new: Any) -> Any:
         known = old.bodies() if old is not None else set()
@@ -398,23 +396,23 @@ def _partial_run_retires() -> Iterable[Change]:
 
 
 def _no_stamps() -> Iterable[Change]:
-    for module in (public_files, promotion, commit_input):
+    for module in (public_files, promotion, commit_files):
         yield module, "check_stamp", lambda *args: None
     yield public_files, "_refuse", lambda *args: None
 
 
 def _rivals_overwritten() -> Iterable[Change]:
-    yield rebase, "_unchanged_action", lambda plan, planned, before, earlier, shard: planned.get(shard.range)
+    yield commit, "_unchanged_action", lambda plan, planned, before, earlier, shard: planned.get(shard.range)
 
 
 def _known_kept() -> Iterable[Change]:
-    real = rebase._section
+    real = commit._section
 
     def kept(plan: Any, before: Any, now: Any) -> Any:
         rebased, moved = real(plan, before, now)
         return structs.replace(rebased, known=plan.known), moved
 
-    yield rebase, "_section", kept
+    yield commit, "_section", kept
 
 
 def _no_stamp_before_a_shard() -> Iterable[Change]:
@@ -468,12 +466,12 @@ def _any_deployment() -> Iterable[Change]:
 
 
 def _any_clock() -> Iterable[Change]:
-    yield commit_input, "bounded_time", lambda objects, clock, recent=None: clock.now()
+    yield commit_files, "bounded_time", lambda objects, clock, recent=None: clock.now()
 
 
 def _unread_is_empty() -> Iterable[Change]:
-    real = foreign_content.check_adoption
-    yield foreign_content, "check_adoption", lambda guards, **numbers: real(guards, **{**numbers, "unread": ()})
+    real = public_files.check_adoption
+    yield public_files, "check_adoption", lambda guards, **numbers: real(guards, **{**numbers, "unread": ()})
 
 
 MUTANTS: Final = (

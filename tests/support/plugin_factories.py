@@ -17,9 +17,8 @@ from sqlalchemy import insert
 
 from airflow_sitemaps.operators.facts import SECTIONS
 from airflow_sitemaps.pipeline.report import Report, SectionReport, ShardCounts
-from airflow_sitemaps.shards.digest import Digest
-from airflow_sitemaps.shards.key import KeyRange
 from airflow_sitemaps.shards.manifest import GenerationNote, Manifest, PublicFile, SectionManifest, Shard
+from airflow_sitemaps.shards.ranges import Digest, KeyRange
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

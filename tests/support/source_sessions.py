@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from airflow_sitemaps.ports import Source
-    from airflow_sitemaps.shards.key import Key, KeyRange
+    from airflow_sitemaps.shards.ranges import Key, KeyRange
 
 BACKENDS = {
     "memory": ("memory", "auto"),

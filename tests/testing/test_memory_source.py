@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from airflow_sitemaps.shards.key import KeyRange
+from airflow_sitemaps.shards.ranges import KeyRange
 from airflow_sitemaps.testing.source import MemorySourceConfig
 
 

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Final
 from airflow_sitemaps.pipeline.request import row_context_of
 from airflow_sitemaps.protocol.rules import RULES, Tally
 from airflow_sitemaps.quantities import counted, size
-from airflow_sitemaps.shards.files.url_sample import TOP, prefix_of
 from airflow_sitemaps.shards.guards.judgement import check_dropped, check_size
 from airflow_sitemaps.shards.guards.row_losses import FREQUENT, RowLosses
 from airflow_sitemaps.shards.plan import Action, RuleCheck, SectionCheck
+from airflow_sitemaps.shards.url_sample import TOP, prefix_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from airflow_sitemaps.pipeline.request import SectionContext
     from airflow_sitemaps.ports import Source
     from airflow_sitemaps.protocol.entry import RowContext
-    from airflow_sitemaps.shards.files.stream import ShardFile
     from airflow_sitemaps.shards.guards import Refusal
-    from airflow_sitemaps.shards.key import KeyRange
     from airflow_sitemaps.shards.plan import Plan, SectionPlan
+    from airflow_sitemaps.shards.ranges import KeyRange
+    from airflow_sitemaps.shards.stream import ShardFile
 
 SHOWN: Final = 10
 """Maximum number of ranges named per section; further ranges are only counted."""
@@ -136,7 +136,7 @@ def judge_sample(context: SectionContext, plan: SectionPlan) -> Judgment:
 def _rendered(source: Source, ranges: Sequence[KeyRange], settings: RowContext, most: int) -> _Rendered:
     """Render the first rows of ranges, each range to files of its own, as a build does."""
     from airflow_sitemaps.protocol.columnar.batch import clean  # noqa: PLC0415 - pyarrow is loaded where work is done
-    from airflow_sitemaps.shards.files.stream import ShardStream, split_by_range  # noqa: PLC0415
+    from airflow_sitemaps.shards.stream import ShardStream, split_by_range  # noqa: PLC0415
 
     result = _Rendered()
     stream, place = ShardStream(settings), -1
@@ -194,7 +194,7 @@ def _lines(tally: Tally, base_url: str) -> list[str]:
     lines = []
     for counts, what in (
         (tally.dropped, "are left out by rule {}"),
-        (tally.mended, "break rule {} and are listed all the same"),
+        (tally.fixed, "break rule {} and are listed all the same"),
     ):
         for rule, number in Counter(counts).most_common(FREQUENT):
             samples = tally.samples.get(rule) or ()
@@ -210,7 +210,7 @@ def _check(sample: _Rendered, plan: SectionPlan, settings: RowContext) -> Sectio
     if plan.null_keys:
         tally.count("key-null", settings.rulebook["key-null"], plan.null_key_samples, plan.null_keys)
     effects: tuple[tuple[Mapping[str, int], str], ...] = (
-        (tally.dropped, "left out"), (tally.expired, "past its age"), (tally.mended, "listed"),
+        (tally.dropped, "left out"), (tally.expired, "past its age"), (tally.fixed, "listed"),
     )  # fmt: skip
     rules = [
         RuleCheck(

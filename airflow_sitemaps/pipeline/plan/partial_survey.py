@@ -2,7 +2,7 @@
 
 Three things say what may have changed: the version of its table, its change log, and a watermark, for tables so large
 that a digest of all rows at every run is too expensive. Each is read before the survey, so a change that comes after it
-is found by the next run. ``shards.digest.Known`` holds what the next run needs; it is committed with the digests.
+is found by the next run. ``shards.ranges.Known`` holds what the next run needs; it is committed with the digests.
 
 A run that publishes nothing has no commit. It stores its ``Known`` beside the manifest, which only saves work: if that
 record is lost, damaged or of another state of the section, the run uses the manifest's.
@@ -26,7 +26,7 @@ from airflow_sitemaps.pipeline.state.conditional_put import ObjectHeaders, put_v
 from airflow_sitemaps.pipeline.state.repository import StateRepository, known_key
 from airflow_sitemaps.ports import Overwrite
 from airflow_sitemaps.quantities import counted
-from airflow_sitemaps.shards.digest import Digest, Known, Survey
+from airflow_sitemaps.shards.ranges import Digest, Known, Survey
 from airflow_sitemaps.shards.schema import Count, Decoder, Record
 
 if TYPE_CHECKING:
@@ -35,9 +35,9 @@ if TYPE_CHECKING:
 
     from airflow_sitemaps.pipeline.request import SectionContext
     from airflow_sitemaps.ports import ChangeReading, Source
-    from airflow_sitemaps.shards.key import Key, KeyRange
     from airflow_sitemaps.shards.manifest import Manifest, SectionManifest
     from airflow_sitemaps.shards.plan import Plan, RangeAction
+    from airflow_sitemaps.shards.ranges import Key, KeyRange
 
 log = logging.getLogger(__name__)
 

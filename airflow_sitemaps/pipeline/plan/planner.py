@@ -18,19 +18,18 @@ from airflow_sitemaps.errors import (
     SourceError,
     TransientError,
 )
-from airflow_sitemaps.pipeline.plan import public_files
 from airflow_sitemaps.pipeline.plan.dry_run import Judgment, judge_sample
 from airflow_sitemaps.pipeline.plan.section_planner import plan_section
-from airflow_sitemaps.pipeline.publish import extra_files
-from airflow_sitemaps.pipeline.publish.commit_input import are_to_change, too_many
+from airflow_sitemaps.pipeline.publish import commit_files, public_files
+from airflow_sitemaps.pipeline.publish.commit_files import are_to_change, too_many
 from airflow_sitemaps.pipeline.refusals import at_plan, change_of, names_of_permits, without_spent
 from airflow_sitemaps.pipeline.request import RunContext, chosen
 from airflow_sitemaps.quantities import counted
-from airflow_sitemaps.shards.files.url_sample import top_prefixes
 from airflow_sitemaps.shards.guards import check_permits
 from airflow_sitemaps.shards.guards.judgement import rows_at_plan
 from airflow_sitemaps.shards.plan import Plan, SectionPlan, failure_of, failures_of
 from airflow_sitemaps.shards.range_actions import make_batches
+from airflow_sitemaps.shards.url_sample import top_prefixes
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -112,7 +111,7 @@ def _whole(context: RunContext, surveyed: _Surveyed, run: str, started: datetime
         sections=plans,
         retired=retired,
         index_drift=_index_drift(manifest, context.listing),
-        extras_due=extra_files.due(sitemap, manifest, now) or are_to_change(sitemap, manifest),
+        extras_due=commit_files.due(sitemap, manifest, now) or are_to_change(sitemap, manifest),
         refusals=stand,
         warnings=(
             *spent,

@@ -6,23 +6,22 @@ import itertools
 from typing import TYPE_CHECKING
 
 from airflow_sitemaps.errors import RefusedError
-from airflow_sitemaps.pipeline.plan import public_files
 from airflow_sitemaps.pipeline.plan.partial_survey import PartialSurvey, narrow
-from airflow_sitemaps.pipeline.state.fingerprint import fingerprint
-from airflow_sitemaps.shards.key import INTEGER, UNKNOWN, KeyRange, cut, fits_kinds, same_kinds, show
+from airflow_sitemaps.pipeline.publish import public_files
+from airflow_sitemaps.pipeline.state.identity import fingerprint
+from airflow_sitemaps.shards.layout import fits
 from airflow_sitemaps.shards.plan import Action, SectionPlan
 from airflow_sitemaps.shards.range_actions import DecisionContext, LayoutRange, decide, join, split_size
-from airflow_sitemaps.shards.shard_names import fits
+from airflow_sitemaps.shards.ranges import INTEGER, UNKNOWN, KeyRange, cut, fits_kinds, same_kinds, show
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from airflow_sitemaps.pipeline.request import SectionContext
     from airflow_sitemaps.ports import Source
-    from airflow_sitemaps.shards.digest import Digest, Survey
-    from airflow_sitemaps.shards.key import Key
     from airflow_sitemaps.shards.manifest import SectionManifest, Shard
     from airflow_sitemaps.shards.plan import RangeAction
+    from airflow_sitemaps.shards.ranges import Digest, Key, Survey
 
 
 def plan_section(context: SectionContext) -> SectionPlan:

@@ -9,18 +9,17 @@ from typing import TYPE_CHECKING, Final
 from msgspec import structs
 
 from airflow_sitemaps.errors import ConflictError, GuardError, IncompleteError, OwnershipError
-from airflow_sitemaps.pipeline.publish.commit_input import check_bodies
-from airflow_sitemaps.pipeline.publish.foreign_content import judge_adoption
-from airflow_sitemaps.pipeline.publish.manifest_draft import Draft, make_draft
+from airflow_sitemaps.pipeline.publish.commit_files import check_bodies
+from airflow_sitemaps.pipeline.publish.draft import Draft, make_draft
 from airflow_sitemaps.pipeline.publish.promotion import SupersededError, promote, roll_forward
+from airflow_sitemaps.pipeline.publish.public_files import judge_adoption
 from airflow_sitemaps.pipeline.publish.sweep import Swept, lifetime, sweep
 from airflow_sitemaps.pipeline.state.conditional_put import RefusedPutError
-from airflow_sitemaps.pipeline.state.fingerprint import check_unchanged
-from airflow_sitemaps.pipeline.state.ownership import check_origin, check_owner
+from airflow_sitemaps.pipeline.state.identity import check_origin, check_owner, check_unchanged
 from airflow_sitemaps.pipeline.state.repository import ManifestVersion, StateRepository
+from airflow_sitemaps.shards.commit import Rebased, rebase, stale_sections
 from airflow_sitemaps.shards.guards import Refusal, refusal_text
 from airflow_sitemaps.shards.plan import SectionFailure, failures_of
-from airflow_sitemaps.shards.rebase import Rebased, rebase, stale_sections
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -28,8 +27,7 @@ if TYPE_CHECKING:
     from airflow_sitemaps.errors import GuardRefusal
     from airflow_sitemaps.ports import Clock, ObjectInfo, Progress, Store
     from airflow_sitemaps.shards.manifest import Manifest, SectionManifest
-    from airflow_sitemaps.shards.plan import Plan
-    from airflow_sitemaps.shards.receipt import Receipt
+    from airflow_sitemaps.shards.plan import Plan, Receipt
     from airflow_sitemaps.sitemap import Sitemap
 
 log = logging.getLogger(__name__)

@@ -7,28 +7,28 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from airflow_sitemaps.errors import ConfigurationError, ConflictError
-from airflow_sitemaps.pipeline.clock import QUIET, SYSTEM_CLOCK
-from airflow_sitemaps.pipeline.publish import extra_files
-from airflow_sitemaps.pipeline.publish.commit_input import check_bodies, commit_facts
+from airflow_sitemaps.pipeline.publish import commit_files
+from airflow_sitemaps.pipeline.publish.commit_files import check_bodies, commit_facts
 from airflow_sitemaps.pipeline.publish.promotion import roll_forward
 from airflow_sitemaps.pipeline.publish.publisher import Committed, finish
 from airflow_sitemaps.pipeline.report import make_report
+from airflow_sitemaps.pipeline.request import QUIET, SYSTEM_CLOCK
 from airflow_sitemaps.pipeline.state.capability_probe import ensure_conditions
 from airflow_sitemaps.pipeline.state.conditional_put import RefusedPutError
-from airflow_sitemaps.pipeline.state.ownership import check_owner
+from airflow_sitemaps.pipeline.state.identity import check_owner
 from airflow_sitemaps.pipeline.state.repository import StateRepository, new_run
 from airflow_sitemaps.shards.commit import complete, first_serial
-from airflow_sitemaps.shards.digest import Known
 from airflow_sitemaps.shards.guards import week
+from airflow_sitemaps.shards.layout import shard_name
 from airflow_sitemaps.shards.manifest import Manifest, PublicFile, SectionManifest, succeed
-from airflow_sitemaps.shards.shard_names import shard_name
+from airflow_sitemaps.shards.ranges import Known
 
 if TYPE_CHECKING:
     from airflow_sitemaps.pipeline.report import Report
     from airflow_sitemaps.pipeline.state.repository import ManifestVersion
     from airflow_sitemaps.ports import Clock, Progress
+    from airflow_sitemaps.shards.layout import Format
     from airflow_sitemaps.shards.section_commit import CommitFacts
-    from airflow_sitemaps.shards.shard_names import Format
     from airflow_sitemaps.sitemap import Sitemap
 
 
@@ -64,7 +64,7 @@ def rollback(sitemap: Sitemap, generation: int, *, clock: Clock = SYSTEM_CLOCK, 
     run = new_run(clock)
     facts = commit_facts(sitemap, store, current.manifest, (), clock)
     manifest = rolled_back(current.manifest, earlier, facts, run)
-    manifest = extra_files.attach(sitemap, state, current.manifest, manifest, facts=facts, clock=clock)
+    manifest = commit_files.attach(sitemap, state, current.manifest, manifest, facts=facts, clock=clock)
     manifest = complete(current.manifest, manifest, facts, action=f"rollback to {generation}")
     bodies = check_bodies(store, None, manifest)
     state.keep_generation(current)

@@ -19,7 +19,7 @@ from airflow_sitemaps.errors import SitemapError
 from airflow_sitemaps.pipeline.concurrency import mapped
 from airflow_sitemaps.pipeline.publish.promotion import SupersededError, put_back
 from airflow_sitemaps.pipeline.state.conditional_put import RefusedPutError
-from airflow_sitemaps.pipeline.state.ownership import STATE_ID
+from airflow_sitemaps.pipeline.state.identity import STATE_ID
 from airflow_sitemaps.pipeline.state.repository import (
     KNOWN,
     RUNS,

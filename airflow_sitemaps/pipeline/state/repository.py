@@ -22,8 +22,7 @@ if TYPE_CHECKING:
     from airflow_sitemaps.pipeline.report import Report
     from airflow_sitemaps.ports import Clock, ObjectInfo, ObjectStore
     from airflow_sitemaps.shards.manifest import Manifest
-    from airflow_sitemaps.shards.plan import Plan
-    from airflow_sitemaps.shards.receipt import Receipt
+    from airflow_sitemaps.shards.plan import Plan, Receipt
 
 MANIFEST: Final = "manifest.json.gz"
 GZIP: Final = "application/gzip"

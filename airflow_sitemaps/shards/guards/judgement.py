@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from airflow_sitemaps.quantities import counted
-from airflow_sitemaps.shards.files import url_sample
+from airflow_sitemaps.shards import url_sample
 from airflow_sitemaps.shards.guards import week
 from airflow_sitemaps.shards.guards.guard_settings import SMALLEST, Permit, Refusal
 from airflow_sitemaps.shards.guards.row_losses import RowLosses

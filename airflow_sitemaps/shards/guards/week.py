@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
-from airflow_sitemaps.shards.files import url_sample
+from airflow_sitemaps.shards import url_sample
 from airflow_sitemaps.shards.manifest import Day
 
 if TYPE_CHECKING:

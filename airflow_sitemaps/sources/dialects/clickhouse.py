@@ -16,7 +16,7 @@ from airflow_sitemaps.sources.statements.binds import guarded
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Mapping, Sequence
 
-    from airflow_sitemaps.shards.key import Key
+    from airflow_sitemaps.shards.ranges import Key
     from airflow_sitemaps.sources.connections.driver import Rows
     from airflow_sitemaps.sources.statements.binds import Binds, Statement
     from airflow_sitemaps.sources.statements.user_texts import NamePart

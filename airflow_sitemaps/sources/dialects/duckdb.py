@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     import sqlalchemy as sa
 
-    from airflow_sitemaps.shards.key import Key
+    from airflow_sitemaps.shards.ranges import Key
     from airflow_sitemaps.sources.connections.driver import Rows
     from airflow_sitemaps.sources.statements.binds import Binds, Statement
 

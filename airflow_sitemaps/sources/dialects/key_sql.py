@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     import sqlalchemy as sa
 
-    from airflow_sitemaps.shards.key import Key, KeyPart
+    from airflow_sitemaps.shards.ranges import Key, KeyPart
     from airflow_sitemaps.sources.columns import Column
     from airflow_sitemaps.sources.statements.binds import Binds
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     import sqlalchemy as sa
 
-    from airflow_sitemaps.shards.key import Key
+    from airflow_sitemaps.shards.ranges import Key
     from airflow_sitemaps.sources.statements.binds import Binds
     from airflow_sitemaps.sources.statements.relation import Relation
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Generator, Sequence
     from contextlib import AbstractContextManager
 
-    from airflow_sitemaps.shards.key import Key
+    from airflow_sitemaps.shards.ranges import Key
     from airflow_sitemaps.sources.connections.driver import Rows
     from airflow_sitemaps.sources.connections.record_batches import SpanReader
     from airflow_sitemaps.sources.queries.context import QueryContext

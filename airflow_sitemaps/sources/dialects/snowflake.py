@@ -20,7 +20,7 @@ from airflow_sitemaps.sources.statements.binds import guarded
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from airflow_sitemaps.shards.key import Key
+    from airflow_sitemaps.shards.ranges import Key
     from airflow_sitemaps.sources.dialects.base import PinnedState
     from airflow_sitemaps.sources.statements.binds import Binds
     from airflow_sitemaps.sources.statements.user_texts import NamePart

@@ -17,7 +17,7 @@ from airflow_sitemaps.sources.statements.user_texts import name_parts
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from airflow_sitemaps.shards.key import Key
+    from airflow_sitemaps.shards.ranges import Key
     from airflow_sitemaps.sources.statements.binds import Binds
     from airflow_sitemaps.sources.statements.relation import Relation
 

@@ -15,7 +15,7 @@ from airflow_sitemaps.sources.statements.binds import guarded
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from airflow_sitemaps.shards.key import Key
+    from airflow_sitemaps.shards.ranges import Key
     from airflow_sitemaps.sources.statements.binds import Binds
 
 

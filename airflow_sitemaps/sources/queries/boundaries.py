@@ -6,7 +6,7 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Final
 
 from airflow_sitemaps.errors import SourceConfigurationError
-from airflow_sitemaps.shards.key import Key, KeyRange
+from airflow_sitemaps.shards.ranges import Key, KeyRange
 from airflow_sitemaps.sources.columns import Kind
 from airflow_sitemaps.sources.dialects.value_sql import ascending
 from airflow_sitemaps.sources.queries.key_spans import LISTED_BYTES, condition, nested_case

@@ -25,7 +25,7 @@ from airflow_sitemaps.sources.statements.user_texts import NamePart, name_parts,
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from airflow_sitemaps.shards.key import KeyPart, KeyRange
+    from airflow_sitemaps.shards.ranges import KeyPart, KeyRange
     from airflow_sitemaps.sources.change_log import ChangeLog
     from airflow_sitemaps.sources.dialects.base import OpenTransaction
     from airflow_sitemaps.sources.queries.context import QueryContext

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
-from airflow_sitemaps.shards.key import Key, KeyRange
+from airflow_sitemaps.shards.ranges import Key, KeyRange
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

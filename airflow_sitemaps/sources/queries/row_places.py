@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     import sqlalchemy as sa
 
-    from airflow_sitemaps.shards.key import KeyRange
+    from airflow_sitemaps.shards.ranges import KeyRange
     from airflow_sitemaps.sources.columns import Column
     from airflow_sitemaps.sources.queries.context import QueryContext
     from airflow_sitemaps.sources.queries.key_spans import KeySpan

@@ -11,7 +11,7 @@ import pyarrow as pa
 from airflow_sitemaps.errors import RefusedError, SourceConfigurationError
 from airflow_sitemaps.protocol.rules import sample_text
 from airflow_sitemaps.quantities import size
-from airflow_sitemaps.shards.digest import EMPTY, NEWEST_CHARACTERS, Digest, Survey
+from airflow_sitemaps.shards.ranges import EMPTY, NEWEST_CHARACTERS, Digest, Survey
 from airflow_sitemaps.sources.columns import TIMES, Kind, Output
 from airflow_sitemaps.sources.connections.driver import redacted
 from airflow_sitemaps.sources.connections.record_batches import array_of, batches_of
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     import sqlalchemy as sa
 
-    from airflow_sitemaps.shards.key import KeyRange
+    from airflow_sitemaps.shards.ranges import KeyRange
     from airflow_sitemaps.sources.columns import Column
     from airflow_sitemaps.sources.queries.context import QueryContext
     from airflow_sitemaps.sources.statements.binds import Binds, Statement

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     Numbers = npt.NDArray[np.uint64]
 
+
 URLS: Final = 2_048
 """Approximate number of a section's URLs in its sample."""
 
@@ -57,7 +58,7 @@ def level_of(rows: int) -> int:
 def sample(columns: Sequence[pa.StringArray], level: int, spreads: Sequence[Numbers]) -> tuple[str, dict[str, int]]:
     """Return the fingerprints of a file's sampled URLs, as base64, and their number by scheme, host and first folder.
 
-    The columns hold no nulls; ``shards.files.url_spread`` computes the spreads.
+    The columns hold no nulls; ``shards.shard_file`` computes the spreads.
     """
     import numpy as np  # noqa: PLC0415 - heavy; loaded where work is done
 

@@ -19,16 +19,14 @@ from airflow_sitemaps.errors import ConfigurationError, IncompleteError, SourceM
 from airflow_sitemaps.pipeline.concurrency import Prefetch, UploadPool
 from airflow_sitemaps.pipeline.request import row_context_of
 from airflow_sitemaps.pipeline.state.conditional_put import ObjectHeaders, put_verified
-from airflow_sitemaps.pipeline.state.fingerprint import check_unchanged
+from airflow_sitemaps.pipeline.state.identity import check_unchanged
 from airflow_sitemaps.pipeline.state.repository import GZIP, StateRepository, run_directory
 from airflow_sitemaps.ports import Create
 from airflow_sitemaps.protocol.feeds import FeedText, newest_texts
-from airflow_sitemaps.shards.digest import total
-from airflow_sitemaps.shards.files.url_sample import level_of
-from airflow_sitemaps.shards.key import KeyRange
-from airflow_sitemaps.shards.plan import SectionFailure
-from airflow_sitemaps.shards.receipt import Receipt, StagedShard
-from airflow_sitemaps.shards.shard_names import SUFFIX
+from airflow_sitemaps.shards.layout import SUFFIX
+from airflow_sitemaps.shards.plan import Receipt, SectionFailure, StagedShard
+from airflow_sitemaps.shards.ranges import KeyRange, total
+from airflow_sitemaps.shards.url_sample import level_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -37,10 +35,11 @@ if TYPE_CHECKING:
 
     from airflow_sitemaps.ports import Clock, Progress, Store
     from airflow_sitemaps.protocol.entry import RowContext
-    from airflow_sitemaps.shards.files.stream import ShardFile, ShardStream
-    from airflow_sitemaps.shards.key import Key
     from airflow_sitemaps.shards.plan import Batch, Plan, RangeAction, SectionPlan
+    from airflow_sitemaps.shards.ranges import Key
+    from airflow_sitemaps.shards.stream import ShardFile, ShardStream
     from airflow_sitemaps.sitemap import Section, Sitemap
+
 
 log = logging.getLogger(__name__)
 
@@ -139,7 +138,7 @@ class _BatchWriter:
 
     def add(self, batch: pa.RecordBatch, uploads: UploadPool) -> None:
         """Add rows, which arrive in the order of the ranges."""
-        from airflow_sitemaps.shards.files.stream import split_by_range  # noqa: PLC0415 - pyarrow is loaded where work is done
+        from airflow_sitemaps.shards.stream import split_by_range  # noqa: PLC0415 - pyarrow is loaded where work is done
 
         for number, rows in split_by_range(batch):
             while self._current < number:
@@ -168,7 +167,7 @@ class _BatchWriter:
 
     def _next(self, uploads: UploadPool) -> None:
         """End the current range and begin the next."""
-        from airflow_sitemaps.shards.files.stream import ShardStream, UrlSurvey  # noqa: PLC0415 - pyarrow is loaded where work is done
+        from airflow_sitemaps.shards.stream import ShardStream, UrlSurvey  # noqa: PLC0415 - pyarrow is loaded where work is done
 
         if self._current >= 0:
             assert self._stream is not None

@@ -1,0 +1,349 @@
+"""The draft of a commit: the next manifest, the refusals of the guards, and warnings about what they do not refuse.
+
+``proposal_of`` does the same for a blocked run, from what it left in the private area. A run that is blocked after it
+rendered its entries has left a receipt for each batch: its generation is known URL by URL. A run that is blocked while it
+plans has rendered nothing: only its row counts and the files of emptied ranges are known.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING, Final
+
+from msgspec.structs import replace
+
+from airflow_sitemaps.errors import ConfigurationError, ConflictError, GuardError
+from airflow_sitemaps.pipeline.publish import commit_files
+from airflow_sitemaps.pipeline.publish.commit_files import commit_facts
+from airflow_sitemaps.pipeline.refusals import at_commit, missing_at_commit
+from airflow_sitemaps.pipeline.state.repository import StateRepository, plan_key, receipts_directory
+from airflow_sitemaps.protocol import lastmod
+from airflow_sitemaps.protocol.entry import CURRENT
+from airflow_sitemaps.quantities import counted
+from airflow_sitemaps.shards import url_sample
+from airflow_sitemaps.shards.commit import complete, next_manifest
+from airflow_sitemaps.shards.guards import SMALLEST, refusal_text
+from airflow_sitemaps.shards.guards.row_losses import RowLosses
+from airflow_sitemaps.shards.layout import IndexSettings
+from airflow_sitemaps.shards.plan import Action, failures_of
+from airflow_sitemaps.shards.section_commit import CommitFacts, SectionFacts
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from airflow_sitemaps.ports import Clock, Store
+    from airflow_sitemaps.shards.guards import Refusal
+    from airflow_sitemaps.shards.layout import Format
+    from airflow_sitemaps.shards.manifest import Manifest, SectionManifest
+    from airflow_sitemaps.shards.plan import Plan, Receipt, SectionPlan
+    from airflow_sitemaps.sitemap import Sitemap
+
+
+_PAST_ITS_AGE: Final = (
+    "every row of the sitemap is past its age, and an index must list a file (siteindex.xsd); the files published before "
+    "stay until a row is listed again"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Draft:
+    """A manifest to commit, without the sections that guards refuse, and the verdicts of the guards.
+
+    The manifest is the published one if every row is past its age, because an index must list a file.
+    """
+
+    manifest: Manifest
+    refusals: tuple[Refusal, ...]
+    warnings: tuple[str, ...]
+
+
+def make_draft(
+    sitemap: Sitemap, store: Store, old: Manifest | None, plan: Plan, receipts: Sequence[Receipt], clock: Clock
+) -> Draft:
+    """Compute the next manifest and apply the guards. Raises ``GuardError`` if they leave nothing to publish."""
+    given = plan
+    facts = commit_facts(sitemap, store, old, plan.adopted, clock, run=plan.run)
+    manifest = next_manifest(old, plan, receipts, facts)
+    refusals = refused = at_commit(sitemap, store, plan, old, manifest)
+    while refused:
+        names = {refusal.section for refusal in refused}
+        plan = plan.without(names)
+        if sitemap.on_section_failure == "fail_all" or not plan.changes:
+            raise GuardError(refusal_text(refusals), refusals, run=plan.run)
+        receipts = [receipt for receipt in receipts if receipt.section not in names]
+        manifest = next_manifest(old, plan, receipts, facts)
+        refused = missing_at_commit(sitemap, plan, old, manifest)  # an omitted section may be the new home of a URL
+        refusals = (*refusals, *refused)
+    if old is not None and _is_past_its_age(manifest):
+        return Draft(manifest=old, refusals=refusals, warnings=(_PAST_ITS_AGE,))
+    state = StateRepository(store.state)
+    manifest = commit_files.attach(sitemap, state, old, manifest, facts=facts, clock=clock, receipts=receipts)
+    failed = [failure.section for failure in (*plan.failures, *failures_of(refusals))]
+    return Draft(
+        manifest=complete(old, manifest, facts, action="build", failed=failed, losses=_losses(sitemap, manifest)),
+        refusals=refusals,
+        warnings=(*plan.warnings[len(given.warnings) :], *content_warnings(sitemap, plan, old, manifest)),
+    )
+
+
+def _is_past_its_age(manifest: Manifest) -> bool:
+    """Return whether no section has a row to list, and age alone is the reason."""
+    sections = manifest.sections.values()
+    return any(s.rows for s in sections) and all(s.rows == s.expired_rows for s in sections)
+
+
+def _losses(sitemap: Sitemap, manifest: Manifest) -> list[str]:
+    """Explain for each section why its rows are not listed, if no row of any section is."""
+    if any(file.listed for file in manifest.files()):
+        return []
+    texts = {
+        section.name: RowLosses.of_section(manifest.sections[section.name], sitemap.base_url_of(section)).explanation()
+        for section in sitemap.sections
+        if section.name in manifest.sections
+    }
+    return [f"section {name}: {text}" for name, text in texts.items() if text]
+
+
+log = logging.getLogger(__name__)
+
+FEW: Final = 0.5
+"""Fraction of a section's rows below which a warning says why the others are not listed."""
+
+GONE_PREFIX: Final = 0.005
+"""Minimum fraction of a section's URLs below a prefix for a warning that no URL below it is left."""
+
+GONE_URLS: Final = 5
+"""Minimum number of URLs below a prefix for that warning."""
+
+GONE_SMALL: Final = 0.5
+"""Fraction of the URLs of a section too small for guards above which their absence is warned of."""
+
+LOAD_TIME: Final = timedelta(hours=1)
+"""Longest time between a section's lastmods for a warning that a load stamped them, if they were further apart before."""
+
+NEW_PREFIX: Final = 0.2
+"""Minimum fraction of a section's URLs below a prefix for a warning that the prefix is new."""
+
+IGNORED: Final = "search engines ignore lastmods that are the time of a load, not of a change"
+
+REPEATED: Final = 0.2
+"""Minimum fraction of a section's URLs for a warning that they are listed more than once."""
+
+
+def content_warnings(sitemap: Sitemap, plan: Plan, old: Manifest | None, new: Manifest) -> tuple[str, ...]:
+    """Return warnings about the rendered sections, for changes that the guards do not refuse."""
+    warnings: list[str] = []
+    for section in sitemap.sections:
+        if section.name not in plan.sections:
+            continue
+        before, after = old.sections.get(section.name) if old is not None else None, new.sections[section.name]
+        warnings += _lost(after, sitemap.base_url_of(section))
+        if section.kind == "news":
+            continue
+        if before is None:
+            log.warning(
+                "section %s: first build (%s); there is no earlier one to compare it with",
+                section.name,
+                counted(after.urls, "URL"),
+            )
+        else:
+            warnings += _small(before, after)
+            warnings += _moved(before, after)
+        warnings += _lastmods(before, after)
+    return tuple(warnings)
+
+
+def _lost(after: SectionManifest, base_url: str) -> list[str]:
+    """Warn if most rows are dropped: guards do not refuse small sections, and a permit allows any loss."""
+    due = after.rows - after.expired_rows
+    if not after.urls or after.urls >= due * FEW:
+        return []
+    text = RowLosses.of_section(after, base_url).explanation()
+    return [f"section {after.name!r}: only {after.urls:,} of {due:,} rows are listed. {text}"]
+
+
+def _small(before: SectionManifest, after: SectionManifest) -> list[str]:
+    """Warn if most URLs of a section that is too small for guards are gone, or replaced by others."""
+    gone = url_sample.gone(before, after)
+    if before.urls >= SMALLEST or gone is None or gone <= GONE_SMALL:
+        return []
+    text = (
+        f"section {after.name!r}: {round(gone * before.urls):,} of the {counted(before.urls, 'URL')} published before "
+        f"are no longer listed; guards refuse no such change of a section with fewer than {SMALLEST} URLs"
+    )
+    return [text]
+
+
+def _moved(before: SectionManifest, after: SectionManifest) -> list[str]:
+    """Warn about new and missing folders and hosts, and about rows that repeat the URLs of other rows."""
+    old, new = url_sample.prefixes(before), url_sample.prefixes(after)
+    if old is None or new is None or before is after:
+        return []
+    where = f"section {after.name!r}"
+    warnings = [
+        f"{where}: about {number:,} of {before.urls:,} URLs were below {prefix}, and none is now"
+        for prefix, number in old.items()
+        if prefix not in new and prefix != url_sample.REST and number >= max(GONE_URLS, before.urls * GONE_PREFIX)
+    ]
+    warnings += [
+        f"{where}: about {number:,} of {after.urls:,} URLs are below {prefix}, and none was before"
+        for prefix, number in new.items()
+        if prefix not in old and prefix != url_sample.REST and number >= max(SMALLEST, after.urls * NEW_PREFIX)
+    ]
+    repeated = url_sample.repeated(after)
+    if repeated is not None and repeated >= REPEATED:
+        warnings.append(
+            f"{where}: about {repeated:.0%} of its {after.urls:,} URLs are listed more than once, under other keys; "
+            "`airflow-sitemaps duplicates` names them"
+        )
+    return warnings
+
+
+def _lastmods(before: SectionManifest | None, after: SectionManifest) -> list[str]:
+    """Warn if lastmods of the last generation are missing, or if a load seems to have stamped all of them."""
+    where = f"section {after.name!r}"
+    warnings = []
+    have = sum(shard.lastmods for shard in after.shards)
+    had = sum(shard.lastmods for shard in before.shards) if before is not None else 0
+    if before is not None and before.urls and had / before.urls >= 0.5 and have < after.urls * had / before.urls / 2:
+        warnings.append(
+            f"{where}: {have:,} of {after.urls:,} URLs have a lastmod, and {had:,} of {before.urls:,} had one before"
+        )
+    oldest, newest = _extremes(after)
+    if have < SMALLEST or oldest is None or newest is None:
+        return warnings
+    if oldest == newest and "T" in oldest:
+        warnings.append(f"{where}: all {have:,} lastmods are {newest}; {IGNORED}")
+    elif before is not None and _between(oldest, newest) <= LOAD_TIME < _between(*_extremes(before)):
+        warnings.append(
+            f"{where}: all {have:,} lastmods are from {oldest} to {newest}, and they were further apart before; {IGNORED}"
+        )
+    return warnings
+
+
+def _extremes(section: SectionManifest) -> tuple[str | None, str | None]:
+    """Return the oldest and the newest lastmod of a section, each None if no shard has one."""
+    oldest = min((s.oldest_lastmod for s in section.shards if s.oldest_lastmod), default=None)
+    return oldest, max((s.newest_lastmod for s in section.shards if s.newest_lastmod), default=None)
+
+
+def _between(oldest: str | None, newest: str | None) -> timedelta:
+    """Return the time between two lastmods, zero if there are none."""
+    first, last = (lastmod.parse(text or "") for text in (oldest, newest))
+    return lastmod.begins(last) - lastmod.begins(first) if first is not None and last is not None else timedelta(0)
+
+
+MOVES: Final = (Action.MERGE, Action.SPLIT)
+"""Actions that write the entries of removed files under other names."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Proposal:
+    """The live generation, and the generation that a blocked run would have published.
+
+    If the run rendered no entries, its generation lacks those of every file that it would have written again.
+    """
+
+    live: Manifest
+    manifest: Manifest
+    plan: Plan
+    is_rendered: bool
+
+
+def proposal_of(state: StateRepository, run: str) -> Proposal:
+    """Rebuild a blocked run's generation. Raises ``ConfigurationError`` if another run has published since."""
+    live = state.manifest()
+    if live is None:
+        raise ConfigurationError("Nothing is published yet, so there is nothing to compare with.")
+    plan = _whole(state.read_plan(plan_key(run)))
+    if live.generation != plan.base_generation:
+        raise ConfigurationError(
+            f"The blocked run was planned on generation {plan.base_generation:,}; generation {live.generation:,} is "
+            "live now. Plan the next run to see what it would do."
+        )
+    receipts = _receipts(state, plan)
+    rendered = {receipt.batch for receipt in receipts} == {batch.number for batch in plan.batches}
+    if not rendered or _writes(plan.refused.values()):
+        return Proposal(live=live, manifest=_without_removed(live, plan), plan=plan, is_rendered=False)
+    try:
+        manifest = next_manifest(live, plan, receipts, _facts(live, plan))
+    except ConflictError as error:
+        raise ConfigurationError(f"{str(error).rstrip('.')}. Plan the next run to see what it would do.") from error
+    return Proposal(live=live, manifest=manifest, plan=plan, is_rendered=True)
+
+
+def _whole(plan: Plan) -> Plan:
+    """Return a plan with the sections that guards refused while planning, and without those that it would remove."""
+    vanished = tuple(refusal.section for refusal in plan.refusals if refusal.guard == "vanished")
+    return replace(
+        plan,
+        sections={**plan.sections, **plan.refused},
+        retired=tuple(dict.fromkeys((*plan.retired, *vanished))),
+    )
+
+
+def _writes(sections: Iterable[SectionPlan]) -> bool:
+    return any(action.kind.writes for section in sections for action in section.actions)
+
+
+def _receipts(state: StateRepository, plan: Plan) -> list[Receipt]:
+    """Read the receipt of each batch's last try."""
+    newest: dict[str, tuple[str, str]] = {}
+    for info in state.objects.list(receipts_directory(plan.run)):
+        batch = info.key.rpartition("/")[2].partition("-")[0]
+        written = info.modified_at.isoformat() if info.modified_at is not None else ""
+        newest[batch] = max(newest.get(batch, ("", "")), (written, info.key))
+    return [state.read_receipt(key) for _, key in newest.values()]
+
+
+def _without_removed(live: Manifest, plan: Plan) -> Manifest:
+    """Return the live generation without the sections that the plan removes and without the ranges that it empties."""
+    sections = {
+        name: _section_without_removed(section, plan.sections.get(name))
+        for name, section in live.sections.items()
+        if name not in plan.retired
+    }
+    return replace(live, generation=live.generation + 1, sections=sections)
+
+
+def _section_without_removed(section: SectionManifest, plan: SectionPlan | None) -> SectionManifest:
+    """Return a section without the files that the plan removes because their ranges have no rows."""
+    if plan is None or plan.base != section.changed_in:
+        return section
+    lowers = {shard.range.lower: position for position, shard in enumerate(section.shards)}
+    uppers = {shard.range.upper: position + 1 for position, shard in enumerate(section.shards)}
+    emptied: set[int] = set()
+    for action in plan.actions:
+        within = action.range
+        if action.kind not in MOVES and within.lower in lowers and within.upper in uppers:
+            emptied.update({*range(lowers[within.lower], uppers[within.upper])} & {*plan.gone} - {action.carries})
+    shards = [
+        replace(shard, file=None, urls=0) if position in emptied else shard
+        for position, shard in enumerate(section.shards)
+    ]
+    return replace(section, shards=tuple(shards))
+
+
+def _facts(live: Manifest, plan: Plan) -> CommitFacts:
+    """Return the input of the reducer from the live generation, whose address new sections get."""
+    published = {
+        name: SectionFacts(path=section.path, base_url=section.base_url, format=_format(section))
+        for name, section in live.sections.items()
+    }
+    new = {name: SectionFacts(path="", base_url=live.base_url, format="xml") for name in plan.sections}
+    settings = IndexSettings(base_url=live.base_url, name="", mode="one", limits=CURRENT)
+    return CommitFacts(
+        owner=live.owner,
+        sections={**new, **published},
+        index=settings,
+        history=0,
+        now=plan.created_at,
+        write_id="",
+        state_id=live.state_id,
+    )
+
+
+def _format(section: SectionManifest) -> Format:
+    return "text" if any(file.name.endswith(".txt.gz") for file in section.files()) else "xml"

@@ -1,1 +1,0 @@
-"""Write one batch of shards to private objects."""
