@@ -52,7 +52,7 @@ class StateFile:
     @classmethod
     def of(cls, store: StoreFacts, key: str) -> StateFile:
         """Return a file that an event names, or raise StateUnavailableError if this server cannot read that store."""
-        if not store.state_url or scheme_of(store.state_url) not in registered():
+        if not store.state_url or registered(scheme_of(store.state_url)) is None:
             raise StateUnavailableError(
                 "The last run did not record where the manifest is stored, or the store is one that only workers can reach."
             )

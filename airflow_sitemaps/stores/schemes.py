@@ -40,19 +40,21 @@ def scheme_of(url: str) -> str:
     return scheme.lower() if separator else FOLDER
 
 
-def registered() -> dict[str, EntryPoint]:
-    """Return the entry point of each scheme. Those of this package cannot be replaced."""
-    own = [EntryPoint(name=name, value=value, group=GROUP) for name, value in _OWN.items()]
-    return {each.name.lower(): each for each in (*entry_points(group=GROUP), *own)}
+def registered(scheme: str) -> EntryPoint | None:
+    """Return the entry point of a scheme. Those of this package cannot be replaced."""
+    if scheme in _OWN:
+        return EntryPoint(name=scheme, value=_OWN[scheme], group=GROUP)
+    return next((each for each in entry_points(group=GROUP) if each.name.lower() == scheme), None)
 
 
 def open_area(url: str, conn_id: str | None) -> ObjectStore:
     """Open an area of a store for reading. Nothing is created. ``conn_id`` None: the credentials of the machine."""
-    entries = registered()
-    entry = entries.get(scheme_of(url))
+    scheme = scheme_of(url)
+    entry = registered(scheme)
     if entry is None:
+        known = sorted({*_OWN, *(each.name.lower() for each in entry_points(group=GROUP))})
         raise ConfigurationError(
-            f"{url!r}: no store has the scheme {scheme_of(url)!r}. The schemes are {', '.join(sorted(entries))}; install "
+            f"{url!r}: no store has the scheme {scheme!r}. The schemes are {', '.join(known)}; install "
             f"the distribution that registers it in the entry points {GROUP!r}"
         )
     opened: ObjectStore = entry.load()(url, conn_id)
