@@ -46,16 +46,13 @@ def _entry(name: str) -> EntryPoint | None:
 
 def dialect_of_type(conn_type: str) -> type[Dialect] | None:
     """Return the dialect of a type of Airflow connections, or None if the type names no database."""
-    name = conn_type.lower()
-    entry = _entry(CONNECTIONS.get(name, name))
-    dialect: type[Dialect] | None = None if entry is None else entry.load()
-    return dialect
+    entry = _entry(CONNECTIONS.get(conn_type.lower(), conn_type.lower()))
+    return None if entry is None else entry.load()
 
 
 def dialect_of(dialect: sa.Dialect) -> Dialect:
     """Return the dialect of an engine, or raise ``SourceConfigurationError`` if there is none."""
-    entry = _entry(dialect.name)
-    if entry is None:
+    if (entry := _entry(dialect.name)) is None:
         supported = (*(other.name for other in entry_points(group=GROUP)), *DIALECTS)
         raise SourceConfigurationError(
             f"the database {dialect.name!r} is not supported, because this package has no row hash for it. Supported are "
