@@ -146,17 +146,6 @@ def _end_process() -> None:
 watch = Watch()
 
 
-def begin(what: str, bound: str) -> Wait:
-    """Begin a wait, which ``end`` ends, where no block surrounds it. The arguments are those of ``waiting``."""
-    return watch.begin(what, bound)
-
-
-def end(wait: Wait | None) -> None:
-    """End a wait. None: there is none."""
-    if wait is not None:
-        watch.end(wait)
-
-
 def _forked() -> None:
     """Begin with no wait: the thread that watches does not run in a child process, and the lock may be held."""
     global watch  # noqa: PLW0603 - one for each process
@@ -169,11 +158,11 @@ os.register_at_fork(after_in_child=_forked)
 @contextmanager
 def waiting(what: str, bound: str) -> Iterator[None]:
     """Name a wait, without secrets, in the log if the block takes long; ``bound`` says when it ends at the latest."""
-    wait = begin(what, bound)
+    wait = watch.begin(what, bound)
     try:
         yield
     finally:
-        end(wait)
+        watch.end(wait)
 
 
 def arriving(items: Iterable[T], what: str, bound: str) -> Iterator[T]:

@@ -57,9 +57,9 @@ def load(database: str, store: str) -> float:
     else:
         import duckdb_engine  # noqa: F401
     if store.startswith("s3"):
-        from airflow_sitemaps.stores.s3.client import connection_of
+        from airflow_sitemaps.stores.s3.client import connections
 
-        connection_of("bench_s3")
+        connections.of("bench_s3")
     with _source(database).open(section="pages") as session:
         session.now()
     return airflow_mb

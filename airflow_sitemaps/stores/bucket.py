@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from dataclasses import dataclass, field
+from typing import Final
 
+from airflow_sitemaps import setting_checks
 from airflow_sitemaps.errors import ConfigurationError
 from airflow_sitemaps.stores.settings import StoreSettings, checked_key, checked_prefix
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
 
 BUCKET: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{1,253}[A-Za-z0-9]")
 PLAIN_TYPES: Final = {
@@ -59,27 +57,54 @@ class BucketAddress:
         return (self.start, self.bucket) == (other.start, other.bucket) and other.prefix.startswith(self.prefix)
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class BucketStore(StoreSettings):
-    """The settings of every store in a bucket. Without ``state_url``, ``<prefix>-state/`` is the private area."""
+    """The settings of every store in a bucket.
 
-    def __init__(
-        self,
-        url: str,
-        *,
-        state_url: str | None,
-        conn_id: str | None,
-        parse: Callable[..., BucketAddress],
-        names: Mapping[str, object] | None = None,
-        **settings: Any,
-    ) -> None:
-        where = f"{type(self).__name__}({url!r})"
-        self.public = parse(url, where=where)
-        self.state = (
-            _sibling(self.public, where) if state_url is None else parse(state_url, where=f"{where}, state_url")
-        )
+    Attributes:
+        url: Address of the public area.
+        state_url: Address of the private area. None: the sibling ``<prefix>-state/``.
+        content_encoding: Whether compressed files are served as XML with ``Content-Encoding: gzip`` instead of as
+            ``application/gzip``.
+        conn_id: The store's Airflow connection.
+        public: ``url``, parsed.
+        state: The address of the private area, parsed.
+
+    Raises:
+        ConfigurationError: An address or setting is invalid.
+    """
+
+    url: str = field(kw_only=False)
+    state_url: str | None = None
+    content_encoding: bool = False
+    conn_id: str | None = field(init=False)
+    public: BucketAddress = field(init=False)
+    state: BucketAddress = field(init=False)
+
+    def __post_init__(self) -> None:
+        where = self._named()
+        self.public = self.parsed(self.url, where=where)
+        if self.state_url is None:
+            self.state = _sibling(self.public, where)
+        else:
+            self.state = self.parsed(self.state_url, where=f"{where}, state_url")
         _check_apart(self.public, self.state, where)
-        self.conn_id = conn_id
-        super().__init__(where, names={"conn_id": conn_id, **(names or {})}, **settings)
+        super().__post_init__()
+        setting_checks.flag(where, "content_encoding", self.content_encoding)
+        self._check_text("conn_id")
+
+    @staticmethod
+    def parsed(url: str, *, where: str) -> BucketAddress:
+        """Parse an address of this kind of store."""
+        raise NotImplementedError
+
+    def _named(self) -> str:
+        return f"{type(self).__name__}({self.url!r})"
+
+    def _check_text(self, name: str) -> None:
+        text = getattr(self, name)
+        if text is not None and (not isinstance(text, str) or not text):
+            raise ConfigurationError(f"{self._named()}: {name}={text!r}; give a text, or leave it out")
 
     @property
     def uri(self) -> str:

@@ -4,32 +4,52 @@ from __future__ import annotations
 
 import os
 import threading
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Generic, TypeVar
+from typing import TYPE_CHECKING, Final, Generic, Protocol, TypeVar
 
 from airflow_sitemaps.errors import ConfigurationError, CredentialsError, StoreError
 from airflow_sitemaps.ports import PutOutcomeError
-from airflow_sitemaps.stores.bucket import redacted
+from airflow_sitemaps.stores.bucket import redacted, safe_cause
+from airflow_sitemaps.waits import waiting
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Collection, Iterator, Mapping
 
     from airflow_sitemaps.errors import SitemapError
 
-T = TypeVar("T")
 
-MISSING_CONNECTION: Final = "AirflowNotFoundException"
+class Client(Protocol):
+    """The client of a cloud."""
+
+    def close(self) -> None:
+        """Close its connections."""
+        ...
+
+
+T = TypeVar("T", bound=Client)
+
+NO_CREDENTIALS: Final = frozenset(
+    {
+        "AirflowNotFoundException",
+        "CredentialRetrievalError",
+        "DefaultCredentialsError",
+        "NoCredentialsError",
+        "PartialCredentialsError",
+    }
+)
+"""Errors that a metadata service or secrets backend without an answer can cause, so a retry may help."""
 
 
 class Connections(Generic[T]):
     """One client for each process and Airflow connection. Thread-safe; made again after a fork.
 
-    Messages name the store by ``kind``, and ``extra``, the extra of this package that installs the client.
+    Messages name the store by ``kind``, and the ``distribution`` that installs the client.
     """
 
-    def __init__(self, kind: str, extra: str, connect: Callable[[str | None], T]) -> None:
+    def __init__(self, kind: str, distribution: str, connect: Callable[[str | None], T]) -> None:
         self._kind = kind
-        self._extra = extra
+        self._distribution = distribution
         self._connect = connect
         self._lock = threading.Lock()
         self._clients: dict[tuple[int, str | None], T] = {}
@@ -42,11 +62,11 @@ class Connections(Generic[T]):
                 self._clients[name] = self._connected(conn_id)
             return self._clients[name]
 
-    def forget(self, *conn_ids: str | None) -> None:
-        """Make the clients of some or all connections again, so that changed ones are read."""
+    def close(self, *conn_ids: str | None) -> None:
+        """Close the clients of some or all connections, so that changed ones are read."""
         with self._lock:
             for name in [name for name in self._clients if not conn_ids or name[1] in conn_ids]:
-                del self._clients[name]
+                self._clients.pop(name).close()
 
     def _connected(self, conn_id: str | None) -> T:
         try:
@@ -55,20 +75,37 @@ class Connections(Generic[T]):
             raise
         except ImportError as e:
             raise ConfigurationError(
-                f"{self._kind} needs packages that are not installed ({e}): pip install 'airflow-sitemaps[{self._extra}]'"
+                f"{self._kind} needs packages that are not installed ({e}): pip install '{self._distribution}'"
             ) from e
         except Exception as e:
             # Airflow and the clients raise many unrelated types here, all for a connection that cannot be used.
-            kind = CredentialsError if type(e).__name__ == MISSING_CONNECTION else ConfigurationError
+            kind = CredentialsError if type(e).__name__ in NO_CREDENTIALS else ConfigurationError
             raise kind(
                 f"no client of {self._kind} can be created from connection {conn_id!r} "
-                f"({type(e).__name__}: {redacted(str(e))}). Check the connection and its credentials"
+                f"({type(e).__name__}: {redacted(str(e))}). Check its credentials, and its host or endpoint"
             ) from e
+
+
+class Missing(Exception):  # noqa: N818 - an answer, not an error
+    """The object does not exist, or is another one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CloudFailure:
-    """A call that failed: without an answer, no ``code`` and ``status``. Without ``advice``, a retry may succeed."""
+    """A call that failed.
+
+    Attributes:
+        call: Operation and address.
+        text: What the store or its client said.
+        code: The store's code of the error. Default: none.
+        status: HTTP status. Default: 0, no answer.
+        request_id: ID of the request, for the store's support. Default: none.
+        advice: Next step, where a retry cannot help. Default: a retry may.
+        again: Next step before a retry. Default: to check the network and the store.
+        lacks_credentials: Whether the client found no credentials.
+        exists: Whether the store said that the object exists already.
+        is_unclear: Whether the store requested another attempt, with whatever status, so that a put may have taken effect.
+    """
 
     call: str
     text: str
@@ -76,7 +113,10 @@ class CloudFailure:
     status: int = 0
     request_id: str = ""
     advice: str = ""
+    again: str = ""
     lacks_credentials: bool = False
+    exists: bool = False
+    is_unclear: bool = False
 
     def __str__(self) -> str:
         said = " ".join(redacted(self.text).split())[:300].rstrip(". ")
@@ -91,14 +131,44 @@ class CloudFailure:
             return CredentialsError(f"{self}. Check the Airflow connection, or the identity of this machine")
         if self.advice:
             return ConfigurationError(f"{self}. {self.advice}")
-        return StoreError(f"{self}. Check the network and the store's health, then run again")
+        again = self.again or "Check the network and the store's health, then run again"
+        return StoreError(f"{self}. {again}")
 
     def put_error(self, refusals: Mapping[int, str]) -> Exception:
         """Return the error of a failed put: a clear refusal (by status), a wrong setting, or an unclear outcome."""
-        if not self.advice and self.status in refusals:
-            return PutOutcomeError(f"{self}: {refusals[self.status]}", definite=True)
         if self.advice or self.lacks_credentials:
             return self.error()
-        if self.status == 0 or self.status >= 500 or self.status in (408, 409, 429):
+        if self.exists:
+            return PutOutcomeError(f"{self}: an object exists already", definite=True)
+        if self.status in refusals and not self.is_unclear:
+            return PutOutcomeError(f"{self}: {refusals[self.status]}", definite=True)
+        if self.is_unclear or self.status == 0 or self.status >= 500 or self.status in (408, 409, 429):
             return PutOutcomeError(f"{self}: it may or may not have been written", definite=False)
         return self.error()
+
+
+@contextmanager
+def calling(
+    call: str,
+    bound: str,
+    errors: tuple[type[Exception], ...],
+    failure_of: Callable[[str, Exception], CloudFailure],
+    *,
+    refusals: Mapping[int, str] | None = None,
+    missing: Collection[int] = (),
+) -> Iterator[None]:
+    """Name the wait for a call in the log, and translate its errors.
+
+    ``refusals`` are the statuses by which a put is refused; None: the call is no put. A status of ``missing`` raises
+    ``Missing``, unless the failure has an advice, such as that the bucket does not exist.
+    """
+    try:
+        with waiting(call, bound):
+            yield
+    except errors as e:
+        failure = failure_of(call, e)
+        if refusals is not None:
+            raise failure.put_error(refusals) from safe_cause(e)
+        if failure.status in missing and not failure.advice:
+            raise Missing from None
+        raise failure.error() from safe_cause(e)

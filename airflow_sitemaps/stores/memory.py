@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any, Literal
 
+from airflow_sitemaps import setting_checks
 from airflow_sitemaps.ports import Create, ObjectInfo, PutMode, PutOutcomeError, StoredObject, Update
 from airflow_sitemaps.ports.store import INDEX_CACHE_CONTROL, SHARD_CACHE_CONTROL, Store
 from airflow_sitemaps.stores.settings import StoreSettings, checked_key, checked_metadata, checked_prefix, read_source
@@ -154,15 +155,14 @@ class MemoryStore(StoreSettings):
         copies: bool = False,
     ) -> None:
         super().__init__(
-            "MemoryStore",
             base_url=base_url,
             index_name=index_name,
             cache_control=cache_control,
             shard_cache_control=shard_cache_control,
             purge=purge,
             single_writer=single_writer,
-            flags={"copies": copies},
         )
+        setting_checks.flag("MemoryStore", "copies", copies)
         self.copies = copies
         self.log: list[Operation] = []
         lock, clock = threading.RLock(), now or _utc_now

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
 from airflow_sitemaps import setting_checks
 from airflow_sitemaps.errors import ConfigurationError
 from airflow_sitemaps.ports import PutOutcomeError
-from airflow_sitemaps.ports.store import SHARD_CACHE_CONTROL, Store, is_revalidated
+from airflow_sitemaps.ports.store import INDEX_CACHE_CONTROL, SHARD_CACHE_CONTROL, Store, is_revalidated
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -27,56 +28,53 @@ METADATA_VALUE: Final = re.compile(r"[!-~](?:[ -~]*[!-~])?")
 CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]")
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class StoreSettings:
     """The settings that every store has. Each store adds its address and its way to open it.
 
-    Args:
-        where: The store, for messages.
-        flags: The store's own settings that must be True or False.
-        names: The store's own settings that must be None or a non-empty text.
+    Attributes:
+        base_url: Address at which crawlers read the public area, ending in ``/``.
+        index_name: File name of the index.
+        cache_control: Cache-Control header of indexes and feeds.
+        shard_cache_control: Header of files that an index lists. A lifetime needs a ``purge`` hook.
+        purge: Called with the changed addresses after the shards are public and before the index is.
+        single_writer: Promise that no other process publishes here. A store that cannot keep rivals apart is accepted then.
 
     Raises:
-        ConfigurationError: A setting is invalid.
+        ConfigurationError: An address or setting is invalid.
     """
 
-    def __init__(
-        self,
-        where: str,
-        *,
-        base_url: str,
-        index_name: str,
-        cache_control: str,
-        shard_cache_control: str,
-        purge: Purge | None,
-        single_writer: bool,
-        flags: Mapping[str, object] | None = None,
-        names: Mapping[str, object] | None = None,
-    ) -> None:
-        self.base_url = checked_base_url(base_url, where=where)
-        self.index_name = checked_index_name(index_name, where=where)
-        for name, flag in {"single_writer": single_writer, **(flags or {})}.items():
-            setting_checks.flag(where, name, flag)
-        for name, header in {"cache_control": cache_control, "shard_cache_control": shard_cache_control}.items():
+    base_url: str
+    index_name: str = "sitemap.xml"
+    cache_control: str = INDEX_CACHE_CONTROL
+    shard_cache_control: str = SHARD_CACHE_CONTROL
+    purge: Purge | None = None
+    single_writer: bool = False
+
+    def __post_init__(self) -> None:
+        where = self._named()
+        self.base_url = checked_base_url(self.base_url, where=where)
+        checked_index_name(self.index_name, where=where)
+        setting_checks.flag(where, "single_writer", self.single_writer)
+        for name in ("cache_control", "shard_cache_control"):
+            header = getattr(self, name)
             if not isinstance(header, str) or not METADATA_VALUE.fullmatch(header):
                 raise ConfigurationError(
                     f"{where}: {name}={header!r} cannot be sent as an HTTP header; give one line of printable ASCII"
                 )
-        for name, text in (names or {}).items():
-            if text is not None and (not isinstance(text, str) or not text):
-                raise ConfigurationError(f"{where}: {name}={text!r}; give a text, or leave it out")
-        if purge is not None and not callable(purge):
-            raise ConfigurationError(f"{where}: purge={purge!r}; give a function that takes a list of addresses")
-        if purge is None and not is_revalidated(shard_cache_control):
+        if self.purge is not None and not callable(self.purge):
+            raise ConfigurationError(f"{where}: purge={self.purge!r}; give a function that takes a list of addresses")
+        if self.purge is None and not is_revalidated(self.shard_cache_control):
             raise ConfigurationError(
-                f"{where}: with shard_cache_control={shard_cache_control!r} a cache may answer with an old shard after "
+                f"{where}: with shard_cache_control={self.shard_cache_control!r} a cache may answer with an old shard after "
                 "the index has changed, and crawlers may never see its new URLs. Leave the default "
                 f"{SHARD_CACHE_CONTROL!r}, or give a purge= hook that removes changed shards from the cache before the "
                 "index is uploaded"
             )
-        self.cache_control = cache_control
-        self.shard_cache_control = shard_cache_control
-        self.purge = purge
-        self.single_writer = single_writer
+
+    def _named(self) -> str:
+        """Return the store's name in messages."""
+        return type(self).__name__
 
     def console_url(self) -> str:
         """Return an empty text: this store has no web console."""

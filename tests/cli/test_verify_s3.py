@@ -11,7 +11,7 @@ import pytest
 from airflow_sitemaps import Section, Sitemap
 from airflow_sitemaps.cli import main
 from airflow_sitemaps.pipeline import build
-from airflow_sitemaps.stores.s3.client import close_connections
+from airflow_sitemaps.stores.s3.client import connections
 from airflow_sitemaps.testing.source import MemorySourceConfig
 from tests.support.s3 import S3Server, moto_server
 
@@ -139,8 +139,8 @@ def test_without_credentials_it_is_told_where_to_give_them(
     monkeypatch.setenv("AWS_CONFIG_FILE", "/nonexistent")
     extra = {"endpoint_url": server.endpoint, "region_name": "us-east-1"}
     monkeypatch.setenv("AIRFLOW_CONN_VERIFY_S3", json.dumps({"conn_type": "aws", "extra": extra}))
-    close_connections("verify_s3")
+    connections.close("verify_s3")
     error = verified(capfd, f"s3://{bucket}/sitemap.xml", status=1)["error"]
     assert f"s3://{bucket}/sitemap.xml" in error["message"]
     assert "Check the Airflow connection" in error["message"]
-    close_connections("verify_s3")
+    connections.close("verify_s3")

@@ -119,8 +119,8 @@ def test_only_a_client_of_r2_renames_them(host: str, renamed: int, monkeypatch: 
     monkeypatch.setattr(client, "copy_as_on_r2", clients.append)
     value = {"conn_type": "aws", "login": "a", "password": "b", "extra": {"endpoint_url": f"https://{host}"}}
     monkeypatch.setenv("AIRFLOW_CONN_R2", json.dumps(value))
-    client.connection_of("r2")
-    client.close_connections("r2")
+    client.connections.of("r2")
+    client.connections.close("r2")
     assert len(clients) == renamed
 
 

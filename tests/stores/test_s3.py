@@ -17,7 +17,7 @@ from airflow_sitemaps.errors import ConfigurationError, StoreError
 from airflow_sitemaps.ports import Create, Overwrite, PutOutcomeError, Update
 from airflow_sitemaps.stores.bucket import redacted
 from airflow_sitemaps.stores.s3 import S3Store
-from airflow_sitemaps.stores.s3.client import close_connections, connection_of, explained
+from airflow_sitemaps.stores.s3.client import connections, failure_of
 from tests.stores.conftest import BASE
 from tests.support.s3 import S3Server, areas
 
@@ -173,9 +173,9 @@ def test_aws_keeps_botocores_checksums_and_bounded_waiting(monkeypatch: pytest.M
     )
     monkeypatch.setenv("AWS_DEFAULT_REGION", "eu-west-1")
     try:
-        settings = connection_of("aws_plain").client.meta.config
+        settings = connections.of("aws_plain").client.meta.config
     finally:
-        close_connections("aws_plain")
+        connections.close("aws_plain")
     assert settings.request_checksum_calculation == "when_supported"
     assert (settings.connect_timeout, settings.read_timeout) == (10, 60)
     assert settings.max_pool_connections >= 32
@@ -185,7 +185,7 @@ def test_aws_keeps_botocores_checksums_and_bounded_waiting(monkeypatch: pytest.M
 def test_the_connections_own_settings_win(moto: S3Server) -> None:
     own = {"read_timeout": 7, "request_checksum_calculation": "when_supported", "s3": {"addressing_style": "virtual"}}
     with moto.connection("s3_own", **own) as conn_id:
-        settings = connection_of(conn_id).client.meta.config
+        settings = connections.of(conn_id).client.meta.config
     assert settings.read_timeout == 7
     assert settings.request_checksum_calculation == "when_supported"
     assert settings.s3["addressing_style"] == "virtual"
@@ -236,11 +236,11 @@ def test_one_client_for_all_threads_and_a_new_one_after_a_fork(
     moto_connection: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with ThreadPoolExecutor(8) as pool:
-        found = list(pool.map(lambda _: connection_of(moto_connection).client, range(8)))
+        found = list(pool.map(lambda _: connections.of(moto_connection).client, range(8)))
     assert len({id(client) for client in found}) == 1
     monkeypatch.setattr(os, "getpid", lambda: -1)  # as in a child; sharing sockets with its parent would mix answers
-    assert connection_of(moto_connection).client is not found[0]
-    close_connections(moto_connection)
+    assert connections.of(moto_connection).client is not found[0]
+    connections.close(moto_connection)
 
 
 # ---------------------------------------------------------------- failures in words
@@ -270,14 +270,14 @@ def client_error(code: str, status: int, operation: str = "PutObject", message: 
     ],
 )
 def test_each_answer_says_where_what_and_what_next(code: str, status: int, kind: type[Exception], advice: str) -> None:
-    error = explained("PutObject", "s3://acme-web/sitemaps/k", client_error(code, status))
+    error = failure_of("PutObject s3://acme-web/sitemaps/k", client_error(code, status)).error()
     assert type(error) is kind
     for part in ("PutObject", "s3://acme-web/sitemaps/k", code, str(status), "REQ123", "said the server", advice):
         assert part in str(error)
 
 
 def test_a_403_on_reading_explains_the_missing_permission_to_list() -> None:
-    error = explained("HeadObject", "s3://acme-web/sitemaps/k", client_error("403", 403, "HeadObject"), reading=True)
+    error = failure_of("HeadObject s3://acme-web/sitemaps/k", client_error("403", 403, "HeadObject")).error()
     assert "Allow s3:GetObject" in str(error)
     assert "403 instead of 404 without s3:ListBucket on 'acme-web'" in str(error)
 
@@ -287,15 +287,16 @@ def test_no_secret_gets_into_a_message() -> None:
     for text in (presigned, f"see {presigned} now", "http://user:hunter2@minio:9000/bucket"):
         assert not any(secret in redacted(text) for secret in ("AKIASECRET", "deadbeef", "hunter2"))
     assert redacted("https://minio:9000/bucket/key") == "https://minio:9000/bucket/key"
-    error = explained("GetObject", "s3://b/k", EndpointConnectionError(endpoint_url="http://user:hunter2@minio/b/k"))
+    lost = EndpointConnectionError(endpoint_url="http://user:hunter2@minio/b/k")
+    error = failure_of("GetObject s3://b/k", lost).error()
     assert "hunter2" not in str(error)
     assert isinstance(error, StoreError)
     message = client_error("AccessDenied", 403, message=presigned)
-    assert "deadbeef" not in str(explained("GetObject", "s3://b/k", message))
+    assert "deadbeef" not in str(failure_of("GetObject s3://b/k", message).error())
 
 
 def test_missing_credentials_are_for_the_user_to_change() -> None:
-    error = explained("GetObject", "s3://b/k", NoCredentialsError())
+    error = failure_of("GetObject s3://b/k", NoCredentialsError()).error()
     assert isinstance(error, ConfigurationError)
     assert "Airflow connection" in str(error)
 
@@ -392,7 +393,9 @@ def test_a_connection_that_cannot_be_used_is_named(monkeypatch: pytest.MonkeyPat
     secret = "a-secret-of-tests"
     value = {"conn_type": "aws", "login": "some-login", "password": secret, "extra": extra}
     monkeypatch.setenv("AIRFLOW_CONN_S3_BROKEN", json.dumps(value))
-    with pytest.raises(ConfigurationError, match="no S3 client can be created from connection 's3_broken'") as caught:
+    with pytest.raises(
+        ConfigurationError, match="no client of S3 can be created from connection 's3_broken'"
+    ) as caught:
         config(conn_id="s3_broken").open()
     assert secret not in str(caught.value)
 

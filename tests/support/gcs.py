@@ -267,7 +267,7 @@ class GCSServer:
         try:
             yield conn_id
         finally:
-            clients.forget(conn_id)
+            clients.close(conn_id)
             del os.environ[variable]
 
 

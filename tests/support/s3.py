@@ -18,7 +18,7 @@ from moto.moto_server.werkzeug_app import DomainDispatcherApplication, MotoReque
 from werkzeug.serving import make_server
 
 from airflow_sitemaps.stores.s3 import S3Store
-from airflow_sitemaps.stores.s3.client import close_connections
+from airflow_sitemaps.stores.s3.client import connections
 from airflow_sitemaps.stores.s3.objects import S3Objects
 
 if TYPE_CHECKING:
@@ -70,11 +70,11 @@ class S3Server:
         extra = {"endpoint_url": endpoint or self.endpoint, "region_name": REGION, "config_kwargs": kwargs}
         login, password = self.access_key, self.secret_key
         os.environ[variable] = json.dumps({"conn_type": "aws", "login": login, "password": password, "extra": extra})
-        close_connections(conn_id)  # an earlier test of this process may have opened one of this name
+        connections.close(conn_id)  # an earlier test of this process may have opened one of this name
         try:
             yield conn_id
         finally:
-            close_connections(conn_id)
+            connections.close(conn_id)
             del os.environ[variable]
 
     @contextmanager

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
 
 from airflow_sitemaps.errors import ConfigurationError
-from airflow_sitemaps.ports.store import INDEX_CACHE_CONTROL, SHARD_CACHE_CONTROL, Store
 from airflow_sitemaps.stores.bucket import BucketAddress, BucketStore
 
 if TYPE_CHECKING:
-    from airflow_sitemaps.ports import ObjectStore, Purge
+    from airflow_sitemaps.ports import ObjectStore, Store
 
 SCHEME: Final = "az://"
 ACCOUNT: Final = re.compile(r"(?:az|https)://([a-z0-9]{3,24}(?:\.[a-z0-9-]+)+)/(.*)", re.DOTALL)
@@ -39,58 +39,30 @@ def parsed(url: str, *, where: str) -> BucketAddress:
     return BucketAddress.parse(start + rest, start=start, where=where, name=CONTAINER)
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class AzureBlobStore(BucketStore):
     """A public prefix of a container that a CDN or web server serves, and a private one beside it.
 
     Promotions read each body and upload it to its public name: Azure's copies keep the headers of the source.
+    The other settings are those of every store: ``BucketStore`` and ``StoreSettings``.
 
     Attributes:
-        public: Address of the public area, from ``url``: ``az://container/prefix``, or
+        url: Address of the public area: ``az://container/prefix``, or
             ``https://account.blob.core.windows.net/container/prefix``. With an account, the connection must be to it.
-        base_url: Address at which crawlers read the public area, ending in ``/``.
-        conn_id: Airflow connection of type Azure Blob Storage, from ``wasb_conn_id``. None: the identity of the machine,
-            for an address with an account.
-        state: Address of the private area, from ``state_url``. If that is not set, the sibling ``<prefix>-state/``.
-        index_name: File name of the index.
-        cache_control: Cache-Control header of indexes and feeds.
-        shard_cache_control: Header of files that an index lists. A lifetime needs a ``purge`` hook.
-        purge: Called with the changed addresses after the shards are public and before the index is.
-        single_writer: Promise that no other process publishes here. The store is not probed then.
-        content_encoding: Whether compressed files are served as XML with ``Content-Encoding: gzip`` instead of as
-            ``application/gzip``.
+        wasb_conn_id: Airflow connection of type Azure Blob Storage. None: the identity of the machine, for an address
+            with an account.
 
     Raises:
         ConfigurationError: An address or setting is invalid.
     """
 
-    def __init__(  # noqa: PLR0913 - settings of one thing, all but one by keyword
-        self,
-        url: str,
-        *,
-        base_url: str,
-        wasb_conn_id: str | None = "wasb_default",
-        state_url: str | None = None,
-        index_name: str = "sitemap.xml",
-        cache_control: str = INDEX_CACHE_CONTROL,
-        shard_cache_control: str = SHARD_CACHE_CONTROL,
-        purge: Purge | None = None,
-        single_writer: bool = False,
-        content_encoding: bool = False,
-    ) -> None:
-        super().__init__(
-            url,
-            state_url=state_url,
-            conn_id=wasb_conn_id,
-            parse=parsed,
-            base_url=base_url,
-            index_name=index_name,
-            cache_control=cache_control,
-            shard_cache_control=shard_cache_control,
-            purge=purge,
-            single_writer=single_writer,
-            flags={"content_encoding": content_encoding},
-        )
-        self.content_encoding = content_encoding
+    wasb_conn_id: str | None = "wasb_default"
+
+    parsed = staticmethod(parsed)
+
+    def __post_init__(self) -> None:
+        self.conn_id = self.wasb_conn_id
+        super().__post_init__()
 
     def open(self) -> Store:
         """Connect, with one client for each process and connection.

@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import logging
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
 from airflow_sitemaps.errors import ConfigurationError
 from airflow_sitemaps.ports import Create, ObjectInfo, PutMode, StoredObject, Update
-from airflow_sitemaps.stores.bucket import plain_type, safe_cause
-from airflow_sitemaps.stores.cloud import CloudFailure, Connections
+from airflow_sitemaps.stores.bucket import plain_type
+from airflow_sitemaps.stores.cloud import CloudFailure, Connections, Missing, calling
 from airflow_sitemaps.stores.settings import checked_metadata, checked_prefix, read_source
-from airflow_sitemaps.waits import waiting
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+    from contextlib import AbstractContextManager
 
-    from azure.core.exceptions import AzureError
     from typing_extensions import Unpack
 
     from airflow_sitemaps.ports import Headers, ObjectStore
@@ -69,10 +67,10 @@ def client_of(conn_id: str | None, address: BucketAddress) -> Any:
     return service
 
 
-def forget_clients() -> None:
-    """Make every client again, so that changed connections are read."""
+def close_clients() -> None:
+    """Close every client, so that changed connections are read."""
     for connections in (_of_connection, _of_machine):
-        connections.forget()
+        connections.close()
 
 
 def _connect(conn_id: str | None) -> Any:
@@ -89,8 +87,8 @@ def _connect_as_machine(host: str | None) -> Any:
     return BlobServiceClient(f"https://{host}", credential=DefaultAzureCredential())
 
 
-_of_connection: Final = Connections("Azure Blob Storage", "azure", _connect)
-_of_machine: Final = Connections("Azure Blob Storage", "azure", _connect_as_machine)
+_of_connection: Final = Connections("Azure Blob Storage", "airflow-sitemaps[azure]", _connect)
+_of_machine: Final = Connections("Azure Blob Storage", "airflow-sitemaps[azure]", _connect_as_machine)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,7 +115,7 @@ class AzureObjects:
             with self._calling("GetBlob", key):
                 stream = blob.download_blob(decompress=False)
                 body = stream.readall()
-        except _Missing:
+        except Missing:
             return None
         return StoredObject(info=_info(key, stream.properties), body=body)
 
@@ -127,7 +125,7 @@ class AzureObjects:
         try:
             with self._calling("GetBlobProperties", key):
                 return _info(key, blob.get_blob_properties())
-        except _Missing:
+        except Missing:
             return None
 
     def put(self, key: str, body: bytes, *, mode: PutMode, **headers: Unpack[Headers]) -> str:
@@ -164,7 +162,7 @@ class AzureObjects:
         try:
             with self._calling("DeleteBlob", key):
                 blob.delete_blob(**({} if etag is None else _only(etag)))
-        except _Missing:
+        except Missing:
             return
 
     def _blob(self, key: str) -> Any:
@@ -180,34 +178,20 @@ class AzureObjects:
             cache_control=headers.get("cache_control"),
         )
 
-    @contextmanager
-    def _calling(self, operation: str, key: str, mode: PutMode | None = None) -> Iterator[None]:
-        """Translate a call's errors; ``mode`` is a put's condition. _Missing: no object, or not the one to delete."""
+    def _calling(self, operation: str, key: str, mode: PutMode | None = None) -> AbstractContextManager[None]:
+        """Translate a call's errors; ``mode`` is a put's condition. Missing: no object, or not the one to delete."""
         from azure.core.exceptions import AzureError
 
-        call = f"{operation} {self.url(key)}"
-        try:
-            with waiting(call, BOUND):
-                yield
-        except AzureError as e:
-            failure = _failure(call, e)
-            if mode is not None:
-                refusals = {304: f"the condition {mode} does not hold", 412: f"the condition {mode} does not hold"}
-                if failure.code in ("BlobAlreadyExists", "ResourceAlreadyExists"):
-                    refusals[409] = "an object exists already"
-                if isinstance(mode, Update):
-                    refusals[404] = "there is no object to replace"
-                raise failure.put_error(refusals) from safe_cause(e)
-            if not failure.advice and (failure.status == 404 or (operation == "DeleteBlob" and failure.status == 412)):
-                raise _Missing from None
-            raise failure.error() from safe_cause(e)
+        call, refusals = f"{operation} {self.url(key)}", None
+        if mode is not None:
+            refusals = dict.fromkeys((304, 412), f"the condition {mode} does not hold")
+            if isinstance(mode, Update):
+                refusals[404] = "there is no object to replace"
+        missing = (404, 412) if operation == "DeleteBlob" else (404,)
+        return calling(call, BOUND, (AzureError,), _failure, refusals=refusals, missing=missing)
 
 
-class _Missing(Exception):  # noqa: N818 - an answer, not an error
-    """The object does not exist, or is another one."""
-
-
-def _failure(call: str, e: AzureError) -> CloudFailure:
+def _failure(call: str, e: Exception) -> CloudFailure:
     from azure.core.exceptions import ClientAuthenticationError
 
     code = getattr(e, "error_code", None)
@@ -219,12 +203,13 @@ def _failure(call: str, e: AzureError) -> CloudFailure:
         advice = _ROLE
     return CloudFailure(
         call=call,
-        text=str(e.message or e).partition("\n")[0],
+        text=str(getattr(e, "message", "") or e).partition("\n")[0],
         code=code,
         status=status,
         request_id=str(response.headers.get("x-ms-request-id", "")) if response is not None else "",
         advice=advice,
         lacks_credentials=isinstance(e, ClientAuthenticationError) and not status,
+        exists=code in ("BlobAlreadyExists", "ResourceAlreadyExists"),
     )
 
 

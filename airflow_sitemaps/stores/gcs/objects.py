@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import logging
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from airflow_sitemaps.errors import StoreError
 from airflow_sitemaps.ports import Create, ObjectInfo, PutMode, PutOutcomeError, StoredObject, Update
 from airflow_sitemaps.retry import repeated
-from airflow_sitemaps.stores.bucket import plain_type, safe_cause
-from airflow_sitemaps.stores.cloud import CloudFailure, Connections
+from airflow_sitemaps.stores.bucket import plain_type
+from airflow_sitemaps.stores.cloud import CloudFailure, Connections, Missing, calling
 from airflow_sitemaps.stores.settings import checked_metadata, checked_prefix, read_source
-from airflow_sitemaps.waits import waiting
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from contextlib import AbstractContextManager
 
     from typing_extensions import Unpack
 
@@ -72,7 +71,7 @@ def errors() -> tuple[type[Exception], ...]:
     return GoogleAPIError, GoogleAuthError, InvalidResponse, DataCorruption, RequestException
 
 
-clients: Final = Connections("Google Cloud Storage", "gcs", _connect)
+clients: Final = Connections("Google Cloud Storage", "airflow-sitemaps[gcs]", _connect)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,12 +107,12 @@ class GCSObjects:
         try:
             with self._calling("objects.get", key):
                 blob.reload(**limits())
-        except _Missing:
+        except Missing:
             return None
         try:
             with self._calling("objects.get", key):
                 body = blob.download_as_bytes(raw_download=True, if_generation_match=blob.generation, **limits())
-        except _Missing as e:
+        except Missing as e:
             raise _Replaced(self.url(key)) from e
         return StoredObject(info=_info(key, blob, metadata=blob.metadata), body=body)
 
@@ -123,7 +122,7 @@ class GCSObjects:
         try:
             with self._calling("objects.get", key):
                 blob.reload(**limits())
-        except _Missing:
+        except Missing:
             return None
         return _info(key, blob, metadata=blob.metadata)
 
@@ -189,7 +188,7 @@ class GCSObjects:
         try:
             with self._calling("objects.delete", key):
                 blob.delete(if_generation_match=condition, **limits())
-        except _Missing:
+        except Missing:
             return
 
     def blob(self, key: str, headers: Headers | None = None) -> Any:
@@ -203,27 +202,14 @@ class GCSObjects:
             blob.cache_control = headers.get("cache_control")
         return blob
 
-    @contextmanager
-    def _calling(self, operation: str, key: str, mode: PutMode | None = None) -> Iterator[None]:
-        """Translate a call's errors; ``mode`` is the condition of a write. _Missing: no object of the generation."""
-        call = f"{operation} {self.url(key)}"
-        try:
-            with waiting(call, BOUND):
-                yield
-        except errors() as e:
-            failure = _failure(call, e)
-            if mode is not None:
-                refusals = dict.fromkeys((304, 412), f"the condition {mode} does not hold")
-                if isinstance(mode, Update) or operation == "objects.rewrite":
-                    refusals[404] = "there is no object"
-                raise failure.put_error(refusals) from safe_cause(e)
-            if not failure.advice and failure.status in (404, 412):
-                raise _Missing from None
-            raise failure.error() from safe_cause(e)
-
-
-class _Missing(Exception):  # noqa: N818 - an answer, not an error
-    """The object does not exist, or is another one."""
+    def _calling(self, operation: str, key: str, mode: PutMode | None = None) -> AbstractContextManager[None]:
+        """Translate a call's errors; ``mode`` is the condition of a write. Missing: no object of the generation."""
+        call, refusals = f"{operation} {self.url(key)}", None
+        if mode is not None:
+            refusals = dict.fromkeys((304, 412), f"the condition {mode} does not hold")
+            if isinstance(mode, Update) or operation == "objects.rewrite":
+                refusals[404] = "there is no object"
+        return calling(call, BOUND, errors(), _failure, refusals=refusals, missing=(404, 412))
 
 
 class _Replaced(Exception):  # noqa: N818 - an answer, not an error

@@ -70,9 +70,7 @@ class LocalStore(StoreSettings):
             raise ConfigurationError("LocalStore(''): give the folder that is served, like 'public/sitemaps'")
         self.path = Path(path)
         self.state_dir = None if state_dir is None else Path(state_dir)
-        where = f"LocalStore({str(path)!r})"
         super().__init__(
-            where,
             base_url=base_url,
             index_name=index_name,
             cache_control=cache_control,
@@ -80,6 +78,7 @@ class LocalStore(StoreSettings):
             purge=purge,
             single_writer=single_writer,
         )
+        where = self._named()
         self.file_mode = checked_mode("file_mode", file_mode, required=0o600, where=where)
         self.dir_mode = checked_mode("dir_mode", dir_mode, required=0o700, where=where)
         if isinstance(group, bool) or group == "" or (isinstance(group, int) and group < 0):
@@ -144,6 +143,9 @@ class LocalStore(StoreSettings):
 
     def __repr__(self) -> str:
         return f"LocalStore({str(self.path)!r}, base_url={self.base_url!r})"
+
+    def _named(self) -> str:
+        return f"LocalStore({str(self.path)!r})"
 
     def _permissions(self, public: Path) -> Permissions:
         """Return the permissions of public files. Create the public folder if it is missing."""

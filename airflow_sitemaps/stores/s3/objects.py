@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from contextlib import closing
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, NoReturn
+from typing import TYPE_CHECKING, Any, Final
 
 from botocore.exceptions import (
     BotoCoreError,
@@ -16,16 +16,17 @@ from botocore.exceptions import (
 )
 from urllib3.exceptions import HTTPError
 
-from airflow_sitemaps.errors import SitemapError, StoreError
+from airflow_sitemaps.errors import SitemapError
 from airflow_sitemaps.ports import Create, ObjectInfo, Overwrite, PutMode, PutOutcomeError, StoredObject, Update
 from airflow_sitemaps.retry import repeated
-from airflow_sitemaps.stores.bucket import plain_type, safe_cause
-from airflow_sitemaps.stores.s3.client import UNCLEAR, answer_of, bound_of, described, explained
+from airflow_sitemaps.stores.bucket import plain_type, redacted
+from airflow_sitemaps.stores.cloud import Missing, calling
+from airflow_sitemaps.stores.s3.client import answer_of, bound_of, failure_of
 from airflow_sitemaps.stores.settings import checked_metadata, checked_prefix, read_source
-from airflow_sitemaps.waits import waiting
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+    from contextlib import AbstractContextManager
 
     from typing_extensions import Unpack
 
@@ -40,8 +41,6 @@ READS: Final = 4
 READ_PAUSE_S: Final = 0.4
 """Upper bound of the first pause in seconds; it doubles with each attempt."""
 LONGEST_READ_PAUSE_S: Final = 10.0
-BROKEN_OFF: Final = (HTTPClientError, IncompleteReadError, FlexibleChecksumError, HTTPError)
-"""Errors when a body is read. botocore does not translate all errors of urllib3."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,38 +70,31 @@ class S3Objects:
     def get(self, key: str) -> StoredObject | None:
         """Read an object, or return None if it does not exist."""
         read = repeated(
-            *BROKEN_OFF, attempts=READS, pause_s=READ_PAUSE_S, longest_pause_s=LONGEST_READ_PAUSE_S, log=log
+            _BrokenOffError, attempts=READS, pause_s=READ_PAUSE_S, longest_pause_s=LONGEST_READ_PAUSE_S, log=log
         )
         try:
-            return read(self._get, key)
-        except BROKEN_OFF as e:
-            raise explained("GetObject", self.url(key), e) from safe_cause(e)
+            with self._calling("GetObject", key):
+                return read(self._get, key)
+        except Missing:
+            return None
 
     def _get(self, key: str) -> StoredObject | None:
-        """Read an object once. If the body breaks off, the error of the library is raised."""
+        """Read an object once."""
+        answer = self.connection.client.get_object(**self._request(key))
         try:
-            answer = self.connection.client.get_object(**self._request(key))
-        except ClientError as e:
-            self._raise_unless_missing("GetObject", key, e)
-            return None
-        except BotoCoreError as e:
-            raise explained("GetObject", self.url(key), e) from safe_cause(e)
-        with (
-            closing(answer["Body"]) as stream,
-            waiting(f"the body of {self.url(key)}", bound_of(self.connection.client)),
-        ):
-            body = stream.read()
+            with closing(answer["Body"]) as stream:
+                body = stream.read()
+        except BROKEN_OFF as e:
+            raise _BrokenOffError(f"the body of {self.url(key)}: {type(e).__name__}: {redacted(str(e))}") from e
         return StoredObject(info=_info(key, answer, len(body)), body=body)
 
     def head(self, key: str) -> ObjectInfo | None:
         """Read the info of an object, or return None if it does not exist."""
         try:
-            answer = self.connection.client.head_object(**self._request(key))
-        except ClientError as e:
-            self._raise_unless_missing("HeadObject", key, e)
+            with self._calling("HeadObject", key):
+                answer = self.connection.client.head_object(**self._request(key))
+        except Missing:
             return None
-        except BotoCoreError as e:
-            raise explained("HeadObject", self.url(key), e) from safe_cause(e)
         return _info(key, answer, int(answer["ContentLength"]))
 
     def put(self, key: str, body: bytes, *, mode: PutMode, **headers: Unpack[Headers]) -> str:
@@ -110,14 +102,17 @@ class S3Objects:
         request = self._request(key) | self._headers(key, headers) | {"Body": bytes(body)}
         if self.look_first and not isinstance(mode, Overwrite):
             self._look_first(key, mode)
-        try:
-            return self._put(request, mode, quotes=self.connection.etag_quotes)
-        except ClientError as e:
-            if isinstance(mode, Update) and answer_of(e)[1] == 412 and self._unchanged(key, mode):
-                return self._put_in_other_quotes(key, request, mode)
-            self._raise_put(key, mode, e)
-        except BotoCoreError as e:
-            self._raise_put(key, mode, e)
+        with self._calling("PutObject", key, mode):
+            try:
+                return self._put(request, mode, quotes=self.connection.etag_quotes)
+            except ClientError as e:
+                if not isinstance(mode, Update) or answer_of(e)[1] != 412 or not self._unchanged(key, mode):
+                    raise
+            # It was refused although its condition holds: AWS compares etags with quotes, Ceph without.
+            quotes = not self.connection.etag_quotes
+            etag = self._put(request, mode, quotes=quotes)
+            self.connection.etag_quotes = quotes
+            return etag
 
     def copy(
         self, source: ObjectStore, found: ObjectInfo, key: str, *, mode: PutMode, **headers: Unpack[Headers]
@@ -128,10 +123,8 @@ class S3Objects:
         request = self._request(key) | self._headers(key, headers) | source.as_source(found)
         request["MetadataDirective"] = "REPLACE"
         condition = self._condition(mode, quotes=self.connection.etag_quotes)
-        try:
+        with self._calling("CopyObject", key, mode):
             answer = self.connection.client.copy_object(**request, **condition)
-        except (ClientError, BotoCoreError) as e:
-            self._raise_put(key, mode, e, operation="CopyObject")
         etag = answer.get("CopyObjectResult", {}).get("ETag")
         if not etag:
             text = f"CopyObject {self.url(key)}: the answer names no etag, so it may or may not have been copied"
@@ -149,38 +142,34 @@ class S3Objects:
     def list(self, prefix: str = "") -> Iterator[ObjectInfo]:
         """List objects. Folder markers, whose names end in ``/``, are omitted."""
         request = self._bucket() | {"Prefix": self.address.prefix + checked_prefix(prefix)}
-        pages = self.connection.client.get_paginator("list_objects_v2").paginate(**request)
-        try:
-            for page in pages:
-                for entry in page.get("Contents", ()):
-                    key = entry["Key"].removeprefix(self.address.prefix)
-                    if key and not key.endswith("/"):
-                        yield ObjectInfo(
-                            key=key,
-                            etag=_bare(entry["ETag"]),
-                            byte_size=entry["Size"],
-                            modified_at=entry["LastModified"],
-                        )
-        except (ClientError, BotoCoreError) as e:
-            raise explained("ListObjectsV2", self.url(prefix), e) from safe_cause(e)
+        pages = iter(self.connection.client.get_paginator("list_objects_v2").paginate(**request))
+        while True:
+            with self._calling("ListObjectsV2", prefix):
+                page = next(pages, None)
+            if page is None:
+                return
+            for entry in page.get("Contents", ()):
+                key = entry["Key"].removeprefix(self.address.prefix)
+                if key and not key.endswith("/"):
+                    yield ObjectInfo(
+                        key=key, etag=_bare(entry["ETag"]), byte_size=entry["Size"], modified_at=entry["LastModified"]
+                    )
 
     def delete(self, key: str, *, etag: str | None = None) -> None:
         """Delete an object. AWS checks the etag; servers that do not implement the condition ignore it."""
-        condition = {}
-        if etag is not None and self.connection.conditions:
-            condition = {"IfMatch": f'"{etag}"' if self.connection.etag_quotes else etag}
+        condition = {} if etag is None else self._condition(Update(etag), quotes=self.connection.etag_quotes)
+        delete = self.connection.client.delete_object
         try:
-            self.connection.client.delete_object(**self._request(key), **condition)
-        except ClientError as e:
-            status = answer_of(e)[1]
-            if condition and status == 412:
-                return
-            if condition and status == 501:
-                self.delete(key)
-                return
-            self._raise_unless_missing("DeleteObject", key, e)
-        except BotoCoreError as e:
-            raise explained("DeleteObject", self.url(key), e) from safe_cause(e)
+            with self._calling("DeleteObject", key):
+                try:
+                    delete(**self._request(key), **condition)
+                except ClientError as e:
+                    if not condition or answer_of(e)[1] not in (412, 501):
+                        raise
+                    if answer_of(e)[1] == 501:
+                        delete(**self._request(key))
+        except Missing:
+            return
 
     def _bucket(self) -> dict[str, Any]:
         owner = self.expected_bucket_owner
@@ -217,16 +206,6 @@ class S3Objects:
             return {"IfMatch": f'"{mode.etag}"' if quotes else mode.etag}
         return {}
 
-    def _put_in_other_quotes(self, key: str, request: dict[str, Any], mode: PutMode) -> str:
-        """Repeat a put that was refused although its condition holds: AWS compares etags with quotes, Ceph without."""
-        quotes = not self.connection.etag_quotes
-        try:
-            etag = self._put(request, mode, quotes=quotes)
-        except (ClientError, BotoCoreError) as e:
-            self._raise_put(key, mode, e)
-        self.connection.etag_quotes = quotes
-        return etag
-
     def _unchanged(self, key: str, mode: Update) -> bool:
         """Return whether the object still has the etag of a condition that was refused."""
         try:
@@ -245,30 +224,24 @@ class S3Objects:
             state = "nothing is there" if there is None else f"the object has etag {there.etag}"
             raise PutOutcomeError(f"PutObject {self.url(key)}: {state}, not {mode.etag}", definite=True)
 
-    def _raise_unless_missing(self, operation: str, key: str, e: ClientError) -> None:
-        """Return if the object does not exist, and raise any other error."""
-        code, status, _ = answer_of(e)
-        if status != 404 or code == "NoSuchBucket":
-            raise explained(operation, self.url(key), e, reading=operation != "DeleteObject") from safe_cause(e)
-
-    def _raise_put(
-        self, key: str, mode: PutMode, e: ClientError | BotoCoreError, *, operation: str = "PutObject"
-    ) -> NoReturn:
-        """Raise the error of a failed put: a clear refusal, a lost answer, or a wrong setting."""
-        code, status, _ = answer_of(e)
-        text = described(operation, self.url(key), e)
-        gone = status == 404 and code != "NoSuchBucket" and (isinstance(mode, Update) or operation == "CopyObject")
-        if gone or status in (304, 412):
-            raise PutOutcomeError(f"{text}: the condition {mode} does not hold", definite=True) from safe_cause(e)
-        error = explained(operation, self.url(key), e)
-        if code in UNCLEAR or (isinstance(error, StoreError) and _may_have_landed(status)):
-            raise PutOutcomeError(f"{text}: it may or may not have been written", definite=False) from safe_cause(e)
-        raise error from safe_cause(e)
+    def _calling(self, operation: str, key: str, mode: PutMode | None = None) -> AbstractContextManager[None]:
+        """Translate a call's errors; ``mode`` is the condition of a write. Missing: there is no object."""
+        refusals = None
+        if mode is not None:
+            refusals = dict.fromkeys((304, 412), f"the condition {mode} does not hold")
+            if isinstance(mode, Update) or operation == "CopyObject":
+                refusals[404] = "there is no object"
+        call, bound = f"{operation} {self.url(key)}", bound_of(self.connection.client)
+        return calling(call, bound, ERRORS, failure_of, refusals=refusals, missing=(404,))
 
 
-def _may_have_landed(status: int) -> bool:
-    """Return whether the store may have stored an object without an acknowledgement: no answer, or a server error."""
-    return status == 0 or status >= 500 or status in (408, 409, 429)
+class _BrokenOffError(Exception):
+    """The body of an object broke off."""
+
+
+BROKEN_OFF: Final = (HTTPClientError, IncompleteReadError, FlexibleChecksumError, HTTPError)
+"""Errors when a body is read. botocore does not translate all errors of urllib3."""
+ERRORS: Final = (ClientError, BotoCoreError, _BrokenOffError)
 
 
 def _info(key: str, answer: Mapping[str, Any], byte_size: int) -> ObjectInfo:
