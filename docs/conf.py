@@ -80,6 +80,8 @@ ERRORS: Final = [name for name, value in vars(errors).items() if getattr(value, 
 
 PUBLIC: Final = {
     "What a DAG file uses": ("airflow_sitemaps", sorted(set(airflow_sitemaps.__all__) - {"__version__", *ERRORS})),
+    "Settings of every store": ("airflow_sitemaps.stores.settings", ["StoreSettings"]),
+    "Settings of every store in a bucket": ("airflow_sitemaps.stores.bucket", ["BucketStore"]),
     "Use cases without a scheduler": ("airflow_sitemaps.pipeline", sorted(pipeline.__all__)),
     "Errors": ("airflow_sitemaps.errors", ERRORS),
 }

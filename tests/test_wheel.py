@@ -28,8 +28,7 @@ def test_the_wheel_carries_the_bundle_and_the_entry_points(tmp_path: Path) -> No
     assert {name.partition("/")[0].partition("-")[0] for name in names} == {"airflow_sitemaps"}
     testing = {name for name in names if name.startswith("airflow_sitemaps/testing/")}
     assert testing == {
-        f"airflow_sitemaps/testing/{name}.py"
-        for name in ("__init__", "clock", "crawler", "change_log_reader", "row_columns", "source")
+        f"airflow_sitemaps/testing/{name}.py" for name in ("__init__", "crawler", "row_columns", "source")
     }
     for group in ("console_scripts", "apache_airflow_provider", "airflow.plugins"):
         assert f"[{group}]" in entry_points

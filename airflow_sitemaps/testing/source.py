@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -14,21 +15,21 @@ from zoneinfo import ZoneInfo
 import pyarrow as pa
 
 from airflow_sitemaps.errors import SourceConfigurationError
-from airflow_sitemaps.ports import Duplicate
+from airflow_sitemaps.ports import ChangeReading, Duplicate
 from airflow_sitemaps.protocol.rules import sample_text
-from airflow_sitemaps.shards.ranges import Digest, Survey
+from airflow_sitemaps.shards.ranges import Digest, Key, Survey
 from airflow_sitemaps.sources import row_values
 from airflow_sitemaps.sources.columns import FEED_FIELDS
 from airflow_sitemaps.sources.groups import COLUMN, EMPTY, LARGE, MAX_CHARACTERS, MAX_MEMBERS, alternates
 from airflow_sitemaps.sources.row_values import LocMapping
-from airflow_sitemaps.testing.change_log_reader import Change, reading
 from airflow_sitemaps.testing.row_columns import iso, kind, lastmods, locs, priorities, row_hashes, text
 
 if TYPE_CHECKING:
-    from airflow_sitemaps.ports import ChangeReading
-    from airflow_sitemaps.shards.ranges import Key, KeyRange
+    from airflow_sitemaps.shards.ranges import KeyRange
 
 Row = Mapping[str, Any]
+Change = tuple[int, Key | None]
+"""An entry of a change log: a position and the key of a changed row; None for any row."""
 EXTENSIONS: Final = ("images", "videos", "news", "alternates", "title", "description")
 NULL_SAMPLES: Final = 5
 
@@ -274,7 +275,7 @@ class MemorySource:
     def changes(self, ranges: Sequence[KeyRange], since: str | None) -> ChangeReading:
         """Return what the change log says."""
         self._config.before("changes")
-        return reading(self._config.change_log or (), ranges, since, self._config.order)
+        return read_change_log(self._config.change_log or (), ranges, since, self._config.order)
 
     def now(self) -> datetime:
         """Return the time of the "database's" clock."""
@@ -359,3 +360,22 @@ class MemorySource:
 def _members_text(members: list[list[str | None]]) -> str:
     text_of_all = json.dumps(sorted(members, key=str), ensure_ascii=False)
     return LARGE if len(members) > MAX_MEMBERS or len(text_of_all) > MAX_CHARACTERS else text_of_all
+
+
+def read_change_log(
+    log: Sequence[Change], ranges: Sequence[KeyRange], since: str | None, order: Callable[[Key], Any]
+) -> ChangeReading:
+    """Return what a log says, as ``ports.Source.changes`` defines it; ``order`` maps a key to its sort key."""
+    position = str(log[-1][0]) if log else ""
+    if since is None:
+        return ChangeReading(position=position, ranges=None)
+    if not since.isdigit() or int(since) not in {place for place, _key in log}:
+        cause = f"its change log is truncated: it does not hold position {since}"
+        return ChangeReading(position=position, ranges=None, cause=cause, is_gap=bool(since))
+    keys = [key for place, key in log if place > int(since)]
+    if None in keys:
+        cause = "changes of its change log have a NULL key"
+        return ChangeReading(position=position, ranges=None, changes=len(keys), cause=cause, is_gap=True)
+    lowers = [order(within.lower) for within in ranges if within.lower is not None]
+    changed = {bisect_right(lowers, order(key)) for key in keys if key is not None}
+    return ChangeReading(position=position, ranges=tuple(sorted(changed)), changes=len(keys))

@@ -17,8 +17,7 @@ from airflow_sitemaps.pipeline.request import RunRequest
 from airflow_sitemaps.pipeline.state.repository import StateRepository, known_key
 from airflow_sitemaps.ports import Overwrite
 from airflow_sitemaps.shards.ranges import Known
-from airflow_sitemaps.testing import source
-from airflow_sitemaps.testing.clock import FakeClock
+from airflow_sitemaps.testing import FakeClock, source
 from airflow_sitemaps.testing.crawler import crawl
 from airflow_sitemaps.testing.source import MemorySourceConfig
 from tests.support.environment import BASE, FREE, World, row
@@ -73,8 +72,10 @@ def test_a_run_without_changes_surveys_nothing(table: Table, caplog: pytest.LogC
 
 @pytest.mark.parametrize("full", [False, True])
 def test_a_warning_of_the_feed_is_the_runs(table: Table, full: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    real = source.reading
-    monkeypatch.setattr(source, "reading", lambda *given: replace(real(*given), warning="a transaction has been open"))
+    real = source.read_change_log
+    monkeypatch.setattr(
+        source, "read_change_log", lambda *given: replace(real(*given), warning="a transaction has been open")
+    )
     warning = "section 'pages': the change log: a transaction has been open"
     assert warning in build(table.world.sitemap(), full, clock=table.world.clock).warnings
 

@@ -14,7 +14,7 @@ from airflow_sitemaps.errors import GuardError, PartlyPublishedError
 from airflow_sitemaps.pipeline import build
 from airflow_sitemaps.pipeline.state.repository import StateRepository
 from airflow_sitemaps.report_text import lines
-from airflow_sitemaps.testing.clock import FakeClock
+from airflow_sitemaps.testing import FakeClock
 from airflow_sitemaps.testing.crawler import crawl
 from airflow_sitemaps.testing.source import MemorySourceConfig
 from tests.support.environment import BASE, row

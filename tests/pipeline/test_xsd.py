@@ -12,7 +12,7 @@ from lxml import etree
 from airflow_sitemaps import MemoryStore, Section, ShardPolicy, Sitemap
 from airflow_sitemaps.pipeline import build
 from airflow_sitemaps.protocol.gzip import decompress
-from airflow_sitemaps.testing.clock import FakeClock
+from airflow_sitemaps.testing import FakeClock
 from airflow_sitemaps.testing.source import MemorySourceConfig
 from tests.support.environment import BASE, FREE, row
 

@@ -16,7 +16,7 @@ from airflow_sitemaps.errors import ConfigurationError, GuardError, SourceConfig
 from airflow_sitemaps.pipeline import build, stages
 from airflow_sitemaps.pipeline.publish import promotion
 from airflow_sitemaps.sensors import polls
-from airflow_sitemaps.testing.clock import FakeClock
+from airflow_sitemaps.testing import FakeClock
 from airflow_sitemaps.triggers.source import SitemapSourceTrigger
 from tests.support.airflow_db import run, states, xcom
 

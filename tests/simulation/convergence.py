@@ -13,7 +13,7 @@ from airflow_sitemaps.pipeline.request import RunRequest
 from airflow_sitemaps.pipeline.state.repository import MANIFEST, RUNS
 from airflow_sitemaps.shards import codec
 from airflow_sitemaps.stores.memory import MemoryStore
-from airflow_sitemaps.testing.clock import FakeClock
+from airflow_sitemaps.testing import FakeClock
 from airflow_sitemaps.testing.crawler import crawl
 from tests.simulation.dagfile import GRACE
 from tests.simulation.invariants import BrokenInvariantError

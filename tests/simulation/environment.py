@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from airflow_sitemaps.pipeline.report import Report
     from airflow_sitemaps.ports import SourceConfig, StoreConfig
     from airflow_sitemaps.sitemap import Sitemap
-    from airflow_sitemaps.testing.clock import FakeClock
+    from airflow_sitemaps.testing import FakeClock
     from tests.simulation.dagfile import DagFile
     from tests.simulation.fault_injector import FaultInjector
     from tests.simulation.faults import Faults

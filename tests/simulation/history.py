@@ -16,7 +16,7 @@ from unittest.mock import patch
 from airflow_sitemaps.pipeline import stages
 from airflow_sitemaps.pipeline.plan import partial_survey
 from airflow_sitemaps.stores.memory import MemoryStore
-from airflow_sitemaps.testing.clock import FakeClock
+from airflow_sitemaps.testing import FakeClock
 from tests.simulation import foreign_sitemap
 from tests.simulation.convergence import EVERYTHING, SLICES, Convergence
 from tests.simulation.dagfile import FREE, GRACE, MAX_SKEW, NAMES, STRICT, DagFile

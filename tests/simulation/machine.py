@@ -26,7 +26,7 @@ from airflow_sitemaps.shards.guards import Guards
 from airflow_sitemaps.shards.layout import ShardPolicy
 from airflow_sitemaps.sitemap import Section, Sitemap
 from airflow_sitemaps.stores.memory import MemoryStore
-from airflow_sitemaps.testing.clock import FakeClock
+from airflow_sitemaps.testing import FakeClock
 from airflow_sitemaps.testing.crawler import crawl
 from airflow_sitemaps.testing.source import MemorySourceConfig
 from tests.simulation.faults import Fault, Faults, FaultyStore, SimulatedCrash

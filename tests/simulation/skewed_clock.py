@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from datetime import datetime, timedelta
 
-    from airflow_sitemaps.testing.clock import FakeClock
+    from airflow_sitemaps.testing import FakeClock
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from tests.simulation.shared_cache import CachedCrawler, SharedCache
 if TYPE_CHECKING:
     from random import Random
 
-    from airflow_sitemaps.testing.clock import FakeClock
+    from airflow_sitemaps.testing import FakeClock
     from tests.simulation.invariants import InvariantChecker
     from tests.simulation.scheduler import Scheduler
 

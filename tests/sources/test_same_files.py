@@ -18,7 +18,7 @@ from airflow_sitemaps.sitemap import Section, Sitemap
 from airflow_sitemaps.sources.session_factory import session_of
 from airflow_sitemaps.sources.sql import SqlSource
 from airflow_sitemaps.stores.memory import MemoryStore
-from airflow_sitemaps.testing.clock import FakeClock
+from airflow_sitemaps.testing import FakeClock
 from tests.support.source_sessions import create, live
 
 if TYPE_CHECKING:
