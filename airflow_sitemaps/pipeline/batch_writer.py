@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from airflow_sitemaps.errors import ConfigurationError, IncompleteError, SourceMovedError
 from airflow_sitemaps.pipeline.concurrency import Prefetch, UploadPool
 from airflow_sitemaps.pipeline.request import row_context_of
-from airflow_sitemaps.pipeline.state.conditional_put import ObjectHeaders, put_verified
+from airflow_sitemaps.pipeline.state.conditional_put import put_verified
 from airflow_sitemaps.pipeline.state.identity import check_unchanged
 from airflow_sitemaps.pipeline.state.repository import GZIP, StateRepository, run_directory
 from airflow_sitemaps.ports import Create
@@ -217,8 +217,7 @@ class _BatchWriter:
         body = file.body
         assert body is not None
         self._bytes_written += len(body)
-        headers = ObjectHeaders(content_type=GZIP, metadata={"xml-sha256": file.xml_sha256})
-        put = partial(put_verified, self.store.state, key, body, mode=Create(), write_id=key, headers=headers)
+        put = partial(put_verified, self.store.state, key, body, mode=Create(), write_id=key, content_type=GZIP)
         uploads.submit(put)
 
     def _body_key(self, piece: int) -> str:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote, urlsplit
 
 from airflow_sitemaps.errors import ConfigurationError
-from airflow_sitemaps.pipeline.state.conditional_put import ObjectHeaders, put_verified
+from airflow_sitemaps.pipeline.state.conditional_put import put_verified
 from airflow_sitemaps.pipeline.state.repository import StateRepository
 from airflow_sitemaps.ports import Overwrite
 from airflow_sitemaps.web_services import NotAcceptedError, Service, client_for, excerpt
@@ -249,8 +249,7 @@ def observe(sitemap: Sitemap, site: str, submitted: Sequence[SubmittedSitemap], 
     )
     document = {"format": COVERAGE_FORMAT, **asdict(observation)}
     key = f"{COVERAGE}{now:%Y%m%dT%H%M%S%f}.json"
-    headers = ObjectHeaders(content_type="application/json")
-    put_verified(objects, key, json.dumps(document).encode(), mode=Overwrite(), write_id=key, headers=headers)
+    put_verified(objects, key, json.dumps(document).encode(), mode=Overwrite(), write_id=key)
     keys = sorted(info.key for info in objects.list(COVERAGE))
     for old in keys[:-KEPT]:
         objects.delete(old)

@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from airflow_sitemaps.errors import SourceConfigurationError, SourceError
-from airflow_sitemaps.pipeline.state.conditional_put import ObjectHeaders, put_verified
+from airflow_sitemaps.pipeline.state.conditional_put import put_verified
 from airflow_sitemaps.pipeline.state.repository import StateRepository
 from airflow_sitemaps.pipeline.status import last_survey
 from airflow_sitemaps.ports import Overwrite
@@ -124,9 +124,8 @@ def record_mark(sitemap: Sitemap, name: str, mark: ProbeMark) -> None:
     """Store the mark of a start under the sensor's name, which is unique for the sitemap."""
     body = json.dumps({"value": mark.value, "at": mark.at}).encode()
     key = _key(name)
-    headers = ObjectHeaders(content_type="application/json")
     objects = sitemap.store.open().state
-    put_verified(objects, key, body, mode=Overwrite(), write_id=f"{key}#{mark.at}", headers=headers)
+    put_verified(objects, key, body, mode=Overwrite(), write_id=f"{key}#{mark.at}")
 
 
 def _key(name: str) -> str:

@@ -170,7 +170,7 @@ def _promotion_before_commit() -> Iterable[Change]:
                     body,
                     mode=Overwrite(),
                     write_id=file.stamp,
-                    headers=conditional_put.ObjectHeaders(content_type="x"),
+                    content_type="x",
                 )
 
     yield publisher, "check_bodies", check
@@ -236,7 +236,7 @@ def _names_at_plan_time() -> Iterable[Change]:
                 file.body,
                 mode=Overwrite(),
                 write_id=key,
-                headers=conditional_put.ObjectHeaders(content_type="x"),
+                content_type="x",
             )
 
     yield batch_writer._BatchWriter, "_upload", upload

@@ -22,7 +22,7 @@ from zoneinfo import ZoneInfo
 import msgspec
 from msgspec import structs
 
-from airflow_sitemaps.pipeline.state.conditional_put import ObjectHeaders, put_verified
+from airflow_sitemaps.pipeline.state.conditional_put import put_verified
 from airflow_sitemaps.pipeline.state.repository import StateRepository, known_key
 from airflow_sitemaps.ports import Overwrite
 from airflow_sitemaps.quantities import counted
@@ -284,5 +284,4 @@ def remember_all(state: StateRepository, plan: Plan, manifest: Manifest) -> None
                 msgspec.json.encode(_Stored(known=later, changed_in=section.changed_in)),
                 mode=Overwrite(),
                 write_id=f"{section.changed_in}-{plan.run}",
-                headers=ObjectHeaders(content_type="application/json"),
             )

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from airflow_sitemaps.errors import IncompleteError
 from airflow_sitemaps.pipeline.concurrency import mapped
-from airflow_sitemaps.pipeline.state.conditional_put import ObjectHeaders, put_verified
+from airflow_sitemaps.pipeline.state.conditional_put import put_verified
 from airflow_sitemaps.pipeline.state.identity import check_stamp
 from airflow_sitemaps.pipeline.state.repository import GZIP, bounded_time, plan_key, run_directory
 from airflow_sitemaps.ports import Create
@@ -339,8 +339,7 @@ class _Bodies:
         body = gzip.compress(content, self.compression) if name.endswith(".gz") else content
         ending = "xml.gz" if name.endswith(".gz") else "xml"
         key = f"{run_directory(self.new.run)}bodies/{self.clock.token()}.{ending}"
-        headers = ObjectHeaders(content_type=GZIP)
-        put_verified(self.state.objects, key, body, mode=Create(), write_id=key, headers=headers)
+        put_verified(self.state.objects, key, body, mode=Create(), write_id=key, content_type=GZIP)
         return PublicFile(
             name=name,
             body=key,

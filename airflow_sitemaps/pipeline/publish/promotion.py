@@ -10,7 +10,7 @@ import logging
 import traceback
 from pathlib import PurePath
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from msgspec.structs import replace
 
@@ -24,13 +24,7 @@ from airflow_sitemaps.errors import (
 )
 from airflow_sitemaps.pipeline.concurrency import mapped
 from airflow_sitemaps.pipeline.state.capability_probe import copies
-from airflow_sitemaps.pipeline.state.conditional_put import (
-    WRITE_ID,
-    ObjectHeaders,
-    RefusedPutError,
-    copy_verified,
-    put_verified,
-)
+from airflow_sitemaps.pipeline.state.conditional_put import WRITE_ID, RefusedPutError, copy_verified, put_verified
 from airflow_sitemaps.pipeline.state.identity import check_stamp, in_variant, is_public_body, stamp
 from airflow_sitemaps.pipeline.state.repository import GZIP, ManifestVersion, StateRepository
 from airflow_sitemaps.ports import Create, Update
@@ -41,7 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
     from datetime import datetime
 
-    from airflow_sitemaps.ports import Clock, ObjectInfo, Progress, PutMode, Store
+    from airflow_sitemaps.ports import Clock, ObjectInfo, Progress, Store
     from airflow_sitemaps.shards.manifest import Manifest, PublicFile, SectionManifest
     from airflow_sitemaps.sitemap import Sitemap
 
@@ -143,9 +137,9 @@ def _promote_file(
             etag = None if there is None else there.etag
             if there is not None and etag != file.replaces:
                 check_stamp(store.public.url(file.name), there, current.manifest)
-        mode = Create() if etag is None else Update(etag)
+        put = {"mode": Create() if etag is None else Update(etag), **_put_arguments(store, current, file)}
         if bodies is not None and not attempt:
-            copied = _copied(store, state, current, file, mode, bodies.get(file.body))
+            copied = _copied(store, current, file, bodies.get(file.body), put)
             if copied is not None:
                 return copied
         body = _body(state, file)
@@ -153,14 +147,7 @@ def _promote_file(
         if etag is not None and etag != file.replaces:
             log.warning("%s was changed by another program; overwriting it", store.public.url(file.name))
         try:
-            return put_verified(
-                store.public,
-                file.name,
-                body,
-                mode=mode,
-                write_id=file.stamp,
-                headers=_headers(store, current, file),
-            )
+            return put_verified(store.public, file.name, body, **put)
         except RefusedPutError as refused:
             log.info("%s; checking the object again", refused)
     raise StoreError(f"{store.public.url(file.name)} changed {ATTEMPTS} times while it was being promoted; run again")
@@ -175,12 +162,7 @@ def _is_promoted(store: Store, file: PublicFile, there: ObjectInfo) -> bool:
 
 
 def _copied(
-    store: Store,
-    state: StateRepository,
-    current: ManifestVersion,
-    file: PublicFile,
-    mode: PutMode,
-    info: ObjectInfo | None,
+    store: Store, current: ManifestVersion, file: PublicFile, info: ObjectInfo | None, put: Mapping[str, Any]
 ) -> str | None:
     """Copy a body to its public name within the store and return its etag, or None if the store did not copy.
 
@@ -191,19 +173,11 @@ def _copied(
         return None
     try:
         if info is None:
-            info = state.objects.head(file.body)
+            info = store.state.head(file.body)
             if info is None or not _is(info, file.body) or info.byte_size != file.byte_size:
                 return None
-        _still(state, current)
-        return copy_verified(
-            store.public,
-            file.name,
-            state.objects,
-            info,
-            mode=mode,
-            write_id=file.stamp,
-            headers=_headers(store, current, file),
-        )
+        _still(StateRepository(store.state), current)
+        return copy_verified(store.public, file.name, store.state, info, **put)
     except (RefusedPutError, StoreError, ConfigurationError) as e:
         log.info("%s; uploading the bytes instead", e)
         return None
@@ -226,16 +200,17 @@ def _body(state: StateRepository, file: PublicFile) -> bytes:
     return in_variant(file, stored.body)
 
 
-def _headers(store: Store, current: ManifestVersion, file: PublicFile) -> ObjectHeaders:
-    """Return the headers of a file.
+def _put_arguments(store: Store, current: ManifestVersion, file: PublicFile) -> dict[str, Any]:
+    """Return what every put of a file has: its write id, headers and stamp.
 
     Caches revalidate files that an index lists. Clients read a feed without the index, so it may be a few minutes old.
     """
-    return ObjectHeaders(
-        content_type=CONTENT_TYPES.get(file.name.rpartition(".")[2], XML),
-        cache_control=store.shard_cache_control if file.listed else store.cache_control,
-        metadata=stamp(current.manifest),
-    )
+    return {
+        "write_id": file.stamp,
+        "content_type": CONTENT_TYPES.get(file.name.rpartition(".")[2], XML),
+        "cache_control": store.shard_cache_control if file.listed else store.cache_control,
+        "metadata": stamp(current.manifest),
+    }
 
 
 def _is(info: ObjectInfo, stamp: str) -> bool:
@@ -261,12 +236,12 @@ def _record(
         write_id=write_id,
         promoted=True,
         sections={name: _with_etags(section, etags) for name, section in manifest.sections.items()},
-        extras=tuple(_told(file, etags) for file in manifest.extras),
+        extras=tuple(_with_etag(file, etags) for file in manifest.extras),
         departed=tuple(
             replace(item, at=max(item.at, promoted_at)) if item.generation == manifest.generation else item
             for item in manifest.departed
         ),
-        indexes=tuple(_told(index, etags) for index in manifest.indexes),
+        indexes=tuple(_with_etag(index, etags) for index in manifest.indexes),
     )
     try:
         return state.replace_manifest(promoted, current)
@@ -278,13 +253,15 @@ def _record(
         raise SupersededError(str(refused)) from refused
 
 
-def _told(file: PublicFile, etags: Mapping[str, str]) -> PublicFile:
+def _with_etag(file: PublicFile, etags: Mapping[str, str]) -> PublicFile:
     return replace(file, etag=etags[file.name], replaces=None) if file.name in etags else file
 
 
 def _with_etags(section: SectionManifest, etags: Mapping[str, str]) -> SectionManifest:
     shards = tuple(
-        replace(shard, file=_told(shard.file, etags)) if shard.file is not None and shard.file.name in etags else shard
+        replace(shard, file=_with_etag(shard.file, etags))
+        if shard.file is not None and shard.file.name in etags
+        else shard
         for shard in section.shards
     )
     return replace(section, shards=shards)

@@ -7,7 +7,8 @@ would conflict with its own write after a lost answer, or after a refusal that t
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass, field
+from functools import partial
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from airflow_sitemaps.errors import StoreError
@@ -24,20 +25,14 @@ log = logging.getLogger(__name__)
 WRITE_ID: Final = "write-id"
 """Metadata key that identifies one write."""
 
+JSON: Final = "application/json"
+NO_METADATA: Final[Mapping[str, str]] = MappingProxyType({})
+
 ATTEMPTS: Final = 4
 """Maximum number of puts of one object, the first included."""
 
 # No pause: the client of the store has paused between its own attempts.
 _put_repeatedly: Final = repeated(PutOutcomeError, attempts=ATTEMPTS, pause_s=0, longest_pause_s=0, log=log)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ObjectHeaders:
-    """Headers that are stored with an object's bytes, and metadata in addition to the write id."""
-
-    content_type: str
-    cache_control: str | None = None
-    metadata: Mapping[str, str] = field(default_factory=dict)
 
 
 class RefusedPutError(StoreError):
@@ -55,24 +50,19 @@ def put_verified(
     *,
     mode: PutMode,
     write_id: str,
-    headers: ObjectHeaders,
+    content_type: str = JSON,
+    cache_control: str | None = None,
+    metadata: Mapping[str, str] = NO_METADATA,
 ) -> str:
-    """Put an object, verify the outcome, and return the etag.
+    """Put an object, verify the outcome, and return the etag. The write id is added to the metadata.
 
     Trying again is safe: every try has the same condition, bytes and write id. Raises ``RefusedPutError`` if another
     write's object has the key, or the object to replace is missing.
     """
-
-    def put() -> str:
-        return objects.put(
-            key,
-            body,
-            mode=mode,
-            metadata={**headers.metadata, WRITE_ID: write_id},
-            content_type=headers.content_type,
-            cache_control=headers.cache_control,
-        )
-
+    metadata = {**metadata, WRITE_ID: write_id}
+    put = partial(
+        objects.put, key, body, mode=mode, metadata=metadata, content_type=content_type, cache_control=cache_control
+    )
     return _resolve_outcome(objects, key, write_id, put)
 
 
@@ -84,21 +74,22 @@ def copy_verified(
     *,
     mode: PutMode,
     write_id: str,
-    headers: ObjectHeaders,
+    content_type: str = JSON,
+    cache_control: str | None = None,
+    metadata: Mapping[str, str] = NO_METADATA,
 ) -> str:
     """Copy an object within the store like ``put_verified``. It is also refused if the source object changed."""
-
-    def copy() -> str:
-        return objects.copy(
-            source,
-            info,
-            key,
-            mode=mode,
-            metadata={**headers.metadata, WRITE_ID: write_id},
-            content_type=headers.content_type,
-            cache_control=headers.cache_control,
-        )
-
+    metadata = {**metadata, WRITE_ID: write_id}
+    copy = partial(
+        objects.copy,
+        source,
+        info,
+        key,
+        mode=mode,
+        metadata=metadata,
+        content_type=content_type,
+        cache_control=cache_control,
+    )
     return _resolve_outcome(objects, key, write_id, copy)
 
 

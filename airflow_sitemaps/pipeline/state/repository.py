@@ -10,7 +10,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from airflow_sitemaps.errors import IncompleteError, StoreContentError
-from airflow_sitemaps.pipeline.state.conditional_put import ObjectHeaders, put_verified
+from airflow_sitemaps.pipeline.state.conditional_put import put_verified
 from airflow_sitemaps.ports import Create, Overwrite, Update
 from airflow_sitemaps.quantities import counted
 from airflow_sitemaps.shards import codec
@@ -126,14 +126,7 @@ class StateRepository:
         """Replace the manifest, or put the first if ``over`` is None. ``RefusedPutError``: another is current."""
         body = codec.encode(manifest)
         mode = Create() if over is None else Update(over.etag)
-        etag = put_verified(
-            self.objects,
-            MANIFEST,
-            body,
-            mode=mode,
-            write_id=manifest.write_id,
-            headers=ObjectHeaders(content_type=GZIP),
-        )
+        etag = put_verified(self.objects, MANIFEST, body, mode=mode, write_id=manifest.write_id, content_type=GZIP)
         return ManifestVersion(manifest=manifest, etag=etag, body=body)
 
     def still(self, current: ManifestVersion) -> bool:
@@ -143,7 +136,8 @@ class StateRepository:
 
     def keep_generation(self, current: ManifestVersion) -> None:
         """Store a manifest that is about to be replaced, for rollback."""
-        self._overwrite(generation_key(current.manifest.generation), current.body, GZIP)
+        key = generation_key(current.manifest.generation)
+        put_verified(self.objects, key, current.body, mode=Overwrite(), write_id=key, content_type=GZIP)
 
     def generation(self, number: int) -> Manifest | None:
         """Read an earlier generation; return None if it is not kept."""
@@ -183,7 +177,8 @@ class StateRepository:
     def write_report(self, report: Report) -> str:
         """Store a report and return its key."""
         key = report_key(report.run)
-        self._overwrite(key, json.dumps(report.to_dict(), ensure_ascii=False, indent=1).encode(), "application/json")
+        body = json.dumps(report.to_dict(), ensure_ascii=False, indent=1).encode()
+        put_verified(self.objects, key, body, mode=Overwrite(), write_id=key)
         return key
 
     def read_report(self, run: str) -> dict[str, Any] | None:
@@ -192,14 +187,7 @@ class StateRepository:
         return None if stored is None else json.loads(stored.body)
 
     def _create(self, key: str, body: bytes, write_id: str) -> None:
-        put_verified(
-            self.objects, key, body, mode=Create(), write_id=write_id, headers=ObjectHeaders(content_type=GZIP)
-        )
-
-    def _overwrite(self, key: str, body: bytes, content_type: str) -> None:
-        put_verified(
-            self.objects, key, body, mode=Overwrite(), write_id=key, headers=ObjectHeaders(content_type=content_type)
-        )
+        put_verified(self.objects, key, body, mode=Create(), write_id=write_id, content_type=GZIP)
 
 
 def bounded_time(objects: ObjectStore, clock: Clock, recent: ObjectInfo | None = None) -> datetime:
@@ -210,8 +198,7 @@ def bounded_time(objects: ObjectStore, clock: Clock, recent: ObjectInfo | None =
     now = clock.now()
     if recent is not None and recent.modified_at is not None and now <= recent.modified_at + CLOCK_TOLERANCE:
         return now
-    headers = ObjectHeaders(content_type="application/json")
-    put_verified(objects, TIME_MARK, b"{}", mode=Overwrite(), write_id=clock.token(), headers=headers)
+    put_verified(objects, TIME_MARK, b"{}", mode=Overwrite(), write_id=clock.token())
     mark = objects.head(TIME_MARK)
     if mark is None or mark.modified_at is None or now <= mark.modified_at + CLOCK_TOLERANCE:
         return now
@@ -235,14 +222,7 @@ def record_announced(objects: ObjectStore, who: str, generation: int) -> None:
     """Record that a generation was announced to a service."""
     body = json.dumps({"generation": generation}).encode()
     key = _key(who)
-    put_verified(
-        objects,
-        key,
-        body,
-        mode=Overwrite(),
-        write_id=f"{key}#{generation}",
-        headers=ObjectHeaders(content_type="application/json"),
-    )
+    put_verified(objects, key, body, mode=Overwrite(), write_id=f"{key}#{generation}")
 
 
 def _key(who: str) -> str:
