@@ -20,7 +20,7 @@ from airflow_sitemaps.pipeline.concurrency import Prefetch, UploadPool
 from airflow_sitemaps.pipeline.request import row_context_of
 from airflow_sitemaps.pipeline.state.conditional_put import put_verified
 from airflow_sitemaps.pipeline.state.identity import check_unchanged
-from airflow_sitemaps.pipeline.state.repository import GZIP, StateRepository, run_directory
+from airflow_sitemaps.pipeline.state.repository import GZIP, run_directory
 from airflow_sitemaps.ports import Create
 from airflow_sitemaps.protocol.feeds import FeedText, newest_texts
 from airflow_sitemaps.shards.layout import SUFFIX
@@ -33,7 +33,8 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from airflow_sitemaps.ports import Clock, Progress, Store
+    from airflow_sitemaps.pipeline.request import OpenSitemap
+    from airflow_sitemaps.ports import Clock, Store
     from airflow_sitemaps.protocol.entry import RowContext
     from airflow_sitemaps.shards.plan import Batch, Plan, RangeAction, SectionPlan
     from airflow_sitemaps.shards.ranges import Key
@@ -62,9 +63,7 @@ class Written:
     expired: int = 0
 
 
-def write_batch(
-    sitemap: Sitemap, store: Store, plan: Plan, number: int, *, clock: Clock, progress: Progress
-) -> tuple[Written, Receipt]:
+def write_batch(opened: OpenSitemap, plan: Plan, number: int) -> tuple[Written, Receipt]:
     """Write one batch of a plan.
 
     Raises:
@@ -75,13 +74,14 @@ def write_batch(
         raise ConfigurationError(
             f"the plan of run {plan.run} has {len(plan.batches)} batches; there is no batch {number}"
         )
+    sitemap, clock, progress = opened.sitemap, opened.clock, opened.progress
     batch = plan.batches[number]
     check_unchanged(sitemap, plan, [batch.section])
     section = next(section for section in sitemap.sections if section.name == batch.section)
     state = plan.sections[section.name].state
     config = section.source.at(state) if state else section.source
     started = clock.now()
-    writer = _BatchWriter(sitemap, section, store, plan, batch, clock)
+    writer = _BatchWriter(sitemap, section, opened.store, plan, batch, clock)
     progress.start(f"write {section.name}", batch.rows, "rows")
     with system_allocator(), config.open(section=section.name) as source, UploadPool() as uploads:
         with Prefetch(source.read([action.range for action in writer.actions])) as batches:
@@ -93,7 +93,7 @@ def write_batch(
     progress.finish()
     seconds = max(0.0, (clock.now() - started).total_seconds())  # a clock may be set back
     receipt = writer.receipt(seconds)
-    key = StateRepository(store.state).write_receipt(receipt, clock.token())
+    key = opened.state.write_receipt(receipt, clock.token())
     pieces = [piece for staged in receipt.pieces.values() for piece in staged]
     written = Written(
         receipt_key=key,

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from datetime import datetime
 
-    from airflow_sitemaps.pipeline.request import RunRequest
+    from airflow_sitemaps.pipeline.request import OpenSitemap, RunRequest
     from airflow_sitemaps.ports import Store
     from airflow_sitemaps.protocol.reader import ReadEntry
     from airflow_sitemaps.shards.guards import Refusal
@@ -35,17 +35,15 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
-def change_of(
-    sitemap: Sitemap, store: Store, section: Section, before: SectionManifest | None, now: datetime
-) -> SectionChange:
+def change_of(opened: OpenSitemap, section: Section, before: SectionManifest | None, now: datetime) -> SectionChange:
     """Return what the guards compare a section's plan or content with."""
     zone = section.source.timezone
     return SectionChange(
         name=section.name,
-        guards=sitemap.guards_of(section),
+        guards=opened.sitemap.guards_of(section),
         before=before,
         now=now,
-        young=(lambda: _young_articles(store, before, now, zone)) if section.kind == "news" else None,
+        young=(lambda: _young_articles(opened.store, before, now, zone)) if section.kind == "news" else None,
     )
 
 
@@ -158,12 +156,13 @@ def without_spent(
 # ------------------------------------------------------------ at the commit
 
 
-def at_commit(sitemap: Sitemap, store: Store, plan: Plan, old: Manifest | None, new: Manifest) -> tuple[Refusal, ...]:
+def at_commit(opened: OpenSitemap, plan: Plan, old: Manifest | None, new: Manifest) -> tuple[Refusal, ...]:
     """Judge the sections that a plan renders, and the whole; return what the run's permits do not allow."""
+    sitemap = opened.sitemap
     refusals: list[Refusal] = []
     for section in sitemap.sections:
         if section.name in plan.sections:
-            change = change_of(sitemap, store, section, published_sections(old).get(section.name), new.committed_at)
+            change = change_of(opened, section, published_sections(old).get(section.name), new.committed_at)
             refusals += urls_at_commit(change, new.sections[section.name], sitemap.base_url_of(section))
     stand = (*permitted(refusals, plan.allow)[0], *missing_at_commit(sitemap, plan, old, new))
     counted = _counted_in_total(sitemap, old, stand, plan.allow)

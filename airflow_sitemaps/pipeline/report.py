@@ -154,6 +154,14 @@ class Report(Counts):
         return asdict(self)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Swept:
+    """Number of objects that the sweep at the end of a run removed, public and private."""
+
+    objects: int = 0
+    warnings: tuple[str, ...] = ()
+
+
 def raise_failures(report: Report) -> None:
     """Raise an error if a run could not publish every section.
 
@@ -202,7 +210,7 @@ def make_report(
     new: Manifest | None,
     finished: datetime,
     seconds: Mapping[str, float] | None = None,
-    warnings: Sequence[str] = (),
+    swept: Swept = Swept(),
     **fields: Any,
 ) -> Report:
     """Create the report of a run.
@@ -214,7 +222,7 @@ def make_report(
         new: The manifest after the run; equal to ``old`` if nothing changed.
         finished: End of the run.
         seconds: Duration of further stages than ``plan`` and ``write``, in seconds. Default: none.
-        warnings: Further warnings than the plan's. Default: none.
+        swept: What the sweep at the end of the run removed. Default: nothing.
         fields: Fields of the report that neither the manifests nor the plan show, such as ``result``.
     """
     sections = {}
@@ -227,8 +235,8 @@ def make_report(
     durations = dict(seconds or {})
     if plan is not None:
         fields |= {"run": plan.run, "started_at": plan.created_at.isoformat(), "planned": tuple(plan.sections)}
+        fields.setdefault("failures", plan.failures)
         durations = {"plan": plan.seconds, "write": sum(receipt.seconds for receipt in receipts), **durations}
-        warnings = (*plan.warnings, *warnings)
         drifted = (*plan.index_drift, *(repair.name for repair in plan.repairs_elsewhere))
         fields["drift"] += tuple(f"{name} was changed by another program" for name in drifted)
     if new is not None:
@@ -241,7 +249,8 @@ def make_report(
         finished_at=finished.isoformat(),
         sections=sections,
         seconds={stage: round(value, 3) for stage, value in durations.items()},
-        warnings=tuple(warnings),
+        swept=swept.objects,
+        warnings=(*(plan.warnings if plan is not None else ()), *swept.warnings),
         prefixes=top_prefixes(before.values(), after.values()),
         **fields,
     )

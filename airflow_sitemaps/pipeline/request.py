@@ -5,15 +5,16 @@ from __future__ import annotations
 import secrets
 from dataclasses import dataclass, fields
 from datetime import datetime, timezone
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from airflow_sitemaps.errors import RequestError
+from airflow_sitemaps.pipeline.state.repository import StateRepository
 from airflow_sitemaps.protocol.entry import RowContext
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from airflow_sitemaps.ports import Clock, ObjectInfo, Source, Store
+    from airflow_sitemaps.ports import Clock, ObjectInfo, Progress, Source, Store
     from airflow_sitemaps.shards.layout import ShardPolicy
     from airflow_sitemaps.shards.manifest import Manifest, SectionManifest
     from airflow_sitemaps.sitemap import Section, Sitemap
@@ -57,20 +58,40 @@ def chosen(sitemap: Sitemap, request: RunRequest) -> tuple[Section, ...]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RunContext:
-    """The input of the plan of a run. The manifest is None before the first commit; the listing is by name."""
+class OpenSitemap:
+    """A sitemap with its opened store: what every stage works on."""
 
     sitemap: Sitemap
     store: Store
+    clock: Clock
+    progress: Progress
+
+    @classmethod
+    def of(cls, sitemap: Sitemap, clock: Clock, progress: Progress) -> OpenSitemap:
+        """Open the store of a sitemap."""
+        return cls(sitemap=sitemap, store=sitemap.store.open(), clock=clock, progress=progress)
+
+    @property
+    def state(self) -> StateRepository:
+        """The private area."""
+        return StateRepository(self.store.state)
+
+    def values(self) -> dict[str, Any]:
+        """Return the fields by name, for a context that adds others."""
+        return {each.name: getattr(self, each.name) for each in fields(self)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunContext(OpenSitemap):
+    """The input of the plan of a run. The manifest is None before the first commit; the listing is by name."""
+
     manifest: Manifest | None
     listing: Mapping[str, ObjectInfo]
     request: RunRequest
-    clock: Clock
 
-    def of(self, section: Section, source: Source) -> SectionContext:
+    def of_section(self, section: Section, source: Source) -> SectionContext:
         """Return the input of the plan of one section."""
-        inputs = {each.name: getattr(self, each.name) for each in fields(self)}
-        return SectionContext(section=section, source=source, now=self.clock.now(), **inputs)
+        return SectionContext(section=section, source=source, now=self.clock.now(), **self.values())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

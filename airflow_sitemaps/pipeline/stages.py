@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
@@ -21,12 +21,12 @@ from airflow_sitemaps.pipeline.publish.promotion import roll_forward
 from airflow_sitemaps.pipeline.publish.public_files import adopted_names
 from airflow_sitemaps.pipeline.publish.publisher import commit, finish
 from airflow_sitemaps.pipeline.publish.rollback import rollback
-from airflow_sitemaps.pipeline.publish.sweep import Swept, sweep
-from airflow_sitemaps.pipeline.report import make_report, raise_failures
-from airflow_sitemaps.pipeline.request import QUIET, SYSTEM_CLOCK, RunRequest
+from airflow_sitemaps.pipeline.publish.sweep import sweep
+from airflow_sitemaps.pipeline.report import Swept, make_report, raise_failures
+from airflow_sitemaps.pipeline.request import QUIET, SYSTEM_CLOCK, OpenSitemap, RunRequest
 from airflow_sitemaps.pipeline.state.capability_probe import ensure_conditions
 from airflow_sitemaps.pipeline.state.identity import check_origin, check_owner
-from airflow_sitemaps.pipeline.state.repository import StateRepository, new_run, receipts_of
+from airflow_sitemaps.pipeline.state.repository import new_run, receipts_of
 from airflow_sitemaps.pipeline.status import robots, status
 from airflow_sitemaps.shards.guards import Refusal, refusal_text
 from airflow_sitemaps.shards.plan import failure_of, failures_of
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from airflow_sitemaps.pipeline.report import Report
-    from airflow_sitemaps.ports import Clock, Progress, Store
+    from airflow_sitemaps.ports import Clock, Progress
     from airflow_sitemaps.shards.manifest import Manifest
     from airflow_sitemaps.shards.plan import Plan, Receipt, SectionFailure
     from airflow_sitemaps.sitemap import Sitemap
@@ -149,15 +149,15 @@ def recover(
         ConfigurationError: The store cannot be used, or the sitemap belongs to another pipeline.
         StoreError: The store failed; the next call continues.
     """
-    store = sitemap.store.open()
-    current = StateRepository(store.state).current()
+    opened = OpenSitemap.of(sitemap, clock, progress)
+    current = opened.state.current()
     if current is None:
         return None
     check_owner(sitemap, current.manifest)
     if current.manifest.promoted or (origin and current.manifest.origin not in ("", origin)):
         return None
-    ensure_conditions(store, sitemap.store.single_writer)
-    finished = roll_forward(sitemap, store, current, clock=clock, progress=progress)
+    ensure_conditions(opened.store, sitemap.store.single_writer)
+    finished = roll_forward(opened, current)
     return current.manifest.generation if finished.manifest.promoted else None
 
 
@@ -190,21 +190,20 @@ def plan(
         SourceError: The database failed.
         StoreError: The store failed.
     """
-    store = sitemap.store.open()
-    state = StateRepository(store.state)
+    opened = OpenSitemap.of(sitemap, clock, progress)
     if not request.dry_run:
-        ensure_conditions(store, sitemap.store.single_writer)
-    manifest = _current(sitemap, state)
+        ensure_conditions(opened.store, sitemap.store.single_writer)
+    manifest = _current(opened)
     try:
-        adopted = adopted_names(sitemap, store, manifest, adopt=request.adopt)
+        adopted = adopted_names(opened, manifest, adopt=request.adopt)
     except OwnershipError:
         # The index may belong to this sitemap: the first run of another process may have published it meanwhile.
-        manifest = manifest or _current(sitemap, state)
-        adopted = adopted_names(sitemap, store, manifest, adopt=request.adopt)
+        manifest = manifest or _current(opened)
+        adopted = adopted_names(opened, manifest, adopt=request.adopt)
     run = new_run(clock)
     if not request.dry_run and (request.asked_by or request.origin):
         check_origin(manifest, request.origin, request.allow, run=run)
-    run_plan = make_plan(sitemap, store, manifest, request, run=run, adopted=adopted, clock=clock, progress=progress)
+    run_plan = make_plan(opened, manifest, request, run=run, adopted=adopted)
     if request.dry_run:
         _discard(sitemap, run_plan)
         return Planned(plan=run_plan, key=None)
@@ -213,10 +212,10 @@ def plan(
         if sitemap.on_section_failure == "publish_others":
             refused.sections = tuple(sorted(run_plan.refused.keys() | {each.section for each in run_plan.failures}))
         _discard(sitemap, run_plan)
-        state.write_plan(run_plan)  # for the pages, which show what the run would change
-        _report_refusal(state, run_plan, manifest, run_plan.refusals, clock)
+        opened.state.write_plan(run_plan)  # for the pages, which show what the run would change
+        _report_refusal(opened, run_plan, manifest, run_plan.refusals)
         raise refused
-    return Planned(plan=run_plan, key=state.write_plan(run_plan))
+    return Planned(plan=run_plan, key=opened.state.write_plan(run_plan))
 
 
 def write(
@@ -237,9 +236,8 @@ def write(
     Raises:
         SitemapError: The batch could not be written; see ``pipeline.batch_writer.write_batch``.
     """
-    store = sitemap.store.open()
-    run_plan = StateRepository(store.state).read_plan(plan_key)
-    written, _ = write_batch(sitemap, store, run_plan, batch, clock=clock, progress=progress)
+    opened = OpenSitemap.of(sitemap, clock, progress)
+    written, _ = write_batch(opened, opened.state.read_plan(plan_key), batch)
     return written
 
 
@@ -276,8 +274,8 @@ def publish(
         StoreError: The store failed; the next try or run finishes a committed generation.
     """
     started = clock.now()
-    store = sitemap.store.open()
-    state = StateRepository(store.state)
+    opened = OpenSitemap.of(sitemap, clock, progress)
+    state = opened.state
     run_plan = state.read_plan(plan_key)
     receipts = list(mapped(state.read_receipt, receipts_of(run_plan.run, receipt_keys), "sitemap-receipts"))
     if unwritten is not None and sitemap.on_section_failure == "publish_others":
@@ -286,45 +284,40 @@ def publish(
     run_plan = replace(run_plan.without(left_out), failures=(*run_plan.failures, *failures))
     receipts = [receipt for receipt in receipts if receipt.section not in left_out]
     if not run_plan.changes:
-        report = _unchanged(sitemap, store, run_plan, clock)
+        report = _unchanged(opened, run_plan)
         _discard(sitemap, run_plan)
         return report
     try:
-        committed = commit(sitemap, store, run_plan, receipts, clock=clock, progress=progress)
+        committed = commit(opened, run_plan, receipts)
     except GuardError as refused:
-        _report_refusal(state, run_plan, state.manifest(), refused.refusals, clock, receipts)
+        _report_refusal(opened, run_plan, state.manifest(), refused.refusals, receipts)
         raise
     _discard(sitemap, run_plan)
-    run_plan = replace(committed.plan or run_plan, failures=(*run_plan.failures, *committed.failures))
+    run_plan = committed.plan
     if committed.unchanged:
-        return _unchanged(sitemap, store, run_plan, clock, receipts, committed.warnings)
-    current, swept = finish(sitemap, store, committed, clock, progress)
-    old = committed.old if not committed.repeated else state.generation(current.manifest.generation - 1)
-    now = clock.now()
-    report = make_report(
+        return _unchanged(opened, run_plan, receipts)
+    current, swept = finish(opened, committed.current, fresh=not committed.repeated, bodies=committed.bodies)
+    report = _reported(
+        opened,
         run_plan,
         receipts,
-        old=old,
+        old=state.generation(current.manifest.generation - 1) if committed.repeated else committed.old,
         new=current.manifest,
         result="partly_published" if run_plan.failures else "published",
-        finished=now,
-        seconds={"publish": (now - started).total_seconds()},
-        swept=swept.public + swept.private,
-        warnings=(*committed.warnings, *swept.warnings),
+        seconds={"publish": (clock.now() - started).total_seconds()},
+        swept=swept,
         refusals=tuple(failure.message for failure in run_plan.failures if failure.error == GuardError.__name__),
-        failures=run_plan.failures,
     )
-    state.write_report(report)
     if not (committed.repeated and run_plan.rebases):  # the first try may have kept ranges that other runs wrote
         remember_all(state, run_plan.without([failure.section for failure in run_plan.failures]), current.manifest)
     return report
 
 
-def _current(sitemap: Sitemap, state: StateRepository) -> Manifest | None:
+def _current(opened: OpenSitemap) -> Manifest | None:
     """Return the manifest to plan on, promoted or not, after a check that it belongs to this sitemap."""
-    manifest = state.manifest()
+    manifest = opened.state.manifest()
     if manifest is not None:
-        check_owner(sitemap, manifest)
+        check_owner(opened.sitemap, manifest)
     return manifest
 
 
@@ -346,55 +339,41 @@ def _discard(sitemap: Sitemap, run_plan: Plan) -> None:
 
 
 def _report_refusal(
-    state: StateRepository,
+    opened: OpenSitemap,
     run_plan: Plan,
     manifest: Manifest | None,
     refusals: Sequence[object],
-    clock: Clock,
     receipts: Sequence[Receipt] = (),
 ) -> None:
     """Store a report of a run that guards refused."""
     own = failures_of([refusal for refusal in refusals if isinstance(refusal, Refusal)])
-    report = make_report(
+    _reported(
+        opened,
         run_plan,
         receipts,
         old=manifest,
         new=manifest,
         result="refused",
-        finished=clock.now(),
         refusals=tuple(map(str, refusals)),
         failures=tuple({each.section: each for each in (*own, *run_plan.failures)}.values()),
     )
-    state.write_report(report)
 
 
-def _unchanged(
-    sitemap: Sitemap,
-    store: Store,
-    run_plan: Plan,
-    clock: Clock,
-    receipts: Sequence[Receipt] = (),
-    warnings: Sequence[str] = (),
-) -> Report:
+def _unchanged(opened: OpenSitemap, run_plan: Plan, receipts: Sequence[Receipt] = ()) -> Report:
     """Report that nothing changed, and sweep the files that are due."""
-    state = StateRepository(store.state)
-    current = state.current()
-    swept = Swept()
+    current, swept = opened.state.current(), Swept()
     if current is not None and current.manifest.promoted:
-        current, swept = sweep(sitemap, store, current, clock=clock)
+        current, swept = sweep(opened, current)
     manifest = current.manifest if current is not None else None
-    report = make_report(
-        run_plan,
-        receipts,
-        old=manifest,
-        new=manifest,
-        result="refused" if run_plan.failures else "unchanged",
-        finished=clock.now(),
-        swept=swept.public + swept.private,
-        warnings=(*warnings, *swept.warnings),
-        failures=run_plan.failures,
-    )
-    state.write_report(report)
+    result = "refused" if run_plan.failures else "unchanged"
+    report = _reported(opened, run_plan, receipts, old=manifest, new=manifest, result=result, swept=swept)
     if manifest is not None:
-        remember_all(state, run_plan, manifest)
+        remember_all(opened.state, run_plan, manifest)
+    return report
+
+
+def _reported(opened: OpenSitemap, run_plan: Plan, receipts: Sequence[Receipt], **fields: Any) -> Report:
+    """Make and store the report of a run."""
+    report = make_report(run_plan, receipts, finished=opened.clock.now(), **fields)
+    opened.state.write_report(report)
     return report

@@ -8,7 +8,6 @@ all digests with the database.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
@@ -222,15 +221,6 @@ def _departed(old: Manifest | None, new: Manifest, facts: CommitFacts) -> Iterat
         yield Departed(area="state", key=body, generation=new.generation, at=facts.now)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rebased:
-    """A plan and its receipts, fitted to a later manifest, and a warning for each section that others changed."""
-
-    plan: Plan
-    receipts: tuple[Receipt, ...]
-    warnings: tuple[str, ...] = ()
-
-
 def stale_sections(plan: Plan, current: Manifest) -> tuple[str, ...]:
     """Return the names of the planned sections that another run changed after the plan was made."""
     return tuple(
@@ -240,8 +230,13 @@ def stale_sections(plan: Plan, current: Manifest) -> tuple[str, ...]:
     )
 
 
-def rebase(plan: Plan, receipts: Sequence[Receipt], base: Manifest, current: Manifest) -> Rebased:
-    """Fit a plan to a later manifest. Sections for which this is not possible stay as planned."""
+def rebase(
+    plan: Plan, receipts: Sequence[Receipt], base: Manifest, current: Manifest
+) -> tuple[Plan, tuple[Receipt, ...]]:
+    """Fit a plan and its receipts to a later manifest, with a warning for each section that others changed.
+
+    Sections for which this is not possible stay as planned.
+    """
     sections, warnings = dict(plan.sections), []
     moved: dict[str, dict[int, int]] = {}
     for name in stale_sections(plan, current):
@@ -253,11 +248,8 @@ def rebase(plan: Plan, receipts: Sequence[Receipt], base: Manifest, current: Man
             f"section {name!r}: run {current.run} published meanwhile; {len(now.shards) - len(moved[name]):,} of "
             f"{len(now.shards):,} ranges stay as other runs wrote them, the others are as this run read them"
         )
-    return Rebased(
-        plan=replace(plan, sections=sections),
-        receipts=tuple(_receipt(receipt, moved.get(receipt.section)) for receipt in receipts),
-        warnings=tuple(warnings),
-    )
+    fitted = replace(plan, sections=sections, warnings=(*plan.warnings, *warnings))
+    return fitted, tuple(_receipt(receipt, moved.get(receipt.section)) for receipt in receipts)
 
 
 def _is_comparable(plan: SectionPlan, before: SectionManifest, now: SectionManifest) -> bool:

@@ -11,7 +11,7 @@ from airflow_sitemaps.errors import ConflictError, StoreError
 from airflow_sitemaps.pipeline import build, recover, stages
 from airflow_sitemaps.pipeline.publish import promotion
 from airflow_sitemaps.pipeline.publish.promotion import roll_forward
-from airflow_sitemaps.pipeline.request import QUIET, RunRequest
+from airflow_sitemaps.pipeline.request import QUIET, OpenSitemap, RunRequest
 from airflow_sitemaps.pipeline.state.repository import StateRepository
 from tests.simulation.faults import Fault, Faults, FaultyStore, SimulatedCrash
 from tests.support.environment import World, row
@@ -107,7 +107,7 @@ def test_it_finishes_the_generation_of_the_run_that_overtook_it(interrupted: Wor
     current = StateRepository(store.state).current()
     assert current is not None
 
-    found = roll_forward(sitemap, store, current, clock=interrupted.clock, progress=QUIET)
+    found = roll_forward(OpenSitemap.of(sitemap, interrupted.clock, QUIET), current)
 
     assert (found.manifest.generation, found.manifest.promoted, promoted(interrupted)) == (3, True, True)
     assert row(51)["loc"] in interrupted.crawl().locs()

@@ -127,7 +127,7 @@ def _no_read_back() -> Iterable[Change]:
 
 
 def _no_roll_forward() -> Iterable[Change]:
-    def stay(sitemap: Any, store: Any, current: Any, **_: Any) -> Any:
+    def stay(opened: Any, current: Any) -> Any:
         return current
 
     for module in (publisher, stages, rollback):
@@ -140,18 +140,18 @@ def _no_roll_forward_nor_drift() -> Iterable[Change]:
 
 
 def _commit_without_finishing() -> Iterable[Change]:
-    yield publisher, "roll_forward", lambda sitemap, store, current, **_: current
+    yield publisher, "roll_forward", lambda opened, current: current
 
 
 def _index_first() -> Iterable[Change]:
     real = promotion.promote
 
-    def promote(store: Any, current: Any, **kwargs: Any) -> Any:
+    def promote(opened: Any, current: Any, **kwargs: Any) -> Any:
         if not current.manifest.promoted:
             for index in current.manifest.indexes:
                 if index.etag is None:
-                    promotion._promote_file(store, current, index)
-        return real(store, current, **kwargs)
+                    promotion._promote_file(opened.store, current, index)
+        return real(opened, current, **kwargs)
 
     yield publisher, "promote", promote
 
@@ -179,8 +179,8 @@ def _promotion_before_commit() -> Iterable[Change]:
 def _sweep_at_once() -> Iterable[Change]:
     real = sweep.sweep
 
-    def sweep_at_once(sitemap: Any, *args: Any, **kwargs: Any) -> Any:
-        return real(replace(sitemap, grace=timedelta(0)), *args, **kwargs)
+    def sweep_at_once(opened: Any, current: Any) -> Any:
+        return real(replace(opened, sitemap=replace(opened.sitemap, grace=timedelta(0))), current)
 
     yield publisher, "sweep", sweep_at_once
     yield stages, "sweep", sweep_at_once
@@ -260,7 +260,6 @@ def _no_still() -> Iterable[Change]:
 
 def _no_body_check() -> Iterable[Change]:
     yield publisher, "check_bodies", lambda store, old, new: None
-    yield rollback, "check_bodies", lambda store, old, new: None
 
 
 def _grace_from_commit() -> Iterable[Change]:
@@ -329,8 +328,8 @@ def _sweep_after_a_lost_fence() -> Iterable[Change]:
 def _half_the_grace() -> Iterable[Change]:
     real = sweep.sweep
 
-    def sweep_early(sitemap: Any, *args: Any, **kwargs: Any) -> Any:
-        return real(replace(sitemap, grace=sitemap.grace / 2), *args, **kwargs)
+    def sweep_early(opened: Any, current: Any) -> Any:
+        return real(replace(opened, sitemap=replace(opened.sitemap, grace=opened.sitemap.grace / 2)), current)
 
     yield publisher, "sweep", sweep_early
     yield stages, "sweep", sweep_early

@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import datetime
 
-    from airflow_sitemaps.pipeline.request import RunRequest
-    from airflow_sitemaps.ports import Clock, ObjectInfo, Progress, Store
+    from airflow_sitemaps.pipeline.request import OpenSitemap, RunRequest
+    from airflow_sitemaps.ports import ObjectInfo
     from airflow_sitemaps.shards.manifest import Manifest, SectionManifest
     from airflow_sitemaps.shards.plan import RangeAction
     from airflow_sitemaps.sitemap import Section, Sitemap
@@ -61,30 +61,22 @@ class _Surveyed:
 
 
 def make_plan(
-    sitemap: Sitemap,
-    store: Store,
-    manifest: Manifest | None,
-    request: RunRequest,
-    *,
-    run: str,
-    clock: Clock,
-    progress: Progress,
-    adopted: tuple[str, ...] = (),
+    opened: OpenSitemap, manifest: Manifest | None, request: RunRequest, *, run: str, adopted: tuple[str, ...] = ()
 ) -> Plan:
     """Make the plan of a run, which takes over the ``adopted`` public names of another program's sitemap.
 
     Guards are evaluated but not enforced: the plan's ``refusals`` hold what they refuse. Sections that fail are not
     planned but named in the plan's ``failures``, unless the sitemap says ``fail_all`` or no section is left.
     """
-    started = clock.now()
+    sitemap, store, started = opened.sitemap, opened.store, opened.clock.now()
     check_permits(request.allow, names_of_permits(sitemap, manifest))
     request, spent = without_spent(request, sitemap, manifest)
     listing = public_files.look(store, manifest, read=request.full or bool(request.rebuild))
     if manifest is not None and not (request.dry_run or request.adopt):
         public_files.check_stamps(store, manifest, listing)
     request = dataclasses.replace(request, rebuild=_rebuilt(request, manifest))
-    context = RunContext(sitemap=sitemap, store=store, manifest=manifest, request=request, listing=listing, clock=clock)
-    surveyed = _survey(context, progress)
+    context = RunContext(manifest=manifest, request=request, listing=listing, **opened.values())
+    surveyed = _survey(context)
     whole = _whole(context, surveyed, run, started, spent)
     new = [name for name in surveyed.errors if manifest is None or name not in manifest.sections]
     plan = _publishable(sitemap, replace(whole, adopted=adopted).without_removals(new), request)
@@ -93,7 +85,7 @@ def make_plan(
         error = next(iter(surveyed.errors.values()))
         error.sections = tuple(surveyed.errors)
         raise error
-    return replace(plan, seconds=max(0.0, (clock.now() - started).total_seconds()))  # a clock may be set back
+    return replace(plan, seconds=max(0.0, (opened.clock.now() - started).total_seconds()))  # a clock may be set back
 
 
 def _whole(context: RunContext, surveyed: _Surveyed, run: str, started: datetime, spent: tuple[str, ...]) -> Plan:
@@ -132,11 +124,11 @@ def _whole(context: RunContext, surveyed: _Surveyed, run: str, started: datetime
     )
 
 
-def _survey(context: RunContext, progress: Progress) -> _Surveyed:
+def _survey(context: RunContext) -> _Surveyed:
     """Plan each section; after the others, try a section whose database failed once more."""
     sections = chosen(context.sitemap, context.request)
     surveyed = _Surveyed()
-    progress.start("survey", len(sections), "sections")
+    context.progress.start("survey", len(sections), "sections")
     waiting = list(sections)
     for attempt in (1, 2):
         again = []
@@ -152,9 +144,9 @@ def _survey(context: RunContext, progress: Progress) -> _Surveyed:
                     continue
                 log.error("section %s: %s: %s", section.name, type(error).__name__, error)
                 surveyed.errors[section.name] = error
-            progress.advance(1)
+            context.progress.advance(1)
         waiting = again
-    progress.finish()
+    context.progress.finish()
     order = {section.name: number for number, section in enumerate(sections)}
     surveyed.plans = dict(sorted(surveyed.plans.items(), key=lambda item: order[item[0]]))
     return surveyed
@@ -163,11 +155,11 @@ def _survey(context: RunContext, progress: Progress) -> _Surveyed:
 def _planned(run: RunContext, section: Section) -> tuple[SectionPlan, Judgment]:
     """Plan one section, and in a dry run also check its first rows."""
     with section.source.open(section=section.name) as source:
-        context = run.of(section, source)
+        context = run.of_section(section, source)
         plan = plan_section(context)
         check_null_keys(run.sitemap, section, plan)
         sample = judge_sample(context, plan) if run.request.dry_run else Judgment()
-    change = change_of(run.sitemap, run.store, section, context.before, run.clock.now())
+    change = change_of(run, section, context.before, run.clock.now())
     refusals = rows_at_plan(change, plan)
     more = tuple(refusal for refusal in sample.refusals if refusal.guard not in {each.guard for each in refusals})
     warnings = (*plan.warnings, *sample.warnings)

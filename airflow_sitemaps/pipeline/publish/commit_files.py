@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import html
 import logging
-from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
@@ -27,11 +27,12 @@ from airflow_sitemaps.shards.manifest import PublicFile, later, restore, succeed
 from airflow_sitemaps.shards.section_commit import CommitFacts, SectionFacts
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from datetime import datetime, timedelta
 
+    from airflow_sitemaps.pipeline.request import OpenSitemap
     from airflow_sitemaps.pipeline.state.repository import StateRepository
-    from airflow_sitemaps.ports import Clock, ObjectInfo, Store
+    from airflow_sitemaps.ports import ObjectInfo, Store
     from airflow_sitemaps.shards.manifest import Manifest, SectionManifest
     from airflow_sitemaps.shards.plan import Receipt, SectionPlan
     from airflow_sitemaps.sitemap import Sitemap
@@ -42,28 +43,27 @@ FEW: Final = 8
 
 
 def commit_facts(
-    sitemap: Sitemap, store: Store, old: Manifest | None, plan_adopted: Sequence[str], clock: Clock, *, run: str = ""
+    opened: OpenSitemap, old: Manifest | None, adopted: Sequence[str] = (), *, run: str = ""
 ) -> CommitFacts:
     """Collect the input of the reducer. The commit's time is the store's if the clock is ahead of it.
 
     A ``run`` is one whose plan was stored a short time ago; "" if there is no plan.
     """
-    settings = index_settings(sitemap)
+    sitemap, store, clock = opened.sitemap, opened.store, opened.clock
+    wanted = (*index_names(sitemap), *sitemap.extra_names)
     return CommitFacts(
         owner=sitemap.owner,
         sections={
             s.name: SectionFacts(path=s.path, base_url=sitemap.base_url_of(s), format=s.format)
             for s in sitemap.sections
         },
-        index=settings,
+        index=index_settings(sitemap),
         history=sitemap.history,
         now=bounded_time(store.state, clock, store.state.head(plan_key(run)) if run else None),
         write_id=clock.token(),
-        index_etags=_index_etags(
-            store, old, (settings.name, *index_names(sitemap), *sitemap.extra_names), plan_adopted
-        ),
+        index_etags=_index_etags(store, old, (sitemap.store.index_name, *wanted), adopted),
         extras=tuple(sorted(sitemap.extra_names)),
-        adopted=tuple(plan_adopted),
+        adopted=tuple(adopted),
         state_id=(old.state_id if old is not None else None) or clock.token(),
     )
 
@@ -195,49 +195,41 @@ def due(sitemap: Sitemap, manifest: Manifest | None, now: datetime) -> bool:
 
 
 def attach(
-    sitemap: Sitemap,
-    state: StateRepository,
+    opened: OpenSitemap,
     old: Manifest | None,
     new: Manifest,
-    *,
     facts: CommitFacts,
-    clock: Clock,
     receipts: Sequence[Receipt] = (),
 ) -> Manifest:
     """Render the extra files and the indexes, store their bodies in the private area, and add them to a manifest."""
-    bodies = _Bodies(state, old, new, facts, sitemap.compression, clock)
-    if sitemap.extra_names:
-        new = _with_extras(sitemap, state, old, new, bodies, receipts)
+    file = partial(_file, opened, old, new, facts)
+    if opened.sitemap.extra_names:
+        new = _with_extras(opened, old, new, file, receipts)
     contents = index_contents(new, facts.index)
-    return replace(new, indexes=tuple(bodies.file(name, xml, listed=False) for name, xml in contents.items()))
+    return replace(new, indexes=tuple(file(name, xml, listed=False) for name, xml in contents.items()))
 
 
 def _with_extras(
-    sitemap: Sitemap,
-    state: StateRepository,
+    opened: OpenSitemap,
     old: Manifest | None,
     new: Manifest,
-    bodies: _Bodies,
+    file: Callable[..., PublicFile],
     receipts: Sequence[Receipt],
 ) -> Manifest:
-    window = sitemap.recent_window
+    sitemap, window = opened.sitemap, opened.sitemap.recent_window
     entries: list[feeds.RecentEntry] = []
     if sitemap.recent is not None or sitemap.feeds:
-        since = bodies.clock.now() - window
-        entries = feeds.newest(_recent(state, new, since), sitemap.index_limits, sitemap.index_limits.max_urls)
-    files = [
-        bodies.file(name, content, listed=name == RECENT)
-        for name, content in _contents(sitemap, entries, _texts(sitemap, state, old, receipts))
-    ]
+        recent = _recent(opened.state, new, opened.clock.now() - window)
+        entries = feeds.newest(recent, sitemap.index_limits, sitemap.index_limits.max_urls)
+    contents = _contents(sitemap, entries, _texts(sitemap, opened.state, old, receipts))
+    files = tuple(file(name, content, listed=name == RECENT) for name, content in contents)
     log.info(
         "%d entries changed within the last %s; they are listed in %s",
         len(entries),
         window,
-        ", ".join(file.name for file in files),
+        ", ".join(each.name for each in files),
     )
-    return replace(
-        new, extras=tuple(files), recheck_at=feeds.leaves_at(entries, window), recent_window=_seconds(window)
-    )
+    return replace(new, extras=files, recheck_at=feeds.leaves_at(entries, window), recent_window=_seconds(window))
 
 
 def _recent(state: StateRepository, manifest: Manifest, since: datetime) -> Iterator[feeds.RecentEntry]:
@@ -301,54 +293,49 @@ def _contents(
         yield markup.STYLESHEET_NAME, markup.render_stylesheet()
 
 
-@dataclass(frozen=True, slots=True)
-class _Bodies:
-    """The private bodies of a commit's files that are no shards."""
-
-    state: StateRepository
-    old: Manifest | None
-    new: Manifest
-    facts: CommitFacts
-    compression: gzip.Preset
-    clock: Clock
-
-    def file(self, name: str, content: bytes, *, listed: bool) -> PublicFile:
-        """Return a file; the earlier one of the name if its content is the same and its object is in place."""
-        earlier = (*self.old.indexes, *self.old.extras) if self.old is not None else ()
-        before = next((file for file in earlier if file.name == name), None)
-        sha256 = hashlib.sha256(content).hexdigest()
-        same = before is not None and before.xml_sha256 == sha256
-        drifted = name in self.facts.index_etags
-        if before is not None and same and before.etag is not None and not drifted:
-            return before
-        file = self._stored(name, content, sha256, listed=listed)
-        if before is None:
-            # If this name returns, a sweep of its earlier object may still be running: a variant makes the bytes differ.
-            file = replace(file, variant=self.new.generation - 1)
-        elif same:  # the object is missing or changed, and so may be the private body
-            file = replace(before, body=file.body, byte_size=file.byte_size, etag=None, replaces=before.etag)
-        else:
-            file = succeed(before, replace(file, replaces=before.etag))
-        if drifted:
-            file = restore(file, self.facts.index_etags[name], self.clock.now())
-        left = [item.at for item in (self.old.departed if self.old is not None else ()) if item.key == name]
-        # A crawler may know the file that an earlier generation had under this name with its ``lastmod``.
-        return replace(file, modified_at=later(file.modified_at, left[-1])) if left else file
-
-    def _stored(self, name: str, content: bytes, sha256: str, *, listed: bool) -> PublicFile:
-        body = gzip.compress(content, self.compression) if name.endswith(".gz") else content
-        ending = "xml.gz" if name.endswith(".gz") else "xml"
-        key = f"{run_directory(self.new.run)}bodies/{self.clock.token()}.{ending}"
-        put_verified(self.state.objects, key, body, mode=Create(), write_id=key, content_type=GZIP)
-        return PublicFile(
-            name=name,
-            body=key,
-            xml_sha256=sha256,
-            xml_byte_size=len(content),
-            byte_size=len(body),
-            modified_at=self.new.committed_at,
-            listed=listed,
-        )
+def _file(
+    opened: OpenSitemap,
+    old: Manifest | None,
+    new: Manifest,
+    facts: CommitFacts,
+    name: str,
+    content: bytes,
+    *,
+    listed: bool,
+) -> PublicFile:
+    """Return a file that is no shard; the earlier one of the name if its content is the same and its object is in place."""
+    earlier = (*old.indexes, *old.extras) if old is not None else ()
+    before = next((file for file in earlier if file.name == name), None)
+    sha256 = hashlib.sha256(content).hexdigest()
+    same = before is not None and before.xml_sha256 == sha256
+    drifted = name in facts.index_etags
+    if before is not None and same and before.etag is not None and not drifted:
+        return before
+    body = gzip.compress(content, opened.sitemap.compression) if name.endswith(".gz") else content
+    ending = "xml.gz" if name.endswith(".gz") else "xml"
+    key = f"{run_directory(new.run)}bodies/{opened.clock.token()}.{ending}"
+    put_verified(opened.store.state, key, body, mode=Create(), write_id=key, content_type=GZIP)
+    file = PublicFile(
+        name=name,
+        body=key,
+        xml_sha256=sha256,
+        xml_byte_size=len(content),
+        byte_size=len(body),
+        modified_at=new.committed_at,
+        listed=listed,
+    )
+    if before is None:
+        # If this name returns, a sweep of its earlier object may still be running: a variant makes the bytes differ.
+        file = replace(file, variant=new.generation - 1)
+    elif same:  # the object is missing or changed, and so may be the private body
+        file = replace(before, body=file.body, byte_size=file.byte_size, etag=None, replaces=before.etag)
+    else:
+        file = succeed(before, replace(file, replaces=before.etag))
+    if drifted:
+        file = restore(file, facts.index_etags[name], opened.clock.now())
+    left = [item.at for item in (old.departed if old is not None else ()) if item.key == name]
+    # A crawler may know the file that an earlier generation had under this name with its ``lastmod``.
+    return replace(file, modified_at=later(file.modified_at, left[-1])) if left else file
 
 
 def _seconds(window: timedelta) -> int:

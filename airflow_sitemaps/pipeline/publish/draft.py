@@ -18,7 +18,7 @@ from airflow_sitemaps.errors import ConfigurationError, ConflictError, GuardErro
 from airflow_sitemaps.pipeline.publish import commit_files
 from airflow_sitemaps.pipeline.publish.commit_files import commit_facts
 from airflow_sitemaps.pipeline.refusals import at_commit, missing_at_commit
-from airflow_sitemaps.pipeline.state.repository import StateRepository, plan_key, receipts_directory
+from airflow_sitemaps.pipeline.state.repository import plan_key, receipts_directory
 from airflow_sitemaps.protocol import lastmod
 from airflow_sitemaps.protocol.entry import CURRENT
 from airflow_sitemaps.quantities import counted
@@ -33,7 +33,8 @@ from airflow_sitemaps.shards.section_commit import CommitFacts, SectionFacts
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from airflow_sitemaps.ports import Clock, Store
+    from airflow_sitemaps.pipeline.request import OpenSitemap
+    from airflow_sitemaps.pipeline.state.repository import StateRepository
     from airflow_sitemaps.shards.guards import Refusal
     from airflow_sitemaps.shards.layout import Format
     from airflow_sitemaps.shards.manifest import Manifest, SectionManifest
@@ -47,26 +48,17 @@ _PAST_ITS_AGE: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Draft:
-    """A manifest to commit, without the sections that guards refuse, and the verdicts of the guards.
-
-    The manifest is the published one if every row is past its age, because an index must list a file.
-    """
-
-    manifest: Manifest
-    refusals: tuple[Refusal, ...]
-    warnings: tuple[str, ...]
-
-
 def make_draft(
-    sitemap: Sitemap, store: Store, old: Manifest | None, plan: Plan, receipts: Sequence[Receipt], clock: Clock
-) -> Draft:
-    """Compute the next manifest and apply the guards. Raises ``GuardError`` if they leave nothing to publish."""
-    given = plan
-    facts = commit_facts(sitemap, store, old, plan.adopted, clock, run=plan.run)
+    opened: OpenSitemap, old: Manifest | None, plan: Plan, receipts: Sequence[Receipt]
+) -> tuple[Manifest, tuple[Refusal, ...], tuple[str, ...]]:
+    """Compute the manifest to commit, without the sections that guards refuse; return it with refusals and warnings.
+
+    It is the published one if every row is past its age. Raises ``GuardError`` if the guards leave nothing to publish.
+    """
+    sitemap, given = opened.sitemap, plan
+    facts = commit_facts(opened, old, plan.adopted, run=plan.run)
     manifest = next_manifest(old, plan, receipts, facts)
-    refusals = refused = at_commit(sitemap, store, plan, old, manifest)
+    refusals = refused = at_commit(opened, plan, old, manifest)
     while refused:
         names = {refusal.section for refusal in refused}
         plan = plan.without(names)
@@ -77,15 +69,12 @@ def make_draft(
         refused = missing_at_commit(sitemap, plan, old, manifest)  # an omitted section may be the new home of a URL
         refusals = (*refusals, *refused)
     if old is not None and _is_past_its_age(manifest):
-        return Draft(manifest=old, refusals=refusals, warnings=(_PAST_ITS_AGE,))
-    state = StateRepository(store.state)
-    manifest = commit_files.attach(sitemap, state, old, manifest, facts=facts, clock=clock, receipts=receipts)
+        return old, refusals, (_PAST_ITS_AGE,)
+    manifest = commit_files.attach(opened, old, manifest, facts, receipts)
     failed = [failure.section for failure in (*plan.failures, *failures_of(refusals))]
-    return Draft(
-        manifest=complete(old, manifest, facts, action="build", failed=failed, losses=_losses(sitemap, manifest)),
-        refusals=refusals,
-        warnings=(*plan.warnings[len(given.warnings) :], *content_warnings(sitemap, plan, old, manifest)),
-    )
+    manifest = complete(old, manifest, facts, action="build", failed=failed, losses=_losses(sitemap, manifest))
+    warnings = (*plan.warnings[len(given.warnings) :], *content_warnings(sitemap, plan, old, manifest))
+    return manifest, refusals, warnings
 
 
 def _is_past_its_age(manifest: Manifest) -> bool:

@@ -35,9 +35,9 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
     from datetime import datetime
 
-    from airflow_sitemaps.ports import Clock, ObjectInfo, Progress, Store
+    from airflow_sitemaps.pipeline.request import OpenSitemap
+    from airflow_sitemaps.ports import ObjectInfo, Store
     from airflow_sitemaps.shards.manifest import Manifest, PublicFile, SectionManifest
-    from airflow_sitemaps.sitemap import Sitemap
 
 
 log = logging.getLogger(__name__)
@@ -49,7 +49,7 @@ CONTENT_TYPES: Final = {"gz": GZIP, "atom": "application/atom+xml", "rss": "appl
 
 
 RACES: Final = 8
-"""Number of generations of other runs that one run finishes before it gives up."""
+"""Number of generations of other runs that one run follows before it gives up."""
 
 
 class SupersededError(Exception):
@@ -57,11 +57,9 @@ class SupersededError(Exception):
 
 
 def promote(
-    store: Store,
+    opened: OpenSitemap,
     current: ManifestVersion,
     *,
-    clock: Clock,
-    progress: Progress,
     fresh: bool = False,
     bodies: Mapping[str, ObjectInfo] = NOT_SEEN,
 ) -> ManifestVersion:
@@ -76,8 +74,7 @@ def promote(
         OwnershipError: Another pipeline put an object under one of the names.
         StoreError: The store or a required purge failed. Nothing is lost: the next try or run continues.
     """
-    state = StateRepository(store.state)
-    manifest = current.manifest
+    store, manifest, clock, progress = opened.store, current.manifest, opened.clock, opened.progress
     if manifest.promoted:
         return current
     pending = [file for file in manifest.files() if file.etag is None]
@@ -100,7 +97,9 @@ def promote(
     put(indexes)
     purge_indexes(store, [index.name for index in indexes])
     progress.finish()
-    return _record(state, current, etags, clock.token(), max(clock.now(), _last_put(store, manifest, clock.now())))
+    return _record(
+        opened.state, current, etags, clock.token(), max(clock.now(), _last_put(store, manifest, clock.now()))
+    )
 
 
 def _last_put(store: Store, manifest: Manifest, now: datetime) -> datetime:
@@ -111,11 +110,19 @@ def _last_put(store: Store, manifest: Manifest, now: datetime) -> datetime:
     return max((time for time in times if time is not None), default=now)
 
 
-def put_back(store: Store, current: ManifestVersion, names: Collection[str]) -> None:
-    """Restore public files that the manifest names and that are missing or changed."""
-    for file in current.manifest.public_files():
-        if file.name in names:
-            _promote_file(store, current, file)
+def put_back(store: Store, names: Collection[str]) -> None:
+    """Restore deleted or changed files whose names the current manifest has."""
+    for _ in range(RACES):
+        now = StateRepository(store.state).current()
+        if now is None:
+            return
+        try:
+            for file in now.manifest.public_files():
+                if file.name in names:
+                    _promote_file(store, now, file)
+            return
+        except SupersededError:
+            continue
 
 
 def _promote_file(
@@ -267,9 +274,7 @@ def _with_etags(section: SectionManifest, etags: Mapping[str, str]) -> SectionMa
     return replace(section, shards=shards)
 
 
-def roll_forward(
-    sitemap: Sitemap, store: Store, current: ManifestVersion, *, clock: Clock, progress: Progress
-) -> ManifestVersion:
+def roll_forward(opened: OpenSitemap, current: ManifestVersion) -> ManifestVersion:
     """Finish the promotion of a committed generation that another run left unfinished.
 
     If another run finishes it first and commits the next generation, that one is finished too. The next commit then
@@ -286,7 +291,7 @@ def roll_forward(
             manifest.run,
         )
         try:
-            return promote(store, current, clock=clock, progress=progress)
+            return promote(opened, current)
         except (StoreContentError, OwnershipError) as error:
             # Do not raise, or every later run would fail here: the next commit reads the rows of lost bodies again,
             # and the next plan refuses objects of another pipeline.
@@ -297,7 +302,7 @@ def roll_forward(
             )
             return current
         except SupersededError:
-            now = StateRepository(store.state).current()
+            now = opened.state.current()
         if now is None:
             raise ConflictError(
                 "the manifest was removed while this run finished an earlier promotion; run the DAG again"

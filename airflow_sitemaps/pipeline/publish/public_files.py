@@ -26,6 +26,7 @@ from airflow_sitemaps.shards.schema import is_relative_path
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
+    from airflow_sitemaps.pipeline.request import OpenSitemap
     from airflow_sitemaps.ports import ObjectInfo, Store
     from airflow_sitemaps.protocol.reader import ReadUrlset
     from airflow_sitemaps.shards.guards import Refusal
@@ -135,12 +136,13 @@ EXAMINED_SHARDS: Final = 20
 """Maximum number of changed shards whose stamp a plan reads: who overwrites shards replaces the index too."""
 
 
-def adopted_names(sitemap: Sitemap, store: Store, manifest: Manifest | None, *, adopt: bool) -> tuple[str, ...]:
+def adopted_names(opened: OpenSitemap, manifest: Manifest | None, *, adopt: bool) -> tuple[str, ...]:
     """Return the names of public files that this run may take over; none if the address is free or this pipeline's.
 
     Raises:
         OwnershipError: The index belongs to another program, and the run was not started with ``adopt``.
     """
+    sitemap, store = opened.sitemap, opened.store
     if manifest is not None:
         return tuple(_of_others(store, manifest)) if adopt else ()
     extras = sitemap.extra_names
@@ -241,9 +243,9 @@ def foreign_content(sitemap: Sitemap, store: Store, names: Sequence[str], bodies
     return ForeignContent(theirs=frozenset(theirs), ours=ours, unread=tuple(unread))
 
 
-def judge_adoption(sitemap: Sitemap, store: Store, plan: Plan, manifest: Manifest) -> tuple[Refusal, ...]:
+def judge_adoption(opened: OpenSitemap, plan: Plan, manifest: Manifest) -> tuple[Refusal, ...]:
     """Return the guards' refusals of a publication that replaces another sitemap. URLs of omitted sections are lost."""
-    guards = sitemap.guards
+    sitemap, store, guards = opened.sitemap, opened.store, opened.sitemap.guards
     if not plan.adopted or guards.max_shrink >= 1:
         return ()
     names = list(plan.adopted)

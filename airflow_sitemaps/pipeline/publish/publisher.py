@@ -10,14 +10,14 @@ from msgspec import structs
 
 from airflow_sitemaps.errors import ConflictError, GuardError, IncompleteError, OwnershipError
 from airflow_sitemaps.pipeline.publish.commit_files import check_bodies
-from airflow_sitemaps.pipeline.publish.draft import Draft, make_draft
+from airflow_sitemaps.pipeline.publish.draft import make_draft
 from airflow_sitemaps.pipeline.publish.promotion import SupersededError, promote, roll_forward
 from airflow_sitemaps.pipeline.publish.public_files import judge_adoption
-from airflow_sitemaps.pipeline.publish.sweep import Swept, lifetime, sweep
+from airflow_sitemaps.pipeline.publish.sweep import lifetime, sweep
+from airflow_sitemaps.pipeline.report import Swept
 from airflow_sitemaps.pipeline.state.conditional_put import RefusedPutError
 from airflow_sitemaps.pipeline.state.identity import check_origin, check_owner, check_unchanged
-from airflow_sitemaps.pipeline.state.repository import ManifestVersion, StateRepository
-from airflow_sitemaps.shards.commit import Rebased, rebase, stale_sections
+from airflow_sitemaps.shards.commit import rebase, stale_sections
 from airflow_sitemaps.shards.guards import Refusal, refusal_text
 from airflow_sitemaps.shards.plan import SectionFailure, failures_of
 
@@ -25,7 +25,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from airflow_sitemaps.errors import GuardRefusal
-    from airflow_sitemaps.ports import Clock, ObjectInfo, Progress, Store
+    from airflow_sitemaps.pipeline.request import OpenSitemap
+    from airflow_sitemaps.pipeline.state.repository import ManifestVersion, StateRepository
+    from airflow_sitemaps.ports import Clock, ObjectInfo
     from airflow_sitemaps.shards.manifest import Manifest, SectionManifest
     from airflow_sitemaps.shards.plan import Plan, Receipt
     from airflow_sitemaps.sitemap import Sitemap
@@ -41,25 +43,23 @@ class Committed:
     """Result of a commit.
 
     Attributes:
+        plan: The plan as committed: fitted to the commits of other runs. Its warnings and failures are those of the
+            whole run up to here.
+        old: The manifest before. Default: None, there was none, or an earlier try of this run replaced it.
         repeated: Whether an earlier try of this run had already committed.
         unchanged: Whether all rows read gave the published content, so that nothing was put.
-        plan: The plan as committed, if it was fitted to the commits of other runs. Default: None, as given.
         bodies: Info of the new bodies by key, read just before the commit.
     """
 
-    old: Manifest | None
+    plan: Plan
     current: ManifestVersion
+    old: Manifest | None = None
     repeated: bool = False
     unchanged: bool = False
-    failures: tuple[SectionFailure, ...] = ()
-    warnings: tuple[str, ...] = ()
-    plan: Plan | None = None
     bodies: Mapping[str, ObjectInfo] = field(default_factory=dict)
 
 
-def commit(
-    sitemap: Sitemap, store: Store, plan: Plan, receipts: Sequence[Receipt], *, clock: Clock, progress: Progress
-) -> Committed:
+def commit(opened: OpenSitemap, plan: Plan, receipts: Sequence[Receipt]) -> Committed:
     """Replace the current manifest by the next one.
 
     If an earlier try of the run has committed, the sections that it omitted and that the plan now contains are
@@ -69,9 +69,8 @@ def commit(
         ConflictError: Another run changed the same sections first.
         StoreError: The store's answers stayed unclear; try again.
     """
-    work = _Commit(sitemap, store, StateRepository(store.state), plan, receipts, clock, progress)
     for _ in range(RACES):
-        committed = work.attempt()
+        committed = _attempt(opened, plan, receipts)
         if committed is not None:
             return committed
     raise ConflictError(
@@ -79,101 +78,91 @@ def commit(
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Commit:
-    """One commit of a plan, and what it needs."""
-
-    sitemap: Sitemap
-    store: Store
-    state: StateRepository
-    plan: Plan
-    receipts: Sequence[Receipt]
-    clock: Clock
-    progress: Progress
-
-    def attempt(self) -> Committed | None:
-        """Commit the plan on the current manifest; return None if another run has committed meanwhile."""
-        current, repeated = self.state.current(), None
-        plan = self.plan
-        if current is not None:
-            check_owner(self.sitemap, current.manifest)
-            if current.manifest.run == plan.run:
-                failures = _failed_before(plan, current.manifest)
-                repeated = Committed(old=None, current=current, repeated=True, failures=failures)
-                plan = _missing_from_first_try(plan, current.manifest)
-                if not plan.sections:
-                    return repeated
-        current = self._checked(current, plan, is_repeated=repeated is not None)
-        old = current.manifest if current is not None else None
-        fitted = _fitted(self.state, old, plan, self.receipts)
-        try:
-            draft = make_draft(self.sitemap, self.store, old, fitted.plan, fitted.receipts, self.clock)
-        except OwnershipError:
-            if old is None and self.state.current() is not None:
-                return None  # the index is that of another first run of this pipeline
-            raise
-        except GuardError as refused:
-            if repeated is not None:
-                return _still_refused(repeated, refused.refusals)
-            raise
-        if losses := judge_adoption(self.sitemap, self.store, plan, draft.manifest):
-            losses = (*losses, *draft.refusals)
-            raise GuardError(refusal_text(losses), losses, run=plan.run)
-        if current is not None and says_the_same(current.manifest, draft.manifest):
-            if repeated is not None:
-                return _still_refused(repeated, draft.refusals)
-            return _nothing_new(current, draft, plan, fitted.warnings)
-        return self._replaced(current, draft, fitted)
-
-    def _checked(self, current: ManifestVersion | None, plan: Plan, *, is_repeated: bool) -> ManifestVersion | None:
-        """Check that the plan may be committed, and finish the promotion of the current manifest."""
-        if not is_repeated:
-            _refuse_repeated(current, plan)
-        _refuse_old(self.sitemap, plan, self.clock)
-        check_unchanged(self.sitemap, plan, plan.sections)
-        if current is not None and not current.manifest.promoted:
-            current = roll_forward(self.sitemap, self.store, current, clock=self.clock, progress=self.progress)
-        if is_repeated:
-            if current is not None and current.manifest.run != plan.run:
-                raise _superseded(current.manifest, plan)
-            return current
-        if plan.origin:
-            old = current.manifest if current is not None else None
-            check_origin(old, plan.origin, plan.allow, run=plan.run)
-        _refuse_repeated(current, plan)
-        return current
-
-    def _replaced(self, current: ManifestVersion | None, draft: Draft, fitted: Rebased) -> Committed | None:
-        """Replace the manifest, after a check of the new bodies and a copy of the last generation."""
-        old = current.manifest if current is not None else None
-        bodies = check_bodies(self.store, old, draft.manifest)
-        if current is not None:
-            self.state.keep_generation(current)
-        try:
-            version = self.state.replace_manifest(draft.manifest, current)
-        except RefusedPutError as refused:
-            log.info("another run committed first (%s); rebasing", refused)
-            return None
-        return Committed(
-            old=old,
-            current=version,
-            bodies=bodies,
-            failures=failures_of(draft.refusals),
-            warnings=(*fitted.warnings, *draft.warnings),
-            plan=fitted.plan,
-        )
+def _attempt(opened: OpenSitemap, plan: Plan, receipts: Sequence[Receipt]) -> Committed | None:
+    """Commit a plan on the current manifest; return None if another run has committed meanwhile."""
+    current, repeated = opened.state.current(), None
+    if current is not None:
+        check_owner(opened.sitemap, current.manifest)
+        if current.manifest.run == plan.run:
+            repeated = Committed(plan=_with_failures_of(plan, current.manifest), current=current, repeated=True)
+            plan = _missing_from_first_try(plan, current.manifest)
+            if not plan.sections:
+                return repeated
+    current = _checked(opened, current, plan, is_repeated=repeated is not None)
+    old = current.manifest if current is not None else None
+    plan, receipts = _fitted(opened.state, old, plan, receipts)
+    try:
+        manifest, refusals, warnings = make_draft(opened, old, plan, receipts)
+    except OwnershipError:
+        if old is None and opened.state.current() is not None:
+            return None  # the index is that of another first run of this pipeline
+        raise
+    except GuardError as refused:
+        if repeated is not None:
+            return _still_refused(repeated, refused.refusals)
+        raise
+    if losses := judge_adoption(opened, plan, manifest):
+        losses = (*losses, *refusals)
+        raise GuardError(refusal_text(losses), losses, run=plan.run)
+    if current is not None and says_the_same(current.manifest, manifest):
+        if repeated is not None:
+            return _still_refused(repeated, refusals)
+        return _nothing_new(current, manifest, plan, refusals, warnings)
+    version, bodies = put_manifest(opened, current, manifest, has_bodies=old)
+    if version is None:
+        return None
+    failures = (*plan.failures, *failures_of(refusals))
+    plan = structs.replace(plan, failures=failures, warnings=(*plan.warnings, *warnings))
+    return Committed(plan=plan, old=old, current=version, bodies=bodies)
 
 
-def _nothing_new(current: ManifestVersion, draft: Draft, plan: Plan, warnings: Sequence[str]) -> Committed:
+def _nothing_new(
+    current: ManifestVersion, manifest: Manifest, plan: Plan, refusals: tuple[Refusal, ...], warnings: Sequence[str]
+) -> Committed:
     """Return the result of a run that changes nothing. If every row is past its age, the next run surveys again."""
-    if draft.refusals:
-        raise GuardError(refusal_text(draft.refusals), draft.refusals, run=plan.run)
-    if draft.manifest is not current.manifest:
-        return Committed(old=current.manifest, current=current, unchanged=True, warnings=tuple(warnings))
-    kept = plan.without(plan.sections)
-    return Committed(
-        old=current.manifest, current=current, unchanged=True, plan=kept, warnings=(*warnings, *draft.warnings)
-    )
+    if refusals:
+        raise GuardError(refusal_text(refusals), refusals, run=plan.run)
+    if manifest is current.manifest:
+        plan = plan.without(plan.sections)
+        plan = structs.replace(plan, warnings=(*plan.warnings, *warnings))
+    return Committed(plan=plan, old=current.manifest, current=current, unchanged=True)
+
+
+def _checked(
+    opened: OpenSitemap, current: ManifestVersion | None, plan: Plan, *, is_repeated: bool
+) -> ManifestVersion | None:
+    """Check that the plan may be committed, and finish the promotion of the current manifest."""
+    if not is_repeated:
+        _refuse_repeated(current, plan)
+    _refuse_old(opened.sitemap, plan, opened.clock)
+    check_unchanged(opened.sitemap, plan, plan.sections)
+    if current is not None and not current.manifest.promoted:
+        current = roll_forward(opened, current)
+    if is_repeated:
+        if current is not None and current.manifest.run != plan.run:
+            raise _superseded(current.manifest, plan)
+        return current
+    if plan.origin:
+        check_origin(current.manifest if current is not None else None, plan.origin, plan.allow, run=plan.run)
+    _refuse_repeated(current, plan)
+    return current
+
+
+def put_manifest(
+    opened: OpenSitemap, current: ManifestVersion | None, manifest: Manifest, *, has_bodies: Manifest | None
+) -> tuple[ManifestVersion | None, Mapping[str, ObjectInfo]]:
+    """Replace the manifest, after a check of its bodies and a copy of the last generation; return it with their infos.
+
+    The bodies of ``has_bodies`` are not checked. The manifest is None if another run has committed.
+    """
+    bodies = check_bodies(opened.store, has_bodies, manifest)
+    if current is not None:
+        opened.state.keep_generation(current)
+    try:
+        return opened.state.replace_manifest(manifest, current), bodies
+    except RefusedPutError as refused:
+        log.info("another run committed first: %s", refused)
+        return None, bodies
 
 
 def _missing_from_first_try(plan: Plan, manifest: Manifest) -> Plan:
@@ -183,35 +172,36 @@ def _missing_from_first_try(plan: Plan, manifest: Manifest) -> Plan:
     return missing.without([name for name in plan.sections if name not in failed])
 
 
-def _fitted(state: StateRepository, old: Manifest | None, plan: Plan, receipts: Sequence[Receipt]) -> Rebased:
+def _fitted(
+    state: StateRepository, old: Manifest | None, plan: Plan, receipts: Sequence[Receipt]
+) -> tuple[Plan, Sequence[Receipt]]:
     """Adapt the plan of a full run or a rebuild to the generations that other runs committed since planning."""
-    as_planned = Rebased(plan=plan, receipts=tuple(receipts))
     if old is None or not plan.rebases or not stale_sections(plan, old):
-        return as_planned
+        return plan, receipts
     since = [note.action for note in old.history if note.generation > plan.base_generation]
     if since != ["build"] * (old.generation - plan.base_generation):
-        return as_planned  # a rollback is not to be undone by half
+        return plan, receipts  # a rollback is not to be undone by half
     base = state.generation(plan.base_generation)
-    return as_planned if base is None else rebase(plan, receipts, base, old)
+    return (plan, receipts) if base is None else rebase(plan, receipts, base, old)
 
 
-def _failed_before(plan: Plan, manifest: Manifest) -> tuple[SectionFailure, ...]:
-    """Return the sections that an earlier try of this commit omitted, without those that the plan already omits."""
+def _with_failures_of(plan: Plan, manifest: Manifest) -> Plan:
+    """Return a plan with the sections that an earlier try of its commit omitted, besides those that it omits itself."""
     planned = {failure.section for failure in plan.failures}
     names = manifest.history[-1].failed if manifest.history else ()
     message = "a guard refused what was rendered; the log of the first try says why"
-    return tuple(
-        SectionFailure(section=name, error=GuardError.__name__, message=message)
-        for name in names
-        if name not in planned
+    failures = (
+        SectionFailure(section=n, error=GuardError.__name__, message=message) for n in names if n not in planned
     )
+    return structs.replace(plan, failures=(*plan.failures, *failures))
 
 
 def _still_refused(repeated: Committed, refusals: Sequence[GuardRefusal]) -> Committed:
     """Return the result of a repeated try with what the guards refuse now, which names the permits."""
     own = [refusal for refusal in refusals if isinstance(refusal, Refusal)]
     refused = {failure.section: failure for failure in failures_of(own)}
-    return replace(repeated, failures=tuple(refused.get(failure.section, failure) for failure in repeated.failures))
+    failures = tuple(refused.get(failure.section, failure) for failure in repeated.plan.failures)
+    return replace(repeated, plan=structs.replace(repeated.plan, failures=failures))
 
 
 def says_the_same(old: Manifest, new: Manifest) -> bool:
@@ -257,15 +247,12 @@ def _superseded(now: Manifest, plan: Plan) -> ConflictError:
 
 
 def finish(
-    sitemap: Sitemap, store: Store, committed: Committed, clock: Clock, progress: Progress
+    opened: OpenSitemap, current: ManifestVersion, *, fresh: bool, bodies: Mapping[str, ObjectInfo]
 ) -> tuple[ManifestVersion, Swept]:
-    """Promote a commit, then sweep; return the manifest after that, and the numbers of removed files."""
+    """Promote a commit, then sweep; return the manifest after that, and what was removed."""
     try:
-        fresh = not committed.repeated
-        current = promote(
-            store, committed.current, clock=clock, progress=progress, fresh=fresh, bodies=committed.bodies
-        )
+        current = promote(opened, current, fresh=fresh, bodies=bodies)
     except SupersededError:
         log.info("a later run has finished this generation's promotion and committed its own")
-        return committed.current, Swept()
-    return sweep(sitemap, store, current, clock=clock)
+        return current, Swept()
+    return sweep(opened, current)

@@ -7,16 +7,14 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from airflow_sitemaps.errors import ConfigurationError, ConflictError
-from airflow_sitemaps.pipeline.publish import commit_files
-from airflow_sitemaps.pipeline.publish.commit_files import check_bodies, commit_facts
+from airflow_sitemaps.pipeline.publish.commit_files import attach, commit_facts
 from airflow_sitemaps.pipeline.publish.promotion import roll_forward
-from airflow_sitemaps.pipeline.publish.publisher import Committed, finish
+from airflow_sitemaps.pipeline.publish.publisher import finish, put_manifest
 from airflow_sitemaps.pipeline.report import make_report
-from airflow_sitemaps.pipeline.request import QUIET, SYSTEM_CLOCK
+from airflow_sitemaps.pipeline.request import QUIET, SYSTEM_CLOCK, OpenSitemap
 from airflow_sitemaps.pipeline.state.capability_probe import ensure_conditions
-from airflow_sitemaps.pipeline.state.conditional_put import RefusedPutError
 from airflow_sitemaps.pipeline.state.identity import check_owner
-from airflow_sitemaps.pipeline.state.repository import StateRepository, new_run
+from airflow_sitemaps.pipeline.state.repository import new_run
 from airflow_sitemaps.shards.commit import complete, first_serial
 from airflow_sitemaps.shards.guards import week
 from airflow_sitemaps.shards.layout import shard_name
@@ -25,7 +23,7 @@ from airflow_sitemaps.shards.ranges import Known
 
 if TYPE_CHECKING:
     from airflow_sitemaps.pipeline.report import Report
-    from airflow_sitemaps.pipeline.state.repository import ManifestVersion
+    from airflow_sitemaps.pipeline.state.repository import StateRepository
     from airflow_sitemaps.ports import Clock, Progress
     from airflow_sitemaps.shards.layout import Format
     from airflow_sitemaps.shards.section_commit import CommitFacts
@@ -43,68 +41,58 @@ def rollback(sitemap: Sitemap, generation: int, *, clock: Clock = SYSTEM_CLOCK, 
         ConflictError: Another run committed first.
     """
     started = clock.now()
-    store = sitemap.store.open()
-    ensure_conditions(store, sitemap.store.single_writer)
-    state = StateRepository(store.state)
-    current = state.current()
+    opened = OpenSitemap.of(sitemap, clock, progress)
+    ensure_conditions(opened.store, sitemap.store.single_writer)
+    current = opened.state.current()
     if current is None:
         raise ConfigurationError(
             f"nothing was ever published at {sitemap.store.describe()}: there is no generation yet"
         )
     check_owner(sitemap, current.manifest)
     if not current.manifest.promoted:
-        promoted = roll_forward(sitemap, store, current, clock=clock, progress=progress)
+        promoted = roll_forward(opened, current)
         if promoted.manifest.generation != current.manifest.generation:
             raise ConflictError(
                 f"another run committed generation {promoted.manifest.generation} first; nothing was rolled back. "
                 "Look at the status, then try again."
             )
         current = promoted
-    earlier = _earlier(state, current, generation)
+    old, action = current.manifest, f"rollback to {generation}"
+    earlier = _earlier(opened.state, old, generation)
     run = new_run(clock)
-    facts = commit_facts(sitemap, store, current.manifest, (), clock)
-    manifest = rolled_back(current.manifest, earlier, facts, run)
-    manifest = commit_files.attach(sitemap, state, current.manifest, manifest, facts=facts, clock=clock)
-    manifest = complete(current.manifest, manifest, facts, action=f"rollback to {generation}")
-    bodies = check_bodies(store, None, manifest)
-    state.keep_generation(current)
-    try:
-        version = state.replace_manifest(manifest, current)
-    except RefusedPutError as refused:
-        raise ConflictError(
-            f"another run committed first ({refused}); nothing was rolled back. Look at the status, then try again."
-        ) from refused
-    done, swept = finish(
-        sitemap, store, Committed(old=current.manifest, current=version, bodies=bodies), clock, progress
-    )
+    facts = commit_facts(opened, old)
+    manifest = attach(opened, old, rolled_back(old, earlier, facts, run), facts)
+    manifest = complete(old, manifest, facts, action=action)
+    version, bodies = put_manifest(opened, current, manifest, has_bodies=None)
+    if version is None:
+        raise ConflictError("another run committed first; nothing was rolled back. Look at the status, then try again.")
+    done, swept = finish(opened, version, fresh=True, bodies=bodies)
     now = clock.now()
     report = make_report(
         None,
         (),
-        old=current.manifest,
+        old=old,
         new=done.manifest,
         run=run,
         result="published",
         started_at=started.isoformat(),
         finished=now,
         seconds={"publish": (now - started).total_seconds()},
-        swept=swept.public + swept.private,
-        warnings=swept.warnings,
-        action=f"rollback to {generation}",
+        swept=swept,
+        action=action,
     )
-    state.write_report(report)
+    opened.state.write_report(report)
     return report
 
 
-def _earlier(state: StateRepository, current: ManifestVersion, generation: int) -> Manifest:
+def _earlier(state: StateRepository, current: Manifest, generation: int) -> Manifest:
     # A sweep may have removed bodies of a generation that left the history, even if its manifest is still stored.
-    is_kept = any(note.generation == generation for note in current.manifest.history[:-1])
-    earlier = state.generation(generation) if is_kept else None
+    kept = [note.generation for note in current.history[:-1]]
+    earlier = state.generation(generation) if generation in kept else None
     if earlier is None:
-        kept = ", ".join(str(note.generation) for note in current.manifest.history[:-1]) or "none"
         raise ConfigurationError(
-            f"generation {generation} cannot be rolled back to: the current one is {current.manifest.generation}, and the "
-            f"earlier ones kept are: {kept}"
+            f"generation {generation} cannot be rolled back to: the current one is {current.generation}, and the "
+            f"earlier ones kept are: {', '.join(map(str, kept)) or 'none'}"
         )
     return earlier
 

@@ -17,15 +17,17 @@ from msgspec.structs import replace
 
 from airflow_sitemaps.errors import SitemapError
 from airflow_sitemaps.pipeline.concurrency import mapped
-from airflow_sitemaps.pipeline.publish.promotion import SupersededError, put_back
+from airflow_sitemaps.pipeline.publish.promotion import put_back
+from airflow_sitemaps.pipeline.report import Swept
 from airflow_sitemaps.pipeline.state.conditional_put import RefusedPutError
 from airflow_sitemaps.pipeline.state.identity import STATE_ID
 from airflow_sitemaps.pipeline.state.repository import (
+    GENERATIONS,
     KNOWN,
+    REPORTS,
     RUNS,
-    ManifestVersion,
-    StateRepository,
     bounded_time,
+    generation_key,
     known_key,
     plan_key,
     run_directory,
@@ -34,17 +36,18 @@ from airflow_sitemaps.quantities import counted
 from airflow_sitemaps.shards.manifest import Departed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Sequence
+    from collections.abc import Callable, Collection, Sequence
 
+    from airflow_sitemaps.pipeline.request import OpenSitemap
+    from airflow_sitemaps.pipeline.state.repository import ManifestVersion, StateRepository
     from airflow_sitemaps.ports import Clock, ObjectInfo, Store
     from airflow_sitemaps.shards.manifest import Manifest
-    from airflow_sitemaps.sitemap import Sitemap
 
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-REPORTS: Final = 500
+MOST_REPORTS: Final = 500
 """Number of reports kept, of changed and unchanged runs alike."""
 
 SLACK: Final = 1 / 8
@@ -52,8 +55,6 @@ SLACK: Final = 1 / 8
 
 SHORTEST_LIFE: Final = timedelta(hours=6)
 """Minimum lifetime of a run, however short the grace."""
-
-ATTEMPTS: Final = 4
 
 FAILURES: Final = 3
 """Number of failed deletions of one kind after which a sweep leaves the rest of that kind to the next run."""
@@ -67,15 +68,6 @@ EXAMINED: Final = 1_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Swept:
-    """Number of removed objects."""
-
-    public: int = 0
-    private: int = 0
-    warnings: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Leftovers:
     """Objects in the state area that are no longer needed; a ``deep`` search covers the folders of every run."""
 
@@ -85,7 +77,7 @@ class Leftovers:
     deep: bool = False
 
 
-def sweep(sitemap: Sitemap, store: Store, current: ManifestVersion, *, clock: Clock) -> tuple[ManifestVersion, Swept]:
+def sweep(opened: OpenSitemap, current: ManifestVersion) -> tuple[ManifestVersion, Swept]:
     """Remove the files that are due, and their names from the manifest.
 
     A departed public file stays for the grace, because a slow crawl still requests it. A body stays as long as a kept
@@ -94,7 +86,7 @@ def sweep(sitemap: Sitemap, store: Store, current: ManifestVersion, *, clock: Cl
     A failure is a warning, never an error: everything is published by now, and the next run sweeps again.
     """
     try:
-        current, swept = _sweep(sitemap, store, current, clock)
+        current, swept = _sweep(opened, current)
     except SitemapError as error:
         swept = Swept(warnings=(f"the sweep stopped early, and the next run sweeps again: {error}",))
     for warning in swept.warnings:
@@ -102,32 +94,30 @@ def sweep(sitemap: Sitemap, store: Store, current: ManifestVersion, *, clock: Cl
     return current, swept
 
 
-def _sweep(sitemap: Sitemap, store: Store, current: ManifestVersion, clock: Clock) -> tuple[ManifestVersion, Swept]:
-    state = StateRepository(store.state)
-    now = clock.now()
-    left, due = _removable(state, current.manifest, now, sitemap.grace)
+def _sweep(opened: OpenSitemap, current: ManifestVersion) -> tuple[ManifestVersion, Swept]:
+    store, state, grace = opened.store, opened.state, opened.sitemap.grace
+    now = opened.clock.now()
+    left, due = _removable(state, current.manifest, now, grace)
     if left != Leftovers() or due:
-        store_time = bounded_time(state.objects, clock)
+        store_time = bounded_time(state.objects, opened.clock)
         if store_time < now:
             now = store_time
-            left, due = _removable(state, current.manifest, now, sitemap.grace)
+            left, due = _removable(state, current.manifest, now, grace)
     if left.bodies or left.deep:
-        fenced = _fence(state, current, left, clock)
+        fenced = _fence(state, current, left, opened.clock)
         if fenced is None:
             return current, Swept()
         current = fenced
-    strays = orphans(store, current.manifest, now, lifetime(sitemap.grace)) if left.deep else ()
+    strays = orphans(store, current.manifest, now, lifetime(grace)) if left.deep else ()
     items = (*due, *(_departed(info, current.manifest) for info in strays))
     outcomes = _delete(store, items)
     gone = [item for item, failure in zip(items, outcomes, strict=True) if failure is None]
-    public = sum(item.area == "public" for item in gone)
     outcomes += _delete_private(state, left, current.manifest)
     if departed := frozenset(gone) & frozenset(due):
-        current = _forget(store, current, departed, clock)
+        current = _forget(opened, current, departed)
     elif strays and not state.still(current):
-        _put_back(store, {info.key for info in strays})
-    private = sum(outcome is None for outcome in outcomes) - public
-    return current, Swept(public=public, private=private, warnings=_warnings(outcomes))
+        put_back(store, {info.key for info in strays})
+    return current, Swept(objects=outcomes.count(None), warnings=_warnings(outcomes))
 
 
 def _warnings(outcomes: Sequence[str | None]) -> tuple[str, ...]:
@@ -204,10 +194,12 @@ def _fence(state: StateRepository, current: ManifestVersion, left: Leftovers, cl
 
 
 def _is_due(item: Departed, manifest: Manifest, now: datetime, grace: timedelta) -> bool:
-    if item.at + grace > now:
-        return False
-    oldest = manifest.history[0].generation if manifest.history else manifest.generation
-    return item.area == "public" or item.generation <= oldest
+    return item.at + grace <= now and (item.area == "public" or item.generation <= _oldest(manifest))
+
+
+def _oldest(manifest: Manifest) -> int:
+    """Return the number of the oldest generation that is kept."""
+    return manifest.history[0].generation if manifest.history else manifest.generation
 
 
 def _delete(store: Store, due: Sequence[Departed]) -> list[str | None]:
@@ -223,8 +215,13 @@ def _delete(store: Store, due: Sequence[Departed]) -> list[str | None]:
 
 def _delete_private(state: StateRepository, left: Leftovers, manifest: Manifest) -> list[str | None]:
     """Delete leftovers, and generations and reports beyond those kept; return the outcome of each."""
+    first = generation_key(_oldest(manifest))
+    generations = [
+        info.key for info in state.objects.list(GENERATIONS) if info.key < first and len(info.key) == len(first)
+    ]
+    reports = [info.key for info in state.objects.list(REPORTS)][:-MOST_REPORTS]
     outcomes: list[str | None] = []
-    for keys in (left.bodies, left.plans, left.known, _old_generations(state, manifest), _old_reports(state)):
+    for keys in (left.bodies, left.plans, left.known, generations, reports):
         outcomes += _attempted(state.objects.delete, keys)
     return outcomes
 
@@ -246,45 +243,17 @@ def _attempted(delete: Callable[[T], None], items: Sequence[T]) -> list[str | No
     return list(mapped(attempt, items, "sitemap-sweep"))
 
 
-def _forget(store: Store, current: ManifestVersion, gone: Collection[Departed], clock: Clock) -> ManifestVersion:
+def _forget(opened: OpenSitemap, current: ManifestVersion, gone: Collection[Departed]) -> ManifestVersion:
     """Put the manifest without the removed files. A run that has committed since may use a removed name again."""
-    state = StateRepository(store.state)
     left = tuple(item for item in current.manifest.departed if item not in gone)
     try:
-        return state.replace_manifest(replace(current.manifest, departed=left, write_id=clock.token()), current)
+        return opened.state.replace_manifest(
+            replace(current.manifest, departed=left, write_id=opened.clock.token()), current
+        )
     except RefusedPutError:
         log.info("another run has committed; files that it uses are restored")
-    _put_back(store, {item.key for item in gone if item.area == "public"})
+    put_back(opened.store, {item.key for item in gone if item.area == "public"})
     return current
-
-
-def _put_back(store: Store, names: Collection[str]) -> None:
-    """Restore deleted files whose names a newer manifest uses again."""
-    state = StateRepository(store.state)
-    for _ in range(ATTEMPTS):
-        now = state.current()
-        if now is None:
-            break
-        try:
-            put_back(store, now, names)
-            break
-        except SupersededError:
-            continue
-
-
-def _old_generations(state: StateRepository, manifest: Manifest) -> list[str]:
-    """Return the keys of manifests of generations that are older than the history."""
-    oldest = manifest.history[0].generation if manifest.history else manifest.generation
-    numbers = {
-        info.key: info.key.removeprefix("generations/").removesuffix(".json.gz")
-        for info in state.objects.list("generations/")
-    }
-    return [key for key, number in numbers.items() if number.isdecimal() and int(number) < oldest]
-
-
-def _old_reports(state: StateRepository) -> list[str]:
-    """Return the keys of all reports but the last ones."""
-    return [info.key for info in state.objects.list("reports/")][:-REPORTS]
 
 
 def _time_of(run: str) -> datetime | None:
@@ -303,15 +272,15 @@ def orphans(store: Store, manifest: Manifest, now: datetime, grace: timedelta) -
     """
     if not manifest.state_id:
         return ()
-    candidates = islice(_unknown(store, manifest, now - grace), EXAMINED)
-    infos = mapped(store.public.head, candidates, "sitemap-orphans")
-    return tuple(info for info in infos if info is not None and info.metadata.get(STATE_ID) == manifest.state_id)
-
-
-def _unknown(store: Store, manifest: Manifest, before: datetime) -> Iterator[str]:
     names = {file.name for file in manifest.public_files()}
     names |= {item.key for item in manifest.departed if item.area == "public"}
-    for info in store.public.list():
-        is_old = info.modified_at is not None and info.modified_at < before
-        if is_old and info.key not in names and info.key.endswith(SUFFIXES):
-            yield info.key
+    unknown = (
+        info.key
+        for info in store.public.list()
+        if info.modified_at is not None
+        and info.modified_at < now - grace
+        and info.key not in names
+        and info.key.endswith(SUFFIXES)
+    )
+    infos = mapped(store.public.head, islice(unknown, EXAMINED), "sitemap-orphans")
+    return tuple(info for info in infos if info is not None and info.metadata.get(STATE_ID) == manifest.state_id)

@@ -29,6 +29,7 @@ GZIP: Final = "application/gzip"
 RUNS: Final = "runs/"
 KNOWN: Final = "known/"
 REPORTS: Final = "reports/"
+GENERATIONS: Final = "generations/"
 
 log = logging.getLogger(__name__)
 
@@ -90,7 +91,7 @@ def plan_key(run: str) -> str:
 
 def generation_key(generation: int) -> str:
     """Return the key of an earlier generation's manifest."""
-    return f"generations/{generation:08d}.json.gz"
+    return f"{GENERATIONS}{generation:08d}.json.gz"
 
 
 def report_key(run: str) -> str:
