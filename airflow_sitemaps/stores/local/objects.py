@@ -105,8 +105,10 @@ class LocalObjects:
 
     def put(self, key: str, body: bytes, *, mode: PutMode, **headers: Unpack[Headers]) -> str:
         """Write an object. The web server sets the headers ``content_type`` and ``cache_control``, not this store."""
-        path, checked = self._path(key), checked_metadata(headers["metadata"])
-        etag = etag_of(body)
+        return self._put(key, body, etag_of(body), mode, checked_metadata(headers["metadata"]))
+
+    def _put(self, key: str, body: bytes, etag: str, mode: PutMode, checked: dict[str, str]) -> str:
+        path = self._path(key)
 
         def attach(handle: int) -> None:
             if self.area == "public":
@@ -131,7 +133,9 @@ class LocalObjects:
         self, source: ObjectStore, found: ObjectInfo, key: str, *, mode: PutMode, **headers: Unpack[Headers]
     ) -> str:
         """Copy an object under a condition, and return the etag of the copy."""
-        return self.put(key, read_source(source, found), mode=mode, **headers)
+        body = read_source(source, found)
+        etag = found.etag if isinstance(source, LocalObjects) else etag_of(body)  # reading a local file has hashed it
+        return self._put(key, body, etag, mode, checked_metadata(headers["metadata"]))
 
     def list(self, prefix: str = "") -> Iterator[ObjectInfo]:
         """List the regular files.
