@@ -22,6 +22,7 @@ LIST = 219
 LATER = gzip.compress(b'{"format": 99}')
 
 
+@pytest.mark.long
 def test_a_list_of_two_hundred_sitemaps_is_one_small_answer(admin: Client, session: Session) -> None:
     for n in range(LIST):
         add_history(session, f"s3://bucket-{n:03d}/sitemap.xml", f"dag_{n % 20}", 30)

@@ -1,7 +1,8 @@
-"""Decode a body for the first time in eight threads of a fresh process, often: python -m tests.shards.first_decodes NAME BODY.
+"""Decode a body for the first time in eight threads of a fresh process, often: python -m tests.shards.first_decodes FOLDER.
 
-Each try is a fork of a process that has imported the decoder and decoded nothing. Prints how many of the tries were
-killed by a signal, SIGALRM for one that hangs, or raised an error.
+The folder has a body for each reader. Each try is a fork of a process that has imported the decoders and decoded
+nothing. Prints for each reader how many of the tries were killed by a signal, SIGALRM for one that hangs, or raised an
+error.
 """
 
 from __future__ import annotations
@@ -60,19 +61,22 @@ def attempt(read: Callable[[bytes], Any], body: bytes) -> None:
     os._exit(1 if errors else 0)
 
 
-def main(name: str, path: str) -> None:
+def main(folder: str) -> None:
     """Print how the tries ended that did not end well."""
-    body, ends = Path(path).read_bytes(), Counter[str]()
     sys.setswitchinterval(1e-6)
-    for _ in range(TRIES):
-        child = os.fork()
-        if child == 0:
-            attempt(READERS[name], body)
-        code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-        if code:
-            ends[signal.Signals(-code).name if code < 0 else f"exit {code}"] += 1
-    print(dict(ends))
+    found = {}
+    for name, read in READERS.items():
+        body, ends = (Path(folder) / name).read_bytes(), Counter[str]()
+        for _ in range(TRIES):
+            child = os.fork()
+            if child == 0:
+                attempt(read, body)
+            code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+            if code:
+                ends[signal.Signals(-code).name if code < 0 else f"exit {code}"] += 1
+        found[name] = dict(ends)
+    print(found)
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    main(sys.argv[1])

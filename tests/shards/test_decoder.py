@@ -9,7 +9,6 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 import msgspec
-import pytest
 
 import airflow_sitemaps
 from airflow_sitemaps.pipeline.plan.partial_survey import _Stored
@@ -52,14 +51,13 @@ def body(name: str) -> bytes:
     return msgspec.json.encode(record)
 
 
-@pytest.mark.parametrize("name", sorted(READERS))
-def test_the_first_decodes_of_a_process_may_be_concurrent(name: str, tmp_path: Path) -> None:
-    path = tmp_path / name
-    path.write_bytes(body(name))
+def test_the_first_decodes_of_a_process_may_be_concurrent(tmp_path: Path) -> None:
+    for name in READERS:
+        (tmp_path / name).write_bytes(body(name))
     run = subprocess.run(
-        [sys.executable, "-m", "tests.shards.first_decodes", name, str(path)], capture_output=True, text=True
+        [sys.executable, "-m", "tests.shards.first_decodes", str(tmp_path)], capture_output=True, text=True
     )
-    assert (run.returncode, run.stdout.strip()) == (0, "{}"), run.stderr
+    assert (run.returncode, run.stdout.strip()) == (0, str({name: {} for name in READERS})), run.stderr
 
 
 def test_each_decoder_is_made_at_import_and_tried() -> None:

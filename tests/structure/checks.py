@@ -80,6 +80,7 @@ UNPLAIN_WORDS = {
     r"\basked\b": "queried, requested",
 }
 _UNPLAIN = {re.compile(pattern, re.IGNORECASE): better for pattern, better in UNPLAIN_WORDS.items()}
+_ANY_UNPLAIN = re.compile("|".join(f"(?:{pattern})" for pattern in UNPLAIN_WORDS), re.IGNORECASE)
 
 
 def crowded_folders() -> Offences:
@@ -222,6 +223,8 @@ def unplain_words() -> Offences:
         if path.parts[:2] == ("tests", "structure"):
             continue
         for number, text in texts(path, messages=path.parts[0] == PACKAGE):
+            if not _ANY_UNPLAIN.search(text):
+                continue
             for pattern, better in _UNPLAIN.items():
                 for match in pattern.finditer(text):
                     offences[_area(path)].append(f"{path}:{number}: {match.group()!r} ({better}): {text.strip()[:100]}")

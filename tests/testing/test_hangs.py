@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 CONFTEST = """
 from tests.support.hangs import HangGuard
 
@@ -31,6 +33,7 @@ def test_other():
 """
 
 
+@pytest.mark.long
 def test_it_ends_its_worker_and_the_others_run(tmp_path: Path) -> None:
     (tmp_path / "conftest.py").write_text(CONFTEST)
     (tmp_path / "pytest.ini").write_text("[pytest]\n")
