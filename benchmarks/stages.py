@@ -133,7 +133,7 @@ def drain(*, database: str, shards: int, **_: Any) -> dict[str, Any]:
 
     load(database, "")
     with _source(database).open(section="pages") as session:
-        outputs = session.context.selection.outputs(objects=False)
+        outputs = session.context.outputs(objects=False)
         statement, _columns = rows_statement(session.context, _span(session, shards), outputs)
         with metered() as found:
             rows = sum(batch.num_rows for batch in _bare(database, session, statement))
@@ -319,8 +319,8 @@ def _bare(database: str, session: SqlSession, statement: Any) -> Iterator[pa.Rec
         from adbc_driver_postgresql import dbapi
         from sqlalchemy.dialects import postgresql
 
-        from airflow_sitemaps.sources.connections.record_batches import BATCH_BYTES, BATCH_HINT
-        from airflow_sitemaps.sources.statements.binds import literal
+        from airflow_sitemaps.sources.dialects.postgresql import BATCH_BYTES, BATCH_HINT
+        from airflow_sitemaps.sources.driver import literal
 
         url = session.engine.url.set(drivername="postgresql").render_as_string(hide_password=False)
         sql = literal(statement, postgresql.dialect(paramstyle="named"), session.context.dialect.text_literal)

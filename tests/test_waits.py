@@ -22,7 +22,7 @@ from airflow_sitemaps.http.client import FetchError, HttpClient
 from airflow_sitemaps.http.destinations import AccessRules
 from airflow_sitemaps.shards.ranges import KeyRange
 from airflow_sitemaps.sources import session as session_module
-from airflow_sitemaps.sources.connections.driver import WAIT_BOUND
+from airflow_sitemaps.sources.driver import WAIT_BOUND
 from airflow_sitemaps.sources.queries import survey
 from airflow_sitemaps.stores.s3.client import connections
 from tests.support.polling import wait_until

@@ -32,7 +32,7 @@ class ChangedRows:
 
 def load_connection(conn_id: str, *, limit: int | None = None) -> dict[str, Any]:
     """Create and fill the tables behind an Airflow connection, and return their numbers of rows."""
-    from airflow_sitemaps.sources.connections.engines import engine_of
+    from airflow_sitemaps.sources.session_factory import engine_of
 
     engine = engine_of(conn_id)
     try:

@@ -54,8 +54,8 @@ def query_value(conn_id: str, sql: str) -> str:
     import sqlalchemy as sa
     from sqlalchemy import exc
 
-    from airflow_sitemaps.sources.connections.driver import redacted, translated
-    from airflow_sitemaps.sources.connections.engines import engine_of
+    from airflow_sitemaps.sources.driver import redacted, translated
+    from airflow_sitemaps.sources.session_factory import engine_of
 
     engine = engine_of(conn_id)
     what = f"probe over connection {conn_id!r}"
@@ -79,7 +79,7 @@ def _what_exists(connection: sa.Connection, sql: str) -> str:
     import sqlalchemy as sa
     from sqlalchemy import exc
 
-    from airflow_sitemaps.sources.statements.user_texts import name_parts, nearest
+    from airflow_sitemaps.sources.user_texts import name_parts, nearest
 
     inspector = sa.inspect(connection)
     text = ""

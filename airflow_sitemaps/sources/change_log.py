@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from airflow_sitemaps.errors import SourceConfigurationError, TemplateError
 from airflow_sitemaps.sources.columns import TIMES, Kind
-from airflow_sitemaps.sources.statements.user_texts import name_parts
+from airflow_sitemaps.sources.user_texts import name_parts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

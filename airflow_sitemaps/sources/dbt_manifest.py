@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from airflow_sitemaps.errors import SourceConfigurationError
 from airflow_sitemaps.protocol.url_template import Template
-from airflow_sitemaps.sources.statements.user_texts import NamePart, found_file, name_parts, nearest, written_name
+from airflow_sitemaps.sources.user_texts import NamePart, found_file, name_parts, nearest, written_name
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -21,15 +21,15 @@ import pyarrow as pa
 from airflow_sitemaps.errors import SourceError
 from airflow_sitemaps.protocol.extensions.languages import alternates_of_group, hreflang_fault
 from airflow_sitemaps.sources.columns import Kind
-from airflow_sitemaps.sources.statements.relation import Relation
+from airflow_sitemaps.sources.queries.relation import Relation
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from airflow_sitemaps.sources.columns import Column
     from airflow_sitemaps.sources.dialects.value_sql import ValueSql
+    from airflow_sitemaps.sources.driver import Binds
     from airflow_sitemaps.sources.row_values import LocMapping
-    from airflow_sitemaps.sources.statements.binds import Binds
 
 COLUMN: Final = "sitemap_alternates"
 MAX_MEMBERS: Final = 500

@@ -13,7 +13,7 @@ from zoneinfo import ZoneInfo
 
 from airflow_sitemaps.errors import SourceConfigurationError
 from airflow_sitemaps.ports import ChangeReading
-from airflow_sitemaps.sources.statements.user_texts import callers_folder, found_file
+from airflow_sitemaps.sources.user_texts import callers_folder, found_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""Values of rows as Arrow columns: keys as JSON, row hashes, moments that are numbers, and URLs from columns.
+"""Values of rows as Arrow columns: as drivers return them, keys as JSON, row hashes, moments that are numbers, and URLs.
 
 A key is stored with its row as a JSON array, and read back as a value to bind.
 
@@ -9,7 +9,10 @@ empty text hash differently, as do texts that differ only in where one column en
 
 from __future__ import annotations
 
+import codecs
+import gc
 import json
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from decimal import Decimal, InvalidOperation
@@ -25,9 +28,13 @@ from xxhash import xxh3_64_intdigest
 from airflow_sitemaps.protocol.url_template import Template
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Generator, Iterator, Mapping, Sequence
 
     from airflow_sitemaps.shards.ranges import Key
+    from airflow_sitemaps.sources.columns import Output
+    from airflow_sitemaps.sources.driver import Rows
+
+# ---------------------------------------------------------------- keys
 
 
 def key_text(key: Key) -> str:
@@ -59,6 +66,133 @@ def _json_part(part: pa.Array) -> pa.Array:
     part = pc.replace_substring(part, '"', '\\"')
     return pc.binary_join_element_wise(pa.scalar('"'), part, pa.scalar('"'), pa.scalar(""))
 
+
+# ---------------------------------------------------------------- what drivers return
+
+
+def batches_of(
+    stream: Generator[pa.RecordBatch | Rows, None, None], outputs: Sequence[Output]
+) -> Generator[pa.RecordBatch, None, None]:
+    """Yield rows as batches of the outputs' types, a few thousand rows at a time. The stream is closed at the end."""
+    with closing(stream) as parts:
+        while (batch := _next_batch(parts, outputs)) is not None:
+            yield batch
+
+
+def _next_batch(parts: Iterator[pa.RecordBatch | Rows], outputs: Sequence[Output]) -> pa.RecordBatch | None:
+    with _uncollected():
+        rows = next(parts, None)
+        if rows is None:
+            return None
+        if isinstance(rows, pa.RecordBatch):
+            return fitted(rows, outputs)
+        # Columns after the outputs only order the rows.
+        columns = [
+            array_of(values, output.type) for values, output in zip(zip(*rows, strict=True), outputs, strict=False)
+        ]
+        return pa.RecordBatch.from_arrays(columns, names=[output.name for output in outputs])
+
+
+@contextmanager
+def _uncollected() -> Iterator[None]:
+    """Pause garbage collection for the block, some tens of milliseconds.
+
+    Rows are tuples, made by the thousand, without cycles and soon freed. The collector still scans them repeatedly,
+    which takes twice the time of reading and converting them.
+    """
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
+def array_of(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
+    """Convert a column: drivers return Decimal for integers, bytes for texts, microseconds since 1970 for times."""
+    if pa.types.is_string(kind):
+        return _texts(values)
+    if pa.types.is_timestamp(kind):
+        try:
+            return pa.array(values, pa.int64()).cast(kind)
+        except (pa.ArrowInvalid, pa.ArrowTypeError):
+            return _moments(values).cast(kind)
+    try:
+        return pa.array(values, kind)
+    except OverflowError:
+        return pa.array([None if value is None else int(value) for value in values], pa.uint64())
+    except (pa.ArrowInvalid, pa.ArrowTypeError):
+        make = float if pa.types.is_floating(kind) else int
+        return pa.array([None if value is None else make(value) for value in values], kind)
+
+
+def _moments(values: Sequence[Any]) -> pa.Array:
+    zoned = any(value.tzinfo is not None for value in values if value is not None)
+    moments = pa.array(values, pa.timestamp("us", "UTC" if zoned else None))
+    return moments.cast(pa.timestamp("us"))
+
+
+def _texts(values: Sequence[Any]) -> pa.Array:
+    try:
+        return pa.array(values, pa.string())
+    except (pa.ArrowTypeError, pa.ArrowInvalid, UnicodeEncodeError):
+        return pa.array([None if value is None else _text(value) for value in values], pa.string())
+
+
+MARK: Final = "\x1a"
+"""The character before a byte that is not UTF-8."""
+BAD_BYTES: Final = "airflow_sitemaps_bad_bytes"
+
+
+def _marked(error: UnicodeError) -> tuple[str, int]:
+    """Write each byte that is not UTF-8 as U+001A (SUBSTITUTE) and its two hexadecimal digits.
+
+    No URL, date or word contains that character, so the rules drop and count the value. The sample shows the bytes, and
+    different values stay different.
+    """
+    if not isinstance(error, UnicodeDecodeError):
+        raise error
+    return "".join(f"{MARK}{byte:02X}" for byte in error.object[error.start : error.end]), error.end
+
+
+codecs.register_error(BAD_BYTES, _marked)
+
+
+def _text(value: Any) -> str:
+    """Return a text that UTF-8 can encode, with every byte that is not UTF-8 marked."""
+    if isinstance(value, (bytes, bytearray, memoryview)):
+        return bytes(value).decode("utf-8", BAD_BYTES)
+    return str(value).encode("utf-8", "surrogatepass").decode("utf-8", BAD_BYTES)
+
+
+def _cast(column: pa.Array, kind: pa.DataType) -> pa.Array:
+    given = column.type
+    if pa.types.is_timestamp(given):
+        # Nanoseconds are cut off, as the drivers cut them off in Python's times.
+        micros = column if given.unit != "ns" else pc.floor_temporal(column, unit="microsecond")
+        return micros.cast(pa.timestamp("us", given.tz and "UTC")).cast(kind)
+    if pa.types.is_binary(given) or pa.types.is_large_binary(given) or pa.types.is_binary_view(given):
+        try:
+            return column.cast(kind)
+        except pa.ArrowInvalid:  # a text that is not UTF-8
+            return _texts(column.to_pylist())
+    if pa.types.is_date(kind) and pa.types.is_integer(given):
+        return column.cast(pa.int32()).cast(kind)  # days since 1970
+    return column.cast(kind)
+
+
+def fitted(batch: pa.RecordBatch, outputs: Sequence[Output]) -> pa.RecordBatch:
+    """Return a driver's own batch with the outputs' types: drivers return enums, large texts and views."""
+    if not batch.num_rows:  # an empty result may have no columns
+        return pa.RecordBatch.from_arrays([pa.array([], o.type) for o in outputs], names=[o.name for o in outputs])
+    columns = []
+    for column, output in zip(batch.columns, outputs, strict=True):
+        columns.append(column if column.type == output.type else _cast(column, output.type))
+    return pa.RecordBatch.from_arrays(columns, names=[output.name for output in outputs])
+
+
+# ---------------------------------------------------------------- row hashes
 
 HASH_KIND: Final = "xxh3_64/1"
 """The name and version of this hash, which is part of ``digest_kind``."""
@@ -97,6 +231,8 @@ def slices(joined: pa.Array) -> tuple[memoryview, memoryview]:
     offsets = memoryview(buffers[1]).cast("B").cast("q")[joined.offset : joined.offset + len(joined) + 1]
     return offsets, memoryview(buffers[2]).cast("B") if buffers[2] is not None else memoryview(b"")
 
+
+# ---------------------------------------------------------------- moments that are numbers
 
 TICKS: Final = {"s": 1_000_000, "ms": 1_000, "us": 1}
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=timezone.utc)
@@ -144,8 +280,7 @@ def newest_text(text: str, unit: str) -> str:
     return value.isoformat() if isinstance(value, datetime) else value
 
 
-MARK: Final = "\x1a"
-"""The character before a byte that is not UTF-8; see ``connections.record_batches``."""
+# ---------------------------------------------------------------- URLs
 
 
 @dataclass(frozen=True, slots=True)

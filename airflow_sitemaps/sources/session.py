@@ -12,29 +12,25 @@ import pyarrow as pa
 from sqlalchemy import exc
 
 from airflow_sitemaps.errors import SourceError
-from airflow_sitemaps.sources.connections.driver import WAIT_BOUND, redacted, translated
-from airflow_sitemaps.sources.connections.record_batches import batches_of
-from airflow_sitemaps.sources.queries import boundaries, row_places, survey
-from airflow_sitemaps.sources.queries.change_log_query import ChangeLogReader
+from airflow_sitemaps.sources.driver import WAIT_BOUND, redacted, translated
+from airflow_sitemaps.sources.queries import boundaries, key_spans, survey
 from airflow_sitemaps.sources.queries.context import rows_statement
-from airflow_sitemaps.sources.queries.key_spans import spans, spans_with_gaps
-from airflow_sitemaps.sources.statements.user_texts import name_parts
+from airflow_sitemaps.sources.row_values import batches_of
+from airflow_sitemaps.sources.user_texts import name_parts
 from airflow_sitemaps.waits import arriving, waiting
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterator, Sequence
+    from collections.abc import Callable, Generator, Iterator, Sequence
     from datetime import datetime
 
     import sqlalchemy as sa
 
     from airflow_sitemaps.ports import ChangeReading, Duplicate
     from airflow_sitemaps.shards.ranges import Key, KeyRange, Survey
-    from airflow_sitemaps.sources.connections.record_batches import SpanReader
-    from airflow_sitemaps.sources.dialects.base import PinnedState
-    from airflow_sitemaps.sources.materialization import StoredRows
-    from airflow_sitemaps.sources.queries.change_log_query import OpenedChangeLog
-    from airflow_sitemaps.sources.queries.context import QueryContext
+    from airflow_sitemaps.sources.queries.change_log_query import ChangeLogReader
+    from airflow_sitemaps.sources.queries.context import QueryContext, SpanReader
     from airflow_sitemaps.sources.queries.key_spans import KeySpan
+    from airflow_sitemaps.sources.run_state import RunState
 
 REFUSALS: Final = (exc.DataError, exc.IntegrityError, exc.NotSupportedError, exc.ProgrammingError)
 """A database's answers to a value that a type does not accept. The table and its columns were checked before."""
@@ -52,10 +48,10 @@ class SqlSession:
         context: QueryContext,
         arrow: bool = True,
         max_scan_bytes: int | None = None,
-        pinned: PinnedState | StoredRows | None = None,
-        change_log: OpenedChangeLog | None = None,
+        state: RunState | None = None,
+        change_log: Callable[[QueryContext, sa.Connection], ChangeLogReader] | None = None,
     ) -> None:
-        """Keep an engine and the context of its queries, which reads the ``pinned`` state. None: the present."""
+        """Keep an engine and the context of its queries, which read the ``state``. None: the present."""
         self.engine = engine
         self.context = context
         self.arrow = arrow
@@ -63,8 +59,8 @@ class SqlSession:
         self.digest_kind = context.dialect.digest_kind
         self.key_kinds: Sequence[str] = [column.description() for column in context.mapping.key]
         self._snapshot: sa.Connection | None = None
-        self._pinned = pinned
-        self.state = "" if pinned is None else str(pinned)
+        self._state = state
+        self.state = "" if state is None else str(state)
         self._meter = survey.ScanMeter(context, max_scan_bytes)
 
     @contextmanager
@@ -131,7 +127,7 @@ class SqlSession:
 
     def read(self, ranges: Sequence[KeyRange]) -> Iterator[pa.RecordBatch]:
         """Yield the rows of ranges, as ``ports.Source`` defines them."""
-        join = spans_with_gaps if self.context.dialect.joins_ranges else spans
+        join = key_spans.spans_with_gaps if self.context.dialect.joins_ranges else key_spans.spans
         what = f"{self.context.name}: reading rows"
         with ExitStack() as stack:
             with waiting(what, WAIT_BOUND):
@@ -147,17 +143,17 @@ class SqlSession:
                     with closing(rows) as batches:
                         for raw in arriving(batches, what, WAIT_BOUND):
                             if raw.num_rows:
-                                yield self.context.selection.batch(raw, places)
+                                yield self.context.batch(raw, places)
 
     def touched(self, ranges: Sequence[KeyRange], since: datetime) -> Sequence[int]:
         """Return the ranges with changed rows, as ``ports.Source`` defines them."""
         with self.transaction("finding changed rows") as connection:
-            return row_places.touched(self.context, connection, ranges, since)
+            return boundaries.touched(self.context, connection, ranges, since)
 
     def duplicates(self, most: int) -> Sequence[Duplicate]:
         """Return URLs that several rows share, as ``ports.Source`` defines them."""
         with self.transaction("finding duplicate URLs") as connection:
-            return row_places.duplicates(self.context, connection, most)
+            return survey.duplicates(self.context, connection, most)
 
     def table_version(self) -> str | None:
         """Return the version of the table and of the condition on it, as ``ports.Source`` defines it."""
@@ -180,12 +176,12 @@ class SqlSession:
         if self.change_log is None:
             raise ValueError(f"{self.context.name}: there is no change log; give SqlSource(change_log=)")
         with self.transaction("reading the change log") as connection:
-            return ChangeLogReader(self.context, connection, self.change_log).read(ranges, since)
+            return self.change_log(self.context, connection).read(ranges, since)
 
     def now(self) -> datetime:
         """Return the database's time, as ``ports.Source`` defines it."""
-        if self._pinned is not None:
-            return self._pinned.moment
+        if self._state is not None:
+            return self._state.moment
         with self.transaction("reading the clock") as connection:
             return self.context.dialect.time(connection)
 
@@ -212,7 +208,7 @@ class SqlSession:
             is_arrow = self.arrow and dialect.streams_arrow(connection, tell)
             if not is_arrow and not said:
                 tell("rows through a cursor")
-            outputs = context.selection.outputs(objects=not (is_arrow and dialect.arrow_keeps_times))
+            outputs = context.outputs(objects=not (is_arrow and dialect.arrow_keeps_times))
 
             def rows_of(span: KeySpan) -> Generator[pa.RecordBatch, None, None]:
                 statement, columns = rows_statement(context, span, outputs)

@@ -1,39 +1,41 @@
-"""Sessions over a source's connection: connect, check the columns, and report what is wrong."""
+"""Sessions over a source's connection: connect, check the columns, and report what is wrong.
+
+An engine comes from the hook of the connection's provider, or from the driver alone. Each provider's hook was tried with the
+releases named in ``docs/databases.md``.
+"""
 
 from __future__ import annotations
 
+import os
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from datetime import datetime, timezone
-from typing import TYPE_CHECKING
+from functools import partial
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any, Final
 
 import sqlalchemy as sa
 from sqlalchemy import exc
 
-from airflow_sitemaps.errors import SourceConfigurationError, SourceError
+from airflow_sitemaps.errors import ConnectionNotFoundError, SourceConfigurationError, SourceError
 from airflow_sitemaps.sources.columns import ColumnMapping
-from airflow_sitemaps.sources.connections.driver import WAIT_BOUND, labelled, translated
-from airflow_sitemaps.sources.connections.engines import engine_of
-from airflow_sitemaps.sources.dialects import dialect_of
-from airflow_sitemaps.sources.dialects.base import PinnedState
+from airflow_sitemaps.sources.dialects import dialect_of, dialect_of_type
+from airflow_sitemaps.sources.driver import MESSAGE_CHARACTERS, WAIT_BOUND, labelled, translated
 from airflow_sitemaps.sources.groups import COLUMN, GroupedRelation
-from airflow_sitemaps.sources.materialization import Materialization, StoredRows, check_name, new_name
-from airflow_sitemaps.sources.queries.change_log_query import OpenedChangeLog
-from airflow_sitemaps.sources.queries.context import QueryContext, Selection
-from airflow_sitemaps.sources.queries.described_columns import columns_of
+from airflow_sitemaps.sources.queries.change_log_query import ChangeLogReader
+from airflow_sitemaps.sources.queries.context import QueryContext, columns_of
+from airflow_sitemaps.sources.queries.relation import is_fixed, relation_of
 from airflow_sitemaps.sources.row_values import LocMapping
+from airflow_sitemaps.sources.run_state import RunState, StoredRows, earlier_state
 from airflow_sitemaps.sources.session import SqlSession
-from airflow_sitemaps.sources.statements.relation import is_fixed, relation_of
-from airflow_sitemaps.sources.statements.user_texts import NamePart, name_parts, written_name
+from airflow_sitemaps.sources.user_texts import NamePart, name_parts, nearest, written_name
 from airflow_sitemaps.waits import waiting
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from airflow_sitemaps.sources.columns import Column
     from airflow_sitemaps.sources.dialects.base import Dialect
+    from airflow_sitemaps.sources.queries.relation import Relation
     from airflow_sitemaps.sources.source_settings import SourceSettings
-    from airflow_sitemaps.sources.statements.relation import Relation
 
 
 Index = tuple[list["str | None"], bool]
@@ -55,33 +57,33 @@ def opened(settings: SourceSettings, section: str) -> Iterator[SqlSession]:
 def session_of(settings: SourceSettings, section: str, engine: sa.Engine) -> Iterator[SqlSession]:
     """Yield a session over an engine, after checking the columns, and materializing the query if ``materialize`` is set."""
     name = f"section {section!r} ({settings.describe()})"
-    dialect = dialect_of(engine.dialect)
-    dialect.users_sql = tuple(settings.session)
+    dialect = _dialect(settings, engine)
     relation = relation_of(settings.table, settings.query_text(), settings.where, settings.parameters or {})
     if settings.materialize is None:
-        pinned = _pinned(settings, engine, dialect, name) if settings.state else None
-        if pinned is not None:
-            relation = replace(relation, as_of=dialect.as_of(pinned))
-        yield _session(settings, engine, dialect, relation, name, pinned=pinned)
+        state = earlier_state(settings, engine, dialect, name)
+        if state is not None:
+            relation = replace(relation, as_of=state.as_of(dialect))
+        yield _session(settings, engine, dialect, relation, name, state)
         return
     plain = _session(settings, engine, dialect, relation, name)
-    stored = Materialization(engine, dialect, settings.materialize, what=name)
+    stored = StoredRows(engine, dialect, settings.materialize, what=name)
     now = plain.now()
     # A plan stores the rows of its own moment. The tasks after it read the table that the plan names.
-    rows = StoredRows(
-        name=check_name(settings.state) if settings.state else new_name(section, now), shared=bool(settings.run)
+    state = (
+        RunState.parse(settings.state, stored=True)
+        if settings.state
+        else RunState.of_new_rows(section, now, shared=bool(settings.run))
     )
-    mapping = plain.context.mapping
-    table = stored.store(plain.context.relation, (*mapping.key, *mapping.emitted), mapping.key, now, rows.name)
+    table = stored.store(state, plain.context.relation, plain.context.mapping, now)
     try:
-        yield _session(settings, engine, dialect, table, name, stored=True, pinned=rows)
+        yield _session(settings, engine, dialect, table, name, state)
     except BaseException:
         if not settings.state:
             with suppress(SourceError, SourceConfigurationError):  # the first error says more; the table expires
-                stored.drop(rows.name)
+                stored.drop(state)
         raise
-    if not rows.shared:
-        stored.drop(rows.name)
+    if not state.shared:
+        stored.drop(state)
 
 
 def discard(settings: SourceSettings, section: str) -> None:
@@ -90,24 +92,16 @@ def discard(settings: SourceSettings, section: str) -> None:
         return
     engine = engine_of(settings.conn_id, writing=True)
     try:
-        dialect = dialect_of(engine.dialect)
-        dialect.users_sql = tuple(settings.session)
-        Materialization(engine, dialect, settings.materialize, what=f"section {section!r}").drop(
-            check_name(settings.state)
-        )
+        stored = StoredRows(engine, _dialect(settings, engine), settings.materialize, what=f"section {section!r}")
+        stored.drop(RunState.parse(settings.state, stored=True))
     finally:
         engine.dispose()
 
 
-def _pinned(settings: SourceSettings, engine: sa.Engine, dialect: Dialect, name: str) -> PinnedState:
-    """Return the state that the plan chose, or for a plan the present one."""
-    if settings.state != "plan":
-        return PinnedState.parse(settings.state)
-    dialect.as_of(PinnedState(moment=datetime.now(timezone.utc), version=0))  # refuses a database without time travel
-    what = f"{name}: choosing the state to read"
-    with waiting(what, WAIT_BOUND), dialect.transaction(engine, what) as connection:
-        moment = dialect.time(connection)
-        return PinnedState(moment=moment, version=dialect.travel_version(connection, name_parts(settings.table or "")))
+def _dialect(settings: SourceSettings, engine: sa.Engine) -> Dialect:
+    dialect = dialect_of(engine.dialect)
+    dialect.users_sql = tuple(settings.session)
+    return dialect
 
 
 def _session(
@@ -116,59 +110,52 @@ def _session(
     dialect: Dialect,
     base: Relation,
     name: str,
-    *,
-    stored: bool = False,
-    pinned: PinnedState | StoredRows | None = None,
+    state: RunState | None = None,
 ) -> SqlSession:
+    """Check the columns, and return a session. ``base`` is the relation, or the table that the state has stored."""
+    is_stored = state is not None and bool(state.stored)
     location = LocMapping(settings.loc)
+    fields = settings.field_columns | ({} if settings.group is None else {"alternates": COLUMN})
+    wanted = {"key": list(settings.key_columns), "loc": list(location.columns)}
     what = f"{name}: connecting"
     with waiting(what, WAIT_BOUND), translated(engine, f"{what} failed", SourceError), engine.connect() as connection:
         dialect.begin(connection)
-        relation = base if stored else _with_groups(settings, connection, dialect, base, name)
-        columns = columns_of(connection, dialect, relation, name, _wanted(settings, location))
+        relation = base if is_stored else _with_groups(settings, connection, dialect, base, name)
+        columns = columns_of(
+            connection, dialect, relation, name, wanted | {each: [column] for each, column in fields.items()}
+        )
         connection.rollback()
-        mapping = _mapping(settings, location, columns)
+        key, loc = (tuple(columns[each] for each in wanted[part]) for part in ("key", "loc"))
         dialect.begin(connection)
-        dialect.check_key(connection, relation.from_item(dialect), relation.binds(), mapping.key)
-        unique, indexed = _indexes_of_key(connection, dialect, base, [column.name for column in mapping.key])
+        dialect.check_key(connection, relation.from_item(dialect), relation.binds(), key)
+        unique, indexed = _indexes_of_key(connection, dialect, base, list(settings.key_columns))
         connection.rollback()
-    selection = Selection(
-        dialect=dialect, mapping=mapping, location=location, timezone=settings.timezone,
-        lastmod_unit=settings.lastmod_unit, grouped=settings.group is not None,
-    )  # fmt: skip
+    # The version of a table is that of its present rows, which are not those of an earlier state.
+    is_present = base.table is not None and state is None
     context = QueryContext(
-        dialect=dialect, relation=relation, selection=selection, name=name,
-        unique=unique, indexed=indexed and relation is base, versioned=_versioned(base) if not stored else None,
+        name=name, dialect=dialect, relation=relation, location=location, timezone=settings.timezone,
+        mapping=ColumnMapping(key=key, loc=loc, fields=tuple((each, columns[column]) for each, column in fields.items())),
+        lastmod_unit=settings.lastmod_unit, grouped=settings.group is not None, unique=unique,
+        indexed=indexed and relation is base, versioned=base if is_present and is_fixed(base.where) else None,
     )  # fmt: skip
     return SqlSession(
-        engine=engine,
-        context=context,
-        arrow=settings.reader == "auto",
-        max_scan_bytes=settings.max_scan_bytes,
-        pinned=pinned,
-        change_log=_change_log(settings),
-    )
+        engine=engine, context=context, arrow=settings.reader == "auto", max_scan_bytes=settings.max_scan_bytes,
+        state=state, change_log=_change_log(settings),
+    )  # fmt: skip
 
 
-def _change_log(settings: SourceSettings) -> OpenedChangeLog | None:
+def _change_log(settings: SourceSettings) -> partial[ChangeLogReader] | None:
+    """Return what makes a reader of the change log for a context and a connection."""
     change_log = settings.change_log
     if change_log is None:
         return None
-    relation = relation_of(change_log.table, change_log.query, None, settings.parameters or {})
-    return OpenedChangeLog(
+    return partial(
+        ChangeLogReader,
         settings=change_log,
-        relation=relation,
+        relation=relation_of(change_log.table, change_log.query, None, settings.parameters or {}),
         key=change_log.key_columns(settings.key_columns),
         identity=settings.change_log_identity(),
     )
-
-
-def _versioned(base: Relation) -> Relation | None:
-    """Return the relation if it is a table whose condition depends on nothing but its rows.
-
-    The version of a table is that of its present rows, which are not those of an earlier state.
-    """
-    return base if base.table is not None and not base.as_of and is_fixed(base.where) else None
 
 
 def _with_groups(
@@ -190,41 +177,21 @@ def _with_groups(
     )
 
 
-def _fields(settings: SourceSettings) -> dict[str, str]:
-    fields = settings.field_columns
-    return fields if settings.group is None else fields | {"alternates": COLUMN}
-
-
-def _wanted(settings: SourceSettings, location: LocMapping) -> dict[str, list[str]]:
-    wanted = {"key": list(settings.key_columns), "loc": list(location.columns)}
-    wanted |= {name: [column] for name, column in _fields(settings).items()}
-    return wanted
-
-
-def _mapping(settings: SourceSettings, location: LocMapping, columns: dict[str, Column]) -> ColumnMapping:
-    key = tuple(columns[each] for each in settings.key_columns)
-    fields = tuple((each, columns[column]) for each, column in _fields(settings).items())
-    return ColumnMapping(key=key, loc=tuple(columns[each] for each in location.columns), fields=fields)
-
-
 def _indexes_of_key(
     connection: sa.Connection, dialect: Dialect, relation: Relation, key: list[str]
 ) -> tuple[bool, bool]:
     """Return whether the key is unique, and whether an index begins with it: for a query or if unknown, False."""
     if relation.table is None:
         return False, False
+    find = _asked if dialect.indexes_sql else _inspected
     try:
-        indexes_of_table = (
-            _asked(connection, dialect, relation.table)
-            if dialect.indexes_sql
-            else _inspected(connection, relation.table)
-        )
+        indexes = find(connection, dialect, relation.table)
     except (exc.SQLAlchemyError, NotImplementedError):  # SQLAlchemy's answer if a dialect cannot look up indexes
         return False, False
     unique = dialect.enforces_keys and any(
-        only and columns and set(columns) <= set(key) for columns, only in indexes_of_table if None not in columns
+        only and columns and set(columns) <= set(key) for columns, only in indexes if None not in columns
     )
-    leading = any(columns[: len(key)] == key for columns, _only in indexes_of_table)
+    leading = any(columns[: len(key)] == key for columns, _only in indexes)
     return unique, leading
 
 
@@ -235,14 +202,160 @@ def _asked(connection: sa.Connection, dialect: Dialect, table: str) -> list[Inde
     return [(list(columns), bool(unique)) for columns, unique in rows]
 
 
-def _inspected(connection: sa.Connection, table: str) -> list[Index]:
+def _inspected(connection: sa.Connection, _dialect: Dialect, table: str) -> list[Index]:
     *schema, name = (part.text for part in name_parts(table))
     place = schema[-1] if schema else None
     inspector = sa.inspect(connection)
-    primary = list(inspector.get_pk_constraint(name, schema=place).get("constrained_columns") or [])
-    indexes = inspector.get_indexes(name, schema=place)
-    plain = [index for index in indexes if not index.get("dialect_options", {}).get("postgresql_where")]
-    indexes_of_table: list[Index] = [
-        (list(index.get("column_names") or []), bool(index.get("unique"))) for index in plain
+    primary = inspector.get_pk_constraint(name, schema=place).get("constrained_columns")
+    indexes: list[Index] = [
+        (list(index.get("column_names") or []), bool(index.get("unique")))
+        for index in inspector.get_indexes(name, schema=place)
+        if not index.get("dialect_options", {}).get("postgresql_where")
     ]
-    return [*indexes_of_table, ([*primary], True)] if primary else indexes_of_table
+    return [*indexes, ([*primary], True)] if primary else indexes
+
+
+# ---------------------------------------------------------------- engines
+
+ENVIRONMENT: Final = "AIRFLOW_CONN_"
+NO_URL: Final = (ValueError, TypeError, KeyError)
+"""What SQLAlchemy and drivers raise for an invalid URL, such as a port that is no number or an unknown argument."""
+
+NO_FILE: Final = (FileNotFoundError, IsADirectoryError, NotADirectoryError, PermissionError)
+"""The errors of hooks that read a key or a certificate from a file."""
+
+LONGEST_PATH: Final = 200
+"""The greatest length of a path that messages show. A longer one may be the key itself, given by mistake."""
+
+UTF8_DRIVERS: Final = frozenset({("postgresql", "psycopg"), ("postgresql", "psycopg2")})
+"""Dialects and drivers of PostgreSQL that take libpq's ``client_encoding``."""
+
+
+def engine_of(conn_id: str, *, writing: bool = False) -> sa.Engine:
+    """Return the engine of an Airflow connection.
+
+    The ``sqlalchemy_url`` in its extra has precedence, then the hook of its type, then the driver alone.
+    """
+    from airflow.sdk import BaseHook  # noqa: PLC0415 - Airflow takes seconds to import
+
+    from airflow_sitemaps.airflow_compat import AirflowException, AirflowNotFoundException  # noqa: PLC0415
+
+    try:
+        connection = BaseHook.get_connection(conn_id)
+    except AirflowNotFoundException:
+        raise ConnectionNotFoundError(_no_connection(conn_id)) from None
+    url = connection.extra_dejson.get("sqlalchemy_url")
+    try:
+        if url:
+            return _reading_utf8(_engine_of_url(sa.make_url(str(url)), writing=writing))
+        return _reading_utf8(_engine_of_connection(connection, BaseHook, AirflowException, writing=writing))
+    # Airflow's hooks raise NotImplementedError if their database has no SQLAlchemy URL.
+    except NO_FILE as error:
+        named = str(error.filename or "")
+        place = f" {named!r}" if named and len(named) < LONGEST_PATH and "{" not in named else ""
+        raise SourceConfigurationError(
+            f"connection {conn_id!r} (type {connection.conn_type!r}) names a file{place} that cannot be read ({error.strerror or type(error).__name__}). "
+            "Correct its path in the connection, and check that the file is on this worker"
+        ) from None
+    except (AirflowException, ImportError, AttributeError, NotImplementedError, exc.ArgumentError, *NO_URL) as error:
+        raise SourceConfigurationError(
+            f"no SQLAlchemy engine can be created from connection {conn_id!r} (type {connection.conn_type!r}): "
+            f"{_cause(error, connection)}. Install the provider or driver of that type, or name the engine in the "
+            'connection\'s extra: {"sqlalchemy_url": "dialect+driver://…"}'
+        ) from None
+
+
+def _reading_utf8(engine: sa.Engine) -> sa.Engine:
+    """Let PostgreSQL send text in UTF-8, unless the connection names another encoding.
+
+    A database in SQL_ASCII sends bytes otherwise, and SQLAlchemy cannot even connect. See
+    https://www.postgresql.org/docs/current/multibyte.html.
+    """
+
+    def ask(_dialect: Any, _record: Any, _arguments: Any, parameters: dict[str, Any]) -> None:
+        parameters.setdefault("client_encoding", "utf8")
+
+    if (engine.dialect.name, engine.dialect.driver) in UTF8_DRIVERS:
+        sa.event.listen(engine, "do_connect", ask)
+    return engine
+
+
+def _engine_of_connection(connection: Any, hooks: Any, unknown_type: type[Exception], *, writing: bool) -> sa.Engine:
+    try:
+        hook = hooks.get_hook(connection.conn_id)
+    except (unknown_type, ImportError):
+        url = plain_url(connection)
+        if url is None:
+            raise
+        return _engine_of_url(url, writing=writing)
+    dialect = dialect_of_type(str(connection.conn_type or ""))
+    engine: sa.Engine = hook.get_sqlalchemy_engine() if dialect is None else dialect.hook_engine(connection, hook)
+    return engine
+
+
+def plain_url(connection: Any) -> sa.URL | None:
+    """Return the URL of a connection without its provider, the extra as its query, or None without a driver.
+
+    ``sqlite:////data/mart.db`` and ``{"conn_type": "sqlite", "host": "/data/mart.db"}`` name the same file.
+    """
+    dialect = dialect_of_type(str(connection.conn_type or ""))
+    name = next((name for name, module in (dialect.drivers if dialect else ()) if _is_installed(module)), None)
+    if dialect is None or name is None:
+        return None
+    query = {key: str(value) for key, value in connection.extra_dejson.items() if isinstance(value, (str, int, float))}
+    if dialect.is_file:
+        return sa.URL.create(name, database=connection.schema or connection.host or None, query=query)
+    return sa.URL.create(
+        name,
+        username=connection.login or None,
+        password=connection.password or None,
+        host=connection.host or None,
+        port=connection.port,
+        database=connection.schema or None,
+        query=query,
+    )
+
+
+def _is_installed(module: str) -> bool:
+    try:
+        return find_spec(module) is not None
+    except ModuleNotFoundError:
+        return False
+
+
+def _cause(error: Exception, connection: Any) -> str:
+    """Return an error's message without secrets, or only its type if it may contain any piece of a URL."""
+    name = type(error).__name__
+    is_of_url = isinstance(error, (exc.ArgumentError, ValueError)) and not isinstance(error, exc.NoSuchModuleError)
+    if is_of_url and connection.extra_dejson.get("sqlalchemy_url"):
+        return name
+    text = " ".join(str(error).split())
+    secrets = {str(value) for value in (connection.password, *connection.extra_dejson.values()) if value}
+    for secret in sorted(secrets, key=len, reverse=True):
+        text = text.replace(secret, "***")
+    return f"{name}: {text[:MESSAGE_CHARACTERS]}" if text else name
+
+
+def _engine_of_url(url: sa.URL, *, writing: bool) -> sa.Engine:
+    """Return the engine of a URL. A DuckDB file is opened for reading if possible.
+
+    Several processes can read one DuckDB file, but only one can write it, and that one cannot also open it for reading.
+    """
+    if writing or url.drivername.split("+")[0] != "duckdb" or url.database in (None, "", ":memory:") or url.query:
+        return sa.create_engine(url)
+    engine = sa.create_engine(url.update_query_dict({"access_mode": "read_only"}))
+    try:
+        with engine.connect():
+            return engine
+    except exc.DBAPIError:
+        engine.dispose()
+        return sa.create_engine(url)
+
+
+def _no_connection(conn_id: str) -> str:
+    defined = sorted(name[len(ENVIRONMENT) :].lower() for name in os.environ if name.startswith(ENVIRONMENT))
+    near = nearest(conn_id.lower(), defined)
+    return (
+        f"connection {conn_id!r} is not defined in Airflow.{near} Define it with `airflow connections add`, in the UI, "
+        f"or as the environment variable {ENVIRONMENT}{conn_id.upper()}"
+    )

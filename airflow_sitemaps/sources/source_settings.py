@@ -14,7 +14,7 @@ from airflow_sitemaps.errors import ConfigurationError, SourceConfigurationError
 from airflow_sitemaps.protocol.url_template import Template
 from airflow_sitemaps.sources.change_log import SINCE, ChangeLog
 from airflow_sitemaps.sources.columns import FEED_FIELDS, FIELDS
-from airflow_sitemaps.sources.statements.user_texts import callers_folder, found_file, name_parts
+from airflow_sitemaps.sources.user_texts import callers_folder, found_file, name_parts
 
 PARAMETER: Final = re.compile(r"(?!sitemap_)[A-Za-z_]\w*", re.ASCII)
 TEXTS: Final = ("table", "query", "where", "loc", "materialize", "group", "language", "timezone", *FIELDS)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_sitemaps.errors import SourceConfigurationError
 from airflow_sitemaps.sources.source_settings import SourceSettings
-from airflow_sitemaps.sources.statements.user_texts import callers_folder, refuse_templates, rendered_text, run_name
+from airflow_sitemaps.sources.user_texts import callers_folder, refuse_templates, rendered_text, run_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

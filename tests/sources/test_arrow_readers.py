@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from airflow_sitemaps.shards.ranges import KeyRange
-from airflow_sitemaps.sources.connections import record_batches
+from airflow_sitemaps.sources.dialects import postgresql
 from airflow_sitemaps.sources.session_factory import session_of
 from airflow_sitemaps.sources.sql import SqlSource
 from tests.sources.test_same_files import COLUMNS, LASTMODS, PRIORITIES, rows
@@ -219,10 +219,10 @@ def test_a_slow_build_of_the_driver_is_named_once_in_a_process(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A plan opens a reader for each of its sections, and for its sample."""
-    monkeypatch.setattr(record_batches, "version", lambda _: "1.13.0")
-    record_batches._warn_of_slow_wheel.cache_clear()
+    monkeypatch.setattr(postgresql, "version", lambda _: "1.13.0")
+    postgresql._warn_of_slow_wheel.cache_clear()
     for _ in range(3):
         with session(live("postgresql"), query="SELECT 1 AS id", key="id", loc="id") as source:
             list(source.read([KeyRange(None, None)]))
-    record_batches._warn_of_slow_wheel.cache_clear()
+    postgresql._warn_of_slow_wheel.cache_clear()
     assert caplog.text.count("built without optimization") == 1

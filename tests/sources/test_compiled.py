@@ -17,10 +17,10 @@ from airflow_sitemaps.sources.dialects import DIALECTS
 from airflow_sitemaps.sources.dialects import dialect_of as dialect_of_engine
 from airflow_sitemaps.sources.groups import GroupedRelation
 from airflow_sitemaps.sources.queries import boundaries, survey
-from airflow_sitemaps.sources.queries.context import QueryContext, Selection, rows_statement
+from airflow_sitemaps.sources.queries.context import QueryContext, rows_statement
 from airflow_sitemaps.sources.queries.key_spans import spans
+from airflow_sitemaps.sources.queries.relation import Relation
 from airflow_sitemaps.sources.row_values import LocMapping
-from airflow_sitemaps.sources.statements.relation import Relation
 from tests.extension.attic.attic.oracle import Oracle
 from tests.extension.attic.attic.sql_server import SQLServer
 
@@ -102,14 +102,13 @@ def context_of(name: str, key: tuple[Column, ...]) -> QueryContext:
         ("images", Column(name="pictures", kind=Kind.JSON)),
     )
     loc = (Column(name="Odd Name:x", kind=Kind.TEXT), Column(name="made", kind=Kind.DATE))
-    selection = Selection(
-        dialect=dialect, mapping=ColumnMapping(key=key, loc=loc, fields=fields),
-        location=LocMapping("https://x.test/{Odd Name:x}/{made}"), timezone="UTC",
-    )  # fmt: skip
     relation = Relation(
         query="SELECT * FROM shop.products WHERE kind = ':not_a_bind'", where="live = :live", parameters={"live": 1}
     )
-    return QueryContext(dialect=dialect, relation=relation, selection=selection, name="test")
+    return QueryContext(
+        name="test", dialect=dialect, relation=relation, mapping=ColumnMapping(key=key, loc=loc, fields=fields),
+        location=LocMapping("https://x.test/{Odd Name:x}/{made}"), timezone="UTC",
+    )  # fmt: skip
 
 
 def parse(name: str, statement: str) -> None:
@@ -136,7 +135,7 @@ def test_every_statement_is_of_its_dialect(name: str, key: str) -> None:
         boundaries.rank(context, recorder, keys)  # the empty answer lacks the keys
     for objects in (True, False):
         for part in spans(ranges)[0].split(context.dialect):
-            statement, _outputs = rows_statement(context, part, context.selection.outputs(objects=objects))
+            statement, _outputs = rows_statement(context, part, context.outputs(objects=objects))
             recorder.execute(*statement)
     assert len(recorder.asked) > 5
     for statement, values in recorder.asked:

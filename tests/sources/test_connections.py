@@ -14,9 +14,9 @@ import sqlalchemy as sa
 
 from airflow_sitemaps.errors import SourceConfigurationError
 from airflow_sitemaps.shards.ranges import KeyRange
-from airflow_sitemaps.sources.connections import engines
-from airflow_sitemaps.sources.connections.engines import engine_of
+from airflow_sitemaps.sources import session_factory
 from airflow_sitemaps.sources.dialects import dialect_of
+from airflow_sitemaps.sources.session_factory import engine_of
 from airflow_sitemaps.sources.sql import SqlSource
 
 README = Path(__file__).parents[2] / "README.md"
@@ -184,17 +184,17 @@ class _Connection:
 
 
 def test_the_first_driver_that_is_installed_serves_a_type(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(engines, "_is_installed", lambda module: module == "clickhouse_sqlalchemy")
-    url = engines.plain_url(_Connection())
+    monkeypatch.setattr(session_factory, "_is_installed", lambda module: module == "clickhouse_sqlalchemy")
+    url = session_factory.plain_url(_Connection())
     assert url is not None
     assert url.drivername == "clickhouse+native"
     assert dict(url.query) == {"secure": "True"}
-    monkeypatch.setattr(engines, "_is_installed", lambda _module: True)
-    url = engines.plain_url(_Connection())
+    monkeypatch.setattr(session_factory, "_is_installed", lambda _module: True)
+    url = session_factory.plain_url(_Connection())
     assert url is not None
     assert url.drivername == "clickhousedb"
-    monkeypatch.setattr(engines, "_is_installed", lambda _module: False)
-    assert engines.plain_url(_Connection()) is None
+    monkeypatch.setattr(session_factory, "_is_installed", lambda _module: False)
+    assert session_factory.plain_url(_Connection()) is None
 
 
 @pytest.mark.parametrize(
@@ -202,7 +202,7 @@ def test_the_first_driver_that_is_installed_serves_a_type(monkeypatch: pytest.Mo
 )
 def test_a_missing_key_file_is_named(engine_for: Any, monkeypatch: pytest.MonkeyPatch, path: str, shown: str) -> None:
     """As Google's hook reads it when it makes a client."""
-    monkeypatch.setattr(engines, "plain_url", lambda _connection: Path(path).read_text())
+    monkeypatch.setattr(session_factory, "plain_url", lambda _connection: Path(path).read_text())
     with pytest.raises(SourceConfigurationError) as caught:
         engine_for({"conn_type": "sqlite", "host": "/data/mart.db"})
     assert str(caught.value).startswith(

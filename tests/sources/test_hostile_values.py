@@ -73,8 +73,8 @@ def test_a_failing_stream_is_an_error_of_ours(name: str, reader: str, monkeypatc
         raise pa.ArrowInvalid("the stream broke")
 
     with session(base, table="hostile", key="id", loc="slug", reader=reader) as source:
-        monkeypatch.setattr("airflow_sitemaps.sources.connections.record_batches.fitted", broken)
-        monkeypatch.setattr("airflow_sitemaps.sources.connections.record_batches._next_batch", broken)
+        monkeypatch.setattr("airflow_sitemaps.sources.row_values.fitted", broken)
+        monkeypatch.setattr("airflow_sitemaps.sources.row_values._next_batch", broken)
         with pytest.raises(SourceError, match=r"reading rows failed: ArrowInvalid: the stream broke"):
             list(source.read([KeyRange(None, None)]))
 

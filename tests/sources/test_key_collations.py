@@ -9,7 +9,7 @@ import sqlglot
 
 from airflow_sitemaps.errors import SourceConfigurationError
 from airflow_sitemaps.sources.columns import Column, Kind
-from airflow_sitemaps.sources.statements.binds import Binds
+from airflow_sitemaps.sources.driver import Binds
 from tests.extension.attic.attic.sql_server import DESCRIBED
 from tests.sources.test_compiled import context_of
 

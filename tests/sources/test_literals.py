@@ -10,7 +10,7 @@ from sqlalchemy.dialects import mysql, postgresql
 from sqlalchemy.engine.default import DefaultDialect
 
 from airflow_sitemaps.sources.dialects import dialect_of
-from airflow_sitemaps.sources.statements.binds import literal
+from airflow_sitemaps.sources.driver import literal
 
 plain_text = dialect_of(postgresql.dialect()).text_literal
 escaped_text = dialect_of(mysql.dialect()).text_literal

@@ -10,7 +10,7 @@ import pytest
 import sqlalchemy as sa
 
 from airflow_sitemaps.shards.ranges import KeyRange
-from airflow_sitemaps.sources.connections import driver
+from airflow_sitemaps.sources import driver
 from airflow_sitemaps.sources.sql import SqlSource
 
 if TYPE_CHECKING:

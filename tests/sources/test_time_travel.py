@@ -19,10 +19,10 @@ from airflow_sitemaps.pipeline import stages
 from airflow_sitemaps.shards.codec import decode_plan, encode
 from airflow_sitemaps.shards.ranges import KeyRange, cut
 from airflow_sitemaps.sources.columns import Column, Kind
-from airflow_sitemaps.sources.dialects.base import PinnedState
 from airflow_sitemaps.sources.queries import survey
+from airflow_sitemaps.sources.run_state import RunState
 from airflow_sitemaps.sources.session import SqlSession
-from airflow_sitemaps.sources.statements.user_texts import name_parts
+from airflow_sitemaps.sources.user_texts import name_parts
 from airflow_sitemaps.testing.crawler import crawl
 from airflow_sitemaps.testing.source import MemorySource, MemorySourceConfig
 from tests.sources.test_compiled import context_of
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 BASE = "https://www.example.com/"
-STATE = PinnedState(moment=datetime(2026, 1, 31, 10, tzinfo=timezone(timedelta(hours=1))), version=12)
+STATE = RunState(moment=datetime(2026, 1, 31, 10, tzinfo=timezone(timedelta(hours=1))), version=12)
 SOURCE = {"table": "pages", "key": "id", "loc": "slug"}
 CLAUSES = {
     "bigquery": "FOR SYSTEM_TIME AS OF TIMESTAMP '2026-01-31 09:00:00.000000+00:00'",
@@ -55,7 +55,7 @@ def publish(sitemap: Sitemap, change: Any) -> None:
 @pytest.mark.parametrize("name", CLAUSES)
 def test_every_query_of_a_table_reads_the_state(name: str) -> None:
     plain = context_of(name, (Column(name="shop", kind=Kind.INTEGER),))
-    clause = plain.dialect.as_of(STATE)
+    clause = STATE.as_of(plain.dialect)
     assert clause == CLAUSES[name]
     context = replace(plain, relation=replace(plain.relation, table="mart.pages", query=None, as_of=clause))
     for condition in (None, "live = 1"):
@@ -154,7 +154,7 @@ def test_the_clock_of_a_pinned_source_is_that_of_its_state() -> None:
     create(base, "pages", {"id": "integer", "slug": "text"})
     with session(base, **SOURCE) as source:
         assert source.state == ""
-        pinned = SqlSession(engine=source.engine, context=source.context, pinned=STATE)
+        pinned = SqlSession(engine=source.engine, context=source.context, state=STATE)
     assert pinned.now() == STATE.moment
     assert pinned.state == "2026-01-31T10:00:00+01:00 12"
 
@@ -185,8 +185,8 @@ def test_a_database_without_time_travel_refuses_it(name: str) -> None:
 
 @given(st.datetimes(timezones=st.just(timezone.utc)), st.none() | st.integers(0, 2**62))
 def test_a_state_comes_back_from_its_text(moment: datetime, version: int | None) -> None:
-    state = PinnedState(moment=moment, version=version)
-    assert PinnedState.parse(str(state)) == state
+    state = RunState(moment=moment, version=version)
+    assert RunState.parse(str(state)) == state
 
 
 @pytest.mark.parametrize(
@@ -196,7 +196,7 @@ def test_a_state_comes_back_from_its_text(moment: datetime, version: int | None)
 )  # fmt: skip
 def test_a_forged_state_is_refused(text: str) -> None:
     with pytest.raises(SourceConfigurationError, match="run the plan task again"):
-        PinnedState.parse(text)
+        RunState.parse(text)
 
 
 @pytest.mark.parametrize(

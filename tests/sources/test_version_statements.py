@@ -8,7 +8,7 @@ import pytest
 import sqlglot
 
 from airflow_sitemaps.sources.columns import Column, Kind
-from airflow_sitemaps.sources.statements.user_texts import name_parts
+from airflow_sitemaps.sources.user_texts import name_parts
 from tests.sources.test_compiled import context_of
 
 SNOWFLAKE = {

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from airflow_sitemaps.sources.columns import Column, Kind
 from airflow_sitemaps.sources.dialects.base import Dialect
 from airflow_sitemaps.sources.dialects.value_sql import KINDS
-from airflow_sitemaps.sources.statements.binds import literal
+from airflow_sitemaps.sources.driver import literal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -18,8 +18,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from airflow_sitemaps.shards.ranges import Key
-    from airflow_sitemaps.sources.dialects.base import PinnedState
-    from airflow_sitemaps.sources.statements.binds import Binds, Statement
+    from airflow_sitemaps.sources.driver import Binds, Statement
 
 
 class BigQuery(Dialect):
@@ -45,6 +44,8 @@ class BigQuery(Dialect):
     checksum_sql: ClassVar[str] = "CAST(SUM(CAST({} AS BIGNUMERIC)) AS STRING)"
     byte_length_sql: ClassVar[str] = "CAST(BYTE_LENGTH({}) AS STRING)"
     now_sql: ClassVar[str] = "SELECT CURRENT_TIMESTAMP()"
+    # BigQuery keeps it for seven days by default
+    as_of_sql: ClassVar[str] = "FOR SYSTEM_TIME AS OF TIMESTAMP '{moment}'"
     # BigQuery has no array of arrays
     members_sql: ClassVar[str] = "CONCAT('[', STRING_AGG(TO_JSON_STRING([{texts}]), ',' ORDER BY {orders}), ']')"
 
@@ -81,7 +82,7 @@ class BigQuery(Dialect):
         url = sa.URL.create("bigquery", host=client.project, query={"user_supplied_client": "true"})
         return sa.create_engine(url, connect_args={"client": client})
 
-    def arrow_batches(self, cursor: Any, refusals: tuple[type[Exception], ...]) -> Iterator[pa.RecordBatch] | None:
+    def arrow_batches(self, cursor: Any) -> Iterator[pa.RecordBatch] | None:
         """Return the batches of ``RowIterator.to_arrow_iterable`` in the rows' order, or None without such an iterator.
 
         They come by the Storage API where ``google-cloud-bigquery-storage`` is installed, else by the REST API.
@@ -112,10 +113,6 @@ class BigQuery(Dialect):
     def type_of(self, description: Sequence[Any]) -> str:
         """Return the own type of a float, which may not fit into a BIGNUMERIC."""
         return "FLOAT64" if str(description[1]).upper() in ("FLOAT", "FLOAT64") else ""
-
-    def as_of(self, state: PinnedState) -> str:
-        """Return ``FOR SYSTEM_TIME``, which BigQuery keeps for seven days by default."""
-        return f"FOR SYSTEM_TIME AS OF TIMESTAMP '{state.literal()}'"
 
     def boundary_rows(self, columns: Sequence[Column], keys: Sequence[Key], binds: Binds) -> str:
         """Return a query of all keys in one JSON bind, each with its position as the last of its texts."""

@@ -8,20 +8,16 @@ import pyarrow as pa
 import sqlalchemy as sa
 
 from airflow_sitemaps.sources.columns import Column, Kind
-from airflow_sitemaps.sources.connections.driver import partitions, with_label
 from airflow_sitemaps.sources.dialects.base import Dialect
 from airflow_sitemaps.sources.dialects.value_sql import KINDS
-from airflow_sitemaps.sources.statements.binds import guarded
+from airflow_sitemaps.sources.driver import guarded, partitions, with_label
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Mapping, Sequence
 
-    from airflow_sitemaps.shards.ranges import Key
-    from airflow_sitemaps.sources.connections.driver import Rows
-    from airflow_sitemaps.sources.statements.binds import Binds, Statement
-    from airflow_sitemaps.sources.statements.user_texts import NamePart
+    from airflow_sitemaps.sources.driver import Rows, Statement
+    from airflow_sitemaps.sources.user_texts import NamePart
 
-ASOF_KINDS = frozenset({Kind.INTEGER, Kind.NUMBER, Kind.DATE, Kind.ZONED})
 WRAPPERS = ("nullable(", "lowcardinality(")
 
 TABLE: Final = sa.text(
@@ -106,6 +102,7 @@ class ClickHouse(Dialect):
     members_sql: ClassVar[str] = (
         "toNullable(concat('[', arrayStringConcat(arraySort(groupArray(toJSONString([{texts}]))), ','), ']'))"
     )
+    member_text_sql: ClassVar[str] = "assumeNotNull({})"
 
     kinds: ClassVar[Mapping[object, Kind]] = {
         **KINDS,
@@ -136,9 +133,16 @@ class ClickHouse(Dialect):
         "SELECT {parts}, given.2 - 1 AS place FROM (SELECT arrayJoin(arrayZip(listed, arrayEnumerate(listed))) AS given"
         " FROM (SELECT JSONExtract({given}, 'Array(Array(String))') AS listed))"
     )
+    # It takes one number or time, and an equality besides
+    asof_sql: ClassVar[str] = (
+        "SELECT COALESCE(ends.number, 0) AS bucket, measured.newest AS newest, measured.row_hash AS row_hash FROM"
+        " (SELECT assumeNotNull({key}) AS row_key, 1 AS joined, {measures} FROM {from_item} WHERE {where}) measured"
+        " ASOF LEFT JOIN (SELECT k0, place + 1 AS number, 1 AS joined FROM ({given}) given_keys) ends"
+        " ON measured.joined = ends.joined AND measured.row_key >= ends.k0"
+    )
+    asof_kinds: ClassVar[frozenset[Kind]] = frozenset({Kind.INTEGER, Kind.NUMBER, Kind.DATE, Kind.ZONED})
 
     def kind(self, type_name: str) -> Kind:
-        """Return the kind of a type, without regard to ``Nullable`` and ``LowCardinality``."""
         return super().kind(_bare(type_name.strip()))
 
     def type_of(self, description: Sequence[Any]) -> str:
@@ -158,13 +162,11 @@ class ClickHouse(Dialect):
 
     def streams_arrow(self, connection: sa.Connection, tell: Callable[[str], None]) -> bool:
         """Return whether the driver is clickhouse-connect."""
-        is_connect = connection.dialect.name == "clickhousedb"
-        tell(
-            "Arrow batches by query_arrow_stream"
-            if is_connect
-            else "through a cursor, because only clickhouse-connect streams Arrow"
-        )
-        return is_connect
+        if connection.dialect.name == "clickhousedb":
+            tell("Arrow batches by query_arrow_stream")
+            return True
+        tell("through a cursor, because only clickhouse-connect streams Arrow")
+        return False
 
     def arrow_rows(
         self, connection: sa.Connection, statement: Statement, tell: Callable[[str], None]
@@ -201,26 +203,6 @@ class ClickHouse(Dialect):
         return f"if(isValidUTF8({value}), replaceAll({value}, '%', '%25'), encodeURLComponent({value}))"
 
     def key_bind(self, column: Column, placeholder: str) -> str:
-        """Return SQL that turns a canonical value into the column's type."""
-        is_text = column.kind is Kind.TEXT
-        return super().key_bind(column, f"decodeURLComponent({placeholder})" if is_text else placeholder)
-
-    def bucket_rows(
-        self, columns: Sequence[Column], keys: Sequence[Key], from_item: str, where: str, measures: str, binds: Binds
-    ) -> str | None:
-        """Return an ASOF join, which takes one number or time, and an equality besides."""
-        if len(columns) != 1 or columns[0].kind not in ASOF_KINDS:
-            return None
-        key = self.key_order(columns[0])
-        ends = (
-            f"SELECT k0, place + 1 AS number, 1 AS joined FROM ({self.boundary_rows(columns, keys, binds)}) given_keys"
+        return super().key_bind(
+            column, f"decodeURLComponent({placeholder})" if column.kind is Kind.TEXT else placeholder
         )
-        return (
-            f"SELECT COALESCE(ends.number, 0) AS bucket, measured.newest AS newest, measured.row_hash AS row_hash FROM"
-            f" (SELECT assumeNotNull({key}) AS row_key, 1 AS joined, {measures} FROM {from_item} WHERE {where}) measured"
-            f" ASOF LEFT JOIN ({ends}) ends ON measured.joined = ends.joined AND measured.row_key >= ends.k0"
-        )
-
-    def member_texts(self, columns: Sequence[Column]) -> str:
-        """Return texts that cannot be NULL."""
-        return ", ".join(f"assumeNotNull({self.emit_text(column)})" for column in columns)

@@ -11,17 +11,16 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 import sqlalchemy as sa
 
 from airflow_sitemaps.sources.columns import Kind
-from airflow_sitemaps.sources.connections.driver import BATCH_ROWS
 from airflow_sitemaps.sources.dialects.base import Dialect
 from airflow_sitemaps.sources.dialects.value_sql import KINDS
+from airflow_sitemaps.sources.driver import BATCH_ROWS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     import pyarrow as pa
 
-    from airflow_sitemaps.sources.dialects.base import PinnedState
-    from airflow_sitemaps.sources.statements.user_texts import NamePart
+    from airflow_sitemaps.sources.user_texts import NamePart
 
 HIDING: Final = ("row filter", "column mask")
 """Parts of a table's description that make its rows depend on something else."""
@@ -51,6 +50,8 @@ class Databricks(Dialect):
     byte_length_sql: ClassVar[str] = "CAST(OCTET_LENGTH({}) AS STRING)"
     session_sql: ClassVar[tuple[str, ...]] = ("SET TIME ZONE 'UTC'",)
     now_sql: ClassVar[str] = "SELECT current_timestamp()"
+    # Delta refuses a time after the table's newest commit
+    as_of_sql: ClassVar[str] = "VERSION AS OF {version:d}"
     # Spark's aggregates have no ORDER BY
     members_sql: ClassVar[str] = "CONCAT('[', ARRAY_JOIN(SORT_ARRAY(COLLECT_LIST(TO_JSON(ARRAY({texts})))), ','), ']')"
 
@@ -84,7 +85,7 @@ class Databricks(Dialect):
         hook_type = import_module("airflow.providers.databricks.hooks.databricks_sql").DatabricksSqlHook
         return super().hook_engine(connection, hook_type(databricks_conn_id=connection.conn_id))
 
-    def arrow_batches(self, cursor: Any, refusals: tuple[type[Exception], ...]) -> Iterator[pa.RecordBatch] | None:
+    def arrow_batches(self, cursor: Any) -> Iterator[pa.RecordBatch] | None:
         """Return the batches of ``fetchmany_arrow``, or None if the result is not in Arrow.
 
         https://docs.databricks.com/en/dev-tools/python-sql-connector.html
@@ -92,10 +93,7 @@ class Databricks(Dialect):
         fetch = getattr(cursor, "fetchmany_arrow", None)
         if fetch is None:
             return None
-        try:
-            first = fetch(BATCH_ROWS)
-        except refusals:
-            return None
+        first = fetch(BATCH_ROWS)
 
         def batches() -> Iterator[pa.RecordBatch]:
             table = first
@@ -130,7 +128,3 @@ class Databricks(Dialect):
         if any(word in str(row[0]).lower() for row in described for word in HIDING):
             return None
         return f"{detail['id']} {self.travel_version(connection, table)}"
-
-    def as_of(self, state: PinnedState) -> str:
-        """Return the version's number: Delta refuses a time after its newest commit."""
-        return f"VERSION AS OF {state.version:d}"

@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import pyarrow as pa
 
 from airflow_sitemaps.sources.columns import Column, Kind
-from airflow_sitemaps.sources.connections.driver import BATCH_ROWS
 from airflow_sitemaps.sources.dialects.base import Dialect
 from airflow_sitemaps.sources.dialects.value_sql import KINDS
-from airflow_sitemaps.sources.statements.binds import guarded
+from airflow_sitemaps.sources.driver import BATCH_ROWS, guarded
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Mapping, Sequence
@@ -18,14 +17,7 @@ if TYPE_CHECKING:
     import sqlalchemy as sa
 
     from airflow_sitemaps.shards.ranges import Key
-    from airflow_sitemaps.sources.connections.driver import Rows
-    from airflow_sitemaps.sources.statements.binds import Binds, Statement
-
-ENDS = {
-    Kind.DATE: ("DATE '0001-01-01'", "DATE '9999-12-31'"),
-    Kind.TIMESTAMP: ("TIMESTAMP '0001-01-01 00:00:00'", "TIMESTAMP '9999-12-31 23:59:59.999999'"),
-    Kind.ZONED: ("TIMESTAMPTZ '0001-01-01 00:00:00+00'", "TIMESTAMPTZ '9999-12-31 23:59:59.999999+00'"),
-}
+    from airflow_sitemaps.sources.driver import Binds, Rows, Statement
 
 
 class DuckDB(Dialect):
@@ -68,6 +60,18 @@ class DuckDB(Dialect):
     }
     number_sql: ClassVar[str] = "CAST({} AS DOUBLE)"
     micros_sql: ClassVar[str] = "epoch_us({})"
+    # A TIMESTAMP_NS cannot hold the year 9999, so it cannot be compared with it
+    lastmod_sql_of: ClassVar[Mapping[Kind, str]] = {Kind.TIMESTAMP: "CAST({} AS TIMESTAMP)"}
+    lastmod_ends: ClassVar[Mapping[Kind, tuple[str, str]]] = {
+        Kind.DATE: ("DATE '0001-01-01'", "DATE '9999-12-31'"),
+        Kind.TIMESTAMP: ("TIMESTAMP '0001-01-01 00:00:00'", "TIMESTAMP '9999-12-31 23:59:59.999999'"),
+        Kind.ZONED: ("TIMESTAMPTZ '0001-01-01 00:00:00+00'", "TIMESTAMPTZ '9999-12-31 23:59:59.999999+00'"),
+    }
+    asof_sql: ClassVar[str] = (
+        "SELECT COALESCE(place + 1, 0) AS bucket, newest, row_hash FROM"
+        " (SELECT {key} AS row_key, {measures} FROM {from_item} WHERE {where}) measured"
+        " ASOF LEFT JOIN ({given}) given ON row_key >= k0"
+    )
     returns_bytes: ClassVar[bool] = True
 
     def __init__(self, dialect: sa.Dialect) -> None:
@@ -84,14 +88,12 @@ class DuckDB(Dialect):
         return f"{super().digest_kind}/{self._version}"
 
     def streams_arrow(self, connection: sa.Connection, tell: Callable[[str], None]) -> bool:
-        """Return True: DuckDB has its own reader."""
         tell("Arrow batches by DuckDB's own reader")
         return True
 
     def arrow_rows(
         self, connection: sa.Connection, statement: Statement, tell: Callable[[str], None]
     ) -> Generator[pa.RecordBatch | Rows, None, None]:
-        """Stream by DuckDB's own reader."""
         clause, values = statement
         driver: Any = connection.connection.dbapi_connection
         compiled: Any = clause.compile(dialect=connection.dialect)
@@ -101,7 +103,6 @@ class DuckDB(Dialect):
         yield from make(BATCH_ROWS)
 
     def type_of(self, description: Sequence[Any]) -> str:
-        """Return the column's own type."""
         return guarded(str(description[1]))
 
     def boundary_rows(self, columns: Sequence[Column], keys: Sequence[Key], binds: Binds) -> str:
@@ -114,19 +115,6 @@ class DuckDB(Dialect):
         places = f"unnest(range({len(keys):d})) AS place"
         return f"SELECT {values}, place FROM (SELECT {', '.join(parts)}, {places}) given"
 
-    def bucket_rows(
-        self, columns: Sequence[Column], keys: Sequence[Key], from_item: str, where: str, measures: str, binds: Binds
-    ) -> str | None:
-        """Return an ASOF join. It takes one inequality, so it serves only keys of one column."""
-        if len(columns) != 1:
-            return None
-        key = self.key_order(columns[0])
-        return (
-            f"SELECT COALESCE(place + 1, 0) AS bucket, newest, row_hash FROM"
-            f" (SELECT {key} AS row_key, {measures} FROM {from_item} WHERE {where}) measured"
-            f" ASOF LEFT JOIN ({self.boundary_rows(columns, keys, binds)}) given ON row_key >= k0"
-        )
-
     def as_text(self, expression: str, column: Column) -> str:
         """Return SQL for the text of DuckDB's own cast, or for the JSON of a list, a struct or a map."""
         if column.type_name.endswith("]") or column.type_name.startswith(("STRUCT(", "MAP(")):
@@ -137,14 +125,3 @@ class DuckDB(Dialect):
         """Return SQL for an integer, or for the text that a cast to the column's type reads."""
         value = self.column(column)
         return value if column.kind is Kind.INTEGER else self.text_sql.format(value)
-
-    def emit_lastmod(self, column: Column) -> str:
-        """Return SQL for a time, clamped to the years 1 to 9999: Arrow's readers refuse infinity and other years."""
-        if column.kind not in ENDS:
-            return self.emit_text(column)
-        first, last = ENDS[column.kind]
-        value = self.column(column)
-        if column.kind is Kind.TIMESTAMP:
-            # A TIMESTAMP_NS cannot hold the year 9999, so it cannot be compared with it.
-            value = f"CAST({value} AS TIMESTAMP)"
-        return f"CASE WHEN {value} < {first} THEN {first} WHEN {value} > {last} THEN {last} ELSE {value} END"

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     import sqlalchemy as sa
 
     from airflow_sitemaps.shards.ranges import Key
-    from airflow_sitemaps.sources.statements.binds import Binds
-    from airflow_sitemaps.sources.statements.relation import Relation
+    from airflow_sitemaps.sources.driver import Binds
+    from airflow_sitemaps.sources.queries.relation import Relation
 
 
 class MySQL(Dialect):
@@ -103,16 +103,7 @@ class MySQL(Dialect):
 
         ``type_name`` is set if the kind alone does not say how values compare: of ENUM, SET, TIME, BIT and DOUBLE.
         """
-        sql = f"SELECT src.* FROM {relation.from_item(self)} WHERE 1 = 0"
-        with connection.execute(*relation.binds().statement(sql)) as result:
-            described: list[Sequence[Any]] = list(result.cursor.description or ()) if result.cursor is not None else []
-            flags = _flags(result.cursor, len(described))
-        columns = {
-            str(entry[0]): Column(
-                name=str(entry[0]), kind=self.kind_of(entry), type_name=_type_name(int(entry[1]), field_flags)
-            )
-            for entry, field_flags in zip(described, flags, strict=True)
-        }
+        columns = super().describe(connection, relation, names)
         texts = [name for name in columns if name in set(names) and columns[name].kind is Kind.TEXT]
         if not texts:
             return columns
@@ -123,6 +114,14 @@ class MySQL(Dialect):
             kind = Kind.BINARY if collation == "binary" else Kind.TEXT
             columns[name] = replace(columns[name], kind=kind, collation=str(collation or ""))
         return columns
+
+    def columns_of(self, cursor: Any) -> list[Column]:
+        """Return the columns that a cursor describes, by the wire protocol's numbers of types and flags."""
+        described = list(cursor.description or ())
+        return [
+            Column(name=str(entry[0]), kind=self.kind_of(entry), type_name=_type_name(int(entry[1]), flags))
+            for entry, flags in zip(described, _flags(cursor, len(described)), strict=True)
+        ]
 
     def key_order(self, column: Column) -> str:
         """Return the ORDER BY expression. An ENUM is ordered by its text, as it is compared, not by its place in the definition."""
@@ -156,9 +155,8 @@ class MySQL(Dialect):
         fields = ["place INT PATH '$[0]'"]
         parts = []
         for number, column in enumerate(columns):
-            kind = (
-                "DECIMAL(30, 0)" if column.kind is Kind.INTEGER else "LONGTEXT CHARACTER SET utf8mb4"
-            )  # else the database's own
+            # Without a character set, a text has the database's own.
+            kind = "DECIMAL(30, 0)" if column.kind is Kind.INTEGER else "LONGTEXT CHARACTER SET utf8mb4"
             fields.append(f"v{number} {kind} PATH '$[{number + 1}]'")
             parts.append(f"{self._typed(f'given.v{number}', column)} AS k{number}")
         return f"SELECT {', '.join(parts)}, given.place FROM JSON_TABLE({given}, '$[*]' COLUMNS ({', '.join(fields)})) given"
@@ -228,7 +226,5 @@ def _flags(cursor: Any, number: int) -> list[int]:
     flags = getattr(cursor, "description_flags", None)
     if flags:
         return [int(each) for each in flags]
-    entries = getattr(cursor, "description", None) or ()
-    return [int(entry[7] or 0) if len(entry) > 7 and isinstance(entry[7], int) else 0 for entry in entries] or [
-        0
-    ] * number
+    entries: Sequence[Sequence[Any]] = getattr(cursor, "description", None) or [()] * number
+    return [int(entry[7]) if len(entry) > 7 and isinstance(entry[7], int) else 0 for entry in entries]

@@ -2,39 +2,37 @@
 
 from __future__ import annotations
 
-import json
+import logging
+from contextlib import contextmanager
 from datetime import timedelta
-from typing import TYPE_CHECKING, ClassVar
+from functools import cache
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import sqlalchemy as sa
+from sqlalchemy.dialects import postgresql
 
+from airflow_sitemaps.errors import SourceError
+from airflow_sitemaps.sources import row_values
 from airflow_sitemaps.sources.columns import Column, Kind
-from airflow_sitemaps.sources.connections.driver import named_cursor
-from airflow_sitemaps.sources.connections.record_batches import adbc_reader
-from airflow_sitemaps.sources.dialects.base import Dialect, OpenTransaction
-from airflow_sitemaps.sources.dialects.key_sql import are_exact_doubles
-from airflow_sitemaps.sources.statements.binds import Binds, guarded
+from airflow_sitemaps.sources.dialects.base import Dialect, OpenTransaction, are_exact_doubles
+from airflow_sitemaps.sources.driver import guarded, literal, named_cursor, redacted, translated, with_label
+from airflow_sitemaps.sources.queries.context import rows_statement
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Sequence
+    from collections.abc import Generator, Iterator, Mapping, Sequence
     from contextlib import AbstractContextManager
 
+    import pyarrow as pa
+
     from airflow_sitemaps.shards.ranges import Key
-    from airflow_sitemaps.sources.connections.driver import Rows
-    from airflow_sitemaps.sources.connections.record_batches import SpanReader
-    from airflow_sitemaps.sources.queries.context import QueryContext
-    from airflow_sitemaps.sources.statements.binds import Statement
-    from airflow_sitemaps.sources.statements.relation import Relation
+    from airflow_sitemaps.sources.driver import Binds, Rows, Statement
+    from airflow_sitemaps.sources.queries.context import QueryContext, SpanReader
+    from airflow_sitemaps.sources.queries.key_spans import KeySpan
+    from airflow_sitemaps.sources.queries.relation import Relation
 
 FIXED_WIDTH = frozenset({Kind.INTEGER, Kind.UUID, Kind.TIMESTAMP, Kind.ZONED, Kind.DATE})
 """Kinds whose arrays ``width_bucket`` searches in steps of equal length. It must walk arrays of texts and decimals."""
-
-FIRST = {Kind.DATE: "0001-01-01", Kind.TIMESTAMP: "0001-01-01 00:00:00", Kind.ZONED: "0001-01-01 00:00:00+00"}
-LAST = {
-    Kind.DATE: "9999-12-31",
-    Kind.TIMESTAMP: "9999-12-31 23:59:59.999999",
-    Kind.ZONED: "9999-12-31 23:59:59.999999+00",
-}
 
 MASK_BITS = 31
 """The number of columns whose NULLs one integer encodes."""
@@ -128,7 +126,24 @@ class PostgreSQL(Dialect):
     text_sql: ClassVar[str] = '(CAST({} AS text) COLLATE "C")'
     number_sql: ClassVar[str] = "CAST({} AS double precision)"
     micros_sql: ClassVar[str] = "CAST(EXTRACT(EPOCH FROM {}) * 1000000 AS bigint)"
+    lastmod_ends: ClassVar[Mapping[Kind, tuple[str, str]]] = {
+        Kind.DATE: ("CAST('0001-01-01' AS date)", "CAST('9999-12-31' AS date)"),
+        Kind.TIMESTAMP: (
+            "CAST('0001-01-01 00:00:00' AS timestamp without time zone)",
+            "CAST('9999-12-31 23:59:59.999999' AS timestamp without time zone)",
+        ),
+        Kind.ZONED: (
+            "CAST('0001-01-01 00:00:00+00' AS timestamp with time zone)",
+            "CAST('9999-12-31 23:59:59.999999+00' AS timestamp with time zone)",
+        ),
+    }
     returns_bytes: ClassVar[bool] = True
+    lists_texts: ClassVar[bool] = False
+    listed_part_sql: ClassVar[str] = "given.part ->> {at}"
+    listed_rows_sql: ClassVar[str] = (
+        "SELECT {parts}, CAST(given.place AS integer) - 1 AS place"
+        " FROM pg_catalog.jsonb_array_elements(CAST({given} AS jsonb)) WITH ORDINALITY AS given(part, place)"
+    )
 
     def own_reader(self, context: QueryContext, engine: sa.Engine) -> AbstractContextManager[SpanReader] | None:
         """Return a reader by ADBC, or None if it is not installed or cannot reach the same database."""
@@ -172,18 +187,10 @@ class PostgreSQL(Dialect):
         statement = relation.binds().statement(f"SELECT {asked} FROM (SELECT 1) one LEFT JOIN {nothing} ON true")
         return dict(zip(names, connection.execute(*statement).one(), strict=True))
 
-    def boundary_rows(self, columns: Sequence[Column], keys: Sequence[Key], binds: Binds) -> str:
-        """Return a query of all keys in one JSON bind."""
-        given = binds.add(json.dumps([list(key) for key in keys]))
-        parts = ", ".join(
-            f"CAST(given.part ->> {number} AS {column.type_name or 'text'})"
-            f"{' COLLATE ' + column.collation if column.collation else ''} AS k{number}"
-            for number, column in enumerate(columns)
-        )
-        return (
-            f"SELECT {parts}, CAST(given.place AS integer) - 1 AS place"
-            f" FROM pg_catalog.jsonb_array_elements(CAST({given} AS jsonb)) WITH ORDINALITY AS given(part, place)"
-        )
+    def listed_key(self, column: Column, text: str) -> str:
+        """Return a part under its column's collation."""
+        collation = f" COLLATE {column.collation}" if column.collation else ""
+        return f"CAST({text} AS {column.type_name or 'text'}){collation}"
 
     def buckets(self, columns: Sequence[Column], keys: Sequence[Key], binds: Binds) -> str | None:
         """Return a binary search in an array of the boundaries, or None if slow. It is twice as fast among doubles."""
@@ -221,15 +228,6 @@ class PostgreSQL(Dialect):
         has_null = " OR ".join(f"{value} IS NULL" for value in values)
         return f"CASE WHEN {has_null} THEN {chain_with_null} ELSE {chain} END"
 
-    def emit_lastmod(self, column: Column) -> str:
-        """Return SQL for a time, clamped to the years 1 to 9999: no driver can hold infinity or other years."""
-        if column.kind not in FIRST:
-            return self.emit_text(column)
-        value = self.column(column)
-        kind = column.type_name
-        first, last = (f"CAST('{ends[column.kind]}' AS {kind})" for ends in (FIRST, LAST))
-        return f"CASE WHEN {value} < {first} THEN {first} WHEN {value} > {last} THEN {last} ELSE {value} END"
-
     def emit_number(self, column: Column) -> str:
         """Return SQL for a number as a float. A numeric outside the range of floats becomes infinity, or zero."""
         value = self.column(column)
@@ -248,3 +246,106 @@ class PostgreSQL(Dialect):
         if connection.dialect.driver == "psycopg2":
             return named_cursor(connection, statement)
         return super().rows(connection, statement)
+
+
+# ---------------------------------------------------------------- ADBC
+
+log = logging.getLogger(__name__)
+
+BATCH_BYTES: Final = 4 * 1024 * 1024
+SLOW_RELEASES: Final = ("1.9.", "1.10.", "1.11.", "1.12.", "1.13.")
+BATCH_HINT: Final = "adbc.postgresql.batch_size_hint_bytes"
+WHERE_AM_I: Final = (
+    "SELECT current_database(), current_user, CAST(pg_postmaster_start_time() AS text), current_setting('search_path'), "
+    "CASE current_setting('server_encoding') WHEN 'SQL_ASCII' THEN current_setting('client_encoding') END"
+)
+"""What must be equal for two connections to read the same rows. A server without an encoding converts no text."""
+
+
+def adbc_reader(context: QueryContext, engine: sa.Engine) -> AbstractContextManager[SpanReader] | None:
+    """Return a reader over one connection, or None if ADBC is not installed or cannot reach the same database."""
+    try:
+        from adbc_driver_postgresql import dbapi  # noqa: PLC0415 - optional, and imports pandas
+    except ImportError:
+        return None
+    _warn_of_slow_wheel()
+    connection = _adbc_connection(context, engine, dbapi)
+    return None if connection is None else _adbc_reader(context, engine, connection, dbapi)
+
+
+@cache
+def _warn_of_slow_wheel() -> None:
+    """Warn once in each process if the installed wheel reads at half the speed (docs/performance.md)."""
+    release = version("adbc-driver-postgresql")
+    if release.startswith(SLOW_RELEASES):
+        log.warning(
+            "adbc-driver-postgresql %s is built without optimization: reading takes about twice the CPU time. If "
+            "your constraints allow it, install another release, such as 1.8",
+            release,
+        )
+
+
+def address(url: sa.URL) -> str:
+    """Return an engine's URL in the form that libpq reads, in which a socket's folder is not a host."""
+    url = url.set(drivername="postgresql")
+    if url.host and url.host.startswith("/"):
+        url = url.set(host="").update_query_dict({"host": url.host})
+    return url.render_as_string(hide_password=False)
+
+
+def _adbc_connection(context: QueryContext, engine: sa.Engine, dbapi: Any) -> Any | None:
+    """Connect to the same server, database and role as the engine, or return None.
+
+    An engine may need more than its URL says, such as a token or a proxy. ADBC then fails to connect or reaches another
+    database, and the cursor reads the rows.
+    """
+    try:
+        connection = dbapi.connect(address(engine.url))
+    except dbapi.Error as error:
+        log.info("%s: reading through a cursor, because ADBC cannot connect: %s", context.name, redacted(engine, error))
+        return None
+    try:
+        with connection.cursor() as cursor:
+            # ADBC takes every text for UTF-8, whatever the encoding of the database.
+            cursor.execute("SET client_encoding = 'UTF8'")
+            for sql in context.dialect.opening_sql():
+                cursor.execute(sql.replace("SET LOCAL", "SET"))
+            cursor.execute(WHERE_AM_I)
+            here = tuple(cursor.fetchone())
+        with context.dialect.transaction(engine, f"{context.name}: finding the server's name") as other:
+            there = tuple(other.exec_driver_sql(WHERE_AM_I).one())
+    except dbapi.Error as error:
+        log.info("%s: reading through a cursor, because ADBC failed: %s", context.name, redacted(engine, error))
+        connection.close()
+        return None
+    if here != there:
+        log.info(
+            "%s: reading through a cursor, because ADBC reached another database, role, search_path or encoding",
+            context.name,
+        )
+        connection.close()
+        return None
+    return connection
+
+
+@contextmanager
+def _adbc_reader(context: QueryContext, engine: sa.Engine, connection: Any, dbapi: Any) -> Iterator[SpanReader]:
+    columns = context.outputs(objects=False)
+    plain = postgresql.dialect(paramstyle="named")  # type: ignore[no-untyped-call]
+    log.info("%s: reading Arrow batches by ADBC", context.name)
+
+    def rows_of(span: KeySpan) -> Generator[pa.RecordBatch, None, None]:
+        statement, outputs = rows_statement(context, span, columns)
+        failure = f"{context.name}: reading rows failed"
+        with translated(engine, failure, SourceError, dbapi.Error), connection.cursor() as cursor:
+            cursor.adbc_statement.set_options(**{BATCH_HINT: str(BATCH_BYTES)})
+            # ADBC streams by COPY, which takes no binds. standard_conforming_strings is on.
+            cursor.execute(with_label(engine, literal(statement, plain, context.dialect.text_literal)))
+            with cursor.fetch_record_batch() as batches:
+                for batch in batches:
+                    yield row_values.fitted(batch, outputs)
+
+    try:
+        yield rows_of
+    finally:
+        connection.close()

@@ -13,19 +13,14 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import pyarrow as pa
 import sqlalchemy as sa
 
-from airflow_sitemaps.sources.columns import Column, Kind
+from airflow_sitemaps.sources.columns import NUMBERS, TIMES, Kind
 from airflow_sitemaps.sources.dialects.base import Dialect
-from airflow_sitemaps.sources.statements.binds import guarded
+from airflow_sitemaps.sources.driver import guarded
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from airflow_sitemaps.shards.ranges import Key
-    from airflow_sitemaps.sources.dialects.base import PinnedState
-    from airflow_sitemaps.sources.statements.binds import Binds
-    from airflow_sitemaps.sources.statements.user_texts import NamePart
-
-ASOF_KINDS = frozenset({Kind.INTEGER, Kind.NUMBER, Kind.DATE, Kind.TIMESTAMP, Kind.ZONED})
+    from airflow_sitemaps.sources.user_texts import NamePart
 
 
 class Snowflake(Dialect):
@@ -53,6 +48,8 @@ class Snowflake(Dialect):
         ),
     )
     now_sql: ClassVar[str] = "SELECT SYSDATE()"
+    # Snowflake keeps it for the table's DATA_RETENTION_TIME_IN_DAYS, one by default
+    as_of_sql: ClassVar[str] = "AT (TIMESTAMP => CAST('{moment}' AS TIMESTAMP_TZ))"
 
     hash_version: ClassVar[str] = "md5-lower64/1"
     # Half of the MD5 of the text's bytes, which no collation affects. HASH would be faster, but Snowflake does not guarantee
@@ -97,8 +94,15 @@ class Snowflake(Dialect):
     listed_rows_sql: ClassVar[str] = (
         "SELECT {parts}, given.index AS place FROM TABLE(FLATTEN(INPUT => PARSE_JSON({given}))) given"
     )
+    # Rows below the first key have no match
+    asof_sql: ClassVar[str] = (
+        "SELECT COALESCE(given_keys.place + 1, 0) AS bucket, measured.newest, measured.row_hash FROM"
+        " (SELECT {key} AS row_key, {measures} FROM {from_item} WHERE {where}) measured"
+        " ASOF JOIN ({given}) given_keys MATCH_CONDITION (measured.row_key >= given_keys.k0)"
+    )
+    asof_kinds: ClassVar[frozenset[Kind]] = NUMBERS | TIMES
 
-    def arrow_batches(self, cursor: Any, refusals: tuple[type[Exception], ...]) -> Iterator[pa.RecordBatch] | None:
+    def arrow_batches(self, cursor: Any) -> Iterator[pa.RecordBatch] | None:
         """Return the batches of ``fetch_arrow_batches``, or None if the connector has no Arrow for this result.
 
         https://docs.snowflake.com/en/developer-guide/python-connector/python-connector-api
@@ -108,10 +112,7 @@ class Snowflake(Dialect):
             return None
         # Nanoseconds of 64 bits end in the year 2262.
         has_microseconds = "force_microsecond_precision" in signature(fetch).parameters
-        try:
-            tables = fetch(force_microsecond_precision=True) if has_microseconds else fetch()
-        except refusals:
-            return None
+        tables = fetch(force_microsecond_precision=True) if has_microseconds else fetch()
         return chain.from_iterable(table.to_batches() for table in tables)
 
     def kind_of(self, description: Sequence[Any]) -> Kind:
@@ -156,21 +157,3 @@ class Snowflake(Dialect):
             return None
         token = connection.execute(sa.text("SELECT SYSTEM$LAST_CHANGE_COMMIT_TIME(:whole)"), whole).scalar_one()
         return None if token is None else f"{row[0]} {row[1]} {token}"
-
-    def as_of(self, state: PinnedState) -> str:
-        """Return ``AT``, which Snowflake keeps for the table's ``DATA_RETENTION_TIME_IN_DAYS``, one by default."""
-        return f"AT (TIMESTAMP => CAST('{state.literal()}' AS TIMESTAMP_TZ))"
-
-    def bucket_rows(
-        self, columns: Sequence[Column], keys: Sequence[Key], from_item: str, where: str, measures: str, binds: Binds
-    ) -> str | None:
-        """Return an ASOF join, or None unless the key is one number or time. Rows below the first key have no match."""
-        if len(columns) != 1 or columns[0].kind not in ASOF_KINDS:
-            return None
-        key = self.key_order(columns[0])
-        return (
-            f"SELECT COALESCE(given_keys.place + 1, 0) AS bucket, measured.newest, measured.row_hash FROM"
-            f" (SELECT {key} AS row_key, {measures} FROM {from_item} WHERE {where}) measured"
-            f" ASOF JOIN ({self.boundary_rows(columns, keys, binds)}) given_keys"
-            " MATCH_CONDITION (measured.row_key >= given_keys.k0)"
-        )

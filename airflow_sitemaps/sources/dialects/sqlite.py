@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-import json
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import sqlalchemy as sa
 
 from airflow_sitemaps.errors import SourceConfigurationError
-from airflow_sitemaps.sources.columns import Column, Kind
+from airflow_sitemaps.sources.columns import NUMBERS, Column, Kind
 from airflow_sitemaps.sources.dialects.base import Dialect
 from airflow_sitemaps.sources.row_values import HASH_KIND
-from airflow_sitemaps.sources.statements.user_texts import name_parts
+from airflow_sitemaps.sources.user_texts import name_parts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from airflow_sitemaps.shards.ranges import Key
-    from airflow_sitemaps.sources.statements.binds import Binds
-    from airflow_sitemaps.sources.statements.relation import Relation
+    from airflow_sitemaps.sources.driver import Binds
+    from airflow_sitemaps.sources.queries.relation import Relation
 
 VALUE_KINDS = {"integer": Kind.INTEGER, "real": Kind.NUMBER, "text": Kind.TEXT, "blob": Kind.BINARY}
 
@@ -54,6 +52,9 @@ class SQLite(Dialect):
     time_kinds: ClassVar[frozenset[Kind]] = frozenset()
     binary_order_sql: ClassVar[str] = "{} COLLATE BINARY"
     modulo_sql: ClassVar[str] = "({}) % {}"
+    lists_texts: ClassVar[bool] = False
+    listed_part_sql: ClassVar[str] = "json_extract(given.value, '$[{at}]')"
+    listed_rows_sql: ClassVar[str] = "SELECT {parts}, given.key AS place FROM json_each({given}) given"
 
     def describe(self, connection: sa.Connection, relation: Relation, names: Sequence[str]) -> dict[str, Column]:
         """Return integer kinds from the declared types, and other kinds from the values, which may have any type."""
@@ -107,8 +108,7 @@ class SQLite(Dialect):
 
     def compares_alike(self, column: Column, other: Column) -> bool:
         """Return whether the values of two columns compare by one rule. All numbers do, and a column has no type."""
-        numbers = {Kind.INTEGER, Kind.NUMBER}
-        return {column.kind, other.kind} <= numbers or super().compares_alike(column, other)
+        return {column.kind, other.kind} <= NUMBERS or super().compares_alike(column, other)
 
     def key_value(self, column: Column) -> str:
         """Return SQL for the stored number or text. Python writes a float exactly, and SQLite reads ``9e999`` as infinity."""
@@ -121,6 +121,9 @@ class SQLite(Dialect):
     def key_bind(self, column: Column, placeholder: str) -> str:
         """Cast a number with a fraction from its text. Other values are compared under the column's own affinity."""
         return f"CAST({placeholder} AS NUMERIC)" if column.kind is Kind.NUMBER else placeholder
+
+    def listed_key(self, column: Column, text: str) -> str:
+        return self.key_bind(column, text)
 
     @contextmanager
     def reading(self, connection: sa.Connection) -> Iterator[None]:
@@ -137,19 +140,6 @@ class SQLite(Dialect):
         """Return a statement that names the schema with the index: SQLite does not accept it with the table."""
         schema, _, bare = table.rpartition(".")
         return f"CREATE INDEX {schema + '.' if schema else ''}{name} ON {bare} ({columns})"
-
-    def boundary_rows(self, columns: Sequence[Column], keys: Sequence[Key], binds: Binds) -> str:
-        """Return a query of all keys in one JSON bind."""
-        given = binds.add(json.dumps([list(key) for key in keys]))
-        parts = ", ".join(
-            f"{self.key_bind(column, f'json_extract(given.value, {chr(39)}$[{number}]{chr(39)})')} AS k{number}"
-            for number, column in enumerate(columns)
-        )
-        return f"SELECT {parts}, given.key AS place FROM json_each({given}) given"
-
-    def emit_lastmod(self, column: Column) -> str:
-        """Return SQL for the stored text."""
-        return self.emit_text(column)
 
     def members(self, group: Column, columns: Sequence[Column], from_item: str, where: str, most: int) -> str:
         """Write the members by a window: aggregates have no ORDER BY before SQLite 3.44. NULL is not quoted, text is.

@@ -8,15 +8,14 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import sqlalchemy as sa
 
 from airflow_sitemaps.sources.columns import Column, Kind
-from airflow_sitemaps.sources.dialects.base import Dialect
-from airflow_sitemaps.sources.dialects.key_sql import are_exact_doubles
-from airflow_sitemaps.sources.statements.binds import guarded
+from airflow_sitemaps.sources.dialects.base import Dialect, are_exact_doubles
+from airflow_sitemaps.sources.driver import guarded
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from airflow_sitemaps.shards.ranges import Key
-    from airflow_sitemaps.sources.statements.binds import Binds
+    from airflow_sitemaps.sources.driver import Binds
 
 
 class Trino(Dialect):

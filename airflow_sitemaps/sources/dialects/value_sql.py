@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from airflow_sitemaps.errors import SourceConfigurationError
 from airflow_sitemaps.sources.columns import BOUNDED, TIMES, Kind
-from airflow_sitemaps.sources.statements.binds import guarded
+from airflow_sitemaps.sources.driver import guarded
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import sqlalchemy as sa
 
     from airflow_sitemaps.sources.columns import Column
-    from airflow_sitemaps.sources.statements.user_texts import NamePart
+    from airflow_sitemaps.sources.user_texts import NamePart
 
 NAMES_OF_KINDS = {
     Kind.INTEGER: "tinyint smallint int integer bigint int8 int16 int32 int64",
@@ -70,7 +70,6 @@ class ValueSql:
     """The kind of each type, by its name in lower case without arguments, or by the driver's code of it."""
     cast_types: ClassVar[Mapping[Kind, str]] = {
         Kind.INTEGER: "BIGINT",
-        Kind.TEXT: "VARCHAR",
         Kind.DATE: "DATE",
         Kind.TIMESTAMP: "TIMESTAMP",
         Kind.ZONED: "TIMESTAMP WITH TIME ZONE",
@@ -90,6 +89,8 @@ class ValueSql:
     """The kinds of a lastmod that is read as a time. Any other is read as a text."""
     lastmod_sql_of: ClassVar[Mapping[Kind, str]] = {}
     """A lastmod as a value that Arrow reads unchanged, for the kinds whose column is not such a value."""
+    lastmod_ends: ClassVar[Mapping[Kind, tuple[str, str]]] = {}
+    """The ends of the years 1 to 9999, to which a lastmod is clamped: no reader holds infinity or other years."""
     micros_sql: ClassVar[str] = "{}"
     """A time, for drivers that return Python objects. Microseconds since 1970 are faster to convert."""
     returns_bytes: ClassVar[bool] = False
@@ -98,6 +99,8 @@ class ValueSql:
     """The expression that orders a canonical text by its bytes, whatever the column's collation."""
     members_sql: ClassVar[str] = ""
     """The aggregate of ``members``: a JSON array of the arrays of ``{texts}``, ordered by ``{orders}``."""
+    member_text_sql: ClassVar[str] = "{}"
+    """A text of ``members_sql``, which cannot be NULL."""
     modulo_sql: ClassVar[str] = "MOD({}, {})"
 
     def __init__(self, dialect: sa.Dialect) -> None:
@@ -228,7 +231,11 @@ class ValueSql:
         """Return SQL for a lastmod as a value that Arrow reads unchanged: a time, or a text (``time_kinds``)."""
         if column.kind not in TIMES:
             return self.emit_text(column)
-        return self.lastmod_sql_of.get(column.kind, "{}").format(self.column(column))
+        value = self.lastmod_sql_of.get(column.kind, "{}").format(self.column(column))
+        if column.kind not in self.lastmod_ends:
+            return value
+        first, last = self.lastmod_ends[column.kind]
+        return f"CASE WHEN {value} < {first} THEN {first} WHEN {value} > {last} THEN {last} ELSE {value} END"
 
     # ------------------------------------------------------------ groups
 
@@ -251,7 +258,7 @@ class ValueSql:
 
     def member_texts(self, columns: Sequence[Column]) -> str:
         """Return the ``{texts}`` of ``members_sql``."""
-        return ", ".join(self.emit_text(column) for column in columns)
+        return ", ".join(self.member_text_sql.format(self.emit_text(column)) for column in columns)
 
 
 def ascending(expressions: Sequence[str]) -> str:

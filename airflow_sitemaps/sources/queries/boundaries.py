@@ -1,23 +1,32 @@
-"""Boundaries that the database finds: by steps from each boundary to the next, or by a numbering of all rows."""
+"""Keys and ranges that the database finds: boundaries, the order of keys, and the ranges that hold some rows.
+
+Boundaries are found by steps from each to the next, or by a numbering of all rows.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from datetime import timezone
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Final
+from zoneinfo import ZoneInfo
 
 from airflow_sitemaps.errors import SourceConfigurationError
 from airflow_sitemaps.shards.ranges import Key, KeyRange
-from airflow_sitemaps.sources.columns import Kind
+from airflow_sitemaps.sources.columns import NUMBERS, TIMES, Column, Kind
 from airflow_sitemaps.sources.dialects.value_sql import ascending
-from airflow_sitemaps.sources.queries.key_spans import LISTED_BYTES, condition, nested_case
+from airflow_sitemaps.sources.driver import Binds
+from airflow_sitemaps.sources.queries.key_spans import GAP, LISTED_BYTES, SPANS_AT_MOST, condition, nested_case, spans
+from airflow_sitemaps.sources.row_values import number_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from datetime import datetime
 
     import sqlalchemy as sa
 
-    from airflow_sitemaps.sources.columns import Column
     from airflow_sitemaps.sources.queries.context import QueryContext
+    from airflow_sitemaps.sources.queries.key_spans import KeySpan
 
 PARTS: Final = 64
 """The parts in which a database sorts a large table, so that no single process has to sort all rows."""
@@ -257,3 +266,81 @@ def canonical(name: str, columns: Sequence[Column], values: Sequence[Any]) -> Ke
                 f"of kind {column.kind.value!r}; a key needs one type: cast it in a query"
             )
     return tuple(parts)
+
+
+# ---------------------------------------------------------------- the ranges that hold some rows
+
+Rows = Callable[[Binds], tuple[str, str]]
+"""Writes the relation, called ``src``, and the condition on its rows. It adds their values to the binds."""
+
+
+def places_of(context: QueryContext, connection: sa.Connection, ranges: Sequence[KeyRange], rows: Rows) -> list[int]:
+    """Return the positions of the ranges that hold at least one of the rows, in ascending order."""
+    positions: set[int] = set()
+    for span in spans(ranges, at_most=SPANS_AT_MOST) if ranges else ():
+        quick = _buckets(context, connection, span, rows, whole=True)
+        if quick is not None:
+            positions |= {span.places[bucket] for bucket in quick}
+            continue
+        for part in span.split(context.dialect):
+            buckets = _buckets(context, connection, part, rows, whole=False) or ()
+            positions |= {part.places[bucket] for bucket in buckets}
+    return sorted(positions - {GAP})
+
+
+def _buckets(
+    context: QueryContext, connection: sa.Connection, span: KeySpan, rows: Rows, *, whole: bool
+) -> set[int] | None:
+    """Return the buckets of a span that hold at least one of the rows.
+
+    ``whole`` accepts only the database's own bucket expression, however long the span is. None: it has none.
+    """
+    dialect, key = context.dialect, context.mapping.key
+    binds = context.relation.binds()
+    if whole and span.cuts:
+        bucket = dialect.buckets(key, span.cuts, binds)
+        if bucket is None:
+            return None
+    else:
+        bucket = nested_case(dialect, key, span.cuts, binds)
+    where = condition(dialect, key, span.within, binds)
+    from_item, wanted = rows(binds)
+    sql = f"SELECT DISTINCT {bucket} AS bucket FROM {from_item} WHERE {where} AND {wanted}"
+    return {int(row[0]) for row in connection.execute(*binds.statement(sql))}
+
+
+TEXT_TIMES = frozenset({Kind.TEXT, Kind.OTHER})
+"""The kinds of times in SQLite. They are compared as ISO text, which sorts chronologically."""
+
+
+def touched(context: QueryContext, connection: sa.Connection, ranges: Sequence[KeyRange], since: datetime) -> list[int]:
+    """Return the positions of changed ranges, as ``ports.Source.touched`` defines them."""
+    column = _lastmod(context)
+    unit = context.lastmod_unit
+    bound = _since(column, since, context.timezone) if unit is None else number_of(since, unit)
+
+    def rows(binds: Binds) -> tuple[str, str]:
+        return context.from_item, context.dialect.compare((column,), ">=", (bound,), binds)
+
+    return places_of(context, connection, ranges, rows)
+
+
+def _lastmod(context: QueryContext) -> Column:
+    column = context.mapping.field("lastmod")
+    if column is not None and context.lastmod_unit is not None and column.kind in NUMBERS:
+        return column
+    if column is None or column.kind not in TIMES | TEXT_TIMES:
+        what = "no lastmod" if column is None else f"a lastmod of type {column.type_name or column.kind.value}"
+        raise SourceConfigurationError(
+            f"{context.name}: change_detection='watermark' needs a lastmod that is a date or timestamp, indexed; this "
+            f"source has {what}. Use change_detection='digest'."
+        )
+    return column
+
+
+def _since(column: Column, since: datetime, zone: str) -> str:
+    """Return a moment in the format of the column's own values."""
+    if column.kind is Kind.ZONED:
+        return since.astimezone(timezone.utc).strftime("%Y-%m-%d %H:%M:%S")
+    local = since.astimezone(ZoneInfo(zone))
+    return local.strftime("%Y-%m-%d" if column.kind is Kind.DATE else "%Y-%m-%d %H:%M:%S")

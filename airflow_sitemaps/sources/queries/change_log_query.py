@@ -14,13 +14,12 @@ from sqlalchemy import exc
 from airflow_sitemaps.errors import SourceConfigurationError
 from airflow_sitemaps.ports import ChangeReading
 from airflow_sitemaps.sources.change_log import ASKS_SINCE, SINCE, Position, earlier, hiding, is_less, sorts_as_text
-from airflow_sitemaps.sources.columns import TIMES, Column, Kind
-from airflow_sitemaps.sources.queries import row_places
-from airflow_sitemaps.sources.queries.boundaries import canonical
-from airflow_sitemaps.sources.queries.described_columns import columns_of
-from airflow_sitemaps.sources.statements.binds import guarded
-from airflow_sitemaps.sources.statements.relation import Relation, one_statement
-from airflow_sitemaps.sources.statements.user_texts import NamePart, name_parts, written_name
+from airflow_sitemaps.sources.columns import NUMBERS, TIMES, Column, Kind
+from airflow_sitemaps.sources.driver import guarded
+from airflow_sitemaps.sources.queries.boundaries import canonical, places_of
+from airflow_sitemaps.sources.queries.context import columns_of
+from airflow_sitemaps.sources.queries.relation import Relation, one_statement
+from airflow_sitemaps.sources.user_texts import NamePart, name_parts, written_name
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,33 +27,29 @@ if TYPE_CHECKING:
     from airflow_sitemaps.shards.ranges import KeyPart, KeyRange
     from airflow_sitemaps.sources.change_log import ChangeLog
     from airflow_sitemaps.sources.dialects.base import OpenTransaction
+    from airflow_sitemaps.sources.driver import Binds
     from airflow_sitemaps.sources.queries.context import QueryContext
-    from airflow_sitemaps.sources.statements.binds import Binds
 
 HELD_BACK: Final = timedelta(minutes=10)
 """How long a transaction may be open without a warning."""
 UNKNOWN: Final = "unknown"
 """The kind of an empty column where only values have a type."""
-NUMBERS: Final = frozenset({Kind.INTEGER, Kind.NUMBER})
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OpenedChangeLog:
-    """The change log of a source, as its texts are written. ``key`` has the user's names of the key columns."""
-
-    settings: ChangeLog
-    relation: Relation
-    key: tuple[str, ...]
-    identity: str
 
 
 @dataclass(slots=True)
 class ChangeLogReader:
-    """The queries of one reading. ``columns`` are those of the log by the user's names, once they are described."""
+    """The queries of one reading.
+
+    ``relation`` has the changes, ``key`` the user's names of its key columns, and ``identity`` a hash of all that a
+    position depends on. ``columns`` are those of the log by the user's names, once they are described.
+    """
 
     context: QueryContext
     connection: sa.Connection
-    change_log: OpenedChangeLog
+    settings: ChangeLog
+    relation: Relation
+    key: tuple[str, ...]
+    identity: str
     columns: dict[str, Column] = field(default_factory=dict)
 
     def read(self, ranges: Sequence[KeyRange], since: str | None) -> ChangeReading:
@@ -64,7 +59,7 @@ class ChangeLogReader:
         statements is at worst read twice.
         """
         before = None if since is None else Position.of(since)
-        newest = self._stated_position() if self.change_log.settings.newest is not None else self._last_position(before)
+        newest = self._stated_position() if self.settings.newest is not None else self._last_position(before)
         oldest = self.context.dialect.oldest_transaction(self.connection)
         newest = replace(newest, table=self._table_identity(), oldest="" if oldest is None else oldest.name)
         reading = self._reading(ranges, before, newest, is_first=since is None)
@@ -75,7 +70,7 @@ class ChangeLogReader:
     ) -> ChangeReading:
         position = newest.text()
         if isinstance(newest.value, str):
-            column = self.columns.get(self.change_log.settings.position or "")
+            column = self.columns.get(self.settings.position or "")
             now = self.context.dialect.time(self.connection)
             if cause := hiding(newest.value, column, now):
                 return ChangeReading(position=position, ranges=None, cause=cause, is_gap=True)
@@ -96,7 +91,7 @@ class ChangeLogReader:
             if before.value is None and newest.value is not None:
                 cause = "its change log was empty at the last run, so that changes may be missing"
             return ChangeReading(position=position, ranges=None, cause=cause, is_gap=was_full)
-        if not self.change_log.settings.asks_since:
+        if not self.settings.asks_since:
             return self._since(ranges, before, newest, position)
         try:
             return self._since(ranges, before, newest, position)
@@ -118,9 +113,7 @@ class ChangeLogReader:
         places: tuple[int, ...] = ()
         if number and not unplaced:
             places = tuple(
-                row_places.places_of(
-                    self.context, self.connection, ranges, lambda binds: self._keys(binds, before.value, begin)
-                )
+                places_of(self.context, self.connection, ranges, lambda binds: self._keys(binds, before.value, begin))
             )
         gap = self._gap(before, newest)  # after the keys: the log may be truncated between two statements
         if gap:
@@ -150,7 +143,7 @@ class ChangeLogReader:
         """Return a warning about a transaction that has been open for long, or ""."""
         if oldest is None:
             return ""
-        overlap = self.change_log.settings.overlap
+        overlap = self.settings.overlap
         longest = overlap if isinstance(overlap, timedelta) else HELD_BACK
         if oldest.age is not None and oldest.age >= longest:
             age = f"for {timedelta(seconds=int(oldest.age.total_seconds()))} (hours, minutes, seconds)"
@@ -166,10 +159,10 @@ class ChangeLogReader:
     # ------------------------------------------------------------ positions
 
     def _stated_position(self) -> Position:
-        value = self._scalar("newest", self.change_log.settings.newest or "")
+        value = self._scalar("newest", self.settings.newest or "")
         kind = "integer" if isinstance(value, int) else "text"
         self._describe(value)
-        return Position(value=value, log=self.change_log.identity, kind=kind)
+        return Position(value=value, log=self.identity, kind=kind)
 
     def _last_position(self, before: Position | None) -> Position:
         self._describe(None)
@@ -178,17 +171,17 @@ class ChangeLogReader:
         value = self._extreme("DESC")
         if value is None:
             # The kind of an empty column may be unknown.
-            return Position(value=None, log=self.change_log.identity, kind=before.kind if before is not None else kind)
+            return Position(value=None, log=self.identity, kind=before.kind if before is not None else kind)
         if column.kind is Kind.TEXT and not sorts_as_text(value):
             raise SourceConfigurationError(
                 f"{self.context.name}: change_log: position={column.name!r} holds a text, {value!r}, and texts sort differently from "
                 "numbers ('9' after '10'). Give a number or a time, or cast the column to one in ChangeLog(query=)"
             )
-        return Position(value=value, log=self.change_log.identity, kind=kind, rows=self._rows_at(value))
+        return Position(value=value, log=self.identity, kind=kind, rows=self._rows_at(value))
 
     def _extreme(self, direction: str) -> KeyPart | None:
         column, dialect = self._position_column(), self.context.dialect
-        binds = self.change_log.relation.binds()
+        binds = self.relation.binds()
         sql = (
             f"SELECT {dialect.key_value(column)} AS k0 FROM {self._from_item()} WHERE {dialect.column(column)} IS NOT NULL"
             f" ORDER BY {dialect.key_order(column)} {direction}{dialect.limit(1)}"
@@ -198,7 +191,7 @@ class ChangeLogReader:
 
     def _rows_at(self, value: KeyPart) -> tuple[KeyPart | None, ...]:
         """Return the number of changes at a position, and the least and greatest text of each key column."""
-        dialect, binds = self.context.dialect, self.change_log.relation.binds()
+        dialect, binds = self.context.dialect, self.relation.binds()
         keys = [dialect.key_value(column) for column in self._key_columns()]
         measures = ", ".join(f"MIN({key}), MAX({key})" for key in keys)
         where = dialect.compare((self._position_column(),), "=", (value,), binds)
@@ -208,7 +201,7 @@ class ChangeLogReader:
 
     def _begin(self, value: KeyPart) -> KeyPart:
         """Return the position after which changes are read again."""
-        overlap = self.change_log.settings.overlap
+        overlap = self.settings.overlap
         if overlap is None:
             return value
         column = self._position_column()
@@ -225,7 +218,7 @@ class ChangeLogReader:
 
     def _gap(self, before: Position, newest: Position) -> str:
         """Return why changes since a position may be missing, or ""."""
-        settings = self.change_log.settings
+        settings = self.settings
         assert before.value is not None
         assert newest.value is not None
         if settings.newest is not None:
@@ -260,10 +253,10 @@ class ChangeLogReader:
 
     def _count(self, last: KeyPart, begin: KeyPart) -> tuple[int, int]:
         """Return the number of changes since a position, and how many of them have a NULL key or position."""
-        dialect, binds = self.context.dialect, self.change_log.relation.binds()
+        dialect, binds = self.context.dialect, self.relation.binds()
         missing = [f"{dialect.column(column)} IS NULL" for column in self._key_columns()]
         where = "1 = 1"
-        if self.change_log.settings.position is not None:
+        if self.settings.position is not None:
             position = self._position_column()
             missing.append(f"{dialect.column(position)} IS NULL")
             where = f"({dialect.compare((position,), '>', (begin,), binds)} OR {missing[-1]})"
@@ -284,9 +277,9 @@ class ChangeLogReader:
         changed = ", ".join(
             f"{dialect.column(column)} AS {name}" for column, name in zip(self._key_columns(), names, strict=True)
         )
-        binds.include(self.change_log.relation.parameters)
+        binds.include(self.relation.parameters)
         where = "1 = 1"
-        if self.change_log.settings.position is not None:
+        if self.settings.position is not None:
             where = dialect.compare((self._position_column(),), ">", (begin,), binds)
         sql = (
             f"(SELECT {own} FROM {source.from_item} WHERE 1 = 0 UNION ALL"
@@ -295,7 +288,7 @@ class ChangeLogReader:
         return sql, "1 = 1"
 
     def _exists(self, operator: str, value: KeyPart) -> bool:
-        dialect, binds = self.context.dialect, self.change_log.relation.binds()
+        dialect, binds = self.context.dialect, self.relation.binds()
         where = dialect.compare((self._position_column(),), operator, (value,), binds)
         sql = f"SELECT 1 FROM {self._from_item()} WHERE {where}{dialect.limit(1, ordered=False)}"
         return self.connection.execute(*binds.statement(sql)).first() is not None
@@ -303,8 +296,8 @@ class ChangeLogReader:
     # ------------------------------------------------------------ columns and texts
 
     def _describe(self, since: KeyPart | None) -> None:
-        settings, dialect, name = self.change_log.settings, self.context.dialect, f"{self.context.name}: change_log"
-        wanted = {"key": list(self.change_log.key)}
+        settings, dialect, name = self.settings, self.context.dialect, f"{self.context.name}: change_log"
+        wanted = {"key": list(self.key)}
         if settings.position is not None:
             wanted["position"] = [settings.position]
         relation = self._with_since(since)
@@ -321,10 +314,10 @@ class ChangeLogReader:
                 )
 
     def _position_column(self) -> Column:
-        return self.columns[self.change_log.settings.position or ""]
+        return self.columns[self.settings.position or ""]
 
     def _key_columns(self) -> list[Column]:
-        return [self.columns[name] for name in self.change_log.key]
+        return [self.columns[name] for name in self.key]
 
     def _from_item(self, since: KeyPart | None = None, binds: Binds | None = None) -> str:
         """Write the changes for ``FROM``; a text as ``:since`` is added to the binds."""
@@ -335,16 +328,16 @@ class ChangeLogReader:
 
     def _with_since(self, since: KeyPart | None) -> Relation:
         """Return the changes with the last position: an integer is written, since functions such as Delta's take literals."""
-        relation = self.change_log.relation
-        if not self.change_log.settings.asks_since or relation.query is None:
+        relation = self.relation
+        if not self.settings.asks_since or relation.query is None:
             return relation
         if isinstance(since, int):
             return replace(relation, query=ASKS_SINCE.sub(str(since), relation.query))
         return replace(relation, parameters={**relation.parameters, SINCE: since})
 
     def _scalar(self, argument: str, sql: str) -> KeyPart:
-        parameters = self.change_log.relation.parameters
-        binds = self.change_log.relation.binds()
+        parameters = self.relation.parameters
+        binds = self.relation.binds()
         row = self.connection.execute(*binds.statement(guarded(one_statement(sql, f"{argument}="), parameters))).first()
         value = None if row is None else row[0]
         if isinstance(value, Decimal) and value == int(value):

@@ -1,53 +1,97 @@
-"""A source in the form that its queries need: what is selected from it, and the ordered query of the rows of a span."""
+"""A source in the form that its queries need: its columns, what is selected, and the ordered query of a span's rows."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable, Generator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
+import sqlalchemy as sa
+from sqlalchemy import exc
 
+from airflow_sitemaps.errors import SourceConfigurationError
 from airflow_sitemaps.protocol.columnar.lastmod import to_utc
 from airflow_sitemaps.sources import groups, row_values
 from airflow_sitemaps.sources.columns import NUMBERS, Kind, Output
 from airflow_sitemaps.sources.dialects.value_sql import ascending
-from airflow_sitemaps.sources.queries.key_spans import nested_case, span_condition
+from airflow_sitemaps.sources.queries.key_spans import bucket_number, span_condition
+from airflow_sitemaps.sources.queries.relation import Relation
+from airflow_sitemaps.sources.user_texts import name_parts, nearest
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from airflow_sitemaps.sources.columns import Column, ColumnMapping
     from airflow_sitemaps.sources.dialects.base import Dialect
+    from airflow_sitemaps.sources.driver import Statement
     from airflow_sitemaps.sources.queries.key_spans import KeySpan
     from airflow_sitemaps.sources.row_values import LocMapping
-    from airflow_sitemaps.sources.statements.binds import Binds, Statement
-    from airflow_sitemaps.sources.statements.relation import Relation
 
 MICROS = pa.timestamp("us")
 
+SpanReader = Callable[["KeySpan"], Generator[pa.RecordBatch, None, None]]
+"""Yields the rows of a span, with the bucket's number as the first column."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Selection:
-    """The select list of one source, for one dialect.
+class QueryContext:
+    """One source in one dialect.
 
-    ``timezone``, an IANA name, is assumed for times without one. ``lastmod_unit`` of a number: ``s``, ``ms`` or ``us``
-    since the Unix epoch. ``grouped``: the ``alternates`` column holds a group's members (see ``groups``), not records.
+    ``name`` is for messages. ``timezone``, an IANA name, is assumed for times without one. ``lastmod_unit`` of a number:
+    ``s``, ``ms`` or ``us`` since the Unix epoch. ``grouped``: the ``alternates`` column holds a group's members (see
+    ``groups``), not records. ``unique`` (the database enforces it) and ``indexed`` (an index leads with the key) only
+    select between equivalent statements. The version of ``versioned`` tells whether the source's rows changed.
     """
 
+    name: str
     dialect: Dialect
+    relation: Relation
     mapping: ColumnMapping
     location: LocMapping
     timezone: str
     lastmod_unit: str | None = None
     grouped: bool = False
+    unique: bool = False
+    indexed: bool = False
+    versioned: Relation | None = None
+
+    # ------------------------------------------------------------ parts of statements
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the key's columns in the statements: ``k0``, ``k1``, …."""
+        return [f"k{number}" for number in range(len(self.mapping.key))]
+
+    @property
+    def ordered_key(self) -> str:
+        """The select list of the values by which the key's columns are ordered."""
+        return ", ".join(f"{self.dialect.key_order(c)} AS k{n}" for n, c in enumerate(self.mapping.key))
+
+    @property
+    def canonical_key(self) -> str:
+        """The select list of the canonical values of the key's columns."""
+        return ", ".join(f"{self.dialect.key_value(c)} AS k{n}" for n, c in enumerate(self.mapping.key))
+
+    @property
+    def key_order(self) -> str:
+        """The ORDER BY list of the key."""
+        return ascending([self.dialect.key_order(column) for column in self.mapping.key])
+
+    @property
+    def from_item(self) -> str:
+        """The relation for ``FROM``, called ``src``."""
+        return self.relation.from_item(self.dialect)
+
+    # ------------------------------------------------------------ rows
 
     def outputs(self, *, objects: bool) -> list[Output]:
         """Return every selected column but the range's number, which depends on the statement."""
         outputs = []
         if not self.dialect.hashes_here:
-            outputs.append(
-                Output(name="row_hash", sql=self.dialect.row_hash(self.mapping.emitted), type=self.dialect.hash_type)
-            )
+            row_hash = self.dialect.row_hash(self.mapping.emitted)
+            outputs.append(Output(name="row_hash", sql=row_hash, type=self.dialect.hash_type))
         for number, column in enumerate(self.mapping.key):
             kind = pa.int64() if column.kind is Kind.INTEGER else pa.string()
             outputs.append(Output(name=f"key_{number}", sql=self.dialect.key_value(column), type=kind))
@@ -57,15 +101,12 @@ class Selection:
         return outputs
 
     def _field(self, name: str, column: Column, *, objects: bool) -> Output:
-        if name == "lastmod" and column.kind in self.dialect.time_kinds:
-            if objects and column.kind is not Kind.DATE:
-                sql, kind = self.dialect.micros_sql.format(self.dialect.emit_lastmod(column)), MICROS
-            else:
-                sql = self.dialect.emit_lastmod(column)
-                kind = pa.date32() if column.kind is Kind.DATE else MICROS
-            return Output(name=name, sql=sql, type=kind)
         if name == "lastmod":
-            return Output(name=name, sql=self.dialect.emit_lastmod(column), type=pa.string())
+            sql, kind = self.dialect.emit_lastmod(column), pa.string()
+            if column.kind in self.dialect.time_kinds:
+                kind = pa.date32() if column.kind is Kind.DATE else MICROS
+                sql = self.dialect.micros_sql.format(sql) if objects and kind is MICROS else sql
+            return Output(name=name, sql=sql, type=kind)
         if name == "priority" and column.kind in NUMBERS and not self.dialect.hashes_here:
             return Output(name=name, sql=self.dialect.emit_number(column), type=pa.float64())
         return Output(name=name, sql=self.dialect.emit_raw(column), type=pa.string())
@@ -103,75 +144,113 @@ class Selection:
         return to_utc(values, zone)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QueryContext:
-    """One source in one dialect.
-
-    ``name`` is for messages. ``unique`` (the database enforces it) and ``indexed`` (an index leads with the key) only
-    select between equivalent statements. The version of ``versioned`` tells whether the source's rows changed.
-    """
-
-    dialect: Dialect
-    relation: Relation
-    selection: Selection
-    name: str
-    unique: bool = False
-    indexed: bool = False
-    versioned: Relation | None = None
-
-    @property
-    def mapping(self) -> ColumnMapping:
-        """The columns that make an entry."""
-        return self.selection.mapping
-
-    @property
-    def names(self) -> list[str]:
-        """The names of the key's columns in the statements: ``k0``, ``k1``, …."""
-        return [f"k{number}" for number in range(len(self.mapping.key))]
-
-    @property
-    def ordered_key(self) -> str:
-        """The select list of the values by which the key's columns are ordered."""
-        return ", ".join(f"{self.dialect.key_order(c)} AS k{n}" for n, c in enumerate(self.mapping.key))
-
-    @property
-    def canonical_key(self) -> str:
-        """The select list of the canonical values of the key's columns."""
-        return ", ".join(f"{self.dialect.key_value(c)} AS k{n}" for n, c in enumerate(self.mapping.key))
-
-    @property
-    def key_order(self) -> str:
-        """The ORDER BY list of the key."""
-        return ascending([self.dialect.key_order(column) for column in self.mapping.key])
-
-    @property
-    def from_item(self) -> str:
-        """The relation for ``FROM``, called ``src``."""
-        return self.relation.from_item(self.dialect)
-
-
 def rows_statement(context: QueryContext, span: KeySpan, outputs: Sequence[Output]) -> tuple[Statement, list[Output]]:
-    """Write the query of a span's rows. The first column of the result is the bucket's number."""
+    """Write the query of a span's rows. The first column of the result is the bucket's number.
+
+    The order is the key, and if it is not unique all emitted bytes, to keep the order of its rows.
+    """
+    dialect, key = context.dialect, context.mapping.key
     binds = context.relation.binds()
-    bucket = bucket_number(context, span, binds)
-    columns = [Output(name="range_no", sql=bucket, type=pa.int32()), *outputs]
+    columns = [Output(name="range_no", sql=bucket_number(dialect, key, span, binds), type=pa.int32()), *outputs]
     select = ", ".join(f"{column.sql} AS {column.name}" for column in columns)
-    where = span_condition(context.dialect, context.mapping.key, span, binds)
-    sql = f"SELECT {select} FROM {context.from_item} WHERE {where} ORDER BY {ascending(row_order(context))}"
-    return binds.statement(sql), columns
-
-
-def bucket_number(context: QueryContext, span: KeySpan, binds: Binds) -> str:
-    """Return SQL for the number of a row's bucket within a span."""
-    if not span.cuts:
-        return "0"
-    search = context.dialect.buckets(context.mapping.key, span.cuts, binds)
-    return search or nested_case(context.dialect, context.mapping.key, span.cuts, binds)
-
-
-def row_order(context: QueryContext) -> list[str]:
-    """Return the ORDER BY list: the key, and if it is not unique all emitted bytes, to keep the order of its rows."""
-    order = [context.dialect.key_order(column) for column in context.mapping.key]
+    where = span_condition(dialect, key, span, binds)
+    order = context.key_order
     if not context.unique:
-        order += [context.dialect.binary_order(column) for column in context.mapping.emitted]
-    return order
+        order += f", {dialect.binary_orders(context.mapping.emitted)}"
+    return binds.statement(f"SELECT {select} FROM {context.from_item} WHERE {where} ORDER BY {order}"), columns
+
+
+# ---------------------------------------------------------------- columns
+
+DENIED: Final = re.compile(r"denied|permission|privilege|not authorized|not granted", re.IGNORECASE)
+
+
+def columns_of(
+    connection: sa.Connection, dialect: Dialect, relation: Relation, name: str, wanted: dict[str, list[str]]
+) -> dict[str, Column]:
+    """Return the relation's columns by the user's names, which ``wanted`` has by argument.
+
+    A name is looked up as it is written, then without regard to case if that matches exactly one column: Snowflake
+    returns names in upper case.
+    """
+    names = {each for part in wanted.values() for each in part}
+    try:
+        described = _described(connection, dialect, relation, names)
+    except exc.DBAPIError as error:
+        if error.connection_invalidated:
+            raise
+        raise SourceConfigurationError(_no_relation(connection, relation, name, error)) from None
+    except (OverflowError, UnicodeError) as error:  # of the driver, which binds the values before it asks the database
+        raise SourceConfigurationError(
+            f"{name}: parameters= holds a value that the database's driver refuses: {type(error).__name__}: {error}. "
+            "Give a value of a type that the database has"
+        ) from None
+    columns = {}
+    for part, each in ((part, each) for part, names_of_part in wanted.items() for each in names_of_part):
+        column = _named(described, each)
+        if column is None:
+            what = f"{name}: {part}={each!r}: "
+            if _is_left_out(connection, dialect, relation, each):
+                raise SourceConfigurationError(
+                    f"{what}SELECT * leaves this column out, as databases do with invisible and computed columns (INVISIBLE, "
+                    f"ALIAS, MATERIALIZED). In place of table=, give query='SELECT …, {each} FROM {relation.table}'"
+                )
+            raise SourceConfigurationError(
+                f"{what}there is no such column.{nearest(each, described)} Give one of the columns of the table or query"
+            )
+        columns[each] = column
+    return columns
+
+
+def _is_left_out(connection: sa.Connection, dialect: Dialect, relation: Relation, name: str) -> bool:
+    """Return whether a table has a column that ``SELECT *`` does not return."""
+    if relation.table is None:
+        return False
+    table = Relation(table=relation.table)
+    try:
+        connection.execute(
+            *table.binds().statement(f"SELECT src.{dialect.quote(name)} FROM {table.from_item(dialect)} WHERE 1 = 0")
+        )
+    except exc.DBAPIError:
+        return False
+    return True
+
+
+def _described(connection: sa.Connection, dialect: Dialect, relation: Relation, names: set[str]) -> dict[str, Column]:
+    described = dialect.describe(connection, relation, sorted(names))
+    real = {column.name for name in names if (column := _named(described, name)) is not None}
+    return dialect.describe(connection, relation, sorted(real)) if real != names & described.keys() else described
+
+
+def _named(columns: dict[str, Column], name: str) -> Column | None:
+    if name in columns:
+        return columns[name]
+    alike = [column for other, column in columns.items() if other.casefold() == name.casefold()]
+    return alike[0] if len(alike) == 1 else None
+
+
+def _no_relation(connection: sa.Connection, relation: Relation, name: str, error: exc.DBAPIError) -> str:
+    """Return what is wrong with the table or query, with tables that exist."""
+    reason = " ".join(str(error.orig).split())[:500]
+    hint = "Correct the query, or run it by hand to see more"
+    if unknown := relation.unknown_placeholders():
+        hint = f"parameters= has no value for {', '.join(f':{each}' for each in unknown)}, which the SQL seems to name"
+    elif DENIED.search(reason):
+        role = connection.engine.url.username
+        hint = (
+            f"The connection's role{f' {role!r}' if role else ''} lacks a permission: GRANT SELECT ON {relation.table or 'the tables'}"
+            f"{f' TO {role}' if role else ''}, and USAGE on the schema where the database has it. If it may read only some "
+            "columns, name them in query="
+        )
+    elif relation.table is not None:
+        connection.rollback()
+        hint = "Check the table's name and schema, and that the connection may read it."
+        try:
+            *schema, table = name_parts(relation.table)
+            inspector = sa.inspect(connection)
+            place = schema[-1].text if schema else None
+            names = [*inspector.get_table_names(schema=place), *inspector.get_view_names(schema=place)]
+            hint += nearest(table.text, names)
+        except (exc.SQLAlchemyError, NotImplementedError):  # SQLAlchemy's answer if a dialect cannot list tables
+            hint += " The tables there could not be listed"
+    return f"{name}: the database refuses to read it: {reason.rstrip('.')}. {hint}"

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from airflow_sitemaps.sources.columns import Column
     from airflow_sitemaps.sources.dialects.base import Dialect
-    from airflow_sitemaps.sources.statements.binds import Binds
+    from airflow_sitemaps.sources.driver import Binds
 
 GAP: Final = -1
 """The place of a bucket that was not requested, between two ranges that do not adjoin."""
@@ -77,6 +77,9 @@ LISTED_BYTES: Final = 8
 
 RANGES_AT_ONCE: Final = 50
 """The largest number of ranges that do not adjoin in the condition of one statement."""
+
+SPANS_AT_MOST: Final = 8
+"""The largest number of spans that are read separately. More are read as few with gaps."""
 
 
 def spans(ranges: Sequence[KeyRange], *, at_most: int | None = None) -> list[KeySpan]:
@@ -155,3 +158,10 @@ def nested_case(dialect: Dialect, key: Sequence[Column], cuts: Sequence[Key], bi
         return f"CASE WHEN {below} THEN {between(low, middle)} ELSE {between(middle + 1, high)} END"
 
     return between(0, len(cuts))
+
+
+def bucket_number(dialect: Dialect, key: Sequence[Column], span: KeySpan, binds: Binds) -> str:
+    """Return SQL for the number of a row's bucket within a span."""
+    if not span.cuts:
+        return "0"
+    return dialect.buckets(key, span.cuts, binds) or nested_case(dialect, key, span.cuts, binds)

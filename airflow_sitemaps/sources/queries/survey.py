@@ -9,15 +9,23 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from airflow_sitemaps.errors import RefusedError, SourceConfigurationError
+from airflow_sitemaps.ports import Duplicate
 from airflow_sitemaps.protocol.rules import sample_text
 from airflow_sitemaps.quantities import size
 from airflow_sitemaps.shards.ranges import EMPTY, NEWEST_CHARACTERS, Digest, Survey
 from airflow_sitemaps.sources.columns import TIMES, Kind, Output
-from airflow_sitemaps.sources.connections.driver import redacted
-from airflow_sitemaps.sources.connections.record_batches import array_of, batches_of
 from airflow_sitemaps.sources.dialects.value_sql import ascending
-from airflow_sitemaps.sources.queries.key_spans import GAP, KeySpan, nested_case, span_condition, spans, spans_with_gaps
-from airflow_sitemaps.sources.row_values import newest_text
+from airflow_sitemaps.sources.driver import redacted
+from airflow_sitemaps.sources.queries.key_spans import (
+    GAP,
+    SPANS_AT_MOST,
+    KeySpan,
+    nested_case,
+    span_condition,
+    spans,
+    spans_with_gaps,
+)  # fmt: skip
+from airflow_sitemaps.sources.row_values import array_of, batches_of, newest_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -26,13 +34,10 @@ if TYPE_CHECKING:
 
     from airflow_sitemaps.shards.ranges import KeyRange
     from airflow_sitemaps.sources.columns import Column
+    from airflow_sitemaps.sources.driver import Binds, Statement
     from airflow_sitemaps.sources.queries.context import QueryContext
-    from airflow_sitemaps.sources.statements.binds import Binds, Statement
 
 NULL_SAMPLES = 5
-RUNS_AT_MOST = 8
-"""The largest number of spans that are surveyed separately. More are surveyed as few with gaps."""
-
 MOMENT = re.compile(r"(\d{4}-\d\d-\d\d)[ T](\d\d:\d\d:\d\d)(?:\.(\d+))?\s?(Z|UTC|[+-]00(?::?00)?)?")
 
 
@@ -65,7 +70,7 @@ def _runs(context: QueryContext, ranges: Sequence[KeyRange]) -> list[KeySpan]:
     A condition names at most ``RANGES_AT_ONCE`` ranges. With an index on the key, more ranges become several statements
     that read only their rows, not one scan of everything between the first range and the last.
     """
-    at_most = 1 if context.dialect.joins_ranges else RUNS_AT_MOST
+    at_most = 1 if context.dialect.joins_ranges else SPANS_AT_MOST
     separate = spans(ranges) if ranges else []
     if len(separate) <= at_most:
         return separate
@@ -155,7 +160,7 @@ def _grouped(context: QueryContext, rows: str, binds: Binds) -> Statement:
 
 
 def _newest(context: QueryContext, value: Any) -> str | None:
-    lastmod, unit = context.mapping.field("lastmod"), context.selection.lastmod_unit
+    lastmod, unit = context.mapping.field("lastmod"), context.lastmod_unit
     if value is None:
         return None
     text = str(array_of([value], pa.string())[0])
@@ -177,13 +182,13 @@ def _iso(text: str, *, utc: bool) -> str:
 
 def _hashed_here(context: QueryContext, connection: sa.Connection, run: KeySpan) -> Iterator[tuple[int, Digest]]:
     """Yield buckets and digests that this process sums from rows and cuts that the database merges in key order."""
-    outputs = [output for output in context.selection.outputs(objects=True) if not output.name.startswith("key_")]
+    outputs = [output for output in context.outputs(objects=True) if not output.name.startswith("key_")]
     statement, columns = _marked_rows(context, run, outputs)
     bucket = 0
     with context.dialect.reading(connection):
         for raw in batches_of(context.dialect.rows(connection, statement), columns):
             marks = [place for place, mark in enumerate(raw["mark"].to_pylist()) if mark]
-            hashes = context.selection.hashes(raw).to_pylist()
+            hashes = context.hashes(raw).to_pylist()
             moments = raw["lastmod"].to_pylist() if "lastmod" in raw.schema.names else None
             start = 0
             for end in (*marks, raw.num_rows):
@@ -254,6 +259,31 @@ def _null_sample(shown: Sequence[Any], absent: Sequence[Any], key: Sequence[Colu
     names = [column.name for column, is_absent in zip(key, absent, strict=True) if is_absent]
     return f"{text} ({', '.join(names)} is NULL; give a value by COALESCE in a query, or leave it out of key=)"
 
+
+# ---------------------------------------------------------------- URLs that several rows share
+
+
+def duplicates(context: QueryContext, connection: sa.Connection, most: int) -> list[Duplicate]:
+    """Return duplicates as ``ports.Source.duplicates`` defines them. Values are compared by bytes, not by a collation."""
+    dialect, columns = context.dialect, context.mapping.loc
+    binds = context.relation.binds()
+    shown = ", ".join(f"MIN({dialect.emit_comparable(column)}) AS l{at}" for at, column in enumerate(columns))
+    grouped = ", ".join(dialect.binary_order(column) for column in columns)
+    present = " AND ".join(f"{dialect.column(column)} IS NOT NULL" for column in columns)
+    sql = (
+        f"SELECT COUNT(*) AS rows_found, {shown} FROM {context.from_item} WHERE {present} GROUP BY {grouped}"
+        f" HAVING COUNT(*) > 1 ORDER BY 1 DESC, 2 ASC{dialect.limit(most)}"
+    )
+    with dialect.reading(connection):
+        rows = connection.execute(*binds.statement(sql)).all()
+    values = {
+        column.name: array_of([row[at] for row in rows], pa.string()) for at, column in enumerate(columns, start=1)
+    }
+    locs = context.location.expand(values).to_pylist() if rows else []
+    return [Duplicate(loc=str(loc), rows=int(row[0])) for loc, row in zip(locs, rows, strict=True)]
+
+
+# ---------------------------------------------------------------- what it scans
 
 log = logging.getLogger(__name__)
 

@@ -19,8 +19,8 @@ from airflow_sitemaps.sources.dialects.base import Dialect
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from airflow_sitemaps.sources.statements.binds import Binds
-    from airflow_sitemaps.sources.statements.user_texts import NamePart
+    from airflow_sitemaps.sources.driver import Binds
+    from airflow_sitemaps.sources.user_texts import NamePart
 
 PYTHON_TYPES = {
     "str": Kind.TEXT,

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from airflow_sitemaps.errors import SourceConfigurationError
-from airflow_sitemaps.sources.statements.binds import PLACEHOLDER, Binds, guarded
-from airflow_sitemaps.sources.statements.user_texts import name_parts
+from airflow_sitemaps.sources.driver import PLACEHOLDER, Binds, guarded
+from airflow_sitemaps.sources.user_texts import name_parts
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

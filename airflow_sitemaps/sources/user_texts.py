@@ -80,7 +80,7 @@ STANDARD_LIBRARY: Final = ("dataclasses.py", "copy.py")
 
 def callers_folder() -> str:
     """Return the folder of the nearest file on the call stack outside this package and the standard library."""
-    package = str(Path(__file__).parent.parent)
+    package = str(Path(__file__).parent)
     frame = sys._getframe(1)  # noqa: SLF001 - the one way to know the caller without a base class
     while frame is not None:
         name = frame.f_code.co_filename

@@ -1,1 +1,0 @@
-"""Engines of Airflow connections, transactions, and driver errors."""

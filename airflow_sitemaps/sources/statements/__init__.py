@@ -1,1 +1,0 @@
-"""Parts of SQL statements: relations, binds, literals."""
