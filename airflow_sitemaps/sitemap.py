@@ -56,6 +56,7 @@ class Section:
         limits: Limits of its files: ``current`` or ``original``. Default: the sitemap's setting.
         kind: ``pages`` (default), or ``news`` for articles of the last two days, at most 1,000 per file.
         format: ``xml`` (default), or ``text`` for one URL per line.
+        ledger: Whether to record when each URL was listed first and changed last. Default: False.
 
     Raises:
         ConfigurationError: A name, path or setting is invalid.
@@ -72,6 +73,7 @@ class Section:
     limits: Literal["current", "original"] | None = field(default=None, kw_only=True)
     kind: Literal["pages", "news"] = field(default="pages", kw_only=True)
     format: Literal["xml", "text"] = field(default="xml", kw_only=True)
+    ledger: bool = field(default=False, kw_only=True)
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not SECTION_NAME.fullmatch(self.name):
@@ -87,6 +89,7 @@ class Section:
             )
         setting_checks.one_of(where, "kind", self.kind, ("pages", "news"))
         setting_checks.one_of(where, "format", self.format, ("xml", "text"))
+        setting_checks.flag(where, "ledger", self.ledger)
         if self.kind == "news" and self.format == "text":
             raise ConfigurationError(
                 f"{where}: kind='news' needs format='xml': a text sitemap holds no publication dates (Google, news sitemaps)"

@@ -32,7 +32,7 @@ SETTINGS: Final = {
     },
     "entries": {
         "SqlSource": "changefreq priority images videos news alternates group language title description",
-        "Section": "kind format path base_url",
+        "Section": "kind format path base_url ledger",
         "Sitemap": "feeds recent stylesheet cross_submit",
     },
     "sizes": {

@@ -17,6 +17,7 @@ from msgspec.structs import replace
 
 from airflow_sitemaps.errors import ConfigurationError, IncompleteError, SourceMovedError
 from airflow_sitemaps.pipeline.concurrency import Prefetch, UploadPool
+from airflow_sitemaps.pipeline.earlier_parts import PARQUET, PART_SUFFIX, earlier_parts
 from airflow_sitemaps.pipeline.request import row_context_of
 from airflow_sitemaps.pipeline.state.conditional_put import put_verified
 from airflow_sitemaps.pipeline.state.identity import check_unchanged
@@ -24,6 +25,7 @@ from airflow_sitemaps.pipeline.state.repository import GZIP, run_directory
 from airflow_sitemaps.ports import Create
 from airflow_sitemaps.protocol.feeds import FeedText, newest_texts
 from airflow_sitemaps.shards.layout import SUFFIX
+from airflow_sitemaps.shards.manifest import LedgerPart
 from airflow_sitemaps.shards.plan import Receipt, SectionFailure, StagedShard
 from airflow_sitemaps.shards.ranges import KeyRange, total
 from airflow_sitemaps.shards.url_sample import level_of
@@ -33,6 +35,8 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from airflow_sitemaps.ledger.join import Judged
+    from airflow_sitemaps.pipeline.earlier_parts import EarlierParts
     from airflow_sitemaps.pipeline.request import OpenSitemap
     from airflow_sitemaps.ports import Clock, Store
     from airflow_sitemaps.protocol.entry import RowContext
@@ -81,9 +85,14 @@ def write_batch(opened: OpenSitemap, plan: Plan, number: int) -> tuple[Written, 
     state = plan.sections[section.name].state
     config = section.source.at(state) if state else section.source
     started = clock.now()
-    writer = _BatchWriter(sitemap, section, opened.store, plan, batch, clock)
     progress.start(f"write {section.name}", batch.rows, "rows")
-    with system_allocator(), config.open(section=section.name) as source, UploadPool() as uploads:
+    with (
+        system_allocator(),
+        earlier_parts(opened.store.state, plan.sections[section.name], batch.actions) as earlier,
+        config.open(section=section.name) as source,
+        UploadPool() as uploads,
+    ):
+        writer = _BatchWriter(sitemap, section, opened.store, plan, batch, clock, earlier)
         with Prefetch(source.read([action.range for action in writer.actions])) as batches:
             for record_batch in batches:
                 writer.add(record_batch, uploads)
@@ -119,6 +128,7 @@ class _BatchWriter:
     plan: Plan
     batch: Batch
     clock: Clock
+    earlier: EarlierParts | None
     actions: tuple[RangeAction, ...] = ()
     token: str = ""
     context: RowContext | None = None
@@ -177,7 +187,8 @@ class _BatchWriter:
         if self._current < len(self.actions):
             assert self.context is not None
             survey = UrlSurvey(level=self._sample_level, must_list=self.sitemap.must_urls)
-            self._stream = ShardStream(self.context, self.sitemap.compression, survey)
+            ledger = self.earlier.next_ledger() if self.earlier is not None else None
+            self._stream = ShardStream(self.context, self.sitemap.compression, survey, ledger)
 
     def _close(self) -> None:
         """Set the upper ends of the pieces of the range that ends, and compare its rows with the survey."""
@@ -211,7 +222,34 @@ class _BatchWriter:
                 key = self._body_key(len(staged))
                 if not same:
                     self._upload(key, file, uploads)
-            staged.append(_piece(file, KeyRange(lower, None), None if same else key, same))
+            piece = _piece(file, KeyRange(lower, None), None if same else key, same)
+            if file.judged is not None:
+                piece = self._with_part(piece, file.judged, len(staged), uploads)
+            staged.append(piece)
+
+    def _with_part(self, piece: StagedShard, judged: Judged, number: int, uploads: UploadPool) -> StagedShard:
+        """Return a piece with its ledger part, which is stored unless an old shard of the range has the same bytes."""
+        from airflow_sitemaps.ledger.part import checksum_of  # noqa: PLC0415 - pyarrow is loaded where work is done
+
+        assert self.earlier is not None
+        checksum, byte_size = checksum_of(judged.data), len(judged.data)
+        part = self.earlier.same_part(self._current, checksum, byte_size)
+        if part is None:
+            key = f"{self._body_key(number).rpartition(self.token)[0]}{self.token}{PART_SUFFIX}"
+            part = LedgerPart(body=key, checksum=checksum, byte_size=byte_size)
+            self._bytes_written += byte_size
+            put = partial(
+                put_verified,
+                self.store.state,
+                key,
+                judged.data,
+                mode=Create(),
+                write_id=key,
+                content_type=PARQUET,
+            )
+            uploads.submit(put)
+        unjudged = judged.unjudged if self.earlier.lost(self._current) else 0
+        return replace(piece, part=part, fresh=judged.fresh, changed=judged.changed, unjudged=unjudged)
 
     def _upload(self, key: str, file: ShardFile, uploads: UploadPool) -> None:
         body = file.body

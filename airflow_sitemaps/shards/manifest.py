@@ -11,7 +11,17 @@ from msgspec import field
 from msgspec.structs import replace
 
 from airflow_sitemaps.shards.ranges import EMPTY, Digest, Key, KeyRange, Known
-from airflow_sitemaps.shards.schema import BodyKey, Count, Folder, Moment, Record, RelativePath, RunName, SectionName
+from airflow_sitemaps.shards.schema import (
+    BodyKey,
+    Checksum,
+    Count,
+    Folder,
+    Moment,
+    Record,
+    RelativePath,
+    RunName,
+    SectionName,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -55,6 +65,18 @@ class PublicFile(Record, frozen=True, kw_only=True):
         return f"{self.body}#{self.variant}"
 
 
+class LedgerPart(Record, frozen=True, kw_only=True):
+    """A private file of what each URL of one shard has been through (see ``ledger.part``).
+
+    Attributes:
+        checksum: First 16 hexadecimal digits of the SHA-256 of its bytes.
+    """
+
+    body: BodyKey
+    checksum: Checksum
+    byte_size: Count
+
+
 class Content(Record, frozen=True, kw_only=True):
     """What the entries of one key range are: as rendered, as staged, and as committed.
 
@@ -74,6 +96,7 @@ class Content(Record, frozen=True, kw_only=True):
         prefixes: Number of sampled URLs by scheme, host and first folder.
         must: URLs of ``Sitemap(must_list=)`` that are listed.
         extensions: Number of images, videos, articles and alternates of the entries, by kind.
+        part: The ledger of the URLs. Default: None, if the section has no ledger or had none at the last writing.
     """
 
     digest: Digest = field(default_factory=lambda: EMPTY)
@@ -93,6 +116,7 @@ class Content(Record, frozen=True, kw_only=True):
     prefixes: Mapping[str, Count] = {}
     must: tuple[str, ...] = ()
     extensions: Mapping[str, Count] = {}
+    part: LedgerPart | None = None
 
     def facts(self) -> dict[str, Any]:
         """Return the fields of this class by name, for another record of the same content."""
@@ -294,9 +318,14 @@ class Manifest(Record, frozen=True, kw_only=True):
         yield from self.files()
         yield from self.indexes
 
+    def parts(self) -> dict[str, LedgerPart]:
+        """Return the ledger parts of all shards by key."""
+        shards = (shard for section in self.sections.values() for shard in section.shards)
+        return {shard.part.body: shard.part for shard in shards if shard.part is not None}
+
     def bodies(self) -> set[str]:
-        """Return the keys of all private bodies that this generation needs."""
-        return {file.body for file in self.public_files()}
+        """Return the keys of all private bodies and ledger parts that this generation needs."""
+        return {file.body for file in self.public_files()} | self.parts().keys()
 
 
 def succeed(before: PublicFile, after: PublicFile) -> PublicFile:

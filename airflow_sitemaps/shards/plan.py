@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from airflow_sitemaps.errors import GuardError
 from airflow_sitemaps.protocol.feeds import FeedText
 from airflow_sitemaps.shards.guards import Refusal
-from airflow_sitemaps.shards.manifest import Content
+from airflow_sitemaps.shards.manifest import Content, LedgerPart
 from airflow_sitemaps.shards.ranges import EMPTY, Digest, KeyRange, Known
 from airflow_sitemaps.shards.schema import BodyKey, Count, Moment, Number, Record, RelativePath, RunName, SectionName
 from airflow_sitemaps.shards.url_sample import PrefixCount
@@ -55,6 +55,28 @@ class Action(str, Enum):
         return self in (Action.CREATE, Action.REWRITE, Action.SPLIT, Action.MERGE)
 
 
+class OldShard(Record, frozen=True, kw_only=True):
+    """Where an old shard's entries are kept: its ledger part, if it has one, and its body."""
+
+    body: BodyKey
+    part: LedgerPart | None = None
+
+
+class LedgerPlan(Record, frozen=True, kw_only=True):
+    """What the writers of a section with a ledger need.
+
+    Attributes:
+        at: Time of the run.
+        kind: Name of the expression of its fingerprints. Fingerprints of different kinds are not compared.
+        olds: The old shards that every range continues, if the section is laid out from scratch. Default: none, each range
+            has its own.
+    """
+
+    at: Moment
+    kind: str
+    olds: tuple[OldShard, ...] = ()
+
+
 class RangeAction(Record, frozen=True, kw_only=True):
     """One range of the new layout.
 
@@ -66,6 +88,7 @@ class RangeAction(Record, frozen=True, kw_only=True):
         drifted: Whether another program changed the carried file.
         found_etag: Etag of the object that now has the file's name. Default: None, there is no object.
         known_sha256: SHA-256 of the carried file's XML; an equal rendering is not stored again.
+        olds: The old shards that the range continues, if rows are read and the section has a ledger.
     """
 
     range: KeyRange
@@ -76,6 +99,7 @@ class RangeAction(Record, frozen=True, kw_only=True):
     drifted: bool = False
     found_etag: str | None = None
     known_sha256: str = ""
+    olds: tuple[OldShard, ...] = ()
 
 
 class SectionPlan(Record, frozen=True, kw_only=True):
@@ -98,6 +122,7 @@ class SectionPlan(Record, frozen=True, kw_only=True):
         survey_note: Which ranges were surveyed, and why, if not simply all.
         warnings: Sentences for people about its change log.
         refresh: Whether something other than files changed (digests, ranges, configuration) and must be committed.
+        ledger: What its writers need for the ledger. Default: None, the section has no ledger.
     """
 
     name: SectionName
@@ -118,6 +143,7 @@ class SectionPlan(Record, frozen=True, kw_only=True):
     survey_note: str = ""
     warnings: tuple[str, ...] = ()
     refresh: bool = False
+    ledger: LedgerPlan | None = None
 
     def known_of(self, shards: Sequence[Shard]) -> Known | None:
         """Return ``known`` with the ages of the published shards; those written in pieces count as just surveyed."""
@@ -321,6 +347,9 @@ class StagedShard(Content, frozen=True, kw_only=True):
             the carried shard.
         same: Whether the content equals that of the carried shard, so that nothing was stored.
         xml_sha256: SHA-256 of the uncompressed content, whose size in bytes is ``xml_byte_size``.
+        fresh: Number of URLs that no old shard of the range lists, if the section has a ledger.
+        changed: Number of URLs whose fingerprint changed.
+        unjudged: Number of URLs that were listed, but whose earlier fingerprint is not known, because a part was lost.
     """
 
     range: KeyRange
@@ -330,6 +359,9 @@ class StagedShard(Content, frozen=True, kw_only=True):
     xml_byte_size: Count = 0
     byte_size: Count = 0
     samples: Mapping[str, tuple[str, ...]] = {}
+    fresh: Count = 0
+    changed: Count = 0
+    unjudged: Count = 0
 
 
 class Receipt(Record, frozen=True, kw_only=True):

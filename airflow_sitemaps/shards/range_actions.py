@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Final
 from msgspec.structs import replace
 
 from airflow_sitemaps.protocol.extensions.languages import MAX_NEWS
-from airflow_sitemaps.shards.plan import Action, Batch, RangeAction, SectionPlan
+from airflow_sitemaps.shards.plan import Action, Batch, OldShard, RangeAction, SectionPlan
 from airflow_sitemaps.shards.ranges import KeyRange
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from datetime import datetime
 
     from airflow_sitemaps.protocol.entry import Limits
@@ -34,6 +34,7 @@ class LayoutRange:
 
     Attributes:
         olds: Positions of the base generation's shards that hold its entries now, without those that have no rows.
+        before: Positions of all shards whose range it continues, those without rows included.
         carries: Position of the shard whose file name it continues.
         fresh: Whether it was cut, so that its entries move to a new file name.
     """
@@ -41,6 +42,7 @@ class LayoutRange:
     range: KeyRange
     digest: Digest
     olds: tuple[int, ...] = ()
+    before: tuple[int, ...] = ()
     carries: int | None = None
     fresh: bool = False
     reason: str = ""
@@ -96,12 +98,14 @@ def _fits(left: LayoutRange, left_weight: float, right: LayoutRange, right_weigh
 
 def _joined(left: LayoutRange, right: LayoutRange) -> LayoutRange:
     within = KeyRange(left.range.lower, right.range.upper)
+    before = tuple(dict.fromkeys((*left.before, *right.before)))
     if right.digest.rows == 0 or left.digest.rows == 0:
         full = left if right.digest.rows == 0 else right
         return LayoutRange(
             range=within,
             digest=full.digest,
             olds=full.olds,
+            before=before,
             carries=full.carries,
             fresh=full.fresh,
             reason=full.reason,
@@ -110,6 +114,7 @@ def _joined(left: LayoutRange, right: LayoutRange) -> LayoutRange:
         range=within,
         digest=left.digest + right.digest,
         olds=left.olds + right.olds,
+        before=before,
         fresh=True,
         reason="neighbours became small",
     )
@@ -138,6 +143,7 @@ class DecisionContext:
         drifted: Etag of the object that now has the file's name (None: no object), by position of each shard whose
             public file another program changed or deleted.
         bodiless: Positions of those shards whose private body is missing too.
+        has_ledger: Whether the section has a ledger.
     """
 
     now: datetime
@@ -145,11 +151,23 @@ class DecisionContext:
     rebuild: frozenset[str] = frozenset()
     drifted: Mapping[int, str | None] = field(default_factory=dict)
     bodiless: frozenset[int] = frozenset()
+    has_ledger: bool = False
 
 
 def decide(ranges: Sequence[LayoutRange], shards: Sequence[Shard], context: DecisionContext) -> tuple[RangeAction, ...]:
     """Decide the action of each range, in key order."""
-    return tuple(_decide(item, shards, context) for item in ranges)
+    actions = tuple(_decide(item, shards, context) for item in ranges)
+    if not context.has_ledger:
+        return actions
+    return tuple(
+        replace(action, olds=old_shards(shards[position] for position in item.before)) if action.kind.writes else action
+        for item, action in zip(ranges, actions, strict=True)
+    )
+
+
+def old_shards(shards: Iterable[Shard]) -> tuple[OldShard, ...]:
+    """Return where the entries of old shards are kept."""
+    return tuple(OldShard(body=shard.file.body, part=shard.part) for shard in shards if shard.file is not None)
 
 
 def _decide(item: LayoutRange, shards: Sequence[Shard], context: DecisionContext) -> RangeAction:

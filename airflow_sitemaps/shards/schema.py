@@ -42,6 +42,9 @@ Folder = Annotated[str, Meta(pattern=rf"\A(?:{_PATH}/)?\Z")]
 BodyKey = Annotated[str, Meta(pattern=r"\Aruns/[A-Za-z0-9_-]{1,100}/bodies/(?!\.)[A-Za-z0-9._-]{1,200}\Z")]
 """Key of a private body in the state area."""
 
+Checksum = Annotated[str, Meta(pattern=r"\A[0-9a-f]{16}\Z")]
+"""The first 16 hexadecimal digits of a SHA-256."""
+
 RunName = Annotated[str, Meta(pattern=r"\A[A-Za-z0-9_-]{1,100}\Z")]
 """Identifier of a run."""
 

@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from airflow_sitemaps.ledger.join import same_print_by_url
 from airflow_sitemaps.protocol.columnar.arrow import RowKeys, as_texts, decoded, offsets_of, texts_of, value_view
 from airflow_sitemaps.protocol.columnar.elements import Cleaned, Rendered, render, render_lines
 from airflow_sitemaps.protocol.columnar.extensions import recent_texts
@@ -29,6 +30,7 @@ from airflow_sitemaps.shards.url_sample import sample
 if TYPE_CHECKING:
     import numpy.typing as npt
 
+    from airflow_sitemaps.ledger.join import Judged, RangeLedger
     from airflow_sitemaps.protocol.entry import RowContext
     from airflow_sitemaps.protocol.feeds import FeedText
     from airflow_sitemaps.protocol.gzip import Preset
@@ -54,6 +56,7 @@ class ShardFile(Content, frozen=True, kw_only=True):
             ``xml_sha256`` is empty.
         xml_sha256: SHA-256 of the uncompressed bytes, in hexadecimal.
         xml_byte_size: Uncompressed size, in bytes.
+        judged: The ledger part of its URLs. Default: None, if there is none.
     """
 
     first_key: str | None
@@ -61,6 +64,7 @@ class ShardFile(Content, frozen=True, kw_only=True):
     xml_sha256: str
     xml_byte_size: int
     tally: Tally
+    judged: Judged | None = None
     feed_texts: tuple[FeedText, ...] = ()
 
 
@@ -130,7 +134,10 @@ class FileWriter:
         *,
         first_key: str | None,
         survey: UrlSurvey = UrlSurvey(),
+        ledger: RangeLedger | None = None,
     ) -> None:
+        self._ledger = ledger
+        self._prints: list[pa.Array] = []
         self._survey = survey
         self._context = context
         self._preset: Preset = preset
@@ -166,6 +173,8 @@ class FileWriter:
         self._write(self._body, cleaned, rendered)
         self._pieces.append(cleaned)
         self._keys.append(rows.column("key"))
+        if self._ledger is not None:
+            self._prints.append(rows.column("row_hash"))
         self._articles += cleaned.articles()
         if self._context.feeds_since is not None:
             texts = recent_texts(rows, cleaned, self._context.feeds_since)
@@ -183,6 +192,7 @@ class FileWriter:
         if pieces is not self._pieces:
             spreads = [spread_of(piece.loc) for piece in pieces]
         urls = sum(map(len, pieces))
+        judged = self._ledger.judge(pieces, self._keys, self._prints) if self._ledger is not None and urls else None
         body, sha256, byte_size = self._body.finish() if urls else (None, "", 0)
         newest = (piece.lastmods.newest() for piece in pieces if piece.lastmods is not None)
         rechecks = (piece.recheck_at for piece in pieces if piece.recheck_at is not None)
@@ -211,6 +221,7 @@ class FileWriter:
             fixed=dict(self._tally.fixed),
             tally=self._tally,
             feed_texts=tuple(self._feed_texts),
+            judged=judged,
             extensions=dict(sum((Counter(piece.extension_counts()) for piece in pieces), Counter())),
         )
 
@@ -247,7 +258,9 @@ class FileWriter:
                 if not mask[-1] and len(samples) < SAMPLES_PER_RULE:
                     samples.append(rows.sample(loc, number))
             masks.append(mask)
-        self._settled = self._is_equal_by_url()
+        self._settled = self._is_equal_by_url() and (
+            self._ledger is None or same_print_by_url(self._pieces, self._prints)
+        )
         verdict = self._context.rulebook["loc-duplicate"]
         self._tally.count(
             "loc-duplicate", verdict, samples, sum(map(len, masks)) - len(seen), where=self._context.section

@@ -20,6 +20,7 @@ from airflow_sitemaps.shards.shard_file import FileWriter, ShardFile, UrlSurvey,
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from airflow_sitemaps.ledger.join import RangeLedger
     from airflow_sitemaps.protocol.columnar.elements import Cleaned
     from airflow_sitemaps.protocol.entry import RowContext
     from airflow_sitemaps.protocol.gzip import Preset
@@ -35,13 +36,20 @@ class ShardStream:
     counted and omitted. Until then they count towards ``context.max_urls``.
     """
 
-    def __init__(self, context: RowContext, preset: Preset = "fast", survey: UrlSurvey = UrlSurvey()) -> None:  # noqa: B008 - frozen
+    def __init__(
+        self,
+        context: RowContext,
+        preset: Preset = "fast",
+        survey: UrlSurvey = UrlSurvey(),  # noqa: B008 - frozen
+        ledger: RangeLedger | None = None,
+    ) -> None:
         self._context = context
+        self._ledger = ledger
         self._survey = survey
         self._preset: Preset = preset
         self._held: list[pa.RecordBatch] = []
         self._held_rows = 0
-        self._file = FileWriter(context, preset, first_key=None, survey=survey)
+        self._file = self._open(None)
 
     def add(self, batch: pa.RecordBatch) -> list[ShardFile]:
         """Add rows with the columns that ``ports.Source.read`` defines, and return the files that became full.
@@ -91,6 +99,9 @@ class ShardStream:
             "of one key stay in one file: add a column to the section's key that distinguishes them"
         )
 
+    def _open(self, first_key: str | None) -> FileWriter:
+        return FileWriter(self._context, self._preset, first_key=first_key, survey=self._survey, ledger=self._ledger)
+
     # ------------------------------------------------------------ placing complete keys
 
     def _place(self, rows: pa.RecordBatch, files: list[ShardFile]) -> None:
@@ -110,7 +121,7 @@ class ShardStream:
                 number = _leading_run(rows.column("key"))
                 raise self._too_many(key_text(rows, 0), f"{number:,}", "rows")
             files.append(self._file.finish())
-            self._file = FileWriter(self._context, self._preset, first_key=key_text(rows, 0), survey=self._survey)
+            self._file = self._open(key_text(rows, 0))
 
     def _fitting(self, rows: pa.RecordBatch, cleaned: Cleaned) -> int:
         """Return how many leading rows still fit into the open file, without separating the rows of a key."""

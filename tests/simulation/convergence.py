@@ -17,6 +17,7 @@ from airflow_sitemaps.testing import FakeClock
 from airflow_sitemaps.testing.crawler import crawl
 from tests.simulation.dagfile import GRACE
 from tests.simulation.invariants import BrokenInvariantError
+from tests.simulation.ledger_oracle import BrokenLawError
 from tests.simulation.warehouse import BASE
 
 if TYPE_CHECKING:
@@ -166,6 +167,7 @@ class Convergence:
         other = MemoryStore(base_url=BASE)
         with inline():
             build(self.environment.sitemap(other), clock=FakeClock(self.environment.clock.now()), allow=EVERYTHING)
+        self._equal_ledger(other)
         here, there = _entries(self.environment.store), _entries(other)
         if here != there:
             lost = sorted(there.keys() - here.keys())[:3]
@@ -174,6 +176,16 @@ class Convergence:
             raise BrokenInvariantError(
                 "I5", f"not equal to a rebuild: lost {lost}, too much {alien}, different {other_fields}"
             )
+
+    def _equal_ledger(self, other: MemoryStore) -> None:
+        store, oracle = self.environment.store, self.environment.checker.ledger
+        if oracle is None:
+            return
+        here, there = (codec.decode_manifest(each.state.objects[MANIFEST].body) for each in (store, other))
+        try:
+            oracle.equal(here, there, other.state.objects)
+        except BrokenLawError as error:
+            raise BrokenInvariantError("ledger", str(error)) from error
 
     def _swept(self) -> None:
         """Check that both areas contain only files that the sitemap needs."""

@@ -43,6 +43,7 @@ class DagFile:
         history: Number of generations kept.
         key: The key columns of every section.
         news: Whether the second section is of news.
+        ledger: Whether the sections have a ledger.
     """
 
     max_urls: int
@@ -59,6 +60,7 @@ class DagFile:
     history: int = 20
     key: str | tuple[str, ...] = "id"
     news: bool = False
+    ledger: bool = False
 
     @classmethod
     def drawn(cls, random: Random) -> DagFile:
@@ -112,7 +114,9 @@ class DagFile:
             source: Returns the source of a section.
         """
         sections = [
-            Section(name, source(name), path=f"{name}/" if self.folders else "", kind=self.kind_of(name))
+            Section(
+                name, source(name), path=f"{name}/" if self.folders else "", kind=self.kind_of(name), ledger=self.ledger
+            )
             for name in self.sections
         ]
         return Sitemap(

@@ -50,6 +50,7 @@ class Environment:
         foreign: Whether another program sometimes writes to the public area.
         wild_clock: Whether the clock jumps by days, or back by hours.
         features: The rare features of the history.
+        ledger: Random numbers of what happens to the ledger.
         earlier: The DAG file before the last deployment.
         latest: The latest time that the clock has shown.
     """
@@ -65,6 +66,7 @@ class Environment:
     tables: dict[str, Table]
     dagfile: DagFile
     profile: Profile
+    ledger: Random
     foreign: bool = False
     wild_clock: bool = False
     features: Features = field(default_factory=Features)
@@ -125,6 +127,8 @@ class Environment:
             )
 
     def _event(self) -> None:
+        if self.checker.ledger is not None and self.ledger.random() < 0.04 and not self.features.local:
+            self._lose_part()
         drawn = self.random.random()
         if self.random.random() < (self.profile.deploys - 1) / 10:
             self._deploy()
@@ -154,6 +158,20 @@ class Environment:
         self.latest = max(self.latest, self.clock.now())
         self.scheduler.record(f"the clock moves by {step} to {self.clock.now():%m-%d %H:%M:%S}")
 
+    def _lose_part(self) -> None:
+        """A part is removed or damaged. The URLs that it lists keep their dates, and their age is not known any more."""
+        objects, oracle = self.store.state.objects, self.checker.ledger
+        parts = sorted(key for key in objects if key.endswith(".parquet"))
+        if oracle is None or not parts:
+            return
+        key = self.ledger.choice(parts)
+        oracle.lost.add(key)
+        if self.ledger.random() < 0.5:
+            objects.pop(key)
+        else:
+            objects[key] = replace(objects[key], body=objects[key].body[:-1] + b"?")
+        self.scheduler.record(f"the part {key} is lost")
+
     def _deploy(self) -> None:
         before = self.dagfile
         if self.earlier is not None and self.random.random() < 0.5:
@@ -162,6 +180,8 @@ class Environment:
             return
         self.earlier = before
         self.dagfile = before.next(self.random)
+        if self.checker.ledger is not None and self.ledger.random() < 0.15:
+            self.dagfile = replace(self.dagfile, ledger=not self.dagfile.ledger)
         if self.features.stranger:  # one index, which a second pipeline would replace
             self.dagfile = replace(self.dagfile, index="one")
         self.scheduler.record(f"deployed: {self.dagfile}")

@@ -24,6 +24,7 @@ from tests.simulation.environment import Environment
 from tests.simulation.fault_injector import FaultInjector
 from tests.simulation.features import Features
 from tests.simulation.invariants import InvariantChecker
+from tests.simulation.ledger_oracle import LedgerOracle
 from tests.simulation.mirrored_store import MirroredStore
 from tests.simulation.oracle import Oracle
 from tests.simulation.profile import Profile
@@ -43,6 +44,9 @@ IN_MEMORY: Final = "/dev/shm" if Path("/dev/shm").is_dir() else None
 
 SKEWS: Final = (timedelta(0), timedelta(0), MAX_SKEW)
 """Differences between workers' clocks and the accurate clock, used in a third of all histories."""
+
+WITH_LEDGER: Final = 1 / 3
+"""Fraction of the histories whose sections have a ledger."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +148,8 @@ class History:
             crashes=random.choice((0.0, 0.005, 0.02, 0.04)), stalls=random.choice((0.0, 0.01, 0.03)),
             stale=features.stale, stale_reads=features.stale_reads, rare=self.rare,
         )  # fmt: skip
-        dagfile = replace(DagFile.drawn(random), news=features.news)
+        ledger = Random(f"ledger {self.seed}")
+        dagfile = replace(DagFile.drawn(random), news=features.news, ledger=ledger.random() < WITH_LEDGER)
         if features.stranger:
             dagfile = replace(dagfile, index="one")
         moved: set[str] = set()
@@ -154,11 +159,13 @@ class History:
         guards = STRICT if dagfile.guards is STRICT else None
         oracle = Oracle(tables, clock.now)
         checker = InvariantChecker(store, GRACE.total_seconds(), guards=guards, moved=moved, oracle=oracle)
+        if dagfile.ledger:
+            checker.ledger = LedgerOracle(store.state.objects, moved)
         checker.turn = lambda: self.scheduler.turn
         return Environment(
             random=random, scheduler=self.scheduler, clock=clock, store=store, injector=injector, faults=injector.over(),
             checker=checker, oracle=oracle, tables=tables, dagfile=dagfile, profile=self.profile, foreign=random.random() < 0.1 and not features.stranger, wild_clock=random.random() < 0.2,
-            features=features,
+            features=features, ledger=ledger,
         )  # fmt: skip
 
     def _store(self, features: Features, clock: FakeClock) -> Any:

@@ -11,6 +11,7 @@ from airflow_sitemaps.protocol.extensions.languages import NEWS_WINDOW
 from airflow_sitemaps.shards import codec
 from airflow_sitemaps.shards.ranges import is_partition
 from tests.simulation.content import Content, parsed
+from tests.simulation.ledger_oracle import BrokenLawError
 from tests.simulation.oracle import MARGIN, WrongListingError
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from airflow_sitemaps.shards.manifest import Manifest, PublicFile, SectionManifest
     from airflow_sitemaps.shards.plan import SectionPlan
     from airflow_sitemaps.shards.ranges import Digest, KeyRange
+    from tests.simulation.ledger_oracle import LedgerOracle
     from tests.simulation.oracle import Oracle
 
 
@@ -28,7 +30,7 @@ class BrokenInvariantError(AssertionError):
     """An invariant does not hold.
 
     Attributes:
-        invariant: Its name: I1 to I6, names, steady, sweep, progress or oracle.
+        invariant: Its name: I1 to I6, names, steady, sweep, progress, ledger or oracle.
         lines: The trace of the history.
     """
 
@@ -49,6 +51,7 @@ class InvariantChecker:
         moved: URLs of rows whose key changed. They may be missing while two files are promoted.
         tampered: Whether another program changed public files, so that only the end of the history is checked.
         oracle: Knows which URLs must be listed. None: this is not checked.
+        ledger: Knows when each URL was listed first and changed last. None: this is not checked.
         turn: Returns the current turn.
         manifest: The last committed manifest.
         promoted: The last manifest whose promotion is complete.
@@ -63,6 +66,7 @@ class InvariantChecker:
     moved: set[str] = field(default_factory=set)
     tampered: bool = False
     oracle: Oracle | None = None
+    ledger: LedgerOracle | None = None
     turn: Callable[[], int] = lambda: 0
     manifest: Manifest | None = None
     promoted: Manifest | None = None
@@ -109,6 +113,8 @@ class InvariantChecker:
             self._before_the_loss = self.locs_of(self.promoted)
         self.manifest = self.promoted = self.oracle = None
         self.generations.clear()
+        if self.ledger is not None:
+            self.ledger.forget()
         self._locs.clear()
         self._gone.clear()
         self._index_generation.clear()
@@ -239,10 +245,15 @@ class InvariantChecker:
         self._foretell(new)
 
     def _foretell(self, new: Manifest) -> None:
-        if self.oracle is None:
-            return
         action = new.history[-1].action
         restored = int(action.removeprefix("rollback to ")) if action.startswith("rollback to ") else None
+        try:
+            if self.ledger is not None:
+                self.ledger.committed(new, None if restored is None else self.generations[restored])
+        except BrokenLawError as error:
+            raise BrokenInvariantError("ledger", str(error)) from error
+        if self.oracle is None:
+            return
         try:
             self.oracle.committed(self.turn(), new.generation, new.run, restored)
         except WrongListingError as error:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import itertools
-from typing import TYPE_CHECKING
+import json
+from datetime import timedelta
+from hashlib import sha256
+from typing import TYPE_CHECKING, Final
 
 from airflow_sitemaps.errors import RefusedError
 from airflow_sitemaps.pipeline.plan.partial_survey import PartialSurvey, narrow
 from airflow_sitemaps.pipeline.publish import public_files
 from airflow_sitemaps.pipeline.state.identity import fingerprint
 from airflow_sitemaps.shards.layout import fits
-from airflow_sitemaps.shards.plan import Action, SectionPlan
-from airflow_sitemaps.shards.range_actions import DecisionContext, LayoutRange, decide, join, split_size
+from airflow_sitemaps.shards.plan import Action, LedgerPlan, SectionPlan
+from airflow_sitemaps.shards.range_actions import DecisionContext, LayoutRange, decide, join, old_shards, split_size
 from airflow_sitemaps.shards.ranges import INTEGER, UNKNOWN, KeyRange, cut, fits_kinds, same_kinds, show
 
 if TYPE_CHECKING:
@@ -22,6 +25,9 @@ if TYPE_CHECKING:
     from airflow_sitemaps.shards.manifest import SectionManifest, Shard
     from airflow_sitemaps.shards.plan import RangeAction
     from airflow_sitemaps.shards.ranges import Digest, Key, Survey
+
+MOST_JOINED: Final = 250_000
+"""Number of URLs that a writing task joins with every URL of a section at once, within 60 MB of memory."""
 
 
 def plan_section(context: SectionContext) -> SectionPlan:
@@ -50,11 +56,36 @@ def plan_section(context: SectionContext) -> SectionPlan:
         null_key_samples=survey.null_key_samples,
         known=narrowed.with_ages(before, actions),
         survey_note=narrowed.note,
-        warnings=narrowed.warnings,
+        warnings=(*narrowed.warnings, *_begins_again(context, fresh)),
         state=source.state,
         scan=source.scan_estimate(),
         refresh=_differs(before, actions, survey, configuration, source),
+        ledger=_ledger(context, fresh),
     )
+
+
+def _begins_again(context: SectionContext, fresh: str) -> tuple[str, ...]:
+    """Return a warning if the ledger begins again because the section is laid out from scratch, or none."""
+    section, before = context.section, context.before
+    if not (section.ledger and fresh and before is not None) or before.urls <= MOST_JOINED:
+        return ()
+    text = (
+        f"section {section.name!r} is laid out from scratch ({fresh}), and its ledger of {before.urls:,} URLs begins again: "
+        f"a writing task compares at most {MOST_JOINED:,} URLs with all that were listed before"
+    )
+    return (text,)
+
+
+def _ledger(context: SectionContext, fresh: str) -> LedgerPlan | None:
+    """Return what the writers of the ledger need. A small section keeps what it knows when it is laid out from scratch."""
+    section, before = context.section, context.before
+    if not section.ledger:
+        return None
+    identity = json.dumps(section.source.identity(), sort_keys=True, default=str)
+    kind = sha256(f"{context.source.digest_kind} {identity}".encode()).hexdigest()[:16]
+    at = context.now if not context.now.microsecond else context.now.replace(microsecond=0) + timedelta(seconds=1)
+    keeps = fresh and before is not None and before.urls <= MOST_JOINED
+    return LedgerPlan(at=at, kind=kind, olds=old_shards(before.shards) if keeps and before is not None else ())
 
 
 def _actions(
@@ -73,6 +104,7 @@ def _actions(
             rebuild=frozenset(context.request.rebuild),
             drifted=files.files,
             bodiless=files.bodiless,
+            has_ledger=context.section.ledger,
         )
         actions = decide(ranges, shards, decision)
         pairs = zip(ranges, actions, strict=True)
@@ -100,7 +132,8 @@ def _ranges(
         else:
             carries = position if digest.rows else None
             olds = (position,) if digest.rows else ()
-            layout.append(LayoutRange(range=shard.range, digest=digest, olds=olds, carries=carries))
+            item = LayoutRange(range=shard.range, digest=digest, olds=olds, before=(position,), carries=carries)
+            layout.append(item)
     file_urls = context.sitemap.file_urls_of(section) if section.kind == "news" else None
     return join(layout, before.shards, policy, context.sitemap.limits_of(section), file_urls), survey
 
@@ -114,12 +147,14 @@ def _cut(context: SectionContext, shard: Shard, position: int, digest: Digest) -
     result = []
     for number, (within, part) in enumerate(zip(pieces, source.survey(pieces).digests, strict=True)):
         if number == 0 and (appended or len(pieces) == 1):
-            piece = LayoutRange(range=within, digest=part, olds=(position,), carries=position)
+            piece = LayoutRange(range=within, digest=part, olds=(position,), before=(position,), carries=position)
         elif appended:
             piece = LayoutRange(range=within, digest=part, reason="rows appended at the end")
         else:
             reason = f"{digest.rows:,} rows no longer fit into one shard of {policy.max_urls:,}"
-            piece = LayoutRange(range=within, digest=part, olds=(position,), fresh=True, reason=reason)
+            piece = LayoutRange(
+                range=within, digest=part, olds=(position,), before=(position,), fresh=True, reason=reason
+            )
         result.append(_checked(context, piece))
     return result
 

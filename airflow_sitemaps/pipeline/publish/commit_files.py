@@ -143,21 +143,25 @@ def _sections(manifest: Manifest | None) -> Mapping[str, SectionManifest]:
 def check_bodies(store: Store, old: Manifest | None, new: Manifest) -> Mapping[str, ObjectInfo]:
     """Check that every body that a generation newly needs exists and is complete, unless the old manifest has it.
 
-    The returned infos, by key, may cover more bodies of the same folders.
+    The same holds for the ledger parts of the run itself. An earlier part that was lost counts like none, so a rollback
+    does not need it. The returned infos, by key, may cover more bodies of the same folders.
 
     Raises:
         IncompleteError: A body is missing or has another size.
     """
     kept = old.bodies() if old is not None else set()
-    files = [file for file in new.public_files() if file.body not in kept]
-    present = _bodies(store, [file.body for file in files])
-    for file in files:
-        info = present.get(file.body)
-        if info is None or info.byte_size != file.byte_size:
-            what = "is not there" if info is None else f"has {info.byte_size:,} bytes, not {file.byte_size:,}"
+    sizes = {file.body: (file.byte_size, f"the body of {file.name}") for file in new.public_files()}
+    folder = run_directory(new.run)
+    own = ((key, part) for key, part in new.parts().items() if key.startswith(folder))
+    sizes |= {key: (part.byte_size, "a ledger part") for key, part in own}
+    needed = {key: size for key, size in sizes.items() if key not in kept}
+    present = _bodies(store, list(needed))
+    for key, (byte_size, role) in needed.items():
+        info = present.get(key)
+        if info is None or info.byte_size != byte_size:
+            what = "is not there" if info is None else f"has {info.byte_size:,} bytes, not {byte_size:,}"
             raise IncompleteError(
-                f"{store.state.url(file.body)}, the body of {file.name}, {what}. Nothing was published; "
-                "run again to plan these files again."
+                f"{store.state.url(key)}, {role}, {what}. Nothing was published; run again to plan these files again."
             )
     return present
 

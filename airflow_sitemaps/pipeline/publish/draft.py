@@ -73,8 +73,25 @@ def make_draft(
     manifest = commit_files.attach(opened, old, manifest, facts, receipts)
     failed = [failure.section for failure in (*plan.failures, *failures_of(refusals))]
     manifest = complete(old, manifest, facts, action="build", failed=failed, losses=_losses(sitemap, manifest))
-    warnings = (*plan.warnings[len(given.warnings) :], *content_warnings(sitemap, plan, old, manifest))
-    return manifest, refusals, warnings
+    own = (*content_warnings(sitemap, plan, old, manifest), *_ledger_warnings(plan, receipts))
+    return manifest, refusals, (*plan.warnings[len(given.warnings) :], *own)
+
+
+def _ledger_warnings(plan: Plan, receipts: Sequence[Receipt]) -> tuple[str, ...]:
+    """Return a warning for each section whose ledger lost parts, and log what the others recorded."""
+    warnings = []
+    for name, section in plan.sections.items():
+        pieces = [p for r in receipts if r.section == name for pieces in r.pieces.values() for p in pieces]
+        if section.ledger is None or not pieces:
+            continue
+        fresh, changed, unjudged = (sum(getattr(p, n) for p in pieces) for n in ("fresh", "changed", "unjudged"))
+        log.info("section %s: of the URLs written, %s new and %s changed", name, f"{fresh:,}", f"{changed:,}")
+        if unjudged:
+            warnings.append(
+                f"section {name!r}: whether {counted(unjudged, 'URL')} changed is not known, because the ledger parts that "
+                "recorded them are missing or damaged; the log of the writing tasks names them. They are recorded again"
+            )
+    return tuple(warnings)
 
 
 def _is_past_its_age(manifest: Manifest) -> bool:

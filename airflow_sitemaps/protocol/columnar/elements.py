@@ -210,6 +210,20 @@ def _lastmod_texts(lastmods: Lastmods) -> list[pa.StringArray | str]:
     return [pa.StringArray.from_buffers(len(day), pa.py_buffer(ends), pa.py_buffer(records))]
 
 
+def lastmod_texts(lastmods: Lastmods) -> pa.StringArray:
+    """Return each lastmod as it is listed; null where there is none."""
+    texts = _lastmod_texts(lastmods)
+    start, end = len(_NO_DAY) + len("<lastmod>"), len(_END)
+    if len(texts) == 1 and not isinstance(texts[0], str):
+        length = _record().itemsize - start - end
+        data = np.frombuffer(texts[0].buffers()[2], np.uint8).reshape(len(lastmods.day), -1)
+        ends = np.arange(len(data) + 1, dtype=np.int32) * np.int32(length)
+        listed = np.ascontiguousarray(data[:, start:-end])
+        return pa.StringArray.from_buffers(len(data), pa.py_buffer(ends), pa.py_buffer(listed))
+    listed = pc.utf8_slice_codeunits(pc.binary_join_element_wise(*texts, ""), start, -end)
+    return pc.if_else(pc.is_valid(lastmods.day), listed, None)
+
+
 def _days_around(day: pa.Int32Array) -> _Days | None:
     """Return the decades that include all these days, or None if there are no days or they are too far apart."""
     extremes = pc.min_max(day).as_py()

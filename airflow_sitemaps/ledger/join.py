@@ -1,0 +1,132 @@
+"""The join of the rows of one key range with the parts of the old shards that the range continues.
+
+It is by range, never by batch: what a run records must not depend on how its batches were cut.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from airflow_sitemaps.ledger import part
+from airflow_sitemaps.protocol.columnar.arrow import decoded
+from airflow_sitemaps.protocol.columnar.elements import lastmod_texts
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import datetime
+
+    from airflow_sitemaps.protocol.columnar.elements import Cleaned
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EarlierRows:
+    """What the old shards of a range know of its URLs: the columns ``part.JOINED``. Of equal URLs the first counts."""
+
+    rows: pa.Table
+
+    @classmethod
+    def of(cls, parts: Sequence[pa.Table], kind: str) -> EarlierRows | None:
+        """Return what decoded parts know, or None if there is no old URL. Other kinds of fingerprints count as null."""
+        comparable = [rows if part.kind_of(rows) == kind else part.without_fingerprints(rows) for rows in parts]
+        filled = [rows.replace_schema_metadata(None) for rows in comparable if rows.num_rows]
+        return cls(rows=pa.concat_tables(filled).combine_chunks()) if filled else None
+
+    def places(self, locs: pa.ChunkedArray) -> pa.Int32Array:
+        """Return the row of each URL, null for a new one."""
+        return _one(pc.index_in(locs, value_set=self.rows.column("loc")))
+
+    def take(self, name: str, places: pa.Int32Array) -> pa.Array:
+        """Return a column's value for each place, null for a new URL."""
+        return _one(self.rows.column(name)).take(places)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judged:
+    """The part of one file, and how many of its URLs are new, have changed, or could not be judged.
+
+    The last were listed, but their earlier fingerprint is not known, or of another kind. They keep what is known of them.
+    """
+
+    data: bytes
+    fresh: int
+    changed: int
+    unjudged: int
+
+
+class RangeLedger:
+    """The ledger of one key range, while its files are written."""
+
+    def __init__(self, earlier: EarlierRows | None, at: datetime, kind: str) -> None:
+        """Keep what is known of the range's URLs, the time of the run, and the kind of its fingerprints."""
+        self._earlier = earlier
+        self._at = pa.scalar(at, part.MOMENT)
+        self._kind = kind
+
+    def judge(self, pieces: Sequence[Cleaned], keys: Sequence[pa.Array], prints: Sequence[pa.Array]) -> Judged:
+        """Join the entries of one file. Keys and fingerprints are those of the rows that each piece was cleaned from."""
+        locs = pa.chunked_array([piece.loc for piece in pieces])
+        fingerprints = _one(pa.chunked_array([_prints(p, own) for p, own in zip(pieces, prints, strict=True)]))
+        places = pa.nulls(len(locs), pa.int32()) if self._earlier is None else self._earlier.places(locs)
+        first, changed_at = self._moments(places)
+        unjudged = changed = 0
+        if self._earlier is not None:
+            before = self._earlier.take("fingerprint", places)
+            differs = pc.fill_null(pc.not_equal(before, fingerprints), False)
+            changed = differs.true_count
+            changed_at = pc.if_else(differs, self._at, changed_at) if changed else changed_at
+            unjudged = before.null_count - places.null_count
+        rows = {
+            "loc": locs,
+            "key": pa.chunked_array([_keys(p, own) for p, own in zip(pieces, keys, strict=True)], pa.string()),
+            "lastmod": pa.chunked_array([_lastmods(piece) for piece in pieces], pa.string()),
+            "fingerprint": fingerprints,
+            "first_listed": first,
+            "changed_at": changed_at,
+        }
+        data = part.encode(pa.table(rows, schema=part.SCHEMA), self._kind)
+        return Judged(data=data, fresh=places.null_count, changed=changed, unjudged=unjudged)
+
+    def _moments(self, places: pa.Int32Array) -> tuple[pa.Array, pa.Array]:
+        """Return when each URL was listed first and changed last, before this run's changes."""
+        if self._earlier is None:
+            return pa.repeat(self._at, len(places)), pa.nulls(len(places), part.MOMENT)
+        first = self._earlier.take("first_listed", places)
+        if places.null_count:
+            first = pc.if_else(pc.is_null(places), self._at, first)
+        return first, self._earlier.take("changed_at", places)
+
+
+def same_print_by_url(pieces: Sequence[Cleaned], prints: Sequence[pa.Array]) -> bool:
+    """Return whether all rows of one URL have the same fingerprint. Otherwise the part depends on which one is listed."""
+    seen: dict[str, int] = {}
+    return all(
+        seen.setdefault(loc, fingerprint) == fingerprint
+        for piece, own in zip(pieces, prints, strict=True)
+        for loc, fingerprint in zip(piece.loc.to_pylist(), _prints(piece, own).to_pylist(), strict=True)
+    )
+
+
+def _prints(piece: Cleaned, prints: pa.Array) -> pa.Int64Array:
+    own = prints if piece.numbers is None else prints.take(piece.numbers)
+    return own.view(pa.int64()) if pa.types.is_uint64(own.type) else own.cast(pa.int64())
+
+
+def _keys(piece: Cleaned, keys: pa.Array) -> pa.StringArray:
+    own = keys if piece.numbers is None else keys.take(piece.numbers)
+    if not pa.types.is_integer(own.type):
+        return decoded(own)
+    return pc.binary_join_element_wise("[", own.cast(pa.string()), "]", "")
+
+
+def _lastmods(piece: Cleaned) -> pa.StringArray:
+    return pa.nulls(len(piece), pa.string()) if piece.lastmods is None else lastmod_texts(piece.lastmods)
+
+
+def _one(column: pa.ChunkedArray) -> pa.Array:
+    """Return a column as one array."""
+    whole = column.combine_chunks()
+    return whole.chunk(0) if isinstance(whole, pa.ChunkedArray) else whole

@@ -1,0 +1,119 @@
+"""The ledger parts of the old shards that the ranges of a batch continue, read while the range before is written."""
+
+from __future__ import annotations
+
+import logging
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from airflow_sitemaps.errors import InvalidSitemapError
+from airflow_sitemaps.pipeline.concurrency import Prefetch
+from airflow_sitemaps.protocol import gzip
+from airflow_sitemaps.protocol.entry import CURRENT
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    import pyarrow as pa
+
+    from airflow_sitemaps.ledger.join import EarlierRows, RangeLedger
+    from airflow_sitemaps.ports import ObjectStore
+    from airflow_sitemaps.shards.manifest import LedgerPart
+    from airflow_sitemaps.shards.plan import LedgerPlan, OldShard, SectionPlan
+
+log = logging.getLogger(__name__)
+
+PART_SUFFIX: Final = ".parquet"
+PARQUET: Final = "application/vnd.apache.parquet"
+
+
+@dataclass(slots=True)
+class EarlierParts:
+    """What is known of the URLs of a batch's ranges, in their order.
+
+    A part that is missing or damaged counts like none: its URLs and dates come from the shard's body.
+    """
+
+    state: ObjectStore
+    ledger: LedgerPlan
+    olds: tuple[tuple[OldShard, ...], ...]
+    coming: Iterator[EarlierRows | None] = field(default_factory=lambda: iter(()))
+    _intact: dict[str, LedgerPart] = field(default_factory=dict)
+    _lost: set[str] = field(default_factory=set)
+
+    def next_ledger(self) -> RangeLedger:
+        """Return the ledger of the next range."""
+        from airflow_sitemaps.ledger.join import RangeLedger  # noqa: PLC0415 - pyarrow is loaded where work is done
+
+        return RangeLedger(next(self.coming), self.ledger.at, self.ledger.kind)
+
+    def same_part(self, number: int, checksum: str, byte_size: int) -> LedgerPart | None:
+        """Return the part of an old shard of a range that has the same bytes, or None."""
+        parts = (self._intact.get(old.part.body) for old in self.olds[number] if old.part is not None)
+        return next((p for p in parts if p is not None and (p.checksum, p.byte_size) == (checksum, byte_size)), None)
+
+    def lost(self, number: int) -> bool:
+        """Return whether a part of the range was lost, so that its URLs could not be judged."""
+        return any(old.body in self._lost for old in self.olds[number])
+
+    def each(self) -> Iterator[EarlierRows | None]:
+        """Yield the rows of the old shards of each range. Equal ones, of a section laid out from scratch, are read once."""
+        from airflow_sitemaps.ledger.join import EarlierRows  # noqa: PLC0415 - pyarrow is loaded where work is done
+
+        last: tuple[OldShard, ...] = ()
+        rows: EarlierRows | None = None
+        for olds in self.olds:
+            if olds != last:
+                rows, last = EarlierRows.of([self._rows(old) for old in olds], self.ledger.kind), olds
+            yield rows
+
+    def _rows(self, old: OldShard) -> pa.Table:
+        from airflow_sitemaps.ledger import part as codec  # noqa: PLC0415 - pyarrow is loaded where work is done
+
+        if old.part is not None:
+            rows = read_part(self.state, old.part, codec.JOINED)
+            if rows is not None:
+                self._intact[old.part.body] = old.part
+                return rows
+            self._lost.add(old.body)
+        stored = self.state.get(old.body)
+        content = b""
+        try:
+            content = b"" if stored is None else gzip.decompress(stored.body, max_byte_size=CURRENT.max_byte_size)
+        except InvalidSitemapError as error:
+            log.warning("%s is damaged (%s): its URLs count as new", self.state.url(old.body), error)
+        return codec.rows_of_body(content, is_text=old.body.endswith(".txt.gz"))
+
+
+@contextmanager
+def earlier_parts(state: ObjectStore, plan: SectionPlan, positions: Sequence[int]) -> Iterator[EarlierParts | None]:
+    """Read the old parts of the ranges at some positions of a plan, one range ahead; None if there is no ledger."""
+    if plan.ledger is None:
+        yield None
+        return
+    olds = tuple(plan.ledger.olds or plan.actions[position].olds for position in positions)
+    parts = EarlierParts(state, plan.ledger, olds)
+    if not any(olds):
+        parts.coming = parts.each()
+        yield parts
+        return
+    with Prefetch(parts.each(), ahead=1) as parts.coming:
+        yield parts
+
+
+def read_part(state: ObjectStore, part: LedgerPart, columns: list[str] | None = None) -> Any:
+    """Return the rows of a part, or None, with a line in the log, if it is missing or damaged."""
+    from airflow_sitemaps.ledger import part as codec  # noqa: PLC0415 - pyarrow is loaded where work is done
+
+    stored = state.get(part.body)
+    problem = "is missing"
+    if stored is not None and codec.checksum_of(stored.body) == part.checksum:
+        try:
+            return codec.decode(stored.body, columns)
+        except ValueError as error:
+            problem = f"cannot be read ({error})"
+    elif stored is not None:
+        problem = "is damaged: its checksum differs"
+    log.warning("the ledger part %s %s: what it recorded of its URLs is lost", state.url(part.body), problem)
+    return None
