@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from airflow_sitemaps.errors import StoreError as StoreError
     from airflow_sitemaps.errors import TemplateError as TemplateError
     from airflow_sitemaps.errors import TransientError as TransientError
-    from airflow_sitemaps.notifications.notifier import SitemapNotifier as SitemapNotifier
+    from airflow_sitemaps.notifications import SitemapNotifier as SitemapNotifier
     from airflow_sitemaps.operators.announcements import IndexNowOperator as IndexNowOperator
     from airflow_sitemaps.operators.announcements import SearchConsoleSubmitOperator as SearchConsoleSubmitOperator
     from airflow_sitemaps.operators.announcements import SitemapPingOperator as SitemapPingOperator
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from airflow_sitemaps.operators.verify import SitemapVerifyOperator as SitemapVerifyOperator
     from airflow_sitemaps.pipeline.report import Report as Report
     from airflow_sitemaps.protocol.rules import Verdict as Verdict
-    from airflow_sitemaps.sensors.source import SitemapSourceSensor as SitemapSourceSensor
+    from airflow_sitemaps.sensors import SitemapSourceSensor as SitemapSourceSensor
     from airflow_sitemaps.shards.guards import Guards as Guards
     from airflow_sitemaps.shards.layout import ShardPolicy as ShardPolicy
     from airflow_sitemaps.sitemap import Section as Section
@@ -67,14 +67,14 @@ _NAMES = {
         "RuleError SitemapError SourceConfigurationError SourceError SourceMovedError StoreContentError "
         "StoreError TemplateError TransientError"
     ),
-    "notifications.notifier": "SitemapNotifier",
+    "notifications": "SitemapNotifier",
     "operators.announcements": "IndexNowOperator SearchConsoleSubmitOperator SitemapPingOperator",
     "operators.plan": "SitemapPlanOperator",
     "operators.publish": "SitemapPublishOperator SitemapRollbackOperator SitemapWriteOperator",
     "operators.verify": "SitemapFreshnessOperator SitemapVerifyOperator",
     "pipeline.report": "Report",
     "protocol.rules": "Verdict",
-    "sensors.source": "SitemapSourceSensor",
+    "sensors": "SitemapSourceSensor",
     "shards.guards": "Guards",
     "shards.layout": "ShardPolicy",
     "sitemap": "Section Sitemap",

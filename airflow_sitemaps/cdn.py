@@ -17,13 +17,13 @@ from urllib.parse import quote, urlsplit
 from uuid import uuid4
 
 from airflow_sitemaps.errors import ConfigurationError, StoreError
-from airflow_sitemaps.http.client import FetchError
+from airflow_sitemaps.http import FetchError
 from airflow_sitemaps.web_services import NotAcceptedError, Sender, Service, client_for, password
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from airflow_sitemaps.http.client import Fetched
+    from airflow_sitemaps.http import Fetched
 
 __all__ = ["CloudFrontPurge", "CloudflarePurge", "FastlyPurge"]
 

@@ -38,15 +38,15 @@ def get_provider_info() -> dict[str, Any]:
                 "python-modules": [f"airflow_sitemaps.operators.{name}" for name in _OPERATORS],
             }
         ],
-        "sensors": [{"integration-name": _INTEGRATION, "python-modules": ["airflow_sitemaps.sensors.source"]}],
-        "triggers": [{"integration-name": _INTEGRATION, "python-modules": ["airflow_sitemaps.triggers.source"]}],
+        "sensors": [{"integration-name": _INTEGRATION, "python-modules": ["airflow_sitemaps.sensors"]}],
+        "triggers": [{"integration-name": _INTEGRATION, "python-modules": ["airflow_sitemaps.triggers"]}],
         "cli": ["airflow_sitemaps.cli.main.get_cli_commands"],
         "asset-uris": [
             {
                 "schemes": ["sitemap"],
-                "handler": "airflow_sitemaps.lineage.sanitize_uri",
-                "factory": "airflow_sitemaps.lineage.create_asset",
-                "to_openlineage_converter": "airflow_sitemaps.lineage.convert_asset_to_openlineage",
+                "handler": "airflow_sitemaps.operators.lineage.sanitize_uri",
+                "factory": "airflow_sitemaps.operators.lineage.create_asset",
+                "to_openlineage_converter": "airflow_sitemaps.operators.lineage.convert_asset_to_openlineage",
             }
         ],
         "config": {
@@ -64,6 +64,6 @@ def get_provider_info() -> dict[str, Any]:
                 },
             }
         },
-        "notifications": ["airflow_sitemaps.notifications.notifier.SitemapNotifier"],
-        "extra-links": [f"airflow_sitemaps.links.{name}" for name in _LINKS],
+        "notifications": ["airflow_sitemaps.notifications.SitemapNotifier"],
+        "extra-links": [f"airflow_sitemaps.operators.links.{name}" for name in _LINKS],
     }

@@ -1,4 +1,4 @@
-"""Long waits for other machines: the log names what a task waits for, and a task in which nothing moves is ended.
+"""Calls of other machines: long waits, which the log names, the end of a task in which nothing moves, and retries.
 
 One thread for each process watches all waits, so that a wait itself costs microseconds.
 """
@@ -13,9 +13,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
+from tenacity import Retrying, before_sleep_log, retry_if_exception, stop_after_attempt, wait_random_exponential
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
+    from logging import Logger
     from typing import TypeVar
+
+    from tenacity import RetryCallState
 
     T = TypeVar("T")
 
@@ -184,3 +189,38 @@ def ended_if_stalled(
     """End this process if no request ends and no row arrives for ``limit_s`` seconds while the block runs."""
     with watch.moving(name, limit_s, end_task):
         yield
+
+
+def repeated(
+    *errors: type[BaseException],
+    attempts: int,
+    pause_s: float,
+    longest_pause_s: float,
+    log: Logger,
+    requested_s: Callable[[BaseException], float | None] = lambda error: None,
+    sleep: Callable[[float], None] = time.sleep,
+) -> Retrying:
+    """Return a retrier: ``repeated(...)(function, argument)`` calls a function again while it raises one of the errors.
+
+    All other errors, and the last one, are raised. Each pause in seconds is random, so that many workers do not call at
+    once; its bound doubles from ``pause_s`` to ``longest_pause_s``. An error that requests a longer one
+    (``requested_s``) is raised at once.
+    """
+    growing = wait_random_exponential(multiplier=pause_s, max=longest_pause_s)
+
+    def is_repeated(error: BaseException) -> bool:
+        return isinstance(error, errors) and (requested_s(error) or 0.0) <= longest_pause_s
+
+    def pause(state: RetryCallState) -> float:
+        error = state.outcome.exception() if state.outcome is not None else None
+        requested = requested_s(error) if error is not None else None
+        return growing(state) if requested is None else requested
+
+    return Retrying(
+        stop=stop_after_attempt(attempts),
+        wait=pause,
+        retry=retry_if_exception(is_repeated),
+        before_sleep=before_sleep_log(log, logging.INFO),
+        sleep=sleep,
+        reraise=True,
+    )

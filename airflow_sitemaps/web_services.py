@@ -12,14 +12,13 @@ from math import inf
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from airflow_sitemaps.errors import ConfigurationError, CredentialsError, SitemapError, TransientError
-from airflow_sitemaps.http.client import AccessError, FetchError, HttpClient
-from airflow_sitemaps.http.destinations import AccessRules
-from airflow_sitemaps.retry import repeated
+from airflow_sitemaps.http import AccessError, AccessRules, FetchError, HttpClient
+from airflow_sitemaps.waits import repeated
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from airflow_sitemaps.http.client import Fetched
+    from airflow_sitemaps.http import Fetched
 
 log = logging.getLogger(__name__)
 

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from airflow_sitemaps import Guards, Section, ShardPolicy, Sitemap, SitemapTaskGroup, SqlSource
 from airflow_sitemaps.metrics import METRICS, TAGS
-from airflow_sitemaps.protocol.checks import CHECKS
-from airflow_sitemaps.protocol.rules import RULES
+from airflow_sitemaps.protocol.rules import CHECKS, RULES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from airflow_sitemaps.cli.estimate import MAX_TASKS, Load, Rates, estimate
 from airflow_sitemaps.cli.main import main
 from airflow_sitemaps.errors import ConfigurationError
-from airflow_sitemaps.estimate import MAX_TASKS, Load, Rates, estimate
 
 ROWS = st.integers(1, 3_000_000_000)
 SHARES = st.floats(0, 1)

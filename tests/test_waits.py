@@ -18,8 +18,7 @@ from airflow.models import Connection
 
 from airflow_sitemaps import S3Store, SqlSource, waits
 from airflow_sitemaps.errors import SourceError, StoreError
-from airflow_sitemaps.http.client import FetchError, HttpClient
-from airflow_sitemaps.http.destinations import AccessRules
+from airflow_sitemaps.http import AccessRules, FetchError, HttpClient
 from airflow_sitemaps.shards.ranges import KeyRange
 from airflow_sitemaps.sources import session as session_module
 from airflow_sitemaps.sources.driver import WAIT_BOUND

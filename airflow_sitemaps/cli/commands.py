@@ -9,15 +9,13 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from airflow_sitemaps import estimate as cost_estimate
 from airflow_sitemaps import report_text
-from airflow_sitemaps.cli.lookups import diff, find, indexnow_key, status
+from airflow_sitemaps.cli import estimate as cost_estimate
+from airflow_sitemaps.cli.lookups import diff, find, indexnow_key, status, store_check
 from airflow_sitemaps.cli.output import Answer, bars
-from airflow_sitemaps.cli.store_check import store_check
 from airflow_sitemaps.cli.targets import TargetError, load_target
 from airflow_sitemaps.errors import ConfigurationError, PartlyPublishedError, SitemapError
-from airflow_sitemaps.http.client import HttpClient
-from airflow_sitemaps.http.destinations import AccessRules
+from airflow_sitemaps.http import AccessRules, HttpClient
 from airflow_sitemaps.pipeline import build as build_sitemap
 from airflow_sitemaps.pipeline import stages
 from airflow_sitemaps.pipeline.adoption import adopt as adopt_sitemap

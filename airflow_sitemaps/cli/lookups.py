@@ -1,24 +1,29 @@
-"""The commands that only read what is published: ``status``, ``find``, ``diff`` and ``indexnow-key``."""
+"""The commands that publish nothing: ``status``, ``find``, ``diff``, ``indexnow-key`` and ``store-check``."""
 
 from __future__ import annotations
 
+import tempfile
+from contextlib import contextmanager
 from dataclasses import asdict, replace
 from datetime import datetime, timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from airflow_sitemaps.cli.output import Answer
 from airflow_sitemaps.cli.targets import TargetError, load_target
 from airflow_sitemaps.errors import ConfigurationError
-from airflow_sitemaps.http.destinations import AccessRules
+from airflow_sitemaps.http import AccessRules
 from airflow_sitemaps.pipeline import find as find_url
 from airflow_sitemaps.pipeline import stages
 from airflow_sitemaps.pipeline.changes import MOST, TooManyChangesError, compare
 from airflow_sitemaps.pipeline.find import with_source
 from airflow_sitemaps.pipeline.request import SYSTEM_CLOCK
+from airflow_sitemaps.pipeline.state.capability_probe import examine
 from airflow_sitemaps.pipeline.state.repository import StateRepository
 from airflow_sitemaps.quantities import counted, size
 from airflow_sitemaps.search_engines import indexnow
 from airflow_sitemaps.shards.ranges import show
+from airflow_sitemaps.stores.schemes import FOLDER, default_connection, open_area, scheme_of
 from airflow_sitemaps.templates import rendered
 
 if TYPE_CHECKING:
@@ -27,7 +32,9 @@ if TYPE_CHECKING:
 
     from airflow_sitemaps.pipeline.changes import Changes
     from airflow_sitemaps.pipeline.find import UrlMatch, UrlSearch
+    from airflow_sitemaps.pipeline.state.capability_probe import Reply
     from airflow_sitemaps.pipeline.status import Status
+    from airflow_sitemaps.ports import ObjectStore
 
 SAMPLES: Final = 20
 
@@ -188,3 +195,44 @@ def _changes_lines(changes: Changes) -> Iterator[str]:
         yield from (f"{kind}: {url}" for url in urls[kind][:SAMPLES])
         if len(urls[kind]) > SAMPLES:
             yield f"{kind}: {len(urls[kind]) - SAMPLES:,} more, not shown"
+
+
+def store_check(arguments: argparse.Namespace) -> Answer:
+    """Ask one area of a store every question of the probe. Exit status 1 if nothing would be published there."""
+    with _area(arguments.address, arguments.conn) as area:
+        replies = list(examine(area))
+    accepted = all(reply.is_right for reply in replies if reply.is_needed)
+    end = "Publishing is accepted." if accepted else "Publishing is refused."
+    return Answer(
+        document={"address": arguments.address, "accepted": accepted, "replies": [_document(r) for r in replies]},
+        lines=[*map(_line, replies), end],
+        well=accepted,
+    )
+
+
+@contextmanager
+def _area(address: str, conn_id: str | None) -> Iterator[ObjectStore]:
+    """Open an area. In a folder, use a new one within it, because a local store keeps locks beside its files."""
+    if scheme_of(address) != FOLDER:
+        yield open_area(address, conn_id or default_connection(address))
+        return
+    folder = Path(address.removeprefix("file://")).expanduser()
+    if not folder.is_dir():
+        raise ConfigurationError(f"{folder}: there is no such folder. Create it, or correct the path")
+    with tempfile.TemporaryDirectory(prefix=".airflow-sitemaps-", dir=folder) as inner:
+        yield open_area(str(Path(inner).resolve()), None)
+
+
+def _line(reply: Reply) -> str:
+    answer = {"done": "yes", "refused": "refused", "lost": "no clear answer"}[reply.outcome]
+    line = f"{'ok   ' if reply.is_right else 'WRONG'}  {reply.question}: {answer} ({1000 * reply.seconds:.0f} ms)"
+    if reply.is_right:
+        return line
+    return f"{line}. Wanted: {reply.wanted}. {reply.effect[:1].upper()}{reply.effect[1:]}" + (
+        f". {reply.detail}" if reply.detail else ""
+    )
+
+
+def _document(reply: Reply) -> dict[str, object]:
+    fields = asdict(reply)
+    return {**fields, "is_right": reply.is_right}

@@ -10,15 +10,24 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote
 
-from airflow_sitemaps.demo.bucket import Difference, Seen, difference, read_site, serve
-from airflow_sitemaps.demo.dag_runs import DagRun, DemoError, Home, dags_folder
+from airflow_sitemaps.demo.services import (
+    DagRun,
+    DemoError,
+    Difference,
+    Home,
+    Seen,
+    dags_folder,
+    difference,
+    read_site,
+    serve,
+)
 from airflow_sitemaps.quantities import size
 
 if TYPE_CHECKING:
     from rich.console import Console
     from sqlalchemy import Engine
 
-    from airflow_sitemaps.demo.bucket import Bucket, Checked
+    from airflow_sitemaps.demo.services import Bucket, Checked
 
 MAX_URLS: Final = 5_000
 """Maximum number of URLs per shard, so that there are dozens of shards. The default, and the limit of the protocol, is 50,000."""

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from airflow.sdk import Context, XComArg
 
-    from airflow_sitemaps.http.client import HttpClient
+    from airflow_sitemaps.http import HttpClient
     from airflow_sitemaps.sitemap import Sitemap
     from airflow_sitemaps.web_services import Sender
 

@@ -123,7 +123,7 @@ class SitemapPlanOperator(SitemapOperator):
 
     def get_openlineage_facets_on_complete(self, ti: Any) -> Any:
         """Return the tables that were surveyed, for Airflow's OpenLineage provider."""
-        from airflow_sitemaps import lineage
+        from airflow_sitemaps.operators import lineage
         from airflow_sitemaps.operators.facts import PLAN_FACTS
 
         return lineage.of_plan(self.observed(ti), own_xcom(ti, PLAN_FACTS))

@@ -6,8 +6,8 @@ import logging
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from airflow_sitemaps.airflow_compat import AirflowFailException, AirflowSkipException, XComNotFound
-from airflow_sitemaps.links import SitemapConsoleLink, SitemapIndexLink, SitemapPageLink
 from airflow_sitemaps.operators.base import SitemapOperator, own_xcom, permanent_failures
+from airflow_sitemaps.operators.links import SitemapConsoleLink, SitemapIndexLink, SitemapPageLink
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -69,7 +69,7 @@ class SitemapWriteOperator(SitemapOperator):
 
     def get_openlineage_facets_on_complete(self, ti: Any) -> Any:
         """Return the tables that were read and the files that were staged, for Airflow's OpenLineage provider."""
-        from airflow_sitemaps import lineage
+        from airflow_sitemaps.operators import lineage
         from airflow_sitemaps.operators.facts import WRITTEN
 
         return lineage.of_write(self.observed(ti), own_xcom(ti, WRITTEN))
@@ -172,7 +172,7 @@ class SitemapPublishOperator(SitemapOperator):
 
     def get_openlineage_facets_on_complete(self, ti: Any) -> Any:
         """Return all tables, the index and the files of each section, for Airflow's OpenLineage provider."""
-        from airflow_sitemaps import lineage
+        from airflow_sitemaps.operators import lineage
 
         extra = ti.get_template_context()["outlet_events"][self.sitemap.asset].extra
         return lineage.of_publish(self.observed(ti), extra.get("report", {}))

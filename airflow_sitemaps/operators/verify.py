@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from airflow.sdk import Context
 
-    from airflow_sitemaps.http.client import HttpClient
+    from airflow_sitemaps.http import HttpClient
     from airflow_sitemaps.sitemap import Sitemap
 
 log = logging.getLogger(__name__)
@@ -62,8 +62,7 @@ class SitemapVerifyOperator(SitemapOperator):
             AirflowFailException: A check of severity ``error`` fails; with ``strict``, a warning as well.
         """
         from airflow_sitemaps import metrics
-        from airflow_sitemaps.http.client import HttpClient
-        from airflow_sitemaps.http.destinations import AccessRules
+        from airflow_sitemaps.http import AccessRules, HttpClient
         from airflow_sitemaps.report_text import LogProgress
         from airflow_sitemaps.verification import result, subject
 
@@ -119,7 +118,7 @@ class SitemapFreshnessOperator(SitemapOperator):
     def execute(self, context: Context) -> list[dict[str, Any]]:
         """Check the age of every index."""
         from airflow_sitemaps import metrics
-        from airflow_sitemaps.http.client import HttpClient
+        from airflow_sitemaps.http import HttpClient
         from airflow_sitemaps.verification.subject import served_indexes
 
         with permanent_failures(context):

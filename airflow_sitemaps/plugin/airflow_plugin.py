@@ -8,8 +8,8 @@ from typing import Any, Final
 
 from airflow.plugins_manager import AirflowPlugin
 
+from airflow_sitemaps.operators.links import API_PREFIX, DAG_ROUTE, NAV_ROUTE, RUN_ROUTE, WIDGET_ROUTE
 from airflow_sitemaps.plugin import STATIC
-from airflow_sitemaps.ui_routes import API_PREFIX, DAG_ROUTE, NAV_ROUTE, RUN_ROUTE, WIDGET_ROUTE
 
 BUNDLE: Final = "airflow-sitemaps.js"
 VIEWS: Final = (

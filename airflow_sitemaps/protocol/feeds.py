@@ -13,7 +13,7 @@ from datetime import date, datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from airflow_sitemaps.protocol import lastmod as lastmods
-from airflow_sitemaps.protocol.extensions.registry import ELEMENT_KINDS, read_extension
+from airflow_sitemaps.protocol.extensions import ELEMENT_KINDS, read_extension
 from airflow_sitemaps.protocol.markup import FOOTER, FORBIDDEN, NAMESPACES, attributes, element, escape, header
 
 if TYPE_CHECKING:

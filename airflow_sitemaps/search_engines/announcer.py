@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import quote, urlsplit
 
 from airflow_sitemaps.errors import ConfigurationError
-from airflow_sitemaps.http.client import FetchError, HttpClient
+from airflow_sitemaps.http import FetchError, HttpClient
 from airflow_sitemaps.pipeline.changes import MOST, Changes, TooManyChangesError, changes
 from airflow_sitemaps.pipeline.state.repository import StateRepository, last_announced, record_announced
 from airflow_sitemaps.quantities import counted

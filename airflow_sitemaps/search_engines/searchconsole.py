@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from datetime import datetime
 
-    from airflow_sitemaps.http.client import Fetched, HttpClient
+    from airflow_sitemaps.http import Fetched, HttpClient
     from airflow_sitemaps.ports import ObjectStore
     from airflow_sitemaps.shards.manifest import Manifest
     from airflow_sitemaps.sitemap import Sitemap

@@ -14,8 +14,8 @@ import pyarrow.compute as pc
 
 from airflow_sitemaps.ledger.join import same_print_by_url
 from airflow_sitemaps.protocol.columnar.arrow import RowKeys, as_texts, decoded, offsets_of, texts_of, value_view
+from airflow_sitemaps.protocol.columnar.batch import recent_texts
 from airflow_sitemaps.protocol.columnar.elements import Cleaned, Rendered, render, render_lines
-from airflow_sitemaps.protocol.columnar.extensions import recent_texts
 from airflow_sitemaps.protocol.columnar.lastmod import value_of
 from airflow_sitemaps.protocol.extensions.languages import MAX_NEWS
 from airflow_sitemaps.protocol.feeds import newest_texts

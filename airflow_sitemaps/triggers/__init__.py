@@ -1,1 +1,342 @@
-"""The triggers that poll in Airflow's triggerer."""
+"""Triggers that poll in Airflow's triggerer, without a worker slot, and what a poll compares.
+
+That is the value of a probe with that of the last start, or whole tables with what is published.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import re
+from dataclasses import dataclass
+from datetime import datetime, timedelta, timezone
+from typing import TYPE_CHECKING, Any, Final
+
+from airflow.triggers.base import BaseTrigger, TriggerEvent
+
+from airflow_sitemaps.errors import SourceConfigurationError, SourceError
+from airflow_sitemaps.pipeline.state.conditional_put import put_verified
+from airflow_sitemaps.pipeline.state.repository import StateRepository
+from airflow_sitemaps.pipeline.status import last_survey
+from airflow_sitemaps.ports import Overwrite
+from airflow_sitemaps.shards.ranges import KeyRange, total
+from airflow_sitemaps.sources.sql import SqlSource
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+
+    import sqlalchemy as sa
+
+    from airflow_sitemaps.shards.manifest import Manifest
+    from airflow_sitemaps.sitemap import Section, Sitemap
+
+log = logging.getLogger(__name__)
+
+
+class SitemapSourceTrigger(BaseTrigger):
+    """Wait until a query returns another value than before.
+
+    Args:
+        conn_id: Airflow connection.
+        sql: The query, which returns one value.
+        known: The value of the last start; None fires at once.
+        poll_interval: Seconds between two queries.
+    """
+
+    def __init__(self, *, conn_id: str, sql: str, known: str | None, poll_interval: float) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.conn_id = conn_id
+        self.sql = sql
+        self.known = known
+        self.poll_interval = poll_interval
+
+    def serialize(self) -> tuple[str, dict[str, Any]]:
+        """Return the class path and the arguments."""
+        arguments = {"conn_id": self.conn_id, "sql": self.sql, "known": self.known, "poll_interval": self.poll_interval}
+        return "airflow_sitemaps.triggers.SitemapSourceTrigger", arguments
+
+    async def run(self) -> AsyncIterator[TriggerEvent]:
+        """Yield one event: the new value, or why the query is wrong. A database that is down is queried again."""
+        from asgiref.sync import sync_to_async
+
+        from airflow_sitemaps.errors import SitemapError, SourceError
+
+        while True:
+            try:
+                value = await sync_to_async(query_value, thread_sensitive=False)(self.conn_id, self.sql)
+            except SourceError as error:
+                log.warning("The next poll is in %s s. %s", self.poll_interval, error)
+                await asyncio.sleep(self.poll_interval)
+                continue
+            except SitemapError as error:
+                yield TriggerEvent({"error": f"{type(error).__name__}: {error}"})  # type: ignore[no-untyped-call]
+                return
+            if value != self.known:
+                yield TriggerEvent({"value": value})  # type: ignore[no-untyped-call]
+                return
+            await asyncio.sleep(self.poll_interval)
+
+
+class SitemapTablesTrigger(BaseTrigger):
+    """Wait until the tables of a sitemap differ from what is published.
+
+    Args:
+        tables: The published digests, as JSON can hold them.
+        recheck_at: Time (ISO 8601, UTC) at which files change though no table does. None: there is no such time.
+        poll_interval: Seconds between two comparisons. The first is after this time.
+    """
+
+    def __init__(self, *, tables: Sequence[Mapping[str, Any]], recheck_at: str | None, poll_interval: float) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.tables = tables
+        self.recheck_at = recheck_at
+        self.poll_interval = poll_interval
+
+    def serialize(self) -> tuple[str, dict[str, Any]]:
+        """Return the class path and the arguments."""
+        arguments = {
+            "tables": [dict(table) for table in self.tables],
+            "recheck_at": self.recheck_at,
+            "poll_interval": self.poll_interval,
+        }
+        return "airflow_sitemaps.triggers.SitemapTablesTrigger", arguments
+
+    async def run(self) -> AsyncIterator[TriggerEvent]:
+        """Yield one event: what differs, or why a table cannot be read. A database that is down is polled again."""
+        from asgiref.sync import sync_to_async
+
+        from airflow_sitemaps.errors import SitemapError, SourceError
+
+        tables = [TableDigest(**table) for table in self.tables]
+        versions: dict[str, str | None] = {}
+        while True:
+            left = self._seconds_left()
+            await asyncio.sleep(min(self.poll_interval, left))
+            if left <= self.poll_interval:
+                reason = f"files change at {self.recheck_at}, because rows are then too old or no longer in the future"
+                yield TriggerEvent({"value": reason})  # type: ignore[no-untyped-call]
+                return
+            try:
+                for table in tables:
+                    poll = sync_to_async(table.poll, thread_sensitive=False)
+                    versions[table.section], difference = await poll(versions.get(table.section))
+                    if difference:
+                        yield TriggerEvent({"value": difference})  # type: ignore[no-untyped-call]
+                        return
+            except SourceError as error:
+                log.warning("The next poll is in %s s. %s", self.poll_interval, error)
+            except SitemapError as error:
+                yield TriggerEvent({"error": f"{type(error).__name__}: {error}"})  # type: ignore[no-untyped-call]
+                return
+
+    def _seconds_left(self) -> float:
+        """Return the seconds until files change by age, at least 0."""
+        if self.recheck_at is None:
+            return float("inf")
+        return max(0.0, (datetime.fromisoformat(self.recheck_at) - datetime.now(timezone.utc)).total_seconds())
+
+
+EVERYTHING: Final = KeyRange(None, None)
+_TABLES: Final = re.compile(r"\b(?:from|join)\s+([\w.\"`$-]+)", re.IGNORECASE)
+_NOT_IN_KEYS: Final = re.compile(r"[^A-Za-z0-9_.-]")
+
+CLOCK_TOLERANCE: Final = timedelta(minutes=5)
+"""Difference between the clocks of the sensor's worker and of the planner's."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProbeMark:
+    """The value of a probe at which a run was last started, as text, and the time of the start (ISO 8601)."""
+
+    value: str
+    at: str
+
+
+def query_value(conn_id: str, sql: str) -> str:
+    """Return the first value of a query as text; empty for NULL or no row.
+
+    Raises:
+        SourceConfigurationError: The connection or the query is wrong. The message gives the database's reason, and the
+            tables or columns that exist.
+        SourceError: The database cannot be reached.
+    """
+    import sqlalchemy as sa
+    from sqlalchemy import exc
+
+    from airflow_sitemaps.sources.driver import redacted, translated
+    from airflow_sitemaps.sources.session_factory import engine_of
+
+    engine = engine_of(conn_id)
+    what = f"probe over connection {conn_id!r}"
+    try:
+        with translated(engine, what, SourceError), engine.connect() as connection:
+            try:
+                row = connection.execute(sa.text(sql)).first()
+            except exc.DBAPIError as error:
+                if error.connection_invalidated:
+                    raise
+                connection.rollback()
+                reason = " ".join(redacted(engine, error.orig).split())[:300]
+                raise SourceConfigurationError(f"{what}: {reason}.{_what_exists(connection, sql)}") from None
+    finally:
+        engine.dispose()
+    return "" if row is None or row[0] is None else str(row[0])
+
+
+def _what_exists(connection: sa.Connection, sql: str) -> str:
+    """Return the columns of the tables in a query, and for tables that do not exist the names of those that do."""
+    import sqlalchemy as sa
+    from sqlalchemy import exc
+
+    from airflow_sitemaps.sources.user_texts import name_parts, nearest
+
+    inspector = sa.inspect(connection)
+    text = ""
+    for name in dict.fromkeys(_TABLES.findall(sql)):
+        try:
+            *schema, table = (part.text for part in name_parts(name))
+            place = schema[-1] if schema else None
+            names = [*inspector.get_table_names(schema=place), *inspector.get_view_names(schema=place)]
+            existing = {each.casefold(): each for each in names}.get(table.casefold())
+            if existing is None:
+                text += f" There is no table {name}.{nearest(table, names)}"
+            else:
+                columns = [str(column["name"]) for column in inspector.get_columns(existing, schema=place)]
+                text += f" The columns of {name} are {', '.join(columns[:50])}{', …' if len(columns) > 50 else ''}."
+        # SQLAlchemy raises NotImplementedError for what a dialect cannot look up.
+        except (exc.SQLAlchemyError, NotImplementedError, SourceConfigurationError):
+            text += f" The tables at {name} could not be listed."
+    return text
+
+
+def last_mark(sitemap: Sitemap, name: str, sections: Sequence[str] = ()) -> ProbeMark | None:
+    """Return the mark of the last start; None if there is none, or if no run that began since covered a section.
+
+    A run that began before the start may have read the rows of before, however late it ended. A run of other sections
+    did not read the rows at all. ``sections`` are those that the sensor starts; none means all.
+    """
+    state = StateRepository(sitemap.store.open().state)
+    stored = state.objects.get(_key(name))
+    if stored is None:
+        return None
+    try:
+        document = json.loads(stored.body)
+        mark = ProbeMark(value=str(document["value"]), at=str(document["at"]))
+        started = datetime.fromisoformat(mark.at)
+    except (ValueError, KeyError, TypeError):
+        return None  # a damaged mark costs one run that finds nothing to change
+    surveyed = last_survey(state, sections or [section.name for section in sitemap.sections])
+    return mark if surveyed is not None and datetime.fromisoformat(surveyed) >= started - CLOCK_TOLERANCE else None
+
+
+def record_mark(sitemap: Sitemap, name: str, mark: ProbeMark) -> None:
+    """Store the mark of a start under the sensor's name, which is unique for the sitemap."""
+    body = json.dumps({"value": mark.value, "at": mark.at}).encode()
+    key = _key(name)
+    objects = sitemap.store.open().state
+    put_verified(objects, key, body, mode=Overwrite(), write_id=f"{key}#{mark.at}")
+
+
+def _key(name: str) -> str:
+    return f"probes/{_NOT_IN_KEYS.sub('_', name)}.json"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableDigest:
+    """The published digest of a section's table.
+
+    Rows that only exchange their keys give the same digest: the same URLs stay listed.
+
+    Attributes:
+        source: The settings of its ``SqlSource``, as JSON can hold them.
+        kind: Kind of the digest, or None if the section is not published.
+        checksum: Sum of the rows' hashes, as 16 hexadecimal digits.
+    """
+
+    section: str
+    source: Mapping[str, Any]
+    kind: str | None
+    rows: int
+    checksum: str
+
+    def poll(self, version: str | None) -> tuple[str | None, str]:
+        """Compare the table with the published digest. It is not read while its version is the one of the last poll.
+
+        Returns:
+            The table's version, or None if the database has no exact one; and how the table differs from what is
+            published, or the empty text.
+        """
+        from airflow_sitemaps.sources.session_factory import opened
+
+        with opened(SqlSource.restored(self.source), self.section) as session:
+            present = session.table_version()
+            if present is not None and present == version:
+                return present, ""
+            digest = session.survey([EVERYTHING]).digests[0]
+            kind = session.digest_kind
+        now = (kind if self.kind is not None else None, digest.rows, f"{digest.checksum:016x}")
+        if now == (self.kind, self.rows, self.checksum):
+            return present, ""
+        return present, (
+            f"section {self.section!r}: {digest.rows:,} rows with checksum {now[2]}; "
+            f"published are {self.rows:,} with {self.checksum}"
+        )
+
+
+def in_worker(sitemap: Sitemap, sections: Collection[str]) -> str:
+    """Return why the triggerer cannot compare the tables of these sections (none: of all); empty if it can."""
+    for section in _selected(sitemap, sections):
+        source = section.source
+        if not isinstance(source, SqlSource):
+            return f"section {section.name!r} has no SqlSource"
+        if source.materialize is not None:
+            return f"section {section.name!r} stores its query's rows (materialize=)"
+        if source.change_log is not None:
+            return f"section {section.name!r} has a change log (change_log=)"
+        if (how := sitemap.change_detection_of(section)) != "digest":
+            return f"section {section.name!r} has change_detection={how!r}"
+        if not _is_json(source.resolved()):
+            return f"a parameter of section {section.name!r} is neither text, number, boolean nor None"
+    return ""
+
+
+def published(sitemap: Sitemap, sections: Collection[str]) -> tuple[list[TableDigest], datetime | None]:
+    """Return the published digest of each section's table, and when the files change without the tables.
+
+    That is the first time at which a published row is rendered differently or an extra file changes; None if there is
+    no such time. ``in_worker`` must have returned the empty text.
+    """
+    manifest = StateRepository(sitemap.store.open().state).manifest()
+    selected = _selected(sitemap, sections)
+    moments = [manifest.recheck_at] if manifest is not None else []
+    if manifest is not None:
+        states = (manifest.sections.get(section.name) for section in selected)
+        moments += [shard.recheck_at for state in states if state is not None for shard in state.shards]
+    return [_digest(section, manifest) for section in selected], min(
+        (m for m in moments if m is not None), default=None
+    )
+
+
+def _selected(sitemap: Sitemap, sections: Collection[str]) -> list[Section]:
+    return [section for section in sitemap.sections if not sections or section.name in sections]
+
+
+def _digest(section: Section, manifest: Manifest | None) -> TableDigest:
+    state = manifest.sections.get(section.name) if manifest is not None else None
+    whole = total(shard.digest for shard in (state.shards if state is not None else ()))
+    assert isinstance(section.source, SqlSource)
+    return TableDigest(
+        section=section.name,
+        source=section.source.resolved(),
+        kind=state.digest_kind if state is not None else None,
+        rows=whole.rows,
+        checksum=f"{whole.checksum:016x}",
+    )
+
+
+def _is_json(settings: Mapping[str, Any]) -> bool:
+    try:
+        return bool(json.loads(json.dumps(settings, allow_nan=False)) == settings)
+    except (TypeError, ValueError):
+        return False

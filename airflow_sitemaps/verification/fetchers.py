@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from urllib.parse import unquote, urldefrag, urljoin, urlsplit
 
 from airflow_sitemaps.errors import InvalidSitemapError, StoreError
-from airflow_sitemaps.http.client import Fetched, FetchError
+from airflow_sitemaps.http import Fetched, FetchError
 from airflow_sitemaps.protocol import gzip, robots
 from airflow_sitemaps.protocol.loc import normalise
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from airflow_sitemaps.ports import ObjectStore
-    from airflow_sitemaps.protocol.checks import Findings
+    from airflow_sitemaps.protocol.rules import Findings
 
 
 class Fetcher(Protocol):

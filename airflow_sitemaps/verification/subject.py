@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from airflow_sitemaps.errors import ConfigurationError
-from airflow_sitemaps.http.client import FetchError
+from airflow_sitemaps.http import FetchError
 from airflow_sitemaps.verification.fetchers import FolderFetcher, StoreFetcher
 from airflow_sitemaps.verification.result import VerificationOptions
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from airflow_sitemaps.http.client import Fetched
+    from airflow_sitemaps.http import Fetched
     from airflow_sitemaps.pipeline.state.repository import StateRepository
     from airflow_sitemaps.ports import Progress, StoreConfig
     from airflow_sitemaps.shards.manifest import Manifest
@@ -60,7 +60,7 @@ class VerificationSubject:
         ``web`` requests pages and robots.txt; None: an ``HttpClient``. A sitemap that is not read over HTTP needs it
         only when pages are sampled.
         """
-        from airflow_sitemaps.http.client import HttpClient  # noqa: PLC0415
+        from airflow_sitemaps.http import HttpClient  # noqa: PLC0415
         from airflow_sitemaps.verification.verifier import verify  # noqa: PLC0415
 
         options = options or self.options
@@ -109,7 +109,7 @@ def of_address(address: str, *, conn_id: str | None = "aws_default", web: Fetche
         StoreError: The store does not respond.
     """
     if address.lower().startswith(("https://", "http://")):
-        from airflow_sitemaps.http.client import HttpClient  # noqa: PLC0415
+        from airflow_sitemaps.http import HttpClient  # noqa: PLC0415
 
         return VerificationSubject(fetcher=web or HttpClient(), addresses=(address,), over_http=True)
     if "://" in address and not address.startswith("file://"):
@@ -198,9 +198,9 @@ def served_indexes(store: StoreConfig, fetcher: Fetcher, now: datetime) -> list[
 def _served_index(
     manifest: Manifest, state: StateRepository, name: str, fetcher: Fetcher, last_success: datetime, now: datetime
 ) -> ServedIndex:
-    from airflow_sitemaps.protocol.checks import Findings  # noqa: PLC0415
     from airflow_sitemaps.protocol.markup import without_comment  # noqa: PLC0415
     from airflow_sitemaps.protocol.reader import read, unpack  # noqa: PLC0415
+    from airflow_sitemaps.protocol.rules import Findings  # noqa: PLC0415
     from airflow_sitemaps.protocol.validator import moment  # noqa: PLC0415
 
     def seen(since: datetime | None, message: str, *, current: bool = False) -> ServedIndex:

@@ -15,7 +15,7 @@ from airflow.sdk.exceptions import AirflowNotFoundException
 from airflow_sitemaps import airflow_compat, web_services
 from airflow_sitemaps.cdn import CloudflarePurge, CloudFrontPurge, FastlyPurge
 from airflow_sitemaps.errors import ConfigurationError, StoreError
-from airflow_sitemaps.http.client import Fetched, FetchError
+from airflow_sitemaps.http import Fetched, FetchError
 from tests.support.s3 import moto_server
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from airflow_sitemaps.cli import main, store_check
+from airflow_sitemaps.cli import lookups, main
 from airflow_sitemaps.ports import Create, Update
 from tests.pipeline.test_capability_probe import store_of
 from tests.support.s3 import moto_server
@@ -52,7 +52,7 @@ def test_a_store_that_ignores_a_condition(
     ignored: type[Create | Update], wrong: str, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store = store_of(ignored, "state")
-    monkeypatch.setattr(store_check, "open_area", lambda *_: store.state)
+    monkeypatch.setattr(lookups, "open_area", lambda *_: store.state)
     assert main(["store-check", "s3://bucket/maps"]) == 1
     out = capfd.readouterr().out
     (line,) = [line for line in out.splitlines() if line.startswith(f"WRONG  {wrong}")]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from airflow_sitemaps.ui_routes import API_PREFIX
+from airflow_sitemaps.operators.links import API_PREFIX
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

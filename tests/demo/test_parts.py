@@ -10,7 +10,7 @@ import pytest
 import sqlalchemy as sa
 
 from airflow_sitemaps.demo import warehouse
-from airflow_sitemaps.demo.bucket import Difference, Seen, difference, read_site
+from airflow_sitemaps.demo.services import Difference, Seen, difference, read_site
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -16,9 +16,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from airflow_sitemaps.http import destinations
-from airflow_sitemaps.http.client import FetchError, HttpClient
-from airflow_sitemaps.http.destinations import AccessRules, is_public
+from airflow_sitemaps import http as client_module
+from airflow_sitemaps.http import AccessRules, FetchError, HttpClient, is_public
 from tests.support.website import Page, Site, serving
 
 if TYPE_CHECKING:
@@ -211,7 +210,7 @@ def test_a_redirect_to_the_inside_is_refused(site: Site, target: str, monkeypatc
     def only_this_server(address: str) -> bool:
         return address == "127.0.0.1" or is_public(address)
 
-    monkeypatch.setattr(destinations, "is_public", only_this_server)
+    monkeypatch.setattr(client_module, "is_public", only_this_server)
     site.pages["/out"] = Page(b"", 302, {"Location": target})
     site.pages["/in"] = Page(b"x")
     rules = AccessRules(allow_http=True, hosts=None)

@@ -12,9 +12,10 @@ from airflow.sdk.providers_manager_runtime import ProvidersManagerTaskRuntime
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_sitemaps import MemoryStore, Section, Sitemap, lineage
+from airflow_sitemaps import MemoryStore, Section, Sitemap
 from airflow_sitemaps.errors import ConfigurationError
-from airflow_sitemaps.lineage import DatasetName, database_of, file_of, parts_of
+from airflow_sitemaps.operators import lineage
+from airflow_sitemaps.operators.lineage import DatasetName, database_of, file_of, parts_of
 from airflow_sitemaps.testing.source import MemorySourceConfig
 
 

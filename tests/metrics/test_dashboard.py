@@ -32,8 +32,7 @@ from airflow_sitemaps import (
     SitemapTaskGroup,
     SitemapVerifyOperator,
 )
-from airflow_sitemaps.http.client import HttpClient
-from airflow_sitemaps.http.destinations import AccessRules
+from airflow_sitemaps.http import AccessRules, HttpClient
 from airflow_sitemaps.operators import base, verify
 from airflow_sitemaps.pipeline.request import SystemClock
 from airflow_sitemaps.testing.source import MemorySourceConfig
@@ -46,7 +45,7 @@ from tests.support.website import Page, serving
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from airflow_sitemaps.http.client import Fetched
+    from airflow_sitemaps.http import Fetched
     from tests.support.statsd_server import StatsdServer
     from tests.support.website import Site
 

@@ -11,8 +11,7 @@ from airflow.serialization.serialized_objects import DagSerialization
 
 from airflow_sitemaps import LocalStore, Section, Sitemap, SitemapFreshnessOperator, SitemapNotifier
 from airflow_sitemaps.errors import ConfigurationError
-from airflow_sitemaps.http.client import HttpClient
-from airflow_sitemaps.http.destinations import AccessRules
+from airflow_sitemaps.http import AccessRules, HttpClient
 from airflow_sitemaps.pipeline import build
 from airflow_sitemaps.plugin.dag_profiles import profile_of
 from airflow_sitemaps.testing.source import MemorySourceConfig

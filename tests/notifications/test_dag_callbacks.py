@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from airflow_sitemaps.notifications.notifier import SitemapNotifier
+from airflow_sitemaps.notifications import SitemapNotifier
 
 
 @dataclass

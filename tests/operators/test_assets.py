@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from airflow_sitemaps.assets import asset_of, event_extra, fits
-from airflow_sitemaps.links import SitemapIndexLink
+from airflow_sitemaps.operators.links import SitemapIndexLink
 from airflow_sitemaps.pipeline.report import Report, SectionReport, totals
 from airflow_sitemaps.sitemap import Section, Sitemap
 from airflow_sitemaps.stores.local import LocalStore

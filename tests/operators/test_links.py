@@ -7,7 +7,7 @@ import json
 import pytest
 
 from airflow_sitemaps import LocalStore, S3Store, Section, Sitemap, SitemapPublishOperator, SqlSource
-from airflow_sitemaps.links import SitemapConsoleLink, SitemapIndexLink, SitemapPageLink
+from airflow_sitemaps.operators.links import SitemapConsoleLink, SitemapIndexLink, SitemapPageLink
 from airflow_sitemaps.stores.s3.client import connections
 
 

@@ -18,8 +18,7 @@ from airflow_sitemaps import (
     SitemapTaskGroup,
 )
 from airflow_sitemaps.errors import ConfigurationError
-from airflow_sitemaps.http.client import HttpClient
-from airflow_sitemaps.http.destinations import AccessRules
+from airflow_sitemaps.http import AccessRules, HttpClient
 from airflow_sitemaps.search_engines.searchconsole import history
 from airflow_sitemaps.testing.source import MemorySourceConfig
 from tests.support.airflow_db import run, states, xcom

@@ -19,8 +19,7 @@ from airflow_sitemaps import (
     SitemapTaskGroup,
 )
 from airflow_sitemaps.errors import ConfigurationError
-from airflow_sitemaps.http.client import HttpClient
-from airflow_sitemaps.http.destinations import AccessRules
+from airflow_sitemaps.http import AccessRules, HttpClient
 from airflow_sitemaps.pipeline import build
 from airflow_sitemaps.search_engines.announcer import announced, mark_announced
 from airflow_sitemaps.testing.source import MemorySourceConfig

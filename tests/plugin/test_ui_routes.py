@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from urllib.parse import parse_qs, urlsplit
 
-from airflow_sitemaps.ui_routes import dag_page, run_page, sitemap_page, sitemaps_page
+from airflow_sitemaps.operators.links import dag_page, run_page, sitemap_page, sitemaps_page
 
 
 def test_an_assets_uri_survives_the_address() -> None:

@@ -11,9 +11,16 @@ from hypothesis import strategies as st
 from lxml import etree
 
 from airflow_sitemaps.errors import RuleError
-from airflow_sitemaps.protocol.extensions import languages, media
+from airflow_sitemaps.protocol.extensions import (
+    ELEMENT_KINDS,
+    NAMESPACES,
+    DropRow,
+    fragment,
+    languages,
+    media,
+    read_extension,
+)
 from airflow_sitemaps.protocol.extensions.fields import Addresses, FieldProblems, FieldReader
-from airflow_sitemaps.protocol.extensions.registry import ELEMENT_KINDS, NAMESPACES, DropRow, fragment, read_extension
 from airflow_sitemaps.protocol.loc import is_clean, normalise
 from airflow_sitemaps.protocol.markup import FORBIDDEN, attribute, escape
 from airflow_sitemaps.protocol.rules import Tally

@@ -16,10 +16,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from airflow_sitemaps.errors import ConfigurationError
-from airflow_sitemaps.protocol.checks import CHECKS
 from airflow_sitemaps.protocol.columnar.batch import clean
 from airflow_sitemaps.protocol.loc import normalise, read_loc, scope_of, settle
-from airflow_sitemaps.protocol.rules import Rulebook, Tally, Verdict
+from airflow_sitemaps.protocol.rules import CHECKS, Rulebook, Tally, Verdict
 from airflow_sitemaps.protocol.url_template import Template
 from tests.support.reference_renderer import row_context
 

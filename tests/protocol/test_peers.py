@@ -12,10 +12,10 @@ from lxml import etree
 
 from airflow_sitemaps.errors import RefusedError
 from airflow_sitemaps.protocol import feeds, lastmod, robots
-from airflow_sitemaps.protocol.checks import CHECKS, Findings
 from airflow_sitemaps.protocol.entry import CURRENT
 from airflow_sitemaps.protocol.markup import IndexEntry, render_index
 from airflow_sitemaps.protocol.reader import read
+from airflow_sitemaps.protocol.rules import CHECKS, Findings
 from airflow_sitemaps.protocol.validator import ValidationContext, validate_index
 from airflow_sitemaps.protocol.validator import validate as judge_file
 from airflow_sitemaps.shards.stream import ShardStream

@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from airflow_sitemaps.protocol import feeds, gzip
-from airflow_sitemaps.protocol.checks import CHECKS, SAMPLES, Findings
 from airflow_sitemaps.protocol.entry import CURRENT, Limits
 from airflow_sitemaps.protocol.markup import NAMESPACE, NAMESPACES
 from airflow_sitemaps.protocol.reader import ReadUrlset, read
+from airflow_sitemaps.protocol.rules import CHECKS, SAMPLES_PER_CHECK, Findings
 from airflow_sitemaps.protocol.validator import ValidationContext, validate
 from tests.protocol import cases
 
@@ -260,7 +260,7 @@ def test_a_million_faults_cost_no_more_than_a_few() -> None:
         findings.note("loc", "x" * 10_000 + str(number))
     (finding,) = findings.listed()
     assert finding.count == 10_000
-    assert len(finding.samples) == SAMPLES
+    assert len(finding.samples) == SAMPLES_PER_CHECK
     assert len(finding.message) < 1_000
     assert "9,997 more" in finding.message
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from airflow_sitemaps.protocol.checks import CHECKS
-from airflow_sitemaps.protocol.extensions.registry import RULE_OF
-from airflow_sitemaps.protocol.rules import RULES
+from airflow_sitemaps.protocol.extensions import RULE_OF
+from airflow_sitemaps.protocol.rules import CHECKS, RULES
 
 PAGE = Path(__file__).parents[2] / "docs" / "rules.md"
 

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from airflow_sitemaps.http.client import HttpClient
-from airflow_sitemaps.http.destinations import AccessRules
+from airflow_sitemaps.http import AccessRules, HttpClient
 from tests.support.website import Site, serving
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from airflow_sitemaps.errors import ConfigurationError
-from airflow_sitemaps.http.client import FetchError
+from airflow_sitemaps.http import FetchError
 from airflow_sitemaps.pipeline.state.repository import last_announced, record_announced
 from airflow_sitemaps.ports import Overwrite
 from airflow_sitemaps.search_engines.announcer import ChangeScope, announce
@@ -20,7 +20,7 @@ from tests.support.environment import BASE, World, row
 from tests.support.website import Page, Site
 
 if TYPE_CHECKING:
-    from airflow_sitemaps.http.client import HttpClient
+    from airflow_sitemaps.http import HttpClient
 
 KEY = "0123-secret-key"
 PATH = "/indexnow"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from airflow_sitemaps.errors import ConfigurationError
-from airflow_sitemaps.http.destinations import AccessRules
+from airflow_sitemaps.http import AccessRules
 from airflow_sitemaps.pipeline import build
 from airflow_sitemaps.search_engines.announcer import ChangeScope, announce
 from airflow_sitemaps.search_engines.indexnow import MAX_KEY_BYTES, IndexNow, key_files, key_reader, require_key_files
@@ -20,7 +20,7 @@ from airflow_sitemaps.testing.source import MemorySourceConfig
 from tests.support.website import Page, Site
 
 if TYPE_CHECKING:
-    from airflow_sitemaps.http.client import HttpClient
+    from airflow_sitemaps.http import HttpClient
 
 KEY = "0123-secret-key"
 FILE = f"/{KEY}.txt"

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from airflow_sitemaps.errors import ConfigurationError
-from airflow_sitemaps.http.client import FetchError
+from airflow_sitemaps.http import FetchError
 from airflow_sitemaps.search_engines.announcer import Ping
 from airflow_sitemaps.web_services import NotAcceptedError, excerpt, retry_after
 from tests.support.website import Page, Site
 
 if TYPE_CHECKING:
-    from airflow_sitemaps.http.client import HttpClient
+    from airflow_sitemaps.http import HttpClient
 
 INDEX = "https://www.example.com/a/sitemap.xml?v=1&w=ü"
 

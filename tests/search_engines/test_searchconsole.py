@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from airflow_sitemaps.errors import ConfigurationError
-from airflow_sitemaps.http.client import FetchError
+from airflow_sitemaps.http import FetchError
 from airflow_sitemaps.search_engines import searchconsole
 from airflow_sitemaps.search_engines.searchconsole import SearchConsoleClient, SubmittedSitemap, submit_all
 from airflow_sitemaps.web_services import ATTEMPTS, NotAcceptedError
 from tests.support.website import Page, Site
 
 if TYPE_CHECKING:
-    from airflow_sitemaps.http.client import HttpClient
+    from airflow_sitemaps.http import HttpClient
 
 SITE = "https://www.example.com/"
 INDEX = "https://www.example.com/sitemaps/sitemap.xml?a=1&b=é"

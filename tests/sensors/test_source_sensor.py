@@ -11,13 +11,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from airflow.sdk import DAG
 
-from airflow_sitemaps import LocalStore, Section, Sitemap, SitemapSourceSensor, SitemapTaskGroup, SqlSource
+from airflow_sitemaps import LocalStore, Section, Sitemap, SitemapSourceSensor, SitemapTaskGroup, SqlSource, triggers
 from airflow_sitemaps.errors import ConfigurationError, GuardError, SourceConfigurationError, StoreError
 from airflow_sitemaps.pipeline import build, stages
 from airflow_sitemaps.pipeline.publish import promotion
-from airflow_sitemaps.sensors import polls
 from airflow_sitemaps.testing import FakeClock
-from airflow_sitemaps.triggers.source import SitemapSourceTrigger
+from airflow_sitemaps.triggers import SitemapSourceTrigger
 from tests.support.airflow_db import run, states, xcom
 
 if TYPE_CHECKING:
@@ -80,7 +79,7 @@ def test_a_run_starts_when_a_build_would_change_something_or_the_probe_moves(
     assert set(states(second).values()) == {"success"}
     assert xcom(second, "by_probe", "return_value") == "2026-02-03T04:05:06Z"
 
-    mark = polls.last_mark(sitemap, "sensed.by_probe")
+    mark = triggers.last_mark(sitemap, "sensed.by_probe")
     assert mark is not None
     assert mark.value == "2026-02-03T04:05:06Z"
     with DAG("sensed_again", schedule=None) as unchanged:
@@ -106,7 +105,7 @@ def test_the_trigger_polls_until_the_value_differs(
     assert event_of(trigger) == {"value": "2026-03-04"}
     assert polls == [7.0, 7.0]
     path, arguments = trigger.serialize()
-    assert path == "airflow_sitemaps.triggers.source.SitemapSourceTrigger"
+    assert path == "airflow_sitemaps.triggers.SitemapSourceTrigger"
     assert json.loads(json.dumps(arguments)) == arguments
 
 
@@ -132,7 +131,7 @@ def test_the_trigger_polls_until_the_value_differs(
 def test_a_wrong_probe_fails_with_the_tables_or_columns_there_are(sql: str, message: str) -> None:
     text = f"probe over connection 'shop': OperationalError: {message}"
     with pytest.raises(SourceConfigurationError) as caught:
-        polls.query_value("shop", sql)
+        triggers.query_value("shop", sql)
     assert str(caught.value) == text
     trigger = SitemapSourceTrigger(conn_id="shop", sql=sql, known=None, poll_interval=1.0)
     assert event_of(trigger) == {"error": f"SourceConfigurationError: {text}"}
@@ -173,10 +172,10 @@ def test_the_trigger_polls_again_when_the_database_was_down(
 def test_a_mark_without_a_successful_run_since_does_not_hold_the_next_run_back(
     sitemap: Sitemap, execute: Callable[..., None]
 ) -> None:
-    polls.record_mark(sitemap, "shop.wait", polls.ProbeMark(value="1", at="2026-01-01T00:00:00+00:00"))
-    assert polls.last_mark(sitemap, "shop.wait") is None
+    triggers.record_mark(sitemap, "shop.wait", triggers.ProbeMark(value="1", at="2026-01-01T00:00:00+00:00"))
+    assert triggers.last_mark(sitemap, "shop.wait") is None
     sitemap.store.open().state.delete("probes/shop.wait.json")
-    assert polls.last_mark(sitemap, "shop.wait") is None
+    assert triggers.last_mark(sitemap, "shop.wait") is None
 
 
 def test_a_run_that_began_before_the_start_does_not_hold_the_next_run_back(
@@ -187,16 +186,16 @@ def test_a_run_that_began_before_the_start_does_not_hold_the_next_run_back(
     clock = FakeClock(datetime.now(timezone.utc))
     plan = stages.plan(sitemap, clock=clock)
     clock.advance(hour)
-    polls.record_mark(sitemap, "shop.wait", polls.ProbeMark(value="2", at=clock.now().isoformat()))
+    triggers.record_mark(sitemap, "shop.wait", triggers.ProbeMark(value="2", at=clock.now().isoformat()))
     clock.advance(hour)
     receipts = [
         stages.write(sitemap, str(plan.key), batch.number, clock=clock).receipt_key for batch in plan.plan.batches
     ]
     stages.publish(sitemap, str(plan.key), receipts, clock=clock)
-    assert polls.last_mark(sitemap, "shop.wait") is None
+    assert triggers.last_mark(sitemap, "shop.wait") is None
     clock.advance(hour)
     build(sitemap, clock=clock)
-    assert polls.last_mark(sitemap, "shop.wait") is not None
+    assert triggers.last_mark(sitemap, "shop.wait") is not None
 
 
 def test_a_run_of_other_sections_does_not_hold_the_next_run_back(
@@ -208,17 +207,17 @@ def test_a_run_of_other_sections_does_not_hold_the_next_run_back(
     clock = FakeClock(datetime.now(timezone.utc))
     build(both, clock=clock)
     clock.advance(hour)
-    mark = polls.ProbeMark(value="2", at=clock.now().isoformat())
-    polls.record_mark(both, "shop.wait", mark)
+    mark = triggers.ProbeMark(value="2", at=clock.now().isoformat())
+    triggers.record_mark(both, "shop.wait", mark)
     clock.advance(hour)
     assert build(both, sections=["more"], clock=clock).planned == ("more",)
-    assert polls.last_mark(both, "shop.wait", ["products"]) is None
-    assert polls.last_mark(both, "shop.wait") is None
-    assert polls.last_mark(both, "shop.wait", ["more"]) == mark
+    assert triggers.last_mark(both, "shop.wait", ["products"]) is None
+    assert triggers.last_mark(both, "shop.wait") is None
+    assert triggers.last_mark(both, "shop.wait", ["more"]) == mark
     clock.advance(hour)
     build(both, sections=["products"], clock=clock)
-    assert polls.last_mark(both, "shop.wait", ["products"]) == mark
-    assert polls.last_mark(both, "shop.wait") == mark
+    assert triggers.last_mark(both, "shop.wait", ["products"]) == mark
+    assert triggers.last_mark(both, "shop.wait") == mark
 
 
 def test_a_run_starts_to_finish_a_promotion(

@@ -14,9 +14,8 @@ import pytest
 from airflow_sitemaps import ChangeLog, ListSource, LocalStore, Section, ShardPolicy, Sitemap, SqlSource
 from airflow_sitemaps.errors import SourceConfigurationError
 from airflow_sitemaps.pipeline import build
-from airflow_sitemaps.sensors.polls import TableDigest, in_worker, published
 from airflow_sitemaps.sources.session import SqlSession
-from airflow_sitemaps.triggers.source import SitemapTablesTrigger
+from airflow_sitemaps.triggers import SitemapTablesTrigger, TableDigest, in_worker, published
 from tests.support.databases import NAMES, Database, NotAvailable, database
 
 if TYPE_CHECKING:
@@ -81,7 +80,7 @@ def trigger_of(shop: Shop, **settings: Any) -> SitemapTablesTrigger:
     path, arguments = SitemapTablesTrigger(
         **{"tables": [asdict(shop.table())], "recheck_at": None, "poll_interval": 0.0, **settings}
     ).serialize()
-    assert path == "airflow_sitemaps.triggers.source.SitemapTablesTrigger"
+    assert path == "airflow_sitemaps.triggers.SitemapTablesTrigger"
     return SitemapTablesTrigger(**json.loads(json.dumps(arguments)))
 
 

@@ -8,7 +8,7 @@ import pytest
 from airflow.sdk import DAG
 
 from airflow_sitemaps import Section, ShardPolicy, Sitemap, SitemapTaskGroup
-from airflow_sitemaps.links import SitemapConsoleLink
+from airflow_sitemaps.operators.links import SitemapConsoleLink
 from airflow_sitemaps.pipeline.state.capability_probe import forget
 from airflow_sitemaps.testing.crawler import crawl
 from airflow_sitemaps.testing.source import MemorySourceConfig

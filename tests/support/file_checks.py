@@ -7,10 +7,10 @@ from datetime import date
 
 from lxml import etree
 
-from airflow_sitemaps.protocol.checks import Findings
 from airflow_sitemaps.protocol.entry import CHANGEFREQS, CURRENT
 from airflow_sitemaps.protocol.markup import NAMESPACE, NAMESPACES
 from airflow_sitemaps.protocol.reader import read
+from airflow_sitemaps.protocol.rules import Findings
 from airflow_sitemaps.protocol.validator import ValidationContext, validate
 from tests.support.hostile_values import W
 from tests.support.reference_renderer import NOW

@@ -15,7 +15,7 @@ from airflow_sitemaps.protocol.entry import (
     read_changefreq,
     read_priority,
 )
-from airflow_sitemaps.protocol.extensions.registry import DropRow, fragment
+from airflow_sitemaps.protocol.extensions import DropRow, fragment
 from airflow_sitemaps.protocol.loc import read_loc, settle
 from airflow_sitemaps.protocol.markup import escape
 from airflow_sitemaps.protocol.rules import Rulebook, Tally, Verdict

@@ -26,8 +26,8 @@ from airflow.sdk import DAG, AsyncCallback, DeadlineAlert, DeadlineReference
 from airflow_sitemaps import (
     LocalStore, Section, Sitemap, SitemapFreshnessOperator, SitemapNotifier, SitemapTaskGroup, SqlSource,
 )
-from airflow_sitemaps.http.client import HttpClient
-from airflow_sitemaps.http.destinations import AccessRules
+from airflow_sitemaps.http import HttpClient
+from airflow_sitemaps.http import AccessRules
 
 rules = AccessRules(allow_http=True, allow_private=True)
 targets = [{

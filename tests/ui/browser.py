@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 
 from playwright.sync_api import expect, sync_playwright
 
-from airflow_sitemaps.ui_routes import sitemap_page
+from airflow_sitemaps.operators.links import sitemap_page
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from playwright.sync_api import expect
 
-from airflow_sitemaps.ui_routes import run_page, sitemaps_page
+from airflow_sitemaps.operators.links import run_page, sitemaps_page
 from tests.ui.browser import PANELS
 from tests.ui.conftest import THEMES
 

@@ -37,8 +37,8 @@ from airflow_sitemaps import (
     IndexNowOperator, LocalStore, SearchConsoleSubmitOperator, Section, Sitemap, SitemapPingOperator, SitemapTaskGroup,
     SqlSource,
 )
-from airflow_sitemaps.http.client import HttpClient
-from airflow_sitemaps.http.destinations import AccessRules
+from airflow_sitemaps.http import HttpClient
+from airflow_sitemaps.http import AccessRules
 
 LOOPBACK = HttpClient(rules=AccessRules(allow_http=True, allow_private=True), wait_s=30.0)
 sections = [

@@ -9,7 +9,7 @@ from urllib.parse import quote
 import pytest
 from playwright.sync_api import expect
 
-from airflow_sitemaps.ui_routes import dag_page, run_page, sitemap_page, sitemaps_page
+from airflow_sitemaps.operators.links import dag_page, run_page, sitemap_page, sitemaps_page
 from tests.ui.browser import PANELS
 from tests.ui.layout import BEFORE_FOLDS, IN_LINES, SIDEWAYS, WIDTHS, fits, shows_everything, width_of
 

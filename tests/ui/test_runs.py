@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from playwright.sync_api import expect
 
-from airflow_sitemaps.ui_routes import run_page
+from airflow_sitemaps.operators.links import run_page
 from tests.ui.browser import PANELS
 from tests.ui.scale import add_planted
 

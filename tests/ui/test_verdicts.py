@@ -21,7 +21,7 @@ from airflow.models.taskinstance import TaskInstance
 from playwright.sync_api import expect
 from sqlalchemy import select, update
 
-from airflow_sitemaps.ui_routes import sitemaps_page
+from airflow_sitemaps.operators.links import sitemaps_page
 from tests.plugin.test_verdict import table
 from tests.support.plugin_factories import add_event
 from tests.ui.scale import metadata, uri_of

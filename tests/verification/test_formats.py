@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from airflow_sitemaps.errors import StoreError
-from airflow_sitemaps.protocol.checks import CHECKS
+from airflow_sitemaps.protocol.rules import CHECKS
 from airflow_sitemaps.verification import result as formats
 from airflow_sitemaps.verification.result import Failure, Verification
 

@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 
 from airflow_sitemaps.errors import ConfigurationError
-from airflow_sitemaps.http.client import Fetched, FetchError
+from airflow_sitemaps.http import Fetched, FetchError
 from airflow_sitemaps.verification.subject import ServedIndex, served_indexes
 from tests.support.environment import BASE, World, row
 

@@ -10,8 +10,7 @@ import pytest
 
 from airflow_sitemaps import LocalStore, Section, Sitemap
 from airflow_sitemaps.errors import ConfigurationError
-from airflow_sitemaps.http.client import Fetched, HttpClient
-from airflow_sitemaps.http.destinations import AccessRules
+from airflow_sitemaps.http import AccessRules, Fetched, HttpClient
 from airflow_sitemaps.pipeline import build
 from airflow_sitemaps.ports import Overwrite
 from airflow_sitemaps.protocol import gzip

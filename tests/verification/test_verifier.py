@@ -12,13 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from airflow_sitemaps.errors import StoreError
-from airflow_sitemaps.http.client import Fetched, FetchError, HttpClient
-from airflow_sitemaps.http.destinations import AccessRules
+from airflow_sitemaps.http import AccessRules, Fetched, FetchError, HttpClient
 from airflow_sitemaps.ports import Create
 from airflow_sitemaps.protocol import gzip, validator
-from airflow_sitemaps.protocol.checks import CHECKS
 from airflow_sitemaps.protocol.entry import CURRENT, Limits
 from airflow_sitemaps.protocol.markup import NAMESPACE, NAMESPACES, IndexEntry, render_index
+from airflow_sitemaps.protocol.rules import CHECKS
 from airflow_sitemaps.stores.memory import MemoryStore
 from airflow_sitemaps.verification.fetchers import NOT_FOUND, FolderFetcher, RobotsCache, StoreFetcher, page_faults
 from airflow_sitemaps.verification.result import Verification, VerificationOptions

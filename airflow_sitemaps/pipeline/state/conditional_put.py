@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from airflow_sitemaps.errors import StoreError
 from airflow_sitemaps.ports import PutOutcomeError
-from airflow_sitemaps.retry import repeated
+from airflow_sitemaps.waits import repeated
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -1,1 +1,223 @@
-"""Image, video, news and hreflang extensions of an entry."""
+"""Extensions, from JSON to XML elements and back: one set of rules checks a source's rows and published files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+from airflow_sitemaps.protocol.extensions.fields import (
+    Addresses,
+    FieldProblems,
+    FieldReader,
+    JsonFault,
+    check_depth,
+    parse,
+    shown,
+)
+from airflow_sitemaps.protocol.extensions.languages import (
+    is_dropped,
+    quick_alternates,
+    render_alternates,
+    render_articles,
+)
+from airflow_sitemaps.protocol.extensions.media import MAX_TITLE, quick_images, render_images, render_videos
+from airflow_sitemaps.protocol.markup import NAMESPACES
+from airflow_sitemaps.protocol.rules import Verdict, sample_text
+
+if TYPE_CHECKING:
+    from airflow_sitemaps.protocol.entry import RowContext
+    from airflow_sitemaps.protocol.rules import Tally
+
+RULE_OF: Final = {"images": "image", "videos": "video", "news": "news", "alternates": "alternate"}
+_QUICK: Final = {"images": quick_images, "alternates": quick_alternates}
+
+Sampler = Callable[[str], str]
+"""Returns the sample of a row, given the description of a fault."""
+
+
+class DropRow(Exception):  # noqa: N818 - not an error: the row is counted, and the caller leaves it out
+    """A rule with the verdict ``drop_row`` met a fault in an extension. The row is already counted."""
+
+
+def fragment(
+    kind: str, record_json: str, *, context: RowContext, tally: Tally, where: str, sample: Sampler | None = None
+) -> str:
+    """Return the XML of one row's column: the elements in the order of the XSD, empty if nothing is usable.
+
+    Args:
+        record_json: A list of objects, one object, or a bare URL for an image, as JSON. ``""`` and ``null`` are empty.
+            Alternates as ``{"group": [...]}`` are pages of the section, to whose URLs the URL rules apply.
+            ``{"group": [], "fault": "..."}`` says why a row of a group has no alternates.
+        tally: Counts the faults, once per row and rule, with a sample that names the fields.
+        where: Normalised URL of the page, for samples. The URLs of a video must differ from it.
+
+    Raises:
+        DropRow: The verdict of a broken rule is ``drop_row``. The row is already counted.
+        RuleError: The verdict of a broken rule is ``fail``.
+    """
+    settle = partial(_settle, context=context, tally=tally, sample=sample or partial(sample_text, loc=where))
+    try:
+        value = parse(record_json) if record_json else None
+        if value in (None, "", [], {}):
+            return ""
+        listed = value if isinstance(value, list) else [value]
+        if kind == "alternates" and isinstance(value, dict) and isinstance(value.get("group"), list):
+            listed = _members(value, context, settle)
+        if kind in _QUICK and (quick := _QUICK[kind](listed)):
+            return quick
+        check_depth(listed)
+    except JsonFault as fault:
+        settle("extension-json", [f"{kind}: {fault}: {record_json[:80]!r}"])
+        return ""
+    notes, addresses = FieldProblems(), Addresses(context)
+    xml = _render(kind, listed, notes, addresses, where)
+    for rule in dict.fromkeys(addresses.fixed):
+        settle(rule, [f"{kind}: a URL is fixed"])
+    if notes.faults:
+        settle(RULE_OF[kind], notes.faults)
+    if notes.ignored:
+        settle("ignored-field", [", ".join(notes.ignored)])
+    return xml
+
+
+def faults(kind: str, given: list[dict[str, Any]], *, context: RowContext, page: str) -> tuple[list[str], list[str]]:
+    """Return the faults of a published page's records, and the ``loc-…`` rules broken in ways that a build repairs."""
+    if kind in _QUICK and _QUICK[kind](given):
+        return [], []
+    notes, addresses = FieldProblems(), Addresses(context)
+    _render(kind, given, notes, addresses, page)
+    return notes.faults, list(dict.fromkeys(addresses.fixed))
+
+
+def _members(value: dict[str, Any], context: RowContext, settle: Callable[[str, list[str]], None]) -> list[Any]:
+    """Return the versions of a group whose URLs are not dropped, or none if the page would be alone."""
+    group: list[Any] = value["group"]
+    fault = value.get("fault")
+    if isinstance(fault, str):
+        settle("alternate", [fault])
+    given = [member.get("href") if isinstance(member, dict) else None for member in group]
+    hrefs = [href if isinstance(href, str) else None for href in given]
+    dropped = {href for href in hrefs if href is not None and is_dropped(href, context)}
+    if not dropped:
+        return group
+    settle("alternate-dropped", [f"{href} is not listed" for href in sorted(dropped)])
+    if context.rulebook["alternate-dropped"] is Verdict.KEEP:
+        return group
+    left = [member for member, href in zip(group, hrefs, strict=True) if href not in dropped]
+    return left if len({href for href in hrefs if href not in dropped}) > 1 else []
+
+
+def _render(kind: str, given: list[Any], notes: FieldProblems, addresses: Addresses, page: str) -> str:
+    rulebook = addresses.context.rulebook
+    write_ignored = rulebook["ignored-field"] is Verdict.KEEP
+    records: list[FieldReader] = []
+    for number, values in enumerate(given, 1):
+        name = RULE_OF[kind] if len(given) == 1 else f"{RULE_OF[kind]} {number}"
+        if isinstance(values, dict):
+            records.append(FieldReader(name, values, notes, addresses, write_ignored))
+        elif isinstance(values, str) and kind == "images":
+            records.append(FieldReader(name, {"loc": values}, notes, addresses, write_ignored))
+        else:
+            notes.fault(f"{name} left out: it is {shown(values)}, not an object")
+    if kind == "images":
+        return render_images(records, notes)
+    if kind == "videos":
+        max_title = None if rulebook["video-title"] is Verdict.KEEP else MAX_TITLE
+        return render_videos(records, page=page, max_title=max_title)
+    return render_articles(records, notes) if kind == "news" else render_alternates(records)
+
+
+def _settle(rule: str, faults: list[str], *, context: RowContext, tally: Tally, sample: Sampler) -> None:
+    """Count the faults of a row under a rule, and raise DropRow or RuleError if its verdict says so."""
+    verdict = context.rulebook[rule]
+    tally.count(rule, verdict, [sample("; ".join(faults[:5]))], where=context.section)
+    if verdict is Verdict.DROP_ROW:
+        raise DropRow(rule)
+
+
+# ---------------------------------------------------------------- from elements to records
+
+_IMAGE: Final = f"{{{NAMESPACES['image']}}}image"
+_LINK: Final = f"{{{NAMESPACES['xhtml']}}}link"
+_VIDEO: Final = f"{{{NAMESPACES['video']}}}"
+_NEWS: Final = f"{{{NAMESPACES['news']}}}"
+_LISTS: Final = {"price": "prices", "id": "id", "content_segment_loc": "content_segment_loc"}
+_INLINE: Final = {"player_loc": ("allow_embed", "autoplay"), "gallery_loc": ("title",), "uploader": ("info",)}
+_RELATIONS: Final = {"restriction": "countries", "platform": "platforms"}
+
+ELEMENT_KINDS: Final = {_IMAGE: "images", f"{_VIDEO}video": "videos", f"{_NEWS}news": "news", _LINK: "alternates"}
+
+_ORDERS: Final = {
+    _IMAGE: ("loc", "caption", "geo_location", "title", "license"),
+    f"{_NEWS}publication": ("name", "language"),
+    f"{_VIDEO}tvshow": (
+        "show_title", "video_type", "episode_title", "season_number", "episode_number", "premier_date",
+    ),
+    f"{_NEWS}news": ("publication", "access", "genres", "publication_date", "title", "keywords", "stock_tickers"),
+    f"{_VIDEO}video": (
+        "thumbnail_loc", "title", "description", "content_loc", "player_loc", "duration", "expiration_date", "rating",
+        "content_segment_loc", "view_count", "publication_date", "tag", "category", "family_friendly", "restriction",
+        "gallery_loc", "price", "requires_subscription", "uploader", "tvshow", "platform", "live", "id",
+    ),
+}  # fmt: skip
+
+
+def read_extension(element: Any) -> dict[str, Any]:
+    """Return the record of one ``image:image``, ``video:video``, ``news:news`` or ``xhtml:link`` element."""
+    if element.tag == _LINK:
+        link = dict(element.attrib)
+        if link.pop("rel", "") != "alternate":
+            link["rel"] = element.get("rel") or "not given"
+        return link
+    if element.tag == f"{_VIDEO}video":
+        return _video(element)
+    record: dict[str, Any] = _texts(element)
+    publication = element.find(f"{_NEWS}publication")
+    if publication is not None:
+        record["publication"] = _texts(publication)
+    return record
+
+
+def _video(element: Any) -> dict[str, Any]:
+    record: dict[str, Any] = {}
+    for child in element:
+        name, value = local_name(child), (child.text or "").strip()
+        if name == "tag":
+            record.setdefault("tags", []).append(value)
+        elif name in _LISTS:
+            own = {"price": "price", "content_segment_loc": "loc"}.get(name, "value")
+            record.setdefault(_LISTS[name], []).append({own: value, **child.attrib})
+        elif name in _RELATIONS:
+            record[name] = {_RELATIONS[name]: value.split(), **child.attrib}
+        elif name == "tvshow":
+            record[name] = _texts(child)
+        else:
+            record[name] = value
+            for attribute in _INLINE.get(name, ()):
+                if attribute in child.attrib:
+                    record[f"{name}_{attribute}"] = child.attrib[attribute]
+    return record
+
+
+def order_fault(element: Any) -> str | None:
+    """Return the first child that is too late for the XSD's sequence, or None; Google's own sample has such a child."""
+    order, latest = _ORDERS.get(element.tag, ()), 0
+    for child in element:
+        name = local_name(child)
+        place = order.index(name) if name in order else latest
+        if place < latest:
+            return name
+        latest = place
+        if len(child) and (early := order_fault(child)):
+            return early
+    return None
+
+
+def local_name(element: Any) -> str:
+    """Return the name of an element without its namespace."""
+    return str(element.tag).rpartition("}")[2]
+
+
+def _texts(element: Any) -> dict[str, str]:
+    return {local_name(child): (child.text or "").strip() for child in element}

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from airflow_sitemaps.errors import StoreError
 from airflow_sitemaps.ports import Create, ObjectInfo, PutMode, PutOutcomeError, StoredObject, Update
-from airflow_sitemaps.retry import repeated
 from airflow_sitemaps.stores.bucket import plain_type
 from airflow_sitemaps.stores.cloud import CloudFailure, Connections, Missing, calling
 from airflow_sitemaps.stores.settings import checked_metadata, checked_prefix, read_source
+from airflow_sitemaps.waits import repeated
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

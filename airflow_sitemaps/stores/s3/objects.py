@@ -18,11 +18,11 @@ from urllib3.exceptions import HTTPError
 
 from airflow_sitemaps.errors import SitemapError
 from airflow_sitemaps.ports import Create, ObjectInfo, Overwrite, PutMode, PutOutcomeError, StoredObject, Update
-from airflow_sitemaps.retry import repeated
 from airflow_sitemaps.stores.bucket import plain_type, redacted
 from airflow_sitemaps.stores.cloud import Missing, calling
 from airflow_sitemaps.stores.s3.client import answer_of, bound_of, failure_of
 from airflow_sitemaps.stores.settings import checked_metadata, checked_prefix, read_source
+from airflow_sitemaps.waits import repeated
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -46,7 +46,7 @@ def _guarded(build: Callable[[Sitemap, Mapping[str, Any]], Any]) -> Callable[[Si
 
     @wraps(build)
     def guarded(sitemap: Sitemap, facts: Mapping[str, Any]) -> Any:
-        from airflow_sitemaps.airflow_compat import is_enabled  # noqa: PLC0415 - Airflow takes seconds to import
+        from airflow_sitemaps.airflow_compat import is_enabled
 
         try:
             return build(sitemap, facts) if is_enabled("lineage") else None
@@ -95,7 +95,7 @@ def _counts(report: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _lineage(inputs: list[Any], outputs: list[Any]) -> Any:
-    from airflow.providers.openlineage.extractors import OperatorLineage  # noqa: PLC0415 - optional
+    from airflow.providers.openlineage.extractors import OperatorLineage
 
     return OperatorLineage(inputs=inputs[:MAX_DATASETS], outputs=outputs[:MAX_DATASETS])
 
@@ -106,7 +106,7 @@ def _inputs(
     dropped: Mapping[str, Mapping[str, int]] | None = None,
 ) -> list[Any]:
     """Return the tables of sections, each once, with columns, rows and data quality. Sections that share one add up."""
-    from openlineage.client.event_v2 import InputDataset  # noqa: PLC0415 - optional
+    from openlineage.client.event_v2 import InputDataset
 
     readers: dict[DatasetName, list[Section]] = {}
     alone: set[str] = set()
@@ -138,7 +138,7 @@ def _sum(numbers: Iterable[int | None]) -> int | None:
 
 def _input_facets(rows: int | None, dropped: Mapping[str, Mapping[str, int]]) -> dict[str, Any]:
     """Return the row count of a table, and an assertion for each rule that drops rows of a section."""
-    from openlineage.client.facet_v2 import (  # noqa: PLC0415 - optional
+    from openlineage.client.facet_v2 import (
         data_quality_assertions_dataset,
         data_quality_metrics_input_dataset,
         input_statistics_input_dataset,
@@ -171,7 +171,7 @@ def _input_facets(rows: int | None, dropped: Mapping[str, Mapping[str, int]]) ->
 
 def _outputs(sitemap: Sitemap, sections: Iterable[Section], counts: Mapping[Any, Mapping[str, Any]]) -> list[Any]:
     """Return one dataset for the files of each section."""
-    from openlineage.client.event_v2 import OutputDataset  # noqa: PLC0415 - optional
+    from openlineage.client.event_v2 import OutputDataset
 
     public_url = sitemap.store.open().public.url("")
     datasets = []
@@ -190,7 +190,7 @@ def _outputs(sitemap: Sitemap, sections: Iterable[Section], counts: Mapping[Any,
 
 def _indexes(sitemap: Sitemap, report: Mapping[str, Any]) -> list[Any]:
     """Return one dataset for each index file. If there are several, none of them lists all files."""
-    from openlineage.client.event_v2 import OutputDataset  # noqa: PLC0415 - optional
+    from openlineage.client.event_v2 import OutputDataset
 
     base_url, public_url = sitemap.store.base_url, sitemap.store.open().public.url("")
     keys = [str(url).removeprefix(base_url) for url in report.get("index_urls", ())] or [sitemap.store.index_name]
@@ -205,7 +205,7 @@ def _indexes(sitemap: Sitemap, report: Mapping[str, Any]) -> list[Any]:
 
 
 def _statistics(counts: Mapping[str, Any]) -> dict[str, Any]:
-    from openlineage.client.facet_v2 import output_statistics_output_dataset as statistics  # noqa: PLC0415 - optional
+    from openlineage.client.facet_v2 import output_statistics_output_dataset as statistics
 
     if counts.get("rows") is None:
         return {}
@@ -217,7 +217,7 @@ def _statistics(counts: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _schema(columns: Iterable[str]) -> Any:
-    from openlineage.client.facet_v2 import schema_dataset  # noqa: PLC0415 - optional
+    from openlineage.client.facet_v2 import schema_dataset
 
     return schema_dataset.SchemaDatasetFacet(
         fields=[schema_dataset.SchemaDatasetFacetFields(name=column) for column in columns]
@@ -226,7 +226,7 @@ def _schema(columns: Iterable[str]) -> Any:
 
 def columns_of(section: Section) -> list[str]:
     """Return the columns that a section reads, each once."""
-    from airflow_sitemaps.protocol.url_template import Template  # noqa: PLC0415
+    from airflow_sitemaps.protocol.url_template import Template
 
     source = section.source
     columns = list(getattr(source, "key_columns", ()))
@@ -251,14 +251,14 @@ def tables_of(section: Section) -> list[DatasetName]:
         return [database.table(parts_of(str(table)))]
     if not query or str(query).strip().endswith(".sql"):
         return []
-    from openlineage.common.sql import parse  # noqa: PLC0415 - optional
+    from openlineage.common.sql import parse
 
     parsed = parse([str(query)], dialect=database.kind)
     return [database.table([t.database or "", t.schema or "", t.name]) for t in (parsed.in_tables if parsed else ())]
 
 
 def _database(conn_id: str) -> Database:
-    from airflow.sdk import BaseHook  # noqa: PLC0415 - Airflow takes seconds to import
+    from airflow.sdk import BaseHook
 
     connection = BaseHook.get_connection(conn_id)
     return database_of(
@@ -374,7 +374,7 @@ def file_of(public_url: str, name: str) -> DatasetName:
 
 def create_asset(*, url: str, extra: Any = None) -> Any:
     """Return the asset of the sitemap whose index is at a public address."""
-    from airflow.sdk import Asset  # noqa: PLC0415 - Airflow takes seconds to import
+    from airflow.sdk import Asset
 
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
@@ -392,7 +392,7 @@ def sanitize_uri(uri: SplitResult) -> SplitResult:
 
 def convert_asset_to_openlineage(asset: Any, lineage_context: Any) -> Any:
     """Return the OpenLineage dataset of a ``sitemap://`` asset: the site and the path of the index."""
-    from airflow.providers.common.compat.openlineage.facet import Dataset  # noqa: PLC0415 - optional
+    from airflow.providers.common.compat.openlineage.facet import Dataset
 
     parts = urlsplit(asset.uri)
     return Dataset(namespace=f"https://{parts.netloc.rpartition('@')[2]}", name=parts.path)

@@ -1,0 +1,259 @@
+"""What the demonstration runs on: an S3 server in this process, and a separate Airflow with its home, database and connections.
+
+``python -m airflow_sitemaps.demo.services FILE DAG_ID RESULT`` makes one DAG run, and writes its result as JSON to RESULT.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import logging
+import os
+import subprocess
+import sys
+import time
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+BUCKET: Final = "places-web"
+SITEMAP: Final = "{http://www.sitemaps.org/schemas/sitemap/0.9}"
+REGION: Final = "us-east-1"
+USER: Final = "demo-user"
+PASSWORD: Final = "demo-password"  # noqa: S105 - the in-process server takes any
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A listed object: its etag, the time of its last change, and its size in bytes."""
+
+    etag: str
+    modified: str
+    byte_size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """The files of a folder that changed between two listings, and the size in bytes of the new and changed ones."""
+
+    untouched: int
+    changed: int
+    new: int
+    gone: int
+    byte_size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Bucket:
+    """A bucket of the server at ``endpoint``."""
+
+    endpoint: str
+    client: Any
+
+    def look(self, prefix: str) -> dict[str, Seen]:
+        """Return all objects under a prefix, by their name below it."""
+        pages = self.client.get_paginator("list_objects_v2").paginate(Bucket=BUCKET, Prefix=prefix)
+        return {
+            entry["Key"][len(prefix) :]: Seen(entry["ETag"], entry["LastModified"].isoformat(), entry["Size"])
+            for page in pages
+            for entry in page.get("Contents", ())
+        }
+
+    def download(self, prefix: str, folder: Path) -> int:
+        """Copy all objects under a prefix to a folder, and return their size in bytes."""
+        total = 0
+        for name in self.look(prefix):
+            body = self.client.get_object(Bucket=BUCKET, Key=prefix + name)["Body"].read()
+            path = folder / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(body)
+            total += len(body)
+        return total
+
+
+def difference(before: Mapping[str, Seen], after: Mapping[str, Seen]) -> Difference:
+    """Compare two listings by etag and time."""
+    both = before.keys() & after.keys()
+    changed = {name for name in both if before[name] != after[name]}
+    new = after.keys() - before.keys()
+    return Difference(
+        untouched=len(both) - len(changed),
+        changed=len(changed),
+        new=len(new),
+        gone=len(before.keys() - after.keys()),
+        byte_size=sum(after[name].byte_size for name in changed | new),
+    )
+
+
+@contextmanager
+def serve() -> Iterator[Bucket]:
+    """Start moto's server on a free port, create the bucket, and stop the server at the end."""
+    import boto3
+    from botocore.config import Config
+    from moto.server import ThreadedMotoServer
+
+    logging.getLogger("werkzeug").setLevel(logging.ERROR)  # else it prints every request
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    try:
+        host, port = server.get_host_and_port()
+        endpoint = f"http://{host}:{port}"
+        client = boto3.client(
+            "s3",
+            endpoint_url=endpoint,
+            region_name=REGION,
+            aws_access_key_id=USER,
+            aws_secret_access_key=PASSWORD,
+            config=Config(s3={"addressing_style": "path"}),
+        )
+        client.create_bucket(Bucket=BUCKET)
+        yield Bucket(endpoint, client)
+    finally:
+        server.stop()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checked:
+    """Totals of the files that the index lists; ``not_ascii`` counts URLs with percent-encoded letters beyond ASCII."""
+
+    files: int
+    urls: int
+    distinct: int
+    not_ascii: int
+    examples: tuple[str, ...]
+
+
+def read_site(folder: Path, base_url: str, index: str = "sitemap.xml") -> Checked:
+    """Read all files that the index in a folder lists."""
+    from xml.etree import ElementTree as ET
+
+    seen: set[str] = set()
+    urls = 0
+    names = [
+        (loc.text or "").removeprefix(base_url)
+        for loc in ET.parse(folder / index).iter(f"{SITEMAP}loc")  # noqa: S314
+    ]
+    for name in names:
+        with gzip.open(folder / name) as stream:
+            locs = [loc.text or "" for loc in ET.parse(stream).iter(f"{SITEMAP}loc")]  # noqa: S314
+        urls += len(locs)
+        seen.update(locs)
+    encoded = sorted(loc for loc in seen if "%" in loc)
+    examples = tuple(encoded[:: max(1, len(encoded) // 3)][:3])
+    return Checked(files=len(names), urls=urls, distinct=len(seen), not_ascii=len(encoded), examples=examples)
+
+
+class DemoError(RuntimeError):
+    """A part of the demonstration failed; the message names its log file."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DagRun:
+    """The result of a DAG run: ``seconds`` with the start of Airflow included, and the ``extra`` of the asset event."""
+
+    state: str
+    seconds: float
+    tasks: Mapping[str, str]
+    extra: Mapping[str, Any]
+    log: Path
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Home:
+    """An AIRFLOW_HOME below ``work``, with the connections ``places`` and ``aws_default`` in its environment."""
+
+    work: Path
+    dags: Path
+    warehouse_url: str
+    endpoint: str
+    settings: Mapping[str, str]
+
+    def environment(self) -> dict[str, str]:
+        """Return the environment of Airflow's processes, without the Airflow settings of this shell."""
+        home = self.work / "airflow"
+        inherited = {name: value for name, value in os.environ.items() if not name.startswith("AIRFLOW")}
+        return {
+            **inherited,
+            "AIRFLOW_HOME": str(home),
+            "AIRFLOW__CORE__DAGS_FOLDER": str(self.dags),
+            "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
+            "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{home / 'airflow.db'}",
+            "AIRFLOW__USAGE_DATA_COLLECTION__ENABLED": "False",
+            "AIRFLOW_CONN_PLACES": json.dumps(
+                {"conn_type": "generic", "extra": {"sqlalchemy_url": self.warehouse_url}}
+            ),
+            "AIRFLOW_CONN_AWS_DEFAULT": json.dumps(
+                {
+                    "conn_type": "aws",
+                    "login": USER,
+                    "password": PASSWORD,
+                    "extra": {"endpoint_url": self.endpoint, "region_name": REGION},
+                }
+            ),
+            **self.settings,
+        }
+
+    def run(self, file: str, dag_id: str, number: int) -> DagRun:
+        """Run a DAG in a separate process that logs to a file."""
+        (self.work / "airflow").mkdir(parents=True, exist_ok=True)
+        log, result = self.work / f"run-{number}.log", self.work / f"run-{number}.json"
+        command = [sys.executable, "-m", "airflow_sitemaps.demo.services", str(self.dags / file), dag_id, str(result)]
+        started = time.monotonic()
+        with log.open("wb") as stream:
+            done = subprocess.run(  # noqa: S603 - our own module
+                command, env=self.environment(), stdout=stream, stderr=subprocess.STDOUT, check=False
+            )
+        seconds = time.monotonic() - started
+        if done.returncode != 0 or not result.is_file():
+            raise DemoError(f"run {number} of the DAG {dag_id!r} failed (status {done.returncode}); its log is {log}")
+        document = json.loads(result.read_text())
+        if document["state"] != "success":
+            raise DemoError(f"run {number} of the DAG {dag_id!r} ended as {document['state']!r}; its log is {log}")
+        return DagRun(
+            state=document["state"], seconds=seconds, tasks=document["tasks"], extra=document["extra"], log=log
+        )
+
+
+def dags_folder() -> Path:
+    """Return the folder of the example DAGs: beside this file if the package is installed, or at the root of a checkout."""
+    packaged = Path(__file__).parent / "dags"
+    return packaged if packaged.is_dir() else Path(__file__).parents[2] / "dags"
+
+
+def main(file: str, dag_id: str, result: str) -> None:
+    """Run the DAG once."""
+    from airflow.configuration import conf
+    from airflow.dag_processing.dagbag import DagBag
+    from airflow.utils.db import initdb
+
+    database = conf.get("database", "sql_alchemy_conn").removeprefix("sqlite:///")
+    if not Path(database).exists():
+        initdb()
+    bag = DagBag(file)
+    if bag.import_errors:
+        sys.exit("\n".join(bag.import_errors.values()))
+    run = bag.dags[dag_id].test()
+    tasks = {
+        f"{task.task_id}[{task.map_index}]" if task.map_index >= 0 else task.task_id: str(task.state)
+        for task in run.get_task_instances()
+    }
+    document = {"state": str(run.state.value), "tasks": tasks, "extra": _last_event(dag_id)}
+    Path(result).write_text(json.dumps(document))
+
+
+def _last_event(dag_id: str) -> dict[str, Any]:
+    from airflow.models.asset import AssetEvent
+    from airflow.utils.session import create_session
+    from sqlalchemy import select
+
+    events = select(AssetEvent.extra).where(AssetEvent.source_dag_id == dag_id).order_by(AssetEvent.id.desc())
+    with create_session() as session:
+        return dict(session.scalars(events).first() or {})
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
