@@ -8,6 +8,7 @@ one. The size of a sample does not depend on the number of URLs.
 from __future__ import annotations
 
 import base64
+from bisect import bisect_left
 from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
@@ -62,7 +63,7 @@ def sample(columns: Sequence[pa.StringArray], level: int, spreads: Sequence[Numb
     """
     import numpy as np  # noqa: PLC0415 - heavy; loaded where work is done
 
-    kept: list[int] = []
+    kept: list[bytes] = []
     prefixes: Counter[str] = Counter()
     for column, spread in zip(columns, spreads, strict=True):
         if not len(column):
@@ -88,32 +89,31 @@ def prefix_of(url: str) -> str:
 def gone(before: SectionManifest, after: SectionManifest) -> float | None:
     """Return the fraction of the URLs of ``before`` that ``after`` does not list, or None if either has no sample."""
     level = max(_level(before), _level(after))
-    old, new = _sampled(before, level), _sampled(after, level)
-    if not old or new is None:
-        return None
-    return len(old - new) / len(old)
+    return _share_gone(_sampled(before, level), _sampled(after, level))
 
 
 def thinned(section: SectionManifest) -> str:
     """Return a section's sample with at most ``THINNED`` URLs, as its level and base64, or "" if a shard has none."""
     level = _level(section)
-    numbers = _sampled(section, level)
-    if numbers is None:
+    sampled = _sampled(section, level)
+    if sampled is None:
         return ""
-    while len(numbers) > THINNED:
+    prints = sorted(sampled)
+    while len(prints) > THINNED:
         level += 1
-        numbers = {number for number in numbers if number < _limit(level)}
-    return f"{level}:{_encoded(numbers)}"
+        prints = _of_level(prints, level)
+    return f"{level}:{_encoded(prints)}"
 
 
 def gone_since(earlier: str, after: SectionManifest) -> float | None:
     """Return the fraction of the URLs of a thinned sample that a section does not list, or None if it has no sample."""
     first, _, text = earlier.partition(":")
     level = max(int(first), _level(after))
-    old, new = {number for number in _numbers(text) if number < _limit(level)}, _sampled(after, level)
-    if not old or new is None:
-        return None
-    return len(old - new) / len(old)
+    return _share_gone(set(_prints(text, level)), _sampled(after, level))
+
+
+def _share_gone(old: set[bytes] | None, new: set[bytes] | None) -> float | None:
+    return None if not old or new is None else len(old - new) / len(old)
 
 
 def prefixes(section: SectionManifest) -> dict[str, int] | None:
@@ -159,8 +159,7 @@ def repeated(section: SectionManifest) -> float | None:
     distinct = _sampled(section, level)
     if distinct is None:
         return None
-    limit = _limit(level)
-    number = sum(1 for shard in section.shards for n in _numbers(shard.sample or "") if n < limit)
+    number = sum(len(_prints(shard.sample or "", level)) for shard in section.shards)
     return (number - len(distinct)) / number if number else 0.0
 
 
@@ -168,32 +167,34 @@ def _level(section: SectionManifest) -> int:
     return max((shard.sample_level for shard in section.shards), default=0)
 
 
-def _sampled(section: SectionManifest, level: int) -> set[int] | None:
+def _sampled(section: SectionManifest, level: int) -> set[bytes] | None:
     """Return a section's fingerprints at a level, or None if a shard has no sample."""
-    limit = _limit(level)
-    numbers: set[int] = set()
-    for shard in section.shards:
-        if shard.urls and shard.sample is None:
-            return None
-        numbers.update(number for number in _numbers(shard.sample or "") if number < limit)
-    return numbers
+    if any(shard.urls and shard.sample is None for shard in section.shards):
+        return None
+    return set().union(*[_prints(shard.sample, level) for shard in section.shards if shard.sample])
 
 
-def _limit(level: int) -> int:
-    """Return the number below which a fingerprint is in the sample of a level."""
-    return 1 << (8 * PRINT_BYTES - level)
+def _of_level(prints: list[bytes], level: int) -> list[bytes]:
+    """Return those of ordered fingerprints that are in the sample of a level: the first ones."""
+    return (
+        prints[: bisect_left(prints, (1 << (8 * PRINT_BYTES - level)).to_bytes(PRINT_BYTES, "big"))]
+        if level
+        else prints
+    )
 
 
-def _encoded(numbers: Iterable[int]) -> str:
-    return base64.b64encode(b"".join(number.to_bytes(PRINT_BYTES, "big") for number in sorted(numbers))).decode()
+def _encoded(prints: Iterable[bytes]) -> str:
+    return base64.b64encode(b"".join(sorted(prints))).decode()
 
 
-def _numbers(text: str) -> Iterable[int]:
+def _prints(text: str, level: int) -> list[bytes]:
+    """Return the fingerprints of an encoded sample that are in the sample of a level, in order."""
     data = base64.b64decode(text)
-    return (int.from_bytes(data[at : at + PRINT_BYTES], "big") for at in range(0, len(data), PRINT_BYTES))
+    return _of_level([data[at : at + PRINT_BYTES] for at in range(0, len(data), PRINT_BYTES)], level)
 
 
-def _print(spread: int, url: str) -> int:
+def _print(spread: int, url: str) -> bytes:
     """Return the fingerprint of a sampled URL: the first bits of its spread, then bits of its hash."""
     high_bits = 8 * PRINT_BYTES - _HASH_BITS
-    return (spread >> (64 - high_bits)) << _HASH_BITS | xxhash.xxh3_64_intdigest(url.encode()) & ((1 << _HASH_BITS) - 1)
+    bits = xxhash.xxh3_64_intdigest(url.encode()) & ((1 << _HASH_BITS) - 1)
+    return ((spread >> (64 - high_bits)) << _HASH_BITS | bits).to_bytes(PRINT_BYTES, "big")
