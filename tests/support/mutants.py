@@ -432,8 +432,8 @@ def _promoted_by_stamp_and_size() -> Iterable[Change]:
 def _if_match_unasked() -> Iterable[Change]:
     real = capability_probe._try
 
-    def ask(area: Any, key: str, body: bytes, mode: Any, causes: Any) -> Any:
-        return ("refused", "") if mode == Update("0" * 32) else real(area, key, body, mode, causes)
+    def ask(area: Any, key: str, body: bytes, mode: Any) -> Any:
+        return ("refused", "") if mode == Update("0" * 32) else real(area, key, body, mode)
 
     yield capability_probe, "_try", ask
 

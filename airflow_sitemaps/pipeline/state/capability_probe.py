@@ -13,6 +13,7 @@ import threading
 import time
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Final, Literal
 from uuid import uuid4
 
@@ -70,27 +71,19 @@ class Reply:
         return self.outcome == self.wanted
 
 
-class _ResultCache:
-    """Results of probes by place: the question answered wrongly, or "". Concurrent threads probe a place once."""
+_results: Final[dict[str, str]] = {}
+"""Results of probes by place: the question answered wrongly, or ""."""
 
-    def __init__(self) -> None:
-        self._results: dict[str, str] = {}
-        self._lock = threading.Lock()
-
-    def result(self, place: str, ask: Callable[[], str]) -> str:
-        """Return the result for a place, and probe it first if it is not known."""
-        with self._lock:
-            if place not in self._results:
-                self._results[place] = ask()
-            return self._results[place]
-
-    def clear(self) -> None:
-        """Remove all results."""
-        with self._lock:
-            self._results.clear()
+_probing: Final = threading.Lock()
+"""Held while a place is probed, so that concurrent threads probe it once."""
 
 
-_cache: Final = _ResultCache()
+def _result(place: str, ask: Callable[[], str]) -> str:
+    """Return the result for a place, and probe it first if it is not known."""
+    with _probing:
+        if place not in _results:
+            _results[place] = ask()
+        return _results[place]
 
 
 def probe(store: Store) -> bool:
@@ -133,14 +126,16 @@ def copies(store: Store, files: int) -> bool:
     With copies, bodies pass through this process once instead of three times. AWS enforces ``If-Match`` and
     ``If-None-Match`` on CopyObject. If a store does not enforce them, or refuses to copy, this process puts each file.
     """
-    if store.copies is None:
-        return files >= WORTH_ASKING and _copies(store)
-    return store.copies
+    if store.copies is not None:
+        return store.copies
+    places = f"{_place(store.state)} copied to {_place(store.public)}"
+    return files >= WORTH_ASKING and not _result(places, lambda: _ask_copies(store))
 
 
 def forget() -> None:
     """Clear the cached results, so that the next probe runs again. For tests."""
-    _cache.clear()
+    with _probing:
+        _results.clear()
 
 
 def examine(area: ObjectStore) -> Iterator[Reply]:
@@ -151,55 +146,53 @@ def examine(area: ObjectStore) -> Iterator[Reply]:
             yield reply
             if not reply.is_right and reply.question == CREATE:
                 return
-        yield _timed("delete another version of it", "refused", lambda: _spared(area, key))
-        yield _timed("copy it, under conditions on both objects", "done", lambda: _copied(area, key, target))
+        spared = partial(_spared, area, key)
+        effect = "a sweep could delete a file that another program has just replaced"
+        yield _reply("delete another version of it", "refused", effect, spared, is_needed=False)
+        copied = partial(_copied, area, key, target)
+        effect = "promotions read and upload each file instead of copying it within the store"
+        yield _reply("copy it, under conditions on both objects", "done", effect, copied, is_needed=False)
     finally:
         for left in (key, target):
             with suppress(StoreError, ConfigurationError):
                 area.delete(left)
 
 
-def _timed(question: str, wanted: Outcome, ask: Callable[[], tuple[bool, str]]) -> Reply:
-    """Return the reply to a question on which no publication depends."""
+def _reply(
+    question: str, wanted: Outcome, effect: str, ask: Callable[[], tuple[Outcome, str]], *, is_needed: bool = True
+) -> Reply:
+    """Ask, and return the reply. ``ask`` returns the etag of what it put, or what the store said instead."""
     started = time.perf_counter()
-    is_right, effect = ask()
-    other: Outcome = "refused" if wanted == "done" else "done"
+    outcome, said = ask()
     return Reply(
         question=question,
         wanted=wanted,
-        outcome=wanted if is_right else other,
+        outcome=outcome,
         effect=effect,
-        is_needed=False,
+        is_needed=is_needed,
         seconds=time.perf_counter() - started,
+        etag=said if outcome == "done" else "",
+        detail=said if outcome != "done" else "",
     )
 
 
-def _spared(area: ObjectStore, key: str) -> tuple[bool, str]:
+def _spared(area: ObjectStore, key: str) -> tuple[Outcome, str]:
     area.delete(key, etag=NO_VERSION)
-    return area.head(key) is not None, "a sweep could delete a file that another program has just replaced"
+    return ("done" if area.head(key) is None else "refused"), ""
 
 
-def _copied(area: ObjectStore, key: str, target: str) -> tuple[bool, str]:
+def _copied(area: ObjectStore, key: str, target: str) -> tuple[Outcome, str]:
     try:
-        is_right = _copies_by_condition(area, area, key, target, Create())
+        return ("done" if _copies_by_condition(area, area, key, target, Create()) else "refused"), ""
     except (StoreError, ConfigurationError, PutOutcomeError) as e:
         log.info("%s", e)
-        is_right = False
-    return is_right, "promotions read and upload each file instead of copying it within the store"
+        return "refused", ""
 
 
 def _accepted(store: Store) -> str:
     """Return the question that an area of the store answered wrongly, or "" if both enforce conditional puts."""
-    return _accepted_by(store.state) or _accepted_by(store.public)
-
-
-def _accepted_by(area: ObjectStore) -> str:
-    return _cache.result(_place(area), lambda: _ask(area))
-
-
-def _copies(store: Store) -> bool:
-    """Return whether the store copies from its private to its public area, cached by their endpoints."""
-    return not _cache.result(f"{_place(store.state)} copied to {_place(store.public)}", lambda: _ask_copies(store))
+    areas = (store.state, store.public)
+    return next(filter(None, (_result(_place(area), partial(_ask, area)) for area in areas)), "")
 
 
 def _ask_copies(store: Store) -> str:
@@ -310,37 +303,29 @@ def _verdict(area: ObjectStore, key: str, mode: PutMode, causes: list[str]) -> s
 
 def _replies(area: ObjectStore, key: str, first: PutMode) -> Iterator[Reply]:
     """Ask one area five questions by puts. If the first put is not done, there are no further ones."""
-    absent = _new_key()
-    created = _try(area, key, b"1", first, CREATE, "done", "nothing can be written")
+    created = _reply(CREATE, "done", "nothing can be written", partial(_try, area, key, b"1", first))
     yield created
     if created.outcome != "done":
         return
-    yield _try(area, key, b"2", Create(), "create it once more", "refused", OVERWRITTEN)
-    yield _try(area, key, b"3", Update(NO_VERSION), "replace another version of it", "refused", OVERWRITTEN)
+    again = partial(_try, area, key, b"2", Create())
+    yield _reply("create it once more", "refused", OVERWRITTEN, again)
+    other = partial(_try, area, key, b"3", Update(NO_VERSION))
+    yield _reply("replace another version of it", "refused", OVERWRITTEN, other)
+    absent = _new_key()
+    missing = partial(_try, area, absent, b"5", Update(NO_VERSION))
     lost = "a run could put a manifest that another run has deleted, and so undo its protection"
-    reply = _try(area, absent, b"5", Update(NO_VERSION), "replace an object that does not exist", "refused", lost)
+    reply = _reply("replace an object that does not exist", "refused", lost, missing)
     if reply.outcome != "refused":
         with suppress(StoreError, ConfigurationError):
             area.delete(absent)
     yield reply
-    yield _try(area, key, b"4", Update(created.etag), REPLACE, "done", "no object could be replaced")
+    present = partial(_try, area, key, b"4", Update(created.etag))
+    yield _reply(REPLACE, "done", "no object could be replaced", present)
 
 
-def _try(area: ObjectStore, key: str, body: bytes, mode: PutMode, question: str, wanted: Outcome, effect: str) -> Reply:
-    """Put an object, and return the reply."""
-    outcome: Outcome = "done"
-    etag = detail = ""
-    started = time.perf_counter()
+def _try(area: ObjectStore, key: str, body: bytes, mode: PutMode) -> tuple[Outcome, str]:
+    """Put an object; return the outcome with its etag, or with what the store said."""
     try:
-        etag = area.put(key, body, mode=mode, metadata={"probe": "conditions"}, content_type="text/plain")
+        return "done", area.put(key, body, mode=mode, metadata={"probe": "conditions"}, content_type="text/plain")
     except PutOutcomeError as e:
-        outcome, detail = "refused" if e.definite else "lost", str(e)
-    return Reply(
-        question=question,
-        wanted=wanted,
-        outcome=outcome,
-        effect=effect,
-        seconds=time.perf_counter() - started,
-        etag=etag,
-        detail=detail,
-    )
+        return ("refused" if e.definite else "lost"), str(e)
