@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import logging
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -38,12 +38,10 @@ if TYPE_CHECKING:
     from airflow_sitemaps.ledger.join import Judged
     from airflow_sitemaps.pipeline.earlier_parts import EarlierParts
     from airflow_sitemaps.pipeline.request import OpenSitemap
-    from airflow_sitemaps.ports import Clock, Store
-    from airflow_sitemaps.protocol.entry import RowContext
-    from airflow_sitemaps.shards.plan import Batch, Plan, RangeAction, SectionPlan
+    from airflow_sitemaps.shards.plan import Batch, Plan
     from airflow_sitemaps.shards.ranges import Key
     from airflow_sitemaps.shards.stream import ShardFile, ShardStream
-    from airflow_sitemaps.sitemap import Section, Sitemap
+    from airflow_sitemaps.sitemap import Section
 
 
 log = logging.getLogger(__name__)
@@ -67,7 +65,7 @@ class Written:
     expired: int = 0
 
 
-def write_batch(opened: OpenSitemap, plan: Plan, number: int) -> tuple[Written, Receipt]:
+def write_batch(opened: OpenSitemap, plan: Plan, number: int) -> Written:
     """Write one batch of a plan.
 
     Raises:
@@ -92,81 +90,80 @@ def write_batch(opened: OpenSitemap, plan: Plan, number: int) -> tuple[Written, 
         config.open(section=section.name) as source,
         UploadPool() as uploads,
     ):
-        writer = _BatchWriter(sitemap, section, opened.store, plan, batch, clock, earlier)
+        writer = _BatchWriter(opened, section, plan, batch, uploads, earlier)
         with Prefetch(source.read([action.range for action in writer.actions])) as batches:
             for record_batch in batches:
-                writer.add(record_batch, uploads)
+                writer.add(record_batch)
                 progress.advance(record_batch.num_rows)
-        writer.finish(uploads)
+        writer.finish()
         uploads.wait()
     progress.finish()
-    seconds = max(0.0, (clock.now() - started).total_seconds())  # a clock may be set back
-    receipt = writer.receipt(seconds)
-    key = opened.state.write_receipt(receipt, clock.token())
+    receipt = writer.receipt(max(0.0, (clock.now() - started).total_seconds()))  # a clock may be set back
     pieces = [piece for staged in receipt.pieces.values() for piece in staged]
-    written = Written(
-        receipt_key=key,
+    return Written(
+        receipt_key=opened.state.write_receipt(receipt, clock.token()),
         section=section.name,
         shards=sum(piece.body is not None for piece in pieces),
         rows=receipt.rows,
         urls=sum(piece.urls for piece in pieces),
         dropped=sum(number for piece in pieces for number in piece.dropped.values()),
         bytes_written=receipt.bytes_written,
-        seconds=seconds,
+        seconds=receipt.seconds,
         expired=sum(number for piece in pieces for number in piece.expired.values()),
     )
-    return written, receipt
 
 
-@dataclass(slots=True)
 class _BatchWriter:
     """Writer that splits the record batches by range and passes each range to a stream of its own."""
 
-    sitemap: Sitemap
-    section: Section
-    store: Store
-    plan: Plan
-    batch: Batch
-    clock: Clock
-    earlier: EarlierParts | None
-    actions: tuple[RangeAction, ...] = ()
-    token: str = ""
-    context: RowContext | None = None
-    _pieces: dict[int, list[StagedShard]] = field(default_factory=dict)
-    _current: int = -1
-    _stream: ShardStream | None = None
-    _bytes_written: int = 0
-    _sample_level: int = 0
-    _feed_texts: list[FeedText] = field(default_factory=list)
+    def __init__(
+        self,
+        opened: OpenSitemap,
+        section: Section,
+        plan: Plan,
+        batch: Batch,
+        uploads: UploadPool,
+        earlier: EarlierParts | None,
+    ) -> None:
+        planned = plan.sections[section.name]
+        self.sitemap = opened.sitemap
+        self.store = opened.store
+        self.section = section
+        self.actions = tuple(planned.actions[position] for position in batch.actions)
+        self._plan = plan
+        self._batch = batch
+        self._uploads = uploads
+        self._earlier = earlier
+        self._token = opened.clock.token()
+        self._context = row_context_of(opened.sitemap, section, opened.clock)
+        self._sample_level = level_of(planned.rows)
+        self._pieces: dict[int, list[StagedShard]] = {}
+        self._current = -1
+        self._stream: ShardStream | None = None
+        self._bytes_written = 0
+        self._feed_texts: list[FeedText] = []
 
-    def __post_init__(self) -> None:
-        section_plan: SectionPlan = self.plan.sections[self.section.name]
-        self.actions = tuple(section_plan.actions[position] for position in self.batch.actions)
-        self.token = self.clock.token()
-        self._sample_level = level_of(section_plan.rows)
-        self.context = row_context_of(self.sitemap, self.section, self.clock)
-
-    def add(self, batch: pa.RecordBatch, uploads: UploadPool) -> None:
+    def add(self, batch: pa.RecordBatch) -> None:
         """Add rows, which arrive in the order of the ranges."""
         from airflow_sitemaps.shards.stream import split_by_range  # noqa: PLC0415 - pyarrow is loaded where work is done
 
         for number, rows in split_by_range(batch):
             while self._current < number:
-                self._next(uploads)
+                self._next()
             assert self._stream is not None
-            self._store(self._stream.add(rows), uploads)
+            self._store(self._stream.add(rows))
 
-    def finish(self, uploads: UploadPool) -> None:
+    def finish(self) -> None:
         """End the last range and the ranges without rows."""
         while self._current < len(self.actions):
-            self._next(uploads)
+            self._next()
 
     def receipt(self, seconds: float) -> Receipt:
         """Return the receipt of the batch."""
-        pieces = {self.batch.actions[local]: tuple(staged) for local, staged in self._pieces.items()}
+        pieces = {self._batch.actions[local]: tuple(staged) for local, staged in self._pieces.items()}
         return Receipt(
-            run=self.plan.run,
-            batch=self.batch.number,
+            run=self._plan.run,
+            batch=self._batch.number,
             section=self.section.name,
             pieces=pieces,
             rows=sum(piece.digest.rows for staged in pieces.values() for piece in staged),
@@ -175,20 +172,18 @@ class _BatchWriter:
             feed_texts=tuple(self._feed_texts),
         )
 
-    def _next(self, uploads: UploadPool) -> None:
+    def _next(self) -> None:
         """End the current range and begin the next."""
         from airflow_sitemaps.shards.stream import ShardStream, UrlSurvey  # noqa: PLC0415 - pyarrow is loaded where work is done
 
-        if self._current >= 0:
-            assert self._stream is not None
-            self._store(self._stream.finish(), uploads)
+        if self._stream is not None:
+            self._store(self._stream.finish())
             self._close()
         self._current += 1
         if self._current < len(self.actions):
-            assert self.context is not None
             survey = UrlSurvey(level=self._sample_level, must_list=self.sitemap.must_urls)
-            ledger = self.earlier.next_ledger() if self.earlier is not None else None
-            self._stream = ShardStream(self.context, self.sitemap.compression, survey, ledger)
+            ledger = self._earlier.next_ledger() if self._earlier is not None else None
+            self._stream = ShardStream(self._context, self.sitemap.compression, survey, ledger)
 
     def _close(self) -> None:
         """Set the upper ends of the pieces of the range that ends, and compare its rows with the survey."""
@@ -209,77 +204,57 @@ class _BatchWriter:
                 "run again when it is loaded."
             )
 
-    def _store(self, files: Sequence[ShardFile], uploads: UploadPool) -> None:
+    def _store(self, files: Sequence[ShardFile]) -> None:
         action = self.actions[self._current]
         staged = self._pieces.setdefault(self._current, [])
         for file in files:
             if file.feed_texts:
                 self._feed_texts = newest_texts([*self._feed_texts, *file.feed_texts])
-            lower = action.range.lower if not staged else _key(file.first_key)
-            key = None
             same = bool(action.known_sha256) and file.xml_sha256 == action.known_sha256 and not staged
-            if file.body is not None:
-                key = self._body_key(len(staged))
-                if not same:
-                    self._upload(key, file, uploads)
-            piece = _piece(file, KeyRange(lower, None), None if same else key, same)
-            if file.judged is not None:
-                piece = self._with_part(piece, file.judged, len(staged), uploads)
-            staged.append(piece)
+            key = None if file.body is None or same else self._body_key(len(staged), SUFFIX[self.section.format])
+            if key is not None:
+                self._upload(key, file)
+            piece = StagedShard(
+                range=KeyRange(_key(file.first_key) if staged else action.range.lower, None),
+                body=key,
+                same=same,
+                xml_sha256=file.xml_sha256,
+                xml_byte_size=file.xml_byte_size,
+                byte_size=len(file.body) if file.body is not None else 0,
+                samples={rule: tuple(texts) for rule, texts in file.tally.samples.items()},
+                **file.facts(),
+            )
+            staged.append(self._with_part(piece, file.judged, len(staged)) if file.judged is not None else piece)
 
-    def _with_part(self, piece: StagedShard, judged: Judged, number: int, uploads: UploadPool) -> StagedShard:
+    def _with_part(self, piece: StagedShard, judged: Judged, number: int) -> StagedShard:
         """Return a piece with its ledger part, which is stored unless an old shard of the range has the same bytes."""
         from airflow_sitemaps.ledger.part import checksum_of  # noqa: PLC0415 - pyarrow is loaded where work is done
 
-        assert self.earlier is not None
+        assert self._earlier is not None
         checksum, byte_size = checksum_of(judged.data), len(judged.data)
-        part = self.earlier.same_part(self._current, checksum, byte_size)
+        part = self._earlier.same_part(self._current, checksum, byte_size)
         if part is None:
-            key = f"{self._body_key(number).rpartition(self.token)[0]}{self.token}{PART_SUFFIX}"
-            part = LedgerPart(body=key, checksum=checksum, byte_size=byte_size)
-            self._bytes_written += byte_size
-            put = partial(
-                put_verified,
-                self.store.state,
-                key,
-                judged.data,
-                mode=Create(),
-                write_id=key,
-                content_type=PARQUET,
-            )
-            uploads.submit(put)
-        unjudged = judged.unjudged if self.earlier.lost(self._current) else 0
+            part = LedgerPart(body=self._body_key(number, PART_SUFFIX), checksum=checksum, byte_size=byte_size)
+            self._put(part.body, judged.data, PARQUET)
+        unjudged = judged.unjudged if self._earlier.lost(self._current) else 0
         return replace(piece, part=part, fresh=judged.fresh, changed=judged.changed, unjudged=unjudged)
 
-    def _upload(self, key: str, file: ShardFile, uploads: UploadPool) -> None:
-        body = file.body
-        assert body is not None
-        self._bytes_written += len(body)
-        put = partial(put_verified, self.store.state, key, body, mode=Create(), write_id=key, content_type=GZIP)
-        uploads.submit(put)
+    def _upload(self, key: str, file: ShardFile) -> None:
+        assert file.body is not None
+        self._put(key, file.body, GZIP)
 
-    def _body_key(self, piece: int) -> str:
-        suffix = SUFFIX[self.section.format]
-        number = self.batch.actions[self._current]
-        directory = run_directory(self.plan.run)
-        return f"{directory}bodies/{self.section.name}-{number:05d}-{piece}-{self.token}{suffix}"
+    def _put(self, key: str, body: bytes, content_type: str) -> None:
+        self._bytes_written += len(body)
+        put = partial(put_verified, self.store.state, key, body, mode=Create(), write_id=key, content_type=content_type)
+        self._uploads.submit(put)
+
+    def _body_key(self, piece: int, suffix: str) -> str:
+        number = self._batch.actions[self._current]
+        return f"{run_directory(self._plan.run)}bodies/{self.section.name}-{number:05d}-{piece}-{self._token}{suffix}"
 
 
 def _key(text: str | None) -> Key | None:
     return None if text is None else tuple(json.loads(text))
-
-
-def _piece(file: ShardFile, within: KeyRange, body: str | None, same: bool) -> StagedShard:
-    return StagedShard(
-        range=within,
-        body=body,
-        same=same,
-        xml_sha256=file.xml_sha256,
-        xml_byte_size=file.xml_byte_size,
-        byte_size=len(file.body) if file.body is not None else 0,
-        samples={rule: tuple(texts) for rule, texts in file.tally.samples.items()},
-        **file.facts(),
-    )
 
 
 @contextmanager

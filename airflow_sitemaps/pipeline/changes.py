@@ -15,10 +15,9 @@ from dataclasses import dataclass, field
 from itertools import islice, pairwise
 from typing import TYPE_CHECKING, Final
 
-from airflow_sitemaps.errors import ConfigurationError, RefusedError, StoreContentError
+from airflow_sitemaps.errors import ConfigurationError, RefusedError
 from airflow_sitemaps.pipeline.concurrency import mapped
 from airflow_sitemaps.pipeline.state.repository import StateRepository
-from airflow_sitemaps.protocol import gzip
 from airflow_sitemaps.protocol.markup import escape
 
 if TYPE_CHECKING:
@@ -97,7 +96,7 @@ def changes(
         StoreContentError: A body is missing or damaged.
     """
     state = StateRepository(sitemap.store.open().state)
-    current = _current(state)
+    current = state.published()
     number = current.generation if generation is None else generation
     base = number - 1 if since is None else since
     if not 0 <= base <= number:
@@ -111,7 +110,7 @@ def changes(
 
 def compare(state: StateRepository, *, since: int, generation: int, most: int) -> Changes:
     """Compare two kept generations, given only the private area; ``since`` may be the later one."""
-    current = _current(state)
+    current = state.published()
     old, new = (_kept(state, current, number) for number in (since, generation))
     return compare_manifests(state, old, new, most=most)
 
@@ -119,13 +118,6 @@ def compare(state: StateRepository, *, since: int, generation: int, most: int) -
 def compare_manifests(state: StateRepository, old: Manifest, new: Manifest, *, most: int) -> Changes:
     """Compare two manifests whose bodies the private area holds, as ``compare`` does."""
     return _Comparison(state, old, new, most).changes()
-
-
-def _current(state: StateRepository) -> Manifest:
-    manifest = state.manifest()
-    if manifest is None:
-        raise ConfigurationError(f"{state.objects.url('')}: nothing has been published yet; build the sitemap first")
-    return manifest
 
 
 def _kept(state: StateRepository, current: Manifest, number: int) -> Manifest:
@@ -215,13 +207,7 @@ class _Comparison:
 
     def _entries(self, file: PublicFile) -> dict[bytes, bytes]:
         """Map each loc, as the XML has it, to a fingerprint of its element; the first of duplicates counts."""
-        body = self._state.objects.get(file.body)
-        if body is None:
-            raise StoreContentError(
-                f"{self._state.objects.url(file.body)}, the body of {file.name}, is missing: it cannot be compared. "
-                "Compare with a later generation."
-            )
-        content = gzip.decompress(body.body, max_byte_size=file.xml_byte_size)
+        content = self._state.content(file)
         if file.name.endswith(".txt.gz"):
             return {escape(line.decode()).encode(): _NOTHING for line in _LINE.findall(content)}
         return {m[1]: hashlib.blake2b(m[0], digest_size=12).digest() for m in _ENTRY.finditer(content)}

@@ -15,11 +15,10 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote
 
-from airflow_sitemaps.errors import ConfigurationError, StoreContentError
+from airflow_sitemaps.errors import ConfigurationError
 from airflow_sitemaps.pipeline.concurrency import mapped
 from airflow_sitemaps.pipeline.request import SYSTEM_CLOCK, row_context_of
 from airflow_sitemaps.pipeline.state.repository import StateRepository
-from airflow_sitemaps.protocol import gzip
 from airflow_sitemaps.protocol.loc import normalise, origin_of
 from airflow_sitemaps.protocol.markup import EXTENSION_MARKS, escape
 from airflow_sitemaps.protocol.rules import Tally
@@ -44,6 +43,7 @@ _FIELD: Final = re.compile(rb"<(lastmod|changefreq|priority)>([^<]*)</")
 _EXTENSIONS: Final = {name: mark.encode() for name, mark in EXTENSION_MARKS.items()}
 
 
+UNREAD: Final = "{:,} files were not read: the URL does not say its key, so every file may list it."
 NO_KEY: Final = "The source was not queried: the URL does not contain its key."
 
 
@@ -84,11 +84,10 @@ def find(sitemap: Sitemap, url: str, *, max_shards: int | None = None, max_secon
         ConfigurationError: Nothing was published yet, or the URL is invalid.
     """
     templates = {section.name: getattr(section.source, "loc", "") for section in sitemap.sections}
-    objects = sitemap.store.open().state
-    manifest = StateRepository(objects).manifest()
-    if manifest is None:
-        raise ConfigurationError(f"{objects.url('')}: nothing has been published yet; build the sitemap first")
-    return find_in_manifest(objects, manifest, url, templates=templates, max_shards=max_shards, max_seconds=max_seconds)
+    state = StateRepository(sitemap.store.open().state)
+    return find_in_manifest(
+        state.objects, state.published(), url, templates=templates, max_shards=max_shards, max_seconds=max_seconds
+    )
 
 
 def find_in_manifest(
@@ -126,32 +125,20 @@ class _Search:
     def run(self, max_shards: int | None, max_seconds: float | None) -> UrlSearch:
         """Read the shards of the URL's key, or else one shard after another within the limits."""
         total = sum(1 for section in self._manifest.sections.values() for _ in section.files())
+        answer = UrlSearch(url=self._url, generation=self._manifest.generation, shards_total=total)
         derived = {name: self._shard_of_key(section) for name, section in self._manifest.sections.items()}
         of_key = [(name, shard) for name, shard in derived.items() if shard is not None]
-        matches = self._read(of_key)
-        if matches:
-            return self._answer(matches, read=len(of_key), total=total, complete=True)
+        if matches := self._read(of_key):
+            return replace(answer, matches=tuple(matches), shards_read=len(of_key))
         others = [
             (n, s) for n, section in self._manifest.sections.items() if derived[n] is None for s in section.shards
         ]
         candidates = [(name, shard) for name, shard in others if shard.file is not None]
         matches, read = self._read_in_turn(candidates, max_shards, max_seconds)
         complete = bool(matches) or read == len(candidates)
-        note = "" if matches else self._reason(of_key) if complete else self._unread(len(candidates) - read)
-        return self._answer(matches, read=read + len(of_key), total=total, complete=complete, note=note)
-
-    def _answer(
-        self, matches: Sequence[UrlMatch], *, read: int, total: int, complete: bool, note: str = ""
-    ) -> UrlSearch:
-        return UrlSearch(
-            url=self._url,
-            generation=self._manifest.generation,
-            matches=tuple(matches),
-            shards_read=read,
-            shards_total=total,
-            complete=complete,
-            note=note,
-        )
+        note = "" if matches else self._reason(of_key) if complete else UNREAD.format(len(candidates) - read)
+        read += len(of_key)
+        return replace(answer, matches=tuple(matches), shards_read=read, complete=complete, note=note)
 
     def _shard_of_key(self, section: SectionManifest) -> Shard | None:
         """Return the shard whose range holds the URL's key, or None if the URL does not contain its key."""
@@ -189,12 +176,7 @@ class _Search:
         file = shard.file
         if file is None:
             return None
-        body = self._state.objects.get(file.body)
-        if body is None:
-            raise StoreContentError(
-                f"{self._state.objects.url(file.body)}, the body of {file.name}, is missing. Rebuild this shard."
-            )
-        content = gzip.decompress(body.body, max_byte_size=file.xml_byte_size)
+        content = self._state.content(file)
         if file.name.endswith(".txt.gz"):
             fields: dict[str, str] | None = {} if self._url.encode() in content.split(b"\n") else None
         else:
@@ -233,9 +215,6 @@ class _Search:
                 "scope-host, unless cross_submit= names it."
             )
         return ""
-
-    def _unread(self, number: int) -> str:
-        return f"{number:,} files were not read: the URL does not say its key, so every file may list it."
 
 
 def key_in_section(url: str, template: str, section: SectionManifest) -> int | None:

@@ -237,8 +237,7 @@ def write(
         SitemapError: The batch could not be written; see ``pipeline.batch_writer.write_batch``.
     """
     opened = OpenSitemap.of(sitemap, clock, progress)
-    written, _ = write_batch(opened, opened.state.read_plan(plan_key), batch)
-    return written
+    return write_batch(opened, opened.state.read_plan(plan_key), batch)
 
 
 def publish(

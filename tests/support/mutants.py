@@ -226,8 +226,8 @@ def _planned_digest() -> Iterable[Change]:
 def _names_at_plan_time() -> Iterable[Change]:
     real = batch_writer._BatchWriter._upload
 
-    def upload(self: Any, key: str, file: Any, uploads: Any) -> None:
-        real(self, key, file, uploads)
+    def upload(self: Any, key: str, file: Any) -> None:
+        real(self, key, file)
         if self.actions[self._current].carries is None:
             name = shard_name(self.section.path, self.section.name, self._current + 1, self.section.format)
             conditional_put.put_verified(

@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
-from airflow_sitemaps.errors import IncompleteError, StoreContentError
+from airflow_sitemaps.errors import ConfigurationError, IncompleteError, StoreContentError
 from airflow_sitemaps.pipeline.state.conditional_put import put_verified
 from airflow_sitemaps.ports import Create, Overwrite, Update
+from airflow_sitemaps.protocol import gzip
 from airflow_sitemaps.quantities import counted
 from airflow_sitemaps.shards import codec
 
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
     from airflow_sitemaps.pipeline.report import Report
     from airflow_sitemaps.ports import Clock, ObjectInfo, ObjectStore
-    from airflow_sitemaps.shards.manifest import Manifest
+    from airflow_sitemaps.shards.manifest import Manifest, PublicFile
     from airflow_sitemaps.shards.plan import Plan, Receipt
 
 MANIFEST: Final = "manifest.json.gz"
@@ -122,6 +123,22 @@ class StateRepository:
         """Read the current manifest as ``current`` does, without its etag and bytes."""
         current = self.current()
         return None if current is None else current.manifest
+
+    def published(self) -> Manifest:
+        """Read the current manifest, or raise ``ConfigurationError`` before the first commit."""
+        manifest = self.manifest()
+        if manifest is None:
+            raise ConfigurationError(f"{self.objects.url('')}: nothing has been published yet; build the sitemap first")
+        return manifest
+
+    def content(self, file: PublicFile) -> bytes:
+        """Read the uncompressed content of a shard's file from its private body."""
+        body = self.objects.get(file.body)
+        if body is None:
+            raise StoreContentError(
+                f"{self.objects.url(file.body)}, the body of {file.name}, is missing: rebuild the shard"
+            )
+        return gzip.decompress(body.body, max_byte_size=file.xml_byte_size)
 
     def replace_manifest(self, manifest: Manifest, over: ManifestVersion | None) -> ManifestVersion:
         """Replace the manifest, or put the first if ``over`` is None. ``RefusedPutError``: another is current."""
