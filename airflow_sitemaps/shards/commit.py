@@ -58,7 +58,8 @@ def next_manifest(old: Manifest | None, plan: Plan, receipts: Sequence[Receipt],
         owner=facts.owner,
         base_url=facts.index.base_url,
         committed_at=facts.now,
-        sections=_in_order(sections, facts),
+        # Sections that the code does not name follow the others.
+        sections={name: sections[name] for name in (*facts.sections, *sections) if name in sections},
         state_id=facts.state_id,
         origin=plan.origin or (old.origin if old is not None else ""),
     )
@@ -88,6 +89,7 @@ def complete(
             "was published; the sitemap published before stays. Check the sources, or delete the sitemap yourself."
             + "".join(f"\n  - {loss}" for loss in losses)
         )
+    serials = {**old.serials, **{n: state.next_serial for n, state in old.sections.items()}} if old is not None else {}
     note = GenerationNote(
         generation=manifest.generation,
         committed_at=manifest.committed_at,
@@ -105,7 +107,7 @@ def complete(
         manifest,
         history=(*earlier, note)[-max(1, facts.history) :],
         departed=tuple(_departed(old, manifest, facts)),
-        serials=_serials(old, manifest),
+        serials={name: serial for name, serial in serials.items() if name not in manifest.sections},
         index_record=_index_record(old, manifest.generation, facts),
         swept_at=old.swept_at if old is not None else manifest.committed_at,
     )
@@ -117,14 +119,6 @@ def first_serial(manifest: Manifest | None, section: str) -> int:
         return 1
     state = manifest.sections.get(section)
     return state.next_serial if state is not None else manifest.serials.get(section, 1)
-
-
-def _serials(old: Manifest | None, new: Manifest) -> dict[str, int]:
-    """Return the next serials of the sections that no longer exist."""
-    if old is None:
-        return {}
-    serials = {**old.serials, **{name: state.next_serial for name, state in old.sections.items()}}
-    return {name: serial for name, serial in serials.items() if name not in new.sections}
 
 
 def check_current(old: Manifest | None, plan: Plan, facts: CommitFacts) -> None:
@@ -189,12 +183,6 @@ def _gather(plan: Plan, receipts: Sequence[Receipt]) -> dict[str, dict[int, tupl
     return staged
 
 
-def _in_order(sections: Mapping[str, SectionManifest], facts: CommitFacts) -> dict[str, SectionManifest]:
-    """Order the sections as the code does; sections that the code does not name follow."""
-    configured = [name for name in facts.sections if name in sections]
-    return {name: sections[name] for name in (*configured, *(n for n in sections if n not in facts.sections))}
-
-
 def _departed(old: Manifest | None, new: Manifest, facts: CommitFacts) -> Iterator[Departed]:
     """Yield the files of earlier generations that this one does not name."""
     names = {file.name for file in new.public_files()}
@@ -249,7 +237,12 @@ def rebase(
             f"{len(now.shards):,} ranges stay as other runs wrote them, the others are as this run read them"
         )
     fitted = replace(plan, sections=sections, warnings=(*plan.warnings, *warnings))
-    return fitted, tuple(_receipt(receipt, moved.get(receipt.section)) for receipt in receipts)
+    kept = []
+    for receipt in receipts:
+        places = moved.get(receipt.section, {})
+        pieces = {places[at]: pieces for at, pieces in receipt.pieces.items() if at in places}
+        kept.append(replace(receipt, pieces=pieces) if receipt.section in moved else receipt)
+    return fitted, tuple(kept)
 
 
 def _is_comparable(plan: SectionPlan, before: SectionManifest, now: SectionManifest) -> bool:
@@ -307,9 +300,3 @@ def _content(shard: Shard) -> Shard:
     if shard.file is None:
         return shard
     return replace(shard, file=replace(shard.file, etag=None, replaces=None))
-
-
-def _receipt(receipt: Receipt, moved: Mapping[int, int] | None) -> Receipt:
-    if moved is None:
-        return receipt
-    return replace(receipt, pieces={moved[at]: pieces for at, pieces in receipt.pieces.items() if at in moved})

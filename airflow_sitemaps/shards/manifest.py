@@ -276,8 +276,7 @@ class Manifest(Record, frozen=True, kw_only=True):
         history: Notes of the last generations, oldest first.
         serials: Next serial of each removed section. If the section returns, no file name is used twice.
         swept_at: Time of the last search of the runs' folders for files that nothing names.
-        state_id: Identifier of the state area in the metadata of public objects. Default: None, for a manifest written
-            before objects were stamped.
+        state_id: Identifier of the state area in the metadata of public objects.
         origin: Deployment that committed last, such as the address of its Airflow. Default: "", not known.
     """
 
@@ -298,7 +297,7 @@ class Manifest(Record, frozen=True, kw_only=True):
     serials: Mapping[str, Count] = {}
     swept_at: Moment | None = None
     index_record: IndexRecord | None = None
-    state_id: str | None = None
+    state_id: str = ""
     origin: str = ""
     format: Count = field(default_factory=lambda: FORMAT)
 

@@ -155,7 +155,7 @@ class CommitFacts:
     index_etags: Mapping[str, str | None] = field(default_factory=dict)
     extras: tuple[str, ...] = ()
     adopted: tuple[str, ...] = ()
-    state_id: str | None = None
+    state_id: str = ""
 
 
 @dataclass(slots=True)
@@ -174,20 +174,14 @@ class ShardBuilder:
     _leaving: dict[str, PublicFile] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        if self.old is None:
-            return
-        carried = {action.carries for action in self.plan.actions}
+        stay = {*(action.carries for action in self.plan.actions), *self.plan.drifted}
         configured = self.facts.sections[self.plan.name]
-        for position, shard in enumerate(self.old.shards):
+        for position, shard in enumerate(self.old.shards if self.old is not None else ()):
             file = shard.file
-            if (
-                position in carried
-                or position in self.plan.drifted
-                or file is None
-                or not fits(file.name, configured.path, self.plan.name, configured.format)
-            ):
+            if file is None or position in stay:
                 continue
-            self._leaving[file.xml_sha256] = file
+            if fits(file.name, configured.path, self.plan.name, configured.format):
+                self._leaving[file.xml_sha256] = file
 
     def shards(self, action: RangeAction, pieces: tuple[StagedShard, ...] | None) -> Iterator[Shard]:
         """Yield the shards of one action."""
@@ -208,31 +202,23 @@ class ShardBuilder:
             alone = len(pieces) == 1
             for number, piece in enumerate(pieces):
                 keeps_name = number == 0 and (alone or piece.same)
-                yield self._written(
-                    piece, action, carried.file if carried is not None and keeps_name else None, carried
-                )
+                yield self._written(piece, action, carried, keeps_name=keeps_name)
 
     def _carried(self, action: RangeAction) -> Shard | None:
         if action.carries is None or self.old is None:
             return None
-        if action.carries >= len(self.old.shards):
-            raise StoreContentError(
-                f"section {self.plan.name!r}: the plan keeps shard {action.carries}, but the manifest has only "
-                f"{len(self.old.shards)} shards; plan again"
-            )
-        return self.old.shards[action.carries]
-
-    def _written(
-        self, piece: StagedShard, action: RangeAction, file: PublicFile | None, carried: Shard | None
-    ) -> Shard:
-        new_file = self._file(piece, action, file)
-        unchanged = carried is not None and new_file == carried.file
-        return Shard(
-            range=piece.range,
-            file=new_file,
-            written_in=carried.written_in if carried is not None and unchanged else self.generation,
-            **piece.facts(),
+        if action.carries < len(self.old.shards):
+            return self.old.shards[action.carries]
+        raise StoreContentError(
+            f"section {self.plan.name!r}: the plan keeps shard {action.carries}, but the manifest has only "
+            f"{len(self.old.shards)} shards; plan again"
         )
+
+    def _written(self, piece: StagedShard, action: RangeAction, carried: Shard | None, *, keeps_name: bool) -> Shard:
+        file = self._file(piece, action, carried.file if carried is not None and keeps_name else None)
+        unchanged = carried is not None and file == carried.file
+        written_in = carried.written_in if carried is not None and unchanged else self.generation
+        return Shard(range=piece.range, file=file, written_in=written_in, **piece.facts())
 
     def _file(self, piece: StagedShard, action: RangeAction, file: PublicFile | None) -> PublicFile | None:
         if piece.same and file is not None:

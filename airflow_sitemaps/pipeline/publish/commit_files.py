@@ -64,7 +64,7 @@ def commit_facts(
         index_etags=_index_etags(store, old, (sitemap.store.index_name, *wanted), adopted),
         extras=tuple(sorted(sitemap.extra_names)),
         adopted=tuple(adopted),
-        state_id=(old.state_id if old is not None else None) or clock.token(),
+        state_id=(old.state_id if old is not None else "") or clock.token(),
     )
 
 

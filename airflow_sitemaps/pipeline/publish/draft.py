@@ -26,12 +26,12 @@ from airflow_sitemaps.shards import url_sample
 from airflow_sitemaps.shards.commit import complete, next_manifest
 from airflow_sitemaps.shards.guards import SMALLEST, refusal_text
 from airflow_sitemaps.shards.guards.row_losses import RowLosses
-from airflow_sitemaps.shards.layout import IndexSettings
+from airflow_sitemaps.shards.layout import SUFFIX, IndexSettings
 from airflow_sitemaps.shards.plan import Action, failures_of
 from airflow_sitemaps.shards.section_commit import CommitFacts, SectionFacts
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     from airflow_sitemaps.pipeline.request import OpenSitemap
     from airflow_sitemaps.pipeline.state.repository import StateRepository
@@ -68,7 +68,8 @@ def make_draft(
         manifest = next_manifest(old, plan, receipts, facts)
         refused = missing_at_commit(sitemap, plan, old, manifest)  # an omitted section may be the new home of a URL
         refusals = (*refusals, *refused)
-    if old is not None and _is_past_its_age(manifest):
+    rows = sum(section.rows for section in manifest.sections.values())
+    if old is not None and rows and rows == sum(section.expired_rows for section in manifest.sections.values()):
         return old, refusals, (_PAST_ITS_AGE,)
     manifest = commit_files.attach(opened, old, manifest, facts, receipts)
     failed = [failure.section for failure in (*plan.failures, *failures_of(refusals))]
@@ -92,12 +93,6 @@ def _ledger_warnings(plan: Plan, receipts: Sequence[Receipt]) -> tuple[str, ...]
                 "recorded them are missing or damaged; the log of the writing tasks names them. They are recorded again"
             )
     return tuple(warnings)
-
-
-def _is_past_its_age(manifest: Manifest) -> bool:
-    """Return whether no section has a row to list, and age alone is the reason."""
-    sections = manifest.sections.values()
-    return any(s.rows for s in sections) and all(s.rows == s.expired_rows for s in sections)
 
 
 def _losses(sitemap: Sitemap, manifest: Manifest) -> list[str]:
@@ -271,8 +266,14 @@ def proposal_of(state: StateRepository, run: str) -> Proposal:
         )
     receipts = _receipts(state, plan)
     rendered = {receipt.batch for receipt in receipts} == {batch.number for batch in plan.batches}
-    if not rendered or _writes(plan.refused.values()):
-        return Proposal(live=live, manifest=_without_removed(live, plan), plan=plan, is_rendered=False)
+    if not rendered or any(action.kind.writes for section in plan.refused.values() for action in section.actions):
+        sections = {
+            name: _without_emptied(section, plan.sections.get(name))
+            for name, section in live.sections.items()
+            if name not in plan.retired
+        }
+        manifest = replace(live, generation=live.generation + 1, sections=sections)
+        return Proposal(live=live, manifest=manifest, plan=plan, is_rendered=False)
     try:
         manifest = next_manifest(live, plan, receipts, _facts(live, plan))
     except ConflictError as error:
@@ -290,10 +291,6 @@ def _whole(plan: Plan) -> Plan:
     )
 
 
-def _writes(sections: Iterable[SectionPlan]) -> bool:
-    return any(action.kind.writes for section in sections for action in section.actions)
-
-
 def _receipts(state: StateRepository, plan: Plan) -> list[Receipt]:
     """Read the receipt of each batch's last try."""
     newest: dict[str, tuple[str, str]] = {}
@@ -304,17 +301,7 @@ def _receipts(state: StateRepository, plan: Plan) -> list[Receipt]:
     return [state.read_receipt(key) for _, key in newest.values()]
 
 
-def _without_removed(live: Manifest, plan: Plan) -> Manifest:
-    """Return the live generation without the sections that the plan removes and without the ranges that it empties."""
-    sections = {
-        name: _section_without_removed(section, plan.sections.get(name))
-        for name, section in live.sections.items()
-        if name not in plan.retired
-    }
-    return replace(live, generation=live.generation + 1, sections=sections)
-
-
-def _section_without_removed(section: SectionManifest, plan: SectionPlan | None) -> SectionManifest:
+def _without_emptied(section: SectionManifest, plan: SectionPlan | None) -> SectionManifest:
     """Return a section without the files that the plan removes because their ranges have no rows."""
     if plan is None or plan.base != section.changed_in:
         return section
@@ -334,22 +321,16 @@ def _section_without_removed(section: SectionManifest, plan: SectionPlan | None)
 
 def _facts(live: Manifest, plan: Plan) -> CommitFacts:
     """Return the input of the reducer from the live generation, whose address new sections get."""
-    published = {
-        name: SectionFacts(path=section.path, base_url=section.base_url, format=_format(section))
-        for name, section in live.sections.items()
-    }
-    new = {name: SectionFacts(path="", base_url=live.base_url, format="xml") for name in plan.sections}
-    settings = IndexSettings(base_url=live.base_url, name="", mode="one", limits=CURRENT)
+    facts = {name: SectionFacts(path="", base_url=live.base_url, format="xml") for name in plan.sections}
+    for name, section in live.sections.items():
+        form: Format = "text" if any(file.name.endswith(SUFFIX["text"]) for file in section.files()) else "xml"
+        facts[name] = SectionFacts(path=section.path, base_url=section.base_url, format=form)
     return CommitFacts(
         owner=live.owner,
-        sections={**new, **published},
-        index=settings,
+        sections=facts,
+        index=IndexSettings(base_url=live.base_url, name="", mode="one", limits=CURRENT),
         history=0,
         now=plan.created_at,
         write_id="",
         state_id=live.state_id,
     )
-
-
-def _format(section: SectionManifest) -> Format:
-    return "text" if any(file.name.endswith(".txt.gz") for file in section.files()) else "xml"

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from airflow_sitemaps.pipeline.request import OpenSitemap
     from airflow_sitemaps.pipeline.state.repository import ManifestVersion, StateRepository
     from airflow_sitemaps.ports import Clock, ObjectInfo
-    from airflow_sitemaps.shards.manifest import Manifest, SectionManifest
+    from airflow_sitemaps.shards.manifest import Manifest
     from airflow_sitemaps.shards.plan import Plan, Receipt
     from airflow_sitemaps.sitemap import Sitemap
 
@@ -212,15 +212,13 @@ def says_the_same(old: Manifest, new: Manifest) -> bool:
     """
     if old.recent_window not in (None, new.recent_window):
         return False
-    sections = {name: _with_marks_of(old.sections.get(name), section) for name, section in new.sections.items()}
+    sections = dict(new.sections)
+    for name in sections.keys() & old.sections.keys():
+        marks = old.sections[name]
+        sections[name] = structs.replace(
+            sections[name], samples=marks.samples, changed_in=marks.changed_in, known=marks.known
+        )
     return (dict(old.sections), old.indexes, old.extras) == (sections, new.indexes, new.extras)
-
-
-def _with_marks_of(old: SectionManifest | None, new: SectionManifest) -> SectionManifest:
-    """Return a section with the earlier values of what does not count as a change."""
-    if old is None:
-        return new
-    return structs.replace(new, samples=old.samples, changed_in=old.changed_in, known=old.known)
 
 
 def _refuse_old(sitemap: Sitemap, plan: Plan, clock: Clock) -> None:

@@ -109,7 +109,10 @@ def _sweep(opened: OpenSitemap, current: ManifestVersion) -> tuple[ManifestVersi
             return current, Swept()
         current = fenced
     strays = orphans(store, current.manifest, now, lifetime(grace)) if left.deep else ()
-    items = (*due, *(_departed(info, current.manifest) for info in strays))
+    number, at = current.manifest.generation, current.manifest.committed_at
+    # The etag of an orphan protects it if it changes before the deletion.
+    orphaned = (Departed(area="public", key=i.key, generation=number, at=at, etag=i.etag) for i in strays)
+    items = (*due, *orphaned)
     outcomes = _delete(store, items)
     gone = [item for item, failure in zip(items, outcomes, strict=True) if failure is None]
     outcomes += _delete_private(state, left, current.manifest)
@@ -154,7 +157,8 @@ def leftovers(state: StateRepository, manifest: Manifest, now: datetime, grace: 
     needed = manifest.bodies() | {item.key for item in manifest.departed}
     plans = (info.key for info in state.objects.list("plans/"))
     over = [run for run in (key.removeprefix("plans/").removesuffix(".json.gz") for key in plans) if is_over(run)]
-    deep = _is_deep(manifest, now, grace)
+    # Search all folders of runs, and the public area for orphans.
+    deep = manifest.swept_at is None or not manifest.swept_at <= now < manifest.swept_at + lifetime(grace)
     keys = [
         info.key
         for folder in ([RUNS] if deep else [run_directory(run) for run in over])
@@ -168,18 +172,6 @@ def leftovers(state: StateRepository, manifest: Manifest, now: datetime, grace: 
         plans=tuple(plan_key(run) for run in over),
         known=tuple(key for key in records if key not in kept),
         deep=deep,
-    )
-
-
-def _is_deep(manifest: Manifest, now: datetime, grace: timedelta) -> bool:
-    """Return whether to search all folders of runs, and the public area for orphans."""
-    return manifest.swept_at is None or not manifest.swept_at <= now < manifest.swept_at + lifetime(grace)
-
-
-def _departed(info: ObjectInfo, manifest: Manifest) -> Departed:
-    """Return an orphan as an item to delete; its etag protects it if it changes before the deletion."""
-    return Departed(
-        area="public", key=info.key, generation=manifest.generation, at=manifest.committed_at, etag=info.etag
     )
 
 

@@ -89,7 +89,7 @@ OWNER_CHARACTERS: Final = 200
 
 def stamp(manifest: Manifest) -> dict[str, str]:
     """Return the metadata that marks a public object as this pipeline's."""
-    return {OWNER: quote(manifest.owner, safe=" ")[:OWNER_CHARACTERS].strip(), STATE_ID: manifest.state_id or ""}
+    return {OWNER: quote(manifest.owner, safe=" ")[:OWNER_CHARACTERS].strip(), STATE_ID: manifest.state_id}
 
 
 def is_of_another(info: ObjectInfo, manifest: Manifest | None) -> bool:
