@@ -11,7 +11,7 @@ import gzip
 import hashlib
 from contextlib import contextmanager
 from datetime import datetime, timezone
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from airflow_sitemaps.ports import Create
 from airflow_sitemaps.shards.plan import Receipt, StagedShard
@@ -124,6 +124,13 @@ def receipt_of(table: GeneratedTable, state: ObjectStore, plan: Plan, batch: Bat
     )  # fmt: skip
 
 
+def _sample(xml: bytes, number: int, level: int) -> str:
+    """Fingerprints in the sample of a level, in order, as a written shard has them."""
+    data = hashlib.shake_128(xml).digest(PRINT_BYTES * number)
+    drawn = (int.from_bytes(data[at : at + PRINT_BYTES], "big") >> level for at in range(0, len(data), PRINT_BYTES))
+    return base64.b64encode(b"".join(each.to_bytes(PRINT_BYTES, "big") for each in sorted(drawn))).decode()
+
+
 def _staged(
     table: GeneratedTable, state: ObjectStore, run: str, position: int, within: KeyRange, level: int
 ) -> StagedShard:
@@ -132,13 +139,12 @@ def _staged(
     body = gzip.compress(xml, 1, mtime=0)
     sha256 = hashlib.sha256(xml).hexdigest()
     key = f"runs/{run}/bodies/pages-{position:05d}-0-{sha256[:16]}.xml.gz"
-    metadata: dict[str, Any] = {"xml-sha256": sha256, "write-id": key}
-    state.put(key, body, mode=Create(), metadata=metadata, content_type="application/gzip")
+    state.put(key, body, mode=Create(), metadata={"write-id": key}, content_type="application/gzip")
     prints = (digest.rows >> level) + (position % max(1, (1 << level) // max(1, digest.rows)) == 0)
     upper = within.upper[0] if within.upper else table.rows
     return StagedShard(
         range=within, digest=digest, urls=digest.rows, body=key, xml_sha256=sha256, xml_byte_size=len(xml),
         byte_size=len(body), last_key=(upper - 1,), newest_lastmod=NEWEST, oldest_lastmod=NEWEST,  # type: ignore[operator]
         lastmods=digest.rows, sample_level=level, prefixes={f"{BASE}p/": prints},
-        sample=base64.b64encode(hashlib.shake_128(xml).digest(PRINT_BYTES * prints)).decode(),
+        sample=_sample(xml, prints, level),
     )  # fmt: skip

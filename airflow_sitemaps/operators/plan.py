@@ -79,6 +79,7 @@ class SitemapPlanOperator(SitemapOperator):
         self.allow = allow
         self.batch_size = batch_size
         self.sql: dict[str, str] = {}
+        self.rendered_sitemap: Sitemap | None = None
 
     def is_part_of_run(self, context: Context) -> bool:
         """Return whether the run is to be published. A dry run is not."""
@@ -88,7 +89,8 @@ class SitemapPlanOperator(SitemapOperator):
         """Render the template fields, and the SQL of each section for Airflow's page of rendered templates."""
         super().render_template_fields(context, jinja_env)
         with permanent_failures(context):
-            self.sql = sql_of(self.rendered(context))
+            self.rendered_sitemap = self.rendered(context)
+            self.sql = sql_of(self.rendered_sitemap)
 
     def execute(self, context: Context) -> list[dict[str, Any]]:
         """Plan the run, and return one reference for each mapped task.
@@ -110,7 +112,7 @@ class SitemapPlanOperator(SitemapOperator):
             request = replace(request, origin=deployment(), asked_by=f"{self.dag_id} {context['run_id']}")
             sections = list(request.sections or (section.name for section in self.sitemap.sections))
             context["ti"].xcom_push(key=SECTIONS, value=sections[:MAX_SECTIONS])
-            sitemap = self.rendered(context)
+            sitemap = self.rendered_sitemap or self.rendered(context)
             for section, sql in sql_of(sitemap).items():
                 log.debug("section %s: rendered SQL: %s", section, sql)
             progress = LogProgress(log)

@@ -275,7 +275,7 @@ def publish(
     started = clock.now()
     opened = OpenSitemap.of(sitemap, clock, progress)
     state = opened.state
-    run_plan = state.read_plan(plan_key)
+    run_plan, stored_at = state.stored_plan(plan_key)
     receipts = list(mapped(state.read_receipt, receipts_of(run_plan.run, receipt_keys), "sitemap-receipts"))
     if unwritten is not None and sitemap.on_section_failure == "publish_others":
         failures = (*failures, *unwritten_sections(run_plan, receipts, unwritten))
@@ -287,7 +287,7 @@ def publish(
         _discard(sitemap, run_plan)
         return report
     try:
-        committed = commit(opened, run_plan, receipts)
+        committed = commit(opened, run_plan, receipts, stored_at)
     except GuardError as refused:
         _report_refusal(opened, run_plan, state.manifest(), refused.refusals, receipts)
         raise

@@ -18,7 +18,7 @@ from airflow_sitemaps.errors import IncompleteError
 from airflow_sitemaps.pipeline.concurrency import mapped
 from airflow_sitemaps.pipeline.state.conditional_put import put_verified
 from airflow_sitemaps.pipeline.state.identity import check_stamp
-from airflow_sitemaps.pipeline.state.repository import GZIP, bounded_time, plan_key, run_directory
+from airflow_sitemaps.pipeline.state.repository import GZIP, bounded_time, run_directory
 from airflow_sitemaps.ports import Create
 from airflow_sitemaps.protocol import feeds, gzip, markup
 from airflow_sitemaps.protocol.entry import MAX_INDEXES
@@ -43,11 +43,11 @@ FEW: Final = 8
 
 
 def commit_facts(
-    opened: OpenSitemap, old: Manifest | None, adopted: Sequence[str] = (), *, run: str = ""
+    opened: OpenSitemap, old: Manifest | None, adopted: Sequence[str] = (), stored_at: datetime | None = None
 ) -> CommitFacts:
     """Collect the input of the reducer. The commit's time is the store's if the clock is ahead of it.
 
-    A ``run`` is one whose plan was stored a short time ago; "" if there is no plan.
+    ``stored_at`` is the store's time at which the run's plan was stored, if there is one.
     """
     sitemap, store, clock = opened.sitemap, opened.store, opened.clock
     wanted = (*index_names(sitemap), *sitemap.extra_names)
@@ -59,7 +59,7 @@ def commit_facts(
         },
         index=index_settings(sitemap),
         history=sitemap.history,
-        now=bounded_time(store.state, clock, store.state.head(plan_key(run)) if run else None),
+        now=bounded_time(store.state, clock, stored_at),
         write_id=clock.token(),
         index_etags=_index_etags(store, old, (sitemap.store.index_name, *wanted), adopted),
         extras=tuple(sorted(sitemap.extra_names)),

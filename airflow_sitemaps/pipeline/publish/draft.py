@@ -32,6 +32,7 @@ from airflow_sitemaps.shards.section_commit import CommitFacts, SectionFacts
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from datetime import datetime
 
     from airflow_sitemaps.pipeline.request import OpenSitemap
     from airflow_sitemaps.pipeline.state.repository import StateRepository
@@ -49,14 +50,14 @@ _PAST_ITS_AGE: Final = (
 
 
 def make_draft(
-    opened: OpenSitemap, old: Manifest | None, plan: Plan, receipts: Sequence[Receipt]
+    opened: OpenSitemap, old: Manifest | None, plan: Plan, receipts: Sequence[Receipt], stored_at: datetime | None
 ) -> tuple[Manifest, tuple[Refusal, ...], tuple[str, ...]]:
     """Compute the manifest to commit, without the sections that guards refuse; return it with refusals and warnings.
 
     It is the published one if every row is past its age. Raises ``GuardError`` if the guards leave nothing to publish.
     """
     sitemap, given = opened.sitemap, plan
-    facts = commit_facts(opened, old, plan.adopted, run=plan.run)
+    facts = commit_facts(opened, old, plan.adopted, stored_at)
     manifest = next_manifest(old, plan, receipts, facts)
     refusals = refused = at_commit(opened, plan, old, manifest)
     while refused:

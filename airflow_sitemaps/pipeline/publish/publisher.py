@@ -23,6 +23,7 @@ from airflow_sitemaps.shards.plan import SectionFailure, failures_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from datetime import datetime
 
     from airflow_sitemaps.errors import GuardRefusal
     from airflow_sitemaps.pipeline.request import OpenSitemap
@@ -59,18 +60,19 @@ class Committed:
     bodies: Mapping[str, ObjectInfo] = field(default_factory=dict)
 
 
-def commit(opened: OpenSitemap, plan: Plan, receipts: Sequence[Receipt]) -> Committed:
+def commit(opened: OpenSitemap, plan: Plan, receipts: Sequence[Receipt], stored_at: datetime | None) -> Committed:
     """Replace the current manifest by the next one.
 
     If an earlier try of the run has committed, the sections that it omitted and that the plan now contains are
-    committed. A person may clear a writing task that had failed, together with the publishing task.
+    committed. A person may clear a writing task that had failed, together with the publishing task. ``stored_at`` is the
+    store's time at which the plan was stored.
 
     Raises:
         ConflictError: Another run changed the same sections first.
         StoreError: The store's answers stayed unclear; try again.
     """
     for _ in range(RACES):
-        committed = _attempt(opened, plan, receipts)
+        committed = _attempt(opened, plan, receipts, stored_at)
         if committed is not None:
             return committed
     raise ConflictError(
@@ -78,7 +80,9 @@ def commit(opened: OpenSitemap, plan: Plan, receipts: Sequence[Receipt]) -> Comm
     )
 
 
-def _attempt(opened: OpenSitemap, plan: Plan, receipts: Sequence[Receipt]) -> Committed | None:
+def _attempt(
+    opened: OpenSitemap, plan: Plan, receipts: Sequence[Receipt], stored_at: datetime | None
+) -> Committed | None:
     """Commit a plan on the current manifest; return None if another run has committed meanwhile."""
     current, repeated = opened.state.current(), None
     if current is not None:
@@ -92,7 +96,7 @@ def _attempt(opened: OpenSitemap, plan: Plan, receipts: Sequence[Receipt]) -> Co
     old = current.manifest if current is not None else None
     plan, receipts = _fitted(opened.state, old, plan, receipts)
     try:
-        manifest, refusals, warnings = make_draft(opened, old, plan, receipts)
+        manifest, refusals, warnings = make_draft(opened, old, plan, receipts, stored_at)
     except OwnershipError:
         if old is None and opened.state.current() is not None:
             return None  # the index is that of another first run of this pipeline

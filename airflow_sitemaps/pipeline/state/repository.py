@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from airflow_sitemaps.pipeline.report import Report
-    from airflow_sitemaps.ports import Clock, ObjectInfo, ObjectStore
+    from airflow_sitemaps.ports import Clock, ObjectStore
     from airflow_sitemaps.shards.manifest import Manifest, PublicFile
     from airflow_sitemaps.shards.plan import Plan, Receipt
 
@@ -170,12 +170,16 @@ class StateRepository:
 
     def read_plan(self, key: str) -> Plan:
         """Read a stored plan."""
+        return self.stored_plan(key)[0]
+
+    def stored_plan(self, key: str) -> tuple[Plan, datetime | None]:
+        """Read a stored plan, and the store's time at which it was stored, if the store says it."""
         stored = self.objects.get(key)
         if stored is None:
             raise StoreContentError(
                 f"the plan {self.objects.url(key)} is missing: it was swept, or the state area was changed. Plan again."
             )
-        return codec.decode_plan(stored.body, self.objects.url(key))
+        return codec.decode_plan(stored.body, self.objects.url(key)), stored.info.modified_at
 
     def write_receipt(self, receipt: Receipt, token: str) -> str:
         """Store a receipt under a key that is unique to the try, and return the key."""
@@ -208,13 +212,13 @@ class StateRepository:
         put_verified(self.objects, key, body, mode=Create(), write_id=write_id, content_type=GZIP)
 
 
-def bounded_time(objects: ObjectStore, clock: Clock, recent: ObjectInfo | None = None) -> datetime:
+def bounded_time(objects: ObjectStore, clock: Clock, recent: datetime | None = None) -> datetime:
     """Return the worker's time, or the store's time if the worker's clock is ahead of it, with a warning.
 
-    No request is sent if the worker's time is close to that of ``recent``, an object stored a short time ago.
+    No request is sent if the worker's time is close to ``recent``, a time of the store a short while ago.
     """
     now = clock.now()
-    if recent is not None and recent.modified_at is not None and now <= recent.modified_at + CLOCK_TOLERANCE:
+    if recent is not None and now <= recent + CLOCK_TOLERANCE:
         return now
     put_verified(objects, TIME_MARK, b"{}", mode=Overwrite(), write_id=clock.token())
     mark = objects.head(TIME_MARK)
