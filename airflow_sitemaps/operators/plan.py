@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -138,10 +139,7 @@ class SitemapPlanOperator(SitemapOperator):
         """
         from airflow_sitemaps.pipeline.stages import RunRequest
 
-        def setting(name: str, own: Any, default: Any) -> Any:
-            return _setting(params, name, own, default)
-
-        names = Names.of(self)
+        setting, names = partial(_setting, params), Names.of(self)
         chosen = listed(setting("sections", self.sections, ()))
         mine = names.sections(chosen)
         if chosen and not mine:
