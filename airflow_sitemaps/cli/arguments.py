@@ -112,6 +112,11 @@ def _lookups(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
         "--source", action="store_true", help="if it is not listed, also query the source for the row with its key"
     )
     _params(find)
+    inventory = _command(commands, "inventory", "every listed URL with its age, counted, or written as Parquet files")
+    inventory.add_argument(
+        "--to", metavar="ADDRESS", help="write the files there: s3://, gs:// or az:// with a prefix, or a folder"
+    )
+    inventory.add_argument("--conn", default=None, metavar="ID", help="Airflow connection of that address")
     diff = _command(commands, "diff", "the URLs that differ between two kept generations")
     diff.add_argument(
         "before", type=int, metavar="A", help="the base generation; the status command lists all kept generations"

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from airflow_sitemaps import report_text
 from airflow_sitemaps.cli import estimate as cost_estimate
-from airflow_sitemaps.cli.lookups import diff, find, indexnow_key, status, store_check
+from airflow_sitemaps.cli.lookups import diff, find, indexnow_key, inventory, status, store_check
 from airflow_sitemaps.cli.output import Answer, bars
 from airflow_sitemaps.cli.targets import TargetError, load_target
 from airflow_sitemaps.errors import ConfigurationError, PartlyPublishedError, SitemapError
@@ -213,6 +213,7 @@ COMMANDS: Final[Mapping[str, Callable[[argparse.Namespace], Answer]]] = {
     "status": status,
     "verify": verify,
     "find": find,
+    "inventory": inventory,
     "diff": diff,
     "rollback": rollback,
     "adopt": adopt,

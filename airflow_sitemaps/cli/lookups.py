@@ -1,4 +1,4 @@
-"""The commands that publish nothing: ``status``, ``find``, ``diff``, ``indexnow-key`` and ``store-check``."""
+"""The commands that publish nothing: ``status``, ``find``, ``inventory``, ``diff``, ``indexnow-key`` and ``store-check``."""
 
 from __future__ import annotations
 
@@ -14,9 +14,11 @@ from airflow_sitemaps.cli.targets import TargetError, load_target
 from airflow_sitemaps.errors import ConfigurationError
 from airflow_sitemaps.http import AccessRules
 from airflow_sitemaps.pipeline import find as find_url
+from airflow_sitemaps.pipeline import inventory as list_inventory
 from airflow_sitemaps.pipeline import stages
 from airflow_sitemaps.pipeline.changes import MOST, TooManyChangesError, compare
 from airflow_sitemaps.pipeline.find import with_source
+from airflow_sitemaps.pipeline.inventory import PERIODS, count, export
 from airflow_sitemaps.pipeline.request import SYSTEM_CLOCK
 from airflow_sitemaps.pipeline.state.capability_probe import examine
 from airflow_sitemaps.pipeline.state.repository import StateRepository
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
 
     from airflow_sitemaps.pipeline.changes import Changes
     from airflow_sitemaps.pipeline.find import UrlMatch, UrlSearch
+    from airflow_sitemaps.pipeline.inventory import SectionInventory
     from airflow_sitemaps.pipeline.state.capability_probe import Reply
     from airflow_sitemaps.pipeline.status import Status
     from airflow_sitemaps.ports import ObjectStore
@@ -72,6 +75,29 @@ def find(arguments: argparse.Namespace) -> Answer:
     except ConfigurationError as error:
         raise TargetError(str(error)) from error
     return Answer(document=_search_document(search), lines=_search_lines(search), well=search.listed)
+
+
+def inventory(arguments: argparse.Namespace) -> Answer:
+    """Count the listed URLs by age, or write them with what the ledger knows as Parquet files."""
+    sitemap = load_target(arguments.target).sitemap
+    if arguments.to is None:
+        sections = count(list_inventory(sitemap))
+        lines = [line for section in sections for line in _inventory_lines(section)]
+        return Answer(document={"sections": [asdict(section) for section in sections]}, lines=lines)
+    area = open_area(arguments.to, arguments.conn or default_connection(arguments.to))
+    done = export(sitemap, area)
+    line = (
+        f"{counted(done.urls, 'URL')} of generation {done.generation} in {counted(done.files, 'file')} below "
+        f"{arguments.to}: {done.written:,} written, {done.removed:,} removed"
+    )
+    return Answer(document=asdict(done), lines=[line])
+
+
+def _inventory_lines(section: SectionInventory) -> Iterator[str]:
+    unknown = f", {section.of_unknown_age:,} of unknown age" if section.of_unknown_age else ""
+    yield f"section {section.section}: {counted(section.urls, 'URL')}{unknown}"
+    periods = zip(PERIODS, section.listed, section.changed, strict=True)
+    yield from (f"  in {counted(d, 'day')}: {new:,} listed first, {changed:,} changed" for d, new, changed in periods)
 
 
 def diff(arguments: argparse.Namespace) -> Answer:

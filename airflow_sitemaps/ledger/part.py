@@ -37,7 +37,7 @@ JOINED: Final = ["loc", "lastmod", "fingerprint", "first_listed", "changed_at"]
 """Columns that the next writing of a range needs."""
 
 _KIND: Final = b"airflow_sitemaps.fingerprint"
-_DICTIONARIES: Final = ["first_listed", "changed_at"]
+_DICTIONARIES: Final = ["section", "shard", "first_listed", "changed_at"]
 _ENCODINGS: Final = {"loc": "DELTA_BYTE_ARRAY", "key": "DELTA_BYTE_ARRAY"}
 _ENTRY: Final = re.compile(rb"<url><loc>([^<]*)</loc>(?:<lastmod>([^<]*)</lastmod>)?")
 _LINE: Final = re.compile(rb"[^\n]+")

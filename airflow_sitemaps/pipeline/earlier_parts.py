@@ -77,13 +77,7 @@ class EarlierParts:
                 self._intact[old.part.body] = old.part
                 return rows
             self._lost.add(old.body)
-        stored = self.state.get(old.body)
-        content = b""
-        try:
-            content = b"" if stored is None else gzip.decompress(stored.body, max_byte_size=CURRENT.max_byte_size)
-        except InvalidSitemapError as error:
-            log.warning("%s is damaged (%s): its URLs count as new", self.state.url(old.body), error)
-        return codec.rows_of_body(content, is_text=old.body.endswith(".txt.gz"))
+        return rows_of_body(self.state, old.body)
 
 
 @contextmanager
@@ -117,3 +111,15 @@ def read_part(state: ObjectStore, part: LedgerPart, columns: list[str] | None = 
         problem = "is damaged: its checksum differs"
     log.warning("the ledger part %s %s: what it recorded of its URLs is lost", state.url(part.body), problem)
     return None
+
+
+def rows_of_body(state: ObjectStore, body: str) -> pa.Table:
+    """Return the URLs and lastmods of a shard without a part; none, with a line in the log, if its body is damaged too."""
+    from airflow_sitemaps.ledger import part as codec  # noqa: PLC0415 - pyarrow is loaded where work is done
+
+    stored, content = state.get(body), b""
+    try:
+        content = b"" if stored is None else gzip.decompress(stored.body, max_byte_size=CURRENT.max_byte_size)
+    except InvalidSitemapError as error:
+        log.warning("%s is damaged (%s): its URLs count as new", state.url(body), error)
+    return codec.rows_of_body(content, is_text=body.endswith(".txt.gz"))

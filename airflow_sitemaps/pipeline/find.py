@@ -17,6 +17,7 @@ from urllib.parse import unquote
 
 from airflow_sitemaps.errors import ConfigurationError
 from airflow_sitemaps.pipeline.concurrency import mapped
+from airflow_sitemaps.pipeline.earlier_parts import read_part
 from airflow_sitemaps.pipeline.request import SYSTEM_CLOCK, row_context_of
 from airflow_sitemaps.pipeline.state.repository import StateRepository
 from airflow_sitemaps.protocol.loc import normalise, origin_of
@@ -188,8 +189,17 @@ class _Search:
             file_url=section.base_url + file.name.removeprefix(section.path),
             range=shard.range,
             written_in=shard.written_in,
-            fields=fields,
+            fields={**fields, **self._history(shard)},
         )  # fmt: skip
+
+    def _history(self, shard: Shard) -> dict[str, str]:
+        """Return when the URL was listed first and changed last, as far as the ledger knows."""
+        names = ["first_listed", "changed_at"]
+        rows = None if shard.part is None else read_part(self._state.objects, shard.part, ["loc", *names])
+        if rows is None or self._url not in (locs := rows["loc"].to_pylist()):
+            return {}
+        moments = {name: rows[name][locs.index(self._url)].as_py() for name in names}
+        return {name: moment.isoformat() for name, moment in moments.items() if moment is not None}
 
     def _fields(self, content: bytes) -> dict[str, str]:
         """Return the fields of the entry that lists the URL."""

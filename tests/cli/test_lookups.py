@@ -139,3 +139,17 @@ def test_a_generation_that_is_not_kept_is_status_2_and_lists_those_kept(
     status, out, err = shop.shell("diff", shop.target, *generations)
     assert (status, out) == (2, "")
     assert "is not kept; those kept are 1, 2" in err
+
+
+def test_an_inventory_is_counted_or_written_to_a_folder(shop: Shop, tmp_path: Path) -> None:
+    urls = shop.json("status", shop.target)["urls"]
+    sections = shop.json("inventory", shop.target)["sections"]
+    assert {each["section"] for each in sections} == {"products", "pages"}
+    assert sum(each["urls"] for each in sections) == sum(each["of_unknown_age"] for each in sections) == urls
+    status, out, _ = shop.shell("inventory", shop.target)
+    assert (status, "  in 7 days: 0 listed first, 0 changed" in out.splitlines()) == (0, True)
+
+    folder = tmp_path / "dataset"
+    status, out, _ = shop.shell("inventory", shop.target, "--to", str(folder))
+    assert (status, out) == (0, f"{urls} URLs of generation 1 in 4 files below {folder}: 4 written, 0 removed\n")
+    assert len(list(folder.glob("*/*.parquet"))) == 4

@@ -7,7 +7,19 @@ import sys
 
 import pytest
 
-USE_CASES = ("adopt", "build", "changes", "find", "plan", "publish", "recover", "rollback", "status", "write")
+USE_CASES = (
+    "adopt",
+    "build",
+    "changes",
+    "find",
+    "inventory",
+    "plan",
+    "publish",
+    "recover",
+    "rollback",
+    "status",
+    "write",
+)
 
 FIRST = (
     "airflow_sitemaps.pipeline",

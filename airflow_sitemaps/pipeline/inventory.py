@@ -1,0 +1,184 @@
+"""The inventory: every listed URL with what its ledger knows, as tables, as counts, or as a dataset of Parquet files."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from datetime import timedelta
+from functools import partial
+from itertools import islice
+from typing import TYPE_CHECKING, Final
+
+from airflow_sitemaps.errors import ConfigurationError
+from airflow_sitemaps.pipeline.concurrency import THREADS, mapped
+from airflow_sitemaps.pipeline.earlier_parts import PARQUET, PART_SUFFIX, read_part, rows_of_body
+from airflow_sitemaps.pipeline.request import SYSTEM_CLOCK
+from airflow_sitemaps.pipeline.state.conditional_put import put_verified
+from airflow_sitemaps.pipeline.state.repository import StateRepository
+from airflow_sitemaps.ports import Overwrite
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    import pyarrow as pa
+
+    from airflow_sitemaps.ports import Clock, ObjectStore
+    from airflow_sitemaps.shards.manifest import Manifest, Shard
+    from airflow_sitemaps.sitemap import Sitemap
+
+RECORD: Final = "inventory.json"
+"""Key of the list of a dataset's files, which the next export compares with its own."""
+
+PERIODS: Final = (1, 7, 30)
+"""Days for which URLs are counted."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SectionInventory:
+    """The URLs of one section by age. ``listed`` and ``changed`` hold the numbers of the last 1, 7 and 30 days."""
+
+    section: str
+    urls: int
+    of_unknown_age: int
+    listed: tuple[int, ...]
+    changed: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Export:
+    """A dataset of one generation: its files, and how many of them this export wrote and removed."""
+
+    generation: int
+    urls: int
+    files: int
+    written: int
+    removed: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """A shard with a file, and its section."""
+
+    section: str
+    shard: Shard
+
+    @property
+    def key(self) -> str:
+        """The name in a dataset, which differs for another content."""
+        file, part = self.shard.file, self.shard.part
+        assert file is not None
+        content = file.xml_sha256[:16] if part is None else part.checksum
+        stem = file.name.rpartition("/")[2].partition(".")[0]
+        return f"{self.section}/{stem}-{content}{PART_SUFFIX}"
+
+
+def inventory(sitemap: Sitemap) -> Iterator[pa.Table]:
+    """Yield one table for each shard of the published generation, with the columns of ``docs/ledger.md``.
+
+    Args:
+        sitemap: The sitemap.
+
+    Raises:
+        ConfigurationError: Nothing was published yet.
+    """
+    objects, manifest = _published(sitemap)
+    places = _places(manifest)
+    while group := list(islice(places, THREADS)):  # no more in memory than these, however slow the caller is
+        yield from mapped(partial(_rows, objects), group, "sitemap-inventory")
+
+
+def count(tables: Iterable[pa.Table], *, clock: Clock = SYSTEM_CLOCK) -> tuple[SectionInventory, ...]:
+    """Count the URLs of an inventory by section and age."""
+    import pyarrow.compute as pc  # noqa: PLC0415 - pyarrow is loaded where work is done
+
+    now = clock.now()
+    numbers: dict[str, list[int]] = {}
+    for rows in tables:
+        ages = [rows["first_listed"], rows["changed_at"]]
+        recent = [pc.sum(pc.greater(a, now - timedelta(days=days))).as_py() or 0 for a in ages for days in PERIODS]
+        own = [rows.num_rows, rows["first_listed"].null_count, *recent]
+        name = rows["section"][0].as_py()
+        numbers[name] = [a + b for a, b in zip(numbers.get(name, [0] * len(own)), own, strict=True)]
+    return tuple(
+        SectionInventory(
+            section=name, urls=own[0], of_unknown_age=own[1], listed=tuple(own[2:5]), changed=tuple(own[5:])
+        )
+        for name, own in numbers.items()
+    )
+
+
+def export(sitemap: Sitemap, area: ObjectStore) -> Export:
+    """Write the inventory as Parquet files, one for each shard, and remove those that an earlier export wrote there.
+
+    Files of unchanged shards stay. While an export runs, a shard may be in two files; after a crash, the next export
+    removes what is too much.
+
+    Args:
+        sitemap: The sitemap.
+        area: An area that holds nothing else.
+
+    Raises:
+        ConfigurationError: Nothing was published yet.
+        StoreError: The area failed; the next export continues.
+    """
+    objects, manifest = _published(sitemap)
+    places = {place.key: place for place in _places(manifest)}
+    stored = area.get(RECORD)
+    before: list[str] = [] if stored is None else json.loads(stored.body)["files"]
+    new = [key for key in places if key not in set(before) or area.head(key) is None]
+    _record(area, manifest, sorted({*before, *places}))
+    for _ in mapped(lambda key: _put(area, key, _rows(objects, places[key])), new, "sitemap-inventory"):
+        pass
+    old = sorted(set(before) - places.keys())
+    for _ in mapped(area.delete, old, "sitemap-inventory"):
+        pass
+    _record(area, manifest, sorted(places))
+    return Export(
+        generation=manifest.generation,
+        urls=manifest.urls,
+        files=len(places),
+        written=len(new),
+        removed=len(old),
+    )
+
+
+def _published(sitemap: Sitemap) -> tuple[ObjectStore, Manifest]:
+    objects = sitemap.store.open().state
+    manifest = StateRepository(objects).manifest()
+    if manifest is None:
+        raise ConfigurationError(f"{objects.url('')}: nothing has been published yet; build the sitemap first")
+    return objects, manifest
+
+
+def _places(manifest: Manifest) -> Iterator[_Place]:
+    for name, section in manifest.sections.items():
+        yield from (_Place(name, shard) for shard in section.shards if shard.file is not None)
+
+
+def _rows(objects: ObjectStore, place: _Place) -> pa.Table:
+    """Return the rows of a shard: of its part, or else of its body, which knows the URLs and lastmods only."""
+    import pyarrow as pa  # noqa: PLC0415 - pyarrow is loaded where work is done
+
+    from airflow_sitemaps.ledger.part import SCHEMA  # noqa: PLC0415 - pyarrow is loaded where work is done
+
+    file, part = place.shard.file, place.shard.part
+    assert file is not None
+    rows = None if part is None else read_part(objects, part)
+    if rows is None:
+        body = rows_of_body(objects, file.body)
+        unknown = {"key": pa.nulls(body.num_rows, pa.string())}
+        rows = pa.table({name: unknown[name] if name in unknown else body[name] for name in SCHEMA.names})
+    names = (pa.repeat(pa.scalar(text), rows.num_rows) for text in (place.section, file.name))
+    columns = dict(zip(("section", "shard"), names, strict=True)) | {name: rows[name] for name in SCHEMA.names}
+    return pa.table(columns)
+
+
+def _put(area: ObjectStore, key: str, rows: pa.Table) -> None:
+    from airflow_sitemaps.ledger.part import encode  # noqa: PLC0415 - pyarrow is loaded where work is done
+
+    put_verified(area, key, encode(rows, ""), mode=Overwrite(), write_id=key, content_type=PARQUET)
+
+
+def _record(area: ObjectStore, manifest: Manifest, files: list[str]) -> None:
+    body = json.dumps({"generation": manifest.generation, "files": files}, indent=1).encode()
+    put_verified(area, RECORD, body, mode=Overwrite(), write_id=manifest.write_id, content_type="application/json")
