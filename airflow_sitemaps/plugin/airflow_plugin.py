@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from functools import cached_property
 from hashlib import sha256
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from airflow.plugins_manager import AirflowPlugin
 
+from airflow_sitemaps import __version__
 from airflow_sitemaps.operators.links import API_PREFIX, DAG_ROUTE, NAV_ROUTE, RUN_ROUTE, WIDGET_ROUTE
 from airflow_sitemaps.plugin import STATIC
+
+if TYPE_CHECKING:
+    from fastapi import FastAPI
 
 BUNDLE: Final = "airflow-sitemaps.js"
 VIEWS: Final = (
@@ -32,6 +36,27 @@ def bundle_address(app: int) -> str:
     return f"{API_PREFIX.removeprefix('/')}/static/{BUNDLE}?app={app}&v={version}"
 
 
+def make_app() -> FastAPI:
+    """Return the application that is mounted on the API server."""
+    from fastapi import FastAPI
+
+    from airflow_sitemaps.plugin import routes, store_routes
+    from airflow_sitemaps.plugin.state_reader import StateUnavailableError
+
+    app = FastAPI(
+        title="Sitemaps",
+        version=__version__,
+        description="What Airflow knows about the sitemaps that its DAGs publish. Serves the pages in Airflow's UI.",
+        docs_url=None,
+        redoc_url=None,
+        openapi_url=None,
+    )
+    for router in (routes.router, store_routes.router, routes.static_router):
+        app.include_router(router)
+    app.add_exception_handler(StateUnavailableError, store_routes.unavailable)
+    return app
+
+
 class SitemapsPlugin(AirflowPlugin):
     """The page "Sitemaps", the tabs on a DAG and a run, the panel on the dashboard, and the API beneath them."""
 
@@ -40,8 +65,6 @@ class SitemapsPlugin(AirflowPlugin):
     @cached_property
     def fastapi_apps(self) -> list[dict[str, Any]]:  # type: ignore[override]
         """The API. It is created when the API server requests it, because FastAPI takes two seconds to import."""
-        from airflow_sitemaps.plugin.api.app import make_app
-
         return [{"app": make_app(), "url_prefix": API_PREFIX, "name": "Sitemaps"}]
 
     @cached_property

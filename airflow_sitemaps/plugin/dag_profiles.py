@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import heapq
 import itertools
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
@@ -213,17 +214,29 @@ def _mapping(value: Any) -> Mapping[str, Any]:
     return value if isinstance(value, Mapping) else {}
 
 
-_HAS_IMPORT_ERRORS: Final = (
-    exists()
-    .where(ParseImportError.filename == DagModel.relative_fileloc, ParseImportError.bundle_name == DagModel.bundle_name)
-    .correlate(DagModel)
-)
-"""Whether Airflow holds an import error of the DAG's file. ``DagModel.has_import_errors`` stays set after the file is gone."""
+ONE_PARSE_S: Final = 10.0
+"""Longest time in seconds in which Airflow records the DAGs that it found in one file."""
 
 
-def unimportable_dags(session: Session) -> list[str]:
-    """Return the IDs of the DAGs whose file currently fails to import."""
-    return list(session.scalars(select(DagModel.dag_id).where(_HAS_IMPORT_ERRORS)))
+def unimportable_dags(session: Session) -> set[str]:
+    """Return the IDs of the DAGs whose file currently fails to import, and that its last import found.
+
+    A DAG that was renamed or removed earlier stays in Airflow's database with the name of the file. And its
+    ``has_import_errors`` stays set after the file is gone, so the import errors themselves count.
+    """
+    columns = select(DagModel.bundle_name, DagModel.relative_fileloc, DagModel.dag_id, DagModel.last_parsed_time)
+    of_file = (ParseImportError.filename == DagModel.relative_fileloc) & (
+        ParseImportError.bundle_name == DagModel.bundle_name
+    )
+    files: defaultdict[tuple[str, str | None], list[tuple[str, float]]] = defaultdict(list)
+    for bundle, file, dag_id, parsed in session.execute(columns.where(exists().where(of_file).correlate(DagModel))):
+        files[bundle, file].append((dag_id, parsed.timestamp() if parsed is not None else 0.0))
+    return {
+        dag_id
+        for dags in files.values()
+        for dag_id, parsed_at in dags
+        if parsed_at >= max(newest for _, newest in dags) - ONE_PARSE_S
+    }
 
 
 def dags_by_id(session: Session, dag_ids: Iterable[str]) -> dict[str, DagState]:
@@ -233,11 +246,10 @@ def dags_by_id(session: Session, dag_ids: Iterable[str]) -> dict[str, DagState]:
         DagModel.dag_id,
         DagModel.is_paused,
         DagModel.is_stale,
-        _HAS_IMPORT_ERRORS,
         DagModel.timetable_summary,
         DagModel.next_dagrun_create_after,
     )
-    rows = session.execute(columns.where(DagModel.dag_id.in_(chosen))).all()
+    rows, broken = session.execute(columns.where(DagModel.dag_id.in_(chosen))).all(), unimportable_dags(session)
     tags: dict[str, list[str]] = {}
     for dag_id, tag in session.execute(select(DagTag.dag_id, DagTag.name).where(DagTag.dag_id.in_(chosen))):
         tags.setdefault(dag_id, []).append(tag)
@@ -246,12 +258,12 @@ def dags_by_id(session: Session, dag_ids: Iterable[str]) -> dict[str, DagState]:
             dag_id=dag_id,
             paused=bool(paused),
             is_stale=bool(stale),
-            has_import_errors=bool(errors),
+            has_import_errors=dag_id in broken,
             schedule=schedule or "",
             next_run=None if paused else next_run,
             tags=tuple(sorted(tags.get(dag_id, ()))),
         )
-        for dag_id, paused, stale, errors, schedule, next_run in rows
+        for dag_id, paused, stale, schedule, next_run in rows
     }
 
 
@@ -279,13 +291,14 @@ class AssetTasks:
 
 @dataclass(slots=True)
 class _References:
-    outlets: dict[int, list[TaskKey]] = field(default_factory=dict)
-    inlets: dict[int, list[TaskKey]] = field(default_factory=dict)
-    schedules: dict[int, set[str]] = field(default_factory=dict)
+    """What refers to assets, by their IDs."""
+
+    outlets: defaultdict[int, list[TaskKey]] = field(default_factory=lambda: defaultdict(list))
+    inlets: defaultdict[int, list[TaskKey]] = field(default_factory=lambda: defaultdict(list))
+    schedules: defaultdict[int, set[str]] = field(default_factory=lambda: defaultdict(set))
 
     def dags(self, asset_id: int) -> set[str]:
-        keys = (*self.outlets.get(asset_id, ()), *self.inlets.get(asset_id, ()))
-        return {dag_id for dag_id, _ in keys} | self.schedules.get(asset_id, set())
+        return {dag_id for dag_id, _ in (*self.outlets[asset_id], *self.inlets[asset_id])} | self.schedules[asset_id]
 
 
 def asset_tasks(session: Session, assets: Sequence[AssetName], readable: Collection[str]) -> dict[int, AssetTasks]:
@@ -296,38 +309,39 @@ def asset_tasks(session: Session, assets: Sequence[AssetName], readable: Collect
     return {asset.id: _tasks_of(asset, references, profiles, dag_ids) for asset in assets}
 
 
+def unimportable(session: Session) -> Collection[DagProfile]:
+    """Return the profiles of the DAGs whose file cannot be imported: Airflow drops their references to assets."""
+    return dag_profiles(session, unimportable_dags(session)).values()
+
+
 def _references(session: Session, assets: Sequence[AssetName]) -> _References:
     references, asset_ids = _References(), [asset.id for asset in assets]
     for table, kept in ((TaskOutletAssetReference, references.outlets), (TaskInletAssetReference, references.inlets)):
         columns = select(table.asset_id, table.dag_id, table.task_id).where(table.asset_id.in_(list(asset_ids)))
         for asset_id, dag_id, task_id in session.execute(columns):
-            kept.setdefault(asset_id, []).append((dag_id, task_id))
+            kept[asset_id].append((dag_id, task_id))
     schedule = DagScheduleAssetReference
     rows = session.execute(select(schedule.asset_id, schedule.dag_id).where(schedule.asset_id.in_(list(asset_ids))))
     for asset_id, dag_id in rows:
-        references.schedules.setdefault(asset_id, set()).add(dag_id)
+        references.schedules[asset_id].add(dag_id)
     ids = {asset.uri: asset.id for asset in assets}
-    for profile in _unimportable(session):
+    for profile in unimportable(session):
         for task in profile.tasks:
             for uris, kept in ((task.outlets, references.outlets), (task.inlets, references.inlets)):
-                for uri in uris:
-                    if uri in ids:
-                        kept.setdefault(ids[uri], []).append((profile.dag_id, task.task_id))
+                for uri in ids.keys() & set(uris):
+                    kept[ids[uri]].append((profile.dag_id, task.task_id))
     return references
-
-
-def _unimportable(session: Session) -> Collection[DagProfile]:
-    """Return the profiles of the DAGs whose file cannot be imported."""
-    return dag_profiles(session, unimportable_dags(session)).values()
 
 
 def _tasks_of(
     asset: AssetName, references: _References, profiles: Mapping[str, DagProfile], readable: Collection[str]
 ) -> AssetTasks:
-    outlets = [key for key in references.outlets.get(asset.id, ()) if key[0] in readable]
-    kinds = {key: _kind(profiles.get(key[0]), key[1]) for key in outlets}
+    outlets = [key for key in references.outlets[asset.id] if key[0] in readable]
+    kind_of = {(dag_id, task.task_id): task.kind for dag_id, profile in profiles.items() for task in profile.tasks}
+    # Without a serialized form of the DAG, a task that has the asset as an outlet counts as publishing.
+    kinds = {key: kind_of.get(key, "" if key[0] in profiles else "publish") for key in outlets}
     publish = sorted(key for key, kind in kinds.items() if kind == "publish")
-    inlets = {key for key in references.inlets.get(asset.id, ()) if key[0] in readable}
+    inlets = {key for key in references.inlets[asset.id] if key[0] in readable}
     groups = {(dag_id, task_id.rpartition(".")[0]) for dag_id, task_id in publish}
     following = [
         (profile.dag_id, task)
@@ -344,13 +358,6 @@ def _tasks_of(
     )
 
 
-def _kind(profile: DagProfile | None, task_id: str) -> str:
-    """Return the kind of a task that has the asset as an outlet. Without a serialized form, it counts as publishing."""
-    if profile is None:
-        return "publish"
-    return next((task.kind for task in profile.tasks if task.task_id == task_id), "")
-
-
 def _concerns(
     dag_id: str, task: TaskProfile, asset: AssetName, inlets: Collection[TaskKey], groups: Collection[TaskKey]
 ) -> bool:
@@ -365,6 +372,6 @@ def _concerns(
 def declared_sitemaps(session: Session) -> list[int]:
     """Return the IDs of the assets that tasks declare under the name that ``Sitemap.asset`` gives them."""
     outlet = TaskOutletAssetReference
-    uris = {uri for profile in _unimportable(session) for task in profile.tasks for uri in task.outlets}
+    uris = {uri for profile in unimportable(session) for task in profile.tasks for uri in task.outlets}
     declared = AssetModel.id.in_(select(outlet.asset_id)) | AssetModel.uri.in_(uris)
     return list(session.scalars(select(AssetModel.id).where(declared, AssetModel.name.like("sitemap %"))))

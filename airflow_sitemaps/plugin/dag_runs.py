@@ -22,7 +22,17 @@ RUNNING: Final = frozenset({"running", "restarting", "up_for_retry", "up_for_res
 PUBLISHES: Final = next(operator for operator, kind in KINDS.items() if kind == "publish")
 RUNS_AT_ONCE: Final = 50
 
-
+TRIGGERS: Final[Mapping[str, str]] = {
+    "timetable": "schedule",
+    "asset": "asset event",
+    "rest_api": "REST API",
+    "cli": "command line",
+    "operator": "another DAG",
+    "ui": "user interface",
+    "backfill": "backfill",
+    "test": "dag.test()",
+}
+"""What the pages call it that Airflow records in ``triggered_by``."""
 RETURNED: Final = "return_value"
 """XCom key of what a task returned."""
 
@@ -72,6 +82,11 @@ class RunState:
         return is_dry_run(self.conf)
 
     @property
+    def trigger(self) -> str:
+        """What triggered the run: a user, the schedule, an asset event and so on."""
+        return self.user or TRIGGERS.get(self.triggered_by, self.triggered_by or self.run_type)
+
+    @property
     def seconds(self) -> float | None:
         """Wall time from start to end in seconds; None while the run is active."""
         return (self.end - self.start).total_seconds() if self.start and self.end else None
@@ -112,19 +127,19 @@ class TaskState:
         return self.state in ENDED
 
 
-_RUN_COLUMNS: Final = (
-    DagRun.id,
-    DagRun.dag_id,
-    DagRun.run_id,
-    DagRun._state,  # noqa: SLF001 - the column; ``state`` is a property that selects it as well
-    DagRun.run_type,
-    DagRun.queued_at,
-    DagRun.start_date,
-    DagRun.end_date,
-    DagRun.conf,
-    DagRun.triggering_user_name,
-    DagRun.triggered_by,
-)
+_RUN_COLUMNS: Final = {
+    "number": DagRun.id,
+    "dag_id": DagRun.dag_id,
+    "run_id": DagRun.run_id,
+    "state": DagRun._state,  # noqa: SLF001 - the column; ``state`` is a property that selects it as well
+    "run_type": DagRun.run_type,
+    "queued_at": DagRun.queued_at,
+    "start": DagRun.start_date,
+    "end": DagRun.end_date,
+    "conf": DagRun.conf,
+    "user": DagRun.triggering_user_name,
+    "triggered_by": DagRun.triggered_by,
+}
 
 
 def recent_runs(
@@ -155,36 +170,29 @@ def run(session: Session, dag_id: str, run_id: str) -> RunState | None:
 
 def runs_by_id(session: Session, pairs: Iterable[tuple[str, str]]) -> dict[tuple[str, str], RunState]:
     """Return runs by (DAG, run ID). Unknown runs are left out."""
-    by_dag: dict[str, list[str]] = {}
-    for dag_id, run_id in pairs:
-        by_dag.setdefault(dag_id, []).append(run_id)
     runs = {}
-    for dag_id, run_ids in by_dag.items():
+    for dag_id, run_ids in _by_dag(pairs).items():
         for start in range(0, len(run_ids), 500):
             chosen = (DagRun.dag_id == dag_id) & DagRun.run_id.in_(run_ids[start : start + 500])
             runs.update({run.key: run for run in _runs(session, chosen)})
     return runs
 
 
+def _by_dag(pairs: Iterable[RunKey]) -> dict[str, list[str]]:
+    by_dag: dict[str, list[str]] = {}
+    for dag_id, run_id in pairs:
+        by_dag.setdefault(dag_id, []).append(run_id)
+    return by_dag
+
+
 def _runs(session: Session, chosen: Any) -> list[RunState]:
-    return [
-        RunState(
-            number=number,
-            dag_id=dag_id,
-            run_id=run_id,
-            state=_value(state),
-            run_type=_value(kind),
-            queued_at=queued,
-            start=start,
-            end=end,
-            conf=conf if isinstance(conf, dict) else {},
-            user=user or "",
-            triggered_by=_value(by),
-        )
-        for number, dag_id, run_id, state, kind, queued, start, end, conf, user, by in session.execute(
-            select(*_RUN_COLUMNS).where(chosen)
-        )
-    ]
+    runs = []
+    for row in session.execute(select(*_RUN_COLUMNS.values()).where(chosen)):
+        fields = dict(zip(_RUN_COLUMNS, row, strict=True))
+        fields["conf"] = fields["conf"] if isinstance(fields["conf"], dict) else {}
+        fields |= {name: _value(fields[name]) for name in ("state", "run_type", "user", "triggered_by")}
+        runs.append(RunState(**fields))
+    return runs
 
 
 def _value(member: Any) -> str:
@@ -192,32 +200,28 @@ def _value(member: Any) -> str:
     return str(getattr(member, "value", member) or "")
 
 
-_TASK_COLUMNS: Final = (
-    TaskInstance.dag_id,
-    TaskInstance.run_id,
-    TaskInstance.task_id,
-    TaskInstance.map_index,
-    TaskInstance.operator,
-    TaskInstance.state,
-    TaskInstance._rendered_map_index,  # noqa: SLF001 - the column of the label
-    TaskInstance.try_number,
-    TaskInstance.start_date,
-    TaskInstance.end_date,
-)
+_TASK_COLUMNS: Final = {
+    "dag_id": TaskInstance.dag_id,
+    "run_id": TaskInstance.run_id,
+    "task_id": TaskInstance.task_id,
+    "map_index": TaskInstance.map_index,
+    "kind": TaskInstance.operator,
+    "state": TaskInstance.state,
+    "label": TaskInstance._rendered_map_index,  # noqa: SLF001 - the column of the label
+    "tries": TaskInstance.try_number,
+    "start": TaskInstance.start_date,
+    "end": TaskInstance.end_date,
+}
 
 
 def sitemap_tasks(
     session: Session, runs: Sequence[tuple[str, str]], *, batches: bool = True, states: Iterable[str] = ()
 ) -> list[TaskState]:
     """Return the sitemap tasks of runs, ordered by task and batch."""
-    by_dag: dict[str, list[str]] = {}
-    for dag_id, run_id in runs:
-        by_dag.setdefault(dag_id, []).append(run_id)
-    wanted, tasks = set(runs), []
-    groups = list(by_dag.items())
+    wanted, tasks, groups = set(runs), [], list(_by_dag(runs).items())
     for start in range(0, len(groups), RUNS_AT_ONCE):
         part = groups[start : start + RUNS_AT_ONCE]
-        query = select(*_TASK_COLUMNS).where(
+        query = select(*_TASK_COLUMNS.values()).where(
             TaskInstance.dag_id.in_([dag_id for dag_id, _ in part]),
             TaskInstance.run_id.in_({run_id for _, run_ids in part for run_id in run_ids}),
             TaskInstance.operator.in_(list(KINDS)),
@@ -231,19 +235,9 @@ def sitemap_tasks(
 
 
 def _task(row: Any) -> TaskState:
-    dag_id, run_id, task_id, map_index, operator, state, label, tries, start, end = row
-    return TaskState(
-        dag_id=dag_id,
-        run_id=run_id,
-        task_id=task_id,
-        map_index=map_index,
-        kind=KINDS[str(operator)],
-        state=_value(state) or "scheduled",
-        label=label or "",
-        tries=tries or 0,
-        start=start,
-        end=end,
-    )
+    fields = dict(zip(_TASK_COLUMNS, row, strict=True))
+    fields |= {"kind": KINDS[str(fields["kind"])], "state": _value(fields["state"]) or "scheduled"}
+    return TaskState(**fields | {"label": fields["label"] or "", "tries": fields["tries"] or 0})
 
 
 def unpublished_runs(session: Session, dag_ids: Iterable[str], limit: int) -> list[tuple[str, str, datetime | None]]:

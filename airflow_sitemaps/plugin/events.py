@@ -104,6 +104,10 @@ class RunSummary:
     store_run: str
     failed: Mapping[str, tuple[bool, str]]
 
+    def is_of_all(self, sections: Collection[str]) -> bool:
+        """Return whether it was a build of all of these sections."""
+        return self.action == "build" and (not self.planned or {*sections} <= {*self.planned})
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
@@ -136,6 +140,9 @@ def report_of(extra: Mapping[str, Any]) -> Report:
 
 
 NO_REPORT: Final = report_of({})
+_AS_REPORTED: Final = (
+    "result", "action", "generation", "urls", "shards", "file_bytes", "bytes_written", "rows_read",
+)  # fmt: skip
 
 
 def event_of(extra: Mapping[str, Any], *, event: int, at: str, dag_id: str, run_id: str) -> Event:
@@ -148,19 +155,12 @@ def event_of(extra: Mapping[str, Any], *, event: int, at: str, dag_id: str, run_
         dag_id=dag_id,
         run_id=run_id,
         group_id=text(extra.get("group_id")),
-        result=report.result,
-        action=report.action,
-        generation=report.generation,
-        urls=report.urls,
-        shards=report.shards,
         dropped=sum(report.rows_dropped.values()),
-        file_bytes=report.file_bytes,
-        bytes_written=report.bytes_written,
-        rows_read=report.rows_read,
         planned=tuple(map(sys.intern, report.planned)),
         sections={sys.intern(name): (part.urls, _is_changed(part.shards)) for name, part in report.sections.items()},
         store_run=report.run,
         failed={f.section: (f.error == GuardError.__name__, f.message) for f in report.failures},
+        **{name: getattr(report, name) for name in _AS_REPORTED},
     )
     sections = mapping(mapping(extra.get("report")).get("sections"))
     return Event(

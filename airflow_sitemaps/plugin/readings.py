@@ -78,6 +78,11 @@ def iso(moment: datetime) -> str:
     return moment.astimezone(timezone.utc).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
+def attributes(value: object, *names: str) -> dict[str, Any]:
+    """Return some attributes of an object by name."""
+    return {name: getattr(value, name) for name in names}
+
+
 class StrictModel(BaseModel):
     """A request or response of the API, without undeclared fields."""
 

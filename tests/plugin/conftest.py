@@ -20,8 +20,8 @@ from airflow.utils.session import create_session
 from fastapi.testclient import TestClient
 from sqlalchemy import delete, update
 
-from airflow_sitemaps.plugin.api.dependencies import now
 from airflow_sitemaps.plugin.events import SUMMARIES
+from airflow_sitemaps.plugin.routes import now
 from tests.support.airflow_db import database
 from tests.support.plugin_factories import NOW
 

@@ -8,7 +8,7 @@ from unittest.mock import patch
 import pytest
 from fastapi.routing import APIRoute
 
-from airflow_sitemaps.plugin.api.app import make_app
+from airflow_sitemaps.plugin.airflow_plugin import make_app
 from tests.support.plugin_factories import NOW, add_asset, add_event, add_history, extra, report
 
 if TYPE_CHECKING:

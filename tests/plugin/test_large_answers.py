@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from airflow_sitemaps.errors import ManifestError
-from airflow_sitemaps.plugin.url_search import read_search_manifest
+from airflow_sitemaps.plugin.shard_map import read_map
 from airflow_sitemaps.shards.codec import decode_manifest, encode
 from tests.support.plugin_factories import add_history, manifest
 
@@ -41,7 +41,7 @@ def test_the_search_reads_from_a_manifest_what_the_codec_reads() -> None:
     made = manifest(300)
     body = encode(made)
 
-    found, whole = read_search_manifest(body, "m"), decode_manifest(body)
+    found, whole = read_map(body, "m").manifest, decode_manifest(body)
 
     assert (found.generation, found.base_url, list(found.sections)) == (whole.generation, whole.base_url, ["products"])
     for few, every in zip(found.sections["products"].shards, whole.sections["products"].shards, strict=True):
@@ -66,4 +66,4 @@ def test_the_search_reads_from_a_manifest_what_the_codec_reads() -> None:
 )
 def test_a_manifest_that_cannot_be_read_is_no_empty_one(body: bytes, why: str) -> None:
     with pytest.raises(ManifestError, match=why):
-        read_search_manifest(body, "the manifest")
+        read_map(body, "the manifest")

@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from airflow_sitemaps.plugin.api.app import make_app
+from airflow_sitemaps.plugin.airflow_plugin import make_app
 
 DESCRIPTION = Path(__file__).parents[2] / "ui" / "openapi.json"
 

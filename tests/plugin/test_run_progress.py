@@ -11,7 +11,7 @@ import pytest
 from airflow_sitemaps.errors import SourceError
 from airflow_sitemaps.operators.facts import FAILED, PLAN_FACTS, REFUSED, WRITTEN, failure_facts
 from airflow_sitemaps.plugin.dag_runs import RunState, TaskState
-from airflow_sitemaps.plugin.pages.run_progress import RETURNED, progress
+from airflow_sitemaps.plugin.pages.runs import RETURNED, progress
 from tests.support.plugin_factories import NOW
 
 RUN = RunState(

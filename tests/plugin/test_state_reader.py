@@ -50,7 +50,7 @@ def test_a_file_is_read_once_while_it_does_not_change(store: MemoryStore) -> Non
     third = asyncio.run(states.read(FILE, "map", read_map))
 
     assert second[1] is first[1]
-    assert (third[1].generation, len(third[1].sections["products"].shards)) == (8, 6)
+    assert (third[1].generation, len(third[1].manifest.sections["products"].shards)) == (8, 6)
     assert [op.verb for op in store.log if op.verb != "put"] == ["get", "head", "head", "get"]
 
 

@@ -11,8 +11,7 @@ import pytest
 from airflow_sitemaps import MemoryStore, Section, Sitemap
 from airflow_sitemaps.pipeline import build, rollback
 from airflow_sitemaps.pipeline.state.repository import MANIFEST, REPORTS
-from airflow_sitemaps.plugin.state_reader import StateFile, StateReader
-from airflow_sitemaps.plugin.store_state import StoreStates, read_state
+from airflow_sitemaps.plugin.state_reader import StateFile, StateReader, StoreStates, read_state
 from airflow_sitemaps.ports import Overwrite
 from airflow_sitemaps.testing.source import MemorySourceConfig
 

@@ -15,7 +15,7 @@ DOCS = Path(__file__).parents[2] / "docs" / "ui.md"
 VALUES: dict[str, tuple[Any, ...]] = {
     "publishers": get_args(verdict.Publishers),
     "published": (True, False),
-    "result": get_args(verdict.Result),
+    "result": get_args(verdict.LastResult),
     "verification": get_args(verdict.Check),
     "freshness": get_args(verdict.Freshness),
     "paused": (True, False),

@@ -257,16 +257,36 @@ def test_a_sitemap_that_a_dag_publishes_cannot_be_archived(admin: Client, sessio
     assert admin.post("api/archive", {"asset": URI, "archived": True}).status_code == 409
 
 
-def broken_file(session: Session, dag_id: str, error: str | None) -> None:
+def broken_file(session: Session, dag_id: str, error: str | None, file: str = "broken.py") -> None:
     """What Airflow's DAG processor leaves of a DAG whose file fails to import, or was removed after it had failed."""
     dag = session.get_one(DagModel, dag_id)
-    dag.has_import_errors, dag.is_stale, dag.relative_fileloc = True, True, f"{dag_id}.py"
+    dag.has_import_errors, dag.is_stale, dag.relative_fileloc = True, True, file
     for table in (TaskOutletAssetReference, TaskInletAssetReference):
         session.execute(delete(table).where(table.dag_id == dag_id))
     session.execute(delete(ParseImportError))
     if error is not None:
-        session.add(ParseImportError(filename=f"{dag_id}.py", bundle_name=dag.bundle_name, stacktrace=error))
+        session.add(ParseImportError(filename=file, bundle_name=dag.bundle_name, stacktrace=error))
     session.commit()
+
+
+def test_a_dag_that_was_renamed_before_its_file_broke_publishes_no_more(
+    admin: Client, session: Session, tmp_path: Path
+) -> None:
+    """Airflow keeps the earlier DAG with the name of the file."""
+    sitemap = Sitemap(
+        LocalStore(tmp_path / "site", base_url="https://renamed.example/"),
+        [Section("pages", MemorySourceConfig([{"id": 1, "loc": "https://renamed.example/1"}]))],
+    )
+    for dag_id, parsed_at in (("earlier_name", NOW - timedelta(hours=1)), ("later_name", NOW)):
+        with DAG(dag_id, schedule=None, max_active_runs=1, default_args={"retries": 0}) as dag:
+            SitemapTaskGroup("sitemap", sitemap)
+        sync(dag)
+        session.get_one(DagModel, dag_id).last_parsed_time = parsed_at
+        broken_file(session, dag_id, "RuntimeError: this file is broken", "renamed.py")
+
+    found = line(admin)
+
+    assert (found["dag_ids"], found["reason"]) == (["later_name"], "The DAG's file cannot be imported")
 
 
 def test_a_dag_whose_file_is_broken_is_no_orphan(admin: Client, session: Session, tmp_path: Path) -> None:

@@ -13,8 +13,7 @@ from airflow_sitemaps.plugin.dag_runs import TaskState
 from airflow_sitemaps.plugin.events import event_of
 from airflow_sitemaps.plugin.pages.findings import VerificationRun, newest_ended
 from airflow_sitemaps.plugin.pages.problems import problems
-from airflow_sitemaps.plugin.pages.snapshot import Snapshot, check_of, verdict_of
-from airflow_sitemaps.plugin.pages.verdict import DataAge
+from airflow_sitemaps.plugin.pages.verdict import DataAge, Snapshot, check_of, verdict_of
 from airflow_sitemaps.plugin.readings import iso
 from airflow_sitemaps.verification.result import Failure, Verification
 from tests.support.plugin_factories import NOW, extra, report

@@ -24,8 +24,7 @@ from airflow_sitemaps.pipeline.stages import rollback
 from airflow_sitemaps.plugin.pages import overview
 from airflow_sitemaps.plugin.pages.sitemap_pages import SitemapLine, line_of, page_of
 from airflow_sitemaps.plugin.readings import BoundedCache
-from airflow_sitemaps.plugin.state_reader import StateReader, open_state
-from airflow_sitemaps.plugin.store_state import StoreStates
+from airflow_sitemaps.plugin.state_reader import StateReader, StoreStates, open_state
 from tests.semantics.shop import URL, Shop, dag_of
 from tests.semantics.steps import Steps
 from tests.support.airflow_db import database

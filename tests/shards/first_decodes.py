@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from airflow_sitemaps.pipeline.plan import partial_survey
-from airflow_sitemaps.plugin import shard_map, store_state, url_search
+from airflow_sitemaps.plugin import shard_map, state_reader
 from airflow_sitemaps.shards import codec
 
 if TYPE_CHECKING:
@@ -32,9 +32,8 @@ READERS: dict[str, Callable[[bytes], Any]] = {
     "plan": codec.decode_plan,
     "receipt": codec.decode_receipt,
     "shard_map": lambda body: shard_map.read_map(body, "m"),
-    "search_manifest": lambda body: url_search.read_search_manifest(body, "m"),
-    "store_state": lambda body: codec.decode(store_state._MANIFEST, body, "m"),
-    "report": store_state._REPORT.decode,
+    "store_state": lambda body: codec.decode(state_reader._MANIFEST, body, "m"),
+    "report": state_reader._REPORT.decode,
     "known": partial_survey._RECORD.decode,
 }
 

@@ -55,9 +55,7 @@ export interface ArchiveBody {
 /**
  * An action: whether the DAG can perform it (else why not), and whether the user may trigger it.
  *
- * Attributes:
- *     dag_id: DAG that is triggered; empty if no DAG performs the action.
- *     param: DAG param that takes the generation of a rollback.
+ * ``dag_id`` is empty if no DAG performs it. ``param`` is the DAG param that takes the generation of a rollback.
  */
 export interface AvailableAction {
   action: "run" | "plan" | "full" | "rebuild" | "allow" | "verify" | "rollback";
@@ -72,12 +70,13 @@ export interface AvailableAction {
  */
 export interface BatchProgress {
   task_id: string;
-  number: number;
-  label: string;
+  kind: string;
   state: string;
   tries: number;
   start: string | null;
   end: string | null;
+  number: number;
+  label: string;
   rows_planned: number | null;
   rows: number | null;
   urls: number | null;
@@ -193,6 +192,16 @@ export interface DagState {
   next_run: string | null;
 }
 /**
+ * A check that failed ``count`` times in one place.
+ */
+export interface FailedCheck {
+  severity: "error" | "warning";
+  rule: string;
+  where: string;
+  message: string;
+  count: number;
+}
+/**
  * A run that published nothing, because it was refused or failed.
  */
 export interface FailedRun {
@@ -208,16 +217,6 @@ export interface FailedRun {
 export interface FailedTask {
   task_id: string;
   map_index: number;
-}
-/**
- * A check that failed ``count`` times in one place.
- */
-export interface Finding {
-  severity: "error" | "warning";
-  rule: string;
-  where: string;
-  message: string;
-  count: number;
 }
 /**
  * A shard that lists the URL, with the fields of its entry.
@@ -302,15 +301,6 @@ export interface KeptGeneration {
   dropped: number;
 }
 /**
- * A guard that refused the run; ``guard`` is empty for a refusal without one. ``permit`` lets one run pass.
- */
-export interface GuardRefusal {
-  guard: string;
-  section: string;
-  message: string;
-  permit: string;
-}
-/**
  * Runs for the charts. Pass ``before`` to get earlier runs; None if there are no earlier ones.
  */
 export interface History {
@@ -319,9 +309,7 @@ export interface History {
   before: number | null;
 }
 /**
- * Runs that published, oldest first, one column for each number.
- *
- * ``seconds`` is the wall time of the DAG run, or None if it is not known.
+ * Runs that published, oldest first, one column for each number. ``seconds`` is the DAG run's wall time, if known.
  */
 export interface HistoryColumns {
   event: number[];
@@ -369,7 +357,7 @@ export interface ListTotals {
   archived: number;
 }
 /**
- * The limits of the protocol.
+ * Limits of the protocol.
  */
 export interface MapLimits {
   urls: number;
@@ -433,11 +421,8 @@ export interface PlanSection {
  * A condition that needs attention, and the next step.
  *
  * ``kind`` is a stable name, for tests and styles; ``title`` is one sentence without a full stop; ``permits`` let one
- * run pass; ``failed_tasks`` have logs with details.
- *
- * Attributes:
- *     dag_id: DAG that the links open; empty for no link.
- *     sections: Sections that it concerns; none for the whole sitemap.
+ * run pass; ``failed_tasks`` have logs with details; ``dag_id`` is empty for no link; ``sections`` are those that it
+ * concerns, none for the whole sitemap.
  */
 export interface Problem {
   severity: "error" | "warning" | "info";
@@ -449,6 +434,15 @@ export interface Problem {
   dag_id: string;
   run_id: string;
   failed_tasks: FailedTask[];
+}
+/**
+ * A refusal that a task pushed; ``guard`` is empty if no guard refused. ``permit`` lets one run pass.
+ */
+export interface PushedRefusal {
+  guard: string;
+  section: string;
+  message: string;
+  permit: string;
 }
 /**
  * The report of a run, from the asset event.
@@ -553,12 +547,12 @@ export interface RunGroup {
   failed: {
     [k: string]: string;
   };
-  refused: GuardRefusal[];
+  refused: PushedRefusal[];
   batches: BatchProgress[];
   speed: Speed;
 }
 /**
- * A sitemap task of a run, unless it is mapped.
+ * A sitemap task of a run.
  */
 export interface TaskStep {
   task_id: string;
@@ -584,7 +578,7 @@ export interface VerificationRun {
   urls: number | null;
   errors: number;
   warnings: number;
-  failures: Finding[];
+  failures: FailedCheck[];
 }
 /**
  * Completed and remaining batches and rows. ``rows_to_read`` is None without a plan.
@@ -629,9 +623,7 @@ export interface RunReport {
   issues: Issue[];
 }
 /**
- * One run in the table of runs.
- *
- * ``urls_delta`` is the difference from the run before; ``reason`` is why the run was refused or failed.
+ * One run in the table. ``urls_delta``: from the run before. ``reason``: why the run was refused or failed.
  */
 export interface RunRow {
   number: number;
@@ -691,7 +683,7 @@ export interface SectionState {
   urls_trend: number[];
   max_urls: number;
   generation: number;
-  result: "none" | ("published" | "unchanged" | "refused" | "failed");
+  result: "none" | "published" | "unchanged" | "refused" | "failed";
 }
 /**
  * The numbers of every shard.

@@ -42,9 +42,7 @@ ORPHANED: Final = "No DAG publishes this sitemap."
 class AvailableAction(StrictModel):
     """An action: whether the DAG can perform it (else why not), and whether the user may trigger it.
 
-    Attributes:
-        dag_id: DAG that is triggered; empty if no DAG performs the action.
-        param: DAG param that takes the generation of a rollback.
+    ``dag_id`` is empty if no DAG performs it. ``param`` is the DAG param that takes the generation of a rollback.
     """
 
     action: Name
@@ -82,31 +80,29 @@ def available_actions(
     ``publisher`` is None for an orphaned sitemap. ``others`` contain its verification and rollback tasks.
     """
     profiles = [*others, *([publisher] if publisher else [])]
-    publishing = [_of_publisher(action, publisher, paused) for action in PUBLISHER_PARAMS]
-    return [*publishing, _verify(profiles, paused), _rollback(profiles, paused)]
+    publishing = [_of_publisher(action, publisher) for action in PUBLISHER_PARAMS]
+    actions = [*publishing, _verify(profiles), _rollback(profiles)]
+    return [action.model_copy(update={"paused": paused.get(action.dag_id, False)}) for action in actions]
 
 
-def _of_publisher(action: Name, publisher: DagProfile | None, paused: Mapping[str, bool]) -> AvailableAction:
+def _of_publisher(action: Name, publisher: DagProfile | None) -> AvailableAction:
     if publisher is None:
         return AvailableAction(action=action, possible=False, why_not=ORPHANED)
     missing = [name for name in PUBLISHER_PARAMS[action] if name not in publisher.params]
     why = f"The DAG has no param {', '.join(missing)}; SitemapTaskGroup defines it." if missing else ""
-    dag_id = publisher.dag_id
-    return AvailableAction(
-        action=action, dag_id=dag_id, possible=not missing, why_not=why, paused=paused.get(dag_id, False)
-    )
+    return AvailableAction(action=action, dag_id=publisher.dag_id, possible=not missing, why_not=why)
 
 
-def _verify(known: Sequence[DagProfile], paused: Mapping[str, bool]) -> AvailableAction:
+def _verify(known: Sequence[DagProfile]) -> AvailableAction:
     verifying = [dag for dag in known if dag.of_kind("verify")]
     for dag in verifying:
         if not dag.of_kind("plan"):
-            return AvailableAction(action="verify", dag_id=dag.dag_id, paused=paused.get(dag.dag_id, False))
+            return AvailableAction(action="verify", dag_id=dag.dag_id)
     after = f"Each run of {verifying[0].dag_id} verifies what it published. " if verifying else ""
     return AvailableAction(action="verify", possible=False, why_not=after + ADD_VERIFY)
 
 
-def _rollback(known: Sequence[DagProfile], paused: Mapping[str, bool]) -> AvailableAction:
+def _rollback(known: Sequence[DagProfile]) -> AvailableAction:
     for dag in known:
         for task in dag.of_kind("rollback"):
             match = PARAM.search(task.generation)
@@ -115,10 +111,7 @@ def _rollback(known: Sequence[DagProfile], paused: Mapping[str, bool]) -> Availa
             if dag.of_kind("plan"):
                 why = f"The DAG {dag.dag_id} rolls back and publishes in one run; move the rollback to a separate DAG."
                 return AvailableAction(action="rollback", possible=False, why_not=why)
-            param = match[1] or match[2]
-            return AvailableAction(
-                action="rollback", dag_id=dag.dag_id, param=param, paused=paused.get(dag.dag_id, False)
-            )
+            return AvailableAction(action="rollback", dag_id=dag.dag_id, param=match[1] or match[2])
     return AvailableAction(action="rollback", possible=False, why_not=ADD_ROLLBACK)
 
 
@@ -130,19 +123,17 @@ def conf_of(request: ActionRequest, available: AvailableAction) -> dict[str, Any
         return {"dry_run": True, **({"sections": request.sections} if request.sections else {})}
     if request.action == "full":
         return {"full": True, "sections": request.sections}
-    if request.action == "rebuild":
-        if not request.shards:
-            raise ActionRefusedError("Name the shards to rebuild.")
-        return {"rebuild": request.shards}
-    if request.action == "allow":
-        if not request.permits:
-            raise ActionRefusedError("Name the guards to override, like shrink:products.")
-        return {"allow": request.permits}
-    if request.action == "rollback":
-        if request.generation is None:
-            raise ActionRefusedError("Name the generation to roll back to.")
-        return {available.param: request.generation}
-    return {}
+    needed: dict[Name, tuple[str, Any, str]] = {
+        "rebuild": ("rebuild", request.shards, "Name the shards to rebuild."),
+        "allow": ("allow", request.permits, "Name the guards to override, like shrink:products."),
+        "rollback": (available.param, request.generation, "Name the generation to roll back to."),
+    }
+    if request.action not in needed:
+        return {}
+    param, value, otherwise = needed[request.action]
+    if not value:
+        raise ActionRefusedError(otherwise)
+    return {param: value}
 
 
 def trigger(session: Session, dag_id: str, conf: Mapping[str, Any], *, user: str, note: str) -> str:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
+from pydantic import BeforeValidator
 from sqlalchemy.orm import Session
 
 from airflow_sitemaps.operators.facts import FAILED
@@ -12,9 +13,23 @@ from airflow_sitemaps.plugin import dag_runs
 from airflow_sitemaps.plugin.dag_profiles import AssetTasks
 from airflow_sitemaps.plugin.dag_runs import RETURNED, Pushed, TaskState
 from airflow_sitemaps.plugin.pages.outcomes import why
-from airflow_sitemaps.plugin.readings import Moment, StrictModel, counts, integer, items, mapping, text, timestamp
+from airflow_sitemaps.plugin.readings import (
+    Counts,
+    ForeignModel,
+    Moment,
+    StrictModel,
+    Text,
+    Whole,
+    attributes,
+    counts,
+    integer,
+    items,
+    mapping,
+    text,
+    timestamp,
+)
 from airflow_sitemaps.quantities import counted
-from airflow_sitemaps.search_engines.searchconsole import IndexCoverage, Observation
+from airflow_sitemaps.search_engines.searchconsole import Observation
 
 MAX_RUNS: Final = 20
 MAX_FILES: Final = 50
@@ -44,21 +59,21 @@ class Announcements(StrictModel):
     rows: list[AnnouncementRow]
 
 
-class CoverageRow(StrictModel):
+class CoverageRow(ForeignModel):
     """The newest state of one index in Search Console.
 
     ``section`` is empty for the index of all sections. ``discovered_history`` has one number for each submission, None
     where the index was not submitted.
     """
 
-    url: str
-    section: str
-    listed: int
-    pending: bool
-    errors: int
-    warnings: int
-    last_read: str | None
-    discovered: dict[str, int]
+    url: Text
+    section: Text
+    listed: Whole
+    pending: Annotated[bool, BeforeValidator(lambda value: value is True)]
+    errors: Whole
+    warnings: Whole
+    last_read: Annotated[str | None, BeforeValidator(lambda value: timestamp(value) or None)]
+    discovered: Counts
     discovered_history: list[int | None]
 
 
@@ -88,10 +103,7 @@ def _row(task: TaskState, kind: Any, pushed: Pushed) -> AnnouncementRow:
     numbers, files, summary = _READERS[kind](returned)
     return AnnouncementRow(
         service=kind,
-        dag_id=task.dag_id,
-        run_id=task.run_id,
-        task_id=task.task_id,
-        state=task.state,
+        **attributes(task, "dag_id", "run_id", "task_id", "state"),
         at=task.end or task.start,
         summary=summary if returned is not None else "",
         reason=why(pushed.get((*task.key, FAILED))) if task.state in dag_runs.FAILED else "",
@@ -158,27 +170,18 @@ def coverage_of(observations: Sequence[Observation]) -> Coverage:
     if not observations:
         return Coverage()
     newest = observations[-1]
-    earlier = [{text(index.url): index for index in items(each.indexes)} for each in observations]
+    earlier = [{text(index.url): counts(index.discovered) for index in items(each.indexes)} for each in observations]
     return Coverage(
         site=text(newest.site),
         at=[timestamp(each.at) or None for each in observations],
         indexes=[
-            _coverage_row(index, [each.get(text(index.url)) for each in earlier])
+            CoverageRow(
+                **attributes(index, "url", "section", "listed", "pending", "errors", "warnings", "discovered"),
+                last_read=index.last_downloaded,
+                discovered_history=[sum(each[url].values()) if url in each else None for each in earlier],
+            )
             for index in items(newest.indexes)[:MAX_INDEXES]
+            for url in [text(index.url)]
         ],
         left_out=max(0, len(newest.indexes) - MAX_INDEXES),
-    )
-
-
-def _coverage_row(newest: IndexCoverage, history: Sequence[IndexCoverage | None]) -> CoverageRow:
-    return CoverageRow(
-        url=text(newest.url),
-        section=text(newest.section),
-        listed=integer(newest.listed),
-        pending=newest.pending is True,
-        errors=integer(newest.errors),
-        warnings=integer(newest.warnings),
-        last_read=timestamp(newest.last_downloaded) or None,
-        discovered=counts(newest.discovered),
-        discovered_history=[None if each is None else sum(counts(each.discovered).values()) for each in history],
     )

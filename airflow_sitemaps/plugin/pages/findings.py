@@ -1,10 +1,10 @@
-"""What a run and a verification found: the report as the pages show it, rows that broke a rule, broken files. Pure."""
+"""What a run and a verification found: the report as the pages show it, usage of limits, broken rules and files. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timezone
-from typing import TYPE_CHECKING, Annotated, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Final, Literal, cast
 
 from pydantic import BeforeValidator
 
@@ -17,17 +17,19 @@ from airflow_sitemaps.plugin.readings import (
     StrictModel,
     Text,
     Whole,
+    attributes,
     integer,
     items,
     mapping,
     model_of,
 )
+from airflow_sitemaps.protocol.entry import CURRENT
 from airflow_sitemaps.protocol.rules import RULES
 
 _LONG_AGO: Final = datetime.min.replace(tzinfo=timezone.utc)
 
 
-class Finding(ForeignModel):
+class FailedCheck(ForeignModel):
     """A check that failed ``count`` times in one place."""
 
     severity: Annotated[
@@ -56,15 +58,14 @@ class VerificationRun(ForeignModel):
     errors: Whole = 0
     warnings: Whole = 0
     failures: Annotated[
-        list[Finding], BeforeValidator(lambda value: [Finding.read(mapping(each)) for each in items(value)])
+        list[FailedCheck], BeforeValidator(lambda value: [FailedCheck.read(mapping(each)) for each in items(value)])
     ] = []
 
     @classmethod
     def of(cls, task: TaskState, pushed: object) -> VerificationRun:
         """Return the run of a verification task, with the numbers that it pushed."""
-        names = ("dag_id", "run_id", "task_id", "state", "start", "end")
-        run: VerificationRun = cls.read(pushed, **{name: getattr(task, name) for name in names})
-        return run
+        run = cls.read(pushed, **attributes(task, "dag_id", "run_id", "task_id", "state", "start", "end"))
+        return cast("VerificationRun", run)
 
     @property
     def broken(self) -> bool:
@@ -135,3 +136,50 @@ ISSUE_COLUMNS = ("section", "rule", "text", "result", "rows", "sample")
 def issue_rows(issues: Sequence[Issue]) -> list[dict[str, object]]:
     """Return the lines of the export: one for each sample, or one for a rule without samples."""
     return [{**issue.model_dump(), "sample": sample} for issue in issues for sample in issue.samples or [""]]
+
+
+class Gauge(StrictModel):
+    """Usage of one limit, in ``unit``."""
+
+    name: str
+    used: int
+    limit: int
+    unit: str
+    source: str
+    next_step: str = ""
+    warns: bool = False
+    limit_note: str = ""
+
+
+def gauges(report: Report, settings: Mapping[str, SectionSettings]) -> list[Gauge]:
+    """Return the usage of each limit of the protocol that the report contains."""
+    totals = [section.shards.total for section in report.sections.values()]
+    per_section = len(report.index_urls) > 1 and totals
+    usage = [
+        Gauge(
+            name="Files in the largest index" if per_section else "Files in the index",
+            used=max(totals) if per_section else report.shards.total,
+            limit=CURRENT.max_sitemaps,
+            unit="files",
+            source="sitemaps.org: an index lists at most 50,000 sitemaps.",
+            next_step="When the index is full, another index file is added: list it in robots.txt (airflow-sitemaps robots). "
+            'Larger shards, or index="per_section", postpone that.',
+            warns=True,
+        )
+    ]
+    note = "Average over the section's files"
+    for name, section in report.sections.items():
+        total = section.shards.total
+        if not total:
+            continue
+        source = "ShardPolicy(max_urls=…); sitemaps.org allows 50,000 URLs per file. Full files are intended."
+        limit, used = settings.get(name, SectionSettings()).max_urls, round(section.urls / total)
+        usage.append(
+            Gauge(name=f"{name}: URLs per file", used=used, limit=limit, unit="URLs", source=source, limit_note=note)
+        )
+        source = "sitemaps.org: a file has at most 52,428,800 bytes, uncompressed."
+        limit, used = CURRENT.max_byte_size, round(section.xml_bytes / total)
+        usage.append(
+            Gauge(name=f"{name}: size per file", used=used, limit=limit, unit="bytes", source=source, limit_note=note)
+        )
+    return usage

@@ -20,7 +20,17 @@ from airflow_sitemaps.plugin import dag_runs
 from airflow_sitemaps.plugin.dag_profiles import TaskKey
 from airflow_sitemaps.plugin.dag_runs import RETURNED, Pushed, RunKey, RunState, TaskState
 from airflow_sitemaps.plugin.events import RunSummary
-from airflow_sitemaps.plugin.readings import ForeignModel, StrictModel, Text, items, mapping, moment_of, text, texts
+from airflow_sitemaps.plugin.readings import (
+    ForeignModel,
+    StrictModel,
+    Text,
+    attributes,
+    items,
+    mapping,
+    moment_of,
+    text,
+    texts,
+)
 
 RECENT: Final = 6
 """Number of newest runs to read of each DAG."""
@@ -34,9 +44,12 @@ BY_HAND: Final = "The run or its publishing task was marked as successful by han
 TIMED_OUT: Final = "Airflow ended the run before it published (dagrun_timeout), and skipped the tasks that were left"
 MARKED: Final = "The run was marked as failed before it published"
 
+XComRow = tuple[str, int, str, Any]
+"""Task, map index, key and value."""
 
-class GuardRefusal(ForeignModel):
-    """A guard that refused the run; ``guard`` is empty for a refusal without one. ``permit`` lets one run pass."""
+
+class PushedRefusal(ForeignModel):
+    """A refusal that a task pushed; ``guard`` is empty if no guard refused. ``permit`` lets one run pass."""
 
     guard: Text = ""
     section: Text = ""
@@ -71,7 +84,7 @@ class RunOutcome:
     sections: Mapping[str, Result] = field(default_factory=dict)
     others: Result | None = None
     failed_tasks: Sequence[FailedTask] = ()
-    refusals: Sequence[GuardRefusal] = ()
+    refusals: Sequence[PushedRefusal] = ()
     reasons: Sequence[str] = ()
     store_run: str = ""
     is_partial: bool = False
@@ -100,6 +113,10 @@ class RecentRuns:
         tasks = self.tasks.get((publish.dag_id, publish.run_id), ())
         return next((task for task in tasks if task.kind == "plan" and task.group_id == publish.group_id), None)
 
+    def of_tasks(self, keys: Iterable[TaskKey]) -> list[tuple[RunState, str]]:
+        """Return the runs of the tasks' DAGs, each with the task."""
+        return [(run, task_id) for dag_id, task_id in keys for run in self.runs.get(dag_id, ())]
+
     def value(self, task: TaskState | None, key: str) -> Any:
         """Return what a task pushed under a key; None if it pushed nothing."""
         return None if task is None else self.pushed.get((*task.key, key))
@@ -112,16 +129,16 @@ def recent(
     emitted = {(event.dag_id, event.run_id, event.group_id): event for event in events}
     states = {run.key: run.state for members in runs.values() for run in members}
     unmapped = dag_runs.sitemap_tasks(session, list(states), batches=False)
-    broken = sorted({t.key[:2] for t in unmapped if t.kind == "publish" and _may_have_failed(t, states)})
+    publish = [task for task in unmapped if task.kind == "publish"]
+    broken = sorted({t.key[:2] for t in publish if t.state in dag_runs.FAILED or states[t.key[:2]] == "failed"})
     batches = dag_runs.sitemap_tasks(session, broken, states=["failed"]) if broken else []
     tasks: dict[RunKey, list[TaskState]] = {}
     for task in [*unmapped, *(batch for batch in batches if batch.map_index >= 0)]:
         tasks.setdefault((task.dag_id, task.run_id), []).append(task)
     publishing = [
         task
-        for task in unmapped
-        if task.kind == "publish"
-        and task.has_ended
+        for task in publish
+        if task.has_ended
         and not (task.state == "success" and _is_of(task, emitted.get((task.dag_id, task.run_id, task.group_id))))
     ]
     pushed = dag_runs.pushed_by(session, publishing, (FAILED, REFUSED, UNCHANGED, RETURNED))
@@ -136,10 +153,6 @@ def _is_of(publish: TaskState, event: RunSummary | None) -> bool:
     return event is not None and (publish.start is None or moment_of(event.at) >= publish.start)
 
 
-def _may_have_failed(publish: TaskState, states: Mapping[RunKey, str]) -> bool:
-    return publish.state in dag_runs.FAILED or states[publish.dag_id, publish.run_id] == "failed"
-
-
 def run_outcome(run: RunState, task_id: str, known: RecentRuns, event: RunSummary | None = None) -> RunOutcome | None:
     """Return what a run did for a sitemap; None for dry, skipped and unfinished runs."""
     publish = known.task(run, task_id)
@@ -148,15 +161,10 @@ def run_outcome(run: RunState, task_id: str, known: RecentRuns, event: RunSummar
     if event is not None and _is_of(publish, event):
         return report_outcome(event, run)
     attempted = texts(known.value(known.plan(publish), SECTIONS))  # empty if that is not known
-    good: Result | None = None
     if (*publish.key, UNCHANGED) in known.pushed:
-        good = "unchanged"
-    elif publish.state == "success" and (*publish.key, RETURNED) in known.pushed:
-        good = "published"
-    if good is not None:
-        at, read_at = _times(run, (publish,))
-        sections, others = _for_all(good, attempted)
-        return RunOutcome(result=good, at=at, read_at=read_at, run=run, sections=sections, others=others)
+        return _outcome(run, (publish,), "unchanged", attempted)
+    if publish.state == "success" and (*publish.key, RETURNED) in known.pushed:
+        return _outcome(run, (publish,), "published", attempted)
     cause = _cause(run, publish, known)
     return None if cause is None else _failure(run, publish, known, attempted, cause)
 
@@ -170,17 +178,15 @@ def is_idle(run: RunState, task_id: str, known: RecentRuns) -> bool:
     return plan is not None and plan.state == "skipped"
 
 
-def _times(run: RunState, tasks: Iterable[TaskState]) -> tuple[datetime, datetime]:
-    """Return the time of a run's result, and the time at which it began to read."""
+def _outcome(
+    run: RunState, tasks: Iterable[TaskState], result: Result, attempted: Sequence[str], **fields: Any
+) -> RunOutcome:
+    """Return an outcome with a result for each section that the run attempted; for all if it is not known which."""
     ends = [task.end for task in tasks if task.end is not None]
     at = max(ends, default=None) or run.end or run.start or run.queued_at
     assert at is not None, run
-    return at, run.start or at
-
-
-def _for_all(result: Result, attempted: Sequence[str]) -> tuple[dict[str, Result], Result | None]:
-    """Return a result for each section that a run attempted; for all sections if it is not known which."""
-    return dict.fromkeys(attempted, result), None if attempted else result
+    sections = {"sections": dict.fromkeys(attempted, result), "others": None if attempted else result}
+    return RunOutcome(result=result, at=at, read_at=run.start or at, run=run, **{**sections, **fields})
 
 
 def _cause(run: RunState, publish: TaskState, known: RecentRuns) -> str | None:
@@ -219,26 +225,26 @@ def _failure(run: RunState, publish: TaskState, known: RecentRuns, attempted: Se
     failures = [mapping(known.value(task, FAILED)) for task in pushing]
     refusals = [refusal for value in refused for refusal in refusals_of(value)]
     reasons = [reason for failure in failures for reason in _reasons(failure)]
-    is_partial = any(_is_partial(failure) for failure in failures)
+    partly = [failure for failure in failures if failure.get("error") == PartlyPublishedError.__name__]
+    is_partial = any(failure.get("is_published") is True for failure in partly)
     is_misnamed = any(failure.get("error") == RequestError.__name__ for failure in failures)
     failed = [text(s.get("section")) for failure in failures for s in map(mapping, items(failure.get("sections")))]
     failed += [name for value in refused for name in texts(value.get("sections"))]
-    result: Result = "refused" if refusals else "failed"
-    sections, others = _for_all(result, attempted)
-    if failed:
-        sections = dict.fromkeys(attempted, "published" if is_partial else "unchanged")
+    said: dict[str, Any] = {}  # of single sections
+    if is_misnamed:
+        said = {"sections": {}, "others": None}
+    elif failed:
         guarded = {refusal.section for refusal in refusals}
+        sections = dict.fromkeys(attempted, "published" if is_partial else "unchanged")
         sections |= {name: "refused" if name in guarded else "failed" for name in failed}
-        others = None if attempted or not is_partial else "published"
-    at, read_at = _times(run, [*mine, publish])
-    return RunOutcome(
-        result=result,
-        at=at,
-        read_at=read_at,
-        run=run,
-        sections={} if is_misnamed else sections,
-        others=None if is_misnamed else others,
-        failed_tasks=[FailedTask(task_id=task.task_id, map_index=task.map_index) for task in mine],
+        said = {"sections": sections, "others": None if attempted or not is_partial else "published"}
+    return _outcome(
+        run,
+        [*mine, publish],
+        "refused" if refusals else "failed",
+        attempted,
+        **said,
+        failed_tasks=[FailedTask(**attributes(task, "task_id", "map_index")) for task in mine],
         refusals=refusals,
         reasons=tuple(dict.fromkeys(reason for reason in (cause, *reasons) if reason)),
         store_run=next((store_run for value in refused if (store_run := text(value.get("run")))), ""),
@@ -282,18 +288,13 @@ def _reasons(failure: Mapping[str, Any]) -> list[str]:
     return [f"Section {text(s.get('section'))}: {text(s.get('message'))}" for s in sections if not s.get("permits")]
 
 
-def _is_partial(failure: Mapping[str, Any]) -> bool:
-    """Return whether a task that failed had published some sections."""
-    return failure.get("error") == PartlyPublishedError.__name__ and failure.get("is_published") is True
-
-
-def refusals_of(value: Any) -> list[GuardRefusal]:
+def refusals_of(value: Any) -> list[PushedRefusal]:
     """Return the refusals that a task pushed; empty if it pushed none."""
     pushed = mapping(value)
     if not pushed:
         return []
-    refusals = [GuardRefusal.read(refusal) for refusal in items(pushed.get("refusals"))]
-    return refusals or [GuardRefusal.read({"message": pushed.get("message")})]
+    refusals = [PushedRefusal.read(refusal) for refusal in items(pushed.get("refusals"))]
+    return refusals or [PushedRefusal.read({"message": pushed.get("message")})]
 
 
 def why(value: Any) -> str:
@@ -303,15 +304,21 @@ def why(value: Any) -> str:
     return message or (f"It ended with {error}" if error else "")
 
 
+def reasons_of(mine: Sequence[XComRow]) -> dict[str, str]:
+    """Return why tasks failed, by task. Each different reason of the batches of one task stands once, with a batch."""
+    failed: dict[str, dict[str, str]] = {}
+    for task, index, key, value in sorted(mine, key=lambda row: row[:2]):
+        if key == FAILED and (said := why(value)):
+            failed.setdefault(task, {}).setdefault(said, f"Batch {index + 1}: " if index >= 0 else "")
+    return {task: "\n".join(batch + said for said, batch in reasons.items()) for task, reasons in failed.items()}
+
+
 def activity(publishers: Sequence[TaskKey], newest: RecentRuns) -> tuple[Activity, RunState | None]:
     """Return the current activity, or an empty text, and its run. Publishing precedes planning and waiting."""
     order: dict[Activity, int] = {"running": 0, "planning": 1, "queued": 2}
     active: list[tuple[Activity, RunState]] = []
-    for dag_id, task_id in publishers:
-        for run in newest.runs.get(dag_id, ()):
-            task = newest.task(run, task_id)
-            if not run.is_active or (task is not None and task.has_ended):
-                continue
-            kind: Activity = "queued" if run.state == "queued" else "planning" if run.is_dry else "running"
-            active.append((kind, run))
+    for run, task_id in newest.of_tasks(publishers):
+        task = newest.task(run, task_id)
+        if run.is_active and not (task is not None and task.has_ended):
+            active.append(("queued" if run.state == "queued" else "planning" if run.is_dry else "running", run))
     return min(active, key=lambda item: order[item[0]], default=("", None))

@@ -32,11 +32,17 @@ from airflow_sitemaps.plugin.pages import outcomes
 from airflow_sitemaps.plugin.pages.findings import VerificationRun, newest_ended
 from airflow_sitemaps.plugin.pages.outcomes import RecentRuns, RunOutcome
 from airflow_sitemaps.plugin.pages.problems import Problem, is_warned, problems
-from airflow_sitemaps.plugin.pages.snapshot import RunHistory, Snapshot, section_facts, verdict_of
-from airflow_sitemaps.plugin.pages.verdict import DataAge, Judgement, age_of
+from airflow_sitemaps.plugin.pages.verdict import (
+    DataAge,
+    Judgement,
+    RunHistory,
+    Snapshot,
+    age_of,
+    section_facts,
+    verdict_of,
+)
 from airflow_sitemaps.plugin.readings import moment_of, read_as
-from airflow_sitemaps.plugin.state_reader import StateFile, StateUnavailableError
-from airflow_sitemaps.plugin.store_state import StoreState, StoreStates
+from airflow_sitemaps.plugin.state_reader import StateFile, StateUnavailableError, StoreState, StoreStates
 
 EARLIER_RUNS: Final = 60
 """Number of runs of one DAG that published nothing and may still count, since later runs were of other sections."""
@@ -142,10 +148,6 @@ class _Loaded:
     verified: Pushed
     now: datetime
 
-    def runs_of(self, keys: Sequence[TaskKey]) -> list[tuple[RunState, str]]:
-        """Return the runs of the tasks' DAGs, each with the task."""
-        return [(run, task_id) for dag_id, task_id in keys for run in self.recent.runs.get(dag_id, ())]
-
     def verification(self, task: TaskState | None) -> VerificationRun | None:
         """Return the run of a verification task."""
         return None if task is None else VerificationRun.of(task, self.verified.get((*task.key, VERIFIED)))
@@ -247,9 +249,7 @@ def _unpublished(session: Session, evidence: Sequence[_Known], publishing: Colle
     since: dict[str, datetime] = {}
     for each in evidence:
         names = set(each.summaries[-1].sections) if each.summaries else set()
-        whole = [
-            s for s in each.summaries if s.action == "build" and names <= {*s.planned, *(() if s.planned else names)}
-        ]
+        whole = [summary for summary in each.summaries if summary.is_of_all(names)]
         for dag_id in each.tasks.publishers:
             at = max((moment_of(s.at) for s in whole if s.dag_id == dag_id), default=LONG_AGO)
             since[dag_id] = min(at, since.get(dag_id, at))
@@ -310,7 +310,7 @@ def _outcomes(known: _Known, publish: Sequence[TaskKey], loaded: _Loaded) -> lis
     ]
     results += [
         outcomes.run_outcome(run, task_id, loaded.recent, of_run.get(run.key))
-        for run, task_id in loaded.runs_of(publish)
+        for run, task_id in loaded.recent.of_tasks(publish)
     ]
     return [outcome for outcome in results if outcome is not None]
 
@@ -319,7 +319,9 @@ def _age(known: _Known, publish: Sequence[TaskKey], loaded: _Loaded) -> Callable
     """Return a function from the time at which data was read to its age."""
     explicit: Any = known.asset.extra.get(FRESHNESS_KEY)
     periods = [loaded.profiles[dag_id].period_s for dag_id, _ in publish if dag_id in loaded.profiles]
-    idle = [run.start for run, task_id in loaded.runs_of(publish) if outcomes.is_idle(run, task_id, loaded.recent)]
+    idle = [
+        run.start for run, task_id in loaded.recent.of_tasks(publish) if outcomes.is_idle(run, task_id, loaded.recent)
+    ]
     return partial(
         age_of,
         now=loaded.now,
@@ -334,7 +336,9 @@ def _is_changed_outside(known: _Known, loaded: _Loaded) -> bool:
     live = known.live
     if live is None or known.event is None or live.generation <= known.event.summary.generation:
         return False
-    runs = [run for run, _ in loaded.runs_of([*known.tasks.publish, *known.tasks.rollback]) if run.start is not None]
+    runs = [
+        run for run, _ in loaded.recent.of_tasks([*known.tasks.publish, *known.tasks.rollback]) if run.start is not None
+    ]
     return not any(run.start <= live.committed_at and (not run.end or live.committed_at <= run.end) for run in runs)  # type: ignore[operator]
 
 
@@ -343,7 +347,7 @@ def _rollback_failed(tasks: AssetTasks, summaries: Sequence[RunSummary], loaded:
     since = moment_of(summaries[-1].at) if summaries else LONG_AGO
     ended = [
         (run, task)
-        for run, task_id in loaded.runs_of(tasks.rollback)
+        for run, task_id in loaded.recent.of_tasks(tasks.rollback)
         if (task := loaded.recent.task(run, task_id)) is not None and task.has_ended and task.end is not None
     ]
     run, task = max(ended, key=lambda item: item[0].number, default=(None, None))

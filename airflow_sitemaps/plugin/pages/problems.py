@@ -1,19 +1,18 @@
-"""The problems of a sitemap, each with its next step, and its usage of limits. Pure."""
+"""The problems of a sitemap, each with its next step. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field
 
 from airflow_sitemaps.pipeline.report import Report, SectionReport
 from airflow_sitemaps.plugin.events import SectionSettings
-from airflow_sitemaps.plugin.pages.findings import VerificationRun
+from airflow_sitemaps.plugin.pages.findings import VerificationRun, gauges
 from airflow_sitemaps.plugin.pages.outcomes import FailedTask, RunOutcome
-from airflow_sitemaps.plugin.pages.snapshot import Snapshot, check_of
-from airflow_sitemaps.plugin.readings import StrictModel
-from airflow_sitemaps.protocol.entry import CURRENT
+from airflow_sitemaps.plugin.pages.verdict import Snapshot, check_of
+from airflow_sitemaps.plugin.readings import StrictModel, attributes
 from airflow_sitemaps.protocol.rules import RULES
 from airflow_sitemaps.quantities import counted
 
@@ -37,11 +36,8 @@ class Problem(StrictModel):
     """A condition that needs attention, and the next step.
 
     ``kind`` is a stable name, for tests and styles; ``title`` is one sentence without a full stop; ``permits`` let one
-    run pass; ``failed_tasks`` have logs with details.
-
-    Attributes:
-        dag_id: DAG that the links open; empty for no link.
-        sections: Sections that it concerns; none for the whole sitemap.
+    run pass; ``failed_tasks`` have logs with details; ``dag_id`` is empty for no link; ``sections`` are those that it
+    concerns, none for the whole sitemap.
     """
 
     severity: Severity
@@ -54,19 +50,6 @@ class Problem(StrictModel):
     run_id: str = ""
     failed_tasks: Sequence[FailedTask] = ()
     sections: Annotated[Sequence[str], Field(exclude=True)] = ()
-
-
-class Gauge(StrictModel):
-    """Usage of one limit, in ``unit``."""
-
-    name: str
-    used: int
-    limit: int
-    unit: str
-    source: str
-    next_step: str = ""
-    warns: bool = False
-    limit_note: str = ""
 
 
 def problems(snapshot: Snapshot) -> list[Problem]:
@@ -99,12 +82,20 @@ def _of_outcomes(snapshot: Snapshot) -> list[Problem]:
     for section in snapshot.sections:
         if section.outcome is not None and section.result in ("refused", "failed"):
             failing.setdefault(id(section.outcome), (section.outcome, []))[1].append(section.name)
-    of_outcomes = []
-    for outcome, names in failing.values():
-        is_refused = outcome.result == "refused"
-        of_outcomes.append(_refused(snapshot, outcome, names) if is_refused else _failed(snapshot, outcome, names))
+    of_outcomes = [
+        (_refused if outcome.result == "refused" else _failed)(snapshot, outcome, names)
+        for outcome, names in failing.values()
+    ]
     if snapshot.misnamed is not None:
-        of_outcomes.append(_misnamed(snapshot.misnamed))
+        misnamed = _of_run(
+            snapshot.misnamed,
+            severity="info",
+            kind="misnamed",
+            title="The last run's request has a name that does not exist; the run did nothing",
+            detail=_joined(snapshot.misnamed.reasons[:SHOWN]),
+            next_step="Trigger the DAG again with a name that exists.",
+        )
+        of_outcomes.append(misnamed)
     return of_outcomes
 
 
@@ -112,18 +103,21 @@ def _refused(snapshot: Snapshot, outcome: RunOutcome, names: Sequence[str]) -> P
     guards = sorted({refusal.guard for refusal in outcome.refusals if refusal.guard})
     named = f" ({', '.join(guards)})" if guards else ""
     said = [*(refusal.message for refusal in outcome.refusals), *outcome.reasons[:SHOWN]]
-    return Problem(
+    return _of_run(
+        outcome,
         severity="error",
         kind="refused",
         title=_title(snapshot, outcome, names, "blocked by a safety check", named),
         detail=_joined([*said, _live(snapshot, outcome, names)]),
         next_step="Check the source's data. If the change is intended, override the check for one run; otherwise correct the data.",
         permits=[refusal.permit for refusal in outcome.refusals if refusal.permit],
-        dag_id=outcome.run.dag_id,
-        run_id=outcome.run.run_id,
-        failed_tasks=outcome.failed_tasks[:LINKS],
         sections=names,
     )
+
+
+def _of_run(outcome: RunOutcome, **fields: Any) -> Problem:
+    """Return a problem with links to the run and its failed tasks."""
+    return Problem(**attributes(outcome.run, "dag_id", "run_id"), failed_tasks=outcome.failed_tasks[:LINKS], **fields)
 
 
 def _failed(snapshot: Snapshot, outcome: RunOutcome, names: Sequence[str]) -> Problem:
@@ -131,15 +125,13 @@ def _failed(snapshot: Snapshot, outcome: RunOutcome, names: Sequence[str]) -> Pr
     said = ["A task before the sitemap's own tasks failed"] if not outcome.reasons else []
     if tasks:
         said = [f"The task{'s' if len(tasks) > 1 else ''} {' and '.join(tasks)} failed"]
-    return Problem(
+    return _of_run(
+        outcome,
         severity="error",
         kind="failed",
         title=_title(snapshot, outcome, names, "failed"),
         detail=_joined([*said, *outcome.reasons[:SHOWN], _live(snapshot, outcome, names)]),
         next_step=READ_LOG if outcome.run.dag_id else NO_LOG,
-        dag_id=outcome.run.dag_id,
-        run_id=outcome.run.run_id,
-        failed_tasks=outcome.failed_tasks[:LINKS],
         sections=names,
     )
 
@@ -157,19 +149,6 @@ def _title(snapshot: Snapshot, outcome: RunOutcome, names: Sequence[str], what: 
 def _listed(names: Sequence[str]) -> str:
     more = f" and {len(names) - SHOWN:,} more" if len(names) > SHOWN else ""
     return f"{'section' if len(names) == 1 else 'sections'} {', '.join(names[:SHOWN])}{more}"
-
-
-def _misnamed(outcome: RunOutcome) -> Problem:
-    return Problem(
-        severity="info",
-        kind="misnamed",
-        title="The last run's request has a name that does not exist; the run did nothing",
-        detail=_joined(outcome.reasons[:SHOWN]),
-        next_step="Trigger the DAG again with a name that exists.",
-        dag_id=outcome.run.dag_id,
-        run_id=outcome.run.run_id,
-        failed_tasks=outcome.failed_tasks[:LINKS],
-    )
 
 
 def _live(snapshot: Snapshot, outcome: RunOutcome, names: Sequence[str]) -> str:
@@ -222,8 +201,7 @@ def _verified(found: VerificationRun, severity: Severity, kind: str, title: str,
         title=title,
         detail=_joined([*said, f"{more:,} more" if more > 0 and said else ""]),
         next_step=next_step,
-        dag_id=found.dag_id,
-        run_id=found.run_id,
+        **attributes(found, "dag_id", "run_id"),
         failed_tasks=[FailedTask(task_id=found.task_id, map_index=-1)],
     )
 
@@ -318,8 +296,7 @@ def _of_rollback(snapshot: Snapshot) -> list[Problem]:
             title="The last rollback failed",
             detail=_joined([_still_live(snapshot)]),
             next_step="Read the log of the task that failed, then roll back again.",
-            dag_id=run.dag_id,
-            run_id=run.run_id,
+            **attributes(run, "dag_id", "run_id"),
         )
     ]
 
@@ -342,7 +319,13 @@ def _of_change_outside(snapshot: Snapshot) -> list[Problem]:
 
 def _of_report(snapshot: Snapshot) -> list[Problem]:
     report = snapshot.report
-    return [*_of_all_dropped(snapshot), *_of_limits(snapshot), *_of_drift(report), *_of_warnings(report)]
+    of_warnings = [
+        Problem(severity="info", kind="warning", title=f"Override used: {warning.removeprefix(ALLOWED)}")
+        if warning.startswith(ALLOWED)
+        else Problem(severity="warning", kind="warning", title=_sentence(warning))
+        for warning in report.warnings[:20]
+    ]
+    return [*_of_all_dropped(snapshot), *_of_limits(snapshot), *_of_drift(report), *of_warnings]
 
 
 def _of_all_dropped(snapshot: Snapshot) -> list[Problem]:
@@ -389,45 +372,9 @@ def _of_limits(snapshot: Snapshot) -> list[Problem]:
             detail=gauge.source,
             next_step=gauge.next_step,
         )
-        for gauge in gauges(snapshot)
+        for gauge in gauges(snapshot.report, snapshot.settings)
         if gauge.used >= gauge.limit * NEAR and gauge.warns
     ]
-
-
-def gauges(snapshot: Snapshot) -> list[Gauge]:
-    """Return the usage of each limit of the protocol that the report contains."""
-    report = snapshot.report
-    totals = [section.shards.total for section in report.sections.values()]
-    per_section = len(report.index_urls) > 1 and totals
-    usage = [
-        Gauge(
-            name="Files in the largest index" if per_section else "Files in the index",
-            used=max(totals) if per_section else report.shards.total,
-            limit=CURRENT.max_sitemaps,
-            unit="files",
-            source="sitemaps.org: an index lists at most 50,000 sitemaps.",
-            next_step="When the index is full, another index file is added: list it in robots.txt (airflow-sitemaps robots). "
-            'Larger shards, or index="per_section", postpone that.',
-            warns=True,
-        )
-    ]
-    note = "Average over the section's files"
-    for name, section in report.sections.items():
-        total = section.shards.total
-        if not total:
-            continue
-        source = "ShardPolicy(max_urls=…); sitemaps.org allows 50,000 URLs per file. Full files are intended."
-        limit = snapshot.settings.get(name, SectionSettings()).max_urls
-        used = round(section.urls / total)
-        usage.append(
-            Gauge(name=f"{name}: URLs per file", used=used, limit=limit, unit="URLs", source=source, limit_note=note)
-        )
-        source = "sitemaps.org: a file has at most 52,428,800 bytes, uncompressed."
-        limit, used = CURRENT.max_byte_size, round(section.xml_bytes / total)
-        usage.append(
-            Gauge(name=f"{name}: size per file", used=used, limit=limit, unit="bytes", source=source, limit_note=note)
-        )
-    return usage
 
 
 def _of_drift(report: Report | SectionReport) -> list[Problem]:
@@ -445,15 +392,3 @@ def _of_drift(report: Report | SectionReport) -> list[Problem]:
             next_step="Find out what else writes to this address.",
         )
     ]
-
-
-def _of_warnings(report: Report) -> list[Problem]:
-    return [
-        Problem(severity="info" if w.startswith(ALLOWED) else "warning", kind="warning", title=_override(w))
-        for w in report.warnings[:20]
-    ]
-
-
-def _override(warning: str) -> str:
-    """Return a report's warning as a sentence. A warning about an override uses the page's terms."""
-    return f"Override used: {warning.removeprefix(ALLOWED)}" if warning.startswith(ALLOWED) else _sentence(warning)

@@ -5,21 +5,28 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Final, Literal
+from datetime import datetime
+from typing import Annotated, Any, Final, Literal
 
+from pydantic import Field
 from sqlalchemy.orm import Session
 
 from airflow_sitemaps.plugin.dag_profiles import DagState
 from airflow_sitemaps.plugin.events import SectionSettings, StoreFacts
 from airflow_sitemaps.plugin.pages.actions import AvailableAction, actions_of
-from airflow_sitemaps.plugin.pages.findings import Issue, PublishedReport, VerificationRun, issues_of
-from airflow_sitemaps.plugin.pages.outcomes import Activity, Result
+from airflow_sitemaps.plugin.pages.findings import (
+    Gauge,
+    Issue,
+    PublishedReport,
+    VerificationRun,
+    gauges,
+    issues_of,
+)
+from airflow_sitemaps.plugin.pages.outcomes import Activity
 from airflow_sitemaps.plugin.pages.overview import RUNS_IN_LINE, Overview
-from airflow_sitemaps.plugin.pages.problems import Gauge, Problem, gauges, is_warned
-from airflow_sitemaps.plugin.pages.snapshot import SectionSnapshot, Snapshot, verdict_of
-from airflow_sitemaps.plugin.pages.verdict import DataAge, State
-from airflow_sitemaps.plugin.readings import Moment, StrictModel
+from airflow_sitemaps.plugin.pages.problems import Problem, is_warned
+from airflow_sitemaps.plugin.pages.verdict import DataAge, LastResult, SectionSnapshot, State, verdict_of
+from airflow_sitemaps.plugin.readings import Moment, StrictModel, attributes
 
 PROBLEMS_IN_LIST: Final = 3
 SortKey = Literal["state", "name", "dag", "at", "urls", "shards", "size", "generation", "dropped"]
@@ -108,6 +115,11 @@ class DagSitemaps(StrictModel):
     sitemaps: list[SitemapLine]
 
 
+def lines_of(overviews: Sequence[Overview]) -> list[SitemapLine]:
+    """Return the lines of sitemaps."""
+    return [SitemapLine(**line_of(overview)) for overview in overviews]
+
+
 def line_of(overview: Overview) -> dict[str, Any]:
     """Return the fields of a sitemap's line, which its page has as well."""
     snapshot, report = overview.snapshot, overview.snapshot.report
@@ -124,40 +136,33 @@ def line_of(overview: Overview) -> dict[str, Any]:
         "tags": sorted({tag for dag in snapshot.publishers for tag in dag.tags}),
         "index_url": next(iter(index_urls), None),
         "index_files": len(index_urls),
-        "state": overview.verdict.state,
-        "reason": overview.verdict.reason,
-        "activity": snapshot.activity,
-        "paused": snapshot.paused,
+        **attributes(overview.verdict, "state", "reason"),
+        **attributes(snapshot, "activity", "paused", "result", "generation"),
+        **attributes(report, "committed_at", "file_bytes", "rows"),
         "orphaned": not snapshot.publishers,
         "archived": overview.archived is not None,
         "problems": [problem.title for problem in overview.problems if problem.severity != "info"][:PROBLEMS_IN_LIST],
-        "result": snapshot.result,
         "run_dag_id": run_dag_id,
         "run_id": run_id,
-        "generation": snapshot.generation,
         "at": latest.at if latest else None,
-        "committed_at": report.committed_at,
         "verified_at": snapshot.passed.end if snapshot.passed else None,
         "data_read_at": snapshot.age.data_at,
         "newest_lastmod": max(lastmods, default=None),
         "freshness": snapshot.age,
         "urls": sum(section.urls for section in snapshot.sections) if snapshot.live else report.urls,
         "shards": report.shards.total,
-        "file_bytes": report.file_bytes,
-        "rows": report.rows,
         "dropped": sum(report.rows_dropped.values()),
         "history": [summary.urls for summary in snapshot.summaries],
     }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ListQuery:
+class ListQuery(StrictModel):
     """The filter and the order of the list. Empty texts mean all. ``state`` is a verdict, ``running`` or ``paused``."""
 
-    search: str = ""
-    state: str = ""
-    dag: str = ""
-    tag: str = ""
+    search: Annotated[str, Field(max_length=500)] = ""
+    state: Literal["", "failing", "warning", "not_verified", "unknown", "healthy", "running", "paused"] = ""
+    dag: Annotated[str, Field(max_length=250)] = ""
+    tag: Annotated[str, Field(max_length=250)] = ""
     archived: bool = False
     sort: SortKey = "state"
     descending: bool = False
@@ -177,16 +182,10 @@ def _matches(line: SitemapLine, query: ListQuery) -> bool:
     return bool(
         line.archived == query.archived
         and (not needle or any(needle in text.lower() for text in texts))
-        and (not query.state or _has_state(line, query.state))
+        and query.state in ("", line.state, "paused" if line.paused else "", "running" if line.activity else "")
         and (not query.dag or query.dag in line.dag_ids or query.dag == line.dag_id)
         and (not query.tag or query.tag in line.tags)
     )
-
-
-def _has_state(line: SitemapLine, state: str) -> bool:
-    if state == "running":
-        return bool(line.activity)
-    return line.paused if state == "paused" else line.state == state
 
 
 _SORT: Final[Mapping[str, Callable[[SitemapLine], Any]]] = {
@@ -211,6 +210,19 @@ def totals(lines: Sequence[SitemapLine]) -> ListTotals:
         running=sum(line.activity in ("running", "planning") for line in shown),
         archived=len(lines) - len(shown),
         **{state: sum(line.state == state for line in shown) for state in SEVERITY},
+    )
+
+
+def list_of(lines: Sequence[SitemapLine], query: ListQuery, *, limit: int, offset: int, now: datetime) -> SitemapList:
+    """Return one page of the list."""
+    matching = selected(lines, query)
+    return SitemapList(
+        sitemaps=matching[offset : offset + limit],
+        total=len(matching),
+        totals=totals(lines),
+        dags=sorted({dag_id for line in lines for dag_id in line.dag_ids}),
+        tags=sorted({tag for line in lines for tag in line.tags}),
+        as_of=now,
     )
 
 
@@ -249,7 +261,7 @@ class SectionState(StrictModel):
     urls_trend: list[int]
     max_urls: int
     generation: int
-    result: Literal["none"] | Result
+    result: LastResult
 
 
 class OutsideChange(StrictModel):
@@ -288,17 +300,20 @@ def page_of(
     """Return one sitemap's page without its history, its runs and the data from the store."""
     snapshot, event = overview.snapshot, overview.known.event
     actions = actions_of(session, overview)
+    live = snapshot.live if snapshot.changed_outside else None
     allowed = {dag_id: may_trigger(dag_id) for dag_id in {action.dag_id for action in actions if action.dag_id}}
     return SitemapPage(
         **line_of(overview),
         sections=[_section(section, overview) for section in snapshot.sections if section.name],
-        changed_outside=_outside(snapshot),
+        changed_outside=OutsideChange(at=live.committed_at, **attributes(live, "generation", "action"))
+        if live
+        else None,
         report=snapshot.report,
         event_at=snapshot.summaries[-1].at if snapshot.summaries else None,
         store=overview.store,
         problem_list=list(overview.problems),
         verification=snapshot.verification,
-        gauges=gauges(snapshot) if snapshot.published else [],
+        gauges=gauges(snapshot.report, snapshot.settings) if snapshot.published else [],
         issues=issues_of(snapshot.report, snapshot.settings),
         sections_left_out=event.sections_left_out if event is not None else 0,
         shortened=list(event.shortened) if event is not None else [],
@@ -328,23 +343,12 @@ def _section(section: SectionSnapshot, overview: Overview) -> SectionState:
         if problem.kind == verdict.kind and section.name in (problem.sections or [section.name]) and problem.next_step
     ]
     return SectionState(
-        name=section.name,
-        state=verdict.state,
-        reason=verdict.reason,
+        **attributes(section, "name", "newest_lastmod", "urls", "result"),
+        **attributes(verdict, "state", "reason"),
         next_step=next(iter(steps), NEXT_STEPS.get(verdict.kind, "")),
         last_checked=section.read_at,
         last_changed=section.changed_at,
-        newest_lastmod=section.newest_lastmod,
-        urls=section.urls,
         urls_trend=list(section.trend[-RUNS_IN_LINE:]),
         max_urls=snapshot.settings.get(section.name, SectionSettings()).max_urls,
         generation=snapshot.generation if section.published else 0,
-        result=section.result,
     )
-
-
-def _outside(snapshot: Snapshot) -> OutsideChange | None:
-    live = snapshot.live
-    if live is None or not snapshot.changed_outside:
-        return None
-    return OutsideChange(generation=live.generation, action=live.action, at=live.committed_at)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from typing import Annotated, Final, TypeVar
 
@@ -9,25 +10,15 @@ from airflow.utils.session import create_session
 from fastapi import APIRouter, Depends, HTTPException, Query, Request, Response, status
 
 from airflow_sitemaps.pipeline.state.repository import MANIFEST
-from airflow_sitemaps.plugin import generation_changes, url_search
-from airflow_sitemaps.plugin.api.dependencies import (
-    DetachedSitemap,
-    Now,
-    ReadableDags,
-    as_csv,
-    may_read_assets,
-    validated,
-)
-from airflow_sitemaps.plugin.generation_changes import Compared, GenerationChanges
+from airflow_sitemaps.plugin import urls
 from airflow_sitemaps.plugin.pages import overview
 from airflow_sitemaps.plugin.pages.announcements import MAX_OBSERVATIONS, Coverage, coverage_of
-from airflow_sitemaps.plugin.pages.overview import Overview
 from airflow_sitemaps.plugin.pages.sitemap_pages import csv_of
 from airflow_sitemaps.plugin.readings import StrictModel
-from airflow_sitemaps.plugin.shard_map import MAX_PAGE, Generations, ShardColumns, ShardMap, ShardPage, read_map
-from airflow_sitemaps.plugin.state_reader import StateFile, StateReader, StateUnavailableError, open_state
-from airflow_sitemaps.plugin.store_state import STORE_STATES
-from airflow_sitemaps.plugin.url_search import UrlSearches
+from airflow_sitemaps.plugin.routes import Asset, Now, ReadableDags, as_csv, may_read_assets, sitemap_of, validated
+from airflow_sitemaps.plugin.shard_map import MAX_PAGE, Generations, ShardColumns, ShardMap, ShardPage, live_map
+from airflow_sitemaps.plugin.state_reader import STORE_STATES, StateFile, StateReader, StateUnavailableError, open_state
+from airflow_sitemaps.plugin.urls import Compared, GenerationChanges
 from airflow_sitemaps.ports import ObjectStore
 from airflow_sitemaps.search_engines.searchconsole import history
 
@@ -35,7 +26,7 @@ T = TypeVar("T")
 
 STATES: Final = StateReader(opened=open_state)
 
-router = APIRouter(dependencies=[Depends(may_read_assets)])
+router = APIRouter(prefix="/api", dependencies=[Depends(may_read_assets)])
 
 
 class Unavailable(StrictModel):
@@ -44,18 +35,25 @@ class Unavailable(StrictModel):
     unavailable: str
 
 
-def manifest_file(sitemap: Overview) -> StateFile:
+def detached_sitemap(asset: Asset, readable: ReadableDags, moment: Now) -> overview.Overview:
+    """Return the requested sitemap and release the database connection, for routes that wait for the store."""
+    with create_session(scoped=False) as session:
+        return sitemap_of(asset, session, readable, moment)
+
+
+DetachedSitemap = Annotated[overview.Overview, Depends(detached_sitemap)]
+
+
+def manifest_file(sitemap: overview.Overview) -> StateFile:
     """Return the manifest file of a sitemap, or raise StateUnavailableError if nothing is published yet."""
     if not sitemap.snapshot.published:
         raise StateUnavailableError("Nothing has been published yet, so there is no manifest.")
     return StateFile.of(sitemap.store, MANIFEST)
 
 
-async def manifest_of(sitemap: Overview) -> tuple[str, ShardMap]:
+async def manifest_of(sitemap: overview.Overview) -> tuple[str, ShardMap]:
     """Return the ETag of the published manifest, and its shard map."""
-    announced = sitemap.snapshot.generation
-    file = manifest_file(sitemap)
-    return await STATES.read(file, "map", read_map, is_old=lambda shard_map: shard_map.generation < announced)
+    return await live_map(STATES, manifest_file(sitemap), sitemap.snapshot.generation)
 
 
 def unavailable(_: Request, error: Exception) -> Response:
@@ -73,7 +71,7 @@ def uncached(answer: StrictModel) -> Response:
 async def shard_columns(request: Request, sitemap: DetachedSitemap) -> Response:
     """Return the numbers of every shard, one column for each number, from the store."""
     etag, shard_map = await manifest_of(sitemap)
-    return validated(request, etag, shard_map.columns)
+    return validated(request, etag, await asyncio.to_thread(lambda: shard_map.columns))
 
 
 @router.get("/sitemap/shards/texts", responses={200: {"model": ShardPage | Unavailable}})
@@ -90,7 +88,7 @@ async def shard_texts(
 
 
 @router.get("/sitemap/generations", responses={200: {"model": Generations | Unavailable}})
-async def generations(request: Request, sitemap: DetachedSitemap) -> Response:
+async def kept_generations(request: Request, sitemap: DetachedSitemap) -> Response:
     """Return the generations that are available for a rollback."""
     etag, shard_map = await manifest_of(sitemap)
     return validated(request, etag, shard_map.generations.model_dump_json())
@@ -100,7 +98,10 @@ ToGeneration = Annotated[int | None, Query(ge=1, description="Without it: what t
 
 
 async def compared(
-    sitemap: Overview, from_generation: int, to_generation: int | None, job: Callable[[ObjectStore, Compared], T]
+    sitemap: overview.Overview,
+    from_generation: int,
+    to_generation: int | None,
+    job: Callable[[ObjectStore, Compared], T],
 ) -> T:
     """Return the result of a job on two generations. ``to_generation`` None: what the blocked run would publish."""
     outcome = sitemap.snapshot.worst_outcome
@@ -110,8 +111,8 @@ async def compared(
 
     def read(area: ObjectStore) -> T:
         if to_generation is None:
-            return job(area, generation_changes.of_blocked_run(area, run))
-        return job(area, generation_changes.of_generations(area, from_generation, to_generation))
+            return job(area, urls.of_blocked_run(area, run))
+        return job(area, urls.of_generations(area, from_generation, to_generation))
 
     form = f"{job.__name__} {from_generation} {to_generation or run}"
     return await STATES.run(manifest_file(sitemap), form, read)
@@ -124,8 +125,7 @@ async def changes(
     to_generation: ToGeneration = None,
 ) -> Response:
     """Return the differences of two generations: by section, and by URL if only a few files differ."""
-    differences = await compared(sitemap, from_generation, to_generation, generation_changes.changes)
-    return uncached(differences)
+    return uncached(await compared(sitemap, from_generation, to_generation, urls.changes))
 
 
 @router.get("/sitemap/changes.csv", response_class=Response)
@@ -136,7 +136,7 @@ async def export_changes(
 ) -> Response:
     """Return every URL that differs between two generations, as CSV."""
     try:
-        rows = await compared(sitemap, from_generation, to_generation, generation_changes.url_rows)
+        rows = await compared(sitemap, from_generation, to_generation, urls.url_rows)
     except StateUnavailableError as e:
         raise HTTPException(status.HTTP_409_CONFLICT, str(e)) from e
     return as_csv(csv_of(rows, ("change", "url")), "changes.csv")
@@ -157,10 +157,10 @@ async def find(
     moment: Now,
     url: Annotated[str, Query(min_length=1, max_length=2_048)],
     asset: Annotated[str, Query(max_length=1_500)] = "",
-) -> UrlSearches:
+) -> urls.UrlSearches:
     """Return whether a sitemap lists a URL. Without ``asset``, every sitemap that serves the URL's host is searched."""
     with create_session(scoped=False) as session:
         assets = overview.sitemap_assets(session)
         named = [one for one in assets if not asset or one.uri == asset]
         sitemaps = overview.overviews(session, named, readable, moment, STORE_STATES)
-    return await url_search.search(STATES, sitemaps, url, everywhere=not asset)
+    return await urls.search(STATES, sitemaps, url, everywhere=not asset)

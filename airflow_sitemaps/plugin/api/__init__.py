@@ -1,1 +1,0 @@
-"""The API of the pages: its routes, and what they need."""

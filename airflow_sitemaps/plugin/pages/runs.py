@@ -1,0 +1,402 @@
+"""Runs of a sitemap: the table of them, the columns of its history, and the progress of one."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Collection, Mapping, Sequence
+from datetime import datetime
+from typing import Annotated, Any, Final, Literal
+
+from pydantic import BeforeValidator
+from sqlalchemy.orm import Session
+
+from airflow_sitemaps.operators.facts import FAILED, PLAN_FACTS, REFUSED, VERIFIED, WRITTEN
+from airflow_sitemaps.plugin import dag_runs, events
+from airflow_sitemaps.plugin.dag_profiles import KINDS, TaskKey
+from airflow_sitemaps.plugin.dag_runs import ENDED, RETURNED, RunKey, RunState, TaskState
+from airflow_sitemaps.plugin.events import Event, RunSummary
+from airflow_sitemaps.plugin.pages import outcomes
+from airflow_sitemaps.plugin.pages.findings import Issue, PublishedReport, VerificationRun, issues_of
+from airflow_sitemaps.plugin.pages.outcomes import FailedTask, PushedRefusal, RecentRuns, XComRow, refusals_of
+from airflow_sitemaps.plugin.pages.overview import Overview
+from airflow_sitemaps.plugin.pages.problems import LINKS
+from airflow_sitemaps.plugin.readings import (
+    Counts,
+    ForeignModel,
+    Moment,
+    StrictModel,
+    Texts,
+    Whole,
+    attributes,
+    integer,
+    iso,
+    items,
+    mapping,
+    text,
+)
+
+MAX_RUNS: Final = 100
+MAX_FAILURES: Final = 200
+KEYS: Final = (FAILED, PLAN_FACTS, REFUSED, VERIFIED, WRITTEN)
+"""XCom keys of sitemap tasks that the progress needs; of planning tasks it needs what they returned, too."""
+
+
+class HistoryColumns(StrictModel):
+    """Runs that published, oldest first, one column for each number. ``seconds`` is the DAG run's wall time, if known."""
+
+    event: list[int]
+    at: list[str]
+    dag_id: list[str]
+    run_id: list[str]
+    result: list[str]
+    action: list[str]
+    generation: list[int]
+    urls: list[int]
+    shards: list[int]
+    created: list[int]
+    rewritten: list[int]
+    removed: list[int]
+    repaired: list[int]
+    dropped: list[int]
+    file_bytes: list[int]
+    bytes_written: list[int]
+    rows_read: list[int]
+    seconds: list[float | None]
+
+
+class FailedRun(StrictModel):
+    """A run that published nothing, because it was refused or failed."""
+
+    at: str
+    dag_id: str
+    run_id: str
+    result: Literal["refused", "failed"]
+    seconds: float | None
+
+
+class History(StrictModel):
+    """Runs for the charts. Pass ``before`` to get earlier runs; None if there are no earlier ones."""
+
+    columns: HistoryColumns
+    failures: list[FailedRun]
+    before: int | None
+
+
+class RunRow(StrictModel):
+    """One run in the table. ``urls_delta``: from the run before. ``reason``: why the run was refused or failed."""
+
+    number: int
+    dag_id: str
+    run_id: str
+    kind: Literal["publish", "rollback"]
+    state: str
+    result: Literal["published", "unchanged", "refused", "failed", "planned", "skipped", "running", "queued"]
+    trigger: str
+    start: Moment | None
+    end: Moment | None
+    seconds: float | None
+    generation: int | None = None
+    urls: int | None = None
+    urls_delta: int | None = None
+    shards_written: int | None = None
+    dropped: int | None = None
+    reason: str = ""
+    failed_tasks: Sequence[FailedTask] = ()
+
+
+class RunTable(StrictModel):
+    """Runs, newest first. Pass ``before`` to get earlier runs; None if there are no earlier ones."""
+
+    runs: list[RunRow]
+    before: int | None
+
+
+def run_table(
+    session: Session, overview: Overview, readable: Collection[str], *, limit: int, before: int | None = None
+) -> RunTable:
+    """Return a page of the table of runs, newest first; only runs with a lower serial number than ``before``."""
+    tasks = overview.tasks
+    kinds: dict[TaskKey, Any] = {**dict.fromkeys(tasks.publish, "publish"), **dict.fromkeys(tasks.rollback, "rollback")}
+    if not kinds and overview.dag_id:
+        kinds = {(overview.dag_id, ""): "publish"}
+    newest = dag_runs.recent_runs(session, {dag_id for dag_id, _ in kinds}, limit + 1, before=before)
+    runs = [(run, task_id, kind) for (dag_id, task_id), kind in kinds.items() for run in newest.get(dag_id, ())]
+    runs.sort(key=lambda item: -item[0].number)
+    shown = runs[:limit]
+    history = events.history(session, [overview.asset.id], dags=readable, limit=events.MAX_HISTORY)[overview.asset.id]
+    earlier = {(now.dag_id, now.run_id): was.urls for was, now in itertools.pairwise(history)}
+    summaries = {(summary.dag_id, summary.run_id): summary for summary in history}
+    by_dag: dict[str, list[RunState]] = {}
+    for run, _, _ in shown:
+        by_dag.setdefault(run.dag_id, []).append(run)
+    recent = outcomes.recent(session, by_dag, events=history)
+    rows = [_row(run, task_id, kind, recent, summaries.get(run.key), earlier) for run, task_id, kind in shown]
+    return RunTable(runs=rows, before=shown[-1][0].number if len(runs) > limit else None)
+
+
+def _row(
+    run: RunState,
+    task_id: str,
+    kind: Any,
+    recent: RecentRuns,
+    summary: RunSummary | None,
+    earlier: Mapping[RunKey, int],
+) -> RunRow:
+    outcome = outcomes.run_outcome(run, task_id, recent, summary) if kind == "publish" else None
+    result: Any = outcome.result if outcome is not None else _state(run, recent.task(run, task_id), kind, summary)
+    numbers: dict[str, Any] = {}
+    if summary is not None:
+        shards = summary.shards
+        numbers = attributes(summary, "generation", "urls", "dropped")
+        numbers["urls_delta"] = summary.urls - earlier[run.key] if run.key in earlier else None
+        numbers["shards_written"] = shards.created + shards.rewritten + shards.repaired
+    said = [*(refusal.message for refusal in outcome.refusals), *outcome.reasons] if outcome is not None else []
+    return RunRow(
+        **attributes(run, "number", "dag_id", "run_id", "state", "trigger", "end", "seconds"),
+        kind=kind,
+        result=result,
+        start=run.start or run.queued_at,
+        reason=" ".join(said)[:500],
+        failed_tasks=outcome.failed_tasks[:LINKS] if outcome is not None else (),
+        **numbers,
+    )
+
+
+def _state(run: RunState, task: TaskState | None, kind: str, summary: RunSummary | None) -> str:
+    """Return the state of a run that has no outcome: a rollback, a dry run, or one that has not ended or did nothing."""
+    if kind == "rollback" and task is not None and task.state in dag_runs.FAILED:
+        return "failed"
+    if run.is_active and not (task is not None and task.has_ended):
+        return run.state
+    if run.is_dry:
+        return "planned" if run.state == "success" else "failed"
+    if run.state == "failed" and task is None:
+        return "failed"
+    if summary is not None:
+        return "unchanged" if summary.result == "unchanged" else "published"
+    return "skipped"
+
+
+def history_of(
+    session: Session, overview: Overview, readable: Collection[str], *, limit: int, before: int | None = None
+) -> History:
+    """Return the runs for the charts; only events with a lower ID than ``before``."""
+    asset_id = overview.asset.id
+    summaries = events.history(session, [asset_id], dags=readable, limit=limit, before=before)[asset_id]
+    runs = dag_runs.runs_by_id(session, [(s.dag_id, s.run_id) for s in summaries])
+    in_order = [runs.get((s.dag_id, s.run_id)) for s in summaries]
+    shards = {"shards": "total", **{name: name for name in ("created", "rewritten", "removed", "repaired")}}
+    columns: dict[str, list[Any]] = {
+        name: [getattr(s.shards, shards[name]) if name in shards else getattr(s, name) for s in summaries]
+        for name in HistoryColumns.model_fields
+        if name != "seconds"
+    }
+    columns["seconds"] = [run.seconds if run is not None else None for run in in_order]
+    return History(
+        columns=HistoryColumns(**columns),
+        failures=_failed_runs(session, overview, summaries[0].at if summaries else "") if before is None else [],
+        before=summaries[0].event if len(summaries) == limit else None,
+    )
+
+
+def _failed_runs(session: Session, overview: Overview, since: str) -> list[FailedRun]:
+    """Return the failed and refused runs that ended at ``since`` (ISO 8601; empty: any time) or later, oldest first."""
+    newest = dag_runs.recent_runs(session, overview.tasks.publishers, MAX_FAILURES)
+    failing = {
+        dag_id: [run for run in runs if run.state == "failed" and run.end is not None and iso(run.end) >= since]
+        for dag_id, runs in newest.items()
+    }
+    recent, rows = outcomes.recent(session, failing), []
+    for run, task_id in recent.of_tasks(overview.tasks.publish):
+        outcome = outcomes.run_outcome(run, task_id, recent)
+        if outcome is not None and run.end is not None and outcome.result in ("refused", "failed"):
+            names = attributes(run, "dag_id", "run_id", "seconds")
+            rows.append(FailedRun(at=iso(run.end), result=outcome.result, **names))
+    return sorted(rows, key=lambda row: row.at)[-MAX_FAILURES:]
+
+
+class PlanSection(ForeignModel):
+    """A section of a plan. ``actions`` and ``reasons`` are numbers of shards."""
+
+    actions: Counts = {}
+    reasons: Counts = {}
+    rows: Whole = 0
+    rows_to_read: Whole = 0
+    gone: Whole = 0
+
+
+class PlanNumbers(ForeignModel):
+    """The numbers of a plan. ``lines`` explain it."""
+
+    key: Annotated[str | None, BeforeValidator(lambda value: text(value) or None)] = None
+    base_generation: Whole = 0
+    rows_to_read: Whole = 0
+    batches: Annotated[int, BeforeValidator(lambda value: len(items(value)))] = 0
+    changes: Annotated[bool, BeforeValidator(bool)] = False
+    sections: Annotated[
+        dict[str, PlanSection],
+        BeforeValidator(lambda value: {name: PlanSection.read(part) for name, part in mapping(value).items()}),
+    ] = {}
+    warnings: Texts = []
+    lines: Texts = []
+    more_lines: Whole = 0
+
+
+class TaskStep(ForeignModel):
+    """A sitemap task of a run."""
+
+    task_id: str
+    kind: str
+    state: str
+    tries: int
+    start: Moment | None
+    end: Moment | None
+
+
+class BatchProgress(TaskStep):
+    """One batch of the write task. Its numbers are None until it is written."""
+
+    number: int
+    label: str
+    rows_planned: int | None
+    rows: Whole | None = None
+    urls: Whole | None = None
+    dropped: Whole | None = None
+    bytes: Whole | None = None
+
+
+class Speed(StrictModel):
+    """Completed and remaining batches and rows. ``rows_to_read`` is None without a plan."""
+
+    batches: int
+    done: int
+    failed: int
+    running: int
+    rows: int
+    rows_to_read: int | None
+    urls: int
+    elapsed_s: float
+    urls_a_second: int | None
+    seconds_left: int | None
+
+
+class RunGroup(StrictModel):
+    """One sitemap's tasks in a run. ``failed`` is the reason by task."""
+
+    group_id: str
+    steps: list[TaskStep]
+    plan: PlanNumbers | None
+    verifications: list[VerificationRun]
+    failed: dict[str, str]
+    refused: list[PushedRefusal]
+    batches: list[BatchProgress]
+    speed: Speed
+
+
+class RunReport(StrictModel):
+    """The report of a run for one sitemap."""
+
+    group_id: str
+    at: str
+    report: PublishedReport
+    issues: list[Issue]
+
+
+class RunProgress(StrictModel):
+    """A run: its steps, batches, speed, remaining work, and the reports of what it published."""
+
+    dag_id: str
+    run_id: str
+    state: str
+    trigger: str
+    dry_run: bool
+    start: Moment | None
+    end: Moment | None
+    conf: dict[str, Any]
+    groups: list[RunGroup]
+    reports: list[RunReport]
+    as_of: Moment
+
+
+def progress(
+    run: RunState, tasks: Sequence[TaskState], xcoms: Sequence[XComRow], now: datetime, events: Sequence[Event] = ()
+) -> RunProgress:
+    """Return the run and, for each group with sitemap tasks, its steps, batches, speed and remaining work."""
+    groups: dict[str, list[TaskState]] = {}
+    for task in tasks:
+        groups.setdefault(task.group_id, []).append(task)
+    return RunProgress(
+        **attributes(run, "dag_id", "run_id", "state", "trigger", "start", "end"),
+        dry_run=run.is_dry,
+        conf={name: run.conf[name] for name in list(run.conf)[:50]},
+        groups=[_group(name, members, xcoms, now) for name, members in sorted(groups.items())],
+        reports=[
+            RunReport(
+                **attributes(e.summary, "group_id", "at"), report=e.report, issues=issues_of(e.report, e.settings)
+            )
+            for e in events
+        ],
+        as_of=now,
+    )
+
+
+def _group(name: str, tasks: Sequence[TaskState], xcoms: Sequence[XComRow], now: datetime) -> RunGroup:
+    ids = {task.task_id for task in tasks}
+    mine = [row for row in xcoms if row[0] in ids]
+    pushed = next((mapping(value) for _, _, key, value in mine if key == PLAN_FACTS), {})
+    plan = PlanNumbers.read(pushed) if pushed else None
+    planned = items(pushed.get("batches"))
+    written = {(task, index): mapping(value) for task, index, key, value in mine if key == WRITTEN}
+    batches = [task for task in tasks if task.kind == "write" and task.map_index >= 0]
+    verified = {task: value for task, _, key, value in mine if key == VERIFIED}
+    # The names of batches as planned: Airflow names a batch only when it runs.
+    returned = next((items(value) for _, index, key, value in mine if key == RETURNED and index < 0), [])
+    labels = {number: text(mapping(reference).get("label")) for number, reference in enumerate(returned)}
+    order = list(KINDS.values())
+    steps = sorted((t for t in tasks if t not in batches), key=lambda task: (order.index(task.kind), task.task_id))
+    return RunGroup(
+        group_id=name,
+        steps=[TaskStep(**attributes(task, *TaskStep.model_fields)) for task in steps],
+        plan=plan,
+        verifications=[VerificationRun.of(t, verified.get(t.task_id)) for t in tasks if t.kind == "verify"],
+        failed=outcomes.reasons_of(mine),
+        refused=[refusal for _, _, key, value in mine if key == REFUSED for refusal in refusals_of(value)],
+        batches=[
+            BatchProgress.read(
+                written.get((task.task_id, task.map_index)),
+                **attributes(task, *TaskStep.model_fields),
+                number=task.map_index,
+                label=task.label or labels.get(task.map_index) or f"batch {task.map_index + 1}",
+                rows_planned=integer(planned[task.map_index]) if task.map_index < len(planned) else None,
+            )
+            for task in batches
+        ],
+        speed=_speed(batches, plan, list(written.values()), now),
+    )
+
+
+def _speed(
+    batches: Sequence[TaskState], plan: PlanNumbers | None, written: Sequence[Mapping[str, Any]], now: datetime
+) -> Speed:
+    """Return the batches and rows done and left, and the URLs per second since the first batch began."""
+    done = [task for task in batches if task.state == "success"]
+    starts = [task.start for task in batches if task.start]
+    ended = all(task.state in ENDED for task in batches)
+    until = max((task.end for task in batches if task.end), default=now) if ended else now
+    elapsed = max(0.0, (until - min(starts)).total_seconds()) if starts else 0.0
+    rows, urls = (sum(integer(w.get(name)) for w in written) for name in ("rows", "urls"))
+    to_read = plan.rows_to_read if plan is not None else None
+    share = rows / to_read if to_read else (len(done) / len(batches) if batches else 0.0)
+    running = bool(starts) and not ended
+    return Speed(
+        batches=len(batches),
+        done=len(done),
+        failed=sum(task.state in dag_runs.FAILED for task in batches),
+        running=sum(task.state == "running" for task in batches),
+        rows=rows,
+        rows_to_read=to_read,
+        urls=urls,
+        elapsed_s=round(elapsed, 1),
+        urls_a_second=round(urls / elapsed) if elapsed > 0 and urls else None,
+        seconds_left=round(elapsed * (1 - share) / share) if running and 0 < share < 1 else None,
+    )
