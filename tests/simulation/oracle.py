@@ -7,6 +7,7 @@ oracle takes only the order of commits from the pipeline: the run, and whether i
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any, Final
@@ -94,6 +95,8 @@ class Oracle:
     _since: dict[str, tuple[tuple[Any, ...], int]] = field(default_factory=dict)
     _ended: dict[str, int] = field(default_factory=dict)
     _seen: dict[str, int] = field(default_factory=dict)
+    _published: dict[tuple[str, bool], list[datetime]] = field(default_factory=dict)
+    """By section and whether faulty rows are dropped, the times of the valid rows, in order."""
     _without_urls: dict[tuple[str, bool, bool], int] = field(default_factory=dict)
     """By section, whether faulty rows are dropped and whether it holds news, the last turn at which no row was to be listed.
 
@@ -102,16 +105,21 @@ class Oracle:
 
     def observe(self, turn: int) -> None:
         """Record the rows that appeared, changed or disappeared since the last turn."""
-        moment = (self.now(),)
+        now = self.now()
         for name, table in self.tables.items():
-            versions = [_version(row) for row in table.rows]
+            changed = self._seen.get(name) != table.changes
             for drop_faulty in (False, True):
-                valid = [version for version in versions if _is_valid(version, drop_faulty=drop_faulty)]
-                if not valid:
+                if changed:
+                    versions = map(_version, table.rows)
+                    valid = [version for version in versions if _is_valid(version, drop_faulty=drop_faulty)]
+                    self._published[name, drop_faulty] = sorted(version[2] for version in valid)
+                published = self._published[name, drop_faulty]
+                if not published:
                     self._without_urls[name, drop_faulty, False] = turn
-                if not any(_is_fresh(version, moment) for version in valid):
+                oldest = bisect_left(published, now + MARGIN - NEWS_WINDOW)
+                if oldest == len(published) or published[oldest] > now - MARGIN:
                     self._without_urls[name, drop_faulty, True] = turn
-            if self._seen.get(name) == table.changes:
+            if not changed:
                 continue
             self._seen[name] = table.changes
             current = {str(row["loc"]): _version(row) for row in table.rows}
