@@ -50,7 +50,7 @@ def commit_facts(
     ``stored_at`` is the store's time at which the run's plan was stored, if there is one.
     """
     sitemap, store, clock = opened.sitemap, opened.store, opened.clock
-    wanted = (*index_names(sitemap), *sitemap.extra_names)
+    wanted = (*index_names(sitemap), *sorted(sitemap.extra_names))
     return CommitFacts(
         owner=sitemap.owner,
         sections={
