@@ -55,6 +55,10 @@ for name in [name for name in os.environ if name.startswith("AIRFLOW_CONN_")]:
 def pytest_configure(config: pytest.Config) -> None:
     if config.option.hypothesis_seed is None:
         config.option.hypothesis_seed = str(secrets.randbelow(2**32))
+    if config.option.basetemp is None:
+        # A folder of this run alone: each start of pytest closes the folder that all runs share to other users, and
+        # PostgreSQL, which runs as another user for root, loses its data.
+        config.option.basetemp = str(_HOME / "files")
     if not config.option.usepdb:
         config.pluginmanager.register(HangGuard(config))
 
