@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from airflow_sitemaps.pipeline.state.identity import fingerprint
 from airflow_sitemaps.protocol import lastmod
 from airflow_sitemaps.protocol.extensions.languages import NEWS_WINDOW
-from airflow_sitemaps.shards.guards import ADDRESS, Permit, permitted, week
+from airflow_sitemaps.shards.guards import ADDRESS, Permit, permitted
 from airflow_sitemaps.shards.guards.judgement import (
     SectionChange,
     check_missing,
@@ -17,6 +17,7 @@ from airflow_sitemaps.shards.guards.judgement import (
     check_total,
     check_vanished,
     is_judged_apart,
+    size_of,
     urls_at_commit,
 )
 
@@ -117,7 +118,7 @@ def at_plan(
     )
     stand, passed = permitted((*refused, *vanished, *renamed), request.allow)
     before = _counted_in_total(sitemap, manifest, stand, request.allow)
-    after = {name: plans[name].rows if name in plans else week.size(section) for name, section in before.items()}
+    after = {name: plans[name].rows if name in plans else size_of(section) for name, section in before.items()}
     total = permitted(check_total(sitemap.guards, before, after, now=now, what="rows"), request.allow)
     passed = (*passed, *total[1])
     return (*stand, *total[0]), passed, (*retired, *(r.section for r in passed if r.guard == "vanished"))
@@ -167,7 +168,7 @@ def at_commit(opened: OpenSitemap, plan: Plan, old: Manifest | None, new: Manife
     stand = (*permitted(refusals, plan.allow)[0], *missing_at_commit(sitemap, plan, old, new))
     counted = _counted_in_total(sitemap, old, stand, plan.allow)
     before = {name: section for name, section in counted.items() if name in new.sections}
-    after = {name: week.size(new.sections[name]) for name in before}
+    after = {name: size_of(new.sections[name]) for name in before}
     total = check_total(sitemap.guards, before, after, now=new.committed_at, what="URLs")
     return (*stand, *permitted(total, plan.allow)[0])
 

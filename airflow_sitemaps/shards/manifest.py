@@ -141,7 +141,7 @@ class Day(Record, frozen=True, kw_only=True):
 
     Attributes:
         most: Greatest number of URLs, before the day's first change too.
-        least: Smallest number of at least ``week.GROWN`` URLs. Default: 0, there was none.
+        least: Smallest number of at least ``judgement.GROWN`` URLs. Default: 0, there was none.
         urls: Number of URLs of the sample.
         sample: Thinned sample of the URLs before the day's first change.
     """

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Final
 from msgspec.structs import replace
 
 from airflow_sitemaps.errors import IncompleteError, StoreContentError
-from airflow_sitemaps.shards.guards import Permit, week
+from airflow_sitemaps.shards.guards import Permit
+from airflow_sitemaps.shards.guards.judgement import after_permits, with_today
 from airflow_sitemaps.shards.layout import fits, shard_name
 from airflow_sitemaps.shards.manifest import PublicFile, SectionManifest, Shard, restore, succeed
 from airflow_sitemaps.shards.plan import Action
@@ -71,7 +72,7 @@ def next_section(
     # table was read does not count either; see ``next_manifest``.
     if old is not None and replace(state, key_kinds=old.key_kinds, known=old.known) == old:
         return old
-    return week.with_today(old, replace(state, changed_in=generation), facts.now)
+    return with_today(old, replace(state, changed_in=generation), facts.now)
 
 
 def repaired(old: SectionManifest, plan: Plan, facts: CommitFacts, generation: int) -> SectionManifest:
@@ -121,7 +122,7 @@ def with_permits(old: SectionManifest | None, new: SectionManifest, plan: Plan, 
         guards -= {"growth", "churn"}  # nothing was added or replaced
     if old is None or not guards:
         return new
-    after = week.permitted(new, guards, facts.now)
+    after = after_permits(new, guards, facts.now)
     return after if after is old else replace(after, permitted_by=plan.asked_by)
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from airflow_sitemaps import Guards, MemoryStore, Section, Sitemap
 from airflow_sitemaps.errors import ConfigurationError, GuardError, PartlyPublishedError, RefusedError
 from airflow_sitemaps.pipeline import build
-from airflow_sitemaps.shards.guards import judgement, week
+from airflow_sitemaps.shards.guards import judgement
 from airflow_sitemaps.testing import FakeClock
 from airflow_sitemaps.testing.source import MemorySourceConfig
 from tests.support.environment import BASE, World, row
@@ -143,7 +143,7 @@ def test_the_shrink_of_a_section_is_no_replacement_of_its_urls() -> None:
 def hundredth(monkeypatch: pytest.MonkeyPatch) -> None:
     """Growth at a hundredth of its sizes: 50 URLs may always be added, and 10 URLs are recorded."""
     monkeypatch.setattr(judgement, "ADDED", 50)
-    monkeypatch.setattr(week, "GROWN", 10)
+    monkeypatch.setattr(judgement, "GROWN", 10)
 
 
 @pytest.mark.usefixtures("hundredth")

@@ -28,7 +28,7 @@ from airflow_sitemaps.pipeline.publish import (
 from airflow_sitemaps.pipeline.state import capability_probe, conditional_put, repository
 from airflow_sitemaps.ports import Overwrite, PutOutcomeError, Update
 from airflow_sitemaps.shards import commit, ranges, section_commit
-from airflow_sitemaps.shards.guards import judgement, week
+from airflow_sitemaps.shards.guards import judgement
 from airflow_sitemaps.shards.layout import shard_name
 from airflow_sitemaps.testing.source import MemorySource
 from tests.simulation.history import simulate
@@ -452,7 +452,7 @@ def _total_of_the_last_run() -> Iterable[Change]:
 
 
 def _week_unknown() -> Iterable[Change]:
-    yield week, "recent", lambda section, now: {}
+    yield judgement, "recent_days", lambda section, now: {}
 
 
 def _permits_again() -> Iterable[Change]:

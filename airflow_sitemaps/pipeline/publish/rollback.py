@@ -16,7 +16,7 @@ from airflow_sitemaps.pipeline.state.capability_probe import ensure_conditions
 from airflow_sitemaps.pipeline.state.identity import check_owner
 from airflow_sitemaps.pipeline.state.repository import new_run
 from airflow_sitemaps.shards.commit import complete, first_serial
-from airflow_sitemaps.shards.guards import week
+from airflow_sitemaps.shards.guards.judgement import day_of
 from airflow_sitemaps.shards.layout import shard_name
 from airflow_sitemaps.shards.manifest import Manifest, PublicFile, SectionManifest, succeed
 from airflow_sitemaps.shards.ranges import Known
@@ -150,7 +150,7 @@ def _section(
         unchanged = there is not None and there.file == file
         shards.append(replace(shard, file=file, written_in=there.written_in if there and unchanged else generation))
     # A rollback to fewer URLs is intended: keeping the greatest number of the week would refuse every later run.
-    days = {facts.now.date().isoformat(): week.begun(then)}
+    days = {facts.now.date().isoformat(): day_of(then)}
     by = now.permitted_by if now is not None else then.permitted_by
     return replace(
         then,

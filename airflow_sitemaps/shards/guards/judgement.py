@@ -1,21 +1,25 @@
 """What the guards refuse: the rows of a section at the plan, its URLs at the commit, and the sitemap as a whole.
 
-Articles of news leave because of their age, so only those that are still young count.
+Guards compare a run with what a section listed on each of the last seven days, not only with the last run. Articles of
+news leave because of their age, so only those that are still young count.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from typing import TYPE_CHECKING, Final
+
+from msgspec import structs
 
 from airflow_sitemaps.quantities import counted
 from airflow_sitemaps.shards import url_sample
-from airflow_sitemaps.shards.guards import week
 from airflow_sitemaps.shards.guards.guard_settings import SMALLEST, Permit, Refusal
 from airflow_sitemaps.shards.guards.row_losses import RowLosses
+from airflow_sitemaps.shards.manifest import Day
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
     from datetime import datetime
 
     from airflow_sitemaps.shards.guards.guard_settings import Guards
@@ -27,6 +31,12 @@ ADDED: Final = 5_000
 
 AGED: Final = ("empty", "shrink")
 """Guards that the age of articles may concern."""
+
+DAYS: Final = 7
+"""Number of days that guards look back."""
+
+GROWN: Final = 1_000
+"""Smallest number of URLs that is recorded as a day's least: a smaller section may grow without a limit."""
 
 UNREAD: Final = 3
 """Number of files that cannot be counted which the refusal of an adoption names."""
@@ -50,7 +60,8 @@ class SectionChange:
     @property
     def peak(self) -> int:
         """The greatest number of URLs of the last seven days, or 0."""
-        return 0 if self.before is None else week.most(self.before, self.now)
+        days = {} if self.before is None else recent_days(self.before, self.now)
+        return max((day.most for day in days.values()), default=0)
 
     def by_age(self, refusals: Sequence[Refusal], number: int, what: str) -> tuple[Refusal, ...]:
         """Return a news section's refusals, after ``number`` rows or URLs, that its articles' age does not cause."""
@@ -61,6 +72,51 @@ class SectionChange:
         articles = check_size(self.guards, self.name, now=number, before=young, peak=0, what=what)
         others = (refusal for refusal in refusals if refusal.guard not in AGED)
         return (*others, *(refusal for refusal in articles if refusal.guard in AGED))
+
+
+# ------------------------------------------------------------ the week
+
+
+def recent_days(section: SectionManifest, now: datetime) -> dict[str, Day]:
+    """Return the recorded days of the week that ends now, by date (ISO), oldest first."""
+    first = (now.date() - timedelta(days=DAYS - 1)).isoformat()
+    return {date: day for date, day in sorted(section.days.items()) if date >= first}
+
+
+def size_of(section: SectionManifest) -> int:
+    """Return the number of a section's URLs, expired rows included: what guards compare."""
+    return section.urls + section.expired_rows
+
+
+def day_of(section: SectionManifest) -> Day:
+    """Return the record of a day that begins with a state of a section."""
+    number, sample = size_of(section), url_sample.thinned(section)
+    return Day(most=number, least=number if number >= GROWN else 0, urls=section.urls, sample=sample)
+
+
+def with_today(old: SectionManifest | None, new: SectionManifest, now: datetime) -> SectionManifest:
+    """Return a changed section with its number of URLs recorded."""
+    days = recent_days(old, now) if old is not None else {}
+    today, number = now.date().isoformat(), size_of(new)
+    day = days[today] if today in days else day_of(old or new)
+    grown = [count for count in (day.least, number) if count >= GROWN]
+    days[today] = structs.replace(day, most=max(day.most, number), least=min(grown, default=0))
+    return structs.replace(new, days=days)
+
+
+def after_permits(section: SectionManifest, guards: Collection[str], now: datetime) -> SectionManifest:
+    """Return a section after a change that guards permitted: later runs are compared with what it lists now."""
+    days, new = recent_days(section, now), day_of(section)
+    if {"shrink", "total"} & set(guards) or ("empty" in guards and not section.urls):
+        days = {date: structs.replace(day, most=min(day.most, new.most)) for date, day in days.items()}
+    if "growth" in guards:
+        days = {date: structs.replace(day, least=max(day.least, new.least)) for date, day in days.items()}
+    if "churn" in guards:
+        days = {date: structs.replace(day, urls=new.urls, sample=new.sample) for date, day in days.items()}
+    return section if days == recent_days(section, now) else structs.replace(section, days=days)
+
+
+# ------------------------------------------------------------ one section
 
 
 def rows_at_plan(change: SectionChange, plan: SectionPlan) -> tuple[Refusal, ...]:
@@ -88,14 +144,15 @@ def urls_at_commit(change: SectionChange, after: SectionManifest, base_url: str)
     """Judge the URLs that a run rendered. ``base_url`` is the address of the files' folder."""
     guards, name, before = change.guards, change.name, change.before
     due = after.rows - after.expired_rows
+    days = {} if before is None else recent_days(before, change.now)
     refusals = check_size(
         guards,
         name,
-        now=week.size(after),
-        before=None if before is None else week.size(before),
+        now=size_of(after),
+        before=None if before is None else size_of(before),
         peak=change.peak,
         what="URLs",
-        least=0 if before is None else week.least(before, change.now),
+        least=min((day.least for day in days.values() if day.least), default=0),
     )
     if change.young is None:
         refusals += _check_replaced(change, after)
@@ -170,7 +227,7 @@ def _check_replaced(change: SectionChange, after: SectionManifest) -> tuple[Refu
     if before is None or not before.urls:
         return ()
     lost = [(before.urls, url_sample.gone(before, after))]
-    first = week.oldest_sample(before, change.now)
+    first = next((day for day in recent_days(before, change.now).values() if day.sample), None)
     if first is not None:
         lost.append((first.urls, url_sample.gone_since(first.sample, after)))
     for earlier, gone in lost:
@@ -204,7 +261,7 @@ def check_total(
         before: The published sections to judge, whose own guards refuse nothing.
         after: Number of rows or URLs that the run would publish of each, with expired ones.
     """
-    sizes = {name: week.size(section) for name, section in before.items()}
+    sizes = {name: size_of(section) for name, section in before.items()}
     highest = max(sum(sizes.values()), *_totals(list(before.values()), now), 0)
     total = sum(after[name] for name in before)
     if highest < guards.min_rows or total >= highest * (1 - guards.max_shrink_total):
@@ -236,12 +293,12 @@ def is_judged_apart(name: str, refused: Sequence[Refusal], allow: Sequence[str])
 
 def _totals(sections: Sequence[SectionManifest], now: datetime) -> list[int]:
     """Return the total of each recorded day. A section without a record of a day has that of the day before."""
-    days = sorted({day for section in sections for day in week.recent(section, now)})
+    days = sorted({day for section in sections for day in recent_days(section, now)})
     return [sum(_on(section, day, now) for section in sections) for day in days]
 
 
 def _on(section: SectionManifest, day: str, now: datetime) -> int:
-    recorded = [record.most for each, record in week.recent(section, now).items() if each <= day]
+    recorded = [record.most for each, record in recent_days(section, now).items() if each <= day]
     return recorded[-1] if recorded else section.urls
 
 
