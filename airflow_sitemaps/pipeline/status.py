@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from airflow_sitemaps.pipeline.state.repository import REPORTS, StateRepository
@@ -35,16 +35,16 @@ class Status:
         checked_at: End of the newest run that published or found nothing to change. Default: None, no such run.
     """
 
-    generation: int
-    promoted: bool
-    committed_at: str | None
-    run: str | None
-    urls: int
-    shards: int
-    byte_size: int
-    index_urls: tuple[str, ...]
-    sections: dict[str, SectionStatus]
-    history: tuple[GenerationNote, ...]
+    generation: int = 0
+    promoted: bool = False
+    committed_at: str | None = None
+    run: str | None = None
+    urls: int = 0
+    shards: int = 0
+    byte_size: int = 0
+    index_urls: tuple[str, ...] = ()
+    sections: dict[str, SectionStatus] = field(default_factory=dict)
+    history: tuple[GenerationNote, ...] = ()
     departed: int = 0
     checked_at: str | None = None
 
@@ -101,10 +101,7 @@ def _checks(state: StateRepository) -> Iterator[dict[str, Any]]:
 def status_of(manifest: Manifest | None, base_url: str, checked_at: str | None = None) -> Status:
     """Return the status of a manifest."""
     if manifest is None:
-        return Status(
-            generation=0, promoted=False, committed_at=None, run=None, urls=0, shards=0, byte_size=0,
-            index_urls=(), sections={}, history=(),
-        )  # fmt: skip
+        return Status()
     files = list(manifest.files())
     return Status(
         generation=manifest.generation,

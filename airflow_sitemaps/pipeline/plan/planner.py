@@ -193,9 +193,8 @@ def check_null_keys(sitemap: Sitemap, section: Section, plan: SectionPlan) -> No
 def _rebuilt(request: RunRequest, manifest: Manifest | None) -> tuple[str, ...]:
     """Return the file names of the shards to write again. A request may name a shard without its ending."""
     file_names = [file.name for file in manifest.files()] if manifest is not None else []
-    names = {name.removesuffix(".xml.gz").removesuffix(".txt.gz"): name for name in file_names} | {
-        n: n for n in file_names
-    }
+    names = {name.removesuffix(".xml.gz").removesuffix(".txt.gz"): name for name in file_names}
+    names |= {name: name for name in file_names}
     unknown = sorted(set(request.rebuild) - set(names))
     if unknown:
         raise RequestError(
@@ -206,12 +205,9 @@ def _rebuilt(request: RunRequest, manifest: Manifest | None) -> tuple[str, ...]:
 
 def _index_drift(manifest: Manifest | None, listing: Mapping[str, ObjectInfo]) -> tuple[str, ...]:
     """Return the names of index files and extra files that another program changed or deleted."""
-    if manifest is None:
-        return ()
-    files = (*manifest.indexes, *manifest.extras)
-    return tuple(
-        i.name for i in files if i.etag is not None and (i.name not in listing or listing[i.name].etag != i.etag)
-    )
+    files = (*manifest.indexes, *manifest.extras) if manifest is not None else ()
+    promoted = {file.name: file.etag for file in files if file.etag is not None}
+    return tuple(name for name, etag in promoted.items() if name not in listing or listing[name].etag != etag)
 
 
 def touched_warnings(sitemap: Sitemap, plans: Mapping[str, SectionPlan], manifest: Manifest | None) -> tuple[str, ...]:
@@ -220,11 +216,9 @@ def touched_warnings(sitemap: Sitemap, plans: Mapping[str, SectionPlan], manifes
     for section in sitemap.sections:
         plan = plans.get(section.name)
         state = manifest.sections.get(section.name) if manifest is not None else None
-        if (
-            plan is None
-            or state is None
-            or (state.fingerprint, state.digest_kind) != (plan.fingerprint, plan.digest_kind)
-        ):
+        if plan is None or state is None:
+            continue
+        if (state.fingerprint, state.digest_kind) != (plan.fingerprint, plan.digest_kind):
             continue
         changed = sum(_holds_other_rows(action, state) for action in plan.actions)
         if len(plan.actions) >= 10 and changed > TOUCHED * len(plan.actions):

@@ -144,7 +144,8 @@ def adopted_names(opened: OpenSitemap, manifest: Manifest | None, *, adopt: bool
     """
     sitemap, store = opened.sitemap, opened.store
     if manifest is not None:
-        return tuple(_of_others(store, manifest)) if adopt else ()
+        changed = _changed(store, manifest, look(store)) if adopt else ()
+        return tuple(name for name, info in changed if is_of_another(info, manifest))
     extras = sitemap.extra_names
     names = dict.fromkeys((store.index_name, *index_names(sitemap), *sorted(extras)))
     infos = {name: store.public.head(name) for name in names}
@@ -174,29 +175,22 @@ def check_stamps(store: Store, manifest: Manifest, listing: Mapping[str, ObjectI
 
     The promotion checks each file that it replaces.
     """
-    for name in _changed(manifest, listing):
-        info = store.public.head(name)
-        if info is not None:
-            check_stamp(store.public.url(name), info, manifest)
+    for name, info in _changed(store, manifest, listing):
+        check_stamp(store.public.url(name), info, manifest)
 
 
-def _of_others(store: Store, manifest: Manifest) -> Iterator[str]:
-    listing = {info.key: info for info in store.public.list()}
-    for name in _changed(manifest, listing):
-        info = store.public.head(name)
-        if info is not None and is_of_another(info, manifest):
-            yield name
+def _changed(store: Store, manifest: Manifest, listing: Mapping[str, ObjectInfo]) -> Iterator[tuple[str, ObjectInfo]]:
+    """Yield the indexes, extra files and a few shards whose object is not the promoted one."""
 
+    def differs(file: PublicFile) -> bool:
+        return file.name in listing and listing[file.name].etag != file.etag
 
-def _changed(manifest: Manifest, listing: Mapping[str, ObjectInfo]) -> Iterator[str]:
-    """Yield the names of indexes, extra files and a few shards whose object is not the promoted one."""
     shards = (file for section in manifest.sections.values() for file in section.files())
-    changed = (file.name for file in shards if file.name in listing and listing[file.name].etag != file.etag)
-    yield from islice(changed, EXAMINED_SHARDS)
-    besides = (*manifest.indexes, *manifest.extras)
-    for beside in besides:
-        if beside.name in listing and listing[beside.name].etag != beside.etag:
-            yield beside.name
+    others = (*manifest.indexes, *manifest.extras)
+    for file in (*islice(filter(differs, shards), EXAMINED_SHARDS), *filter(differs, others)):
+        info = store.public.head(file.name)
+        if info is not None:
+            yield file.name, info
 
 
 MAX_FILE_BYTES: Final = 64 << 20
