@@ -14,7 +14,7 @@ from airflow_sitemaps.plugin.readings import StrictModel
 from airflow_sitemaps.plugin.state_reader import StateFile, StateReader
 from airflow_sitemaps.protocol.entry import CURRENT
 from airflow_sitemaps.shards.codec import decode
-from airflow_sitemaps.shards.manifest import GenerationNote
+from airflow_sitemaps.shards.manifest import GenerationNote, LedgerPart
 from airflow_sitemaps.shards.ranges import EMPTY as NO_ROWS
 from airflow_sitemaps.shards.ranges import Digest, Key, KeyRange, show
 from airflow_sitemaps.shards.schema import Count, Decoder, Moment
@@ -128,6 +128,7 @@ class _Shard(msgspec.Struct, gc=False):
     expired: dict[str, Count] = {}
     fixed: dict[str, Count] = {}
     written_in: Count = 0
+    part: LedgerPart | None = None
 
 
 class _Section(msgspec.Struct, gc=False):

@@ -7,10 +7,12 @@ import time
 from typing import TYPE_CHECKING
 
 import pytest
+from msgspec.structs import replace
 
 from airflow_sitemaps.errors import ManifestError
 from airflow_sitemaps.plugin.shard_map import read_map
 from airflow_sitemaps.shards.codec import decode_manifest, encode
+from airflow_sitemaps.shards.manifest import LedgerPart
 from tests.support.plugin_factories import add_history, manifest
 
 if TYPE_CHECKING:
@@ -39,7 +41,10 @@ def test_a_list_of_two_hundred_sitemaps_is_one_small_answer(admin: Client, sessi
 
 def test_the_search_reads_from_a_manifest_what_the_codec_reads() -> None:
     made = manifest(300)
-    body = encode(made)
+    section = made.sections["products"]
+    part = LedgerPart(body="runs/run-7/bodies/products.parquet", checksum="0" * 16, byte_size=7)
+    shards = (replace(section.shards[0], part=part), *section.shards[1:])
+    body = encode(replace(made, sections={"products": replace(section, shards=shards)}))
 
     found, whole = read_map(body, "m").manifest, decode_manifest(body)
 
@@ -52,7 +57,7 @@ def test_the_search_reads_from_a_manifest_what_the_codec_reads() -> None:
             every.dropped,
             every.expired,
         )
-        assert few.written_in == every.written_in
+        assert (few.written_in, few.part) == (every.written_in, every.part)
         assert (few.file is None) == (every.file is None)
         if few.file is not None and every.file is not None:
             assert (few.file.name, few.file.body) == (every.file.name, every.file.body)

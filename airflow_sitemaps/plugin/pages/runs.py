@@ -380,14 +380,14 @@ def _speed(
 ) -> Speed:
     """Return the batches and rows done and left, and the URLs per second since the first batch began."""
     done = [task for task in batches if task.state == "success"]
-    starts = [task.start for task in batches if task.start]
+    started_at = min((task.start for task in batches if task.start), default=None)
     ended = all(task.state in ENDED for task in batches)
     until = max((task.end for task in batches if task.end), default=now) if ended else now
-    elapsed = max(0.0, (until - min(starts)).total_seconds()) if starts else 0.0
+    elapsed = max(0.0, (until - started_at).total_seconds()) if started_at else 0.0
     rows, urls = (sum(integer(w.get(name)) for w in written) for name in ("rows", "urls"))
     to_read = plan.rows_to_read if plan is not None else None
     share = rows / to_read if to_read else (len(done) / len(batches) if batches else 0.0)
-    running = bool(starts) and not ended
+    is_running = started_at is not None and not ended
     return Speed(
         batches=len(batches),
         done=len(done),
@@ -398,5 +398,5 @@ def _speed(
         urls=urls,
         elapsed_s=round(elapsed, 1),
         urls_a_second=round(urls / elapsed) if elapsed > 0 and urls else None,
-        seconds_left=round(elapsed * (1 - share) / share) if running and 0 < share < 1 else None,
+        seconds_left=round(elapsed * (1 - share) / share) if is_running and 0 < share < 1 else None,
     )
