@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
 from airflow_sitemaps import setting_checks
 from airflow_sitemaps.errors import ConfigurationError, TemplateError
@@ -259,10 +259,8 @@ class Sitemap:
 
     def change_log_interval_of(self, section: Section) -> timedelta | None:
         """Return how long the change log of a section replaces a survey of every range; None if it has none."""
-        interval: timedelta | None = getattr(
-            section.source, "change_log_interval", None
-        )  # a user's own source may lack it
-        return interval
+        # A user's own source may lack the attribute.
+        return cast("timedelta | None", getattr(section.source, "change_log_interval", None))
 
     def base_url_of(self, section: Section) -> str:
         """Return the address of the folder that serves a section's files, ending in ``/``."""
@@ -309,11 +307,7 @@ class Sitemap:
 
 
 def _rendered(section: Section, render: Callable[[str], str], is_strict: bool) -> Section:
-    """Render the template fields of a section's source.
-
-    Raises:
-        TemplateError: A template is wrong, and ``is_strict``; the message names the section.
-    """
+    """Render the template fields of a section's source. If one is wrong, ``is_strict`` raises TemplateError at once."""
     try:
         return replace(section, source=section.source.rendered(render))
     except TemplateError as error:

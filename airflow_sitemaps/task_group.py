@@ -81,12 +81,7 @@ class SitemapTaskGroup(TaskGroup):
 
 
 def define_params(dag: DAG, sitemap: Sitemap) -> None:
-    """Add a sitemap's run settings to the DAG's params. Existing params are kept.
-
-    Args:
-        dag: The DAG.
-        sitemap: The sitemap, whose sections become examples of the param ``sections``.
-    """
+    """Add a sitemap's run settings, with its sections as examples, to the DAG's params. Existing params are kept."""
     names = [section.name for section in sitemap.sections]
     if "sections" in dag.params:
         examples = dag.params.get_param("sections").schema.get("examples")

@@ -6,7 +6,7 @@ import argparse
 import json
 import re
 from datetime import timedelta
-from typing import Final
+from typing import Final, TypeAlias
 
 from airflow_sitemaps import __version__
 from airflow_sitemaps.verification.result import FORMATS
@@ -15,6 +15,8 @@ TARGET: Final = "file.py:sitemap"
 _TARGET_HELP: Final = (
     "a Python file (a DAG file, for example) and the name of the Sitemap in it; or DAG_ID or DAG_ID:GROUP_ID"
 )
+
+Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"  # noqa: SLF001 - argparse has no other name
 
 
 def parser() -> argparse.ArgumentParser:
@@ -32,45 +34,32 @@ def parser() -> argparse.ArgumentParser:
     _run_options(build)
     plan = _command(commands, "plan", "explain what a build would do; write nothing")
     _run_options(plan)
-    plan.add_argument(
-        "--check",
-        type=_rows,
-        default=None,
-        metavar="N",
-        help="read and render the first N rows of each section, and report the effect of every rule",
-    )
+    text = "read and render the first N rows of each section, and report the effect of every rule"
+    plan.add_argument("--check", type=_rows, default=None, metavar="N", help=text)
     status = _command(commands, "status", "what is published now, and the generations that are kept")
-    status.add_argument(
-        "--max-age",
-        type=_age,
-        metavar="AGE",
-        help="exit with 1 unless a run succeeded within AGE (90m, 26h, 3d); a run that changed nothing counts",
-    )
+    text = "exit with 1 unless a run succeeded within AGE (90m, 26h, 3d); a run that changed nothing counts"
+    status.add_argument("--max-age", type=_age, metavar="AGE", help=text)
 
     duplicates = _command(commands, "duplicates", "ask the databases for URLs that several rows share")
     duplicates.add_argument("--sections", type=_names, default=(), metavar="A,B", help="only these sections")
     _params(duplicates)
-    duplicates.add_argument(
-        "--most", type=int, default=20, metavar="N", help="largest number of URLs of each section (20)"
-    )
+    text = "largest number of URLs of each section (20)"
+    duplicates.add_argument("--most", type=int, default=20, metavar="N", help=text)
     robots = _command(commands, "robots", "the Sitemap lines for robots.txt, printed, or put into a file")
-    robots.add_argument(
-        "--file", metavar="FILE", help="write the lines between markers in this file; other lines do not change"
-    )
+    text = "write the lines between markers in this file; other lines do not change"
+    robots.add_argument("--file", metavar="FILE", help=text)
 
     _verify(commands)
     _lookups(commands)
     _indexnow_key(commands)
 
     rollback = _command(commands, "rollback", "publish an earlier generation again, as a new one")
-    rollback.add_argument(
-        "generation", type=int, metavar="GENERATION", help="number of the generation; the status command lists them"
-    )
+    text = "number of the generation; the status command lists them"
+    rollback.add_argument("generation", type=int, metavar="GENERATION", help=text)
     _yes(rollback)
     adopt = _command(commands, "adopt", "take over an address where another program publishes a sitemap")
-    adopt.add_argument(
-        "--difference", metavar="FILE", help="write every URL that the adoption would remove or add into this file"
-    )
+    text = "write every URL that the adoption would remove or add into this file"
+    adopt.add_argument("--difference", metavar="FILE", help=text)
     _yes(adopt)
     _allow(adopt)
     _params(adopt)
@@ -85,32 +74,24 @@ def parser() -> argparse.ArgumentParser:
     return result
 
 
-def _verify(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+def _verify(commands: Commands) -> None:
     verify = commands.add_parser("verify", help="check what is published against the protocol's rules")
-    verify.add_argument(
-        "target",
-        metavar="TARGET",
-        help=f"{TARGET}, DAG_ID, DAG_ID:GROUP_ID, a folder, a file, or an s3://, gs://, az:// or https:// address",
-    )
+    text = f"{TARGET}, DAG_ID, DAG_ID:GROUP_ID, a folder, a file, or an s3://, gs://, az:// or https:// address"
+    verify.add_argument("target", metavar="TARGET", help=text)
     verify.add_argument("--sample", type=int, default=0, metavar="N", help="number of listed pages to fetch (0)")
     verify.add_argument("--public", metavar="URL", help="address at which a file or folder given by path is served")
-    verify.add_argument(
-        "--conn",
-        default=None,
-        metavar="ID",
-        help="Airflow connection of the store (its default one: aws_default for s3://)",
-    )
+    text = "Airflow connection of the store (its default one: aws_default for s3://)"
+    verify.add_argument("--conn", default=None, metavar="ID", help=text)
     _access(verify)
     verify.add_argument("--format", choices=FORMATS, default=None, help="output format (text; json with --json)")
     _common_options(verify)
 
 
-def _lookups(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+def _lookups(commands: Commands) -> None:
     find = _command(commands, "find", "whether the published sitemap lists a URL; exit status 1 when it does not")
     find.add_argument("url", metavar="URL", help="the page's URL, or its path from the root: /p/42")
-    find.add_argument(
-        "--source", action="store_true", help="if it is not listed, also query the source for the row with its key"
-    )
+    text = "if it is not listed, also query the source for the row with its key"
+    find.add_argument("--source", action="store_true", help=text)
     _params(find)
     inventory = _command(commands, "inventory", "every listed URL with its age, counted, or written as Parquet files")
     inventory.add_argument(
@@ -118,63 +99,48 @@ def _lookups(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
     )
     inventory.add_argument("--conn", default=None, metavar="ID", help="Airflow connection of that address")
     diff = _command(commands, "diff", "the URLs that differ between two kept generations")
-    diff.add_argument(
-        "before", type=int, metavar="A", help="the base generation; the status command lists all kept generations"
-    )
+    text = "the base generation; the status command lists all kept generations"
+    diff.add_argument("before", type=int, metavar="A", help=text)
     diff.add_argument("after", type=int, metavar="B", help="the generation to compare with the base")
 
 
-def _store_check(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+def _store_check(commands: Commands) -> None:
     text = "ask a store for everything that publishing relies on; exit status 1 if nothing would be published there"
     command = commands.add_parser("store-check", help=text, description=text[0].upper() + text[1:] + ".")
-    command.add_argument(
-        "address", metavar="ADDRESS", help="s3://, gs:// or az:// with a prefix to write to, or a folder"
-    )
+    text = "s3://, gs:// or az:// with a prefix to write to, or a folder"
+    command.add_argument("address", metavar="ADDRESS", help=text)
     command.add_argument("--conn", default=None, metavar="ID", help="Airflow connection (the default one of the store)")
     _common_options(command)
 
 
-def _indexnow_key(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    command = _command(
-        commands, "indexnow-key", "whether the site serves the key file of IndexNow; exit status 1 when it does not"
-    )
-    command.add_argument(
-        "--conn", default="indexnow_default", metavar="ID", help="Airflow connection that holds the key (%(default)s)"
-    )
+def _indexnow_key(commands: Commands) -> None:
+    text = "whether the site serves the key file of IndexNow; exit status 1 when it does not"
+    command = _command(commands, "indexnow-key", text)
+    text = "Airflow connection that holds the key (%(default)s)"
+    command.add_argument("--conn", default="indexnow_default", metavar="ID", help=text)
     _access(command)
 
 
 def _access(command: argparse.ArgumentParser) -> None:
     command.add_argument("--allow-http", action="store_true", help="also request addresses without TLS (staging sites)")
-    command.add_argument(
-        "--allow-private", action="store_true", help="also connect to addresses that are not on the public Internet"
-    )
+    text = "also connect to addresses that are not on the public Internet"
+    command.add_argument("--allow-private", action="store_true", help=text)
 
 
-def _estimate(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+def _estimate(commands: Commands) -> None:
     text = "what a first build and a later run would cost, computed from measured rates"
     command = commands.add_parser("estimate", help=text, description=text[0].upper() + text[1:] + ".")
     command.add_argument("--rows", type=int, required=True, metavar="N", help="rows of the table")
-    command.add_argument(
-        "--changed", type=float, default=0.001, metavar="SHARE", help="share of rows that change between runs (0.001)"
-    )
+    text = "share of rows that change between runs (0.001)"
+    command.add_argument("--changed", type=float, default=0.001, metavar="SHARE", help=text)
     command.add_argument("--scattered", action="store_true", help="changes are spread over all keys")
     command.add_argument("--shard-urls", type=int, default=50_000, metavar="N", help="URLs of a full shard (50000)")
-    command.add_argument(
-        "--workers",
-        type=_counts,
-        default=(4, 16, 64),
-        metavar="A,B",
-        help="numbers of parallel tasks to compare (4,16,64)",
-    )
+    text = "numbers of parallel tasks to compare (4,16,64)"
+    command.add_argument("--workers", type=_counts, default=(4, 16, 64), metavar="A,B", help=text)
     command.add_argument("--json", action="store_true", help="print one JSON document on standard output")
 
 
-def _command(
-    commands: argparse._SubParsersAction[argparse.ArgumentParser],
-    name: str,
-    text: str,
-) -> argparse.ArgumentParser:
+def _command(commands: Commands, name: str, text: str) -> argparse.ArgumentParser:
     command = commands.add_parser(name, help=text, description=text[0].upper() + text[1:] + ".")
     command.add_argument("target", metavar=TARGET, help=_TARGET_HELP)
     _common_options(command)
@@ -195,25 +161,13 @@ def _run_options(command: argparse.ArgumentParser) -> None:
 
 
 def _params(command: argparse.ArgumentParser) -> None:
-    command.add_argument(
-        "--param",
-        type=_pair,
-        action="append",
-        default=[],
-        metavar="NAME=VALUE",
-        help="a param for templates: {{ params.NAME }}; default: the DAG's value",
-    )
+    text = "a param for templates: {{ params.NAME }}; default: the DAG's value"
+    command.add_argument("--param", type=_pair, action="append", default=[], metavar="NAME=VALUE", help=text)
 
 
 def _allow(command: argparse.ArgumentParser) -> None:
-    command.add_argument(
-        "--allow",
-        type=_names,
-        action="append",
-        default=[],
-        metavar="GUARD",
-        help="let this run pass a guard, for example shrink:products",
-    )
+    text = "let this run pass a guard, for example shrink:products"
+    command.add_argument("--allow", type=_names, action="append", default=[], metavar="GUARD", help=text)
 
 
 def _yes(command: argparse.ArgumentParser) -> None:

@@ -230,7 +230,11 @@ def store_check(arguments: argparse.Namespace) -> Answer:
     accepted = all(reply.is_right for reply in replies if reply.is_needed)
     end = "Publishing is accepted." if accepted else "Publishing is refused."
     return Answer(
-        document={"address": arguments.address, "accepted": accepted, "replies": [_document(r) for r in replies]},
+        document={
+            "address": arguments.address,
+            "accepted": accepted,
+            "replies": [{**asdict(reply), "is_right": reply.is_right} for reply in replies],
+        },
         lines=[*map(_line, replies), end],
         well=accepted,
     )
@@ -257,8 +261,3 @@ def _line(reply: Reply) -> str:
     return f"{line}. Wanted: {reply.wanted}. {reply.effect[:1].upper()}{reply.effect[1:]}" + (
         f". {reply.detail}" if reply.detail else ""
     )
-
-
-def _document(reply: Reply) -> dict[str, object]:
-    fields = asdict(reply)
-    return {**fields, "is_right": reply.is_right}

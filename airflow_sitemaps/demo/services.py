@@ -153,13 +153,11 @@ class DemoError(RuntimeError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DagRun:
-    """The result of a DAG run: ``seconds`` with the start of Airflow included, and the ``extra`` of the asset event."""
+    """A successful DAG run: ``seconds`` with the start of Airflow included, and the ``extra`` of the asset event."""
 
-    state: str
     seconds: float
     tasks: Mapping[str, str]
     extra: Mapping[str, Any]
-    log: Path
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -176,6 +174,7 @@ class Home:
         """Return the environment of Airflow's processes, without the Airflow settings of this shell."""
         home = self.work / "airflow"
         inherited = {name: value for name, value in os.environ.items() if not name.startswith("AIRFLOW")}
+        aws_extra = {"endpoint_url": self.endpoint, "region_name": REGION}
         return {
             **inherited,
             "AIRFLOW_HOME": str(home),
@@ -187,12 +186,7 @@ class Home:
                 {"conn_type": "generic", "extra": {"sqlalchemy_url": self.warehouse_url}}
             ),
             "AIRFLOW_CONN_AWS_DEFAULT": json.dumps(
-                {
-                    "conn_type": "aws",
-                    "login": USER,
-                    "password": PASSWORD,
-                    "extra": {"endpoint_url": self.endpoint, "region_name": REGION},
-                }
+                {"conn_type": "aws", "login": USER, "password": PASSWORD, "extra": aws_extra}
             ),
             **self.settings,
         }
@@ -213,9 +207,7 @@ class Home:
         document = json.loads(result.read_text())
         if document["state"] != "success":
             raise DemoError(f"run {number} of the DAG {dag_id!r} ended as {document['state']!r}; its log is {log}")
-        return DagRun(
-            state=document["state"], seconds=seconds, tasks=document["tasks"], extra=document["extra"], log=log
-        )
+        return DagRun(seconds=seconds, tasks=document["tasks"], extra=document["extra"])
 
 
 def dags_folder() -> Path:

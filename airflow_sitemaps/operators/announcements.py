@@ -25,15 +25,7 @@ log = logging.getLogger(__name__)
 
 
 class AnnouncingOperator(SitemapOperator):
-    """A task that informs a service of the published generation: it skips what the service knows, sends, and records it.
-
-    Args:
-        sitemap: The published sitemap.
-        http: Sends the requests. Default: a client with the rules of the service.
-        skip_unchanged: Whether to skip the task if the service was informed of the published generation before.
-            Default: False.
-        **kwargs: Arguments of Airflow's ``BaseOperator``.
-    """
+    """A task that informs a service of the published generation: it skips what the service knows, sends, and records it."""
 
     def __init__(
         self, *, sitemap: Sitemap, http: HttpClient | None = None, skip_unchanged: bool = False, **kwargs: Any
@@ -62,18 +54,14 @@ class AnnouncingOperator(SitemapOperator):
         raise NotImplementedError
 
     def announce(self, published: Any) -> Any:
-        """Send the requests, record what was announced, and return the responses.
-
-        Args:
-            published: The published generation (``announcer.Announced``), or None without a sitemap.
-        """
+        """Send the requests for an ``announcer.Announced`` (None: without a sitemap), record it, and return the responses."""
         raise NotImplementedError
 
     def record(self, published: Any) -> None:
-        """Record that the service was informed of a generation."""
-        from airflow_sitemaps.search_engines import announcer
+        """Record that the service knows the generation before its first request: a later one is still to be announced."""
+        from airflow_sitemaps.pipeline.state.repository import record_announced
 
-        announcer.mark_announced(self.sitemap, self.service(), published.generation)
+        record_announced(self.sitemap.store.open().state, self.service(), published.generation)
 
 
 class IndexNowOperator(AnnouncingOperator):
@@ -96,6 +84,7 @@ class IndexNowOperator(AnnouncingOperator):
         http: Client for an endpoint that is not one of IndexNow's, and for the key files. Default: a client
             that reaches only IndexNow's endpoints for URLs, and one that reaches public https addresses for key files.
         check_key: Whether to request the key files. Default: True.
+        skip_unchanged: Whether to skip the task if the published generation was announced before. Default: False.
         **kwargs: Arguments of Airflow's ``BaseOperator``.
 
     Raises:

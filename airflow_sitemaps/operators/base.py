@@ -32,12 +32,7 @@ log = logging.getLogger(__name__)
 
 
 class SitemapOperator(BaseOperator):
-    """An operator that holds a sitemap. The SQL of its sources is a Jinja template, rendered when the task runs.
-
-    Args:
-        sitemap: The sitemap.
-        **kwargs: Arguments of Airflow's ``BaseOperator``.
-    """
+    """An operator that holds a sitemap. The SQL of its sources is a Jinja template, rendered when the task runs."""
 
     ui_color = "#e0f2f1"
     publishes: ClassVar[bool] = False
@@ -56,11 +51,7 @@ class SitemapOperator(BaseOperator):
         return True
 
     def rendered(self, context: Context) -> Sitemap:
-        """Return the sitemap with the SQL of its sources rendered. The operator's own sitemap stays unrendered.
-
-        Raises:
-            TemplateError: A template uses a variable that this run does not define.
-        """
+        """Return the sitemap with the SQL of its sources rendered. The operator's own sitemap stays unrendered."""
         from airflow_sitemaps.templates import renderer, words_of_run
 
         return self.sitemap.rendered(renderer(self.get_template_env(), words_of_run(context)))

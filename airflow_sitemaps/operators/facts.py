@@ -138,13 +138,8 @@ def written_facts(batches: Sequence[Written]) -> dict[str, Any]:
 
 
 def _totals(batches: Sequence[Written]) -> dict[str, int]:
-    return {
-        "shards": sum(written.shards for written in batches),
-        "rows": sum(written.rows for written in batches),
-        "urls": sum(written.urls for written in batches),
-        "dropped": sum(written.dropped for written in batches),
-        "bytes": sum(written.bytes_written for written in batches),
-    }
+    totals = {name: sum(getattr(each, name) for each in batches) for name in ("shards", "rows", "urls", "dropped")}
+    return {**totals, "bytes": sum(written.bytes_written for written in batches)}
 
 
 def verified_facts(found: Verification) -> dict[str, Any]:

@@ -171,37 +171,24 @@ def _input_facets(rows: int | None, dropped: Mapping[str, Mapping[str, int]]) ->
 
 def _outputs(sitemap: Sitemap, sections: Iterable[Section], counts: Mapping[Any, Mapping[str, Any]]) -> list[Any]:
     """Return one dataset for the files of each section."""
-    from openlineage.client.event_v2 import OutputDataset
-
     public_url = sitemap.store.open().public.url("")
-    datasets = []
-    for section in sections:
-        name = file_of(public_url, f"{section.path}{section.name}")
-        datasets.append(
-            OutputDataset(
-                namespace=name.namespace,
-                name=name.name,
-                facets={"schema": _schema(_OUTPUT_COLUMNS)},
-                outputFacets=_statistics(counts.get(section.name, {})),
-            )
-        )
-    return datasets
+    facets = {"schema": _schema(_OUTPUT_COLUMNS)}
+    names = {section.name: file_of(public_url, f"{section.path}{section.name}") for section in sections}
+    return [_output(name, counts.get(section, {}), facets=facets) for section, name in names.items()]
 
 
 def _indexes(sitemap: Sitemap, report: Mapping[str, Any]) -> list[Any]:
     """Return one dataset for each index file. If there are several, none of them lists all files."""
-    from openlineage.client.event_v2 import OutputDataset
-
     base_url, public_url = sitemap.store.base_url, sitemap.store.open().public.url("")
     keys = [str(url).removeprefix(base_url) for url in report.get("index_urls", ())] or [sitemap.store.index_name]
-    counts = _counts(report)
-    names = [file_of(public_url, key) for key in keys]
-    return [
-        OutputDataset(
-            namespace=name.namespace, name=name.name, outputFacets=_statistics(counts) if len(names) == 1 else {}
-        )
-        for name in names
-    ]
+    counts = _counts(report) if len(keys) == 1 else {}
+    return [_output(file_of(public_url, key), counts) for key in keys]
+
+
+def _output(name: DatasetName, counts: Mapping[str, Any], **facets: Any) -> Any:
+    from openlineage.client.event_v2 import OutputDataset
+
+    return OutputDataset(namespace=name.namespace, name=name.name, outputFacets=_statistics(counts), **facets)
 
 
 def _statistics(counts: Mapping[str, Any]) -> dict[str, Any]:
@@ -246,7 +233,11 @@ def tables_of(section: Section) -> list[DatasetName]:
     conn_id, table, query = (getattr(source, name, None) for name in ("conn_id", "table", "query"))
     if not conn_id:
         return []
-    database = _database(str(conn_id))
+    from airflow.sdk import BaseHook
+
+    connection = BaseHook.get_connection(str(conn_id))
+    names = connection.conn_type or "", connection.host or "", connection.port, connection.schema or ""
+    database = database_of(*names, connection.extra_dejson)
     if table:
         return [database.table(parts_of(str(table)))]
     if not query or str(query).strip().endswith(".sql"):
@@ -255,19 +246,6 @@ def tables_of(section: Section) -> list[DatasetName]:
 
     parsed = parse([str(query)], dialect=database.kind)
     return [database.table([t.database or "", t.schema or "", t.name]) for t in (parsed.in_tables if parsed else ())]
-
-
-def _database(conn_id: str) -> Database:
-    from airflow.sdk import BaseHook
-
-    connection = BaseHook.get_connection(conn_id)
-    return database_of(
-        connection.conn_type or "",
-        connection.host or "",
-        connection.port,
-        connection.schema or "",
-        connection.extra_dejson,
-    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

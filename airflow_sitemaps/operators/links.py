@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
 
 from airflow.sdk import BaseOperatorLink
@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from airflow.sdk import BaseOperator
     from airflow.sdk.types import TaskInstanceKey
 
-    from airflow_sitemaps.sitemap import Sitemap
 
 NAV_ROUTE: Final = "sitemaps"
 DAG_ROUTE: Final = "sitemap"
@@ -48,26 +47,16 @@ def run_page(dag_id: str, run_id: str) -> str:
     return f"/dags/{quote(dag_id, safe=SAFE)}/runs/{quote(run_id, safe=SAFE)}/plugin/{RUN_ROUTE}"
 
 
-@runtime_checkable
-class SitemapHolder(Protocol):
-    """An operator that holds a sitemap."""
-
-    sitemap: Sitemap
-
-
 class SitemapIndexLink(BaseOperatorLink):
     """A link from the publishing task to the index that it published."""
 
     name = "Sitemap index"
-
-    @property
-    def xcom_key(self) -> str:
-        """XCom key under which the worker stores the address for the UI."""
-        return "sitemap_index_url"
+    xcom_key = "sitemap_index_url"
 
     def get_link(self, operator: BaseOperator, *, ti_key: TaskInstanceKey) -> str:
         """Return the index's public address; empty unless it is an http or https address."""
-        url = operator.sitemap.index_url if isinstance(operator, SitemapHolder) else ""
+        sitemap = getattr(operator, "sitemap", None)
+        url = "" if sitemap is None else str(sitemap.index_url)
         return url if url.startswith(("https://", "http://")) else ""
 
 
@@ -75,29 +64,21 @@ class SitemapPageLink(BaseOperatorLink):
     """A link from the publishing task to the sitemap's page in Airflow's UI."""
 
     name = "Sitemap page"
-
-    @property
-    def xcom_key(self) -> str:
-        """XCom key under which the worker stores the address for the UI."""
-        return "sitemap_page_url"
+    xcom_key = "sitemap_page_url"
 
     def get_link(self, operator: BaseOperator, *, ti_key: TaskInstanceKey) -> str:
         """Return the page's address under the API server's ``base_url``."""
-        if not isinstance(operator, SitemapHolder):
-            return ""
-        return api_base_url() + sitemap_page(str(operator.sitemap.asset.uri))
+        sitemap = getattr(operator, "sitemap", None)
+        return "" if sitemap is None else api_base_url() + sitemap_page(str(sitemap.asset.uri))
 
 
 class SitemapConsoleLink(BaseOperatorLink):
     """A link from the publishing task to the files in the store's web console; empty if the store has none."""
 
     name = "Store console"
-
-    @property
-    def xcom_key(self) -> str:
-        """XCom key under which the worker stores the address for the UI."""
-        return "sitemap_console_url"
+    xcom_key = "sitemap_console_url"
 
     def get_link(self, operator: BaseOperator, *, ti_key: TaskInstanceKey) -> str:
         """Return the console's page of the public prefix."""
-        return operator.sitemap.store.console_url() if isinstance(operator, SitemapHolder) else ""
+        sitemap = getattr(operator, "sitemap", None)
+        return "" if sitemap is None else str(sitemap.store.console_url())

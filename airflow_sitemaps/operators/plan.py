@@ -132,11 +132,7 @@ class SitemapPlanOperator(SitemapOperator):
         return lineage.of_plan(self.observed(ti), own_xcom(ti, PLAN_FACTS))
 
     def request(self, params: Mapping[str, Any]) -> RunRequest | None:
-        """Return the request of this run; None if it concerns only other sitemaps of the same DAG.
-
-        Raises:
-            ConfigurationError: A name of a group, section or guard does not exist.
-        """
+        """Return the request of this run; None if it concerns only other sitemaps of the same DAG."""
         from airflow_sitemaps.pipeline.stages import RunRequest
 
         setting, names = partial(_setting, params), Names.of(self)
@@ -271,19 +267,9 @@ class Names:
         """Return the names of sections that concern this sitemap, without their group.
 
         A name that no sitemap of the DAG has is returned too, so that the plan refuses it.
-
-        Raises:
-            RequestError: A group or a section of this sitemap's group does not exist.
         """
-        mine = []
-        for name in names:
-            group, section = self._split(name)
-            if group is None:
-                if section in self.own or not any(section in other for other in self.others.values()):
-                    mine.append(section)
-            elif group == self.group:
-                mine.append(section)
-        return tuple(mine)
+        split = map(self._split, names)
+        return tuple(section for group, section in split if self._concerns(group, section))
 
     def shards(self, names: Sequence[str]) -> tuple[str, ...]:
         """Return the names of shards without this sitemap's group; names with another group are left out."""
@@ -297,22 +283,20 @@ class Names:
         return tuple(mine)
 
     def permits(self, names: Sequence[str]) -> tuple[str, ...]:
-        """Return the permits that concern this sitemap, without their group: ``shrink:shop/products``.
-
-        Raises:
-            RequestError: A group does not exist.
-        """
+        """Return the permits that concern this sitemap, without their group: ``shrink:shop/products``."""
         mine = []
         for name in names:
             guard, colon, rest = name.partition(":")
             group, section = self._split(rest)
-            bare = section.partition("=")[0].partition(":")[0]
-            if group is None:
-                if bare in self.own or not any(bare in other for other in self.others.values()):
-                    mine.append(name)
-            elif group == self.group:
+            if self._concerns(group, section.partition("=")[0].partition(":")[0]):
                 mine.append(f"{guard}{colon}{section}")
         return tuple(mine)
+
+    def _concerns(self, group: str | None, section: str) -> bool:
+        """Return whether a section of a group is this sitemap's. Without a group, a name that no sitemap has is, too."""
+        if group is not None:
+            return group == self.group
+        return section in self.own or not any(section in other for other in self.others.values())
 
     def _split(self, name: str) -> tuple[str | None, str]:
         """Split ``group/name``. Raise RequestError if the DAG has no such group."""

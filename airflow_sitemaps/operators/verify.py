@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import replace
+from dataclasses import asdict, replace
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any
 
@@ -142,4 +142,4 @@ class SitemapFreshnessOperator(SitemapOperator):
             facts |= {"stale": faults[:3], "limit": str(self.max_age)}
             context["ti"].xcom_push(key=FAILED, value=facts)
             raise AirflowException(reason)
-        return [index.to_dict() for index in indexes]
+        return [asdict(index) for index in indexes]

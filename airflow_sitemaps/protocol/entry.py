@@ -101,11 +101,7 @@ def read_changefreq(text: str) -> str | None:
 
 
 def read_priority(value: object) -> str | None:
-    """Return a priority with the fewest digits (``0.8``, ``1.0``), or None for an empty text.
-
-    Raises:
-        ValueError: The text is not a number from 0 to 1.
-    """
+    """Return a number from 0 to 1 with the fewest digits (``0.8``, ``1.0``); None for no text; else raise ValueError."""
     text = str(value).strip()
     if not text:
         return None

@@ -49,10 +49,8 @@ def zone(name: str) -> ZoneInfo | timezone:
 def parse(text: str, timezone_name: str = "UTC") -> date | datetime | None:
     """Return a date, a date-time in UTC to the second, or None for an empty text.
 
-    A date-time without a zone is in ``timezone_name``. A space may separate date and time, instead of ``T``.
-
-    Raises:
-        LastmodError: The text is not a date (``lastmod-format``), or outside the years 1 to 9999 (``lastmod-range``).
+    A date-time without a zone is in ``timezone_name``. A space may separate date and time, instead of ``T``. It raises
+    LastmodError if the text is not a date (``lastmod-format``), or outside the years 1 to 9999 (``lastmod-range``).
     """
     text = text.strip()
     if not text:

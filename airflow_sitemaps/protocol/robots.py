@@ -42,13 +42,8 @@ def merge(existing: AnyStr, sitemaps: Sequence[str], *, name: str = "") -> AnySt
     end gets one. An existing block is replaced; a new one is added at the end, so that no group of rules is divided. An
     address that a line outside the block names already is not repeated.
 
-    Args:
-        sitemaps: Absolute addresses to name, in this order. None removes the block.
-        name: Address of the index, which distinguishes this block from those of other sitemaps.
-
-    Raises:
-        ValueError: An address or the name is empty, or contains a line end.
-        ConfigurationError: The file is UTF-16 or UTF-32, which no crawler reads.
+    Without ``sitemaps`` the block is removed. ``name``, the address of the index, distinguishes it from other sitemaps'
+    blocks. It raises ValueError for an empty address or one with a line end, and ConfigurationError for UTF-16 and UTF-32.
     """
     if isinstance(existing, str):
         return _merge(existing.encode("utf-8", "surrogatepass"), sitemaps, name).decode("utf-8", "surrogatepass")

@@ -60,15 +60,10 @@ _EFFECTS: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
-    """One rule.
+    """What a document (``source``) requires of rows. Settings, reports and manifests use the name, so it is stable.
 
-    Attributes:
-        name: Stable name, used in settings, reports and manifests.
-        text: What the rule requires.
-        source: The document that requires it.
-        default: Verdict on a fault, unless the user sets another one of ``allowed``.
-        expires: Whether the rule omits a row because of its age. Such rows are counted as expired, never as dropped, and no
-            guard refuses a run because of them.
+    ``default`` is the verdict unless the user sets another one of ``allowed``. A rule that ``expires`` omits rows because of
+    their age. They are counted as expired, never as dropped, and no guard refuses a run because of them.
     """
 
     name: str
@@ -138,11 +133,7 @@ class Rulebook:
 
     @classmethod
     def of(cls, settings: Mapping[str, str | Verdict] | None = None) -> Rulebook:
-        """Return a rulebook with the defaults and a user's verdicts by rule name, which override them.
-
-        Raises:
-            ConfigurationError: A rule or verdict does not exist, or the rule does not allow the verdict.
-        """
+        """Return the defaults, overridden by a user's verdicts; raise ConfigurationError for one that is not allowed."""
         verdicts = {rule.name: rule.default for rule in RULES.values()}
         for name, verdict in (settings or {}).items():
             if name not in RULES:
@@ -169,11 +160,8 @@ class Rulebook:
 class Tally:
     """Counts of the faults in some rows, by rule. Mutable; ``add`` merges another tally.
 
-    Attributes:
-        dropped: Rows omitted because of a fault.
-        fixed: Rows listed with a repair, without a field, or unchanged.
-        expired: Rows omitted because of their age, which is not a fault.
-        samples: Up to ``SAMPLES_PER_RULE`` texts by rule, made by ``sample_text``.
+    Rows are ``dropped`` because of a fault, ``fixed`` (listed with a repair, without a field, or unchanged), or ``expired``
+    because of their age, which is not a fault. Samples are up to ``SAMPLES_PER_RULE`` texts by ``sample_text``.
     """
 
     dropped: dict[str, int] = field(default_factory=dict)
@@ -184,15 +172,9 @@ class Tally:
     def count(
         self, rule: str, verdict: Verdict, samples: Sequence[str], rows: int | None = None, *, where: str = ""
     ) -> None:
-        """Count rows that break a rule.
+        """Count rows that break a rule, or raise RuleError if the verdict is ``fail``; ``where`` is the section.
 
-        Args:
-            samples: Texts that show the first of the rows.
-            rows: Number of rows. Default: one for each sample.
-            where: The section, for the error message.
-
-        Raises:
-            RuleError: The verdict is ``fail``.
+        ``samples`` show the first of the rows. ``rows`` None: one for each sample.
         """
         number = len(samples) if rows is None else rows
         if not number:

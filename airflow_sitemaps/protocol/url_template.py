@@ -66,10 +66,7 @@ class Template:
 
         Numbers, decimals, UUIDs and dates are written as Arrow writes them as text. An empty value of ``{column}`` counts as
         missing, because ``/p/{slug}`` without a slug is another page. An empty ``{column:path}`` is kept, because the home page
-        has an empty path.
-
-        Raises:
-            ConfigurationError: A column is missing, or the template has none.
+        has an empty path. It raises ConfigurationError if a column is missing, or the template has none.
         """
         import pyarrow as pa  # noqa: PLC0415
         import pyarrow.compute as pc  # noqa: PLC0415

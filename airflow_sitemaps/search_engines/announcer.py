@@ -180,11 +180,6 @@ def announced(sitemap: Sitemap, service: str) -> Announced:
     )
 
 
-def mark_announced(sitemap: Sitemap, service: str, generation: int) -> None:
-    """Record that a service knows the generation before its first request: a later one is still to be announced."""
-    record_announced(sitemap.store.open().state, service, generation)
-
-
 def default_client() -> HttpClient:
     """Return a client that requests public https addresses and reads responses of up to 1 MiB."""
     return HttpClient(max_byte_size=1 << 20)

@@ -122,24 +122,14 @@ class SitemapSourceSensor(SitemapOperator, BaseSensorOperator):
         return self.defer(trigger=trigger, method_name="differs", timeout=timedelta(seconds=self.timeout))
 
     def differs(self, context: Context, event: dict[str, Any]) -> str:
-        """Return how the tables differ from what is published.
-
-        Args:
-            context: Context of the task.
-            event: The trigger's event: the difference, or why a table cannot be read.
-        """
+        """Return how the tables differ from what is published, by the trigger's event; fail if one cannot be read."""
         if "error" in event:
             raise AirflowFailException(event["error"])
         log.info("The run starts: %s", event["value"])
         return str(event["value"])
 
     def moved(self, context: Context, event: dict[str, Any]) -> str:
-        """Record the value at which the run starts, and return it.
-
-        Args:
-            context: Context of the task.
-            event: The trigger's event: the new value, or the error of the query.
-        """
+        """Record the new value of the trigger's event, at which the run starts, and return it; fail if the query did."""
         if "error" in event:
             raise AirflowFailException(event["error"])
         self._record(context, str(event["value"]))

@@ -14,8 +14,9 @@ from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any, Final
 
 from airflow.triggers.base import BaseTrigger, TriggerEvent
+from asgiref.sync import sync_to_async
 
-from airflow_sitemaps.errors import SourceConfigurationError, SourceError
+from airflow_sitemaps.errors import SitemapError, SourceConfigurationError, SourceError
 from airflow_sitemaps.pipeline.state.conditional_put import put_verified
 from airflow_sitemaps.pipeline.state.repository import StateRepository
 from airflow_sitemaps.pipeline.status import last_survey
@@ -35,14 +36,7 @@ log = logging.getLogger(__name__)
 
 
 class SitemapSourceTrigger(BaseTrigger):
-    """Wait until a query returns another value than before.
-
-    Args:
-        conn_id: Airflow connection.
-        sql: The query, which returns one value.
-        known: The value of the last start; None fires at once.
-        poll_interval: Seconds between two queries.
-    """
+    """Wait until a query returns another value than the ``known`` one of the last start; None fires at once."""
 
     def __init__(self, *, conn_id: str, sql: str, known: str | None, poll_interval: float) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -58,33 +52,25 @@ class SitemapSourceTrigger(BaseTrigger):
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
         """Yield one event: the new value, or why the query is wrong. A database that is down is queried again."""
-        from asgiref.sync import sync_to_async
-
-        from airflow_sitemaps.errors import SitemapError, SourceError
-
+        poll = sync_to_async(query_value, thread_sensitive=False)
         while True:
             try:
-                value = await sync_to_async(query_value, thread_sensitive=False)(self.conn_id, self.sql)
+                value = await poll(self.conn_id, self.sql)
+                if value != self.known:
+                    yield TriggerEvent({"value": value})  # type: ignore[no-untyped-call]
+                    return
             except SourceError as error:
                 log.warning("The next poll is in %s s. %s", self.poll_interval, error)
-                await asyncio.sleep(self.poll_interval)
-                continue
             except SitemapError as error:
                 yield TriggerEvent({"error": f"{type(error).__name__}: {error}"})  # type: ignore[no-untyped-call]
-                return
-            if value != self.known:
-                yield TriggerEvent({"value": value})  # type: ignore[no-untyped-call]
                 return
             await asyncio.sleep(self.poll_interval)
 
 
 class SitemapTablesTrigger(BaseTrigger):
-    """Wait until the tables of a sitemap differ from what is published.
+    """Wait until the tables of a sitemap differ from the published digests, which are as JSON can hold them.
 
-    Args:
-        tables: The published digests, as JSON can hold them.
-        recheck_at: Time (ISO 8601, UTC) at which files change though no table does. None: there is no such time.
-        poll_interval: Seconds between two comparisons. The first is after this time.
+    At ``recheck_at`` (ISO 8601, UTC; None: never) files change though no table does. The first poll is after one interval.
     """
 
     def __init__(self, *, tables: Sequence[Mapping[str, Any]], recheck_at: str | None, poll_interval: float) -> None:
@@ -104,10 +90,6 @@ class SitemapTablesTrigger(BaseTrigger):
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
         """Yield one event: what differs, or why a table cannot be read. A database that is down is polled again."""
-        from asgiref.sync import sync_to_async
-
-        from airflow_sitemaps.errors import SitemapError, SourceError
-
         tables = [TableDigest(**table) for table in self.tables]
         versions: dict[str, str | None] = {}
         while True:
@@ -156,10 +138,8 @@ class ProbeMark:
 def query_value(conn_id: str, sql: str) -> str:
     """Return the first value of a query as text; empty for NULL or no row.
 
-    Raises:
-        SourceConfigurationError: The connection or the query is wrong. The message gives the database's reason, and the
-            tables or columns that exist.
-        SourceError: The database cannot be reached.
+    If the query is wrong, the message of the SourceConfigurationError has the database's reason, and what tables or
+    columns exist. A database that cannot be reached is a SourceError.
     """
     import sqlalchemy as sa
     from sqlalchemy import exc
@@ -246,12 +226,9 @@ def _key(name: str) -> str:
 class TableDigest:
     """The published digest of a section's table.
 
-    Rows that only exchange their keys give the same digest: the same URLs stay listed.
-
-    Attributes:
-        source: The settings of its ``SqlSource``, as JSON can hold them.
-        kind: Kind of the digest, or None if the section is not published.
-        checksum: Sum of the rows' hashes, as 16 hexadecimal digits.
+    Rows that only exchange their keys give the same digest: the same URLs stay listed. ``source`` has the settings of its
+    ``SqlSource``, as JSON can hold them. ``kind`` is None if the section is not published. ``checksum`` is the sum of the
+    rows' hashes, as 16 hexadecimal digits.
     """
 
     section: str
@@ -261,11 +238,9 @@ class TableDigest:
     checksum: str
 
     def poll(self, version: str | None) -> tuple[str | None, str]:
-        """Compare the table with the published digest. It is not read while its version is the one of the last poll.
+        """Return the table's version (None: the database has no exact one), and how it differs from what is published.
 
-        Returns:
-            The table's version, or None if the database has no exact one; and how the table differs from what is
-            published, or the empty text.
+        The table is not read while its version is the one of the last poll.
         """
         from airflow_sitemaps.sources.session_factory import opened
 

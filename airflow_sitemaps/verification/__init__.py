@@ -9,15 +9,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from airflow_sitemaps.verification.result import Failure as Failure
-    from airflow_sitemaps.verification.result import Verification as Verification
-    from airflow_sitemaps.verification.result import VerificationOptions as VerificationOptions
-    from airflow_sitemaps.verification.subject import VerificationSubject as VerificationSubject
-    from airflow_sitemaps.verification.subject import of_address as of_address
-    from airflow_sitemaps.verification.subject import of_sitemap as of_sitemap
-    from airflow_sitemaps.verification.verifier import verify as verify
-
-_RESULTS = ("Failure", "Verification", "VerificationOptions")
+    from airflow_sitemaps.verification.result import Failure, Verification, VerificationOptions
+    from airflow_sitemaps.verification.subject import VerificationSubject, of_address, of_sitemap
+    from airflow_sitemaps.verification.verifier import verify
 
 __all__ = [
     "Failure",
@@ -33,5 +27,5 @@ __all__ = [
 def __getattr__(name: str) -> object:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    home = "verifier" if name == "verify" else "result" if name in _RESULTS else "subject"
-    return getattr(import_module(f"{__name__}.{home}"), name)
+    homes = {"Failure": "result", "Verification": "result", "VerificationOptions": "result", "verify": "verifier"}
+    return getattr(import_module(f"{__name__}.{homes.get(name, 'subject')}"), name)

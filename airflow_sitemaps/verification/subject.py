@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from airflow_sitemaps.errors import ConfigurationError
 from airflow_sitemaps.http import FetchError
@@ -168,10 +168,6 @@ class ServedIndex:
     current: bool
     message: str
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the index as JSON values."""
-        return asdict(self)
-
 
 def served_indexes(store: StoreConfig, fetcher: Fetcher, now: datetime) -> list[ServedIndex]:
     """Read every index of a sitemap over HTTP, and determine its age.
@@ -179,9 +175,6 @@ def served_indexes(store: StoreConfig, fetcher: Fetcher, now: datetime) -> list[
     The index of the published generation is as old as the last run that published or found nothing to change. An index
     of an earlier generation, which a cache still serves, is as old as the commit that replaced it. Any other index is
     as old as its newest ``lastmod``.
-
-    Raises:
-        ConfigurationError: Nothing is published yet.
     """
     from airflow_sitemaps.pipeline.state.repository import StateRepository  # noqa: PLC0415
     from airflow_sitemaps.pipeline.status import last_check  # noqa: PLC0415

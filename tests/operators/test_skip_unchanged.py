@@ -21,7 +21,8 @@ from airflow_sitemaps import (
 from airflow_sitemaps.errors import ConfigurationError
 from airflow_sitemaps.http import AccessRules, HttpClient
 from airflow_sitemaps.pipeline import build
-from airflow_sitemaps.search_engines.announcer import announced, mark_announced
+from airflow_sitemaps.pipeline.state.repository import record_announced
+from airflow_sitemaps.search_engines.announcer import announced
 from airflow_sitemaps.testing.source import MemorySourceConfig
 from tests.support.airflow_db import events, run, states, xcom
 from tests.support.website import Page, Site, serving
@@ -60,7 +61,7 @@ def test_a_generation_is_announced_once_to_each_service() -> None:
     first = build(site).generation
     assert not announced(site, "searchconsole").is_known
 
-    mark_announced(site, "searchconsole", first)
+    record_announced(site.store.open().state, "searchconsole", first)
 
     assert announced(site, "searchconsole").is_known
     assert not announced(site, "ping-1").is_known

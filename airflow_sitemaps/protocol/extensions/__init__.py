@@ -45,16 +45,12 @@ def fragment(
 ) -> str:
     """Return the XML of one row's column: the elements in the order of the XSD, empty if nothing is usable.
 
-    Args:
-        record_json: A list of objects, one object, or a bare URL for an image, as JSON. ``""`` and ``null`` are empty.
-            Alternates as ``{"group": [...]}`` are pages of the section, to whose URLs the URL rules apply.
-            ``{"group": [], "fault": "..."}`` says why a row of a group has no alternates.
-        tally: Counts the faults, once per row and rule, with a sample that names the fields.
-        where: Normalised URL of the page, for samples. The URLs of a video must differ from it.
+    ``record_json`` is a list of objects, one object, or a bare URL for an image, as JSON. ``""`` and ``null`` are empty.
+    Alternates as ``{"group": [...]}`` are pages of the section, to whose URLs the URL rules apply.
+    ``{"group": [], "fault": "..."}`` says why a row of a group has no alternates.
 
-    Raises:
-        DropRow: The verdict of a broken rule is ``drop_row``. The row is already counted.
-        RuleError: The verdict of a broken rule is ``fail``.
+    The faults are counted once per row and rule, with a sample that names the fields. By the verdict of a broken rule it
+    raises DropRow or RuleError. The URLs of a video must differ from ``where``, the normalised URL of the page.
     """
     settle = partial(_settle, context=context, tally=tally, sample=sample or partial(sample_text, loc=where))
     try:

@@ -250,25 +250,13 @@ class FieldReader:
 
     def integer(self, name: str, *, least: int = 0, most: int | None = None) -> str | None:
         """Return a whole number from ``least`` to ``most``, both inclusive."""
-        number = self._number(name)
-        if number is None:
-            return None
-        if number == number.to_integral_value() and number >= least and (most is None or number <= most):
-            return str(int(number))
-        bounds = f"{least:,} to {most:,}" if most is not None else f"{least:,} or more"
-        self.fault(name, f"is {shown(self.values[name])}, not a whole number, {bounds}")
-        return None
+        number = self._number(name, least, most, whole=True)
+        return None if number is None else str(int(number))
 
     def decimal(self, name: str, *, most: int | None = None) -> str | None:
         """Return a decimal from 0 to ``most``, both inclusive, without an exponent."""
-        number = self._number(name)
-        if number is None:
-            return None
-        if number >= 0 and (most is None or number <= most):
-            return f"{number:f}"
-        bounds = f"0 to {most}" if most is not None else "0 or more"
-        self.fault(name, f"is {shown(self.values[name])}, not a number, {bounds}")
-        return None
+        number = self._number(name, 0, most)
+        return None if number is None else f"{number:f}"
 
     def parts(self, name: str) -> list[FieldReader]:
         """Return readers for a list of objects, or for one object."""
@@ -304,16 +292,20 @@ class FieldReader:
         self.fault(name, f"is {shown(value)}, not {what}")
         return None
 
-    def _number(self, name: str) -> Decimal | None:
+    def _number(self, name: str, least: int, most: int | None, *, whole: bool = False) -> Decimal | None:
         value = self.raw(name)
         if value is None:
             return None
-        if not isinstance(value, bool) and isinstance(value, (int, float, str)):
-            if isinstance(value, float) and not math.isfinite(value):
-                self.fault(name, f"is {value}, not a number")
-                return None
-            written = f"{Decimal(repr(value)):f}" if isinstance(value, float) else str(value).strip()
-            if _DECIMAL.fullmatch(written):
-                return Decimal(written)
-        self.fault(name, f"is {shown(value)}, not a number")
+        if isinstance(value, float) and not math.isfinite(value):
+            self.fault(name, f"is {value}, not a number")
+            return None
+        written = f"{Decimal(repr(value)):f}" if isinstance(value, float) else str(value).strip()
+        if not isinstance(value, (int, float, str)) or isinstance(value, bool) or not _DECIMAL.fullmatch(written):
+            self.fault(name, f"is {shown(value)}, not a number")
+            return None
+        number = Decimal(written)
+        if number >= least and (most is None or number <= most) and (not whole or number == number.to_integral_value()):
+            return number
+        bounds = f"{least:,} to {most:,}" if most is not None else f"{least:,} or more"
+        self.fault(name, f"is {shown(value)}, not a {'whole ' if whole else ''}number, {bounds}")
         return None

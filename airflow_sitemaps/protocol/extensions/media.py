@@ -59,24 +59,16 @@ def _image(record: FieldReader) -> str:
 
 # ---------------------------------------------------------------- videos
 
-MAX_TITLE: Final = 100
-"""Maximum number of characters (sitemap-video.xsd; the page of Google has no limit any longer: rule ``video-title``)."""
+# Limits of developers.google.com, video sitemaps, and of sitemap-video.xsd; sizes of texts are in characters.
+MAX_TITLE: Final = 100  # the XSD's; the page of Google has no limit any longer: rule ``video-title``
 MAX_DESCRIPTION: Final = 2_048
-"""Maximum number of characters (developers.google.com, video sitemaps; sitemap-video.xsd)."""
-MAX_CATEGORY: Final = 256
-"""Maximum number of characters (sitemap-video.xsd)."""
-MAX_UPLOADER: Final = 255
-"""Maximum number of characters (developers.google.com, video sitemaps; the XSD has no limit)."""
-MAX_DURATION_S: Final = 28_800
-"""Maximum duration in seconds; the minimum is 1 (developers.google.com, video sitemaps)."""
-MAX_RATING: Final = 5
-"""developers.google.com, video sitemaps."""
+MAX_CATEGORY: Final = 256  # the XSD's
+MAX_UPLOADER: Final = 255  # Google's; the XSD has no limit
+MAX_DURATION_S: Final = 28_800  # Google's; the least is 1
+MAX_RATING: Final = 5  # Google's
 MAX_TAGS: Final = 32
-"""developers.google.com, video sitemaps; sitemap-video.xsd."""
-ID_TYPES: Final = ("tms:series", "tms:program", "rovi:series", "rovi:program", "freebase", "url")
-"""sitemap-video.xsd, ``id``."""
-SHOW_TYPES: Final = ("full", "preview", "clip", "interview", "news", "other")
-"""sitemap-video.xsd, ``tvshow/video_type``."""
+ID_TYPES: Final = ("tms:series", "tms:program", "rovi:series", "rovi:program", "freebase", "url")  # the XSD's
+SHOW_TYPES: Final = ("full", "preview", "clip", "interview", "news", "other")  # the XSD's ``tvshow/video_type``
 
 _COUNTRIES: Final = re.compile(r"(?:[A-Z]{2}(?: [A-Z]{2})*)?")
 _PLATFORMS: Final = re.compile(r"(?:(?:web|mobile|tv)(?: (?:web|mobile|tv))*)?")
