@@ -8,8 +8,8 @@ from benchmarks.hourly import HourlyTable
 from benchmarks.row_trace import ROWS, follow, text
 from tests.support.databases import NotAvailable, database
 
-MAX_MODULES = 86
-MAX_TYPES = 90
+MAX_MODULES = 71
+MAX_TYPES = 84
 
 
 def test_the_way_of_a_row_is_short(monkeypatch: pytest.MonkeyPatch) -> None:
