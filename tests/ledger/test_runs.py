@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from airflow_sitemaps.errors import IncompleteError
+from airflow_sitemaps import Guards
+from airflow_sitemaps.errors import GuardError, IncompleteError
 from airflow_sitemaps.pipeline import rollback, stages
 from airflow_sitemaps.pipeline.plan.section_planner import plan_section
 from airflow_sitemaps.pipeline.request import RunRequest
@@ -286,3 +287,85 @@ def test_without_a_ledger_nothing_is_stored_beside_the_bodies():
     world.build()
     assert not [key for key in world.config.state.objects if key.endswith(".parquet")]
     assert b'"part"' not in gzip.decompress(world.config.state.objects["manifest.json.gz"].body)
+
+
+# Histories in which an earlier wording of the design broke a law, each the shortest that its model found.
+
+
+def test_law_3_a_url_that_moves_to_another_range_is_new_there_however_batches_are_cut(monkeypatch):
+    told = []
+    for rows in (1, 1_000):
+        monkeypatch.setattr(range_actions, "BATCH_ROWS", rows)
+        world = world_of([1, 6, 10, 18], max_urls=2)
+        world.build()
+        world.clock.advance(HOUR)
+        second = at(world)
+        world.rows[1]["id"] = 24
+        world.build()
+        told.append(lines(world))
+        assert told[-1][loc(6)][3:] == (second, None)
+    assert told[0] == told[1]
+
+
+def test_law_1_equal_xml_keeps_the_file_and_not_the_part():
+    """The part is a field of the shard: beside the file, it would keep a fingerprint that no row has any more."""
+    world = world_of([39])
+    world.rows[0]["lastmod"] = "2026-01-02"
+    world.build()
+    before, (old,) = lines(world)[loc(39)], manifest_of(world).sections["pages"].shards
+    world.rows[0]["lastmod"] = "2026-01-02 "
+    world.clock.advance(HOUR)
+    second = at(world)
+    world.build()
+    (new,) = manifest_of(world).sections["pages"].shards
+    assert new.file == old.file
+    assert new.part != old.part
+    assert lines(world)[loc(39)].changed_at == second
+    assert lines(world)[loc(39)].fingerprint != before.fingerprint
+
+
+def test_law_3_a_full_run_keeps_what_a_rival_recorded_in_the_ranges_that_it_changed():
+    world = world_of(range(0, 30, 2))
+    began = at(world)
+    world.build()
+    world.clock.advance(HOUR)
+    full = at(world)
+    world.rows[0]["priority"] = 0.1
+    planned = stages.plan(world.sitemap(), RunRequest(full=True), clock=world.clock)
+    assert planned.key is not None
+    keys = [
+        stages.write(world.sitemap(), planned.key, batch.number, clock=world.clock).receipt_key
+        for batch in planned.plan.batches
+    ]
+    world.clock.advance(HOUR)
+    rival = at(world)
+    world.rows[14]["priority"] = 0.2
+    world.rows.append(row(29))
+    world.build()
+    stages.publish(world.sitemap(), planned.key, keys, clock=world.clock)
+    told = lines(world)
+    assert told[loc(28)][3:] == (began, rival)
+    assert told[loc(29)][3:] == (rival, None)
+    assert told[loc(0)].changed_at in (full, rival)
+    assert told[loc(10)][3:] == (began, None)
+
+
+def test_law_2_a_section_that_a_guard_refuses_keeps_its_ledger():
+    world = world_of(range(200), guards=Guards(min_rows=10), max_urls=50)
+    world.build()
+    before = lines(world)
+    world.clock.advance(HOUR)
+    world.rows[:] = world.rows[:20]
+    with pytest.raises(GuardError):
+        world.build()
+    assert lines(world) == before
+
+
+def test_law_4_a_run_reads_the_parts_of_the_shards_that_it_rewrites_or_joins():
+    world = world_of(range(40))
+    world.build()
+    shards = manifest_of(world).sections["pages"].shards
+    world.rows[12]["priority"] = 0.1
+    world.rows[:] = [each for each in world.rows if each["id"] not in range(20, 25)]  # its range joins a neighbour
+    world.build()
+    assert set(parts_read(world)) == {shards[2].part.body}
