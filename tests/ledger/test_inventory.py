@@ -11,7 +11,10 @@ import pytest
 
 from airflow_sitemaps.errors import ConfigurationError, StoreError
 from airflow_sitemaps.pipeline import find, inventory
+from airflow_sitemaps.pipeline.find import find_in_manifest
 from airflow_sitemaps.pipeline.inventory import count, export
+from airflow_sitemaps.pipeline.state.repository import MANIFEST
+from airflow_sitemaps.plugin.url_search import read_search_manifest
 from airflow_sitemaps.stores.memory import MemoryStore
 from airflow_sitemaps.stores.schemes import open_area
 from tests.ledger.parts import lines, manifest_of
@@ -133,3 +136,12 @@ def test_find_says_since_when_a_url_is_listed_and_when_it_changed(world):
     assert changed.fields["changed_at"] == line.changed_at.isoformat()
     (unchanged,) = find(world.sitemap(), f"{BASE}p/4").matches
     assert "changed_at" not in unchanged.fields
+
+
+def test_the_search_of_the_pages_says_it_too(world):
+    state = world.store.state
+    body = world.config.state.objects[MANIFEST].body
+    url = f"{BASE}p/3"
+    (match,) = find_in_manifest(state, read_search_manifest(body, "the manifest"), url, templates={}).matches
+    assert match.fields == find(world.sitemap(), url).matches[0].fields
+    assert "first_listed" in match.fields
