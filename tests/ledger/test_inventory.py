@@ -14,7 +14,7 @@ from airflow_sitemaps.pipeline import find, inventory
 from airflow_sitemaps.pipeline.find import find_in_manifest
 from airflow_sitemaps.pipeline.inventory import count, export
 from airflow_sitemaps.pipeline.state.repository import MANIFEST
-from airflow_sitemaps.plugin.url_search import read_search_manifest
+from airflow_sitemaps.plugin.shard_map import read_map
 from airflow_sitemaps.stores.memory import MemoryStore
 from airflow_sitemaps.stores.schemes import open_area
 from tests.ledger.parts import lines, manifest_of
@@ -142,6 +142,7 @@ def test_the_search_of_the_pages_says_it_too(world):
     state = world.store.state
     body = world.config.state.objects[MANIFEST].body
     url = f"{BASE}p/3"
-    (match,) = find_in_manifest(state, read_search_manifest(body, "the manifest"), url, templates={}).matches
+    manifest: Any = read_map(body, "the manifest").manifest
+    (match,) = find_in_manifest(state, manifest, url, templates={}).matches
     assert match.fields == find(world.sitemap(), url).matches[0].fields
     assert "first_listed" in match.fields
