@@ -7,11 +7,11 @@ import re
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta, timezone
 from math import isfinite
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from airflow_sitemaps.errors import SourceConfigurationError, TemplateError
+from airflow_sitemaps.errors import SourceConfigurationError
 from airflow_sitemaps.sources.columns import TIMES, Kind
-from airflow_sitemaps.sources.user_texts import name_parts
+from airflow_sitemaps.sources.user_texts import are_columns, is_absent_or_text, name_parts, rendered_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -67,15 +67,15 @@ class ChangeLog:
         if (self.table is None) == (self.query is None):
             raise SourceConfigurationError("ChangeLog: give one of table= and query=")
         for name in TEXTS:
-            value = getattr(self, name)
-            if value is not None and (not isinstance(value, str) or not value.strip()):
+            if not is_absent_or_text(value := getattr(self, name)):
                 raise SourceConfigurationError(
                     f"ChangeLog({name}={value!r}): give a text that is not empty, or omit it"
                 )
         if self.table is not None:
             name_parts(self.table)
         self._check_position()
-        self._check_key()
+        if self.key is not None and not are_columns(self.key):
+            raise SourceConfigurationError(f"ChangeLog(key={self.key!r}): give one column, or several different ones")
         self._check_overlap()
         if not isinstance(self.full_every, timedelta) or self.full_every <= timedelta(0):
             raise SourceConfigurationError(f"ChangeLog(full_every={self.full_every!r}): give a positive timedelta")
@@ -92,17 +92,6 @@ class ChangeLog:
             )
         if self.oldest is not None and self.newest is None:
             raise SourceConfigurationError("ChangeLog(oldest=): give newest= too")
-
-    def _check_key(self) -> None:
-        if self.key is None:
-            return
-        names = self.key_columns(())
-        if (
-            not names
-            or any(not isinstance(name, str) or not name.strip() for name in names)
-            or len(set(names)) != len(names)
-        ):
-            raise SourceConfigurationError(f"ChangeLog(key={self.key!r}): give one column, or several different ones")
 
     def _check_overlap(self) -> None:
         overlap = self.overlap
@@ -134,15 +123,12 @@ class ChangeLog:
 
     def rendered(self, render: Callable[[str], str]) -> ChangeLog:
         """Return a copy with its Jinja templates rendered. The message of a ``TemplateError`` names the argument."""
-
-        def text(name: str) -> str | None:
-            value = getattr(self, name)
-            try:
-                return None if value is None else render(value)
-            except TemplateError as error:
-                raise error.within(f"change_log.{name}=") from error.__cause__
-
-        return replace(self, query=text("query"), newest=text("newest"), oldest=text("oldest"))
+        texts: dict[str, Any] = {
+            name: rendered_text(render, f"change_log.{name}=", value)
+            for name in ("query", "newest", "oldest")
+            if (value := getattr(self, name)) is not None
+        }
+        return replace(self, **texts)
 
 
 TIME: Final = re.compile(r"\d{4}-\d\d-\d\d(?:[ T]\d\d:\d\d(?::\d\d(?:\.\d*)?)?)?(?:Z|[+-]\d\d(?::?\d\d)?)?")

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
@@ -30,17 +29,8 @@ UNQUOTED: Final = frozenset({"snowflake"})
 """The adapters that write names without quotes unless the project says so."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DbtModel:
-    """A model of a manifest. ``is_whole``: dbt enforces its contract, so it has no other columns than those listed."""
-
-    table: str
-    columns: tuple[str, ...]
-    is_whole: bool
-
-
-def dbt_model(manifest: str, model: str, folder: str) -> DbtModel:
-    """Return a model's table and columns.
+def dbt_model(manifest: str, model: str, folder: str) -> tuple[str, tuple[str, ...]]:
+    """Return a model's table, and its columns if dbt enforces its contract, so that it has no others.
 
     A relative path ``manifest`` is looked for in ``folder``, in the working directory and in the DAG folder. ``model``
     is its name, ``package.name``, ``name.v2`` for a version, or dbt's unique id.
@@ -58,25 +48,23 @@ def dbt_model(manifest: str, model: str, folder: str) -> DbtModel:
         )
     columns = tuple(str(each.get("name", name)) for name, each in (node.get("columns") or {}).items())
     contract = _config(node).get("contract") or {}
-    return DbtModel(
-        table=_table(node, content, where), columns=columns, is_whole=bool(contract.get("enforced")) and bool(columns)
-    )
+    return _table(node, content, where), columns if contract.get("enforced") else ()
 
 
-def check_columns(model: DbtModel, settings: SourceSettings, where: str) -> None:
-    """Refuse a column that a model with a contract does not have.
+def check_columns(columns: tuple[str, ...], settings: SourceSettings, where: str) -> None:
+    """Refuse a column that is not one of a contract.
 
     Without a contract, the manifest lists only documented columns, and the database checks the others.
     """
-    if not model.is_whole:
+    if not columns:
         return
-    columns = {column.casefold() for column in model.columns}
+    folded = {column.casefold() for column in columns}
     loc = Template.parse(settings.loc).columns if "{" in settings.loc else (settings.loc,)
     groups = (name for name in (settings.group, settings.language) if name is not None)
     for name in (*settings.key_columns, *loc, *settings.field_columns.values(), *groups):
-        if name.casefold() not in columns:
+        if name.casefold() not in folded:
             raise SourceConfigurationError(
-                f"{where}: the model has no column {name!r} in its contract.{nearest(name, model.columns)}"
+                f"{where}: the model has no column {name!r} in its contract.{nearest(name, columns)}"
             )
 
 

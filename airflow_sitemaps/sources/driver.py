@@ -174,13 +174,12 @@ def translated(
     except exc.DBAPIError as error:
         kind = SourceError if error.connection_invalidated else error_type
         raise kind(f"{what}: {redacted(engine, error.orig)}") from None
-    except (exc.SQLAlchemyError, *_driver_errors(engine), *more, *FOREIGN) as error:
+    except (exc.SQLAlchemyError, *_driver_errors(engine.dialect.loaded_dbapi), *more, *FOREIGN) as error:
         raise error_type(f"{what}: {redacted(engine, error)}") from None
 
 
-def _driver_errors(engine: sa.Engine) -> tuple[type[Exception], ...]:
+def _driver_errors(dbapi: Any) -> tuple[type[Exception], ...]:
     """Return what SQLAlchemy passes on: errors of a driver's own cursor, and the Warning of Python 3.10's sqlite3."""
-    dbapi = engine.dialect.loaded_dbapi
     return (dbapi.Error, getattr(dbapi, "Warning", dbapi.Error))
 
 

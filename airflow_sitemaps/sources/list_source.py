@@ -9,11 +9,10 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any, Final
-from zoneinfo import ZoneInfo
 
 from airflow_sitemaps.errors import SourceConfigurationError
 from airflow_sitemaps.ports import ChangeReading
-from airflow_sitemaps.sources.user_texts import callers_folder, found_file
+from airflow_sitemaps.sources.user_texts import callers_folder, found_file, is_zone
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -76,12 +75,10 @@ class ListSource:
             raise SourceConfigurationError(
                 "ListSource: give either a list of pages, like ListSource(['/', '/about']), or file='pages.csv'"
             )
-        try:
-            ZoneInfo(self.timezone)
-        except (KeyError, ValueError, OSError):
+        if not is_zone(self.timezone):
             raise SourceConfigurationError(
                 f"ListSource(timezone={self.timezone!r}): give an IANA name, like 'Europe/Berlin'"
-            ) from None
+            )
         where = "ListSource" if self.file is None else f"ListSource(file={self.file!r})"
         pages = list(self.pages) if self.file is None else _read(self.file, where)
         object.__setattr__(self, "entries", _checked(pages, where))
@@ -123,11 +120,6 @@ class ListSession:
     state = ""
 
     def __init__(self, config: ListSource) -> None:
-        """Sort the entries by URL.
-
-        Args:
-            config: The list.
-        """
         self._entries = sorted(config.entries, key=lambda entry: entry.loc)
         self._fields = [name for name in FIELDS if any(getattr(entry, name) for entry in self._entries)]
 
@@ -137,11 +129,9 @@ class ListSession:
 
     @property
     def key_kinds(self) -> Sequence[str]:
-        """The kinds of the key's columns, as ``ports.Source`` defines them."""
         return ["loc text"]
 
     def boundaries(self, within: KeyRange, every: int) -> Sequence[Key]:
-        """Return boundaries as ``ports.Source`` defines them."""
         return [(entry.loc,) for entry in self._of(within)[every::every]]
 
     def largest_key(self, within: KeyRange) -> tuple[Key, int] | None:
@@ -149,7 +139,6 @@ class ListSession:
         return next((((entry.loc,), 1) for entry in self._of(within)), None)
 
     def survey(self, ranges: Sequence[KeyRange]) -> Survey:
-        """Return a digest of each range, as ``ports.Source`` defines it."""
         from airflow_sitemaps.shards.ranges import Digest, Survey  # noqa: PLC0415 - pyarrow is heavy
 
         digests = []
@@ -165,12 +154,10 @@ class ListSession:
         return None
 
     def rank(self, keys: Sequence[Key]) -> Sequence[int]:
-        """Return the order of keys, as ``ports.Source`` defines it."""
         places = {key: place for place, key in enumerate(sorted(set(keys), key=lambda key: str(key[0])))}
         return [places[key] for key in keys]
 
     def read(self, ranges: Sequence[KeyRange]) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of ranges, as ``ports.Source`` defines them."""
         rows = [(number, entry) for number, within in enumerate(ranges) for entry in self._of(within)]
         for start in range(0, len(rows), BATCH_ROWS):
             yield self._batch(rows[start : start + BATCH_ROWS])
@@ -228,12 +215,6 @@ class ListSession:
 
 
 def _checked(pages: Sequence[object], where: str) -> tuple[Entry, ...]:
-    """Return the entries.
-
-    Raises:
-        SourceConfigurationError: The list is empty, too long or names a URL twice, or an entry is invalid. The message
-            names the entry.
-    """
     if not pages:
         raise SourceConfigurationError(f"{where}: the list is empty; give at least one page")
     if len(pages) > MAX_ENTRIES:
@@ -272,11 +253,6 @@ def _text(value: object) -> str | None:
 
 
 def _read(file: str, where: str) -> list[object]:
-    """Read the pages of a file.
-
-    Raises:
-        SourceConfigurationError: The file does not exist, cannot be read, or is neither CSV nor YAML.
-    """
     if not file.endswith(SUFFIXES):
         raise SourceConfigurationError(f"{where}: the name ends in none of {', '.join(SUFFIXES)}")
     path = found_file(file, callers_folder(), where)

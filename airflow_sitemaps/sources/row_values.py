@@ -307,7 +307,8 @@ class LocMapping:
         if not self.is_template:
             return columns[self.text]
         locs = self._template().expand(dict(columns))
-        marks = [pc.match_substring(columns[name], MARK) for name in self.columns if _is_text(columns[name])]
+        texts = [columns[name] for name in self.columns if columns[name].type in (pa.string(), pa.large_string())]
+        marks = [pc.match_substring(column, MARK) for column in texts]
         marked = reduce(pc.or_kleene, marks) if marks else None
         if marked is None or not pc.any(marked).as_py():
             return locs
@@ -315,7 +316,3 @@ class LocMapping:
 
     def _template(self) -> Template:
         return Template.parse(self.text)
-
-
-def _is_text(column: pa.Array) -> bool:
-    return bool(pa.types.is_string(column.type) or pa.types.is_large_string(column.type))

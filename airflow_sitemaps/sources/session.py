@@ -42,15 +42,9 @@ class SqlSession:
     """The ``Source`` of a ``SqlSource``. Each query is one read-only transaction, unless ``snapshot`` is open."""
 
     def __init__(
-        self,
-        *,
-        engine: sa.Engine,
-        context: QueryContext,
-        arrow: bool = True,
-        max_scan_bytes: int | None = None,
-        state: RunState | None = None,
-        change_log: Callable[[QueryContext, sa.Connection], ChangeLogReader] | None = None,
-    ) -> None:
+        self, *, engine: sa.Engine, context: QueryContext, arrow: bool = True, max_scan_bytes: int | None = None,
+        state: RunState | None = None, change_log: Callable[[QueryContext, sa.Connection], ChangeLogReader] | None = None,
+    ) -> None:  # fmt: skip
         """Keep an engine and the context of its queries, which read the ``state``. None: the present."""
         self.engine = engine
         self.context = context
@@ -89,28 +83,23 @@ class SqlSession:
     # ------------------------------------------------------------ ports.Source
 
     def boundaries(self, within: KeyRange, every: int) -> Sequence[Key]:
-        """Return boundaries as ``ports.Source`` defines them."""
         with self.transaction("finding boundaries") as connection:
             self._meter.check(connection, within)
             return boundaries.find(self.context, connection, within, every)
 
     def largest_key(self, within: KeyRange) -> tuple[Key, int] | None:
-        """Return the key with the most rows, as ``ports.Source`` defines it."""
         with self.transaction("counting the rows of each key") as connection:
             return boundaries.largest_key(self.context, connection, within)
 
     def survey(self, ranges: Sequence[KeyRange]) -> Survey:
-        """Return a digest of each range, as ``ports.Source`` defines it."""
         with self.transaction("the survey") as connection:
             self._meter.admit(connection, ranges)
             return survey.take(self.context, connection, ranges)
 
     def scan_estimate(self) -> int | None:
-        """Return what the surveys of this session were estimated to scan, as ``ports.Source`` defines it."""
         return self._meter.total
 
     def rank(self, keys: Sequence[Key]) -> Sequence[int] | None:
-        """Return the order of keys, as ``ports.Source`` defines it."""
         if not keys:
             return []
         # A transaction of its own: a key that the database refuses would end the snapshot's.
@@ -126,7 +115,6 @@ class SqlSession:
                 return None
 
     def read(self, ranges: Sequence[KeyRange]) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of ranges, as ``ports.Source`` defines them."""
         join = key_spans.spans_with_gaps if self.context.dialect.joins_ranges else key_spans.spans
         what = f"{self.context.name}: reading rows"
         with ExitStack() as stack:
@@ -146,17 +134,14 @@ class SqlSession:
                                 yield self.context.batch(raw, places)
 
     def touched(self, ranges: Sequence[KeyRange], since: datetime) -> Sequence[int]:
-        """Return the ranges with changed rows, as ``ports.Source`` defines them."""
         with self.transaction("finding changed rows") as connection:
             return boundaries.touched(self.context, connection, ranges, since)
 
     def duplicates(self, most: int) -> Sequence[Duplicate]:
-        """Return URLs that several rows share, as ``ports.Source`` defines them."""
         with self.transaction("finding duplicate URLs") as connection:
             return survey.duplicates(self.context, connection, most)
 
     def table_version(self) -> str | None:
-        """Return the version of the table and of the condition on it, as ``ports.Source`` defines it."""
         relation = self.context.versioned
         if relation is None or relation.table is None:
             return None
@@ -172,14 +157,12 @@ class SqlSession:
         return f"{version} {sha256(values.encode()).hexdigest()}"
 
     def changes(self, ranges: Sequence[KeyRange], since: str | None) -> ChangeReading:
-        """Return what the change log says, as ``ports.Source`` defines it."""
         if self.change_log is None:
             raise ValueError(f"{self.context.name}: there is no change log; give SqlSource(change_log=)")
         with self.transaction("reading the change log") as connection:
             return self.change_log(self.context, connection).read(ranges, since)
 
     def now(self) -> datetime:
-        """Return the database's time, as ``ports.Source`` defines it."""
         if self._state is not None:
             return self._state.moment
         with self.transaction("reading the clock") as connection:

@@ -151,11 +151,9 @@ def _change_log(settings: SourceSettings) -> partial[ChangeLogReader] | None:
         return None
     return partial(
         ChangeLogReader,
-        settings=change_log,
+        settings=change_log, key=change_log.key_columns(settings.key_columns), identity=settings.change_log_identity(),
         relation=relation_of(change_log.table, change_log.query, None, settings.parameters or {}),
-        key=change_log.key_columns(settings.key_columns),
-        identity=settings.change_log_identity(),
-    )
+    )  # fmt: skip
 
 
 def _with_groups(
@@ -169,12 +167,9 @@ def _with_groups(
     }  # fmt: skip
     columns = columns_of(connection, dialect, relation, name, wanted)
     return GroupedRelation(
-        base=relation,
-        group=columns[settings.group],
-        language=columns[settings.language],
-        loc=tuple(columns[each] for each in wanted["loc"]),
-        key=tuple(columns[each] for each in wanted["key"]),
-    )
+        base=relation, group=columns[settings.group], language=columns[settings.language],
+        loc=tuple(columns[each] for each in wanted["loc"]), key=tuple(columns[each] for each in wanted["key"]),
+    )  # fmt: skip
 
 
 def _indexes_of_key(
@@ -243,7 +238,11 @@ def engine_of(conn_id: str, *, writing: bool = False) -> sa.Engine:
     try:
         connection = BaseHook.get_connection(conn_id)
     except AirflowNotFoundException:
-        raise ConnectionNotFoundError(_no_connection(conn_id)) from None
+        defined = sorted(name[len(ENVIRONMENT) :].lower() for name in os.environ if name.startswith(ENVIRONMENT))
+        raise ConnectionNotFoundError(
+            f"connection {conn_id!r} is not defined in Airflow.{nearest(conn_id.lower(), defined)} Define it with "
+            f"`airflow connections add`, in the UI, or as the environment variable {ENVIRONMENT}{conn_id.upper()}"
+        ) from None
     url = connection.extra_dejson.get("sqlalchemy_url")
     try:
         if url:
@@ -306,14 +305,9 @@ def plain_url(connection: Any) -> sa.URL | None:
     if dialect.is_file:
         return sa.URL.create(name, database=connection.schema or connection.host or None, query=query)
     return sa.URL.create(
-        name,
-        username=connection.login or None,
-        password=connection.password or None,
-        host=connection.host or None,
-        port=connection.port,
-        database=connection.schema or None,
-        query=query,
-    )
+        name, username=connection.login or None, password=connection.password or None, host=connection.host or None,
+        port=connection.port, database=connection.schema or None, query=query,
+    )  # fmt: skip
 
 
 def _is_installed(module: str) -> bool:
@@ -350,12 +344,3 @@ def _engine_of_url(url: sa.URL, *, writing: bool) -> sa.Engine:
     except exc.DBAPIError:
         engine.dispose()
         return sa.create_engine(url)
-
-
-def _no_connection(conn_id: str) -> str:
-    defined = sorted(name[len(ENVIRONMENT) :].lower() for name in os.environ if name.startswith(ENVIRONMENT))
-    near = nearest(conn_id.lower(), defined)
-    return (
-        f"connection {conn_id!r} is not defined in Airflow.{near} Define it with `airflow connections add`, in the UI, "
-        f"or as the environment variable {ENVIRONMENT}{conn_id.upper()}"
-    )

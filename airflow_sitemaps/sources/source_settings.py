@@ -8,13 +8,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Any, Final, Literal, get_args
-from zoneinfo import ZoneInfo
 
 from airflow_sitemaps.errors import ConfigurationError, SourceConfigurationError
 from airflow_sitemaps.protocol.url_template import Template
 from airflow_sitemaps.sources.change_log import SINCE, ChangeLog
 from airflow_sitemaps.sources.columns import FEED_FIELDS, FIELDS
-from airflow_sitemaps.sources.user_texts import callers_folder, found_file, name_parts
+from airflow_sitemaps.sources.user_texts import (
+    are_columns,
+    callers_folder,
+    found_file,
+    is_absent_or_text,
+    is_zone,
+    name_parts,
+)
 
 PARAMETER: Final = re.compile(r"(?!sitemap_)[A-Za-z_]\w*", re.ASCII)
 TEXTS: Final = ("table", "query", "where", "loc", "materialize", "group", "language", "timezone", *FIELDS)
@@ -81,13 +87,11 @@ class SourceSettings:
         if (self.table is None) == (self.query is None):
             raise SourceConfigurationError(f"SqlSource({self.conn_id!r}): give one of table= and query=")
         for name in TEXTS:
-            value = getattr(self, name)
-            if value is not None and (not isinstance(value, str) or not value.strip()):
-                raise SourceConfigurationError(f"{self._argument(name)}: give a text that is not empty, or omit it")
-        if self.table is not None:
-            name_parts(self.table)
-        if self.materialize is not None:
-            name_parts(self.materialize)
+            if not is_absent_or_text(getattr(self, name)):
+                raise self._refusal(name, "give a text that is not empty, or omit it")
+        for table in (self.table, self.materialize):
+            if table is not None:
+                name_parts(table)
         self._check_loc()
         self._check_key()
         self._check_group()
@@ -103,26 +107,17 @@ class SourceSettings:
         try:
             columns = Template.parse(self.loc).columns
         except ConfigurationError as error:
-            raise SourceConfigurationError(f"{self._argument('loc')}: {error}") from None
+            raise self._refusal("loc", str(error)) from None
         if not columns:
-            raise SourceConfigurationError(
-                f"{self._argument('loc')}: the template names no column; write at least one in braces, like '/p/{{slug}}'"
-            )
+            raise self._refusal("loc", "the template names no column; write at least one in braces, like '/p/{slug}'")
 
     def _check_key(self) -> None:
-        if self.key is not None and not isinstance(self.key, (str, Sequence)):
-            raise SourceConfigurationError(f"{self._argument('key')}: give one column, or several different ones")
-        names = self.key_columns
-        if self.key is None and not names:
+        if self.key is None and not self.key_columns:
             raise SourceConfigurationError(
                 f"{self._argument('loc')} is a template over several columns: give key=, one or more columns that order the rows"
             )
-        if (
-            not names
-            or any(not isinstance(name, str) or not name.strip() for name in names)
-            or len(set(names)) != len(names)
-        ):
-            raise SourceConfigurationError(f"{self._argument('key')}: give one column, or several different ones")
+        if self.key is not None and not are_columns(self.key):
+            raise self._refusal("key", "give one column, or several different ones")
 
     def _check_group(self) -> None:
         if (self.group is None) != (self.language is None):
@@ -131,13 +126,11 @@ class SourceSettings:
                 "page share, and the column of each version's language"
             )
         if self.group is not None and self.alternates is not None:
-            raise SourceConfigurationError(
-                f"{self._argument('alternates')}: give either alternates=, or group= and language="
-            )
+            raise self._refusal("alternates", "give either alternates=, or group= and language=")
 
     def _check_parameters(self) -> None:
         if self.parameters is not None and not isinstance(self.parameters, Mapping):
-            raise SourceConfigurationError(f"{self._argument('parameters')}: give a mapping of names to values")
+            raise self._refusal("parameters", "give a mapping of names to values")
         for name in self.parameters or {}:
             if not isinstance(name, str) or not PARAMETER.fullmatch(name):
                 raise SourceConfigurationError(
@@ -155,10 +148,8 @@ class SourceSettings:
                 raise self._refusal("lastmod_unit", "give 's', 'ms' or 'us'")
             if self.lastmod is None:
                 raise self._refusal("lastmod_unit", "give lastmod= too")
-        try:
-            ZoneInfo(self.timezone)
-        except (KeyError, ValueError, OSError, TypeError):
-            raise self._refusal("timezone", "give an IANA name, like 'Europe/Berlin'") from None
+        if not is_zone(self.timezone):
+            raise self._refusal("timezone", "give an IANA name, like 'Europe/Berlin'")
 
     def _check_ceiling(self) -> None:
         ceiling = self.max_scan_bytes
@@ -262,12 +253,9 @@ class SourceSettings:
             identity["lastmod_unit"] = self.lastmod_unit
         parameters = {name: str(value) for name, value in sorted((self.parameters or {}).items())}
         return identity | {
-            "source": "sql",
-            "query": self.query_text(),
-            "key": list(self.key_columns),
-            "parameters": parameters,
+            "source": "sql", "query": self.query_text(), "key": list(self.key_columns), "parameters": parameters,
             "timezone": self.timezone,
-        }
+        }  # fmt: skip
 
     def describe(self) -> str:
         """Return the connection id and the table, or the query's file, for logs."""

@@ -88,9 +88,9 @@ class SqlSource(SourceSettings):
             raise SourceConfigurationError(
                 f"{where}: {min(given)}= cannot be given for a model, because the model names its table; omit it"
             )
-        relation = dbt_model(manifest, model, callers_folder())
-        source = cls(conn_id, table=relation.table, **arguments)
-        check_columns(relation, source, where)
+        table, columns = dbt_model(manifest, model, callers_folder())
+        source = cls(conn_id, table=table, **arguments)
+        check_columns(columns, source, where)
         return source
 
     # ------------------------------------------------------------ ports.SourceConfig

@@ -6,9 +6,11 @@ import difflib
 import os
 import re
 import sys
+from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from zoneinfo import ZoneInfo
 
 from airflow_sitemaps.errors import SourceConfigurationError, TemplateError
 
@@ -73,6 +75,28 @@ def nearest(name: str, known: Iterable[str]) -> str:
         return f" Did you mean {', '.join(map(repr, close))}?"
     shown = ", ".join(map(repr, sorted(names)[:20]))
     return f" There {'is' if len(names) == 1 else 'are'} {shown}{', …' if len(names) > 20 else ''}."
+
+
+def is_absent_or_text(value: object) -> bool:
+    """Return whether an optional argument is None, or a text that is not empty."""
+    return value is None or (isinstance(value, str) and bool(value.strip()))
+
+
+def are_columns(key: object) -> bool:
+    """Return whether a key is the name of one column, or of several different ones."""
+    names = [key] if isinstance(key, str) else key
+    if not isinstance(names, Sequence) or not all(isinstance(name, str) and name.strip() for name in names):
+        return False
+    return 0 < len(names) == len(set(names))
+
+
+def is_zone(name: Any) -> bool:
+    """Return whether a text is the IANA name of a time zone."""
+    try:
+        ZoneInfo(name)
+    except (KeyError, ValueError, OSError, TypeError):
+        return False
+    return True
 
 
 STANDARD_LIBRARY: Final = ("dataclasses.py", "copy.py")

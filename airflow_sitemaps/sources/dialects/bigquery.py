@@ -51,21 +51,16 @@ class BigQuery(Dialect):
 
     kinds: ClassVar[Mapping[object, Kind]] = {**KINDS, "timestamp": Kind.ZONED}
     cast_types: ClassVar[Mapping[Kind, str]] = {
-        Kind.INTEGER: "INT64",
-        Kind.NUMBER: "BIGNUMERIC",
-        Kind.DATE: "DATE",
-        Kind.TIMESTAMP: "DATETIME",
-        Kind.ZONED: "TIMESTAMP",
-        Kind.BOOLEAN: "BOOL",
-        Kind.BINARY: "BYTES",
-    }
+        Kind.INTEGER: "INT64", Kind.NUMBER: "BIGNUMERIC", Kind.DATE: "DATE", Kind.TIMESTAMP: "DATETIME",
+        Kind.ZONED: "TIMESTAMP", Kind.BOOLEAN: "BOOL", Kind.BINARY: "BYTES",
+    }  # fmt: skip
+    # A float may not fit into a BIGNUMERIC
+    own_types: ClassVar[Mapping[object, str]] = {"float": "FLOAT64", "float64": "FLOAT64"}
     text_type: ClassVar[str] = "STRING"
     text_sql: ClassVar[str] = "CAST({} AS STRING)"
     text_sql_of: ClassVar[Mapping[Kind, str]] = {
-        Kind.JSON: "TO_JSON_STRING({})",
-        Kind.BINARY: "TO_HEX({})",
-        Kind.ZONED: "STRING({}, 'UTC')",
-    }
+        Kind.JSON: "TO_JSON_STRING({})", Kind.BINARY: "TO_HEX({})", Kind.ZONED: "STRING({}, 'UTC')",
+    }  # fmt: skip
     number_sql: ClassVar[str] = "CAST({} AS FLOAT64)"
     float_key: ClassVar[str] = "IF(IS_NAN({value}), CAST('inf' AS FLOAT64), {value})"
     key_bind_of: ClassVar[Mapping[Kind, str]] = {Kind.BINARY: "FROM_HEX({})"}
@@ -110,10 +105,6 @@ class BigQuery(Dialect):
         config: Any = import_module("google.cloud.bigquery").QueryJobConfig(dry_run=True, use_query_cache=False)
         return int(client.query(sql, job_config=config).total_bytes_processed)
 
-    def type_of(self, description: Sequence[Any]) -> str:
-        """Return the own type of a float, which may not fit into a BIGNUMERIC."""
-        return "FLOAT64" if str(description[1]).upper() in ("FLOAT", "FLOAT64") else ""
-
     def boundary_rows(self, columns: Sequence[Column], keys: Sequence[Key], binds: Binds) -> str:
         """Return a query of all keys in one JSON bind, each with its position as the last of its texts."""
         place = Column(name="place", kind=Kind.INTEGER)
@@ -123,7 +114,6 @@ class BigQuery(Dialect):
         return f"SELECT {', '.join(parts)}, CAST({texts[-1]} AS INT64) AS place FROM UNNEST(JSON_QUERY_ARRAY({given})) AS part"
 
     def buckets(self, columns: Sequence[Column], keys: Sequence[Key], binds: Binds) -> str | None:
-        """Return a binary search in an array of the boundaries, for a key of one column."""
         if len(columns) != 1:
             return None
         ends = f"ARRAY(SELECT k0 FROM ({self.boundary_rows(columns, keys, binds)}) given ORDER BY place)"

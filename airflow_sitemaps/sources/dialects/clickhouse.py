@@ -20,27 +20,21 @@ if TYPE_CHECKING:
 
 WRAPPERS = ("nullable(", "lowcardinality(")
 
-TABLE: Final = sa.text(
-    """
+TABLE: Final = sa.text("""
 SELECT engine, concat(toString(uuid), ' ', hex(MD5(create_table_query)))
 FROM system.tables WHERE database = if(:base = '', currentDatabase(), :base) AND name = :name
-"""
-)
-PARTS: Final = sa.text(
-    """
+""")  # fmt: skip
+PARTS: Final = sa.text("""
 SELECT count(), sum(rows), hex(MD5(arrayStringConcat(arraySort(groupArray(concat(name, ' ', hash_of_all_files))), '\n')))
 FROM system.parts WHERE active AND database = if(:base = '', currentDatabase(), :base) AND table = :name
-"""
-)
-INEXACT: Final = sa.text(
-    """
+""")  # fmt: skip
+INEXACT: Final = sa.text("""
 SELECT
   (SELECT count() FROM system.mutations WHERE NOT is_done
     AND database = if(:base = '', currentDatabase(), :base) AND table = :name)
   + (SELECT count() FROM system.columns WHERE (default_kind = 'ALIAS' OR position(default_expression, '(') > 0)
     AND database = if(:base = '', currentDatabase(), :base) AND table = :name)
-"""
-)
+""")  # fmt: skip
 """What makes rows change while no part does: mutations under way, and columns that are computed when they are read."""
 
 REPLICATED: Final = ("Replicated", "Shared")
@@ -105,18 +99,13 @@ class ClickHouse(Dialect):
     member_text_sql: ClassVar[str] = "assumeNotNull({})"
 
     kinds: ClassVar[Mapping[object, Kind]] = {
-        **KINDS,
-        "datetime": Kind.ZONED,
-        "datetime64": Kind.ZONED,
-    } | dict.fromkeys(("uint8", "uint16", "uint32"), Kind.INTEGER)
+        **KINDS, "datetime": Kind.ZONED, "datetime64": Kind.ZONED,
+        **dict.fromkeys(("uint8", "uint16", "uint32"), Kind.INTEGER),
+    }  # fmt: skip
     cast_types: ClassVar[Mapping[Kind, str]] = {
-        Kind.INTEGER: "Int64",
-        Kind.NUMBER: "Decimal(38, 10)",
-        Kind.DATE: "Date32",
-        Kind.ZONED: "DateTime64(6, 'UTC')",
-        Kind.UUID: "UUID",
-        Kind.BOOLEAN: "Bool",
-    }
+        Kind.INTEGER: "Int64", Kind.NUMBER: "Decimal(38, 10)", Kind.DATE: "Date32",
+        Kind.ZONED: "DateTime64(6, 'UTC')", Kind.UUID: "UUID", Kind.BOOLEAN: "Bool",
+    }  # fmt: skip
     text_type: ClassVar[str] = "String"
     # toString keeps NULL; a CAST to String refuses it
     text_sql: ClassVar[str] = "toString({})"
@@ -161,7 +150,6 @@ class ClickHouse(Dialect):
                     yield block
 
     def streams_arrow(self, connection: sa.Connection, tell: Callable[[str], None]) -> bool:
-        """Return whether the driver is clickhouse-connect."""
         if connection.dialect.name == "clickhousedb":
             tell("Arrow batches by query_arrow_stream")
             return True

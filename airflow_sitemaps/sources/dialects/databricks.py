@@ -60,14 +60,9 @@ class Databricks(Dialect):
         **dict.fromkeys(("variant", "struct", "array", "map"), Kind.JSON),
     }  # fmt: skip
     cast_types: ClassVar[Mapping[Kind, str]] = {
-        Kind.INTEGER: "BIGINT",
-        Kind.NUMBER: "DECIMAL(38, 18)",
-        Kind.DATE: "DATE",
-        Kind.TIMESTAMP: "TIMESTAMP_NTZ",
-        Kind.ZONED: "TIMESTAMP",
-        Kind.BOOLEAN: "BOOLEAN",
-        Kind.BINARY: "BINARY",
-    }
+        Kind.INTEGER: "BIGINT", Kind.NUMBER: "DECIMAL(38, 18)", Kind.DATE: "DATE", Kind.TIMESTAMP: "TIMESTAMP_NTZ",
+        Kind.ZONED: "TIMESTAMP", Kind.BOOLEAN: "BOOLEAN", Kind.BINARY: "BINARY",
+    }  # fmt: skip
     text_type: ClassVar[str] = "STRING"
     # Moments are in the session's zone, UTC
     text_sql: ClassVar[str] = "CAST({} AS STRING)"
@@ -111,7 +106,6 @@ class Databricks(Dialect):
         return name.upper() if name in ("float", "double") else ""
 
     def travel_version(self, connection: sa.Connection, table: Sequence[NamePart]) -> int | None:
-        """Return the number of a Delta table's newest commit."""
         history = sa.text(f"DESCRIBE HISTORY {self.table_name(table)} LIMIT 1")
         return int(connection.execute(history).mappings().one()["version"])
 

@@ -75,7 +75,6 @@ class DuckDB(Dialect):
     returns_bytes: ClassVar[bool] = True
 
     def __init__(self, dialect: sa.Dialect) -> None:
-        """Keep the version of DuckDB, which is part of the digest's kind."""
         super().__init__(dialect)
         import duckdb  # noqa: PLC0415 - optional
 
@@ -84,7 +83,6 @@ class DuckDB(Dialect):
 
     @property
     def digest_kind(self) -> str:
-        """The name of the row hash, with DuckDB's own version."""
         return f"{super().digest_kind}/{self._version}"
 
     def streams_arrow(self, connection: sa.Connection, tell: Callable[[str], None]) -> bool:
@@ -106,7 +104,6 @@ class DuckDB(Dialect):
         return guarded(str(description[1]))
 
     def boundary_rows(self, columns: Sequence[Column], keys: Sequence[Key], binds: Binds) -> str:
-        """Return a query that unnests one list per key column, side by side."""
         lists = [binds.add([key[number] for key in keys]) for number in range(len(columns))]
         parts = [f"unnest({given}) AS v{number}" for number, given in enumerate(lists)]
         values = ", ".join(
@@ -122,6 +119,5 @@ class DuckDB(Dialect):
         return super().as_text(expression, column)
 
     def key_value(self, column: Column) -> str:
-        """Return SQL for an integer, or for the text that a cast to the column's type reads."""
         value = self.column(column)
         return value if column.kind is Kind.INTEGER else self.text_sql.format(value)

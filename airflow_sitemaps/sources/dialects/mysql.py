@@ -116,7 +116,6 @@ class MySQL(Dialect):
         return columns
 
     def columns_of(self, cursor: Any) -> list[Column]:
-        """Return the columns that a cursor describes, by the wire protocol's numbers of types and flags."""
         described = list(cursor.description or ())
         return [
             Column(name=str(entry[0]), kind=self.kind_of(entry), type_name=_type_name(int(entry[1]), flags))
@@ -150,7 +149,6 @@ class MySQL(Dialect):
         return self.key_bind_of.get(column.kind, "{}").format(placeholder)
 
     def boundary_rows(self, columns: Sequence[Column], keys: Sequence[Key], binds: Binds) -> str:
-        """Return a query of all keys in one JSON bind, with texts in their column's collation."""
         given = binds.add(json.dumps([[place, *key] for place, key in enumerate(keys)]))
         fields = ["place INT PATH '$[0]'"]
         parts = []
@@ -170,7 +168,6 @@ class MySQL(Dialect):
     # ------------------------------------------------------------ hashing
 
     def as_text(self, expression: str, column: Column) -> str:
-        """Return SQL for a text in UTF-8, or for bytes as hexadecimal digits."""
         if column.kind is Kind.BINARY:
             return f"HEX({expression})"
         if column.type_name == "BIT":
@@ -183,7 +180,6 @@ class MySQL(Dialect):
         return self.as_text(f"CAST({value} AS DOUBLE)" if column.type_name == "DOUBLE" else value, column)
 
     def emit_raw(self, column: Column) -> str:
-        """Return SQL for the bytes of a text or of a column of bytes."""
         value = self.column(column)
         return value if column.kind is Kind.BINARY else self.raw_text(value, column)
 
@@ -196,7 +192,6 @@ class MySQL(Dialect):
         return f"CONCAT({', '.join(parts)})"
 
     def emit_lastmod(self, column: Column) -> str:
-        """Return SQL for a time as text, or for the bytes of a text."""
         return super().emit_lastmod(column) if column.kind in TIMES else self.emit_raw(column)
 
 

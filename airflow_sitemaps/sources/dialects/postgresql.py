@@ -128,15 +128,11 @@ class PostgreSQL(Dialect):
     micros_sql: ClassVar[str] = "CAST(EXTRACT(EPOCH FROM {}) * 1000000 AS bigint)"
     lastmod_ends: ClassVar[Mapping[Kind, tuple[str, str]]] = {
         Kind.DATE: ("CAST('0001-01-01' AS date)", "CAST('9999-12-31' AS date)"),
-        Kind.TIMESTAMP: (
-            "CAST('0001-01-01 00:00:00' AS timestamp without time zone)",
-            "CAST('9999-12-31 23:59:59.999999' AS timestamp without time zone)",
-        ),
-        Kind.ZONED: (
-            "CAST('0001-01-01 00:00:00+00' AS timestamp with time zone)",
-            "CAST('9999-12-31 23:59:59.999999+00' AS timestamp with time zone)",
-        ),
-    }
+        Kind.TIMESTAMP: ("CAST('0001-01-01 00:00:00' AS timestamp without time zone)",
+                         "CAST('9999-12-31 23:59:59.999999' AS timestamp without time zone)"),
+        Kind.ZONED: ("CAST('0001-01-01 00:00:00+00' AS timestamp with time zone)",
+                     "CAST('9999-12-31 23:59:59.999999+00' AS timestamp with time zone)"),
+    }  # fmt: skip
     returns_bytes: ClassVar[bool] = True
     lists_texts: ClassVar[bool] = False
     listed_part_sql: ClassVar[str] = "given.part ->> {at}"
@@ -146,7 +142,6 @@ class PostgreSQL(Dialect):
     )
 
     def own_reader(self, context: QueryContext, engine: sa.Engine) -> AbstractContextManager[SpanReader] | None:
-        """Return a reader by ADBC, or None if it is not installed or cannot reach the same database."""
         return adbc_reader(context, engine)
 
     def oldest_transaction(self, connection: sa.Connection) -> OpenTransaction | None:
@@ -188,7 +183,6 @@ class PostgreSQL(Dialect):
         return dict(zip(names, connection.execute(*statement).one(), strict=True))
 
     def listed_key(self, column: Column, text: str) -> str:
-        """Return a part under its column's collation."""
         collation = f" COLLATE {column.collation}" if column.collation else ""
         return f"CAST({text} AS {column.type_name or 'text'}){collation}"
 

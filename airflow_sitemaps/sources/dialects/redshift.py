@@ -11,7 +11,7 @@ from airflow_sitemaps.sources.columns import Kind
 from airflow_sitemaps.sources.dialects.base import Dialect
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
     from types import ModuleType
 
 REGISTERED: Final = "airflow_sitemaps_redshift"
@@ -31,7 +31,6 @@ class RedshiftConnectorDialect(DefaultDialect):
 
     @classmethod
     def import_dbapi(cls) -> ModuleType:
-        """Import the driver."""
         import redshift_connector  # noqa: PLC0415 - optional
 
         return redshift_connector
@@ -40,7 +39,6 @@ class RedshiftConnectorDialect(DefaultDialect):
         """Send no query to the server."""
 
     def is_disconnect(self, e: Exception, connection: Any, cursor: Any) -> bool:
-        """Return whether the driver's message reports a broken connection."""
         return "connection is closed" in str(e) or "BrokenPipe" in str(e)
 
 
@@ -81,12 +79,12 @@ class Redshift(Dialect):
     }
     """The kind of each type, by its number in the wire protocol."""
     cast_types: ClassVar[Mapping[Kind, str]] = {
-        **Dialect.cast_types,
-        Kind.NUMBER: "DECIMAL(38, 18)",
-        Kind.TIMESTAMP: "TIMESTAMP",
+        **Dialect.cast_types, Kind.NUMBER: "DECIMAL(38, 18)", Kind.TIMESTAMP: "TIMESTAMP",
         Kind.ZONED: "TIMESTAMPTZ",
-    }
-    # A plain VARCHAR has 256 bytes.
+    }  # fmt: skip
+    # A float may not fit into a decimal
+    own_types: ClassVar[Mapping[object, str]] = {700: "FLOAT4", 701: "FLOAT8"}
+    # A plain VARCHAR has 256 bytes
     text_type: ClassVar[str] = "VARCHAR(65535)"
     text_sql: ClassVar[str] = "CAST({} AS VARCHAR(65535))"
     text_sql_of: ClassVar[Mapping[Kind, str]] = {Kind.JSON: "JSON_SERIALIZE({})"}
@@ -98,11 +96,3 @@ class Redshift(Dialect):
         # The URL is never used to connect. It holds the password so that messages can hide it.
         url = sa.URL.create(REGISTERED, host=connection.host or None, password=connection.password or None)
         return sa.create_engine(url, creator=hook.get_conn)
-
-    def kind_of(self, description: Sequence[Any]) -> Kind:
-        """Return the kind by the wire protocol's number of the type."""
-        return self.kinds.get(int(str(description[1])), Kind.OTHER)
-
-    def type_of(self, description: Sequence[Any]) -> str:
-        """Return the own type of a float, which may not fit into a decimal."""
-        return {700: "FLOAT4", 701: "FLOAT8"}.get(int(str(description[1])), "")

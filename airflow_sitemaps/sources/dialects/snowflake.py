@@ -74,13 +74,9 @@ class Snowflake(Dialect):
     """The kind of each type, by the connector's number of it. Number 0 is FIXED, which is whole if its scale is 0."""
 
     cast_types: ClassVar[Mapping[Kind, str]] = {
-        Kind.INTEGER: "NUMBER(38, 0)",
-        Kind.NUMBER: "NUMBER(38, 18)",
-        Kind.DATE: "DATE",
-        Kind.TIMESTAMP: "TIMESTAMP_NTZ",
-        Kind.ZONED: "TIMESTAMP_TZ",
-        Kind.BOOLEAN: "BOOLEAN",
-    }
+        Kind.INTEGER: "NUMBER(38, 0)", Kind.NUMBER: "NUMBER(38, 18)", Kind.DATE: "DATE",
+        Kind.TIMESTAMP: "TIMESTAMP_NTZ", Kind.ZONED: "TIMESTAMP_TZ", Kind.BOOLEAN: "BOOLEAN",
+    }  # fmt: skip
     # In the formats that the session sets
     text_sql: ClassVar[str] = "TO_VARCHAR({})"
     text_sql_of: ClassVar[Mapping[Kind, str]] = {
@@ -116,7 +112,6 @@ class Snowflake(Dialect):
         return chain.from_iterable(table.to_batches() for table in tables)
 
     def kind_of(self, description: Sequence[Any]) -> Kind:
-        """Return the kind by the connector's number of the type."""
         code, scale = (int(str(value or 0)) for value in (description[1], description[5]))
         if code == 0:
             # Every integer type is NUMBER(38, 0) in Snowflake. Reading a key beyond 64 bits raises an error.

@@ -42,20 +42,14 @@ class Trino(Dialect):
     )
 
     cast_types: ClassVar[Mapping[Kind, str]] = {
-        Kind.INTEGER: "BIGINT",
-        Kind.NUMBER: "DECIMAL(38, 18)",
-        Kind.DATE: "DATE",
-        Kind.TIMESTAMP: "TIMESTAMP(6)",
-        Kind.ZONED: "TIMESTAMP(6) WITH TIME ZONE",
-        Kind.BOOLEAN: "BOOLEAN",
-        Kind.UUID: "UUID",
-    }
+        Kind.INTEGER: "BIGINT", Kind.NUMBER: "DECIMAL(38, 18)", Kind.DATE: "DATE", Kind.TIMESTAMP: "TIMESTAMP(6)",
+        Kind.ZONED: "TIMESTAMP(6) WITH TIME ZONE", Kind.BOOLEAN: "BOOLEAN", Kind.UUID: "UUID",
+    }  # fmt: skip
     # Moments are in UTC, whatever the session's zone
     text_sql_of: ClassVar[Mapping[Kind, str]] = {
-        Kind.JSON: "JSON_FORMAT({})",
-        Kind.BINARY: "TO_HEX({})",
+        Kind.JSON: "JSON_FORMAT({})", Kind.BINARY: "TO_HEX({})",
         Kind.ZONED: "CAST({} AT TIME ZONE 'UTC' AS VARCHAR)",
-    }
+    }  # fmt: skip
     number_sql: ClassVar[str] = "CAST({} AS DOUBLE)"
     lastmod_sql_of: ClassVar[Mapping[Kind, str]] = {Kind.ZONED: "CAST({} AT TIME ZONE 'UTC' AS TIMESTAMP(6))"}
     float_key: ClassVar[str] = "IF(IS_NAN({value}), CAST('Infinity' AS DOUBLE), {value})"
@@ -69,13 +63,9 @@ class Trino(Dialect):
     @classmethod
     def hook_engine(cls, connection: Any, hook: Any) -> sa.Engine:
         """Create an engine over the hook's own connections, which support JWT, certificates, https and session properties."""
+        catalog = connection.extra_dejson.get("catalog", "hive")
         url = sa.URL.create(
-            "trino",
-            username=connection.login or None,
-            password=connection.password or None,
-            host=connection.host,
-            port=connection.port,
-            database=connection.extra_dejson.get("catalog", "hive"),
+            "trino", connection.login or None, connection.password or None, connection.host, connection.port, catalog
         )
         return sa.create_engine(url, creator=hook.get_conn)
 

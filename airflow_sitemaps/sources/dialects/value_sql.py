@@ -69,14 +69,12 @@ class ValueSql:
     kinds: ClassVar[Mapping[object, Kind]] = KINDS
     """The kind of each type, by its name in lower case without arguments, or by the driver's code of it."""
     cast_types: ClassVar[Mapping[Kind, str]] = {
-        Kind.INTEGER: "BIGINT",
-        Kind.DATE: "DATE",
-        Kind.TIMESTAMP: "TIMESTAMP",
-        Kind.ZONED: "TIMESTAMP WITH TIME ZONE",
-        Kind.BOOLEAN: "BOOLEAN",
-        Kind.UUID: "UUID",
-    }
+        Kind.INTEGER: "BIGINT", Kind.DATE: "DATE", Kind.TIMESTAMP: "TIMESTAMP",
+        Kind.ZONED: "TIMESTAMP WITH TIME ZONE", Kind.BOOLEAN: "BOOLEAN", Kind.UUID: "UUID",
+    }  # fmt: skip
     """The type that a bound key part is cast to if the column's own type name is unknown."""
+    own_types: ClassVar[Mapping[object, str]] = {}
+    """The type of a column to which it is cast in its place, by the name or the driver's code as in ``kinds``."""
     text_type: ClassVar[str] = "VARCHAR"
     """The type of texts in the casts of key parts."""
     text_sql: ClassVar[str] = "CAST({} AS VARCHAR)"
@@ -156,7 +154,8 @@ class ValueSql:
 
     def type_of(self, description: Sequence[Any]) -> str:
         """Return the SQL of a column's own type, to which its boundaries are cast. "": that of ``cast_types``."""
-        return ""
+        code = description[1]
+        return self.own_types.get(code if isinstance(code, int) else str(code).lower(), "")
 
     # ------------------------------------------------------------ hashes
 

@@ -74,7 +74,7 @@ def rank(context: QueryContext, connection: sa.Connection, keys: Sequence[Key]) 
     """Return the order of keys as ``ports.Source.rank`` defines it. An empty SELECT gives the collation."""
     dialect, key = context.dialect, context.mapping.key
     ranks: list[int] = []
-    for part in _overlapping(keys, dialect.rank_at_once(key) or _listed_at_once(context, keys)):
+    for part in _overlapping(context, keys):
         binds = context.relation.binds()
         names = context.names
         rows = dialect.boundary_rows(key, part, binds)
@@ -91,15 +91,16 @@ def rank(context: QueryContext, connection: sa.Connection, keys: Sequence[Key]) 
     return ranks
 
 
-def _listed_at_once(context: QueryContext, keys: Sequence[Key]) -> int | None:
-    """Return how many keys fit into one JSON array, by the size of the largest. None if all do."""
-    if not context.dialect.lists_keys:
-        return None
-    largest = max(sum(len(str(part).encode()) + LISTED_BYTES for part in key) for key in keys)
-    return max(2, context.dialect.max_statement_bytes // largest)
+def _overlapping(context: QueryContext, keys: Sequence[Key]) -> list[Sequence[Key]]:
+    """Return the keys in parts that one statement each can order, of which each begins with the last key of the one before.
 
-
-def _overlapping(keys: Sequence[Key], at_once: int | None) -> list[Sequence[Key]]:
+    Of a JSON array, the size of the largest key limits them.
+    """
+    dialect = context.dialect
+    at_once = dialect.rank_at_once(context.mapping.key)
+    if at_once is None and dialect.lists_keys:
+        largest = max(sum(len(str(part).encode()) + LISTED_BYTES for part in key) for key in keys)
+        at_once = max(2, dialect.max_statement_bytes // largest)
     if at_once is None or len(keys) <= at_once:
         return [keys]
     step = max(1, at_once - 1)
@@ -146,7 +147,7 @@ def _at(
         f" ORDER BY {context.key_order}{dialect.limit(1, offset)}"
     )
     row = connection.execute(*binds.statement(sql)).first()
-    return (None, False) if row is None else (key_of(context, row[:-1]), bool(row[-1]))
+    return (None, False) if row is None else (canonical(context.name, key, row[:-1]), bool(row[-1]))
 
 
 def _grid(context: QueryContext, connection: sa.Connection, within: KeyRange, every: int) -> list[Key]:
@@ -158,8 +159,7 @@ def _grid(context: QueryContext, connection: sa.Connection, within: KeyRange, ev
     lines = _lines(context, connection, within, every)
     if all(number == first for _key, number, first in lines):
         return [key for key, _number, _rank in lines]
-    most = largest_key(context, connection, within)
-    largest = most[1] if most is not None else 0
+    _key, largest = largest_key(context, connection, within) or (None, 0)
     if (largest - 1) * LARGEST_STEP_BACK > every:
         return _hops(context, connection, within, every)
     keys: list[Key] = []
@@ -197,7 +197,10 @@ def _lines(
         f" numbered WHERE row_no > 1 AND {dialect.modulo_sql.format('row_no - 1', every)} = 0 ORDER BY row_no ASC"
     )
     rows = connection.execute(*binds.statement(sql)).all()
-    return [(key_of(context, row[:-2]), int(row[-2]), int(row[-2] if context.unique else row[-1])) for row in rows]
+    return [
+        (canonical(context.name, key, row[:-2]), int(row[-2]), int(row[-2] if context.unique else row[-1]))
+        for row in rows
+    ]
 
 
 def _sort_parts(context: QueryContext, connection: sa.Connection, within: KeyRange) -> tuple[list[Key], list[int]]:
@@ -241,12 +244,7 @@ def largest_key(context: QueryContext, connection: sa.Connection, within: KeyRan
         f" GROUP BY {columns} ORDER BY {len(key) + 1} DESC{dialect.limit(1)}"
     )
     row = connection.execute(*binds.statement(sql)).first()
-    return None if row is None else (key_of(context, row[:-1]), int(row[-1]))
-
-
-def key_of(context: QueryContext, values: Sequence[Any]) -> Key:
-    """Return a key from the values of ``key_value``, whose types must be those of its columns' kinds."""
-    return canonical(context.name, context.mapping.key, values)
+    return None if row is None else (canonical(context.name, key, row[:-1]), int(row[-1]))
 
 
 def canonical(name: str, columns: Sequence[Column], values: Sequence[Any]) -> Key:

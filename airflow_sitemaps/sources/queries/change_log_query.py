@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from decimal import Decimal
+from functools import partial
 from hashlib import sha256
 from typing import TYPE_CHECKING, Final
 
@@ -91,12 +92,10 @@ class ChangeLogReader:
             if before.value is None and newest.value is not None:
                 cause = "its change log was empty at the last run, so that changes may be missing"
             return ChangeReading(position=position, ranges=None, cause=cause, is_gap=was_full)
-        if not self.settings.asks_since:
-            return self._since(ranges, before, newest, position)
         try:
             return self._since(ranges, before, newest, position)
         except exc.DBAPIError as error:
-            if error.connection_invalidated:
+            if error.connection_invalidated or not self.settings.asks_since:
                 raise
             # A failed statement aborts the transaction, in which the ranges are surveyed next. The survey of a later moment
             # is sound: the log's position was read before it.
@@ -112,9 +111,8 @@ class ChangeLogReader:
         number, unplaced = self._count(before.value, begin)
         places: tuple[int, ...] = ()
         if number and not unplaced:
-            places = tuple(
-                places_of(self.context, self.connection, ranges, lambda binds: self._keys(binds, before.value, begin))
-            )
+            keys = partial(self._keys, last=before.value, begin=begin)
+            places = tuple(places_of(self.context, self.connection, ranges, keys))
         gap = self._gap(before, newest)  # after the keys: the log may be truncated between two statements
         if gap:
             return ChangeReading(position=position, ranges=None, changes=number, cause=gap, is_gap=True)
@@ -242,7 +240,7 @@ class ChangeLogReader:
                 f"the changes at its last position {before.value} differ from those of the last run: the log was made again, "
                 "or two commits have one position (then set overlap=)"
             )
-        if not self._exists(">", before.value):
+        if not self._is_exceeded(before.value):
             return f"its change log goes backwards, from position {before.value} to {newest.value}"
         return (
             f"its change log is truncated: position {before.value}, to which it was read, is no longer in it. Keep "
@@ -271,11 +269,9 @@ class ChangeLogReader:
         """Return the changed keys as a relation with the names, types and collations of the source's key columns."""
         dialect, source = self.context.dialect, self.context
         names = [dialect.quote(column.name) for column in source.mapping.key]
-        own = ", ".join(
-            f"{dialect.column(column)} AS {name}" for column, name in zip(source.mapping.key, names, strict=True)
-        )
-        changed = ", ".join(
-            f"{dialect.column(column)} AS {name}" for column, name in zip(self._key_columns(), names, strict=True)
+        own, changed = (
+            ", ".join(f"{dialect.column(column)} AS {name}" for column, name in zip(columns, names, strict=True))
+            for columns in (source.mapping.key, self._key_columns())
         )
         binds.include(self.relation.parameters)
         where = "1 = 1"
@@ -287,9 +283,9 @@ class ChangeLogReader:
         )
         return sql, "1 = 1"
 
-    def _exists(self, operator: str, value: KeyPart) -> bool:
+    def _is_exceeded(self, value: KeyPart) -> bool:
         dialect, binds = self.context.dialect, self.relation.binds()
-        where = dialect.compare((self._position_column(),), operator, (value,), binds)
+        where = dialect.compare((self._position_column(),), ">", (value,), binds)
         sql = f"SELECT 1 FROM {self._from_item()} WHERE {where}{dialect.limit(1, ordered=False)}"
         return self.connection.execute(*binds.statement(sql)).first() is not None
 

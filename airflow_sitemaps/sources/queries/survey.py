@@ -28,7 +28,7 @@ from airflow_sitemaps.sources.queries.key_spans import (
 from airflow_sitemaps.sources.row_values import array_of, batches_of, newest_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     import sqlalchemy as sa
 
@@ -83,30 +83,29 @@ def _runs(context: QueryContext, ranges: Sequence[KeyRange]) -> list[KeySpan]:
 def _by_sql(context: QueryContext, connection: sa.Connection, run: KeySpan) -> Iterator[tuple[int, Digest]]:
     for before, statement in _sums(context, run):
         for bucket, count, moment, checksum in connection.execute(*statement):
-            digest = Digest.of(int(count), _newest(context, moment), int(checksum))
-            yield before + int(bucket), digest
+            yield before + int(bucket), Digest.of(int(count), _newest(context, moment), int(checksum))
 
 
 def _sums(context: QueryContext, run: KeySpan) -> Iterator[tuple[int, Statement]]:
-    """Yield the statements of a span, each with the number of buckets before its own."""
+    """Yield the statements of a span, each with the number of buckets before its own.
+
+    A statement has a list of cuts if the database searches one, else a nested CASE.
+    """
+    listed = list(run.split(context.dialect, listed=True))
+    is_quick = _quick_rows(context, listed[0], context.relation.binds()) is not None
     before = 0
-    for part in _statement_spans(context, run):
+    for part in listed if is_quick else run.split(context.dialect):
         if part.wanted():
             binds = context.relation.binds()
-            rows = _quick_rows(context, part, binds) or _case_rows(context, part, binds)
+            rows = _quick_rows(context, part, binds)
+            if rows is None:
+                bucket = nested_case(context.dialect, context.mapping.key, part.cuts, binds)
+                rows = _bucket_rows(context, part, bucket, binds)
             yield before, _grouped(context, rows, binds)
         before += len(part.cuts) + 1
 
 
-def _statement_spans(context: QueryContext, run: KeySpan) -> Iterable[KeySpan]:
-    """Return spans of one statement each: with a list of cuts if the database searches one, else with a nested CASE."""
-    listed = list(run.split(context.dialect, listed=True))
-    is_quick = _quick_rows(context, listed[0], context.relation.binds()) is not None
-    return listed if is_quick else run.split(context.dialect)
-
-
-def _case_rows(context: QueryContext, part: KeySpan, binds: Binds) -> str:
-    bucket = nested_case(context.dialect, context.mapping.key, part.cuts, binds)
+def _bucket_rows(context: QueryContext, part: KeySpan, bucket: str, binds: Binds) -> str:
     where = span_condition(context.dialect, context.mapping.key, part, binds)
     return f"SELECT {bucket} AS bucket, {_measures(context)} FROM {context.from_item} WHERE {where}"
 
@@ -117,15 +116,14 @@ def _quick_rows(context: QueryContext, run: KeySpan, binds: Binds) -> str | None
     if not run.cuts:
         return None
     bucket = dialect.buckets(key, run.cuts, binds)
-    where = span_condition(dialect, key, run, binds)
     if bucket is not None:
-        return f"SELECT {bucket} AS bucket, {_measures(context)} FROM {context.from_item} WHERE {where}"
+        return _bucket_rows(context, run, bucket, binds)
+    where = span_condition(dialect, key, run, binds)
     joined = dialect.bucket_rows(key, run.cuts, context.from_item, where, _measures(context), binds)
     if joined is not None:
         return joined
-    if dialect.sorted_union and len(run.cuts) > dialect.max_case:
-        return _sorted_union(context, run, where, binds)
-    return None
+    is_long = dialect.sorted_union and len(run.cuts) > dialect.max_case
+    return _sorted_union(context, run, where, binds) if is_long else None
 
 
 def _sorted_union(context: QueryContext, run: KeySpan, where: str, binds: Binds) -> str:
@@ -189,20 +187,16 @@ def _hashed_here(context: QueryContext, connection: sa.Connection, run: KeySpan)
         for raw in batches_of(context.dialect.rows(connection, statement), columns):
             marks = [place for place, mark in enumerate(raw["mark"].to_pylist()) if mark]
             hashes = context.hashes(raw).to_pylist()
-            moments = raw["lastmod"].to_pylist() if "lastmod" in raw.schema.names else None
+            moments = raw["lastmod"].to_pylist() if "lastmod" in raw.schema.names else []
             start = 0
             for end in (*marks, raw.num_rows):
                 if end > start:
-                    yield bucket, _digest(context, hashes[start:end], moments and moments[start:end])
+                    newest = max((moment for moment in moments[start:end] if moment is not None), default=None)
+                    yield bucket, Digest.of(end - start, _newest(context, newest), sum(hashes[start:end]))
                 bucket += 1
                 start = end + 1
             # The last bucket of a batch continues in the next batch.
             bucket -= 1
-
-
-def _digest(context: QueryContext, hashes: Sequence[int], moments: Sequence[str | None] | None) -> Digest:
-    newest = max((moment for moment in moments or () if moment is not None), default=None)
-    return Digest.of(len(hashes), _newest(context, newest), sum(hashes))
 
 
 def _marked_rows(context: QueryContext, run: KeySpan, outputs: Sequence[Output]) -> tuple[Statement, list[Output]]:
@@ -227,15 +221,13 @@ def _marked_rows(context: QueryContext, run: KeySpan, outputs: Sequence[Output])
 def _null_keys(context: QueryContext, connection: sa.Connection) -> tuple[int, tuple[str, ...]]:
     """Count the rows with a NULL in the key and describe some, naming the NULL columns of a composite key."""
     dialect, key = context.dialect, context.mapping.key
-    binds = context.relation.binds()
-    missing = _has_null_key(context)
     count = connection.execute(*_null_count(context)).scalar_one()
     if not count:
         return 0, ()
     shown = [dialect.emit_raw(column) for column in context.mapping.loc]
     absent = [f"CASE WHEN {dialect.column(column)} IS NULL THEN 1 ELSE 0 END" for column in key]
-    statement = binds.statement(
-        f"SELECT {', '.join([*shown, *absent])} FROM {context.from_item} WHERE {missing}"
+    statement = context.relation.binds().statement(
+        f"SELECT {', '.join([*shown, *absent])} FROM {context.from_item} WHERE {_has_null_key(context)}"
         f"{dialect.limit(NULL_SAMPLES, ordered=False)}"
     )
     with dialect.reading(connection):
@@ -248,8 +240,9 @@ def _has_null_key(context: QueryContext) -> str:
 
 
 def _null_count(context: QueryContext) -> Statement:
-    binds = context.relation.binds()
-    return binds.statement(f"SELECT COUNT(*) FROM {context.from_item} WHERE {_has_null_key(context)}")
+    return context.relation.binds().statement(
+        f"SELECT COUNT(*) FROM {context.from_item} WHERE {_has_null_key(context)}"
+    )
 
 
 def _null_sample(shown: Sequence[Any], absent: Sequence[Any], key: Sequence[Column]) -> str:
@@ -298,7 +291,7 @@ class ScanMeter:
 
     def admit(self, connection: sa.Connection, ranges: Sequence[KeyRange]) -> None:
         """Add a survey's estimate to the total, and log it. Refuse one above the ceiling, or of unknown size."""
-        estimate = self._checked(connection, ranges)
+        estimate = self._estimate(connection, ranges)
         if estimate is not None:
             self.total = (self.total or 0) + estimate
             log.info("%s: the survey will scan about %s", self._context.name, size(estimate))
@@ -306,16 +299,25 @@ class ScanMeter:
     def check(self, connection: sa.Connection, within: KeyRange) -> None:
         """Refuse a range whose survey would exceed the ceiling, before it is cut. Without a ceiling, query nothing."""
         if self._ceiling is not None:
-            self._checked(connection, [within])
+            self._estimate(connection, [within])
 
-    def _checked(self, connection: sa.Connection, ranges: Sequence[KeyRange]) -> int | None:
-        estimate = self._estimate(connection, ranges)
+    def _estimate(self, connection: sa.Connection, ranges: Sequence[KeyRange]) -> int | None:
+        """Return the estimate of a survey's statements, or None if the database has none or fails."""
+        name, dialect = self._context.name, self._context.dialect
+        estimate = None
+        if dialect.estimates_scans:
+            try:
+                estimate = sum(dialect.scanned_bytes(connection, each) for each in statements(self._context, ranges))
+            except (
+                Exception
+            ) as error:  # of any driver: without an estimate the survey goes on, unless there is a ceiling
+                cause = redacted(connection.engine, getattr(error, "orig", None) or error)
+                log.info("%s: the database cannot estimate what the survey will scan: %s", name, cause)
         if self._ceiling is None:
             return estimate
-        name = self._context.name
         if estimate is None:
             raise SourceConfigurationError(
-                f"{name}: max_scan_bytes={self._ceiling:,}: this database ({self._context.dialect.name}) cannot "
+                f"{name}: max_scan_bytes={self._ceiling:,}: this database ({dialect.name}) cannot "
                 "estimate the scan of this source's survey, so the limit cannot be enforced; only BigQuery can. Omit "
                 "max_scan_bytes, and limit the statements in session=. docs/databases.md lists each database's own limit"
             )
@@ -327,17 +329,3 @@ class ScanMeter:
                 "read less: fewer columns, a where= on the partition column, or change_detection='watermark'"
             )
         return estimate
-
-    def _estimate(self, connection: sa.Connection, ranges: Sequence[KeyRange]) -> int | None:
-        """Return the estimate of a survey's statements, or None if the database has none or fails."""
-        if not self._context.dialect.estimates_scans:
-            return None
-        total = 0
-        try:
-            for statement in statements(self._context, ranges):
-                total += self._context.dialect.scanned_bytes(connection, statement)
-        except Exception as error:  # of any driver: without an estimate the survey goes on, unless there is a ceiling
-            cause = redacted(connection.engine, getattr(error, "orig", None) or error)
-            log.info("%s: the database cannot estimate what the survey will scan: %s", self._context.name, cause)
-            return None
-        return total
