@@ -107,6 +107,8 @@ def failure_facts(error: Exception) -> dict[str, Any]:
     facts: dict[str, Any] = {"error": type(error).__name__, "message": said}
     if isinstance(error, PartlyPublishedError):
         facts["is_published"] = getattr(error.report, "result", "") == "partly_published"
+        parts = getattr(error.report, "sections", {})
+        facts["unchanged"] = [name for name, part in parts.items() if not part.shards.has_changes()][:MAX_LINES]
         facts["sections"] = [_section_facts(failure) for failure in error.failures[:MAX_LINES]]
     elif isinstance(error, SitemapError) and error.sections:
         facts["sections"] = [{"section": name, "message": said, "permits": []} for name in error.sections[:MAX_LINES]]

@@ -44,6 +44,10 @@ class ShardCounts:
     removed: int = 0
     repaired: int = 0
 
+    def has_changes(self) -> bool:
+        """Return whether any public file changed."""
+        return bool(self.created or self.rewritten or self.removed or self.repaired)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counts:

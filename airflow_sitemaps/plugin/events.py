@@ -157,7 +157,7 @@ def event_of(extra: Mapping[str, Any], *, event: int, at: str, dag_id: str, run_
         group_id=text(extra.get("group_id")),
         dropped=sum(report.rows_dropped.values()),
         planned=tuple(map(sys.intern, report.planned)),
-        sections={sys.intern(name): (part.urls, _is_changed(part.shards)) for name, part in report.sections.items()},
+        sections={sys.intern(name): (part.urls, part.shards.has_changes()) for name, part in report.sections.items()},
         store_run=report.run,
         failed={f.section: (f.error == GuardError.__name__, f.message) for f in report.failures},
         **{name: getattr(report, name) for name in _AS_REPORTED},
@@ -171,10 +171,6 @@ def event_of(extra: Mapping[str, Any], *, event: int, at: str, dag_id: str, run_
         sections_left_out=integer(extra.get("sections_left_out")),
         shortened=tuple(texts(extra.get("shortened"))),
     )
-
-
-def _is_changed(shards: ShardCounts) -> bool:
-    return bool(shards.created or shards.rewritten or shards.removed or shards.repaired)
 
 
 SUMMARIES: Final = BoundedCache[int, RunSummary | None](50_000)

@@ -235,7 +235,8 @@ def _failure(run: RunState, publish: TaskState, known: RecentRuns, attempted: Se
         said = {"sections": {}, "others": None}
     elif failed:
         guarded = {refusal.section for refusal in refusals}
-        sections = dict.fromkeys(attempted, "published" if is_partial else "unchanged")
+        unchanged = {name for failure in partly for name in texts(failure.get("unchanged"))}
+        sections = {n: "published" if is_partial and n not in unchanged else "unchanged" for n in attempted}
         sections |= {name: "refused" if name in guarded else "failed" for name in failed}
         said = {"sections": sections, "others": None if attempted or not is_partial else "published"}
     return _outcome(
