@@ -60,11 +60,8 @@ TaskKey = tuple[str, str]
 class DagState(StrictModel):
     """A DAG that publishes the sitemap. ``next_run`` is None if no run is scheduled, or the DAG is paused.
 
-    Attributes:
-        is_stale: Whether Airflow no longer finds the DAG in a DAG file.
-        has_import_errors: Whether the DAG's file currently fails to import.
-        schedule: Its schedule, as Airflow describes it.
-        tags: Its tags, in alphabetical order.
+    ``is_stale``: whether Airflow no longer finds the DAG in a DAG file. ``has_import_errors``: whether that file currently
+    fails to import. ``schedule`` is as Airflow describes it.
     """
 
     dag_id: str

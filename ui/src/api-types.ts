@@ -120,9 +120,8 @@ export interface DagSitemaps {
 /**
  * One sitemap in the list. Sizes are in bytes, times ISO 8601 in UTC.
  *
- * ``generation`` is the live one; ``data_read_at`` is the time at which the newest successful run began to read its
- * data; ``newest_lastmod`` is the newest lastmod of all entries; ``history`` is the number of URLs after each of the
- * last runs.
+ * ``generation`` is the live one; ``data_read_at`` is when the newest successful run began to read its data; ``history``
+ * has the URLs after each of the last runs.
  */
 export interface SitemapLine {
   asset: string;
@@ -159,11 +158,9 @@ export interface SitemapLine {
 /**
  * Age of the newest published data and its objective, in seconds. None if there is none.
  *
- * Attributes:
- *     data_at: Time at which the newest successful run began to read its data; None before the first one.
- *     source: Source of the objective; empty for none.
- *     idle_s: Seconds since a run last ended without an error before it read the data, because a sensor saw no change
- *         or a branch skipped it. Such a run keeps the schedule.
+ * ``data_at``: when the newest successful run began to read its data. ``source``: of the objective; empty for none.
+ * ``idle_s``: seconds since a run last ended without an error before it read the data, because a sensor saw no change or
+ * a branch skipped it. Such a run keeps the schedule.
  */
 export interface DataAge {
   data_at: string | null;
@@ -178,11 +175,8 @@ export interface DataAge {
 /**
  * A DAG that publishes the sitemap. ``next_run`` is None if no run is scheduled, or the DAG is paused.
  *
- * Attributes:
- *     is_stale: Whether Airflow no longer finds the DAG in a DAG file.
- *     has_import_errors: Whether the DAG's file currently fails to import.
- *     schedule: Its schedule, as Airflow describes it.
- *     tags: Its tags, in alphabetical order.
+ * ``is_stale``: whether Airflow no longer finds the DAG in a DAG file. ``has_import_errors``: whether that file currently
+ * fails to import. ``schedule`` is as Airflow describes it.
  */
 export interface DagState {
   dag_id: string;

@@ -73,9 +73,8 @@ class _Known:
     def reports(self) -> list[Event]:
         """Reports in the store of runs without an event, oldest first."""
         runs = {summary.store_run for summary in self.summaries}
-        return [
-            each for each in (self.live.reports if self.live is not None else ()) if each.summary.store_run not in runs
-        ]
+        reports = self.live.reports if self.live is not None else ()
+        return [report for report in reports if report.summary.store_run not in runs]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -258,7 +257,9 @@ def _unpublished(session: Session, evidence: Sequence[_Known], publishing: Colle
 
 
 def _overview(known: _Known, loaded: _Loaded) -> Overview:
-    publish = [key for key in known.tasks.publish if _is_live(loaded.dags.get(key[0]))]
+    # A DAG can publish if Airflow finds it, or finds its file, which fails to import.
+    live = {dag_id for dag_id, dag in loaded.dags.items() if not dag.is_stale or dag.has_import_errors}
+    publish = [key for key in known.tasks.publish if key[0] in live]
     publishers = [loaded.dags[dag_id] for dag_id in dict.fromkeys(dag_id for dag_id, _ in publish)]
     activity, active_run = outcomes.activity(publish, loaded.recent)
     reports = [event for event in known.reports if event.summary.result != "refused"]
@@ -293,11 +294,6 @@ def _overview(known: _Known, loaded: _Loaded) -> Overview:
     )
     verdict = verdict_of(snapshot, warned=is_warned(snapshot))
     return Overview(known=known, snapshot=snapshot, problems=problems(snapshot), verdict=verdict)
-
-
-def _is_live(dag: DagState | None) -> bool:
-    """Return whether a DAG can publish: Airflow finds the DAG, or it finds the DAG's file, which fails to import."""
-    return dag is not None and (not dag.is_stale or dag.has_import_errors)
 
 
 def _outcomes(known: _Known, publish: Sequence[TaskKey], loaded: _Loaded) -> list[RunOutcome]:

@@ -38,7 +38,7 @@ from airflow_sitemaps.plugin.readings import (
 MAX_RUNS: Final = 100
 MAX_FAILURES: Final = 200
 KEYS: Final = (FAILED, PLAN_FACTS, REFUSED, VERIFIED, WRITTEN)
-"""XCom keys of sitemap tasks that the progress needs; of planning tasks it needs what they returned, too."""
+"""XCom keys that the progress needs; of planning tasks it needs what they returned, too."""
 
 
 class HistoryColumns(StrictModel):
@@ -115,8 +115,8 @@ def run_table(
     session: Session, overview: Overview, readable: Collection[str], *, limit: int, before: int | None = None
 ) -> RunTable:
     """Return a page of the table of runs, newest first; only runs with a lower serial number than ``before``."""
-    tasks = overview.tasks
-    kinds: dict[TaskKey, Any] = {**dict.fromkeys(tasks.publish, "publish"), **dict.fromkeys(tasks.rollback, "rollback")}
+    kinds: dict[TaskKey, Any] = dict.fromkeys(overview.tasks.publish, "publish")
+    kinds |= dict.fromkeys(overview.tasks.rollback, "rollback")
     if not kinds and overview.dag_id:
         kinds = {(overview.dag_id, ""): "publish"}
     newest = dag_runs.recent_runs(session, {dag_id for dag_id, _ in kinds}, limit + 1, before=before)
@@ -164,14 +164,13 @@ def _row(
 
 def _state(run: RunState, task: TaskState | None, kind: str, summary: RunSummary | None) -> str:
     """Return the state of a run that has no outcome: a rollback, a dry run, or one that has not ended or did nothing."""
-    if kind == "rollback" and task is not None and task.state in dag_runs.FAILED:
+    failed = run.state == "failed" if task is None else kind == "rollback" and task.state in dag_runs.FAILED
+    if failed:
         return "failed"
     if run.is_active and not (task is not None and task.has_ended):
         return run.state
     if run.is_dry:
         return "planned" if run.state == "success" else "failed"
-    if run.state == "failed" and task is None:
-        return "failed"
     if summary is not None:
         return "unchanged" if summary.result == "unchanged" else "published"
     return "skipped"
@@ -184,13 +183,13 @@ def history_of(
     asset_id = overview.asset.id
     summaries = events.history(session, [asset_id], dags=readable, limit=limit, before=before)[asset_id]
     runs = dag_runs.runs_by_id(session, [(s.dag_id, s.run_id) for s in summaries])
-    in_order = [runs.get((s.dag_id, s.run_id)) for s in summaries]
     shards = {"shards": "total", **{name: name for name in ("created", "rewritten", "removed", "repaired")}}
     columns: dict[str, list[Any]] = {
         name: [getattr(s.shards, shards[name]) if name in shards else getattr(s, name) for s in summaries]
         for name in HistoryColumns.model_fields
         if name != "seconds"
     }
+    in_order = [runs.get((summary.dag_id, summary.run_id)) for summary in summaries]
     columns["seconds"] = [run.seconds if run is not None else None for run in in_order]
     return History(
         columns=HistoryColumns(**columns),
@@ -210,8 +209,8 @@ def _failed_runs(session: Session, overview: Overview, since: str) -> list[Faile
     for run, task_id in recent.of_tasks(overview.tasks.publish):
         outcome = outcomes.run_outcome(run, task_id, recent)
         if outcome is not None and run.end is not None and outcome.result in ("refused", "failed"):
-            names = attributes(run, "dag_id", "run_id", "seconds")
-            rows.append(FailedRun(at=iso(run.end), result=outcome.result, **names))
+            fields = attributes(run, "dag_id", "run_id", "seconds")
+            rows.append(FailedRun(at=iso(run.end), result=outcome.result, **fields))
     return sorted(rows, key=lambda row: row.at)[-MAX_FAILURES:]
 
 
@@ -387,7 +386,6 @@ def _speed(
     rows, urls = (sum(integer(w.get(name)) for w in written) for name in ("rows", "urls"))
     to_read = plan.rows_to_read if plan is not None else None
     share = rows / to_read if to_read else (len(done) / len(batches) if batches else 0.0)
-    is_running = started_at is not None and not ended
     return Speed(
         batches=len(batches),
         done=len(done),
@@ -398,5 +396,5 @@ def _speed(
         urls=urls,
         elapsed_s=round(elapsed, 1),
         urls_a_second=round(urls / elapsed) if elapsed > 0 and urls else None,
-        seconds_left=round(elapsed * (1 - share) / share) if is_running and 0 < share < 1 else None,
+        seconds_left=round(elapsed * (1 - share) / share) if started_at and not ended and 0 < share < 1 else None,
     )

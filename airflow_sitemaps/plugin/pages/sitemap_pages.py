@@ -44,9 +44,8 @@ FORMULA_STARTS: Final = ("=", "+", "-", "@", "\t", "\r")
 class SitemapLine(StrictModel):
     """One sitemap in the list. Sizes are in bytes, times ISO 8601 in UTC.
 
-    ``generation`` is the live one; ``data_read_at`` is the time at which the newest successful run began to read its
-    data; ``newest_lastmod`` is the newest lastmod of all entries; ``history`` is the number of URLs after each of the
-    last runs.
+    ``generation`` is the live one; ``data_read_at`` is when the newest successful run began to read its data; ``history``
+    has the URLs after each of the last runs.
     """
 
     asset: str

@@ -42,11 +42,9 @@ MIN_ALLOWANCE_S: Final = 3_600.0
 class DataAge(StrictModel):
     """Age of the newest published data and its objective, in seconds. None if there is none.
 
-    Attributes:
-        data_at: Time at which the newest successful run began to read its data; None before the first one.
-        source: Source of the objective; empty for none.
-        idle_s: Seconds since a run last ended without an error before it read the data, because a sensor saw no change
-            or a branch skipped it. Such a run keeps the schedule.
+    ``data_at``: when the newest successful run began to read its data. ``source``: of the objective; empty for none.
+    ``idle_s``: seconds since a run last ended without an error before it read the data, because a sensor saw no change or
+    a branch skipped it. Such a run keeps the schedule.
     """
 
     data_at: Moment | None = None
