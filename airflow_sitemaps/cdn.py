@@ -10,22 +10,23 @@ import json
 import re
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from posixpath import commonpath
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote, urlsplit
 from uuid import uuid4
 
-from airflow_sitemaps.errors import ConfigurationError, StoreError
+from airflow_sitemaps.errors import ConfigurationError, CredentialsError, StoreError
 from airflow_sitemaps.http import FetchError
 from airflow_sitemaps.web_services import NotAcceptedError, Sender, Service, client_for, password
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from airflow_sitemaps.http import Fetched
 
-__all__ = ["CloudFrontPurge", "CloudflarePurge", "FastlyPurge"]
+__all__ = ["AzureFrontDoorPurge", "CloudFrontPurge", "CloudflarePurge", "FastlyPurge", "GoogleCDNPurge"]
 
 CLOUDFLARE: Final = "api.cloudflare.com"
 CLOUDFLARE_ADDRESSES: Final = 30
@@ -35,7 +36,17 @@ FASTLY: Final = "api.fastly.com"
 FASTLY_THREADS: Final = 8
 CLOUDFRONT_PATHS: Final = 100
 """Number of paths above which one wildcard replaces them. AWS charges for each path after the first 1,000 of a month."""
-CLOUDFRONT_PAUSE_S: Final = 5.0
+GOOGLE: Final = "compute.googleapis.com"
+GOOGLE_PATHS: Final = 20
+"""The same number for Google, which takes one path in a request."""
+AZURE: Final = "management.azure.com"
+AZURE_PATHS: Final = 100
+AZURE_API: Final = "2023-05-01"
+AZURE_ENDPOINT: Final = re.compile(
+    r"/subscriptions/[^/?#]+/resourceGroups/[^/?#]+/providers/Microsoft\.Cdn/profiles/[^/?#]+/afdEndpoints/[^/?#]+",
+    re.IGNORECASE,
+)
+PAUSE_S: Final = 5.0
 """Seconds between two checks of an invalidation."""
 
 
@@ -121,10 +132,12 @@ class FastlyPurge:
                 pass
 
 
-def _purged(service: Service, name: str, url: str, headers: dict[str, str], body: bytes | None = None) -> Fetched:
+def _purged(
+    service: Service, name: str, url: str, headers: dict[str, str], body: bytes | None = None, method: str = "POST"
+) -> Fetched:
     """Send a purge request, and return the response of success."""
     try:
-        return service.call(f"{name}, purge", "POST", url, headers=headers, body=body)
+        return service.call(f"{name}, purge", method, url, headers=headers, body=body)
     except NotAcceptedError as error:
         raise StoreError(str(error)) from error
     except FetchError as error:
@@ -166,13 +179,19 @@ class CloudFrontPurge:
         """
         from botocore.exceptions import BotoCoreError, ClientError  # noqa: PLC0415 - only workers need the SDK
 
-        paths = _paths(addresses)
+        paths = _paths(addresses, CLOUDFRONT_PATHS)
         where = f"CloudFront distribution {self.distribution_id}"
         try:
             client = self._client()
             batch = {"Paths": {"Quantity": len(paths), "Items": paths}, "CallerReference": uuid4().hex}
             answer = client.create_invalidation(DistributionId=self.distribution_id, InvalidationBatch=batch)
-            self._wait(client, answer["Invalidation"], where)
+            invalidation = answer["Invalidation"]
+
+            def look() -> str:
+                answer = client.get_invalidation(DistributionId=self.distribution_id, Id=invalidation["Id"])
+                return str(answer["Invalidation"]["Status"])
+
+            _wait(where, str(invalidation["Status"]), look, self.wait_s, self.sleep)
         except ClientError as e:
             error = e.response.get("Error", {})
             status = int(e.response.get("ResponseMetadata", {}).get("HTTPStatusCode") or 0)
@@ -188,20 +207,169 @@ class CloudFrontPurge:
 
         return AwsBaseHook(aws_conn_id=self.conn_id, client_type="cloudfront").get_client_type()
 
-    def _wait(self, client: Any, invalidation: dict[str, Any], where: str) -> None:
-        deadline = time.monotonic() + self.wait_s
-        while self.wait_s and str(invalidation["Status"]).casefold() != "completed":
-            if time.monotonic() >= deadline:
-                raise StoreError(f"{where}: an invalidation is not complete after {self.wait_s:g} s. Run again")
-            self.sleep(CLOUDFRONT_PAUSE_S)
-            answer = client.get_invalidation(DistributionId=self.distribution_id, Id=invalidation["Id"])
-            invalidation = answer["Invalidation"]
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GoogleCDNPurge:
+    """A purge hook for Google Cloud CDN, which waits until the invalidations are complete.
+
+    It invalidates paths of a load balancer's URL map (cloud.google.com/compute/docs/reference/rest/v1/urlMaps/invalidateCache).
+
+    Attributes:
+        url_map: Name of the URL map.
+        gcp_conn_id: Airflow connection of type Google Cloud. It needs compute.urlMaps.invalidateCache and
+            compute.globalOperations.get. Default: ``google_cloud_default``.
+        project: Project of the URL map. Default: the connection's.
+        wait_s: Longest wait in seconds until an invalidation is complete; 0: do not wait. Default: 600.
+        client: Sends the requests. Tests replace it. Default: a client that reaches only Google's Compute API.
+        sleep: Waits between two checks. Tests replace it. Default: ``time.sleep``.
+
+    Raises:
+        ConfigurationError: The name is empty or the wait is negative.
+    """
+
+    url_map: str
+    gcp_conn_id: str = "google_cloud_default"
+    project: str | None = None
+    wait_s: float = 600.0
+    client: Sender = field(default_factory=lambda: client_for(GOOGLE), repr=False, compare=False)
+    sleep: Callable[[float], None] = time.sleep
+
+    def __post_init__(self) -> None:
+        if not self.url_map or self.wait_s < 0:
+            raise ConfigurationError(f"{self!r}: give the name of a URL map, and a wait of 0 seconds or more")
+
+    def __call__(self, addresses: Sequence[str]) -> None:
+        """Remove addresses from the caches of all locations.
+
+        Raises:
+            ConfigurationError: The URL map, the project or the permissions of the connection are wrong.
+            StoreError: Google is busy, or an invalidation is not complete in time. A retry may succeed.
+        """
+        with _token_errors("Google Cloud CDN", self.gcp_conn_id, "airflow-sitemaps[gcs]"):
+            token, project = self._token()
+        service = Service(sender=self.client, secret=token)
+        headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
+        base = f"https://{GOOGLE}/compute/v1/projects/{quote(self.project or project or '')}/global"
+
+        def state_of(answer: Fetched) -> tuple[str, str]:
+            operation = json.loads(answer.body)
+            return str(operation.get("name")), "failed" if operation.get("error") else str(operation.get("status"))
+
+        running = []
+        for host in sorted({urlsplit(address).netloc for address in addresses}):
+            for path in _paths([each for each in addresses if urlsplit(each).netloc == host], GOOGLE_PATHS):
+                body = json.dumps({"host": host, "path": path}).encode()
+                url = f"{base}/urlMaps/{quote(self.url_map)}/invalidateCache"
+                running.append(state_of(_purged(service, "Google Cloud CDN", url, headers, body)))
+        for name, state in running:
+
+            def look(url: str = f"{base}/operations/{name}") -> str:
+                return state_of(_purged(service, "Google Cloud CDN", url, headers, method="GET"))[1]
+
+            _wait(f"Google Cloud CDN, URL map {self.url_map}", state, look, self.wait_s, self.sleep)
+
+    def _token(self) -> tuple[str, str | None]:
+        from airflow.providers.google.common.hooks.base_google import GoogleBaseHook  # noqa: PLC0415
+        from google.auth.transport.requests import Request  # noqa: PLC0415
+
+        hook: Any = GoogleBaseHook(gcp_conn_id=self.gcp_conn_id)
+        credentials, project = hook.get_credentials_and_project_id()
+        credentials.refresh(Request())
+        return str(credentials.token), project
 
 
-def _paths(addresses: Sequence[str]) -> list[str]:
-    """Return the paths to invalidate: each one, or a wildcard for their common folder."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AzureFrontDoorPurge:
+    """A purge hook for Azure Front Door (Standard and Premium), which waits until the purge is complete.
+
+    Attributes:
+        endpoint_id: Resource ID of the endpoint, as the portal's page of its properties shows it:
+            ``/subscriptions/…/resourceGroups/…/providers/Microsoft.Cdn/profiles/…/afdEndpoints/…``.
+        azure_conn_id: Airflow connection of type Azure, with ``use_azure_identity_object`` in its extra. It needs
+            Microsoft.Cdn/profiles/afdEndpoints/purge/action. Default: ``azure_default``.
+        wait_s: Longest wait in seconds until the purge is complete; 0: do not wait. Default: 900.
+        client: Sends the requests. Tests replace it. Default: a client that reaches only Azure's management API.
+        sleep: Waits between two checks. Tests replace it. Default: ``time.sleep``.
+
+    Raises:
+        ConfigurationError: The ID is not one of an endpoint, or the wait is negative.
+    """
+
+    endpoint_id: str
+    azure_conn_id: str = "azure_default"
+    wait_s: float = 900.0
+    client: Sender = field(default_factory=lambda: client_for(AZURE), repr=False, compare=False)
+    sleep: Callable[[float], None] = time.sleep
+
+    def __post_init__(self) -> None:
+        if not AZURE_ENDPOINT.fullmatch(self.endpoint_id) or self.wait_s < 0:
+            raise ConfigurationError(
+                f"{self!r}: give the resource ID of an endpoint ('/subscriptions/…/afdEndpoints/…'), and a wait of 0 "
+                "seconds or more"
+            )
+
+    def __call__(self, addresses: Sequence[str]) -> None:
+        """Remove addresses from the caches of all locations.
+
+        Raises:
+            ConfigurationError: The endpoint or the permissions of the connection are wrong.
+            StoreError: Azure is busy, or the purge is not complete in time. A retry may succeed.
+        """
+        with _token_errors("Azure Front Door", self.azure_conn_id, "airflow-sitemaps[azure]"):
+            token = self._token()
+        service = Service(sender=self.client, secret=token)
+        headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
+        domains = sorted({urlsplit(address).hostname or "" for address in addresses})
+        body = json.dumps({"contentPaths": _paths(addresses, AZURE_PATHS), "domains": domains}).encode()
+        url = f"https://{AZURE}{self.endpoint_id}/purge?api-version={AZURE_API}"
+        answer = _purged(service, "Azure Front Door", url, headers, body)
+        location = answer.headers.get("location", "")
+
+        def look() -> str:
+            return state_of(_purged(service, "Azure Front Door", location, headers, method="GET"))
+
+        def state_of(answer: Fetched) -> str:
+            return "running" if answer.status == 202 and location else "completed"
+
+        _wait(f"Azure Front Door {self.endpoint_id}", state_of(answer), look, self.wait_s, self.sleep)
+
+    def _token(self) -> str:
+        from airflow.providers.microsoft.azure.hooks.base_azure import AzureBaseHook  # noqa: PLC0415
+
+        return str(AzureBaseHook(conn_id=self.azure_conn_id).get_token(f"https://{AZURE}/.default").token)
+
+
+@contextmanager
+def _token_errors(name: str, conn_id: str, distribution: str) -> Iterator[None]:
+    """Translate what goes wrong before a hook has a token: the provider's hooks raise many unrelated types."""
+    try:
+        yield
+    except ImportError as e:
+        raise ConfigurationError(
+            f"{name} needs packages that are not installed ({e}): pip install '{distribution}'"
+        ) from e
+    except Exception as e:
+        raise CredentialsError(
+            f"{name}: no token for connection {conn_id!r} ({type(e).__name__}). Check the connection and its credentials"
+        ) from e
+
+
+def _wait(where: str, state: str, look: Callable[[], str], wait_s: float, sleep: Callable[[float], None]) -> None:
+    """Wait until an invalidation is complete, whose state ``look`` reads again."""
+    deadline = time.monotonic() + wait_s
+    while wait_s and state.casefold() not in ("completed", "done"):
+        if state == "failed":
+            raise StoreError(f"{where}: an invalidation failed. Run again")
+        if time.monotonic() >= deadline:
+            raise StoreError(f"{where}: an invalidation is not complete after {wait_s:g} s. Run again")
+        sleep(PAUSE_S)
+        state = look()
+
+
+def _paths(addresses: Sequence[str], most: int) -> list[str]:
+    """Return the paths to invalidate: each one, or above ``most`` a wildcard for their common folder."""
     paths = sorted({quote(urlsplit(address).path or "/", safe="/%:@!$&'()*+,;=~-._") for address in addresses})
-    if len(paths) <= CLOUDFRONT_PATHS:
+    if len(paths) <= most:
         return paths
     folder = commonpath(paths).rstrip("/")
     return [f"{folder}/*"]

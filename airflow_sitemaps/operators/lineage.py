@@ -171,18 +171,23 @@ def _input_facets(rows: int | None, dropped: Mapping[str, Mapping[str, int]]) ->
 
 def _outputs(sitemap: Sitemap, sections: Iterable[Section], counts: Mapping[Any, Mapping[str, Any]]) -> list[Any]:
     """Return one dataset for the files of each section."""
-    public_url = sitemap.store.open().public.url("")
+    place = _place(sitemap)
     facets = {"schema": _schema(_OUTPUT_COLUMNS)}
-    names = {section.name: file_of(public_url, f"{section.path}{section.name}") for section in sections}
+    names = {section.name: file_of(place, f"{section.path}{section.name}") for section in sections}
     return [_output(name, counts.get(section, {}), facets=facets) for section, name in names.items()]
+
+
+def _place(sitemap: Sitemap) -> str:
+    opened = sitemap.store.open()
+    return opened.dataset_url or opened.public.url("")
 
 
 def _indexes(sitemap: Sitemap, report: Mapping[str, Any]) -> list[Any]:
     """Return one dataset for each index file. If there are several, none of them lists all files."""
-    base_url, public_url = sitemap.store.base_url, sitemap.store.open().public.url("")
+    base_url, place = sitemap.store.base_url, _place(sitemap)
     keys = [str(url).removeprefix(base_url) for url in report.get("index_urls", ())] or [sitemap.store.index_name]
     counts = _counts(report) if len(keys) == 1 else {}
-    return [_output(file_of(public_url, key), counts) for key in keys]
+    return [_output(file_of(place, key), counts) for key in keys]
 
 
 def _output(name: DatasetName, counts: Mapping[str, Any], **facets: Any) -> Any:
@@ -339,15 +344,17 @@ def parts_of(table: str) -> tuple[str, ...]:
     return tuple(part.replace('""', '"').replace("``", "`") for part in names)
 
 
-def file_of(public_url: str, name: str) -> DatasetName:
-    """Return the name of a file in a store, whose public area is ``s3://bucket/prefix/``, a path or ``file://…``."""
-    parts = urlsplit(public_url)
+def file_of(place: str, name: str) -> DatasetName:
+    """Return the name of a file in a store, whose public area is ``place``: a bucket's address, a path or ``file://…``.
+
+    The address of a bucket is the one that OpenLineage gives it, such as ``gs://bucket/prefix`` or
+    ``wasbs://container@account.dfs.core.windows.net/prefix``.
+    """
+    parts = urlsplit(place)
     if parts.scheme in ("", "file"):
         return DatasetName(namespace="file", name=f"{parts.path.rstrip('/')}/{name}")
-    return DatasetName(
-        namespace=f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}",
-        name=f"{parts.path.strip('/')}/{name}".lstrip("/"),
-    )
+    authority = parts.netloc if parts.scheme == "wasbs" else parts.netloc.rpartition("@")[2]
+    return DatasetName(namespace=f"{parts.scheme}://{authority}", name=f"{parts.path.strip('/')}/{name}".lstrip("/"))
 
 
 def create_asset(*, url: str, extra: Any = None) -> Any:

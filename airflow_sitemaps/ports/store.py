@@ -49,6 +49,7 @@ class Store:
         enforces_conditions: Whether conditional puts are enforced. None: it must be probed.
         copies: Whether objects are copied within the store. None: it must be probed.
         records_etags: Whether ``head`` and ``list`` may return an etag that was recorded, without reading the object.
+        dataset_url: Address of the public area by OpenLineage's rules. Default: empty, the address of the area.
     """
 
     public: ObjectStore
@@ -61,6 +62,7 @@ class Store:
     enforces_conditions: bool | None = None
     copies: bool | None = False
     records_etags: bool = False
+    dataset_url: str = ""
 
     @property
     def needs_purge(self) -> bool:

@@ -88,6 +88,7 @@ class StoreSettings:
         enforces_conditions: bool | None = None,
         copies: bool | None = False,
         records_etags: bool = False,
+        dataset_url: str = "",
     ) -> Store:
         return Store(
             public=public,
@@ -100,6 +101,7 @@ class StoreSettings:
             enforces_conditions=enforces_conditions,
             copies=copies,
             records_etags=records_etags,
+            dataset_url=dataset_url,
         )
 
 

@@ -1,10 +1,16 @@
-"""Purge hooks for CloudFront, Fastly and Cloudflare: what they send, and what they make of the answers."""
+"""Purge hooks for CloudFront, Fastly, Cloudflare, Google and Azure: what they send, and what they make of the answers."""
 
 from __future__ import annotations
 
 import json
+import sys
+import threading
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any
+from urllib.error import HTTPError
+from urllib.request import Request, urlopen
 
 import airflow.exceptions
 import airflow.sdk.exceptions
@@ -13,16 +19,17 @@ from airflow.sdk import Connection
 from airflow.sdk.exceptions import AirflowNotFoundException
 
 from airflow_sitemaps import airflow_compat, web_services
-from airflow_sitemaps.cdn import CloudflarePurge, CloudFrontPurge, FastlyPurge
-from airflow_sitemaps.errors import ConfigurationError, StoreError
+from airflow_sitemaps.cdn import AzureFrontDoorPurge, CloudflarePurge, CloudFrontPurge, FastlyPurge, GoogleCDNPurge
+from airflow_sitemaps.errors import ConfigurationError, CredentialsError, StoreError
 from airflow_sitemaps.http import Fetched, FetchError
 from tests.support.s3 import moto_server
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
 ZONE = "0123456789abcdef" * 2
 TOKEN = "t0ken-of-the-test"
+ENDPOINT = "/subscriptions/s/resourceGroups/web/providers/Microsoft.Cdn/profiles/p/afdEndpoints/e"
 ADDRESSES = [f"https://www.example.com/maps/products-{number:05d}.xml.gz" for number in range(1, 46)]
 
 
@@ -127,13 +134,18 @@ def test_settings_that_cannot_work_are_refused_when_the_hook_is_made() -> None:
         lambda: CloudflarePurge(zone_id="my-zone"),
         lambda: CloudFrontPurge(distribution_id=""),
         lambda: CloudFrontPurge(distribution_id="E1", wait_s=-1),
+        lambda: GoogleCDNPurge(url_map=""),
+        lambda: AzureFrontDoorPurge(endpoint_id="web"),
+        lambda: AzureFrontDoorPurge(endpoint_id=ENDPOINT, wait_s=-1),
     ):
         with pytest.raises(ConfigurationError):
             make()
 
 
 def test_the_client_of_a_hook_may_connect_to_its_service_only() -> None:
-    for hook in (CloudflarePurge(zone_id=ZONE), FastlyPurge()):
+    for hook in (
+        CloudflarePurge(zone_id=ZONE), FastlyPurge(), GoogleCDNPurge(url_map="m"), AzureFrontDoorPurge(endpoint_id=ENDPOINT),
+    ):  # fmt: skip
         with pytest.raises(FetchError):
             hook.client.send("POST", "https://www.example.com/")
 
@@ -197,3 +209,227 @@ def test_a_distribution_that_is_not_there_is_a_configuration_error() -> None:
         pytest.raises(ConfigurationError, match="NoSuchDistribution"),
     ):
         CloudFrontPurge(distribution_id="E404", conn_id=conn_id)(ADDRESSES[:1])
+
+
+# ---------------------------------------------------------------- Google Cloud CDN, Azure Front Door
+
+
+@dataclass
+class Rerouted:
+    """Sends what goes to a service to a server of the test on loopback."""
+
+    address: str
+
+    def send(
+        self, method: str, url: str, *, body: bytes | None = None, headers: Mapping[str, str] | None = None
+    ) -> Fetched:
+        request = Request(
+            self.address + url.partition("://")[2].partition("/")[2], body, dict(headers or {}), method=method
+        )
+        try:
+            with urlopen(request) as answer:
+                found = {name.lower(): value for name, value in answer.headers.items()}
+                return Fetched(status=answer.status, body=answer.read(), headers=found)
+        except HTTPError as e:
+            return Fetched(status=e.code, body=e.read())
+
+
+class Management(BaseHTTPRequestHandler):
+    """The APIs of both clouds: invalidations that are complete at the third look."""
+
+    looks: int
+    status: int
+    calls: list[tuple[str, str, dict[str, Any]]]
+
+    def log_message(self, *_: object) -> None:
+        """Log nothing."""
+
+    def do_POST(self) -> None:
+        body = json.loads(self.rfile.read(int(self.headers.get("Content-Length") or 0)) or b"{}")
+        self.calls.append((self.command, self.path, body))
+        assert self.headers["Authorization"] == f"Bearer {TOKEN}"
+        self.answer(self.status if self.command == "POST" else 200)
+
+    do_GET = do_POST
+
+    def answer(self, status: int) -> None:
+        is_google = "/compute/" in self.path
+        waits = self.command == "GET" and self.looks > 0
+        type(self).looks -= self.command == "GET"
+        content = {"name": "op-1", "status": "RUNNING" if waits or self.command == "POST" else "DONE"}
+        self.send_response(status if is_google or status >= 400 or not (waits or self.command == "POST") else 202)
+        if not is_google:
+            self.send_header("Location", f"https://management.azure.com{ENDPOINT}/operationresults/1")
+        self.end_headers()
+        self.wfile.write(json.dumps(content if status < 400 else {"error": "denied"}).encode())
+
+
+@pytest.fixture
+def management() -> Iterator[tuple[type[Management], Rerouted]]:
+    kind: Any = type("Bound", (Management,), {"looks": 2, "status": 200, "calls": []})
+    server = ThreadingHTTPServer(("127.0.0.1", 0), kind)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield kind, Rerouted(f"http://127.0.0.1:{server.server_port}/")
+    server.shutdown()
+    server.server_close()
+
+
+@dataclass(frozen=True, kw_only=True)
+class LocalGoogleCDNPurge(GoogleCDNPurge):
+    """The hook with the token of the test."""
+
+    def _token(self) -> tuple[str, str | None]:
+        return TOKEN, "acme"
+
+
+@dataclass(frozen=True, kw_only=True)
+class LocalAzureFrontDoorPurge(AzureFrontDoorPurge):
+    """The hook with the token of the test."""
+
+    def _token(self) -> str:
+        return TOKEN
+
+
+def test_google_gets_each_path_of_each_host_and_is_waited_for(management: tuple[type[Management], Rerouted]) -> None:
+    api, client = management
+    pauses: list[float] = []
+    hook = LocalGoogleCDNPurge(url_map="web-map", client=client, sleep=pauses.append)
+    hook(["https://a.example/maps/ü.xml", "https://b.example/maps/1.xml"])
+    base = "/compute/v1/projects/acme/global"
+    assert api.calls[:2] == [
+        ("POST", f"{base}/urlMaps/web-map/invalidateCache", {"host": "a.example", "path": "/maps/%C3%BC.xml"}),
+        ("POST", f"{base}/urlMaps/web-map/invalidateCache", {"host": "b.example", "path": "/maps/1.xml"}),
+    ]
+    assert {call[:2] for call in api.calls[2:]} == {("GET", f"{base}/operations/op-1")}
+    assert len(pauses) == 4
+    api.calls.clear()
+    LocalGoogleCDNPurge(url_map="web-map", project="other", client=client, wait_s=0)(ADDRESSES)
+    path = "/compute/v1/projects/other/global/urlMaps/web-map/invalidateCache"
+    assert api.calls == [("POST", path, {"host": "www.example.com", "path": "/maps/*"})]
+
+
+def test_azure_gets_paths_and_domains_and_is_waited_for(management: tuple[type[Management], Rerouted]) -> None:
+    api, client = management
+    pauses: list[float] = []
+    hook = LocalAzureFrontDoorPurge(endpoint_id=ENDPOINT, client=client, sleep=pauses.append)
+    hook(["https://a.example/maps/2.xml", "https://b.example/maps/1.xml"])
+    content = {"contentPaths": ["/maps/1.xml", "/maps/2.xml"], "domains": ["a.example", "b.example"]}
+    assert api.calls[0] == ("POST", f"{ENDPOINT}/purge?api-version=2023-05-01", content)
+    assert [call[:2] for call in api.calls[1:]] == [("GET", f"{ENDPOINT}/operationresults/1")] * 3
+    assert len(pauses) == 3
+
+
+@pytest.mark.parametrize("hook", [LocalGoogleCDNPurge, LocalAzureFrontDoorPurge])
+@pytest.mark.parametrize(
+    ("status", "kind", "message"),
+    [
+        (403, ConfigurationError, "status 403.*denied"),
+        (503, StoreError, "status 503"),
+        (200, StoreError, "not complete"),
+    ],
+)
+def test_what_the_answers_of_both_mean(
+    hook: Any, status: int, kind: type[Exception], message: str, management: tuple[type[Management], Rerouted]
+) -> None:
+    api, client = management
+    api.status, api.looks = status, 10**9
+    about = {"url_map": "m"} if hook is LocalGoogleCDNPurge else {"endpoint_id": ENDPOINT}
+    with pytest.raises(kind, match=message) as raised:
+        hook(**about, client=client, wait_s=0.001, sleep=lambda _: None)(ADDRESSES[:1])
+    assert TOKEN not in str(raised.value)
+
+
+def test_an_invalidation_that_google_reports_as_failed_is_a_store_error() -> None:
+    answers: list[Fetched | Exception] = [
+        reply(200, b'{"name": "op", "status": "RUNNING"}'),
+        reply(200, b'{"name": "op", "status": "DONE", "error": {"errors": []}}'),
+    ]
+    with pytest.raises(StoreError, match="an invalidation failed"):
+        LocalGoogleCDNPurge(url_map="m", client=FakeSender(answers), sleep=lambda _: None)(ADDRESSES[:1])
+
+
+@pytest.mark.parametrize(
+    ("hook", "module", "extra"),
+    [
+        (GoogleCDNPurge(url_map="m"), "airflow.providers.google.common.hooks.base_google", "gcs"),
+        (AzureFrontDoorPurge(endpoint_id=ENDPOINT), "airflow.providers.microsoft.azure.hooks.base_azure", "azure"),
+    ],
+)
+def test_a_missing_provider_names_the_extra(
+    hook: Any, module: str, extra: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(ConfigurationError, match=rf"not installed .*pip install 'airflow-sitemaps\[{extra}\]'"):
+        hook(ADDRESSES[:1])
+
+
+@pytest.mark.heavy
+def test_tokens_come_from_the_providers_hooks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A service account's key whose token address is a server of the test; an Azure credential of the test."""
+    pytest.importorskip("google.auth", reason="the provider for Google is not installed (extra: gcs)")
+    identity = pytest.importorskip("azure.identity", reason="the provider for Azure is not installed (extra: azure)")
+    with token_server() as address:
+        key = {
+            "type": "service_account", "project_id": "acme", "private_key": private_key(), "token_uri": address,
+            "client_email": "maps@acme.example",
+        }  # fmt: skip
+        connection = {"conn_type": "google_cloud_platform", "extra": {"keyfile_dict": key}}
+        monkeypatch.setenv("AIRFLOW_CONN_GCP_OF_THE_TEST", json.dumps(connection))
+        assert GoogleCDNPurge(url_map="m", gcp_conn_id="gcp_of_the_test")._token() == (TOKEN, "acme")
+    asked: list[str] = []
+
+    def token(_: object, *scopes: str, **__: object) -> Any:
+        asked.extend(scopes)
+        return identity.AccessToken(TOKEN, 0) if hasattr(identity, "AccessToken") else AzureToken(TOKEN)
+
+    monkeypatch.setattr(identity.ClientSecretCredential, "get_token", token)
+    connection = {
+        "conn_type": "azure", "login": "id", "password": "secret",
+        "extra": {"tenantId": "tenant", "use_azure_identity_object": True},
+    }  # fmt: skip
+    monkeypatch.setenv("AIRFLOW_CONN_AZURE_OF_THE_TEST", json.dumps(connection))
+    assert AzureFrontDoorPurge(endpoint_id=ENDPOINT, azure_conn_id="azure_of_the_test")._token() == TOKEN
+    assert asked == ["https://management.azure.com/.default"]
+    with pytest.raises(CredentialsError, match="no token for connection 'no_such'"):
+        AzureFrontDoorPurge(endpoint_id=ENDPOINT, azure_conn_id="no_such")(ADDRESSES[:1])
+
+
+@dataclass
+class AzureToken:
+    """A token as the client of Azure returns it."""
+
+    token: str
+
+
+def private_key() -> str:
+    from cryptography.hazmat.primitives import serialization  # noqa: PLC0415 - only this test
+    from cryptography.hazmat.primitives.asymmetric import rsa  # noqa: PLC0415
+
+    key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+    return key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    ).decode()
+
+
+@contextmanager
+def token_server() -> Iterator[str]:
+    """A server that gives a token to whoever asks."""
+
+    class Tokens(BaseHTTPRequestHandler):
+        def log_message(self, *_: object) -> None:
+            """Log nothing."""
+
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers["Content-Length"]))
+            self.send_response(200)
+            self.send_header("Content-Type", "application/json")
+            self.end_headers()
+            self.wfile.write(json.dumps({"access_token": TOKEN, "expires_in": 3600, "token_type": "Bearer"}).encode())
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Tokens)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}/token"
+    finally:
+        server.shutdown()
+        server.server_close()

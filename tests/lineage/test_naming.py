@@ -65,6 +65,9 @@ def test_quoted_parts_keep_their_dots() -> None:
 
 def test_files_are_named_by_their_store() -> None:
     assert file_of("s3://bucket/maps/", "sitemap.xml") == DatasetName(namespace="s3://bucket", name="maps/sitemap.xml")
+    assert file_of("gs://bucket/maps/", "a.xml") == DatasetName(namespace="gs://bucket", name="maps/a.xml")
+    azure = "wasbs://web@acme.dfs.core.windows.net"
+    assert file_of(f"{azure}/maps/", "a.xml") == DatasetName(namespace=azure, name="maps/a.xml")
     assert file_of("/srv/www/", "sitemap.xml") == DatasetName(namespace="file", name="/srv/www/sitemap.xml")
 
 

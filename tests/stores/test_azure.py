@@ -11,6 +11,7 @@ from uuid import uuid4
 import pytest
 
 from airflow_sitemaps.errors import ConfigurationError, CredentialsError, StoreError
+from airflow_sitemaps.operators.lineage import DatasetName, file_of
 from airflow_sitemaps.ports import Create, ObjectStore, Overwrite, PutOutcomeError, Update
 from airflow_sitemaps.stores.azure import AzureBlobStore
 from airflow_sitemaps.stores.schemes import open_area
@@ -174,6 +175,16 @@ def test_an_account_in_the_address_must_be_the_connections(azure_container: str,
 def test_an_area_is_opened_by_its_address(azure_store: AzureBlobStore) -> None:
     put(azure_store.open().state, "manifest")
     assert [info.key for info in open_area(azure_store.state_uri, azure_store.conn_id).list()] == ["manifest"]
+
+
+@needs_azurite
+def test_lineage_names_the_account_of_the_connection(azure_store: AzureBlobStore) -> None:
+    """openlineage.io/docs/spec/naming: WASBS, with the account and the container before the key."""
+    place = azure_store.open().dataset_url
+    authority = f"wasbs://{azure_store.public.bucket}@devstoreaccount1.dfs.core.windows.net"
+    assert file_of(place, "sitemap.xml") == DatasetName(
+        namespace=authority, name=f"{azure_store.public.prefix}sitemap.xml"
+    )
 
 
 @needs_client

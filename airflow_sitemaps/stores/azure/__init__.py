@@ -72,14 +72,12 @@ class AzureBlobStore(BucketStore):
         """
         from airflow_sitemaps.stores.azure.objects import AzureObjects, client_of  # noqa: PLC0415
 
+        service = client_of(self.conn_id, self.public)
         return self._opened(
-            AzureObjects(
-                service=client_of(self.conn_id, self.public),
-                address=self.public,
-                content_encoding=self.content_encoding,
-            ),
+            AzureObjects(service=service, address=self.public, content_encoding=self.content_encoding),
             AzureObjects(service=client_of(self.conn_id, self.state), address=self.state),
             enforces_conditions=True if self.single_writer else None,
+            dataset_url=f"wasbs://{self.public.bucket}@{service.account_name}.dfs.core.windows.net/{self.public.prefix}",
         )
 
     def console_url(self) -> str:
