@@ -79,7 +79,7 @@ class MemoryObjects:
         """Write an object under a condition, and return its etag."""
         checked_key(key)
         kept, body = checked_metadata(headers["metadata"]), bytes(body)
-        etag = hashlib.blake2b(body, digest_size=16).hexdigest()
+        etag = self._etag(body)
         with self.lock:
             refusal = _refusal(mode, self.objects.get(key))
             self.log.append(Operation(area=self.area, verb="put", key=key, mode=mode, refused=bool(refusal)))
@@ -119,6 +119,9 @@ class MemoryObjects:
             self.log.append(Operation(area=self.area, verb="delete", key=key, refused=spared))
             if not spared:
                 self.objects.pop(key, None)
+
+    def _etag(self, body: bytes) -> str:
+        return hashlib.blake2b(body, digest_size=16).hexdigest()
 
 
 class MemoryStore(StoreSettings):

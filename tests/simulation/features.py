@@ -18,6 +18,7 @@ PARTLY: Final = 0.5
 STALE_READS: Final = 0.1
 VERSIONS: Final = 0.25
 CHANGE_LOGS: Final = 0.2
+CLOUD: Final = 0.3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,6 +38,7 @@ class Features:
         partly: Whether runs publish the other sections where a writing task fails (``publish_others``).
         versions: Whether the database keeps versions of its tables, so that runs skip surveys.
         change_logs: Whether the tables have change logs, so that runs survey only some ranges.
+        cloud: Whether the store differs from S3 as Google Cloud Storage and Azure do; a local store counts more.
     """
 
     local: bool = False
@@ -51,6 +53,7 @@ class Features:
     stale_reads: float = 0.0
     versions: bool = False
     change_logs: bool = False
+    cloud: bool = False
 
     @classmethod
     def drawn(cls, seed: int) -> Features:
@@ -69,6 +72,7 @@ class Features:
             stale_reads=0.1 if random.random() < STALE_READS else 0.0,
             versions=random.random() < VERSIONS,
             change_logs=random.random() < CHANGE_LOGS,
+            cloud=random.random() < CLOUD,
         )
         # A second pipeline knows the first only by the objects that it reads: two answers from before the first one's
         # publication let it put files that no index lists.

@@ -18,6 +18,7 @@ from airflow_sitemaps.pipeline.plan import partial_survey
 from airflow_sitemaps.stores.memory import MemoryStore
 from airflow_sitemaps.testing import FakeClock
 from tests.simulation import foreign_sitemap
+from tests.simulation.cloud_store import CloudStore, Traffic
 from tests.simulation.convergence import EVERYTHING, SLICES, Convergence
 from tests.simulation.dagfile import FREE, GRACE, MAX_SKEW, NAMES, STRICT, DagFile
 from tests.simulation.environment import Environment
@@ -148,6 +149,8 @@ class History:
             crashes=random.choice((0.0, 0.005, 0.02, 0.04)), stalls=random.choice((0.0, 0.01, 0.03)),
             stale=features.stale, stale_reads=features.stale_reads, rare=self.rare,
         )  # fmt: skip
+        if isinstance(store, CloudStore):
+            store.traffic.injector = injector
         ledger = Random(f"ledger {self.seed}")
         dagfile = replace(DagFile.drawn(random), news=features.news, ledger=ledger.random() < WITH_LEDGER)
         if features.stranger:
@@ -169,11 +172,14 @@ class History:
         )  # fmt: skip
 
     def _store(self, features: Features, clock: FakeClock) -> Any:
-        """Make the store: in memory, or a local folder.
+        """Make the store: in memory, like S3's or another cloud's, or a local folder.
 
         It contains the files of another program if the history has them.
         """
-        store: Any = MemoryStore(base_url=BASE, now=clock.now, copies=self.seed % 2 == 1)
+        settings: dict[str, Any] = {"base_url": BASE, "now": clock.now, "copies": self.seed % 2 == 1}
+        store: Any = MemoryStore(**settings)
+        if features.cloud:
+            store = CloudStore(Traffic(Random(f"cloud of {self.seed}"), self.scheduler.pause), **settings)
         if features.local and self.folder:
             store = MirroredStore(self.folder, base_url=BASE, now=clock.now)
         if features.adopts:

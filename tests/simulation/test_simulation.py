@@ -69,6 +69,11 @@ def test_a_second_pipeline_is_refused_and_adoptions_are_needed():
     assert "TaskFailedError" in traces["partly"]
 
 
+def test_the_differences_of_other_clouds_are_met():
+    struck = sum((played(seed).struck for seed in range(120) if Features.drawn(seed).cloud), Counter())
+    assert min(struck[f"cloud: {what}"] for what in ("409", "429", "a copy takes another turn")) >= 3
+
+
 def test_a_seed_replays_exactly_in_another_process():
     told = []
     for hashes in ("1", "2"):
