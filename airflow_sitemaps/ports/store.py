@@ -5,8 +5,7 @@ A crawler reads a shard again when its ``lastmod`` in the index changes. If a sh
 old shard at that time, the crawler records the new ``lastmod`` and never reads what changed. Equal lifetimes of both
 files do not prevent that, because a cache may have fetched the shard after the index. Two settings do:
 
-- Shards are revalidated at each request (the default). A cache asks the origin with the shard's ETag, and an
-  unchanged shard costs one short answer.
+- Shards are revalidated at each request (the default). An unchanged shard costs one short answer.
 - Shards are cached, and a purge hook removes the changed ones before the new index is put.
 """
 
@@ -85,8 +84,7 @@ class StoreConfig(Protocol):
     Attributes:
         base_url: Address of the public area.
         index_name: File name of the index.
-        single_writer: Whether the user promises that no other process publishes to the store. A store that does not
-            enforce conditional writes is accepted only then.
+        single_writer: Whether the user promises that no other process publishes to the store.
     """
 
     base_url: str

@@ -413,7 +413,7 @@ def private_key() -> str:
 
 @contextmanager
 def token_server() -> Iterator[str]:
-    """A server that gives a token to whoever asks."""
+    """A server that answers every request with a token."""
 
     class Tokens(BaseHTTPRequestHandler):
         def log_message(self, *_: object) -> None:

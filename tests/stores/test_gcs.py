@@ -28,6 +28,7 @@ from airflow_sitemaps.testing.source import MemorySourceConfig
 from tests.stores.conftest import BASE
 from tests.support.gcs import GCSServer, gcs_server
 from tests.support.proxy import Spoil, proxy_to
+from tests.support.s3 import moto_server
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -82,6 +83,18 @@ def test_the_consoles_page_of_a_prefix() -> None:
     store = GCSStore("gs://maps/shop/de", base_url=BASE)
     assert store.console_url() == "https://console.cloud.google.com/storage/browser/maps/shop/de"
     assert (store.uri, store.state_uri) == ("gs://maps/shop/de", "gs://maps/shop/de-state/")
+
+
+def test_google_by_the_protocol_of_s3_is_refused_and_the_refusal_names_the_store_to_use() -> None:
+    capability_probe.forget()
+    with moto_server(is_google=True) as server, server.store() as config:
+        with pytest.raises(ConfigurationError, match=r"ignores conditional writes .*GCSStore for Google's buckets"):
+            build(sitemap(config))
+        store = config.open()
+        assert [*store.public.list(), *store.state.list()] == []
+        questions = {reply.question: reply.is_right for reply in capability_probe.examine(store.state)}
+        assert questions["create it once more"] is False
+        assert questions["replace an object that does not exist"] is False
 
 
 @heavy

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from airflow_sitemaps import Guards, Section, ShardPolicy, Sitemap
-from airflow_sitemaps.errors import ConfigurationError, ConflictError
+from airflow_sitemaps.errors import ConfigurationError, ConflictError, StoreError
 from airflow_sitemaps.pipeline import build, stages
 from airflow_sitemaps.pipeline.state.capability_probe import WORTH_ASKING, copies, forget
 from airflow_sitemaps.ports import Overwrite
@@ -139,6 +139,40 @@ def test_an_unfinished_promotion_is_rolled_forward(site: Site, key: str, fault: 
     assert build(site.sitemap()).result == "unchanged"
     site.check()
     assert stages.status(site.sitemap()).generation == 2
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [Fault.LOST_ANSWER, Fault.REFUSED_AFTER, Fault.CONFLICT, Fault.UNAVAILABLE, Fault.CRASH_BEFORE, Fault.CRASH_AFTER],
+)
+def test_whichever_call_fails_the_next_run_ends_at_what_the_rows_say(site: Site, fault: Fault) -> None:
+    """Each ninth call of a run, in turn: a lost answer, a retry of the client's own, a 409, a 429 or 503, a killed process."""
+    build(site.sitemap())
+    for number in range(1, 1000, 9):
+        site.rows[number % 30]["priority"] = number % 7 / 10
+        faults = Faults().at(number, fault)
+        faulty = FaultyStore(site.store, faults)
+        with suppress(SimulatedCrash, ConflictError, StoreError):
+            build(site.sitemap(faulty))
+        build(site.sitemap())
+        site.check()
+        if not faults.struck:
+            return
+    raise AssertionError("a run has less than a thousand calls")
+
+
+def test_a_delayed_write_that_arrives_after_the_next_run_changes_nothing(site: Site) -> None:
+    build(site.sitemap())
+    for key in ("manifest.json.gz", "pages-0000[1-9].xml.gz", "sitemap.xml"):
+        for row in site.rows:
+            row["priority"] = (row["priority"] * 10 % 9 + 1) / 10
+        faults = Faults().on("put", key, Fault.LATE)
+        with suppress(ConflictError, StoreError):
+            build(site.sitemap(FaultyStore(site.store, faults)))
+        build(site.sitemap())
+        faults.land()
+        build(site.sitemap())
+        site.check()
 
 
 def test_drift_is_repaired(site: Site) -> None:

@@ -126,8 +126,24 @@ class ConditionalCopies:
         return told["etag"].strip('"') if "etag" in told else None
 
 
+class GoogleByS3:
+    """Moto as Google Cloud Storage by the S3 protocol: conditions by ETag hold for reads only, and writes pass over them."""
+
+    def __init__(self, moto: Any) -> None:
+        self.moto = moto
+
+    def __call__(self, environ: dict[str, Any], start_response: Any) -> Any:
+        if environ["REQUEST_METHOD"] in ("PUT", "DELETE"):
+            environ = {
+                name: value for name, value in environ.items() if name not in ("HTTP_IF_MATCH", "HTTP_IF_NONE_MATCH")
+            }
+        return self.moto(environ, start_response)
+
+
 @contextmanager
-def moto_server(*, conditional_copies: bool = False, copies_as: str = "HTTP_") -> Iterator[S3Server]:
+def moto_server(
+    *, conditional_copies: bool = False, copies_as: str = "HTTP_", is_google: bool = False
+) -> Iterator[S3Server]:
     """Moto's S3 on a free port of loopback, one request at a time.
 
     Moto stores an object first and its metadata a moment later, and looks at a condition before it stores: only with
@@ -135,6 +151,7 @@ def moto_server(*, conditional_copies: bool = False, copies_as: str = "HTTP_") -
     """
     moto = DomainDispatcherApplication(create_backend_app)
     moto = ConditionalCopies(moto, copies_as) if conditional_copies else moto
+    moto = GoogleByS3(moto) if is_google else moto
     turn = threading.Lock()
 
     def application(environ: dict[str, Any], start_response: Any) -> Any:

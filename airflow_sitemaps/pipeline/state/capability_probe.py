@@ -113,8 +113,8 @@ def ensure_conditions(store: Store, single_writer: bool) -> None:
         accepted = "" if store.enforces_conditions is not None else f" It accepted: {_accepted(store)}."
         raise ConfigurationError(
             f"the store at {place} ignores conditional writes (If-None-Match, If-Match): two concurrent runs could "
-            f"overwrite each other's files.{accepted} Use a store that enforces them (AWS S3, Google Cloud Storage, Azure, "
-            "MinIO of 2025-09 or newer, Ceph without versioning), or, if no other process will ever publish here, set "
+            f"overwrite each other's files.{accepted} Use a store that enforces them (AWS S3, GCSStore for Google's buckets, "
+            "AzureBlobStore, MinIO of 2025-09 or newer, Ceph without versioning), or, if no other process will ever publish here, set "
             "single_writer=True"
         )
 
