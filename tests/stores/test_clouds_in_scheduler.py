@@ -59,6 +59,13 @@ def urls_of(read: Callable[[str], bytes]) -> set[str]:
     return {url for name in names for url in re.findall("<loc>(.*?)</loc>", gzip.decompress(read(name)).decode())}
 
 
+def errors(folder: Path) -> list[str]:
+    """The lines of the tasks' logs that say what failed."""
+    logs = (folder / "home" / "logs").rglob("*.log")
+    lines = [json.loads(line) for log in logs for line in log.read_text().splitlines() if line.startswith("{")]
+    return [f"{line['event']} {line.get('error_detail', '')}" for line in lines if line.get("level") == "error"]
+
+
 def test_readmes_dag_publishes_to_azure_and_to_google(azurite: AzureServer, gcs: GCSServer, tmp_path: Path) -> None:
     """Only what a test server cannot have differs: the account in Azure's address, and the credentials."""
     azure, google = azurite.client(), gcs.client()
@@ -67,8 +74,8 @@ def test_readmes_dag_publishes_to_azure_and_to_google(azurite: AzureServer, gcs:
     dags = tmp_path / "dags"
     dags.mkdir()
     on_azure = dag_over("Azure Blob Storage").replace("https://acmestorage.blob.core.windows.net/", "az://")
-    (dags / "azure.py").write_text(on_azure.replace("acme_sitemap", "on_azure"))
-    (dags / "google.py").write_text(dag_over("Google Cloud Storage").replace("acme_sitemap", "on_google"))
+    (dags / "on_azure.py").write_text(on_azure.replace("acme_sitemap", "on_azure"))
+    (dags / "on_google.py").write_text(dag_over("Google Cloud Storage").replace("acme_sitemap", "on_google"))
     wasb, gcp = connection("WASB_DEFAULT"), connection("GOOGLE_CLOUD_DEFAULT")
     wasb |= {"host": azurite.endpoint, "login": ACCOUNT, "password": KEY}
     gcp["extra"] = {"is_anonymous": True, "project": "test"}
@@ -97,7 +104,10 @@ def test_readmes_dag_publishes_to_azure_and_to_google(azurite: AzureServer, gcs:
                 runs = {dag_id: airflow.wait_for_run(dag_id, seconds=600) for dag_id in ("on_azure", "on_google")}
     finally:
         warehouse.cleanup()
-    assert {dag_id: run["state"] for dag_id, run in runs.items()} == {"on_azure": "success", "on_google": "success"}
+    assert {dag_id: run["state"] for dag_id, run in runs.items()} == {
+        "on_azure": "success",
+        "on_google": "success",
+    }, errors(tmp_path)
     wanted = {"https://www.acme.com/p/red-shoe", "https://www.acme.com/p/gr%C3%BCne-jacke"}
     container, bucket = azure.get_container_client("web"), google.bucket("acme-web")
     assert urls_of(lambda name: container.download_blob(PREFIX + name, decompress=False).readall()) == wanted
