@@ -156,6 +156,15 @@ def test_copies_have_conditions_on_both_generations_and_may_take_several_request
 
 
 @heavy
+def test_only_objects_are_asked_for_so_that_the_least_role_is_enough(own: GCSServer) -> None:
+    """The client's tracing would read the bucket, which needs ``storage.buckets.get``."""
+    assert own.state is not None
+    with store_on(own) as config:
+        build(sitemap(config))
+    assert own.state.others == []
+
+
+@heavy
 def test_a_promotion_copies_within_the_store(own: GCSServer) -> None:
     assert own.state is not None
     with store_on(own) as config:

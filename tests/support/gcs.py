@@ -41,6 +41,7 @@ class Buckets:
 
     ``rewrite_bytes``: how much one request copies, so that a copy takes several. ``ignores``: operations whose conditions
     are not enforced. ``too_fast``: names of objects, and how often the next writes of them are answered with 429.
+    ``others``: requests for anything but objects.
     """
 
     objects: dict[str, dict[str, Stored]] = field(default_factory=dict)
@@ -51,6 +52,7 @@ class Buckets:
     ignores: frozenset[str] = frozenset()
     too_fast: dict[str, int] = field(default_factory=dict)
     seen: list[str] = field(default_factory=list)
+    others: list[str] = field(default_factory=list)
 
     def generation(self) -> int:
         """A time in microseconds, greater than the last."""
@@ -107,6 +109,7 @@ class Handler(BaseHTTPRequestHandler):
             return json.dumps({"kind": "storage#bucket", "name": name}).encode()
         match = OBJECT.fullmatch(path)
         if match is None:
+            self.state.others.append(path)
             raise Refusal(400, "invalid", f"no such path: {path}")
         bucket, key, to_bucket, to_key = (unquote(part) if part else "" for part in match.groups())
         if bucket not in self.state.objects:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -51,6 +52,8 @@ def _connect(conn_id: str | None) -> Any:
     from airflow.providers.google.cloud.hooks.gcs import GCSHook
     from google.cloud import storage
 
+    # For its traces the client reads the bucket in the background, which needs storage.buckets.get and costs a request.
+    os.environ.setdefault("DISABLE_GCS_PYTHON_CLIENT_OTEL_BUCKET_METADATA", "true")
     return storage.Client() if conn_id is None else GCSHook(gcp_conn_id=conn_id).get_conn()
 
 
