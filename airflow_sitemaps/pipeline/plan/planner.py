@@ -18,7 +18,7 @@ from airflow_sitemaps.errors import (
     SourceError,
     TransientError,
 )
-from airflow_sitemaps.pipeline.plan.dry_run import Judgment, judge_sample
+from airflow_sitemaps.pipeline.plan.dry_run import judge_sample
 from airflow_sitemaps.pipeline.plan.section_planner import plan_section
 from airflow_sitemaps.pipeline.publish import commit_files, public_files
 from airflow_sitemaps.pipeline.publish.commit_files import are_to_change, too_many
@@ -37,8 +37,9 @@ if TYPE_CHECKING:
 
     from airflow_sitemaps.pipeline.request import OpenSitemap, RunRequest
     from airflow_sitemaps.ports import ObjectInfo
+    from airflow_sitemaps.shards.guards import Refusal
     from airflow_sitemaps.shards.manifest import Manifest, SectionManifest
-    from airflow_sitemaps.shards.plan import RangeAction
+    from airflow_sitemaps.shards.plan import RangeAction, SectionCheck
     from airflow_sitemaps.sitemap import Section, Sitemap
 
 log = logging.getLogger(__name__)
@@ -53,11 +54,14 @@ TOUCHED: Final = 0.5
 
 @dataclass(slots=True)
 class _Surveyed:
-    """The planned sections of a run by name, what was said of each, and the errors of those that could not be planned."""
+    """The planned sections of a run by name, what is said of them, and the errors of those that could not be planned."""
 
     plans: dict[str, SectionPlan] = field(default_factory=dict)
-    judgments: list[Judgment] = field(default_factory=list)
     errors: dict[str, SitemapError] = field(default_factory=dict)
+    refusals: list[Refusal] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    checks: list[SectionCheck] = field(default_factory=list)
 
 
 def make_plan(
@@ -91,9 +95,8 @@ def make_plan(
 def _whole(context: RunContext, surveyed: _Surveyed, run: str, started: datetime, spent: tuple[str, ...]) -> Plan:
     """Return the plan of all sections that could be planned, refused ones included."""
     sitemap, store, manifest, request = context.sitemap, context.store, context.manifest, context.request
-    plans, judgments, now = surveyed.plans, surveyed.judgments, context.clock.now()
-    refusals = [refusal for each in judgments for refusal in each.refusals]
-    stand, passed, retired = at_plan(sitemap, manifest, plans, refusals, request, now)
+    plans, now = surveyed.plans, context.clock.now()
+    stand, passed, retired = at_plan(sitemap, manifest, plans, surveyed.refusals, request, now)
     for shrunk in (r.section for r in passed if r.guard in ("shrink", "total")):
         plans[shrunk] = replace(plans[shrunk], refresh=True)  # the commit records the new number of URLs
     return Plan(
@@ -108,7 +111,7 @@ def _whole(context: RunContext, surveyed: _Surveyed, run: str, started: datetime
         warnings=(
             *spent,
             *(f"allowed: {refusal.message}" for refusal in passed),
-            *(warning for each in judgments for warning in each.warnings),
+            *surveyed.warnings,
             *touched_warnings(sitemap, plans, manifest),
             *too_many(sitemap, plans, manifest),
         ),
@@ -118,8 +121,8 @@ def _whole(context: RunContext, surveyed: _Surveyed, run: str, started: datetime
         failures=tuple(failure_of(name, error) for name, error in surveyed.errors.items()),
         rebases=request.full or bool(request.rebuild),
         prefixes=() if manifest is None else top_prefixes(manifest.sections.values(), manifest.sections.values()),
-        notes=tuple(note for each in judgments for note in each.notes),
-        checks=tuple(each.check for each in judgments if each.check is not None),
+        notes=tuple(surveyed.notes),
+        checks=tuple(surveyed.checks),
         repairs=public_files.repairs(store, manifest, plans, context.listing),
     )
 
@@ -134,8 +137,7 @@ def _survey(context: RunContext) -> _Surveyed:
         again = []
         for section in waiting:
             try:
-                surveyed.plans[section.name], judgment = _planned(context, section)
-                surveyed.judgments.append(judgment)
+                _plan_one(context, section, surveyed)
             except OF_ONE_SECTION as error:
                 if context.sitemap.on_section_failure == "fail_all" or len(sections) == 1:
                     raise
@@ -152,18 +154,23 @@ def _survey(context: RunContext) -> _Surveyed:
     return surveyed
 
 
-def _planned(run: RunContext, section: Section) -> tuple[SectionPlan, Judgment]:
+def _plan_one(run: RunContext, section: Section, surveyed: _Surveyed) -> None:
     """Plan one section, and in a dry run also check its first rows."""
     with section.source.open(section=section.name) as source:
         context = run.of_section(section, source)
         plan = plan_section(context)
         check_null_keys(run.sitemap, section, plan)
-        sample = judge_sample(context, plan) if run.request.dry_run else Judgment()
-    change = change_of(run, section, context.before, run.clock.now())
-    refusals = rows_at_plan(change, plan)
-    more = tuple(refusal for refusal in sample.refusals if refusal.guard not in {each.guard for each in refusals})
-    warnings = (*plan.warnings, *sample.warnings)
-    return plan, dataclasses.replace(sample, refusals=(*refusals, *more), warnings=warnings)
+        sample = judge_sample(context, plan) if run.request.dry_run else None
+    refusals = rows_at_plan(change_of(run, section, context.before, run.clock.now()), plan)
+    surveyed.plans[section.name] = plan
+    surveyed.refusals += refusals
+    surveyed.warnings += plan.warnings
+    if sample is not None:
+        guards = {refusal.guard for refusal in refusals}
+        surveyed.refusals += [refusal for refusal in sample.refusals if refusal.guard not in guards]
+        surveyed.warnings += sample.warnings
+        surveyed.notes += sample.notes
+        surveyed.checks += () if sample.check is None else (sample.check,)
 
 
 def _publishable(sitemap: Sitemap, plan: Plan, request: RunRequest) -> Plan:
