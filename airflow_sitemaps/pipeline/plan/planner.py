@@ -38,8 +38,8 @@ if TYPE_CHECKING:
     from airflow_sitemaps.pipeline.request import OpenSitemap, RunRequest
     from airflow_sitemaps.ports import ObjectInfo
     from airflow_sitemaps.shards.guards import Refusal
-    from airflow_sitemaps.shards.manifest import Manifest, SectionManifest
-    from airflow_sitemaps.shards.plan import RangeAction, SectionCheck
+    from airflow_sitemaps.shards.manifest import Manifest
+    from airflow_sitemaps.shards.plan import SectionCheck
     from airflow_sitemaps.sitemap import Section, Sitemap
 
 log = logging.getLogger(__name__)
@@ -227,16 +227,15 @@ def touched_warnings(sitemap: Sitemap, plans: Mapping[str, SectionPlan], manifes
             continue
         if (state.fingerprint, state.digest_kind) != (plan.fingerprint, plan.digest_kind):
             continue
-        changed = sum(_holds_other_rows(action, state) for action in plan.actions)
+        changed = sum(
+            action.kind.writes
+            if action.carries is None
+            else not action.digest.same_rows(state.shards[action.carries].digest)
+            for action in plan.actions
+        )
         if len(plan.actions) >= 10 and changed > TOUCHED * len(plan.actions):
             warnings.append(
                 f"section {section.name!r}: {changed:,} of {len(plan.actions):,} shards change "
                 f"({changed / len(plan.actions):.0%}). Did a load stamp every row?"
             )
     return tuple(warnings)
-
-
-def _holds_other_rows(action: RangeAction, state: SectionManifest) -> bool:
-    if action.carries is None:
-        return action.kind.writes
-    return not action.digest.same_rows(state.shards[action.carries].digest)

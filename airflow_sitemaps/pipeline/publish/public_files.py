@@ -77,7 +77,8 @@ def find(store: Store, state: SectionManifest, listing: Mapping[str, ObjectInfo]
     for position, shard in enumerate(state.shards):
         if shard.file is None:
             continue
-        if shard.file.etag is None and _is_whole(store, shard.file):
+        body = store.state.head(shard.file.body) if shard.file.etag is None else None
+        if body is not None and body.byte_size == shard.file.byte_size:
             continue  # the commit of this plan first finishes its promotion
         info = listing.get(shard.file.name)
         if info is not None and info.etag == shard.file.etag:
@@ -118,12 +119,6 @@ def taken(path: str, section: str, listing: Mapping[str, ObjectInfo], manifest: 
     if manifest is not None:
         ours = {file.name for file in manifest.files()} | {d.key for d in manifest.departed if d.area == "public"}
     return tuple(name for name in listing if name not in ours and pattern.fullmatch(name))
-
-
-def _is_whole(store: Store, file: PublicFile) -> bool:
-    """Return whether the private body of a file exists with its full length."""
-    body = store.state.head(file.body)
-    return body is not None and body.byte_size == file.byte_size
 
 
 def _is_sound(store: Store, file: PublicFile) -> bool:

@@ -120,16 +120,10 @@ def _sweep(opened: OpenSitemap, current: ManifestVersion) -> tuple[ManifestVersi
         current = _forget(opened, current, departed)
     elif strays and not state.still(current):
         put_back(store, {info.key for info in strays})
-    return current, Swept(objects=outcomes.count(None), warnings=_warnings(outcomes))
-
-
-def _warnings(outcomes: Sequence[str | None]) -> tuple[str, ...]:
-    """Return a warning if objects could not be removed."""
     failures = [outcome for outcome in outcomes if outcome is not None]
-    if not failures:
-        return ()
     reason = next(filter(None, failures), "")
-    return (f"{counted(len(failures), 'unneeded object')} could not be removed; the next run tries again: {reason}",)
+    what = f"{counted(len(failures), 'unneeded object')} could not be removed; the next run tries again: {reason}"
+    return current, Swept(objects=len(outcomes) - len(failures), warnings=(what,) if failures else ())
 
 
 def _removable(
