@@ -26,6 +26,8 @@ SIMULATED = {
     "public names written before their commit": range(10),
     "sweep of what a kept generation needs": range(1, 21),
     "watermark without slices": range(4, 44),
+    "ledger of a joined neighbour forgotten": range(37, 57),
+    "fingerprints of different kinds compared": range(28, 48),
 }
 """Seeds of which several notice the lack of a safeguard; the first one did when this was last measured."""
 

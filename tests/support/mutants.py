@@ -14,6 +14,7 @@ from unittest.mock import patch
 from msgspec import structs
 
 from airflow_sitemaps.errors import IncompleteError
+from airflow_sitemaps.ledger import part
 from airflow_sitemaps.pipeline import batch_writer, stages
 from airflow_sitemaps.pipeline.plan import partial_survey, planner
 from airflow_sitemaps.pipeline.publish import (
@@ -27,7 +28,7 @@ from airflow_sitemaps.pipeline.publish import (
 )
 from airflow_sitemaps.pipeline.state import capability_probe, conditional_put, repository
 from airflow_sitemaps.ports import Overwrite, PutOutcomeError, Update
-from airflow_sitemaps.shards import commit, ranges, section_commit
+from airflow_sitemaps.shards import commit, range_actions, ranges, section_commit
 from airflow_sitemaps.shards.guards import judgement
 from airflow_sitemaps.shards.layout import shard_name
 from airflow_sitemaps.testing.source import MemorySource
@@ -69,6 +70,7 @@ PARTIAL: Final = Profile(
 )
 CRAWLED: Final = Profile(faults=0.0, crashes=0.0, foreign=False, wild_clock=False, crawlers=4)
 SHARED: Final = Profile(faults=0.0, crashes=0.0, foreign=False, wild_clock=False, features=True)
+RARE: Final = Profile(features=True)
 MEDDLED: Final = Profile(faults=0.0, crashes=0.0, foreign=True, wild_clock=False)
 
 
@@ -114,6 +116,15 @@ def _unconditional_manifest() -> Iterable[Change]:
         return real(objects, key, *args, **({**kwargs, "mode": Overwrite()} if key == repository.MANIFEST else kwargs))
 
     yield repository, "put_verified", put
+
+
+def _joined_neighbour_forgotten() -> Iterable[Change]:
+    real = range_actions._joined
+    yield range_actions, "_joined", lambda left, right: replace(real(left, right), before=left.before)
+
+
+def _any_kind_of_fingerprint() -> Iterable[Change]:
+    yield part, "without_fingerprints", lambda rows: rows
 
 
 def _no_read_back() -> Iterable[Change]:
@@ -519,6 +530,8 @@ MUTANTS: Final = (
     Mutant(name="no check of rows read against planned", changes=_no_row_check, profile=RELOADED),
     Mutant(name="no variant for content that returns", changes=_no_variant, profile=STALLING),
     Mutant(name="no look at the manifest before promotion puts", changes=_no_still, profile=STALLING),
+    Mutant(name="ledger of a joined neighbour forgotten", changes=_joined_neighbour_forgotten, profile=RARE),
+    Mutant(name="fingerprints of different kinds compared", changes=_any_kind_of_fingerprint, profile=RARE),
     Mutant(name="no check of bodies", changes=_no_body_check, profile=LONG),
     Mutant(name="grace from the commit, not the promotion", changes=_grace_from_commit, profile=LATER),
     Mutant(name="serials of retired sections forgotten", changes=_serials_forgotten, profile=DEPLOYED),
