@@ -101,6 +101,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name, databases.running(Path(name), given.rows) as running:
         os.environ |= running.environment()
         url = running.postgresql.replace("postgresql+psycopg://", "postgresql://")
+        with sitemap_of(Path(name), ledger=False).sections[0].source.open(section="pages") as source:
+            source.now()  # what it imports is shared by the forked processes too
         rounds = [measure(Path(name), url, given.rows, number) for number in range(1, given.rounds + 1)]
         kept = sizes(Path(name))
     print(f"{given.rows:,} rows, medians of {given.rounds} rounds")

@@ -32,8 +32,8 @@ class EarlierRows:
     def of(cls, parts: Sequence[pa.Table], kind: str) -> EarlierRows | None:
         """Return what decoded parts know, or None if there is no old URL. Other kinds of fingerprints count as null."""
         comparable = [rows if part.kind_of(rows) == kind else part.without_fingerprints(rows) for rows in parts]
-        filled = [rows.replace_schema_metadata(None) for rows in comparable if rows.num_rows]
-        return cls(rows=pa.concat_tables(filled).combine_chunks()) if filled else None
+        filled = [rows.select(part.JOINED).replace_schema_metadata(None) for rows in comparable if rows.num_rows]
+        return cls(rows=pa.concat_tables(filled, promote_options="default").combine_chunks()) if filled else None
 
     def places(self, locs: pa.ChunkedArray) -> pa.Int32Array:
         """Return the row of each URL, null for a new one."""

@@ -33,7 +33,7 @@ has 64 bits over what makes the page. ``first_listed`` is the time of the run th
 not known. ``changed_at`` is the time of the run that last saw another fingerprint, null until one did.
 """
 
-JOINED: Final = ["loc", "lastmod", "fingerprint", "first_listed", "changed_at"]
+JOINED: Final = ["loc", "fingerprint", "first_listed", "changed_at"]
 """Columns that the next writing of a range needs."""
 
 _KIND: Final = b"airflow_sitemaps.fingerprint"
@@ -86,14 +86,14 @@ def checksum_of(data: bytes) -> str:
 
 
 def rows_of_body(content: bytes, *, is_text: bool) -> pa.Table:
-    """Return the joined columns of a part that is missing, from the shard's uncompressed body; what it had seen is null."""
+    """Return the rows of a part that is missing, from the shard's uncompressed body; what only the part knew is null."""
     entries = [(line, b"") for line in _LINE.findall(content)] if is_text else _ENTRY.findall(content)
     locs = pa.array([loc for loc, _ in entries], pa.binary()).cast(pa.string())
     if b"&" in content:
         locs = pa.array([html.unescape(loc) if "&" in loc else loc for loc in locs.to_pylist()], pa.string())
     lastmods = pa.array([lastmod or None for _, lastmod in entries], pa.binary()).cast(pa.string())
-    unknown = [pa.nulls(len(locs), SCHEMA.field(name).type) for name in JOINED[2:]]
-    return pa.table([locs, lastmods, *unknown], schema=pa.schema([SCHEMA.field(name) for name in JOINED]))
+    unknown = {field.name: pa.nulls(len(locs), field.type) for field in SCHEMA}
+    return pa.table(unknown | {"loc": locs, "lastmod": lastmods})
 
 
 def without_fingerprints(rows: pa.Table) -> pa.Table:

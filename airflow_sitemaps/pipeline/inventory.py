@@ -165,9 +165,7 @@ def _rows(objects: ObjectStore, place: _Place) -> pa.Table:
     assert file is not None
     rows = None if part is None else read_part(objects, part)
     if rows is None:
-        body = rows_of_body(objects, file.body)
-        unknown = {"key": pa.nulls(body.num_rows, pa.string())}
-        rows = pa.table({name: unknown[name] if name in unknown else body[name] for name in SCHEMA.names})
+        rows = rows_of_body(objects, file.body)
     names = (pa.repeat(pa.scalar(text), rows.num_rows) for text in (place.section, file.name))
     columns = dict(zip(("section", "shard"), names, strict=True)) | {name: rows[name] for name in SCHEMA.names}
     return pa.table(columns)

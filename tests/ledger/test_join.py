@@ -74,7 +74,7 @@ def test_the_join_equals_a_look_up_of_each_url(now, old, cut, same_kind, same_pr
         old = [(name, prints.get(name, fingerprint), *rest) for name, fingerprint, *rest in old]
     locs = {name: clean(batch([(name, 0, None)]), CONTEXT, Tally()).loc[0].as_py() for name, *_ in (*now, *old)}
     rows = pa.table(
-        [[locs[each[0]] for each in old], [None for _ in old], *([each[n] for each in old] for n in (1, 2, 3))],
+        [[locs[each[0]] for each in old], *([each[n] for each in old] for n in (1, 2, 3))],
         schema=pa.schema([part.SCHEMA.field(name) for name in part.JOINED]),
     ).replace_schema_metadata({b"airflow_sitemaps.fingerprint": b"a kind" if same_kind else b"another"})
     result = judged(now, EarlierRows.of([rows.slice(0, 3), rows.slice(3)], "a kind"), cut)
