@@ -134,6 +134,9 @@ def test_airflow_runs_every_command_over_the_sitemap_of_a_dag(shop: Shop, websit
 
     assert {cost["shards"] for cost in shop.airflow("estimate", "--rows", "1000000")["costs"]} == {20}
 
+    (counted,) = shop.airflow("inventory")["sections"]
+    assert (counted["section"], counted["urls"]) == ("products", 3)
+
     assert shop.airflow("store-check", str(shop.site))["accepted"] is True
 
     (group,) = get_cli_commands()

@@ -13,7 +13,7 @@ from botocore.exceptions import CredentialRetrievalError, NoCredentialsError
 from airflow_sitemaps import LocalStore, Section, Sitemap, SitemapTaskGroup, SqlSource
 from airflow_sitemaps.errors import ConfigurationError, CredentialsError, SitemapError, SourceError, StoreError
 from airflow_sitemaps.operators import base
-from airflow_sitemaps.stores.s3.client import explained
+from airflow_sitemaps.stores.s3.client import failure_of
 from tests.semantics.shop import Shop, dag_of
 from tests.semantics.steps import Steps
 from tests.support.airflow_db import xcom_of
@@ -57,7 +57,7 @@ def test_a_database_that_restarts_costs_a_try(tmp_path: Path, monkeypatch: pytes
     "error", [NoCredentialsError(), CredentialRetrievalError(provider="metadata", error_msg="timed out")]
 )
 def test_missing_credentials_are_retried(error: Exception) -> None:
-    found = explained("GetObject", "s3://bucket/key", error)
+    found = failure_of("GetObject s3://bucket/key", error).error()
 
     assert isinstance(found, CredentialsError)
     assert isinstance(found, ConfigurationError)
