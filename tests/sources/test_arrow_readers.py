@@ -219,6 +219,7 @@ def test_a_slow_build_of_the_driver_is_named_once_in_a_process(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A plan opens a reader for each of its sections, and for its sample."""
+    pytest.importorskip("adbc_driver_postgresql", reason="adbc-driver-postgresql is not installed")
     monkeypatch.setattr(postgresql, "version", lambda _: "1.13.0")
     postgresql._warn_of_slow_wheel.cache_clear()
     for _ in range(3):
