@@ -6,6 +6,7 @@ and only a commit publishes them.
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import logging
 from contextlib import contextmanager
@@ -208,8 +209,6 @@ class _BatchWriter:
         action = self.actions[self._current]
         staged = self._pieces.setdefault(self._current, [])
         for file in files:
-            if file.feed_texts:
-                self._feed_texts = newest_texts([*self._feed_texts, *file.feed_texts])
             same = bool(action.known_sha256) and file.xml_sha256 == action.known_sha256 and not staged
             key = None if file.body is None or same else self._body_key(len(staged), SUFFIX[self.section.format])
             if key is not None:
@@ -224,6 +223,9 @@ class _BatchWriter:
                 samples={rule: tuple(texts) for rule, texts in file.tally.samples.items()},
                 **file.facts(),
             )
+            if file.feed_texts:
+                own = (dataclasses.replace(text, lower=piece.range.lower) for text in file.feed_texts)
+                self._feed_texts = newest_texts([*self._feed_texts, *own])
             staged.append(self._with_part(piece, file.judged, len(staged)) if file.judged is not None else piece)
 
     def _with_part(self, piece: StagedShard, judged: Judged, number: int) -> StagedShard:

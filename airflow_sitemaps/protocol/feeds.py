@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from airflow_sitemaps.protocol.entry import Limits
 
 Format = Literal["rss", "mrss", "atom"]
+Lower = tuple[int | str, ...] | None
 
 ATOM_NAMESPACE: Final = "http://www.w3.org/2005/Atom"
 """RFC 4287."""
@@ -53,7 +54,7 @@ _MIDNIGHT: Final = b"T00:00:00"
 
 @dataclass(frozen=True, slots=True)
 class RecentEntry:
-    """One ``<url>`` element with its line end, as its shard contains it, and the escaped URL.
+    """One ``<url>`` element with its line end, as its shard contains it, the escaped URL, and its shard's lower end.
 
     ``moment`` is its lastmod in UTC to the second, without its zone. A date stands for its midnight.
     """
@@ -62,15 +63,16 @@ class RecentEntry:
     loc: bytes
     element: bytes
     section: str = ""
+    lower: Lower = None
 
 
-def pick(urlset: bytes, since: datetime, section: str = "") -> Iterator[RecentEntry]:
+def pick(urlset: bytes, since: datetime, section: str = "", lower: Lower = None) -> Iterator[RecentEntry]:
     """Find the entries of a urlset that changed lately. This package wrote it, so it need not be parsed completely."""
     first = since.astimezone(timezone.utc).strftime("%Y-%m-%dT%H:%M:%S").encode()
     for match in _ENTRY.finditer(urlset):
         moment = (match[2] + _MIDNIGHT)[:19]
         if moment >= first:
-            yield RecentEntry(moment, match[1], match[0], section)
+            yield RecentEntry(moment, match[1], match[0], section, lower)
 
 
 def newest(entries: Iterable[RecentEntry], limits: Limits, most: int) -> list[RecentEntry]:
@@ -112,25 +114,31 @@ def recent_urlset(entries: Iterable[RecentEntry]) -> bytes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FeedText:
-    """Texts from the columns of a source, without markup, or empty. ``moment`` (W3C Datetime) selects the newest."""
+    """Texts from the columns of a source, without markup, or empty. ``moment`` (W3C Datetime) selects the newest.
+
+    ``lower`` is the lower end of their shard, as several shards may list one URL.
+    """
 
     loc: str
     moment: str
     title: str = ""
     description: str = ""
+    lower: Lower = None
 
 
 def feed_text(*, loc: str, lastmod: date | datetime, title: str | None, description: str | None) -> FeedText:
     """Return the texts of an entry from its columns, shortened for a feed."""
-    texts = {"title": _cut(title, MAX_TITLE), "description": _cut(description, MAX_DESCRIPTION)}
-    return FeedText(loc=loc, moment=lastmods.render(lastmod), **texts)
+    moment, about = lastmods.render(lastmod), _cut(description, MAX_DESCRIPTION)
+    return FeedText(loc=loc, moment=moment, title=_cut(title, MAX_TITLE), description=about)
 
 
 def newest_texts(texts: Iterable[FeedText]) -> list[FeedText]:
-    """Return the newest ``FEED_ENTRIES`` texts, one for each URL. The first of several is kept."""
-    first = {text.loc: text for text in reversed(list(texts))}
+    """Return the texts of the newest ``FEED_ENTRIES`` URLs, one for each shard. The first of several is kept."""
+    first = {(text.loc, text.lower): text for text in reversed(list(texts))}
     ordered = sorted(first.values(), key=lambda text: text.loc)
-    return sorted(ordered, key=lambda text: text.moment, reverse=True)[:FEED_ENTRIES]
+    ordered.sort(key=lambda text: text.moment, reverse=True)
+    kept = set(list(dict.fromkeys(text.loc for text in ordered))[:FEED_ENTRIES])
+    return [text for text in ordered if text.loc in kept]
 
 
 def read_texts(feed: bytes) -> dict[str, FeedText]:

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from datetime import timedelta
 
 import feedparser
 import pytest
 from lxml import etree
 
+from airflow_sitemaps import Section, Sitemap
+from airflow_sitemaps.pipeline import build
 from airflow_sitemaps.protocol.feeds import FEED_ENTRIES, MEDIA_NAMESPACE, FeedText, newest_texts
-from tests.support.environment import BASE, World, row
+from airflow_sitemaps.testing.source import MemorySourceConfig
+from tests.support.environment import BASE, FREE, World, row
 
 VIDEO = {
     "thumbnail_loc": "https://img.example.com/t.jpg",
@@ -94,6 +98,35 @@ def test_a_page_without_columns_shows_the_texts_of_its_video_and_the_media(world
     assert feed.entries[0].media_content[0]["url"] == VIDEO["content_loc"]
 
 
+def test_an_item_has_the_texts_of_the_shard_of_its_entry(world: World) -> None:
+    world.rows[0].update(loc=f"{BASE}p/14", lastmod=world.rows[13]["lastmod"], title="First shard")
+    world.rows[12].update(loc=f"{BASE}p/14", title="Last shard")  # unsettled: it is read in each run
+    world.build()
+    assert titles(world) == ["First shard"]
+    again = world.build()
+    assert (again.result, again.rows_read > 0) == ("unchanged", True)
+    assert titles(world) == ["First shard"]
+    world.rows[0].update(lastmod="2026-01-01T08:00:00+00:00", title="Old")
+    assert world.build().result == "published"
+    assert titles(world) == ["Last shard"]
+    assert world.build().result == "unchanged"
+    world.build(full=True)
+    assert titles(world) == ["Last shard"]
+
+
+def test_an_item_has_the_texts_of_the_section_of_its_entry(world: World) -> None:
+    rows = {name: [row(1, lastmod="2026-01-15T08:00:00+00:00", title=name)] for name in ("first", "second")}
+    sections = [
+        Section(name, MemorySourceConfig(rows[name], key="id", clock=world.clock.now, lastmod="lastmod", title="title"))
+        for name in rows
+    ]
+    sitemap = Sitemap(world.config, sections, guards=FREE, feeds=("rss",))
+    build(sitemap, clock=world.clock)
+    rows["second"][0]["title"] = "changed"
+    build(sitemap, clock=world.clock)
+    assert titles(world) == ["first"]
+
+
 def test_titles_that_are_hostile_are_written_as_text(world: World) -> None:
     world.rows[13].update(title="\x00]]>&lt;" + "x" * 9_999, description="\n")
     world.build()
@@ -114,3 +147,6 @@ def test_the_newest_texts_are_kept() -> None:
     assert len(newest) == FEED_ENTRIES
     assert newest[0].moment.endswith("59Z")
     assert newest[0].loc == "0059"
+    of_other_shard = [replace(text, lower=(9,)) for text in texts]
+    assert {text.loc for text in newest_texts([*texts, *of_other_shard])} == {text.loc for text in newest}
+    assert len(newest_texts([*texts, *of_other_shard])) == 2 * FEED_ENTRIES

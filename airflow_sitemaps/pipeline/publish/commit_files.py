@@ -225,7 +225,7 @@ def _with_extras(
     if sitemap.recent is not None or sitemap.feeds:
         recent = _recent(opened.state, new, opened.clock.now() - window)
         entries = feeds.newest(recent, sitemap.index_limits, sitemap.index_limits.max_urls)
-    contents = _contents(sitemap, entries, _texts(sitemap, opened.state, old, receipts))
+    contents = _contents(sitemap, entries, _texts(opened, old, receipts, entries))
     files = tuple(file(name, content, listed=name == RECENT) for name, content in contents)
     log.info(
         "%d entries changed within the last %s; they are listed in %s",
@@ -247,22 +247,22 @@ def _recent(state: StateRepository, manifest: Manifest, since: datetime) -> Iter
             if stored is None:
                 log.warning("%s does not exist; the recent files omit its entries", state.objects.url(shard.file.body))
                 continue
-            yield from feeds.pick(gzip.decompress(stored.body, max_byte_size=shard.file.xml_byte_size), since, name)
+            urlset = gzip.decompress(stored.body, max_byte_size=shard.file.xml_byte_size)
+            yield from feeds.pick(urlset, since, name, shard.range.lower)
 
 
 def _texts(
-    sitemap: Sitemap, state: StateRepository, old: Manifest | None, receipts: Sequence[Receipt]
+    opened: OpenSitemap, old: Manifest | None, receipts: Sequence[Receipt], entries: Sequence[feeds.RecentEntry]
 ) -> Mapping[str, feeds.FeedText]:
-    """Return titles and descriptions by URL: those of the last feed, overridden by those that this run read."""
-    if not sitemap.feeds or not _titled(sitemap):
+    """Return texts by URL: those of the last feed, overridden by those that this run read from the entry's own shard."""
+    if not opened.sitemap.feeds or not _titled(opened.sitemap):
         return {}
-    texts: dict[str, feeds.FeedText] = {}
     before = next((file for file in (old.extras if old is not None else ()) if file.name in FEED_NAMES.values()), None)
-    stored = state.objects.get(before.body) if before is not None else None
-    if stored is not None:
-        texts.update(feeds.read_texts(stored.body))
+    stored = opened.state.objects.get(before.body) if before is not None else None
+    texts = {} if stored is None else feeds.read_texts(stored.body)
+    shards = {html.unescape(entry.loc.decode()): (entry.section, entry.lower) for entry in entries}
     for receipt in receipts:
-        texts.update((text.loc, text) for text in receipt.feed_texts)
+        texts.update((t.loc, t) for t in receipt.feed_texts if shards.get(t.loc) == (receipt.section, t.lower))
     return texts
 
 
