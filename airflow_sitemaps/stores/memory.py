@@ -121,7 +121,7 @@ class MemoryObjects:
                 self.objects.pop(key, None)
 
     def _etag(self, body: bytes) -> str:
-        return hashlib.blake2b(body, digest_size=16).hexdigest()
+        return hashlib.sha256(body).hexdigest()[:32]
 
 
 class MemoryStore(StoreSettings):
