@@ -26,7 +26,9 @@ def edges(number: int) -> tuple[KeyRange, ...]:
 
 def layout(rows: list[int]) -> list[LayoutRange]:
     return [
-        LayoutRange(range=within, digest=Digest.of(n, None, n), olds=(at,) if n else (), carries=at if n else None)
+        LayoutRange(
+            range=within, digest=Digest.of(n, None, n), olds=(at,) if n else (), before=(at,), carries=at if n else None
+        )
         for at, (within, n) in enumerate(zip(edges(len(rows)), rows, strict=True))
     ]
 
@@ -45,6 +47,7 @@ def test_joined_ranges_still_cover_every_key_and_hold_every_row(policy, rows):
     joined = join(layout(rows), shards(rows), policy, CURRENT)
     assert is_partition([item.range for item in joined])
     assert sum(item.digest.rows for item in joined) == sum(rows)
+    assert [at for item in joined for at in item.before] == list(range(len(rows)))  # the ledger knows every old shard
 
 
 @given(policies, st.lists(st.integers(0, 60_000), min_size=1, max_size=30))
