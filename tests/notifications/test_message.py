@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_sitemaps import Guards, notifications
+from airflow_sitemaps import Guards
 from airflow_sitemaps.errors import (
     ConfigurationError,
     ConflictError,
@@ -19,6 +19,7 @@ from airflow_sitemaps.errors import (
     SourceError,
     StoreError,
 )
+from airflow_sitemaps.notifications import message
 from airflow_sitemaps.operators.facts import failure_facts
 from airflow_sitemaps.shards.guards import Refusal
 from airflow_sitemaps.shards.plan import SectionFailure, failures_of
@@ -31,7 +32,7 @@ def test_a_published_run_says_what_was_published_and_what_is_not_listed() -> Non
     world = World([row(n) for n in range(12)])
     world.rows += [row(90, loc=None), row(91, loc="ftp://x")]
 
-    text = notifications.of_report(world.build().to_dict(), LINK)
+    text = message.of_report(world.build().to_dict(), LINK)
 
     assert text.title == "Sitemap published: https://www.example.com/sitemap.xml, 12 URLs"
     assert text.lines[0] == f"Generation 1: {len(world.shards())} created of {len(world.shards())} shards"
@@ -43,7 +44,7 @@ def test_an_unchanged_run_is_one_line() -> None:
     world = World([row(1)])
     world.build()
 
-    text = notifications.of_report(world.build().to_dict())
+    text = message.of_report(world.build().to_dict())
 
     assert (text.result, text.text) == (
         "unchanged",
@@ -60,7 +61,7 @@ def test_a_refusal_says_why_and_what_lets_it_pass() -> None:
     wrapped = RuntimeError("the task failed")
     wrapped.__cause__ = refused.value
 
-    text = notifications.of_error("shop", wrapped, LINK)
+    text = message.of_error("shop", wrapped, LINK)
 
     assert text.title == "Sitemap refused: shop; the published sitemap is unchanged"
     assert "20" in text.lines[0]
@@ -77,7 +78,7 @@ def test_a_refusal_says_why_and_what_lets_it_pass() -> None:
     ],
 )
 def test_a_failure_says_why_and_what_to_do(error: Exception, title: str, action: str) -> None:
-    text = notifications.of_error("shop", error)
+    text = message.of_error("shop", error)
 
     assert text.title == f"{title}: shop; the published sitemap is whole"
     assert text.lines == (f"{type(error).__name__}: {error}",)
@@ -92,8 +93,8 @@ def test_a_partly_published_run_says_which_sections_are_missing_and_what_lets_th
     error = PartlyPublishedError("2 sections not published", report=report, failures=(*failures_of([guard]), down))
 
     for text in (
-        notifications.of_error("shop", error, LINK),
-        notifications.of_failure_facts("shop", failure_facts(error), LINK),
+        message.of_error("shop", error, LINK),
+        message.of_failure_facts("shop", failure_facts(error), LINK),
     ):
         assert text.result == "partly_published"
         assert text.title == "Sitemap partly published: shop; 2 sections not published"
@@ -113,7 +114,7 @@ def test_a_refused_section_beside_unchanged_ones_is_a_refusal() -> None:
     unchanged = replace(world.build(), result="refused")
 
     for failures, result in ((failures_of([guard]), "refused"), ((down,), "failed")):
-        text = notifications.of_error("shop", PartlyPublishedError("", report=unchanged, failures=failures))
+        text = message.of_error("shop", PartlyPublishedError("", report=unchanged, failures=failures))
         assert (text.result, text.title) == (
             result,
             f"Sitemap {result}: shop; the published sitemap is unchanged",
@@ -121,7 +122,7 @@ def test_a_refused_section_beside_unchanged_ones_is_a_refusal() -> None:
 
 
 def test_the_text_of_a_foreign_error_is_not_shown() -> None:
-    text = notifications.of_error("shop", RuntimeError("postgres://user:secret@db"))
+    text = message.of_error("shop", RuntimeError("postgres://user:secret@db"))
 
     assert "secret" not in text.text + text.slack + text.html
     assert text.lines == ("RuntimeError; the task's log has the details",)
@@ -130,7 +131,7 @@ def test_the_text_of_a_foreign_error_is_not_shown() -> None:
 def test_long_lists_are_cut_and_counted() -> None:
     refusals = [{"message": f"section {n}", "permit": f"empty:{n}"} for n in range(10)]
 
-    text = notifications.of_refusal("shop", {"refusals": refusals})
+    text = message.of_refusal("shop", {"refusals": refusals})
 
     assert text.lines == ("section 0", "section 1", "section 2", "… and 7 more refusals")
 
@@ -148,11 +149,11 @@ class Tags(HTMLParser):
 
 @given(st.text(), st.lists(st.text(), max_size=5))
 def test_no_text_can_add_markup_or_lines(name: str, reasons: list[str]) -> None:
-    text = notifications.of_refusal(name, {"refusals": [{"message": reason, "permit": reason} for reason in reasons]})
+    text = message.of_refusal(name, {"refusals": [{"message": reason, "permit": reason} for reason in reasons]})
     parser = Tags()
     parser.feed(text.html)
 
     assert parser.tags <= {"p", "strong", "ul", "li", "a"}
     assert len(text.text.split("\n")) <= 2 + len(text.lines)
-    assert all(len(line) <= notifications.MAX_CHARACTERS for line in (text.title, *text.lines))
+    assert all(len(line) <= message.MAX_CHARACTERS for line in (text.title, *text.lines))
     assert "<" not in text.slack

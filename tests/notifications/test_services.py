@@ -14,7 +14,7 @@ import pytest
 from airflow.sdk import DAG
 
 from airflow_sitemaps import LocalStore, Section, Sitemap, SitemapNotifier, SitemapTaskGroup, SqlSource
-from airflow_sitemaps.notifications import HTML, SLACK, SUBJECT, TEXT, SitemapMessage
+from airflow_sitemaps.notifications.message import HTML, SLACK, SUBJECT, TEXT, SitemapMessage
 from airflow_sitemaps.operators.links import run_page
 from tests.support.airflow_db import run
 from tests.support.smtp_server import smtp_server
