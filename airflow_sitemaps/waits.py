@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from tenacity import Retrying, before_sleep_log, retry_if_exception, stop_after_attempt, wait_random_exponential
+from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_random_exponential
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -216,11 +216,22 @@ def repeated(
         requested = requested_s(error) if error is not None else None
         return growing(state) if requested is None else requested
 
+    def announce(state: RetryCallState) -> None:
+        # Tenacity's own line names the function with its arguments, and a request's headers contain a token.
+        error = state.outcome.exception() if state.outcome is not None else None
+        log.info(
+            "attempt %d of %d failed: %s. The next one is in %.1f s",
+            state.attempt_number,
+            attempts,
+            error,
+            state.next_action.sleep if state.next_action is not None else 0.0,
+        )
+
     return Retrying(
         stop=stop_after_attempt(attempts),
         wait=pause,
         retry=retry_if_exception(is_repeated),
-        before_sleep=before_sleep_log(log, logging.INFO),
+        before_sleep=announce,
         sleep=sleep,
         reraise=True,
     )

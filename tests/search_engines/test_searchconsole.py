@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import sys
 from types import ModuleType, SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -105,13 +106,21 @@ def refused(reason: str) -> bytes:
     ],
 )
 def test_answers(
-    engine: Site, loopback: HttpClient, status: int, body: bytes, error: type[Exception], words: str
+    engine: Site,
+    loopback: HttpClient,
+    caplog: pytest.LogCaptureFixture,
+    status: int,
+    body: bytes,
+    error: type[Exception],
+    words: str,
 ) -> None:
+    caplog.set_level(logging.DEBUG)
     engine.pages[PATH] = Page(body, status, {"Retry-After": "3"})
     with pytest.raises(error, match=words) as raised:
         console(engine, loopback, sleep=lambda _: None).submit(INDEX)
     assert len(engine.asked) == (ATTEMPTS if error is NotAcceptedError else 1)
     assert TOKEN not in str(raised.value)
+    assert TOKEN not in caplog.text
     assert INDEX in str(raised.value)
 
 
