@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from airflow_sitemaps.errors import TransientError as TransientError
     from airflow_sitemaps.notifications import SitemapNotifier as SitemapNotifier
     from airflow_sitemaps.operators.announcements import IndexNowOperator as IndexNowOperator
+    from airflow_sitemaps.operators.announcements import SearchConsoleInspectOperator as SearchConsoleInspectOperator
     from airflow_sitemaps.operators.announcements import SearchConsoleSubmitOperator as SearchConsoleSubmitOperator
     from airflow_sitemaps.operators.announcements import SitemapPingOperator as SitemapPingOperator
     from airflow_sitemaps.operators.plan import SitemapPlanOperator as SitemapPlanOperator
@@ -68,7 +69,9 @@ _NAMES = {
         "StoreError TemplateError TransientError"
     ),
     "notifications": "SitemapNotifier",
-    "operators.announcements": "IndexNowOperator SearchConsoleSubmitOperator SitemapPingOperator",
+    "operators.announcements": (
+        "IndexNowOperator SearchConsoleInspectOperator SearchConsoleSubmitOperator SitemapPingOperator"
+    ),
     "operators.plan": "SitemapPlanOperator",
     "operators.publish": "SitemapPublishOperator SitemapRollbackOperator SitemapWriteOperator",
     "operators.verify": "SitemapFreshnessOperator SitemapVerifyOperator",

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from airflow_sitemaps.pipeline.report import Report, SectionReport
+    from airflow_sitemaps.search_engines.index_status import SectionStatus
     from airflow_sitemaps.search_engines.searchconsole import Observation
     from airflow_sitemaps.verification.result import Verification
 
@@ -76,6 +77,19 @@ _GAUGES: Final = (
     ("search_console_urls", "URLs", "section", "URLs that Google found in the section's indexes"),
     ("search_console_errors", "errors", "section", "Errors that Search Console reports for the indexes"),
     ("search_console_warnings", "warnings", "section", "Warnings that Search Console reports for the indexes"),
+    (
+        "urls_inspected",
+        "URLs",
+        "section engine",
+        "Listed URLs that were inspected in an engine's index in the last 7 days",
+    ),
+    ("indexed_share", "share", "section engine", "Estimated share of the listed URLs that are indexed, from 0 to 1"),
+    (
+        "crawled_share",
+        "share",
+        "section engine",
+        "Estimated share of the listed URLs that were ever crawled, from 0 to 1",
+    ),
     ("stage_duration", "seconds", "stage", "Duration of a stage of the run: plan, write (all tasks), publish"),
 )
 
@@ -99,6 +113,7 @@ TAGS: Final[Mapping[str, str]] = MappingProxyType(
         "rule": "Name of the rule, such as `loc-missing`",
         "outcome": "What happened to the shards",
         "stage": "Stage of the run",
+        "engine": "Search engine, such as `google`",
     }
 )
 
@@ -230,6 +245,18 @@ def of_coverage(index_url: str, observation: Observation) -> Iterator[Measuremen
     for name, values in totals.items():
         for what, value in zip(("urls", "errors", "warnings"), values, strict=True):
             yield _measure(index_url, f"search_console_{what}", value, section=name)
+
+
+def of_index_status(index_url: str, engine: str, found: Iterable[SectionStatus]) -> Iterator[Measurement]:
+    """Return the estimates of what an engine crawled and indexed, by section."""
+    for status in found:
+        values = {
+            "urls_inspected": status.inspected,
+            "indexed_share": status.indexed.share,
+            "crawled_share": status.crawled.share,
+        }
+        for name, value in values.items():
+            yield _measure(index_url, name, value, section=status.section, engine=engine)
 
 
 def _moment(text: str | None) -> datetime | None:

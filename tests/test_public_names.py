@@ -41,6 +41,7 @@ PUBLIC = {
     "LocalStore",
     "MemoryStore",
     "S3Store",
+    "SearchConsoleInspectOperator",
     "SearchConsoleSubmitOperator",
     "Section",
     "ShardPolicy",

@@ -39,6 +39,7 @@ KINDS: Final[Mapping[str, str]] = {
     "SitemapFreshnessOperator": "freshness",
     "IndexNowOperator": "indexnow",
     "SearchConsoleSubmitOperator": "searchconsole",
+    "SearchConsoleInspectOperator": "inspection",
     "SitemapPingOperator": "ping",
 }
 """Kind of a task by its operator's class name, in the order in which a run's tasks are shown."""
@@ -264,7 +265,7 @@ def dags_by_id(session: Session, dag_ids: Iterable[str]) -> dict[str, DagState]:
     }
 
 
-ANNOUNCING: Final = ("indexnow", "searchconsole", "ping")
+ANNOUNCING: Final = ("indexnow", "searchconsole", "inspection", "ping")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,7 +19,7 @@ from pydantic import Field
 
 from airflow_sitemaps import __version__
 from airflow_sitemaps.plugin import STATIC, dag_runs, events
-from airflow_sitemaps.plugin.dag_profiles import dag_profiles
+from airflow_sitemaps.plugin.dag_profiles import ANNOUNCING, dag_profiles
 from airflow_sitemaps.plugin.pages import actions, announcements, findings, overview, runs, sitemap_pages
 from airflow_sitemaps.plugin.pages.sitemap_pages import ListQuery, SitemapLine, csv_of, selected
 from airflow_sitemaps.plugin.readings import StrictModel, iso
@@ -191,7 +191,7 @@ def sitemaps_of_dag(
 ) -> sitemap_pages.DagSitemaps:
     """Return the sitemaps that a DAG publishes or verifies."""
     profile = dag_profiles(session, [dag_id]).get(dag_id)
-    checking = ("verify", "indexnow", "searchconsole", "ping")
+    checking = ("verify", *ANNOUNCING)
     tasks = [task.task_id for task in profile.tasks if task.kind in checking] if profile else []
     assets = events.assets_of_dag(session, dag_id, inlets_of=tasks)
     sitemaps = overview.overviews(session, assets, readable, moment, STORE_STATES)

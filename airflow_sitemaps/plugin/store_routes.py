@@ -12,7 +12,14 @@ from fastapi import APIRouter, Depends, HTTPException, Query, Request, Response,
 from airflow_sitemaps.pipeline.state.repository import MANIFEST
 from airflow_sitemaps.plugin import urls
 from airflow_sitemaps.plugin.pages import overview
-from airflow_sitemaps.plugin.pages.announcements import MAX_OBSERVATIONS, Coverage, coverage_of
+from airflow_sitemaps.plugin.pages.announcements import (
+    MAX_DAYS,
+    MAX_OBSERVATIONS,
+    Coverage,
+    IndexStatus,
+    coverage_of,
+    index_status_of,
+)
 from airflow_sitemaps.plugin.pages.sitemap_pages import csv_of
 from airflow_sitemaps.plugin.readings import StrictModel
 from airflow_sitemaps.plugin.routes import Asset, Now, ReadableDags, as_csv, may_read_assets, sitemap_of, validated
@@ -20,6 +27,7 @@ from airflow_sitemaps.plugin.shard_map import MAX_PAGE, Generations, ShardColumn
 from airflow_sitemaps.plugin.state_reader import STORE_STATES, StateFile, StateReader, StateUnavailableError, open_state
 from airflow_sitemaps.plugin.urls import Compared, GenerationChanges
 from airflow_sitemaps.ports import ObjectStore
+from airflow_sitemaps.search_engines import index_status
 from airflow_sitemaps.search_engines.searchconsole import history
 
 T = TypeVar("T")
@@ -149,6 +157,16 @@ async def coverage(sitemap: DetachedSitemap) -> Response:
         manifest_file(sitemap), "coverage", lambda area: history(area, most=MAX_OBSERVATIONS)
     )
     return uncached(coverage_of(observations))
+
+
+@router.get("/sitemap/index-status", responses={200: {"model": IndexStatus | Unavailable}})
+async def inspected(sitemap: DetachedSitemap) -> Response:
+    """Return the estimates by section from the URLs that were inspected in Google's index."""
+    most = MAX_DAYS + index_status.WINDOW_DAYS - 1
+    observations = await STATES.run(
+        manifest_file(sitemap), "index-status", lambda area: index_status.history(area, "google", most=most)
+    )
+    return uncached(index_status_of(observations))
 
 
 @router.get("/find")

@@ -1,6 +1,6 @@
-"""Google Search Console: submit sitemaps, read how Google processed them, and keep that by section.
+"""Google Search Console: submit sitemaps, read how Google processed them, and keep that by section; inspect URLs.
 
-Reference: developers.google.com/webmaster-tools/v1/sitemaps. The limits are 20 queries per second and 200 per minute
+Reference: developers.google.com/webmaster-tools/v1/sitemaps and …/urlInspection.index. The limits of sitemaps are 20 queries per second and 200 per minute
 and user. Each observation is an object of its own in the private area, so two tasks at the same time lose nothing.
 """
 
@@ -11,6 +11,7 @@ import logging
 import re
 import time
 from dataclasses import asdict, dataclass, field
+from functools import lru_cache, partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote, urlsplit
@@ -19,6 +20,8 @@ from airflow_sitemaps.errors import ConfigurationError
 from airflow_sitemaps.pipeline.state.conditional_put import put_verified
 from airflow_sitemaps.pipeline.state.repository import StateRepository
 from airflow_sitemaps.ports import Overwrite
+from airflow_sitemaps.protocol import lastmod
+from airflow_sitemaps.search_engines.inspection import PageState
 from airflow_sitemaps.web_services import NotAcceptedError, Service, client_for, excerpt
 
 if TYPE_CHECKING:
@@ -29,6 +32,7 @@ if TYPE_CHECKING:
     from airflow_sitemaps.ports import ObjectStore
     from airflow_sitemaps.shards.manifest import Manifest
     from airflow_sitemaps.sitemap import Sitemap
+    from airflow_sitemaps.web_services import Sender
 
 log = logging.getLogger(__name__)
 
@@ -41,6 +45,7 @@ UNPACED: Final = 90
 PAUSE_S: Final = 0.65
 WEBMASTERS: Final = "https://www.googleapis.com/auth/webmasters"
 API: Final = "https://www.googleapis.com/webmasters/v3"
+INSPECTION: Final = "https://searchconsole.googleapis.com/v1"
 DOMAIN: Final = re.compile(r"sc-domain:[a-z0-9-]+(\.[a-z0-9-]+)+")
 QUOTA: Final = frozenset({"rateLimitExceeded", "userRateLimitExceeded", "quotaExceeded", "dailyLimitExceeded"})
 """Reasons of a 403 response that are temporary."""
@@ -57,6 +62,35 @@ _REASONS: Final = {
     404: "no such property, or no such sitemap in it: a URL-prefix property ends in '/', a domain property is 'sc-domain:…'",
     429: "too many requests (limits: 20 per second, 200 per minute)",
 }
+
+
+def check_property(site: str) -> None:
+    """Refuse what cannot be a property."""
+    parts = urlsplit(site)
+    prefix = parts.scheme in ("http", "https") and parts.hostname and site.endswith("/") and not parts.query
+    if not prefix and not DOMAIN.fullmatch(site):
+        raise ConfigurationError(
+            f"Search Console property {site!r}: give a URL prefix that ends in '/', like "
+            "'https://www.example.com/', or a domain, like 'sc-domain:example.com'"
+        )
+
+
+def covers(site: str, url: str) -> bool:
+    """Return whether a property contains a URL."""
+    if not site.startswith("sc-domain:"):
+        return url.startswith(site)
+    domain, host = site.partition(":")[2], host_of(url)
+    return host == domain or host.endswith("." + domain)
+
+
+def host_of(url: str) -> str:
+    """Return the host of a URL. Many URLs have the same beginning, so it is parsed once."""
+    return _host_of("/".join(url.split("/", 3)[:3]))
+
+
+@lru_cache(maxsize=1_024)
+def _host_of(origin: str) -> str:
+    return urlsplit(origin).hostname or ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,13 +118,7 @@ class SearchConsoleClient:
     sleep: Callable[[float], None] = field(default=time.sleep, repr=False)
 
     def __post_init__(self) -> None:
-        parts = urlsplit(self.site)
-        prefix = parts.scheme in ("http", "https") and parts.hostname and self.site.endswith("/") and not parts.query
-        if not prefix and not DOMAIN.fullmatch(self.site):
-            raise ConfigurationError(
-                f"Search Console property {self.site!r}: give a URL prefix that ends in '/', like "
-                "'https://www.example.com/', or a domain, like 'sc-domain:example.com'"
-            )
+        check_property(self.site)
 
     def submit(self, sitemap_url: str) -> None:
         """Submit a sitemap, for the first time or after a change."""
@@ -112,13 +140,7 @@ class SearchConsoleClient:
         return f"{self.api}/sites/{quote(self.site, safe='')}/sitemaps/{quote(sitemap_url, safe='')}"
 
     def _check(self, sitemap_url: str) -> None:
-        if DOMAIN.fullmatch(self.site):
-            domain = self.site.partition(":")[2]
-            host = urlsplit(sitemap_url).hostname or ""
-            inside = host == domain or host.endswith("." + domain)
-        else:
-            inside = sitemap_url.startswith(self.site)
-        if not inside:
+        if not covers(self.site, sitemap_url):
             raise ConfigurationError(
                 f"{sitemap_url} is outside the Search Console property {self.site!r}. Give the property that contains "
                 "the sitemap's address; Google accepts no other."
@@ -209,6 +231,67 @@ def google_token(conn_id: str) -> Callable[[], str]:
         return str(credentials.token)
 
     return token
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GoogleInspector:
+    """Inspects URLs in Google's index, with the permission to read these ``properties``. See ``inspection.Inspector``."""
+
+    properties: tuple[str, ...]
+    token: Callable[[], str] = field(repr=False)
+    api: str = INSPECTION
+    http: HttpClient | None = None
+    sleep: Callable[[float], None] = field(default=time.sleep, repr=False)
+    engine: str = "google"
+
+    def __post_init__(self) -> None:
+        for site in self.properties:
+            check_property(site)
+
+    def day(self, now: datetime) -> str:
+        """Return the day in California, where Google's quotas begin again at midnight."""
+        return now.astimezone(lastmod.zone("America/Los_Angeles")).date().isoformat()
+
+    def homes(self, url: str) -> list[str]:
+        """Return the properties that contain a URL: longer prefixes first, then longer domains."""
+        containing = [site for site in self.properties if covers(site, url)]
+        return sorted(containing, key=lambda site: (site.startswith("sc-domain:"), -len(site)))
+
+    def sender(self) -> Sender:
+        """Return the client that sends the requests."""
+        return self.http or client_for(urlsplit(self.api).hostname or "")
+
+    def session(self) -> Callable[[str, str, Sender], PageState]:
+        """Return a function that inspects URLs with one token."""
+        return partial(self._inspect, self.token())
+
+    def _inspect(self, token: str, site: str, url: str, sender: Sender) -> PageState:
+        service = Service(
+            sender=sender, reasons=_REASONS, secret=token, busy=_over_quota, sleep=self.sleep,
+            success=frozenset({200, 400}),
+        )  # fmt: skip
+        headers = {"Authorization": f"Bearer {token}", "Accept": "application/json", "Content-Type": "application/json"}
+        body = json.dumps({"inspectionUrl": url, "siteUrl": site, "languageCode": "en-US"}).encode()
+        what = f"Search Console, inspection of {url}"
+        answer = service.call(what, "POST", f"{self.api}/urlInspection/index:inspect", headers=headers, body=body)
+        if answer.status == 400:
+            raise NotAcceptedError(f"{what}: Google refuses the URL (response: {excerpt(answer.body, token)})")
+        try:
+            return _page_state(json.loads(answer.body)["inspectionResult"]["indexStatusResult"], url)
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            raise NotAcceptedError(
+                f"{what}: the response cannot be parsed ({excerpt(answer.body, token)!r})"
+            ) from error
+
+
+def _page_state(status: Mapping[str, Any], url: str) -> PageState:
+    crawled, canonical = lastmod.parse(status.get("lastCrawlTime") or ""), str(status.get("googleCanonical") or "")
+    return PageState(
+        crawled_at=None if crawled is None else lastmod.begins(crawled),
+        is_indexed=status.get("verdict") == "PASS",
+        reason=str(status.get("coverageState") or ""),
+        canonical=canonical if canonical != url else "",
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -36,7 +36,7 @@ def amount(value: float, unit: str) -> str:
             if value >= size:
                 return f"{value / size:.3g} {name}"
         return f"{value:.0f} B"
-    return f"{value:,.0f}"
+    return f"{value:.0%}" if unit == "percentunit" else f"{value:,.0f}"
 
 
 def draw(panels: Sequence[dict[str, Any]], shown: dict[str, list[Line]], target: Path) -> None:
@@ -73,7 +73,7 @@ def draw(panels: Sequence[dict[str, Any]], shown: dict[str, list[Line]], target:
         axes.xaxis.set_major_locator(matplotlib.dates.DayLocator(interval=2 if box["w"] > 6 else 5))
         axes.set_xlim(*span)
         axes.set_ylim(bottom=0)
-        axes.yaxis.get_major_locator().set_params(integer=unit not in ("s", "bytes"))
+        axes.yaxis.get_major_locator().set_params(integer=unit not in ("s", "bytes", "percentunit"))
         axes.grid(alpha=0.25)
         axes.spines[["top", "right"]].set_visible(False)
         axes.legend(

@@ -24,6 +24,7 @@ from airflow.sdk import DAG
 
 from airflow_sitemaps import (
     LocalStore,
+    SearchConsoleInspectOperator,
     SearchConsoleSubmitOperator,
     Section,
     ShardPolicy,
@@ -66,6 +67,8 @@ DROPPED = range(14, 18)
 STUCK = range(23, 26)
 LOOPBACK = AccessRules(allow_http=True, allow_private=True)
 WARNINGS = 3
+INSPECTED = 40
+"""Requests a day for Search Console's inspection."""
 
 
 class Cdn(HttpClient):
@@ -115,6 +118,15 @@ class Shop:
             SitemapFreshnessOperator(
                 task_id="served", sitemap=self.sitemap, max_age=timedelta(days=9), http=Cdn(server)
             )
+            SearchConsoleInspectOperator(
+                task_id="inspect",
+                sitemap=self.sitemap,
+                property="sc-domain:example.com",
+                daily=INSPECTED,
+                token=lambda: "token",
+                api=f"{server.base}/v1",
+                http=HttpClient(rules=LOOPBACK),
+            )
 
     def advance(self, number: int) -> None:
         """Change the tables, and once a file, as before run ``number``."""
@@ -125,7 +137,7 @@ class Shop:
                 row["loc"] = ""
         self.articles[:] = self.rows("articles", 1_400 + 25 * (number // 4))
         if number == DAMAGED:
-            next(self.site.glob("*products*.xml.gz")).unlink()
+            min(self.site.glob("*products*.xml.gz")).unlink()  # the first: new rows change the last one only
 
     def serve_index(self, number: int) -> None:
         """Serve the index after run ``number``, unless the CDN is stuck."""
@@ -138,6 +150,7 @@ class Shop:
         known = {"path": URL + "sitemap.xml", "errors": "0", "warnings": str(WARNINGS), "contents": contents}
         address = "/v3/sites/sc-domain%3Aexample.com/sitemaps/https%3A%2F%2Fwww.example.com%2Fsitemap.xml"
         self.server.pages[address] = Page(json.dumps(known).encode())
+        self.server.pages["/v1/urlInspection/index:inspect"] = Page(write=inspected)
 
     def rows(self, name: str, number: int) -> list[dict[str, Any]]:
         return [
@@ -148,6 +161,17 @@ class Shop:
             }
             for n in range(number)
         ]
+
+
+def inspected(handler: Any) -> None:
+    """Answer about a URL as Search Console does: it knows all products, and no article."""
+    is_product = "/products/" in json.loads(handler.body)["inspectionUrl"]
+    status = {"verdict": "PASS" if is_product else "NEUTRAL", "coverageState": "Indexed" if is_product else "Unknown"}
+    body = json.dumps({"inspectionResult": {"indexStatusResult": status}}).encode()
+    handler.send_response(200)
+    handler.send_header("Content-Length", str(len(body)))
+    handler.end_headers()
+    handler.wfile.write(body)
 
 
 @contextmanager
@@ -234,7 +258,7 @@ def test_every_panel_shows_what_happened(tmp_path: Path, statsd: StatsdServer, m
             planned = states(run(shop.dag))["sitemap.plan"]
             assert planned == ("failed" if number == SHRUNK else "success")
             shop.serve_index(number)
-            assert states(run(shop.watch)) == {"served": "success"}
+            assert states(run(shop.watch)) == {"served": "success", "inspect": "success"}
             recorder.record(moment[0], STEP)
 
     with prometheus(tmp_path, recorder.text()) as url:
@@ -268,5 +292,8 @@ def test_every_panel_shows_what_happened(tmp_path: Path, statsd: StatsdServer, m
     assert peak("Search Console: URLs found") == len(shop.products) + len(shop.articles)
     assert peak("Search Console: errors and warnings") == WARNINGS
     assert peak("Stage duration", stage="plan") > 0
+    assert peak("Google: estimated share crawled and indexed", section="products") == 1
+    assert peak("Google: estimated share crawled and indexed", section="articles") == 0
+    assert peak("Google: URLs inspected in 7 days") == 7 * INSPECTED / 2, "in each of two sections"
     if PICTURES:
         importlib.import_module("tests.metrics.dashboard_picture").draw(PANELS, shown, Path(PICTURES) / "dashboard.png")

@@ -12,6 +12,8 @@ import msgspec
 
 import airflow_sitemaps
 from airflow_sitemaps.pipeline.plan.partial_survey import _Stored
+from airflow_sitemaps.search_engines.index_status import Observation, Stratum
+from airflow_sitemaps.search_engines.inspection import Rotation
 from airflow_sitemaps.shards import codec
 from airflow_sitemaps.shards.plan import Action, Batch, Plan, RangeAction, Receipt, SectionPlan, StagedShard
 from airflow_sitemaps.shards.ranges import Digest, KeyRange, Known
@@ -44,8 +46,13 @@ def body(name: str) -> bytes:
         return codec.encode(manifest(3))
     if name in ("plan", "receipt"):
         return {"plan": plan, "receipt": receipt}[name]()
+    observation = Observation(
+        engine="google", day="2026-01-01", sections={"pages": {"new": Stratum(urls=5, inspected=2)}}
+    )
     record: object = {
         "report": {"run": "r", "urls": 5},
+        "observation": observation,
+        "rotation": Rotation(today=observation, spent={"s": 2}, cursors={"pages": {"new": 7}}),
         "known": _Stored(known=Known(surveyed_at=AT, version="v", watermark=AT, ages=(1, 2)), changed_in=3),
     }[name]
     return msgspec.json.encode(record)

@@ -41,7 +41,8 @@ def serving(tls: ssl.SSLContext | None = None) -> Iterator[Site]:
         def answer(self) -> None:
             length = int(self.headers.get("Content-Length") or 0)
             headers = {name.lower(): value for name, value in self.headers.items()}
-            site.asked.append((self.command, self.path, headers, self.rfile.read(length)))
+            self.body = self.rfile.read(length)
+            site.asked.append((self.command, self.path, headers, self.body))
             page = site.pages.get(self.path, Page(b"not here", 404))
             if page.write is not None:
                 page.write(self)

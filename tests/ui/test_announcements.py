@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 import pytest
@@ -34,8 +34,8 @@ from pathlib import Path
 from airflow.sdk import DAG
 
 from airflow_sitemaps import (
-    IndexNowOperator, LocalStore, SearchConsoleSubmitOperator, Section, Sitemap, SitemapPingOperator, SitemapTaskGroup,
-    SqlSource,
+    IndexNowOperator, LocalStore, SearchConsoleInspectOperator, SearchConsoleSubmitOperator, Section, Sitemap,
+    SitemapPingOperator, SitemapTaskGroup, SqlSource,
 )
 from airflow_sitemaps.http import HttpClient
 from airflow_sitemaps.http import AccessRules
@@ -56,6 +56,10 @@ with DAG("announced", schedule=None, max_active_runs=1, default_args={"retries":
         SearchConsoleSubmitOperator(
             task_id="console", sitemap=announced, site="sc-domain:announced.example", token=lambda: "token",
             api="%(base)s/webmasters/v3", http=LOOPBACK,
+        ),
+        SearchConsoleInspectOperator(
+            task_id="inspect", sitemap=announced, property="sc-domain:announced.example", token=lambda: "token",
+            api="%(base)s", http=LOOPBACK,
         ),
         SitemapPingOperator(task_id="ping", sitemap=announced, url="%(base)s/ping?of={sitemap}", http=LOOPBACK),
     ]
@@ -80,6 +84,7 @@ def index_url(section: str) -> str:
 def answer(website: Website, *, discovered: int, errors: int, ping: int) -> None:
     """Let the search engines answer so from now on."""
     website.pages["/indexnow"] = Page(status=202)
+    website.pages["/urlInspection/index:inspect"] = Page(write=inspected)
     for section in SECTIONS:
         url = index_url(section)
         status = {
@@ -95,6 +100,23 @@ def answer(website: Website, *, discovered: int, errors: int, ping: int) -> None
         path = f"/webmasters/v3/sites/{quote(PROPERTY, safe='')}/sitemaps/{quote(url, safe='')}"
         website.pages[path] = Page(json.dumps(status).encode())
         website.pages[f"/ping?of={quote(url, safe='')}"] = Page(status=ping)
+
+
+def inspected(handler: Any) -> None:
+    """Google has indexed the pages up to number 75, and does not know the others."""
+    is_indexed = int(json.loads(handler.body)["inspectionUrl"].rpartition("/")[2]) <= 75
+    status = {"verdict": "NEUTRAL", "coverageState": "URL is unknown to Google"}
+    if is_indexed:
+        status = {
+            "verdict": "PASS",
+            "coverageState": "Submitted and indexed",
+            "lastCrawlTime": "2026-11-20T09:00:00Z",
+        }
+    body = json.dumps({"inspectionResult": {"indexStatusResult": status}}).encode()
+    handler.send_response(200)
+    handler.send_header("Content-Length", str(len(body)))
+    handler.end_headers()
+    handler.wfile.write(body)
 
 
 @pytest.fixture(scope="module")
@@ -121,10 +143,11 @@ def announced(site: Site) -> Iterator[Announced]:
 def test_what_each_service_did_and_returned_with_its_history(announced: Announced, admin: Visitor) -> None:
     page = admin.sitemap(announced.asset, "engines")
     rows = page.get_by_role("region", name="Search engines", exact=True).get_by_test_id("announcement")
-    expect(rows).to_have_count(6)
+    expect(rows).to_have_count(8)
     for service, newest, earlier in (
         ("IndexNow", "No changed URLs to submit.", "200 URLs submitted in 1 request."),
         ("Google Search Console", "180 URLs discovered, 0 errors", "120 URLs discovered, 2 errors"),
+        ("Index status in Google", "200 inspections in 2 sections", "200 inspections in 2 sections"),
         ("Ping", "403", "2 of 2 requests accepted."),
     ):
         shown = rows.filter(has_text=re.compile(f"^{service}"))
@@ -150,6 +173,16 @@ def test_coverage_by_section_with_its_history(announced: Announced, admin: Visit
     expect(page.get_by_text(re.compile(f"Property {PROPERTY}; 2 submissions"))).to_be_visible()
 
 
+def test_index_status_by_section_is_an_estimate_with_its_interval(announced: Announced, admin: Visitor) -> None:
+    page = admin.sitemap(announced.asset, "engines")
+    rows = page.get_by_test_id("index-status")
+    expect(rows).to_have_count(2)
+    row = rows.filter(has_text="news")
+    expect(row.get_by_role("cell").nth(2)).to_contain_text("≈ 75 %")
+    expect(row.get_by_role("cell").nth(3)).to_contain_text("URL is unknown to Google")
+    expect(page.get_by_text("The shares are estimates from a random sample")).to_be_visible()
+
+
 @pytest.mark.parametrize("theme", THEMES)
 def test_no_width_cuts_the_announcements_off(announced: Announced, visitors: dict[str, Visitor], theme: str) -> None:
     visitor = visitors[theme]
@@ -157,5 +190,6 @@ def test_no_width_cuts_the_announcements_off(announced: Announced, visitors: dic
         with width_of(visitor.page, width):
             page = visitor.sitemap(announced.asset, "engines")
             expect(page.get_by_test_id("coverage")).to_have_count(2)
+            expect(page.get_by_test_id("index-status")).to_have_count(2)
             expect(page.get_by_test_id("loading")).to_have_count(0)
             shows_everything(page)

@@ -24,7 +24,7 @@ export interface ActionRequest {
  * One announcement to a search engine or another service. ``numbers`` is its response.
  */
 export interface AnnouncementRow {
-  service: "indexnow" | "searchconsole" | "ping";
+  service: "indexnow" | "searchconsole" | "inspection" | "ping";
   dag_id: string;
   run_id: string;
   task_id: string;
@@ -186,6 +186,14 @@ export interface DagState {
   next_run: string | null;
 }
 /**
+ * An estimated share, with the bounds of its 95 % interval.
+ */
+export interface Estimate {
+  share: number;
+  low: number;
+  high: number;
+}
+/**
  * A check that failed ``count`` times in one place.
  */
 export interface FailedCheck {
@@ -324,6 +332,40 @@ export interface HistoryColumns {
   bytes_written: number[];
   rows_read: number[];
   seconds: (number | null)[];
+}
+/**
+ * Estimates by section from inspected URLs.
+ *
+ * ``indexed_history`` has, by section, the share of each of the ``days``, oldest first, None where there is none.
+ */
+export interface IndexStatus {
+  properties: string[];
+  at: string | null;
+  days: string[];
+  sections: SectionStatus[];
+  indexed_history: {
+    [k: string]: (number | null)[];
+  };
+  left_out: number;
+}
+/**
+ * The index status of a section. The days are medians, None if at least half were not crawled since.
+ */
+export interface SectionStatus {
+  section: string;
+  urls: number;
+  inspected: number;
+  failed: number;
+  crawled: Estimate;
+  indexed: Estimate;
+  reasons: {
+    [k: string]: number;
+  };
+  other_canonical: number;
+  first_crawl_days: number | null;
+  first_crawl_of: number;
+  recrawl_days: number | null;
+  recrawl_of: number;
 }
 /**
  * Rows of a section that broke a rule: ``text`` is the rule's, ``result`` the effect on the rows.

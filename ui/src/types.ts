@@ -1,6 +1,6 @@
 /** Names for parts of the API's types, which are made from its description. */
 
-import type { ActionRequest, Coverage, Generations, GenerationChanges, Problem, SitemapLine, Unavailable } from "./api-types";
+import type { ActionRequest, Coverage, Generations, GenerationChanges, IndexStatus, Problem, SitemapLine, Unavailable } from "./api-types";
 
 export type {
   AvailableAction,
@@ -10,12 +10,14 @@ export type {
   Coverage,
   CoverageRow,
   DagSitemaps,
+  Estimate,
   FailedRun,
   Gauge,
   GenerationChanges,
   Generations,
   History,
   HistoryColumns,
+  IndexStatus,
   KeptGeneration,
   MapSection,
   PlanNumbers,
@@ -27,6 +29,7 @@ export type {
   RunTable,
   SectionReport,
   SectionState,
+  SectionStatus,
   ShardColumns,
   ShardPage,
   ShardTexts,
@@ -53,4 +56,5 @@ export const isUnavailable = (answer: object): answer is Unavailable => "unavail
 
 export type GenerationsAnswer = Generations | Unavailable;
 export type CoverageAnswer = Coverage | Unavailable;
+export type IndexStatusAnswer = IndexStatus | Unavailable;
 export type ChangesAnswer = GenerationChanges | Unavailable;

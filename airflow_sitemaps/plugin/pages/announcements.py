@@ -1,9 +1,9 @@
-"""Announcements to search engines and other services: what each task did, and what Search Console reported since."""
+"""Search engines and other services: what each task announced, what Search Console reported since, and index status."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 from pydantic import BeforeValidator
 from sqlalchemy.orm import Session
@@ -25,10 +25,13 @@ from airflow_sitemaps.plugin.readings import (
     integer,
     items,
     mapping,
+    model_of,
     text,
+    texts,
     timestamp,
 )
 from airflow_sitemaps.quantities import counted
+from airflow_sitemaps.search_engines import index_status
 from airflow_sitemaps.search_engines.searchconsole import Observation
 
 MAX_RUNS: Final = 20
@@ -36,12 +39,15 @@ MAX_FILES: Final = 50
 MAX_OBSERVATIONS: Final = 30
 """Number of newest submissions to Search Console that are read. Each one is an object of the store."""
 MAX_INDEXES: Final = 100
+MAX_DAYS: Final = 30
+"""Number of newest days of inspections that are read. Each one is an object of the store."""
+MAX_SECTIONS: Final = 200
 
 
 class AnnouncementRow(StrictModel):
     """One announcement to a search engine or another service. ``numbers`` is its response."""
 
-    service: Literal["indexnow", "searchconsole", "ping"]
+    service: Literal["indexnow", "searchconsole", "inspection", "ping"]
     dag_id: str
     run_id: str
     task_id: str
@@ -83,6 +89,32 @@ class Coverage(StrictModel):
     site: str = ""
     at: list[str | None] = []
     indexes: list[CoverageRow] = []
+    left_out: int = 0
+
+
+if TYPE_CHECKING:
+    SectionStatus = index_status.SectionStatus
+else:
+    _share = model_of(index_status.Estimate, "An estimated share, with the bounds of its 95 % interval.")
+    SectionStatus = model_of(
+        index_status.SectionStatus,
+        "The index status of a section. The days are medians, None if at least half were not crawled since.",
+        crawled=_share,
+        indexed=_share,
+    )
+
+
+class IndexStatus(StrictModel):
+    """Estimates by section from inspected URLs.
+
+    ``indexed_history`` has, by section, the share of each of the ``days``, oldest first, None where there is none.
+    """
+
+    properties: list[str] = []
+    at: str | None = None
+    days: list[str] = []
+    sections: list[SectionStatus] = []
+    indexed_history: dict[str, list[float | None]] = {}
     left_out: int = 0
 
 
@@ -152,6 +184,12 @@ def _submitted(item: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
+def _inspection(value: Any) -> Response:
+    inspected = integer(mapping(value).get("inspected"))
+    sections = counted(len(mapping(mapping(value).get("sections"))), "section")
+    return {"inspected": inspected}, [], f"{counted(inspected, 'inspection')} in {sections} in the last 7 days."
+
+
 def _ping(value: Any) -> Response:
     statuses = {url: integer(status) for url, status in list(mapping(value).items())[:MAX_FILES]}
     files: list[dict[str, Any]] = [{"url": url, "status": status} for url, status in statuses.items()]
@@ -159,7 +197,12 @@ def _ping(value: Any) -> Response:
     return {"accepted": accepted, "files": len(files)}, files, f"{accepted:,} of {len(files):,} requests accepted."
 
 
-_READERS: Final[Mapping[str, Any]] = {"indexnow": _indexnow, "searchconsole": _searchconsole, "ping": _ping}
+_READERS: Final[Mapping[str, Any]] = {
+    "indexnow": _indexnow,
+    "searchconsole": _searchconsole,
+    "inspection": _inspection,
+    "ping": _ping,
+}
 
 
 def coverage_of(observations: Sequence[Observation]) -> Coverage:
@@ -184,4 +227,25 @@ def coverage_of(observations: Sequence[Observation]) -> Coverage:
             for url in [text(index.url)]
         ],
         left_out=max(0, len(newest.indexes) - MAX_INDEXES),
+    )
+
+
+def index_status_of(observations: Sequence[index_status.Observation]) -> IndexStatus:
+    """Return the newest estimates, with those of the earlier days."""
+    if not observations:
+        return IndexStatus()
+    shown = observations[-MAX_DAYS:]
+    ends = range(len(observations) - len(shown) + 1, len(observations) + 1)
+    by_day = [{each.section: each for each in index_status.statuses(observations[:end])} for end in ends]
+    largest = sorted(by_day[-1].values(), key=lambda status: -status.urls)[:MAX_SECTIONS]
+    return IndexStatus(
+        properties=texts(shown[-1].properties),
+        at=timestamp(shown[-1].at) or None,
+        days=[each.day for each in shown],
+        sections=largest,
+        indexed_history={
+            name: [day[name].indexed.share if name in day else None for day in by_day]
+            for name in (status.section for status in largest)
+        },
+        left_out=len(by_day[-1]) - len(largest),
     )

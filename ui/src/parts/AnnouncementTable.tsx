@@ -9,6 +9,7 @@ import { logOf } from "../routes";
 import type { AnnouncementRow, Announcements } from "../types";
 import { Age, Failure, Inner, Note, State, Waiting, When } from "./basics";
 import { CoverageTable } from "./CoverageTable";
+import { IndexStatusTable } from "./IndexStatusTable";
 import { Wide } from "./report";
 
 const SHOWN = 8;
@@ -16,6 +17,7 @@ const POLL_MS = 20_000;
 
 const SERVICES: Record<AnnouncementRow["service"], string> = {
   indexnow: "IndexNow",
+  inspection: "Index status in Google",
   ping: "Ping",
   searchconsole: "Google Search Console",
 };
@@ -44,6 +46,7 @@ export const AnnouncementTable = ({ asset }: { asset: string }) => {
   if (!data) return <Waiting what="announcements" />;
   if (!data.rows.length) return <Note>Nothing has been announced yet.</Note>;
   const submitted = data.rows.find((row) => row.service === "searchconsole");
+  const inspected = data.rows.find((row) => row.service === "inspection");
   const shown = open ? data.rows : data.rows.slice(0, SHOWN);
   return (
     <>
@@ -84,6 +87,7 @@ export const AnnouncementTable = ({ asset }: { asset: string }) => {
         </Button>
       )}
       {submitted && <CoverageTable asset={asset} stamp={`${submitted.run_id} ${submitted.at ?? ""}`} />}
+      {inspected && <IndexStatusTable asset={asset} stamp={`${inspected.run_id} ${inspected.at ?? ""}`} />}
     </>
   );
 };

@@ -1,0 +1,417 @@
+"""Inspection: ask an engine about a random sample of listed URLs, within its quota, and go on where the last day ended.
+
+Each section and age has its URLs in a fixed random order, by a hash. A cursor remembers how far it was inspected, and each
+day continues there, so no URL is inspected twice before all were. The cursors and the requests of the day are one object,
+which is put before the requests are sent: a task that is killed may waste requests, but never exceeds the quota.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from functools import partial
+from hashlib import blake2b
+from heapq import nsmallest
+from math import inf
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+import msgspec
+
+from airflow_sitemaps.http import FetchError
+from airflow_sitemaps.pipeline.concurrency import mapped
+from airflow_sitemaps.pipeline.inventory import inventory
+from airflow_sitemaps.pipeline.request import SYSTEM_CLOCK
+from airflow_sitemaps.pipeline.state.conditional_put import put_verified
+from airflow_sitemaps.pipeline.state.repository import StateRepository
+from airflow_sitemaps.ports import Create, Update
+from airflow_sitemaps.protocol import lastmod
+from airflow_sitemaps.search_engines.index_status import (
+    AREA,
+    FORMAT,
+    WINDOW_DAYS,
+    Observation,
+    Stratum,
+    history,
+    keep,
+    tally,
+)
+from airflow_sitemaps.shards.schema import Decoder
+from airflow_sitemaps.web_services import ATTEMPTS, NotAcceptedError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from airflow_sitemaps.http import Fetched
+    from airflow_sitemaps.ports import Clock, ObjectStore
+    from airflow_sitemaps.sitemap import Sitemap
+    from airflow_sitemaps.web_services import Sender
+
+log = logging.getLogger(__name__)
+
+CHUNK: Final = 100
+"""URLs that are inspected between two puts of the record."""
+
+PAUSE_S: Final = 0.11
+"""Seconds between the beginnings of two requests: fewer than 600 a minute."""
+
+RECENT_DAYS: Final = 30
+"""Days in which a lastmod must be for its URL to count in the recrawl lag."""
+
+AGES: Final = ("new", "changed", "other")
+REFUSALS: Final = 8 * ATTEMPTS
+"""Refusals in a row by status 429 after which the quota of the day counts as used up: a response may not say which one is."""
+
+_SPENT: Final = ("per day", "dailylimit", "quotaexceeded")
+"""Texts of a response that says that the quota of the day is used up, not that of the minute."""
+
+
+class UsedUpError(NotAcceptedError):
+    """A property gets no further request today."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PageState:
+    """What an engine knows of a URL. ``canonical``: the address that it prefers, empty if it is the URL itself."""
+
+    crawled_at: datetime | None
+    is_indexed: bool
+    reason: str
+    canonical: str = ""
+
+
+Inspect = Callable[[str, str, "Sender"], PageState]
+"""Inspects a URL in a property by a sender. Raises the errors of ``Service.call``."""
+
+
+class Inspector(Protocol):
+    """An engine that inspects single URLs."""
+
+    @property
+    def engine(self) -> str:
+        """Name of the engine, such as ``google``."""
+        ...
+
+    @property
+    def properties(self) -> Sequence[str]:
+        """Sites that the credentials cover."""
+        ...
+
+    def day(self, now: datetime) -> str:
+        """Return the day by which the engine counts its quota."""
+        ...
+
+    def homes(self, url: str) -> list[str]:
+        """Return the properties that contain a URL, the most specific first."""
+        ...
+
+    def sender(self) -> Sender:
+        """Return the client that sends the requests."""
+        ...
+
+    def session(self) -> Inspect:
+        """Return a function that inspects URLs with credentials that are valid for some minutes."""
+        ...
+
+
+class Rotation(msgspec.Struct, kw_only=True):
+    """How far each section and age was inspected (``cursors``), and the requests of the day by property (``spent``)."""
+
+    format: int = FORMAT
+    today: Observation
+    spent: dict[str, int] = {}
+    cursors: dict[str, dict[str, int]] = {}
+
+
+_ROTATION: Final = Decoder(Rotation)
+
+
+@dataclass(slots=True, kw_only=True)
+class Quota:
+    """The requests that each property got today, at most ``daily``, with a pause between them. Thread-safe."""
+
+    daily: int
+    spent: dict[str, int]
+    sleep: Callable[[float], None] = time.sleep
+    monotonic: Callable[[], float] = time.monotonic
+    _next_s: float = 0.0
+    _refused: dict[str, int] = field(default_factory=dict)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def left(self, site: str) -> int:
+        """Return how many requests a property may still get."""
+        return max(0, self.daily - self.spent.get(site, 0))
+
+    def spend(self, site: str) -> None:
+        """Count a request, and wait until it may be sent."""
+        with self._lock:
+            if not self.left(site):
+                raise UsedUpError(f"{site}: its {self.daily:,} requests of today are used up", wait_s=inf)
+            self.spent[site] = self.spent.get(site, 0) + 1
+            now = self.monotonic()
+            start = max(now, self._next_s)
+            self._next_s = start + PAUSE_S
+        if start > now:
+            self.sleep(start - now)
+
+    def learn(self, site: str, response: Fetched) -> None:
+        """Send no further request today if a response says so. Raise UsedUpError then."""
+        said = response.body[:4_096].decode(errors="replace").lower()
+        is_spent = response.status in (403, 429) and any(text in said for text in _SPENT)
+        with self._lock:
+            self._refused[site] = self._refused.get(site, 0) + 1 if response.status == 429 else 0
+            if not is_spent and self._refused[site] < REFUSALS:
+                return
+            self.spent[site] = max(self.daily, self.spent.get(site, 0))
+        raise UsedUpError(f"{site}: the engine accepts no further request today", wait_s=inf)
+
+
+@dataclass(frozen=True, slots=True)
+class Metered:
+    """A sender that counts every request of a property, repeated ones included."""
+
+    to: Sender
+    quota: Quota
+    site: str
+
+    def send(
+        self, method: str, url: str, *, body: bytes | None = None, headers: Mapping[str, str] | None = None
+    ) -> Fetched:
+        """Send a request. Raise UsedUpError if the quota of the day does not allow it."""
+        self.quota.spend(self.site)
+        response = self.to.send(method, url, body=body, headers=headers)
+        self.quota.learn(self.site, response)
+        return response
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Candidate:
+    """A listed URL that is to be inspected; ``rank`` is its place in the order, from the cursor on."""
+
+    section: str
+    age: str
+    rank: int
+    loc: str
+    first_listed: datetime | None
+    lastmod: str | None
+
+
+def inspect(
+    sitemap: Sitemap, inspector: Inspector, *, daily: int, clock: Clock = SYSTEM_CLOCK, **timing: Any
+) -> list[Observation]:
+    """Inspect as many URLs as today's quota allows, and return the observations, oldest first.
+
+    ``timing`` replaces ``sleep`` and ``monotonic`` of the quota. Raises ConfigurationError if nothing is published or a
+    permission is missing, NotAcceptedError or FetchError if the engine answers none of a chunk's requests, and
+    RefusedPutError if another task inspects the same sitemap at the same time.
+    """
+    run = _Run.begin(sitemap, inspector, daily, clock, timing)
+    run.draw(sitemap)
+    run.put()
+    queue = iter(run.queue)
+    while chunk := run.next_chunk(queue):
+        run.put(reserved=[site for _, site in chunk])
+        try:
+            run.ask(chunk)
+        finally:
+            run.put()
+    keep(run.objects, run.rotation.today)
+    return history(run.objects, inspector.engine)
+
+
+@dataclass(slots=True, kw_only=True)
+class _Run:
+    """One day's inspection, or a part of it."""
+
+    objects: ObjectStore
+    inspector: Inspector
+    clock: Clock
+    rotation: Rotation
+    etag: str | None
+    quota: Quota
+    queue: list[Candidate] = field(default_factory=list)
+    stopped: set[tuple[str, str]] = field(default_factory=set)
+
+    @classmethod
+    def begin(cls, sitemap: Sitemap, inspector: Inspector, daily: int, clock: Clock, timing: Mapping[str, Any]) -> _Run:
+        """Read the record, and begin a new day in it if the engine's has changed."""
+        objects, day = sitemap.store.open().state, inspector.day(clock.now())
+        stored = objects.get(f"{AREA}{inspector.engine}.json")
+        today = Observation(engine=inspector.engine, day=day)
+        rotation = Rotation(today=today) if stored is None else _read(stored.body)
+        if rotation is None:
+            log.warning("the record of inspections cannot be read: inspections begin again tomorrow")
+            rotation = Rotation(today=today, spent=dict.fromkeys(inspector.properties, daily))
+        if rotation.today.day != day:
+            if rotation.today.sections:
+                keep(objects, rotation.today)
+            rotation = Rotation(today=today, cursors=rotation.cursors)
+        quota = Quota(daily=daily, spent=dict(rotation.spent), **timing)
+        etag = None if stored is None else stored.info.etag
+        return cls(objects=objects, inspector=inspector, clock=clock, rotation=rotation, etag=etag, quota=quota)
+
+    def put(self, reserved: Sequence[str] = ()) -> None:
+        """Store the record. ``reserved`` are the properties of the requests to come, each of which may be repeated."""
+        spent = dict(self.quota.spent)
+        for site in reserved:
+            spent[site] = min(self.quota.daily, spent.get(site, 0) + ATTEMPTS)
+        self.rotation.spent = {site: max(number, self.quota.spent.get(site, 0)) for site, number in spent.items()}
+        key = f"{AREA}{self.inspector.engine}.json"
+        mode = Create() if self.etag is None else Update(self.etag)
+        body, write_id = msgspec.json.encode(self.rotation), self.clock.token()
+        self.etag = put_verified(self.objects, key, body, mode=mode, write_id=write_id)
+
+    def draw(self, sitemap: Sitemap) -> None:
+        """Count the listed URLs by section and age, and draw those to inspect, all strata at the same pace."""
+        manifest = StateRepository(self.objects).manifest()
+        sizes = {} if manifest is None else {name: section.urls for name, section in manifest.sections.items()}
+        wanted = shares(sum(map(self.quota.left, self.inspector.properties)), sizes)
+        now, today = self.clock.now(), self.rotation.today
+        today.generation, today.at = (0 if manifest is None else manifest.generation), now.isoformat()
+        today.properties = list(self.inspector.properties)
+        drawn: dict[tuple[str, str], list[Candidate]] = {}
+        counted: dict[str, dict[str, int]] = {}
+        for rows in inventory(sitemap):
+            for age, part in _by_age(rows, now):
+                section = part["section"][0].as_py()
+                limit, cursor = wanted.get(section, 0), self.rotation.cursors.get(section, {}).get(age, 0)
+                inside = [(n, loc) for n, loc in enumerate(part["loc"].to_pylist()) if self.inspector.homes(loc)]
+                ages = counted.setdefault(section, {})
+                ages[age] = ages.get(age, 0) + len(inside)
+                ranks = nsmallest(limit, (((order_of(loc) - cursor - 1) % (1 << 63), n) for n, loc in inside))
+                best = [*drawn.get((section, age), ()), *_candidates(part, age, ranks)]
+                drawn[section, age] = nsmallest(limit, best, key=lambda candidate: candidate.rank)
+        before = today.sections
+        today.sections = {
+            section: {age: before.get(section, {}).get(age, Stratum()) for age in AGES if ages.get(age)}
+            for section, ages in counted.items()
+            if any(ages.values())
+        }
+        paced: list[tuple[float, Candidate]] = []
+        for section, strata in today.sections.items():
+            for age, stratum in strata.items():
+                stratum.urls = counted[section][age]
+            left = {age: max(0, each.urls - each.inspected - each.failed) for age, each in strata.items()}
+            split = shares(wanted.get(section, 0), {age: min(len(drawn[section, age]), left[age]) for age in strata})
+            for age in strata:
+                paced += [(n / split[age], each) for n, each in enumerate(drawn[section, age][: split[age]], 1)]
+        self.queue = [candidate for _, candidate in sorted(paced, key=lambda pair: pair[0])]
+
+    def next_chunk(self, queue: Iterator[Candidate]) -> list[tuple[Candidate, str]]:
+        """Return the next URLs with the property to ask in. A stratum ends at the first URL that finds no quota.
+
+        What was inspected of it is then still the beginning of a random order, whatever properties are left.
+        """
+        chunk: list[tuple[Candidate, str]] = []
+        left = {site: self.quota.left(site) for site in self.inspector.properties}
+        for candidate in queue:
+            stratum = candidate.section, candidate.age
+            site = next((home for home in self.inspector.homes(candidate.loc) if left[home]), None)
+            if site is None or stratum in self.stopped:
+                self.stopped.add(stratum)
+                continue
+            left[site] -= 1
+            chunk.append((candidate, site))
+            if len(chunk) == CHUNK:
+                break
+        return chunk
+
+    def ask(self, chunk: Sequence[tuple[Candidate, str]]) -> None:
+        """Inspect URLs, and count them. Raise the first error if no URL is inspected and the quota is not the cause."""
+        answer = partial(_answer, self.inspector.session(), self.inspector.sender(), self.quota)
+        answers = list(zip((each for each, _ in chunk), mapped(answer, chunk, "sitemap-inspect"), strict=True))
+        errors = [error for _, error in answers if isinstance(error, Exception) and not isinstance(error, UsedUpError)]
+        if errors and not any(isinstance(state, PageState) for _, state in answers):
+            raise errors[0]
+        if errors:
+            log.warning("%d of %d URLs could not be inspected; the first: %s", len(errors), len(chunk), errors[0])
+        now, ended = self.clock.now(), set[tuple[str, str]]()
+        for candidate, state in answers:
+            if isinstance(state, UsedUpError) or (candidate.section, candidate.age) in ended:
+                ended.add((candidate.section, candidate.age))
+                continue
+            ages = self.rotation.cursors.setdefault(candidate.section, {})
+            ages[candidate.age] = order_of(candidate.loc)
+            stratum = self.rotation.today.sections[candidate.section][candidate.age]
+            if isinstance(state, PageState):
+                _count(stratum, candidate, state, now)
+            else:
+                stratum.failed += 1
+        self.stopped |= ended
+
+
+def _answer(
+    inspect_url: Inspect, sender: Sender, quota: Quota, asked: tuple[Candidate, str]
+) -> PageState | UsedUpError | NotAcceptedError | FetchError:
+    candidate, site = asked
+    try:
+        return inspect_url(site, candidate.loc, Metered(sender, quota, site))
+    except (NotAcceptedError, FetchError) as error:
+        return error
+
+
+def _count(stratum: Stratum, candidate: Candidate, state: PageState, now: datetime) -> None:
+    """Count an inspected URL in its stratum."""
+    stratum.inspected += 1
+    stratum.crawled += state.crawled_at is not None
+    stratum.indexed += state.is_indexed
+    stratum.other_canonical += bool(state.canonical)
+    tally(stratum.reasons, state.reason[:100] or "no reason given")
+    if candidate.age == "new" and candidate.first_listed is not None:
+        days = "" if state.crawled_at is None else str(max(0, (state.crawled_at - candidate.first_listed).days))
+        tally(stratum.first_crawl, days)
+    try:
+        value = lastmod.parse(candidate.lastmod or "")
+    except lastmod.LastmodError:
+        return
+    changed = None if value is None else lastmod.begins(value)
+    if changed is not None and now - timedelta(days=RECENT_DAYS) <= changed <= now:
+        is_later = state.crawled_at is not None and state.crawled_at >= changed
+        tally(stratum.recrawl, str((state.crawled_at - changed).days) if is_later and state.crawled_at else "")
+
+
+def shares(total: int, sizes: Mapping[str, int]) -> dict[str, int]:
+    """Divide a number in equal shares, none above its size. What small ones leave, the larger ones get."""
+    divided, left = {}, total
+    for place, (name, size) in enumerate(sorted(sizes.items(), key=lambda each: each[1])):
+        divided[name] = min(size, left // (len(sizes) - place))
+        left -= divided[name]
+    return divided
+
+
+def order_of(loc: str) -> int:
+    """Return the place of a URL in the random order: 63 bits, which every JSON reader takes."""
+    return int.from_bytes(blake2b(loc.encode(errors="replace"), digest_size=8).digest(), "big") >> 1
+
+
+def _candidates(rows: pa.Table, age: str, ranks: Iterable[tuple[int, int]]) -> Iterator[Candidate]:
+    """Yield rows by their places, each with its rank."""
+    section = rows["section"][0].as_py()
+    for rank, place in ranks:
+        loc, first_listed, modified = (rows[name][place].as_py() for name in ("loc", "first_listed", "lastmod"))
+        yield Candidate(section=section, age=age, rank=rank, loc=loc, first_listed=first_listed, lastmod=modified)
+
+
+def _by_age(rows: pa.Table, now: datetime) -> Iterable[tuple[str, pa.Table]]:
+    """Return the rows by age, those ages only that have rows. Without a ledger all rows are ``other``."""
+    import pyarrow.compute as pc  # noqa: PLC0415 - pyarrow is loaded where work is done
+
+    since = now - timedelta(days=WINDOW_DAYS)
+    listed, changed = (
+        pc.fill_null(pc.greater_equal(rows[name], since), fill_value=False) for name in ("first_listed", "changed_at")
+    )
+    masks = (listed, pc.and_(pc.invert(listed), changed), pc.invert(pc.or_(listed, changed)))
+    parts = zip(AGES, map(rows.filter, masks), strict=True)
+    return [(age, part) for age, part in parts if part.num_rows]
+
+
+def _read(body: bytes) -> Rotation | None:
+    """Return the record; None if it is damaged."""
+    try:
+        rotation = _ROTATION.decode(body)
+    except (ValueError, RecursionError):
+        return None
+    return rotation if rotation.format == FORMAT else None

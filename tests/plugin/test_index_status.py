@@ -1,0 +1,75 @@
+"""What the page shows of index status: the newest estimates by section, and those of earlier days."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from airflow_sitemaps.plugin.pages.announcements import MAX_DAYS, MAX_SECTIONS, index_status_of
+from airflow_sitemaps.ports import Overwrite
+from airflow_sitemaps.search_engines.index_status import AREA, Observation, Stratum, keep
+from tests.plugin.test_coverage_columns import URI, publish
+from tests.support.plugin_factories import NOW
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from sqlalchemy.orm import Session
+
+    from tests.plugin.conftest import Client
+
+
+def observation(days_ago: int, **indexed: int) -> Observation:
+    moment = NOW - timedelta(days=days_ago)
+    strata = {
+        name: {"other": Stratum(urls=100, inspected=10, crawled=10, indexed=number, reasons={"Indexed": number})}
+        for name, number in indexed.items()
+    }
+    return Observation(
+        engine="google", day=moment.date().isoformat(), at=moment.isoformat(), properties=["sc-domain:x"],
+        sections=strata,
+    )  # fmt: skip
+
+
+def test_each_section_with_its_interval_and_history(admin: Client, session: Session, tmp_path: Path) -> None:
+    objects = publish(session, tmp_path).store.open().state
+    for each in (observation(8, pages=4), observation(1, pages=10), observation(0, pages=5, news=10)):
+        keep(objects, each)
+
+    found = admin.get("api/sitemap/index-status", asset=URI).json()
+
+    assert found["properties"] == ["sc-domain:x"]
+    assert found["at"] == NOW.isoformat()
+    rows: dict[str, Any] = {row["section"]: row for row in found["sections"]}
+    assert found["indexed_history"] == {"pages": [0.4, 1.0, 0.75], "news": [None, None, 1.0]}
+    assert (rows["pages"]["inspected"], rows["pages"]["urls"]) == (20, 100)
+    assert rows["pages"]["indexed"]["low"] < 0.75 < rows["pages"]["indexed"]["high"]
+    assert rows["pages"]["reasons"] == {"Indexed": 15}
+
+
+def test_nothing_was_inspected_or_it_cannot_be_read(admin: Client, session: Session, tmp_path: Path) -> None:
+    objects = publish(session, tmp_path).store.open().state
+    body = b'{"format": 1, "engine": "google", "day": 7, "sections": []}'
+    objects.put(f"{AREA}google/9.json", body, mode=Overwrite(), metadata={}, content_type="application/json")
+
+    found = admin.get("api/sitemap/index-status", asset=URI)
+
+    assert (found.json()["sections"], found.json()["at"]) == ([], None)
+    assert found.headers["cache-control"] == "no-store"
+
+
+def test_a_store_that_cannot_be_read_says_so(admin: Client, session: Session, tmp_path: Path) -> None:
+    publish(session, tmp_path)
+    (tmp_path / "site-state").rename(tmp_path / "elsewhere")
+
+    assert (
+        "is not on the API server's machine" in admin.get("api/sitemap/index-status", asset=URI).json()["unavailable"]
+    )
+
+
+def test_only_so_many_sections_and_days_are_shown() -> None:
+    names = {f"s{n}": 5 for n in range(MAX_SECTIONS + 5)}
+    found = index_status_of([observation(ago, **names) for ago in reversed(range(MAX_DAYS + 3))])
+
+    assert (len(found.sections), found.left_out) == (MAX_SECTIONS, 5)
+    assert len(found.indexed_history["s0"]) == len(found.days) == MAX_DAYS

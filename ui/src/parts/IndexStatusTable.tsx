@@ -1,0 +1,114 @@
+/** How many of the listed URLs Google has indexed, by section: estimates from a sample that a task inspected. */
+
+import { Table, Text } from "@chakra-ui/react";
+
+import { useGet } from "../api";
+import { count, counted, visible } from "../format";
+import { type Estimate, type IndexStatusAnswer, isUnavailable, type SectionStatus } from "../types";
+import { Failure, Note, Waiting, When } from "./basics";
+import { Sparkline } from "./charts";
+import { Number as Figure, Wide } from "./report";
+
+const REASONS = 3;
+
+const whole = (share: number) => `${Math.round(share * 100)} %`;
+
+const Estimated = ({ of }: { of: Estimate }) => (
+  <>
+    <Text whiteSpace="nowrap">≈ {whole(of.share)}</Text>
+    <Text color="fg.muted" fontSize="xs" whiteSpace="nowrap">
+      {whole(of.low)} to {whole(of.high)}
+    </Text>
+  </>
+);
+
+/** A median of days. Without one, more than half of the URLs were not crawled since. */
+const Days = ({ days, of }: { days: number | null; of: number }) => {
+  if (!of) return <>–</>;
+  return (
+    <>
+      <Text whiteSpace="nowrap">{days === null ? "Not yet" : `≤ ${counted(days + 1, "day")}`}</Text>
+      <Text color="fg.muted" fontSize="xs" whiteSpace="nowrap">
+        of {counted(of, "URL")}
+      </Text>
+    </>
+  );
+};
+
+const Section = ({ row, history }: { row: SectionStatus; history: (number | null)[] }) => {
+  const reasons = Object.entries(row.reasons).slice(0, REASONS);
+  const known = history.filter((share) => share !== null).map((share) => Math.round(share * 100));
+  return (
+    <Table.Row verticalAlign="top" data-testid="index-status">
+      <Table.Cell minW="10em">
+        <Text fontWeight="medium" overflowWrap="anywhere">
+          {visible(row.section)}
+        </Text>
+        <Text color="fg.muted" fontSize="xs">
+          {counted(row.urls, "URL")}, {counted(row.inspected, "inspection")}
+          {row.failed > 0 && `, ${count(row.failed)} without a result`}
+        </Text>
+      </Table.Cell>
+      <Figure>
+        <Estimated of={row.crawled} />
+      </Figure>
+      <Figure>
+        <Estimated of={row.indexed} />
+        {known.length > 1 && <Sparkline values={known} label={`Percent indexed on the last ${counted(known.length, "day")}: ${known.join(", ")}`} />}
+      </Figure>
+      <Table.Cell minW="14em">
+        {reasons.map(([reason, number]) => (
+          <Text key={reason} fontSize="xs" overflowWrap="anywhere">
+            {count(number)} {visible(reason)}
+          </Text>
+        ))}
+        {row.other_canonical > 0 && (
+          <Text fontSize="xs">
+            {count(row.other_canonical)} with another canonical address in Google
+          </Text>
+        )}
+      </Table.Cell>
+      <Figure>
+        <Days days={row.first_crawl_days} of={row.first_crawl_of} />
+      </Figure>
+      <Figure>
+        <Days days={row.recrawl_days} of={row.recrawl_of} />
+      </Figure>
+    </Table.Row>
+  );
+};
+
+export const IndexStatusTable = ({ asset, stamp }: { asset: string; stamp: string }) => {
+  const { data, error, reload } = useGet<IndexStatusAnswer>("sitemap/index-status", { asset, stamp });
+  if (error) return <Failure error={error} retry={reload} />;
+  if (!data) return <Waiting what="index status" />;
+  if (isUnavailable(data)) return <Note>Index status is not shown. {visible(data.unavailable)}</Note>;
+  if (!data.sections.length) return null;
+  return (
+    <>
+      <Text fontWeight="semibold" mt={4} mb={1}>
+        Estimated index status in Google
+      </Text>
+      <Wide
+        label="Index status"
+        below="40rem"
+        names={[
+          ["Section", "start"],
+          ["Crawled", "end"],
+          ["Indexed", "end"],
+          ["What Google said", "start"],
+          ["First crawl", "end"],
+          ["Recrawl", "end"],
+        ]}
+      >
+        {data.sections.map((row) => (
+          <Section key={row.section} row={row} history={data.indexed_history[row.section] ?? []} />
+        ))}
+      </Wide>
+      <Text color="fg.muted" fontSize="sm" mt={2}>
+        The shares are estimates from a random sample of the last 7 days, with their 95 % intervals; the reasons are numbers of inspections. First crawl is the median time from the first listing, and recrawl the one from the lastmod, to the last crawl, so the
+        true times are these or shorter. {data.properties.map(visible).join(", ")}; last inspection <When at={data.at} />.{data.left_out > 0 && ` ${counted(data.left_out, "further section")} not shown.`}
+      </Text>
+    </>
+  );
+};
