@@ -219,13 +219,8 @@ def repeated(
     def announce(state: RetryCallState) -> None:
         # Tenacity's own line names the function with its arguments, and a request's headers contain a token.
         error = state.outcome.exception() if state.outcome is not None else None
-        log.info(
-            "attempt %d of %d failed: %s. The next one is in %.1f s",
-            state.attempt_number,
-            attempts,
-            error,
-            state.next_action.sleep if state.next_action is not None else 0.0,
-        )
+        pause_s = state.next_action.sleep if state.next_action is not None else 0.0
+        log.info("attempt %d of %d failed: %s. Next in %.1f s", state.attempt_number, attempts, error, pause_s)
 
     return Retrying(
         stop=stop_after_attempt(attempts),
