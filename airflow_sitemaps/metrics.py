@@ -77,19 +77,9 @@ _GAUGES: Final = (
     ("search_console_urls", "URLs", "section", "URLs that Google found in the section's indexes"),
     ("search_console_errors", "errors", "section", "Errors that Search Console reports for the indexes"),
     ("search_console_warnings", "warnings", "section", "Warnings that Search Console reports for the indexes"),
-    (
-        "urls_inspected",
-        "URLs",
-        "section engine",
-        "Listed URLs that were inspected in an engine's index in the last 7 days",
-    ),
+    ("urls_inspected", "URLs", "section engine", "Listed URLs that were inspected in the engine in the last 7 days"),
     ("indexed_share", "share", "section engine", "Estimated share of the listed URLs that are indexed, from 0 to 1"),
-    (
-        "crawled_share",
-        "share",
-        "section engine",
-        "Estimated share of the listed URLs that were ever crawled, from 0 to 1",
-    ),
+    ("crawled_share", "share", "section engine", "Estimated share of the listed URLs that are crawled, from 0 to 1"),
     ("stage_duration", "seconds", "stage", "Duration of a stage of the run: plan, write (all tasks), publish"),
 )
 
@@ -250,12 +240,8 @@ def of_coverage(index_url: str, observation: Observation) -> Iterator[Measuremen
 def of_index_status(index_url: str, engine: str, found: Iterable[SectionStatus]) -> Iterator[Measurement]:
     """Return the estimates of what an engine crawled and indexed, by section."""
     for status in found:
-        values = {
-            "urls_inspected": status.inspected,
-            "indexed_share": status.indexed.share,
-            "crawled_share": status.crawled.share,
-        }
-        for name, value in values.items():
+        shares = {"indexed_share": status.indexed.share, "crawled_share": status.crawled.share}
+        for name, value in {"urls_inspected": status.inspected, **shares}.items():
             yield _measure(index_url, name, value, section=status.section, engine=engine)
 
 

@@ -1,8 +1,9 @@
-"""Calls of web services (purge hooks, IndexNow, Search Console, pings): secrets, retries, and what a refusal means."""
+"""Calls of web services (purge hooks, IndexNow, Search Console, pings): secrets, retries, quotas, what a refusal means."""
 
 from __future__ import annotations
 
 import logging
+import threading
 import time
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
@@ -26,6 +27,9 @@ ATTEMPTS: Final = 4
 PAUSE_S: Final = 0.5
 LONGEST_PAUSE_S: Final = 60.0
 """Longest pause in seconds. If a service requests a longer one, the call fails, and the task's retry comes later."""
+REFUSALS: Final = 8 * ATTEMPTS
+"""Refusals in a row by status 429 after which the quota of the day counts as used up: a response may not say which one is."""
+
 _EXCERPT: Final = 300
 
 
@@ -35,6 +39,13 @@ class NotAcceptedError(TransientError):
     def __init__(self, message: str, *, wait_s: float | None = None) -> None:
         super().__init__(message)
         self.wait_s = wait_s
+
+
+class UsedUpError(NotAcceptedError):
+    """An account gets no further request today. ``wait_s`` is endless, so the request is not repeated."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, wait_s=inf)
 
 
 class Sender(Protocol):
@@ -99,6 +110,68 @@ class Service:
         wait_s = retry_after(response.headers.get("retry-after", ""))
         asked = "" if wait_s is None else f"; retry after {wait_s:,.0f} s"
         return NotAcceptedError(f"{message}{asked}. Try again later", wait_s=wait_s)
+
+
+@dataclass(slots=True, kw_only=True)
+class Quota:
+    """The requests that each account (such as a property) got today: at most ``daily``, ``pause_s`` seconds apart. Thread-safe.
+
+    ``is_used_up`` returns whether a response says that the service accepts no further request today.
+    """
+
+    daily: int
+    spent: dict[str, int]
+    pause_s: float
+    is_used_up: Callable[[Fetched], bool]
+    sleep: Callable[[float], None] = time.sleep
+    monotonic: Callable[[], float] = time.monotonic
+    _next_s: float = 0.0
+    _refused: dict[str, int] = field(default_factory=dict)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def left(self, account: str) -> int:
+        """Return how many requests an account may still get."""
+        return max(0, self.daily - self.spent.get(account, 0))
+
+    def spend(self, account: str) -> None:
+        """Count a request, and wait until it may be sent. Raise UsedUpError if none is left."""
+        with self._lock:
+            if not self.left(account):
+                raise UsedUpError(f"{account}: its {self.daily:,} requests of today are used up")
+            self.spent[account] = self.spent.get(account, 0) + 1
+            now = self.monotonic()
+            start = max(now, self._next_s)
+            self._next_s = start + self.pause_s
+        if start > now:
+            self.sleep(start - now)
+
+    def learn(self, account: str, response: Fetched) -> None:
+        """Send no further request today if a response says so, or after ``REFUSALS``. Raise UsedUpError then."""
+        is_used_up = self.is_used_up(response)
+        with self._lock:
+            self._refused[account] = self._refused.get(account, 0) + 1 if response.status == 429 else 0
+            if not is_used_up and self._refused[account] < REFUSALS:
+                return
+            self.spent[account] = max(self.daily, self.spent.get(account, 0))
+        raise UsedUpError(f"{account}: the service accepts no further request today")
+
+
+@dataclass(frozen=True, slots=True)
+class Metered:
+    """A sender that counts every request of an account, repeated ones included."""
+
+    to: Sender
+    quota: Quota
+    account: str
+
+    def send(
+        self, method: str, url: str, *, body: bytes | None = None, headers: Mapping[str, str] | None = None
+    ) -> Fetched:
+        """Send a request. Raise UsedUpError if the quota of the day does not allow it."""
+        self.quota.spend(self.account)
+        response = self.to.send(method, url, body=body, headers=headers)
+        self.quota.learn(self.account, response)
+        return response
 
 
 def _requested_s(error: BaseException) -> float | None:

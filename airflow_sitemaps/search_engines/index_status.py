@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from airflow_sitemaps.pipeline.state.conditional_put import put_verified
-from airflow_sitemaps.ports import Overwrite
+from airflow_sitemaps.pipeline.state.repository import newest, put_newest
 from airflow_sitemaps.shards.schema import Decoder
 
 if TYPE_CHECKING:
@@ -201,21 +200,14 @@ def keep(objects: ObjectStore, observation: Observation) -> None:
     """Store the observation of a day in the place of an earlier one, and remove those above ``KEPT``."""
     folder = f"{AREA}{observation.engine}/"
     key = f"{folder}{observation.day}.json"
-    put_verified(objects, key, msgspec.json.encode(observation), mode=Overwrite(), write_id=f"{key}#{observation.at}")
-    for old in sorted(info.key for info in objects.list(folder))[:-KEPT]:
-        objects.delete(old)
+    write_id = f"{key}#{observation.at}"
+    put_newest(objects, folder, key, msgspec.json.encode(observation), write_id=write_id, most=KEPT)
 
 
 def history(objects: ObjectStore, engine: str, most: int = KEPT) -> list[Observation]:
     """Return the newest observations of an engine, oldest first. Objects that cannot be read are left out."""
-    keys = sorted(info.key for info in objects.list(f"{AREA}{engine}/"))[-most:]
-    collected = []
-    for key in keys:
-        stored = objects.get(key)
-        observation = _read(stored.body) if stored is not None else None
-        if observation is not None:
-            collected.append(observation)
-    return collected
+    read = map(_read, newest(objects, f"{AREA}{engine}/", most))
+    return [observation for observation in read if observation is not None]
 
 
 def _read(body: bytes) -> Observation | None:

@@ -8,7 +8,6 @@ which is put before the requests are sent: a task that is killed may waste reque
 from __future__ import annotations
 
 import logging
-import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,7 +15,6 @@ from datetime import datetime, timedelta
 from functools import partial
 from hashlib import blake2b
 from heapq import nsmallest
-from math import inf
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import msgspec
@@ -40,7 +38,7 @@ from airflow_sitemaps.search_engines.index_status import (
     tally,
 )
 from airflow_sitemaps.shards.schema import Decoder
-from airflow_sitemaps.web_services import ATTEMPTS, NotAcceptedError
+from airflow_sitemaps.web_services import ATTEMPTS, Metered, NotAcceptedError, Quota, UsedUpError
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -55,22 +53,10 @@ log = logging.getLogger(__name__)
 CHUNK: Final = 100
 """URLs that are inspected between two puts of the record."""
 
-PAUSE_S: Final = 0.11
-"""Seconds between the beginnings of two requests: fewer than 600 a minute."""
-
 RECENT_DAYS: Final = 30
 """Days in which a lastmod must be for its URL to count in the recrawl lag."""
 
 AGES: Final = ("new", "changed", "other")
-REFUSALS: Final = 8 * ATTEMPTS
-"""Refusals in a row by status 429 after which the quota of the day counts as used up: a response may not say which one is."""
-
-_SPENT: Final = ("per day", "dailylimit", "quotaexceeded")
-"""Texts of a response that says that the quota of the day is used up, not that of the minute."""
-
-
-class UsedUpError(NotAcceptedError):
-    """A property gets no further request today."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,28 +79,29 @@ class Inspector(Protocol):
     @property
     def engine(self) -> str:
         """Name of the engine, such as ``google``."""
-        ...
 
     @property
     def properties(self) -> Sequence[str]:
         """Sites that the credentials cover."""
-        ...
+
+    @property
+    def pause_s(self) -> float:
+        """Seconds between the beginnings of two requests."""
 
     def day(self, now: datetime) -> str:
         """Return the day by which the engine counts its quota."""
-        ...
 
     def homes(self, url: str) -> list[str]:
         """Return the properties that contain a URL, the most specific first."""
-        ...
+
+    def is_used_up(self, response: Fetched) -> bool:
+        """Return whether a response says that the quota of the day is used up, not that of a shorter time."""
 
     def sender(self) -> Sender:
         """Return the client that sends the requests."""
-        ...
 
     def session(self) -> Inspect:
         """Return a function that inspects URLs with credentials that are valid for some minutes."""
-        ...
 
 
 class Rotation(msgspec.Struct, kw_only=True):
@@ -127,64 +114,6 @@ class Rotation(msgspec.Struct, kw_only=True):
 
 
 _ROTATION: Final = Decoder(Rotation)
-
-
-@dataclass(slots=True, kw_only=True)
-class Quota:
-    """The requests that each property got today, at most ``daily``, with a pause between them. Thread-safe."""
-
-    daily: int
-    spent: dict[str, int]
-    sleep: Callable[[float], None] = time.sleep
-    monotonic: Callable[[], float] = time.monotonic
-    _next_s: float = 0.0
-    _refused: dict[str, int] = field(default_factory=dict)
-    _lock: threading.Lock = field(default_factory=threading.Lock)
-
-    def left(self, site: str) -> int:
-        """Return how many requests a property may still get."""
-        return max(0, self.daily - self.spent.get(site, 0))
-
-    def spend(self, site: str) -> None:
-        """Count a request, and wait until it may be sent."""
-        with self._lock:
-            if not self.left(site):
-                raise UsedUpError(f"{site}: its {self.daily:,} requests of today are used up", wait_s=inf)
-            self.spent[site] = self.spent.get(site, 0) + 1
-            now = self.monotonic()
-            start = max(now, self._next_s)
-            self._next_s = start + PAUSE_S
-        if start > now:
-            self.sleep(start - now)
-
-    def learn(self, site: str, response: Fetched) -> None:
-        """Send no further request today if a response says so. Raise UsedUpError then."""
-        said = response.body[:4_096].decode(errors="replace").lower()
-        is_spent = response.status in (403, 429) and any(text in said for text in _SPENT)
-        with self._lock:
-            self._refused[site] = self._refused.get(site, 0) + 1 if response.status == 429 else 0
-            if not is_spent and self._refused[site] < REFUSALS:
-                return
-            self.spent[site] = max(self.daily, self.spent.get(site, 0))
-        raise UsedUpError(f"{site}: the engine accepts no further request today", wait_s=inf)
-
-
-@dataclass(frozen=True, slots=True)
-class Metered:
-    """A sender that counts every request of a property, repeated ones included."""
-
-    to: Sender
-    quota: Quota
-    site: str
-
-    def send(
-        self, method: str, url: str, *, body: bytes | None = None, headers: Mapping[str, str] | None = None
-    ) -> Fetched:
-        """Send a request. Raise UsedUpError if the quota of the day does not allow it."""
-        self.quota.spend(self.site)
-        response = self.to.send(method, url, body=body, headers=headers)
-        self.quota.learn(self.site, response)
-        return response
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -211,13 +140,16 @@ def inspect(
     run = _Run.begin(sitemap, inspector, daily, clock, timing)
     run.draw(sitemap)
     run.put()
-    queue = iter(run.queue)
+    queue, done, started = iter(run.queue), 0, time.monotonic()
     while chunk := run.next_chunk(queue):
         run.put(reserved=[site for _, site in chunk])
         try:
             run.ask(chunk)
         finally:
             run.put()
+        done += len(chunk)
+        rate = done / max(time.monotonic() - started, 0.001)
+        log.info("inspected %d of %d URLs (%.1f per second)", done, len(run.queue), rate)
     keep(run.objects, run.rotation.today)
     return history(run.objects, inspector.engine)
 
@@ -249,7 +181,13 @@ class _Run:
             if rotation.today.sections:
                 keep(objects, rotation.today)
             rotation = Rotation(today=today, cursors=rotation.cursors)
-        quota = Quota(daily=daily, spent=dict(rotation.spent), **timing)
+        quota = Quota(
+            daily=daily,
+            spent=dict(rotation.spent),
+            pause_s=inspector.pause_s,
+            is_used_up=inspector.is_used_up,
+            **timing,
+        )
         etag = None if stored is None else stored.info.etag
         return cls(objects=objects, inspector=inspector, clock=clock, rotation=rotation, etag=etag, quota=quota)
 

@@ -1,7 +1,7 @@
 """Google Search Console: submit sitemaps, read how Google processed them, and keep that by section; inspect URLs.
 
-Reference: developers.google.com/webmaster-tools/v1/sitemaps and …/urlInspection.index. The limits of sitemaps are 20 queries per second and 200 per minute
-and user. Each observation is an object of its own in the private area, so two tasks at the same time lose nothing.
+Reference: developers.google.com/webmaster-tools/v1/sitemaps and …/urlInspection.index. The limits of sitemaps are 20
+queries per second and 200 per minute and user; those of inspections 600 per minute and 2,000 per day and property. Each observation is an object of its own in the private area, so two tasks at the same time lose nothing.
 """
 
 from __future__ import annotations
@@ -17,9 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote, urlsplit
 
 from airflow_sitemaps.errors import ConfigurationError
-from airflow_sitemaps.pipeline.state.conditional_put import put_verified
-from airflow_sitemaps.pipeline.state.repository import StateRepository
-from airflow_sitemaps.ports import Overwrite
+from airflow_sitemaps.pipeline.state.repository import StateRepository, newest, put_newest
 from airflow_sitemaps.protocol import lastmod
 from airflow_sitemaps.search_engines.inspection import PageState
 from airflow_sitemaps.web_services import NotAcceptedError, Service, client_for, excerpt
@@ -50,6 +48,9 @@ DOMAIN: Final = re.compile(r"sc-domain:[a-z0-9-]+(\.[a-z0-9-]+)+")
 QUOTA: Final = frozenset({"rateLimitExceeded", "userRateLimitExceeded", "quotaExceeded", "dailyLimitExceeded"})
 """Reasons of a 403 response that are temporary."""
 
+_USED_UP: Final = ("per day", "dailylimit", "quotaexceeded")
+"""Texts of a response that says that the quota of the day is used up, not that of the minute."""
+
 COVERAGE: Final = "coverage/searchconsole/"
 KEPT: Final = 200
 COVERAGE_FORMAT: Final = 1
@@ -62,6 +63,7 @@ _REASONS: Final = {
     404: "no such property, or no such sitemap in it: a URL-prefix property ends in '/', a domain property is 'sc-domain:…'",
     429: "too many requests (limits: 20 per second, 200 per minute)",
 }
+_INSPECTION_REASONS: Final = _REASONS | {429: "too many requests (limits: 600 per minute, 2,000 per day)"}
 
 
 def check_property(site: str) -> None:
@@ -243,6 +245,7 @@ class GoogleInspector:
     http: HttpClient | None = None
     sleep: Callable[[float], None] = field(default=time.sleep, repr=False)
     engine: str = "google"
+    pause_s: float = 0.11
 
     def __post_init__(self) -> None:
         for site in self.properties:
@@ -257,6 +260,11 @@ class GoogleInspector:
         containing = [site for site in self.properties if covers(site, url)]
         return sorted(containing, key=lambda site: (site.startswith("sc-domain:"), -len(site)))
 
+    def is_used_up(self, response: Fetched) -> bool:
+        """Return whether a response says that the property's quota of the day is used up."""
+        said = response.body[:4_096].decode(errors="replace").lower()
+        return response.status in (403, 429) and any(text in said for text in _USED_UP)
+
     def sender(self) -> Sender:
         """Return the client that sends the requests."""
         return self.http or client_for(urlsplit(self.api).hostname or "")
@@ -267,7 +275,7 @@ class GoogleInspector:
 
     def _inspect(self, token: str, site: str, url: str, sender: Sender) -> PageState:
         service = Service(
-            sender=sender, reasons=_REASONS, secret=token, busy=_over_quota, sleep=self.sleep,
+            sender=sender, reasons=_INSPECTION_REASONS, secret=token, busy=_over_quota, sleep=self.sleep,
             success=frozenset({200, 400}),
         )  # fmt: skip
         headers = {"Authorization": f"Bearer {token}", "Accept": "application/json", "Content-Type": "application/json"}
@@ -332,23 +340,14 @@ def observe(sitemap: Sitemap, site: str, submitted: Sequence[SubmittedSitemap], 
     )
     document = {"format": COVERAGE_FORMAT, **asdict(observation)}
     key = f"{COVERAGE}{now:%Y%m%dT%H%M%S%f}.json"
-    put_verified(objects, key, json.dumps(document).encode(), mode=Overwrite(), write_id=key)
-    keys = sorted(info.key for info in objects.list(COVERAGE))
-    for old in keys[:-KEPT]:
-        objects.delete(old)
+    put_newest(objects, COVERAGE, key, json.dumps(document).encode(), write_id=key, most=KEPT)
     return observation
 
 
 def history(objects: ObjectStore, most: int = KEPT) -> list[Observation]:
     """Return the newest observations, oldest first. Objects that cannot be read are left out."""
-    keys = sorted(info.key for info in objects.list(COVERAGE))[-most:]
-    observations = []
-    for key in keys:
-        stored = objects.get(key)
-        observation = _read_observation(stored.body) if stored is not None else None
-        if observation is not None:
-            observations.append(observation)
-    return observations
+    read = map(_read_observation, newest(objects, COVERAGE, most))
+    return [observation for observation in read if observation is not None]
 
 
 def _read_observation(body: bytes) -> Observation | None:

@@ -41,7 +41,7 @@ from tests.metrics.openmetrics import Recorder
 from tests.support.airflow_db import run, states
 from tests.support.airflow_processes import free_port
 from tests.support.polling import wait_until
-from tests.support.website import Page, serving
+from tests.support.website import Page, computed, serving
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -150,7 +150,7 @@ class Shop:
         known = {"path": URL + "sitemap.xml", "errors": "0", "warnings": str(WARNINGS), "contents": contents}
         address = "/v3/sites/sc-domain%3Aexample.com/sitemaps/https%3A%2F%2Fwww.example.com%2Fsitemap.xml"
         self.server.pages[address] = Page(json.dumps(known).encode())
-        self.server.pages["/v1/urlInspection/index:inspect"] = Page(write=inspected)
+        self.server.pages["/v1/urlInspection/index:inspect"] = computed(inspected)
 
     def rows(self, name: str, number: int) -> list[dict[str, Any]]:
         return [
@@ -163,15 +163,11 @@ class Shop:
         ]
 
 
-def inspected(handler: Any) -> None:
+def inspected(asked: dict[str, str]) -> object:
     """Answer about a URL as Search Console does: it knows all products, and no article."""
-    is_product = "/products/" in json.loads(handler.body)["inspectionUrl"]
+    is_product = "/products/" in asked["inspectionUrl"]
     status = {"verdict": "PASS" if is_product else "NEUTRAL", "coverageState": "Indexed" if is_product else "Unknown"}
-    body = json.dumps({"inspectionResult": {"indexStatusResult": status}}).encode()
-    handler.send_response(200)
-    handler.send_header("Content-Length", str(len(body)))
-    handler.end_headers()
-    handler.wfile.write(body)
+    return {"inspectionResult": {"indexStatusResult": status}}
 
 
 @contextmanager

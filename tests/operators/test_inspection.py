@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -15,7 +14,7 @@ from airflow_sitemaps.operators.facts import FAILED
 from airflow_sitemaps.search_engines.index_status import history
 from airflow_sitemaps.testing.source import MemorySourceConfig
 from tests.support.airflow_db import events, run, states, xcom
-from tests.support.website import Page, Site, serving
+from tests.support.website import Site, computed, serving
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,20 +29,16 @@ LOOPBACK = HttpClient(rules=AccessRules(allow_http=True, allow_private=True), wa
 def google() -> Iterator[Site]:
     """Google has indexed the pages, and none of the articles."""
 
-    def answer(handler: Any) -> None:
-        is_page = "/pages/" in json.loads(handler.body)["inspectionUrl"]
+    def answer(asked: dict[str, str]) -> object:
+        is_page = "/pages/" in asked["inspectionUrl"]
         status = {
             "verdict": "PASS" if is_page else "NEUTRAL",
             "coverageState": "Submitted and indexed" if is_page else "URL is unknown to Google",
         }
-        body = json.dumps({"inspectionResult": {"indexStatusResult": status}}).encode()
-        handler.send_response(200)
-        handler.send_header("Content-Length", str(len(body)))
-        handler.end_headers()
-        handler.wfile.write(body)
+        return {"inspectionResult": {"indexStatusResult": status}}
 
     with serving() as site:
-        site.pages["/urlInspection/index:inspect"] = Page(write=answer)
+        site.pages["/urlInspection/index:inspect"] = computed(answer)
         yield site
 
 

@@ -18,12 +18,12 @@ from airflow_sitemaps.pipeline import build
 from airflow_sitemaps.ports import Overwrite
 from airflow_sitemaps.search_engines import index_status, inspection
 from airflow_sitemaps.search_engines.index_status import Observation, estimate, median, statuses
-from airflow_sitemaps.search_engines.inspection import PAUSE_S, Quota, shares
+from airflow_sitemaps.search_engines.inspection import shares
 from airflow_sitemaps.search_engines.searchconsole import GoogleInspector
 from airflow_sitemaps.testing import FakeClock
 from airflow_sitemaps.testing.source import MemorySourceConfig
-from airflow_sitemaps.web_services import NotAcceptedError
-from tests.support.website import Page
+from airflow_sitemaps.web_services import NotAcceptedError, Quota
+from tests.support.website import Page, respond
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -65,11 +65,7 @@ class Google:
             status, body = 429, b'{"error": {"message": "Quota exceeded: inspection requests per day"}}'
         if status == 200 and not body:
             body = json.dumps({"inspectionResult": {"indexStatusResult": self.known(url)}}).encode()
-        handler.send_response(status)
-        for name, value in {"Content-Length": str(len(body)), **headers}.items():
-            handler.send_header(name, value)
-        handler.end_headers()
-        handler.wfile.write(body)
+        respond(handler, body, status, headers)
 
     def inspector(self, *properties: str) -> GoogleInspector:
         return GoogleInspector(
@@ -298,14 +294,20 @@ def test_a_task_that_is_killed_wastes_requests_and_exceeds_nothing(
 
 def test_requests_are_fewer_than_600_a_minute() -> None:
     moment, sent = [0.0], []
+    google = GoogleInspector(properties=(DOMAIN,), token=str)
     quota = Quota(
-        daily=10**6, spent={}, sleep=lambda s: moment.__setitem__(0, moment[0] + s), monotonic=lambda: moment[0]
+        daily=10**6,
+        spent={},
+        pause_s=google.pause_s,
+        is_used_up=google.is_used_up,
+        sleep=lambda s: moment.__setitem__(0, moment[0] + s),
+        monotonic=lambda: moment[0],
     )
     for _ in range(2_000):
         quota.spend(DOMAIN)
         sent.append(moment[0])
     assert all(later - earlier >= 60 for earlier, later in zip(sent, sent[600:], strict=False))
-    assert pytest.approx(sent[-1]) == 1_999 * PAUSE_S
+    assert pytest.approx(sent[-1]) == 1_999 * google.pause_s
 
 
 def test_the_next_day_goes_on_where_the_engine_ended_the_day(google: Google) -> None:
@@ -348,6 +350,7 @@ def test_single_urls_without_a_result_are_counted_apart(google: Google, caplog: 
 
     assert (status.inspected, status.failed) == (7, 3)
     assert "3 of 10 URLs could not be inspected" in caplog.text
+    assert "inspected 10 of 10 URLs" in caplog.text
     assert TOKEN not in caplog.text
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import ssl
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
 
 @dataclass
@@ -21,6 +22,24 @@ class Page:
     status: int = 200
     headers: dict[str, str] = field(default_factory=dict)
     write: Callable[[Any], None] | None = None
+
+
+def computed(answer: Callable[[Any], object]) -> Page:
+    """A page that answers JSON, computed from the JSON of the request."""
+
+    def write(handler: BaseHTTPRequestHandler) -> None:
+        respond(handler, json.dumps(answer(json.loads(handler.body))).encode())  # type: ignore[attr-defined]
+
+    return Page(write=write)
+
+
+def respond(handler: BaseHTTPRequestHandler, body: bytes, status: int = 200, headers: Mapping[str, str] = {}) -> None:
+    """Answer a request."""
+    handler.send_response(status)
+    for name, value in {"Content-Length": str(len(body)), **headers}.items():
+        handler.send_header(name, value)
+    handler.end_headers()
+    handler.wfile.write(body)
 
 
 @dataclass
@@ -47,11 +66,7 @@ def serving(tls: ssl.SSLContext | None = None) -> Iterator[Site]:
             if page.write is not None:
                 page.write(self)
                 return
-            self.send_response(page.status)
-            for name, value in {"Content-Length": str(len(page.body)), **page.headers}.items():
-                self.send_header(name, value)
-            self.end_headers()
-            self.wfile.write(page.body)
+            respond(self, page.body, page.status, page.headers)
 
         do_GET = do_POST = do_PUT = answer
 

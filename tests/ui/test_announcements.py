@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 import pytest
 from playwright.sync_api import expect
 
-from tests.support.website import Page, serving
+from tests.support.website import Page, computed, serving
 from tests.ui.conftest import THEMES
 from tests.ui.layout import WIDTHS, shows_everything, width_of
 from tests.ui.scale import uri_of
@@ -84,7 +84,7 @@ def index_url(section: str) -> str:
 def answer(website: Website, *, discovered: int, errors: int, ping: int) -> None:
     """Let the search engines answer so from now on."""
     website.pages["/indexnow"] = Page(status=202)
-    website.pages["/urlInspection/index:inspect"] = Page(write=inspected)
+    website.pages["/urlInspection/index:inspect"] = computed(inspected)
     for section in SECTIONS:
         url = index_url(section)
         status = {
@@ -102,9 +102,9 @@ def answer(website: Website, *, discovered: int, errors: int, ping: int) -> None
         website.pages[f"/ping?of={quote(url, safe='')}"] = Page(status=ping)
 
 
-def inspected(handler: Any) -> None:
+def inspected(asked: dict[str, str]) -> object:
     """Google has indexed the pages up to number 75, and does not know the others."""
-    is_indexed = int(json.loads(handler.body)["inspectionUrl"].rpartition("/")[2]) <= 75
+    is_indexed = int(asked["inspectionUrl"].rpartition("/")[2]) <= 75
     status = {"verdict": "NEUTRAL", "coverageState": "URL is unknown to Google"}
     if is_indexed:
         status = {
@@ -112,11 +112,7 @@ def inspected(handler: Any) -> None:
             "coverageState": "Submitted and indexed",
             "lastCrawlTime": "2026-11-20T09:00:00Z",
         }
-    body = json.dumps({"inspectionResult": {"indexStatusResult": status}}).encode()
-    handler.send_response(200)
-    handler.send_header("Content-Length", str(len(body)))
-    handler.end_headers()
-    handler.wfile.write(body)
+    return {"inspectionResult": {"indexStatusResult": status}}
 
 
 @pytest.fixture(scope="module")

@@ -17,7 +17,7 @@ from airflow_sitemaps.quantities import counted
 from airflow_sitemaps.shards import codec
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
     from datetime import datetime
 
     from airflow_sitemaps.pipeline.report import Report
@@ -226,6 +226,20 @@ def bounded_time(objects: ObjectStore, clock: Clock, recent: datetime | None = N
         return now
     log.warning("this worker's clock is %s ahead of the store's clock; using the store's clock", now - mark.modified_at)
     return mark.modified_at
+
+
+def put_newest(objects: ObjectStore, folder: str, key: str, body: bytes, *, write_id: str, most: int) -> None:
+    """Put an object into a folder of observations, and remove all but the ``most`` newest. Names are in order of time."""
+    put_verified(objects, key, body, mode=Overwrite(), write_id=write_id)
+    for old in sorted(info.key for info in objects.list(folder))[:-most]:
+        objects.delete(old)
+
+
+def newest(objects: ObjectStore, folder: str, most: int) -> Iterator[bytes]:
+    """Yield the newest observations of a folder, oldest first."""
+    for key in sorted(info.key for info in objects.list(folder))[-most:]:
+        if (stored := objects.get(key)) is not None:
+            yield stored.body
 
 
 def last_announced(objects: ObjectStore, who: str) -> int | None:
