@@ -12,8 +12,8 @@ from tests.structure.allowances import allowances, verdict
 from tests.structure.checks import CHECKS, UNPLAIN_WORDS
 from tests.structure.inventory import import_circles, import_graph, modules
 
-MAX_LINES = 42_500
-MAX_MODULES = 206
+MAX_LINES = 43_100
+MAX_MODULES = 210
 """The whole package, whatever its folders have."""
 
 
