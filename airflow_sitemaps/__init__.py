@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from airflow_sitemaps.operators.announcements import SearchConsoleInspectOperator as SearchConsoleInspectOperator
     from airflow_sitemaps.operators.announcements import SearchConsoleSubmitOperator as SearchConsoleSubmitOperator
     from airflow_sitemaps.operators.announcements import SitemapPingOperator as SitemapPingOperator
+    from airflow_sitemaps.operators.crawls import SitemapFetchesOperator as SitemapFetchesOperator
     from airflow_sitemaps.operators.plan import SitemapPlanOperator as SitemapPlanOperator
     from airflow_sitemaps.operators.publish import SitemapPublishOperator as SitemapPublishOperator
     from airflow_sitemaps.operators.publish import SitemapRollbackOperator as SitemapRollbackOperator
@@ -46,11 +47,13 @@ if TYPE_CHECKING:
     from airflow_sitemaps.operators.verify import SitemapVerifyOperator as SitemapVerifyOperator
     from airflow_sitemaps.pipeline.report import Report as Report
     from airflow_sitemaps.protocol.rules import Verdict as Verdict
+    from airflow_sitemaps.search_engines.crawlers import Crawler as Crawler
     from airflow_sitemaps.sensors import SitemapSourceSensor as SitemapSourceSensor
     from airflow_sitemaps.shards.guards import Guards as Guards
     from airflow_sitemaps.shards.layout import ShardPolicy as ShardPolicy
     from airflow_sitemaps.sitemap import Section as Section
     from airflow_sitemaps.sitemap import Sitemap as Sitemap
+    from airflow_sitemaps.sources.access_log import AccessLog as AccessLog
     from airflow_sitemaps.sources.change_log import ChangeLog as ChangeLog
     from airflow_sitemaps.sources.list_source import ListSource as ListSource
     from airflow_sitemaps.sources.sql import SqlSource as SqlSource
@@ -72,15 +75,18 @@ _NAMES = {
     "operators.announcements": (
         "IndexNowOperator SearchConsoleInspectOperator SearchConsoleSubmitOperator SitemapPingOperator"
     ),
+    "operators.crawls": "SitemapFetchesOperator",
     "operators.plan": "SitemapPlanOperator",
     "operators.publish": "SitemapPublishOperator SitemapRollbackOperator SitemapWriteOperator",
     "operators.verify": "SitemapFreshnessOperator SitemapVerifyOperator",
     "pipeline.report": "Report",
     "protocol.rules": "Verdict",
+    "search_engines.crawlers": "Crawler",
     "sensors": "SitemapSourceSensor",
     "shards.guards": "Guards",
     "shards.layout": "ShardPolicy",
     "sitemap": "Section Sitemap",
+    "sources.access_log": "AccessLog",
     "sources.change_log": "ChangeLog",
     "sources.list_source": "ListSource",
     "sources.sql": "SqlSource",

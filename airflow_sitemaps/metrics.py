@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from airflow_sitemaps.pipeline.report import Report, SectionReport
+    from airflow_sitemaps.search_engines.fetches import Fetches
     from airflow_sitemaps.search_engines.index_status import SectionStatus
     from airflow_sitemaps.search_engines.searchconsole import Observation
     from airflow_sitemaps.verification.result import Verification
@@ -80,6 +81,9 @@ _GAUGES: Final = (
     ("urls_inspected", "URLs", "section engine", "Listed URLs that were inspected in the engine in the last 7 days"),
     ("indexed_share", "share", "section engine", "Estimated share of the listed URLs that are indexed, from 0 to 1"),
     ("crawled_share", "share", "section engine", "Estimated share of the listed URLs that are crawled, from 0 to 1"),
+    ("files_fetched", "files", "section engine", "Files that the engine fetched since their last change"),
+    ("files_late", "files", "section engine", "Files that changed, and that the engine has not fetched in time"),
+    ("false_crawlers", "requests", "engine", "Requests for files in the engine's name from addresses of others"),
     ("stage_duration", "seconds", "stage", "Duration of a stage of the run: plan, write (all tasks), publish"),
 )
 
@@ -243,6 +247,15 @@ def of_index_status(index_url: str, engine: str, found: Iterable[SectionStatus])
         shares = {"indexed_share": status.indexed.share, "crawled_share": status.crawled.share}
         for name, value in {"urls_inspected": status.inspected, **shares}.items():
             yield _measure(index_url, name, value, section=status.section, engine=engine)
+
+
+def of_fetches(index_url: str, summary: Fetches) -> Iterator[Measurement]:
+    """Return what crawlers fetched, by section."""
+    for engine, crawler in summary.crawlers.items():
+        yield _measure(index_url, "false_crawlers", crawler.false, engine=engine)
+        for name, section in crawler.sections.items():
+            for metric, value in (("files_fetched", section.current), ("files_late", section.late)):
+                yield _measure(index_url, metric, value, section=name or INDEX_SECTION, engine=engine)
 
 
 def _moment(text: str | None) -> datetime | None:

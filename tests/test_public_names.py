@@ -9,11 +9,13 @@ import airflow_sitemaps
 from airflow_sitemaps import errors
 
 PUBLIC = {
+    "AccessLog",
     "AzureBlobStore",
     "ChangeLog",
     "ConfigurationError",
     "ConflictError",
     "ConnectionNotFoundError",
+    "Crawler",
     "CredentialsError",
     "GuardError",
     "IncompleteError",
@@ -46,6 +48,7 @@ PUBLIC = {
     "Section",
     "ShardPolicy",
     "Sitemap",
+    "SitemapFetchesOperator",
     "SitemapFreshnessOperator",
     "SitemapNotifier",
     "SitemapPingOperator",

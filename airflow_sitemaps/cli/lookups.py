@@ -9,6 +9,8 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+import msgspec
+
 from airflow_sitemaps.cli.output import Answer
 from airflow_sitemaps.cli.targets import TargetError, load_target
 from airflow_sitemaps.errors import ConfigurationError
@@ -23,7 +25,7 @@ from airflow_sitemaps.pipeline.request import SYSTEM_CLOCK
 from airflow_sitemaps.pipeline.state.capability_probe import examine
 from airflow_sitemaps.pipeline.state.repository import StateRepository
 from airflow_sitemaps.quantities import counted, size
-from airflow_sitemaps.search_engines import indexnow
+from airflow_sitemaps.search_engines import fetches, indexnow
 from airflow_sitemaps.shards.ranges import show
 from airflow_sitemaps.stores.schemes import FOLDER, default_connection, open_area, scheme_of
 from airflow_sitemaps.templates import rendered
@@ -47,8 +49,10 @@ KINDS: Final = ("added", "changed", "removed")
 
 def status(arguments: argparse.Namespace) -> Answer:
     """Describe the published sitemap. The exit status is 1 if it is older than ``--max-age``, or nothing is published."""
-    state = stages.status(load_target(arguments.target).sitemap)
-    document, lines = state.to_dict(), list(_status_lines(state))
+    sitemap = load_target(arguments.target).sitemap
+    state, summary = stages.status(sitemap), fetches.summary_of(sitemap.store.open().state)
+    document, lines = state.to_dict(), [*_status_lines(state), *fetches.lines(summary)]
+    document["crawlers"] = msgspec.to_builtins(summary.crawlers)
     if arguments.max_age is None:
         return Answer(document=document, lines=lines)
     checked_at, limit = state.checked_at, arguments.max_age

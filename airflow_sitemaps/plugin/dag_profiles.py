@@ -40,6 +40,7 @@ KINDS: Final[Mapping[str, str]] = {
     "IndexNowOperator": "indexnow",
     "SearchConsoleSubmitOperator": "searchconsole",
     "SearchConsoleInspectOperator": "inspection",
+    "SitemapFetchesOperator": "fetches",
     "SitemapPingOperator": "ping",
 }
 """Kind of a task by its operator's class name, in the order in which a run's tasks are shown."""
@@ -265,7 +266,7 @@ def dags_by_id(session: Session, dag_ids: Iterable[str]) -> dict[str, DagState]:
     }
 
 
-ANNOUNCING: Final = ("indexnow", "searchconsole", "inspection", "ping")
+ANNOUNCING: Final = ("indexnow", "searchconsole", "inspection", "fetches", "ping")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

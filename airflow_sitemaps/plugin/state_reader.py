@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor, wait
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Final, Generic, TypeVar
@@ -24,6 +24,7 @@ from airflow_sitemaps.pipeline.state.repository import MANIFEST, REPORTS
 from airflow_sitemaps.plugin.events import Event, StoreFacts, event_of
 from airflow_sitemaps.plugin.readings import BoundedCache, moment_of, timestamp
 from airflow_sitemaps.ports import ObjectStore
+from airflow_sitemaps.search_engines import fetches
 from airflow_sitemaps.shards.codec import decode
 from airflow_sitemaps.shards.schema import Count, Decoder, Moment
 from airflow_sitemaps.stores.schemes import FOLDER, open_area, registered, scheme_of
@@ -242,7 +243,10 @@ class LiveSection:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreState:
-    """What the store knows. ``action``: ``build``, or ``rollback to`` a generation. The oldest report is first."""
+    """What the store knows. ``action``: ``build``, or ``rollback to`` a generation. The oldest report is first.
+
+    ``fetched`` is what crawlers fetched.
+    """
 
     etag: str
     generation: int
@@ -250,6 +254,7 @@ class StoreState:
     action: str
     sections: Mapping[str, LiveSection]
     reports: Sequence[Event] = ()
+    fetched: fetches.Fetches = field(default_factory=fetches.Fetches)
 
 
 def _live(section: _Section) -> LiveSection:
@@ -281,7 +286,8 @@ def read_state(area: ObjectStore, before: StoreState | None = None) -> StoreStat
             sections={name: _live(section) for name, section in manifest.sections.items()},
         )
     kept = {report.summary.run_id: report for report in (before.reports if before is not None else ())}
-    return replace(state, reports=_reports(area, set(state.sections), kept))
+    reports = _reports(area, set(state.sections), kept)
+    return replace(state, reports=reports, fetched=fetches.summary_of(area))
 
 
 def _reports(area: ObjectStore, sections: set[str], kept: Mapping[str, Event]) -> list[Event]:

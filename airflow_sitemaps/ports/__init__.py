@@ -18,7 +18,7 @@ from airflow_sitemaps.ports.object_store import (
     StoredObject,
     Update,
 )
-from airflow_sitemaps.ports.source import ChangeReading, Duplicate, Source, SourceConfig
+from airflow_sitemaps.ports.source import ChangeReading, Duplicate, Requests, Source, SourceConfig
 from airflow_sitemaps.ports.store import Purge, Store, StoreConfig
 
 if TYPE_CHECKING:
@@ -37,6 +37,7 @@ __all__ = [
     "Purge",
     "PutMode",
     "PutOutcomeError",
+    "Requests",
     "Source",
     "SourceConfig",
     "Store",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -47,6 +47,20 @@ class ChangeReading:
     cause: str = ""
     is_gap: bool = False
     warning: str = ""
+
+
+class Requests(NamedTuple):
+    """Requests in an access log of one address for one path, in the name of one crawler and with one status.
+
+    ``at`` is the time of the newest one. ``address`` is None if the log has none.
+    """
+
+    crawler: str
+    path: str
+    address: str | None
+    status: str
+    at: datetime
+    number: int
 
 
 class Source(Protocol):

@@ -11,7 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from airflow_sitemaps import LocalStore
 from airflow_sitemaps.cli import main
+from airflow_sitemaps.ports import Overwrite
+from airflow_sitemaps.search_engines.fetches import SUMMARY
 from tests.support.website import Page, serving
 from tests.verification.test_formats import check_junit
 
@@ -130,6 +133,29 @@ def test_status_before_and_after(shop: Shop) -> None:
     _, out, _ = shop.shell("status", shop.target)
     assert "generation 1 of " in out
     assert "section products: 25 URLs of 25 rows in 3 shards" in out
+
+
+def test_status_says_which_files_were_not_fetched(shop: Shop) -> None:
+    shop.json("build", shop.target)
+    late = {"files": 3, "current": 1, "late": 2, "samples": ["https://a.example/1.xml"]}
+    summary = {
+        "at": "2026-01-15",
+        "crawlers": {"google": {"max_delay_s": 604_800, "false": 4, "sections": {"products": late}}},
+    }
+    body = json.dumps(summary).encode()
+    objects = LocalStore(shop.site, base_url="https://shop.example/").open().state
+    objects.put(SUMMARY, body, mode=Overwrite(), metadata={}, content_type="application/json")
+
+    _, out, _ = shop.shell("status", shop.target)
+
+    assert (
+        "google: 1 of 3 files fetched since their last change; 0 fetches, 0 without success, 4 by false crawlers" in out
+    )
+    assert (
+        "NOT fetched: google has not fetched 2 files that changed more than 7 days ago: https://a.example/1.xml. Check"
+        in out
+    )
+    assert shop.json("status", shop.target)["crawlers"]["google"]["sections"]["products"]["late"] == 2
 
 
 def test_a_refusal_is_status_1_and_says_what_lets_it_pass(shop: Shop) -> None:

@@ -10,11 +10,12 @@ import importlib
 import json
 import os
 import shutil
+import sqlite3
 import subprocess
 import time
 import urllib.parse
 import urllib.request
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,18 +24,21 @@ import pytest
 from airflow.sdk import DAG
 
 from airflow_sitemaps import (
+    AccessLog,
+    Crawler,
     LocalStore,
     SearchConsoleInspectOperator,
     SearchConsoleSubmitOperator,
     Section,
     ShardPolicy,
     Sitemap,
+    SitemapFetchesOperator,
     SitemapFreshnessOperator,
     SitemapTaskGroup,
     SitemapVerifyOperator,
 )
 from airflow_sitemaps.http import AccessRules, HttpClient
-from airflow_sitemaps.operators import base, verify
+from airflow_sitemaps.operators import base, crawls, verify
 from airflow_sitemaps.pipeline.request import SystemClock
 from airflow_sitemaps.testing.source import MemorySourceConfig
 from tests.metrics.openmetrics import Recorder
@@ -69,6 +73,7 @@ LOOPBACK = AccessRules(allow_http=True, allow_private=True)
 WARNINGS = 3
 INSPECTED = 40
 """Requests a day for Search Console's inspection."""
+GOOGLES = "66.249.64.0/19"
 
 
 class Cdn(HttpClient):
@@ -127,6 +132,12 @@ class Shop:
                 api=f"{server.base}/v1",
                 http=HttpClient(rules=LOOPBACK),
             )
+            SitemapFetchesOperator(
+                task_id="fetches",
+                sitemap=self.sitemap,
+                access_log=AccessLog("logs", query="SELECT * FROM log WHERE requested_at >= :since"),
+                crawlers=[Crawler(name="google", agent="Googlebot", ranges=[GOOGLES], max_delay=timedelta(days=1))],
+            )
 
     def advance(self, number: int) -> None:
         """Change the tables, and once a file, as before run ``number``."""
@@ -138,6 +149,19 @@ class Shop:
         self.articles[:] = self.rows("articles", 1_400 + 25 * (number // 4))
         if number == DAMAGED:
             min(self.site.glob("*products*.xml.gz")).unlink()  # the first: new rows change the last one only
+
+    def log_requests(self, connection: sqlite3.Connection, at: datetime) -> None:
+        """Log that Google fetched the files of products, and that another program did so in its name."""
+        connection.execute(
+            "CREATE TABLE IF NOT EXISTS log (path TEXT, requested_at TEXT, user_agent TEXT, address TEXT, status INTEGER)"
+        )
+        rows = [
+            (f"/{file.name}", at.isoformat(), "Googlebot/2.1", address, 200)
+            for file in self.site.glob("*products*.xml.gz")
+            for address in ("66.249.66.1", "203.0.113.9")
+        ]
+        connection.executemany("INSERT INTO log VALUES (?, ?, ?, ?, ?)", rows)
+        connection.commit()
 
     def serve_index(self, number: int) -> None:
         """Serve the index after run ``number``, unless the CDN is stuck."""
@@ -242,7 +266,9 @@ def test_every_panel_shows_what_happened(tmp_path: Path, statsd: StatsdServer, m
 
     monkeypatch.setattr(SystemClock, "now", now)
     clock = type("Clock", (datetime,), {"now": staticmethod(now)})
-    for module in (base, verify):
+    extra = f'{{"sqlalchemy_url": "sqlite:///{tmp_path / "logs.db"}"}}'
+    monkeypatch.setenv("AIRFLOW_CONN_LOGS", f'{{"conn_type": "generic", "extra": {extra}}}')
+    for module in (base, crawls, verify):
         monkeypatch.setattr(module, "datetime", clock)
     recorder = Recorder(statsd)
     with serving() as server:
@@ -254,7 +280,9 @@ def test_every_panel_shows_what_happened(tmp_path: Path, statsd: StatsdServer, m
             planned = states(run(shop.dag))["sitemap.plan"]
             assert planned == ("failed" if number == SHRUNK else "success")
             shop.serve_index(number)
-            assert states(run(shop.watch)) == {"served": "success", "inspect": "success"}
+            with closing(sqlite3.connect(tmp_path / "logs.db")) as connection:
+                shop.log_requests(connection, now())
+            assert states(run(shop.watch)) == dict.fromkeys(("served", "inspect", "fetches"), "success")
             recorder.record(moment[0], STEP)
 
     with prometheus(tmp_path, recorder.text()) as url:
@@ -290,6 +318,12 @@ def test_every_panel_shows_what_happened(tmp_path: Path, statsd: StatsdServer, m
     assert peak("Stage duration", stage="plan") > 0
     assert peak("Google: estimated share crawled and indexed", section="products") == 1
     assert peak("Google: estimated share crawled and indexed", section="articles") == 0
+    assert peak("Files fetched since their last change", section="products") >= 7
+    assert peak("Files fetched since their last change", section="articles") == 0
+    late = "Files not fetched in time, and false crawlers"
+    assert peak(late, __name__="airflow_sitemaps_files_late", section="articles") >= 1
+    assert peak(late, __name__="airflow_sitemaps_files_late", section="products") == 0
+    assert peak(late, __name__="airflow_sitemaps_false_crawlers") >= 7
     assert peak("Google: URLs inspected in 7 days") == 7 * INSPECTED / 2, "in each of two sections"
     if PICTURES:
         importlib.import_module("tests.metrics.dashboard_picture").draw(PANELS, shown, Path(PICTURES) / "dashboard.png")

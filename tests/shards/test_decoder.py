@@ -12,6 +12,7 @@ import msgspec
 
 import airflow_sitemaps
 from airflow_sitemaps.pipeline.plan.partial_survey import _Stored
+from airflow_sitemaps.search_engines.fetches import CrawlerFetches, Fetches, FetchRecord, SectionFetches
 from airflow_sitemaps.search_engines.index_status import Observation, Stratum
 from airflow_sitemaps.search_engines.inspection import Rotation
 from airflow_sitemaps.shards import codec
@@ -52,6 +53,8 @@ def body(name: str) -> bytes:
     record: object = {
         "report": {"run": "r", "urls": 5},
         "observation": observation,
+        "fetch_record": FetchRecord(files={"a.xml": {"google": 7}}),
+        "fetches": Fetches(crawlers={"google": CrawlerFetches(sections={"pages": SectionFetches(files=1)})}),
         "rotation": Rotation(today=observation, spent={"s": 2}, cursors={"pages": {"new": 7}}),
         "known": _Stored(known=Known(surveyed_at=AT, version="v", watermark=AT, ages=(1, 2)), changed_in=3),
     }[name]

@@ -24,7 +24,7 @@ export interface ActionRequest {
  * One announcement to a search engine or another service. ``numbers`` is its response.
  */
 export interface AnnouncementRow {
-  service: "indexnow" | "searchconsole" | "inspection" | "ping";
+  service: "indexnow" | "searchconsole" | "inspection" | "fetches" | "ping";
   dag_id: string;
   run_id: string;
   task_id: string;

@@ -47,7 +47,7 @@ MAX_SECTIONS: Final = 200
 class AnnouncementRow(StrictModel):
     """One announcement to a search engine or another service. ``numbers`` is its response."""
 
-    service: Literal["indexnow", "searchconsole", "inspection", "ping"]
+    service: Literal["indexnow", "searchconsole", "inspection", "fetches", "ping"]
     dag_id: str
     run_id: str
     task_id: str
@@ -190,6 +190,17 @@ def _inspection(value: Any) -> Response:
     return {"inspected": inspected}, [], f"{counted(inspected, 'inspection')} in {sections} in the last 7 days."
 
 
+def _fetches(value: Any) -> Response:
+    crawlers = {name: mapping(each) for name, each in list(mapping(value).items())[:MAX_FILES]}
+    numbers = {key: sum(integer(each.get(key)) for each in crawlers.values()) for key in ("fetches", "false", "late")}
+    by = ", ".join(f"{counted(integer(each.get('fetches')), 'fetch')} by {name}" for name, each in crawlers.items())
+    return (
+        numbers,
+        [],
+        f"{by}; {counted(numbers['late'], 'file')} late, {numbers['false']:,} requests by false crawlers.",
+    )
+
+
 def _ping(value: Any) -> Response:
     statuses = {url: integer(status) for url, status in list(mapping(value).items())[:MAX_FILES]}
     files: list[dict[str, Any]] = [{"url": url, "status": status} for url, status in statuses.items()]
@@ -201,6 +212,7 @@ _READERS: Final[Mapping[str, Any]] = {
     "indexnow": _indexnow,
     "searchconsole": _searchconsole,
     "inspection": _inspection,
+    "fetches": _fetches,
     "ping": _ping,
 }
 

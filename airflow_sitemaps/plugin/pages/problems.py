@@ -15,6 +15,7 @@ from airflow_sitemaps.plugin.pages.verdict import Snapshot, check_of
 from airflow_sitemaps.plugin.readings import StrictModel, attributes
 from airflow_sitemaps.protocol.rules import RULES
 from airflow_sitemaps.quantities import counted
+from airflow_sitemaps.search_engines import fetches
 
 Severity = Literal["error", "warning", "info"]
 
@@ -61,6 +62,7 @@ def problems(snapshot: Snapshot) -> list[Problem]:
         *_of_freshness(snapshot),
         *_of_rollback(snapshot),
         *_of_change_outside(snapshot),
+        *_of_fetches(snapshot),
         *_of_report(snapshot),
     ]
     order = {"error": 0, "warning": 1, "info": 2}
@@ -314,6 +316,21 @@ def _of_change_outside(snapshot: Snapshot) -> list[Problem]:
             detail=f"No DAG run of Airflow made it, but {what}.",
             next_step="Nothing, if this was intended. The next run of the DAG publishes what the source holds then.",
         )
+    ]
+
+
+def _of_fetches(snapshot: Snapshot) -> list[Problem]:
+    summary = snapshot.live.fetched if snapshot.live is not None else fetches.Fetches()
+    return [
+        Problem(
+            severity="warning",
+            kind="not-fetched",
+            title=_sentence(title),
+            detail=_joined([*urls, f"Read from the access log at {summary.at[:16]}"]),
+            next_step=fetches.NEXT_STEP,
+            sections=sections,
+        )
+        for title, sections, urls in fetches.late(summary)
     ]
 
 

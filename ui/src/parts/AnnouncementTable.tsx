@@ -17,6 +17,7 @@ const POLL_MS = 20_000;
 
 const SERVICES: Record<AnnouncementRow["service"], string> = {
   indexnow: "IndexNow",
+  fetches: "Fetches in the access log",
   inspection: "Index status in Google",
   ping: "Ping",
   searchconsole: "Google Search Console",

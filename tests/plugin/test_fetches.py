@@ -1,0 +1,36 @@
+"""What the page says of files that crawlers have not fetched."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from airflow_sitemaps.ports import Overwrite
+from airflow_sitemaps.search_engines.fetches import SUMMARY, CrawlerFetches, Fetches, SectionFetches
+from tests.plugin.test_coverage_columns import BASE, URI, publish
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from sqlalchemy.orm import Session
+
+    from tests.plugin.conftest import Client
+
+
+def test_late_files_are_a_problem_with_a_next_step(admin: Client, session: Session, tmp_path: Path) -> None:
+    objects = publish(session, tmp_path).store.open().state
+    news = SectionFetches(files=1, late=1, samples=[f"{BASE}news-00001.xml.gz"])
+    sections = {"news": news, "pages": SectionFetches(files=1, current=1)}
+    summary = Fetches(
+        at="2026-01-15T12:00:00+00:00", crawlers={"google": CrawlerFetches(max_delay_s=7 * 86_400, sections=sections)}
+    )
+    objects.put(SUMMARY, msgspec.json.encode(summary), mode=Overwrite(), metadata={}, content_type="application/json")
+
+    page = admin.get("api/sitemap", asset=URI).json()
+
+    (problem,) = [each for each in page["problem_list"] if each["kind"] == "not-fetched"]
+    assert problem["title"] == "Google has not fetched 1 file that changed more than 7 days ago"
+    assert f"{BASE}news-00001.xml.gz" in problem["detail"]
+    assert "robots.txt" in problem["next_step"]
+    assert problem["severity"] == "warning"

@@ -1,0 +1,321 @@
+"""Fetches of files: the recipes over generated logs in DuckDB, whose addresses count, the record, and late files."""
+
+from __future__ import annotations
+
+import re
+from datetime import date, datetime, timedelta, timezone
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import sqlalchemy as sa
+
+from airflow_sitemaps import AccessLog, Crawler, MemoryStore, Section, ShardPolicy, Sitemap
+from airflow_sitemaps.errors import ConfigurationError, SourceConfigurationError
+from airflow_sitemaps.http import FetchError
+from airflow_sitemaps.pipeline import build
+from airflow_sitemaps.ports import Overwrite, Requests
+from airflow_sitemaps.search_engines import fetches
+from airflow_sitemaps.search_engines.crawlers import BING, GOOGLE
+from airflow_sitemaps.search_engines.fetches import Fetches, late, lines, observe, record_of, summary_of
+from airflow_sitemaps.testing.source import MemorySourceConfig
+from tests.support.website import Page
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
+
+    from airflow_sitemaps.http import HttpClient
+    from tests.support.website import Site
+
+URL = "https://shop.example/"
+PATH = "/sitemap-pages-00001.xml.gz"
+RECIPES = dict(
+    re.findall(r"## (\w+)\n.*?```sql\n(.*?)```", (Path(__file__).parents[2] / "docs/fetches.md").read_text(), re.DOTALL)
+)
+OURS, OTHERS = "66.249.66.1", "203.0.113.9"
+GOOGLEBOT = "Mozilla/5.0 (compatible; Googlebot/2.1; +http://www.google.com/bot.html)"
+BINGBOT = "Mozilla/5.0 (compatible; bingbot/2.0; +http://www.bing.com/bingbot.htm)"
+AGENTS = {"google": "googlebot", "bing": "bingbot"}
+DAY = date(2026, 1, 15)
+NOON = datetime(2026, 1, 15, 12, tzinfo=timezone.utc)
+
+LOG = [
+    (NOON, PATH, GOOGLEBOT, OURS, 200),
+    (NOON + timedelta(hours=1), PATH, GOOGLEBOT, OURS, 200),
+    (NOON + timedelta(hours=2), PATH, GOOGLEBOT, OURS, 503),
+    (NOON + timedelta(hours=3), PATH, GOOGLEBOT, OTHERS, 200),
+    (NOON + timedelta(hours=4), PATH, BINGBOT, OTHERS, 304),
+    (NOON + timedelta(hours=5), PATH, "curl/8", OTHERS, 200),
+    (NOON + timedelta(hours=5), "/p/1", GOOGLEBOT, OURS, 200),
+    (NOON - timedelta(days=3), PATH, GOOGLEBOT, OURS, 200),
+]
+GROUPS = {
+    ("google", PATH, OURS, "200", NOON + timedelta(hours=1), 2),
+    ("google", PATH, OURS, "503", NOON + timedelta(hours=2), 1),
+    ("google", PATH, OTHERS, "200", NOON + timedelta(hours=3), 1),
+    ("bing", PATH, OTHERS, "304", NOON + timedelta(hours=4), 1),
+}
+
+
+def cloudfront() -> tuple[str, list[tuple[Any, ...]]]:
+    rows = [
+        (at.date(), f"{at:%H:%M:%S}", path, ip, status, agent.replace(" ", "%20"))
+        for at, path, agent, ip, status in LOG
+    ]
+    columns = '"date" DATE, "time" VARCHAR, cs_uri_stem VARCHAR, c_ip VARCHAR, sc_status INTEGER, cs_user_agent VARCHAR'
+    return f"cloudfront_logs ({columns})", rows
+
+
+def cloudflare() -> tuple[str, list[tuple[Any, ...]]]:
+    rows = [(path, f"{at:%Y-%m-%dT%H:%M:%SZ}", agent, ip, status) for at, path, agent, ip, status in LOG]
+    columns = (
+        "ClientRequestPath VARCHAR, EdgeStartTimestamp VARCHAR, ClientRequestUserAgent VARCHAR, ClientIP VARCHAR, "
+        "EdgeResponseStatus INTEGER"
+    )
+    return f"cloudflare_http_requests ({columns})", rows
+
+
+def nginx() -> tuple[str, list[tuple[Any, ...]]]:
+    zone = timezone(timedelta(hours=2))
+    rows = [
+        (
+            at.date(),
+            f'{ip} - - [{at.astimezone(zone):%d/%b/%Y:%H:%M:%S %z}] "GET {path}?a=1 HTTP/1.1" {status} 512 "-" "{agent}"',
+        )
+        for at, path, agent, ip, status in LOG
+    ]
+    return "nginx_lines (loaded_on DATE, line VARCHAR)", rows
+
+
+@pytest.fixture
+def duckdb(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    pytest.importorskip("duckdb_engine")
+    url = f"duckdb:///{tmp_path / 'logs.duckdb'}"
+    monkeypatch.setenv("AIRFLOW_CONN_LOGS", f'{{"conn_type": "generic", "extra": {{"sqlalchemy_url": "{url}"}}}}')
+
+    def fill(table: str, rows: list[tuple[Any, ...]]) -> None:
+        engine = sa.create_engine(url)
+        places = ", ".join(f":c{n}" for n in range(len(rows[0])))
+        with engine.begin() as connection:
+            connection.exec_driver_sql(f"CREATE TABLE {table}")
+            name = table.partition(" ")[0]
+            values = [{f"c{n}": value for n, value in enumerate(row)} for row in rows]
+            connection.execute(sa.text(f"INSERT INTO {name} VALUES ({places})"), values)
+        engine.dispose()
+
+    return fill
+
+
+def requests(log: AccessLog, since: date = DAY) -> list[Requests]:
+    return list(log.requests(since, AGENTS, [".xml", ".xml.gz"], render=str))
+
+
+# ---------------------------------------------------------------- the log
+
+
+@pytest.mark.parametrize(("name", "made"), [("CloudFront", cloudfront), ("Cloudflare", cloudflare), ("nginx", nginx)])
+def test_a_recipe_reads_its_log_in_one_grouped_statement(name: str, made: Any, duckdb: Any) -> None:
+    duckdb(*made())
+
+    found = requests(AccessLog("logs", query=RECIPES[name]))
+
+    assert set(map(tuple, found)) == GROUPS
+    assert len(requests(AccessLog("logs", query=RECIPES[name]), DAY - timedelta(days=4))) == 4, "one more in a group"
+
+
+def test_a_log_without_addresses_and_with_local_times(duckdb: Any) -> None:
+    duckdb("log (path VARCHAR, requested_at TIMESTAMP, agent VARCHAR)", [(PATH, datetime(2026, 1, 15, 12), GOOGLEBOT)])
+    query = "SELECT path, requested_at, agent AS user_agent FROM log WHERE requested_at >= CAST(:since AS TIMESTAMP)"
+
+    (found,) = requests(AccessLog("logs", query=query, timezone="Europe/Berlin"))
+
+    assert (found.address, found.status, found.at) == (None, "", NOON - timedelta(hours=1))
+
+
+@pytest.mark.parametrize(
+    ("query", "words"),
+    [
+        ("SELECT 1 AS path", "does not use :since"),
+        ("SELECT :since AS path, :since AS requested_at", "column='user_agent': there is no such column"),
+        (f"SELECT '{PATH}' AS path, 'today' AS requested_at, 'Googlebot' AS user_agent, :since AS d", "is not a time"),
+    ],
+)
+def test_queries_that_cannot_be_used(query: str, words: str, duckdb: Any) -> None:
+    duckdb("log (path VARCHAR)", [("/",)])
+    with pytest.raises(SourceConfigurationError, match=words):
+        requests(AccessLog("logs", query=query))
+
+
+# ---------------------------------------------------------------- whose requests count
+
+
+class Names:
+    """Names of addresses, and addresses of names; None for a resolver that does not answer."""
+
+    def __init__(self, names: dict[str, str | None], addresses: dict[str, list[str]]) -> None:
+        self.names, self.back = names, addresses
+
+    def name(self, address: str) -> str | None:
+        return self.names[address]
+
+    def addresses(self, name: str) -> list[str]:
+        return self.back.get(name, [])
+
+
+def test_addresses_in_the_published_ranges_are_the_crawlers_own(
+    engine: Site, loopback: HttpClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine.pages["/ranges.json"] = Page(
+        b'{"creationTime": "2026-01-01", "prefixes": [{"ipv6Prefix": "2001:4860:4801::/48"}, {"ipv4Prefix": "66.249.64.0/19"}]}'
+    )
+    crawler = Crawler(name="google", agent="Googlebot", ranges=["https://ranges.example/ranges.json"])
+    object.__setattr__(crawler, "ranges", [f"{engine.base}/ranges.json"])
+
+    own = crawler.own([OURS, OTHERS, "2001:4860:4801::5", "2001:db8::1", "unknown"], loopback)
+
+    assert own == {OURS, "2001:4860:4801::5"}
+
+
+def test_names_decide_where_the_ranges_cannot_be_read(engine: Site, loopback: HttpClient) -> None:
+    crawler = Crawler(name="google", agent="Googlebot", domains=["googlebot.com"])
+    object.__setattr__(crawler, "ranges", [f"{engine.base}/missing.json"])
+    names = {
+        OURS: "crawl-1.googlebot.com",
+        OTHERS: "crawl-2.googlebot.com",
+        "198.51.100.1": "googlebot.com.evil.example",
+        "198.51.100.2": "evilgooglebot.com",
+        "198.51.100.3": "",
+        "198.51.100.4": None,
+    }
+    dns: Any = Names(names, {"crawl-1.googlebot.com": [OURS], "crawl-2.googlebot.com": ["66.249.66.2"]})
+
+    assert crawler.own(list(names), loopback, dns) == {OURS}, "a name that does not lead back is forged"
+    with pytest.raises(FetchError, match="check the DNS"):
+        crawler.own(["198.51.100.4"], loopback, dns)
+
+
+def test_ranges_that_cannot_be_read_without_domains_are_an_error(engine: Site, loopback: HttpClient) -> None:
+    crawler = Crawler(name="other", agent="OtherBot", ranges=["192.0.2.0/24"])
+    assert crawler.own(["192.0.2.7", OURS], loopback) == {"192.0.2.7"}
+    engine.pages["/ranges.json"] = Page(b"[]")
+    object.__setattr__(crawler, "ranges", [f"{engine.base}/ranges.json"])
+    with pytest.raises(FetchError, match="no list of IP ranges"):
+        crawler.own([OURS], loopback)
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"name": "Google"}, "give a name"),
+        ({"agent": "100%"}, "without '%'"),
+        ({"domains": []}, "or domains="),
+        ({"ranges": ["http://ranges.example/"]}, "give IP ranges"),
+        ({"ranges": "192.0.2.0/24"}, "list of texts"),
+        ({"max_delay": timedelta(0)}, "max_delay"),
+    ],
+)
+def test_crawlers_that_cannot_be(settings: dict[str, Any], words: str) -> None:
+    with pytest.raises(ConfigurationError, match=words):
+        Crawler(**{"name": "x", "agent": "XBot", "domains": ["x.example"], **settings})
+
+
+# ---------------------------------------------------------------- the record
+
+
+@pytest.fixture
+def shop() -> Sitemap:
+    rows = [{"id": n, "loc": f"{URL}p/{n}"} for n in range(6)]
+    sitemap = Sitemap(
+        MemoryStore(base_url=URL), [Section("pages", MemorySourceConfig(rows), shards=ShardPolicy(max_urls=2))]
+    )
+    build(sitemap)
+    return sitemap
+
+
+def seen(sitemap: Sitemap, groups: list[Requests], at: datetime, days: int = 3) -> Fetches:
+    def own(_: Crawler, addresses: Collection[str]) -> set[str]:
+        return {OURS} & set(addresses)
+
+    objects = sitemap.store.open().state
+    return observe(objects, lambda _: groups, [GOOGLE, BING], own, (at - timedelta(days=days)).date(), at)
+
+
+def paths(sitemap: Sitemap) -> list[str]:
+    return [f"/{file.name}" for file in fetches.StateRepository(sitemap.store.open().state).published().files()]
+
+
+def group(path: str, at: datetime, **values: Any) -> Requests:
+    return Requests(
+        **{"crawler": "google", "path": path, "address": OURS, "status": "200", "at": at, "number": 2, **values}
+    )
+
+
+def test_fetches_false_crawlers_and_refusals_are_counted_apart(shop: Sitemap) -> None:
+    now = datetime.now(timezone.utc) + timedelta(minutes=1)
+    first, second, third = paths(shop)
+    groups = [
+        group(first, now),
+        group(f"{URL}{second[1:]}", now, status="304", number=1),
+        group(third, now, address=OTHERS, number=9),
+        group(third, now, status="503", number=4),
+        group("/sitemap-older-00001.xml.gz", now),
+        group(first, now, crawler="bing", address=None, status=""),
+    ]
+
+    summary = seen(shop, groups, now)
+
+    google, bing = summary.crawlers["google"], summary.crawlers["bing"]
+    assert (google.fetches, google.refused, google.false, google.unchecked) == (3, 4, 9, 0)
+    assert (bing.fetches, bing.unchecked) == (2, 2)
+    pages = google.sections["pages"]
+    assert (pages.files, pages.fetched, pages.current, pages.urls) == (3, 2, 2, 4)
+    assert google.sections[""].files == 1, "the index"
+    assert summary_of(shop.store.open().state) == summary
+    assert "google: 2 of 4 files fetched since their last change; 3 fetches, 4 without success, 9 by" in "".join(
+        lines(summary)
+    )
+
+
+def test_a_file_that_changed_and_was_not_fetched_in_time_is_late(shop: Sitemap) -> None:
+    built = datetime.now(timezone.utc) + timedelta(seconds=1)
+    first, second, third = paths(shop)
+    seen(shop, [group(first, built)], built)
+    for day in range(2, 8, 2):
+        assert not list(late(seen(shop, [], built + timedelta(days=day))))
+
+    summary = seen(shop, [group(second, built + timedelta(days=7))], built + timedelta(days=8))
+
+    ((title, sections, urls),) = late(summary)
+    assert title == "google has not fetched 2 files that changed more than 7 days ago"
+    assert (sections, urls) == (["pages", ""], [f"{URL}{third[1:]}", f"{URL}sitemap.xml"])
+    assert summary.crawlers["google"].sections["pages"].current == 2
+    assert "NOT fetched: google has not" in list(lines(summary))[-1]
+
+
+def test_after_a_gap_no_file_is_late_that_an_unread_day_may_have_fetched(shop: Sitemap) -> None:
+    built = datetime.now(timezone.utc)
+    seen(shop, [], built)
+
+    summary = seen(shop, [], built + timedelta(days=40))
+
+    assert summary.since == (built + timedelta(days=37)).date().isoformat()
+    assert not list(late(summary))
+
+
+def test_the_newest_fetch_counts_and_a_damaged_record_begins_again(shop: Sitemap) -> None:
+    now = datetime.now(timezone.utc) + timedelta(days=1)
+    path, objects = paths(shop)[0], shop.store.open().state
+    seen(shop, [group(path, now)], now)
+    seen(shop, [group(path, now - timedelta(hours=5))], now)
+    assert record_of(objects).files == {path[1:]: {"google": int(now.timestamp())}}
+
+    objects.put(fetches.RECORD, b'{"files": 7}', mode=Overwrite(), metadata={}, content_type="application/json")
+    seen(shop, [], now)
+    assert record_of(objects).files == {}
+
+
+def test_a_log_with_too_many_groups_is_refused(shop: Sitemap, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fetches, "MAX_GROUPS", 2)
+    now = datetime.now(timezone.utc)
+    with pytest.raises(ConfigurationError, match="read fewer days"):
+        seen(shop, [group("/x.xml.gz", now)] * 3, now)
