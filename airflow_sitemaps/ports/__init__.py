@@ -1,28 +1,30 @@
 """Protocols that the pipeline depends on: source, store, clock and progress.
 
-Adapters implement these protocols, and tests implement them in memory. This package does no I/O.
+Adapters implement these protocols, and tests implement them in memory. This package does no I/O. Each name is
+loaded when it is first used: a DAG file that names a store does not pay for the rest.
 """
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Protocol
-
-from airflow_sitemaps.ports.object_store import (
-    Create,
-    Headers,
-    ObjectInfo,
-    ObjectStore,
-    Overwrite,
-    PutMode,
-    PutOutcomeError,
-    StoredObject,
-    Update,
-)
-from airflow_sitemaps.ports.source import ChangeReading, Duplicate, Requests, Source, SourceConfig
-from airflow_sitemaps.ports.store import Purge, Store, StoreConfig
 
 if TYPE_CHECKING:
     from datetime import datetime
+
+    from airflow_sitemaps.ports.object_store import (
+        Create,
+        Headers,
+        ObjectInfo,
+        ObjectStore,
+        Overwrite,
+        PutMode,
+        PutOutcomeError,
+        StoredObject,
+        Update,
+    )
+    from airflow_sitemaps.ports.source import ChangeReading, Duplicate, Requests, Source, SourceConfig
+    from airflow_sitemaps.ports.store import Purge, Store, StoreConfig
 
 __all__ = [
     "ChangeReading",
@@ -45,6 +47,14 @@ __all__ = [
     "StoredObject",
     "Update",
 ]
+
+
+def __getattr__(name: str) -> object:
+    for module in ("object_store", "source", "store") if name in __all__ else ():
+        home = import_module(f"{__name__}.{module}")
+        if hasattr(home, name):
+            return getattr(home, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 class Clock(Protocol):

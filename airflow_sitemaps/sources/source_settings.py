@@ -7,11 +7,10 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
-from typing import Any, Final, Literal, get_args
+from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
 from airflow_sitemaps.errors import ConfigurationError, SourceConfigurationError
 from airflow_sitemaps.protocol.url_template import Template
-from airflow_sitemaps.sources.change_log import SINCE, ChangeLog
 from airflow_sitemaps.sources.columns import FEED_FIELDS, FIELDS
 from airflow_sitemaps.sources.user_texts import (
     are_columns,
@@ -21,6 +20,9 @@ from airflow_sitemaps.sources.user_texts import (
     is_zone,
     name_parts,
 )
+
+if TYPE_CHECKING:
+    from airflow_sitemaps.sources.change_log import ChangeLog
 
 PARAMETER: Final = re.compile(r"(?!sitemap_)[A-Za-z_]\w*", re.ASCII)
 TEXTS: Final = ("table", "query", "where", "loc", "materialize", "group", "language", "timezone", *FIELDS)
@@ -179,6 +181,8 @@ class SourceSettings:
     def _check_change_log(self) -> None:
         if self.change_log is None:
             return
+        from airflow_sitemaps.sources.change_log import SINCE, ChangeLog  # noqa: PLC0415 - most DAG files do not need it
+
         where = f"SqlSource({self.conn_id!r}, change_log=)"
         if not isinstance(self.change_log, ChangeLog):
             raise SourceConfigurationError(
