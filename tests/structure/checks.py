@@ -39,7 +39,13 @@ MIRRORS = [
 ]
 
 # `import_module` hides an import from the layer check; these packages also import each name for type checkers.
-DYNAMIC_IMPORTS = {"__init__.py", "ports/__init__.py", "verification/__init__.py", "sources/dialects/__init__.py", "sitemap.py"}
+DYNAMIC_IMPORTS = {
+    "__init__.py",
+    "ports/__init__.py",
+    "verification/__init__.py",
+    "sources/dialects/__init__.py",
+    "sitemap.py",
+}
 
 # Packages that take long to import. A DAG file is parsed again for each task, so nothing that it names may import them.
 HEAVY = {
