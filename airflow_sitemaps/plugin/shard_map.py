@@ -13,6 +13,7 @@ from airflow_sitemaps.plugin.readings import Moment as When
 from airflow_sitemaps.plugin.readings import StrictModel
 from airflow_sitemaps.plugin.state_reader import StateFile, StateReader
 from airflow_sitemaps.protocol.entry import CURRENT
+from airflow_sitemaps.search_engines.fetches import FetchRecord
 from airflow_sitemaps.shards.codec import decode
 from airflow_sitemaps.shards.manifest import GenerationNote, LedgerPart
 from airflow_sitemaps.shards.ranges import EMPTY as NO_ROWS
@@ -59,6 +60,13 @@ class ShardColumns(StrictModel):
     shards: int
     limits: MapLimits
     sections: list[MapSection]
+
+
+class FetchTimes(StrictModel):
+    """The last fetch of every shard by crawler and section, in seconds since 1970; 0: none since the day ``since``."""
+
+    since: str
+    crawlers: dict[str, dict[str, list[int]]]
 
 
 class ShardTexts(StrictModel):
@@ -191,6 +199,23 @@ class ShardMap:
             sections=[_columns(self.generation, section) for section in sections],
         )
         return columns.model_dump_json().encode()
+
+    def fetched(self, record: FetchRecord) -> FetchTimes:
+        """Return the last fetches by a record, in the order of the columns."""
+        names = {
+            name: [shard.file.name if shard.file else "" for shard in section.shards]
+            for name, section in self.manifest.sections.items()
+        }
+        crawlers = sorted({crawler for times in record.files.values() for crawler in times})
+        return FetchTimes(
+            since=record.since,
+            crawlers={
+                crawler: {
+                    name: [record.files.get(file, {}).get(crawler, 0) for file in of] for name, of in names.items()
+                }
+                for crawler in crawlers
+            },
+        )
 
     def page(self, section: str, start: int, count: int) -> ShardPage:
         """Return names, ranges and rules of a section's shards, the first at position ``start``, from 0."""

@@ -23,11 +23,19 @@ from airflow_sitemaps.plugin.pages.announcements import (
 from airflow_sitemaps.plugin.pages.sitemap_pages import csv_of
 from airflow_sitemaps.plugin.readings import StrictModel
 from airflow_sitemaps.plugin.routes import Asset, Now, ReadableDags, as_csv, may_read_assets, sitemap_of, validated
-from airflow_sitemaps.plugin.shard_map import MAX_PAGE, Generations, ShardColumns, ShardMap, ShardPage, live_map
+from airflow_sitemaps.plugin.shard_map import (
+    MAX_PAGE,
+    FetchTimes,
+    Generations,
+    ShardColumns,
+    ShardMap,
+    ShardPage,
+    live_map,
+)
 from airflow_sitemaps.plugin.state_reader import STORE_STATES, StateFile, StateReader, StateUnavailableError, open_state
 from airflow_sitemaps.plugin.urls import Compared, GenerationChanges
 from airflow_sitemaps.ports import ObjectStore
-from airflow_sitemaps.search_engines import index_status
+from airflow_sitemaps.search_engines import fetches, index_status
 from airflow_sitemaps.search_engines.searchconsole import history
 
 T = TypeVar("T")
@@ -80,6 +88,14 @@ async def shard_columns(request: Request, sitemap: DetachedSitemap) -> Response:
     """Return the numbers of every shard, one column for each number, from the store."""
     etag, shard_map = await manifest_of(sitemap)
     return validated(request, etag, await asyncio.to_thread(lambda: shard_map.columns))
+
+
+@router.get("/sitemap/shards/fetches", responses={200: {"model": FetchTimes | Unavailable}})
+async def shard_fetches(sitemap: DetachedSitemap) -> Response:
+    """Return the last fetch of every shard by each crawler, as an access log says."""
+    _, shard_map = await manifest_of(sitemap)
+    record = await STATES.run(manifest_file(sitemap), "fetches", fetches.record_of)
+    return uncached(await asyncio.to_thread(shard_map.fetched, record))
 
 
 @router.get("/sitemap/shards/texts", responses={200: {"model": ShardPage | Unavailable}})

@@ -40,6 +40,7 @@ def test_there_are_the_routes_that_are_tested() -> None:
         "/api/sitemap/issues.csv",
         "/api/sitemap/runs",
         "/api/sitemap/shards",
+        "/api/sitemap/shards/fetches",
         "/api/sitemap/shards/texts",
         "/api/sitemaps",
         "/api/sitemaps.csv",

@@ -221,6 +221,17 @@ export interface FailedTask {
   map_index: number;
 }
 /**
+ * The last fetch of every shard by crawler and section, in seconds since 1970; 0: none since the day ``since``.
+ */
+export interface FetchTimes {
+  since: string;
+  crawlers: {
+    [k: string]: {
+      [k: string]: number[];
+    };
+  };
+}
+/**
  * A shard that lists the URL, with the fields of its entry.
  */
 export interface FoundEntry {

@@ -1,14 +1,18 @@
 /** The layout of a shard map, and what its colours mean. Pure. */
 
 import { bytes, count, duration, percent } from "./format";
-import type { MapSection, ShardColumns } from "./types";
+import type { MapSection as Columns, ShardColumns } from "./types";
 
-export const MODES = ["run", "age", "fill", "dropped"] as const;
+/** A section's columns, with the last fetch of each shard by one crawler where an access log is read. */
+export type MapSection = Columns & { fetched_at?: number[] };
+
+export const MODES = ["run", "age", "fill", "dropped", "fetched"] as const;
 export type Mode = (typeof MODES)[number];
 
 export const MODE_NAMES: Record<Mode, string> = {
   age: "Age",
   dropped: "Dropped rows",
+  fetched: "Last fetched",
   fill: "Fill",
   run: "Last run",
 };
@@ -94,6 +98,14 @@ const SCALES: Record<Mode, Shade[]> = {
     { dark: "#f0683f", label: "more than 1 %", light: "#c2410c" },
     none,
   ],
+  fetched: [
+    { dark: "#7dd3fc", label: "≤ 1 day ago", light: "#075985" },
+    { dark: "#1f7cae", label: "≤ 1 week ago", light: "#38bdf8" },
+    { dark: "#2c4355", label: "earlier", light: "#c5e3f4" },
+    { dark: "#d9a441", label: "changed since", light: "#e0a52e" },
+    { dark: "#f0683f", label: "no fetch known", light: "#c2410c" },
+    none,
+  ],
   fill: [
     { dark: "#3c3f63", label: "< 25 %", light: "#dadcf3" },
     { dark: "#565aa3", label: "25–50 %", light: "#adb2e6" },
@@ -138,6 +150,11 @@ export const shadeOf = (
     const age = now - (section.written_at[index] ?? 0);
     return age <= HOUR ? 0 : age <= DAY ? 1 : age <= 7 * DAY ? 2 : age <= 30 * DAY ? 3 : 4;
   }
+  if (mode === "fetched") {
+    const at = section.fetched_at?.[index] ?? 0;
+    if (!at) return 4;
+    return at < (section.written_at[index] ?? 0) ? 3 : now - at <= DAY ? 0 : now - at <= 7 * DAY ? 1 : 2;
+  }
   if (mode === "fill") {
     const fill = fillOf(section, index, limits);
     return fill < 0.25 ? 0 : fill < 0.5 ? 1 : fill < 0.75 ? 2 : fill < 0.95 ? 3 : 4;
@@ -169,6 +186,7 @@ export const sentence = (section: MapSection, index: number, limits: Limits, now
     `${bytes(section.file_bytes[index] ?? 0)} (${bytes(section.xml_bytes[index] ?? 0)} uncompressed)`,
     `${percent(fillOf(section, index, limits), 1)} full`,
     `written ${duration(Math.max(0, now - (section.written_at[index] ?? 0)))} ago in generation ${count(section.written_in[index] ?? 0)}`,
+    ...(section.fetched_at ? [section.fetched_at[index] ? `fetched ${duration(Math.max(0, now - (section.fetched_at[index] ?? 0)))} ago` : "no fetch known"] : []),
     ...(dropped ? [`${count(dropped)} rows dropped`] : []),
     STATES[state] ?? "",
   ].join(" · ");

@@ -1,6 +1,6 @@
 /** Names for parts of the API's types, which are made from its description. */
 
-import type { ActionRequest, Coverage, Generations, GenerationChanges, IndexStatus, Problem, SitemapLine, Unavailable } from "./api-types";
+import type { ActionRequest, Coverage, FetchTimes, Generations, GenerationChanges, IndexStatus, Problem, SitemapLine, Unavailable } from "./api-types";
 
 export type {
   AvailableAction,
@@ -12,6 +12,7 @@ export type {
   DagSitemaps,
   Estimate,
   FailedRun,
+  FetchTimes,
   Gauge,
   GenerationChanges,
   Generations,
@@ -58,3 +59,4 @@ export type GenerationsAnswer = Generations | Unavailable;
 export type CoverageAnswer = Coverage | Unavailable;
 export type IndexStatusAnswer = IndexStatus | Unavailable;
 export type ChangesAnswer = GenerationChanges | Unavailable;
+export type FetchTimesAnswer = FetchTimes | Unavailable;

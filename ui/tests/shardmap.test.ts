@@ -1,7 +1,8 @@
 import { describe, expect, it } from "vitest";
 
 import { EMPTY, KEPT, MODES, WAITING, WRITTEN, cellAt, fillOf, layoutOf, moved, scaleOf, sentence, shadeOf, tally } from "../src/shardmap";
-import type { MapSection, ShardColumns } from "../src/types";
+import type { MapSection } from "../src/shardmap";
+import type { ShardColumns } from "../src/types";
 
 const limits = { files: 50_000, max_urls: {}, urls: 50_000, xml_bytes: 52_428_800 };
 const NOW = 1_000_000_000;
@@ -95,5 +96,24 @@ describe("the sentence of a cell", () => {
     expect(said).toContain("written 2 h ago in generation 3");
     expect(said).toContain("3 rows dropped");
     expect(sentence(section({ state: [EMPTY] }), 0, limits, NOW)).toContain("no file");
+  });
+});
+
+describe("the last fetch", () => {
+  const shade = (at: number | undefined, written = NOW - 90_000) =>
+    scaleOf("fetched")[shadeOf("fetched", section({ fetched_at: at === undefined ? undefined : [at], written_at: [written] }), 0, limits, NOW)]?.label;
+
+  it("is shown by its age, and by a change since", () => {
+    expect(shade(NOW - 3_600)).toBe("≤ 1 day ago");
+    expect(shade(NOW - 3 * 86_400, NOW - 4 * 86_400)).toBe("≤ 1 week ago");
+    expect(shade(NOW - 30 * 86_400, NOW - 40 * 86_400)).toBe("earlier");
+    expect(shade(NOW - 100_000)).toBe("changed since");
+    expect(shade(0)).toBe("no fetch known");
+    expect(shade(undefined)).toBe("no fetch known");
+  });
+
+  it("is in the sentence", () => {
+    expect(sentence(section({ fetched_at: [NOW - 7_200] }), 0, limits, NOW)).toContain("fetched 2 h ago");
+    expect(sentence(section({ fetched_at: [0] }), 0, limits, NOW)).toContain("no fetch known");
   });
 });

@@ -1,7 +1,7 @@
 /** One sitemap: is it fresh, whole and sound, by section? What needs attention, and, folded, everything else. */
 
 import { Alert, Box, Button, Flex, Grid, HStack, Heading, Table, Text } from "@chakra-ui/react";
-import { type ReactNode, useState } from "react";
+import { type ReactNode, useEffect, useMemo, useState } from "react";
 import { useNavigate } from "react-router-dom";
 
 import { type ApiError, address, post, useGet } from "../api";
@@ -20,7 +20,7 @@ import { dagOf, listPage, runTabOf } from "../routes";
 import { useParam } from "../search";
 import { MODES, type Mode } from "../shardmap";
 import { useTitle } from "../title";
-import { type Gauge, type GenerationsAnswer, type History as HistoryAnswer, type Problem, type ShardColumns, type SitemapPage, type Unavailable, isUnavailable } from "../types";
+import { type FetchTimesAnswer, type Gauge, type GenerationsAnswer, type History as HistoryAnswer, type Problem, type ShardColumns, type SitemapPage, type Unavailable, isUnavailable } from "../types";
 import { useZone } from "../zone";
 import { NextPlan } from "./NextPlan";
 import { nameOf } from "./SitemapList";
@@ -290,11 +290,41 @@ const History = ({ asset, stamp }: { asset: string; stamp: string }) => {
   );
 };
 
+type Times = Record<string, number[]>;
+
+/** Loads the last fetches of the shards, lets the user choose the crawler, and says what they are. */
+const FetchTimes = ({ asset, onTimes }: { asset: string; onTimes: (times: Times | undefined) => void }) => {
+  const [crawler, setCrawler] = useParam("crawler");
+  const { data, error, reload } = useGet<FetchTimesAnswer>("sitemap/shards/fetches", { asset });
+  const answer = data && !isUnavailable(data) ? data : undefined;
+  const crawlers = Object.keys(answer?.crawlers ?? {});
+  const chosen = crawlers.find((name) => name === (crawler ?? "google")) ?? crawlers[0];
+  useEffect(() => {
+    onTimes(chosen === undefined ? undefined : answer?.crawlers[chosen]);
+  }, [answer, chosen, onTimes]);
+  if (error) return <Failure error={error} retry={reload} />;
+  if (!data) return <Waiting what="fetches" />;
+  if (isUnavailable(data)) return <Note>{visible(data.unavailable)}</Note>;
+  if (chosen === undefined) return <Note>No fetch is known: no SitemapFetchesOperator has read an access log with one.</Note>;
+  return (
+    <HStack role="group" aria-label="Crawler" gap={1} wrap="wrap" mb={2}>
+      {crawlers.map((name) => (
+        <Button key={name} size="xs" variant={name === chosen ? "solid" : "outline"} aria-pressed={name === chosen} onClick={() => setCrawler(name === "google" ? undefined : name)}>
+          {visible(name)}
+        </Button>
+      ))}
+      <Note>Fetches in the access log since {visible(data.since)}.</Note>
+    </HStack>
+  );
+};
+
 const MapOf = ({ page, acting }: { page: SitemapPage; acting: Acting }) => {
   const { data, error, reload } = useGet<ShardColumns | Unavailable>("sitemap/shards", { asset: page.asset });
   const [colour, setColour] = useParam("colour");
   const [shard, setShard] = useParam("shard");
+  const [times, setTimes] = useState<Times>();
   const mode: Mode = MODES.find((name) => name === colour) ?? "run";
+  const columns = useMemo(() => (data && !isUnavailable(data) && times ? { ...data, sections: data.sections.map((each) => ({ ...each, fetched_at: times[each.name] ?? [] })) } : data), [data, times]);
   const rebuild = acting.ask({ action: "rebuild", shards: [""] }) && ((name: string) => acting.ask({ action: "rebuild", shards: [name] })?.());
   const maxUrls = Object.fromEntries(page.sections.map(({ name, max_urls }) => [name, max_urls]));
   return (
@@ -318,7 +348,8 @@ const MapOf = ({ page, acting }: { page: SitemapPage; acting: Acting }) => {
               <Alert.Description>Generation {count(data.generation)} is committed, but not all of its files are public yet; the next run publishes them.</Alert.Description>
             </Alert.Root>
           )}
-          <ShardMap asset={page.asset} answer={data} maxUrls={maxUrls} mode={mode} onMode={(name) => setColour(name === "run" ? undefined : name)} selected={shard} onSelect={setShard} rebuild={rebuild} />
+          {mode === "fetched" && <FetchTimes asset={page.asset} onTimes={setTimes} />}
+          <ShardMap asset={page.asset} answer={columns as ShardColumns} maxUrls={maxUrls} mode={mode} onMode={(name) => setColour(name === "run" ? undefined : name)} selected={shard} onSelect={setShard} rebuild={rebuild} />
         </>
       )}
     </>

@@ -5,9 +5,9 @@ import { type FocusEvent, type KeyboardEvent, type MouseEvent, type PointerEvent
 
 import { type ApiError, get } from "../api";
 import { bytes, count, counted, isWeb, percent, visible } from "../format";
-import { type Limits, MODES, MODE_NAMES, type Mode, STATES, EMPTY, cellAt, fillOf, layoutOf, moved, scaleOf, sentence, shadeOf, tally } from "../shardmap";
+import { type Limits, MODES, type MapSection, MODE_NAMES, type Mode, STATES, EMPTY, cellAt, fillOf, layoutOf, moved, scaleOf, sentence, shadeOf, tally } from "../shardmap";
 import { useDark } from "../theme";
-import { type MapSection, type ShardColumns, type ShardPage, type Unavailable, isUnavailable } from "../types";
+import { type ShardColumns, type ShardPage, type Unavailable, isUnavailable } from "../types";
 import { useWidth } from "../width";
 import { Failure, Note, Outer, When } from "./basics";
 
