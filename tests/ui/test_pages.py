@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import re
+import time
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
+import msgspec
 import pytest
 from playwright.sync_api import expect
 
 from airflow_sitemaps.operators.links import dag_page, run_page, sitemap_page, sitemaps_page
+from airflow_sitemaps.search_engines.fetches import RECORD, FetchRecord
 from tests.ui.browser import PANELS
 from tests.ui.layout import BEFORE_FOLDS, IN_LINES, SIDEWAYS, WIDTHS, fits, shows_everything, width_of
 
@@ -442,6 +445,32 @@ def test_shard_and_colour_are_in_the_address(published: Published, admin: Visito
     page.reload()
     expect(details).to_contain_text("products-00002.xml.gz")
     expect(page.get_by_role("button", name="Age", exact=True)).to_have_attribute("aria-pressed", "true")
+
+
+@pytest.mark.parametrize("theme", THEMES)
+def test_the_map_is_coloured_by_the_last_fetch_of_a_crawler(
+    published: Published, visitors: dict[str, Visitor], pictures: Path, theme: str
+) -> None:
+    now = int(time.time())
+    files = {"products-00001.xml.gz": {"google": now, "bing": 7}, "products-00002.xml.gz": {"google": 7}}
+    record = published.site.home / "sites/shop-state" / RECORD
+    record.parent.mkdir(exist_ok=True)
+    record.write_bytes(msgspec.json.encode(FetchRecord(since="2026-01-01", files=files)))
+    visitor = visitors[theme]
+    page = visitor.sitemap(published.asset("shop"), "map")
+
+    page.get_by_role("button", name="Last fetched", exact=True).press("Enter")
+
+    crawlers = page.get_by_role("group", name="Crawler")
+    expect(crawlers.get_by_role("button", name="google", exact=True)).to_have_attribute("aria-pressed", "true")
+    expect(page.get_by_text("Fetches in the access log since 2026-01-01.")).to_be_visible()
+    expect(page.get_by_text(re.compile("changed since"))).to_be_visible()
+    visitor.picture(pictures / f"fetched-{theme}.png")
+    page.set_viewport_size({"width": 390, "height": 900})
+    visitor.picture(pictures / f"fetched-narrow-{theme}.png")
+    crawlers.get_by_role("button", name="bing", exact=True).click()
+    page.wait_for_url(re.compile("crawler=bing"))
+    page.set_viewport_size({"width": 1280, "height": 900})
 
 
 def test_a_url_is_found(published: Published, admin: Visitor) -> None:
