@@ -61,15 +61,19 @@ test-airflow: $(READY)  ## The wheel, installed as README says, with README's fi
 extras: $(READY)  ## That a resolver finds versions for the wheel with every extra; asks the package index
 	$(BIN)/python -m pytest -m heavy tests/test_extras.py
 
+# The examples of the pages fit the column of the site.
+PAGES = git ls-files -z '*.md' | xargs -0 $(BIN)/ruff format --isolated --preview --quiet --line-length 88
 lint: $(READY)  ## ruff, mypy, the layers
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(PAGES) --check
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
 format: $(READY)  ## Let ruff fix what it can
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+	$(PAGES)
 
 bench: $(READY)  ## Measure; see benchmarks/README.md
 	$(BIN)/python -W ignore -m benchmarks

@@ -116,7 +116,6 @@ def section(result: Mapping[str, Any]) -> str:
                 f"{met} of {len(result['targets'])} [targets](docs/performance.md) met):"
             ),
             "![URLs per CPU second](docs/performance.svg)",
-            peers_table(result),
             END,
         ]
     )

@@ -42,7 +42,10 @@ suppress_warnings = ["myst.strikethrough", "autodoc.mocked_object"]
 
 ROOT: Final = Path(__file__).parents[1]
 CONTENTS: Final = {
-    "Use": ["readme", "concepts", "choosing-a-key", "sections", "extensions", "databases", "migrating"],
+    "Use": [
+        *("readme", "install", "connections", "shell", "concepts", "choosing-a-key", "sections", "extensions"),
+        *("databases", "migrating", "comparison"),
+    ],
     "Operate": [
         *(
             "start",

@@ -1,4 +1,4 @@
-"""Connections as users have them: each row of README's table makes an engine, from the providers that are installed."""
+"""Connections as users have them: each row of docs/connections.md makes an engine, from the providers that are installed."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from airflow_sitemaps.sources.dialects import dialect_of
 from airflow_sitemaps.sources.session_factory import engine_of
 from airflow_sitemaps.sources.sql import SqlSource
 
-README = Path(__file__).parents[2] / "README.md"
-ROWS = dict(re.findall(r"^\| ([\w, ]+) \| .*?AIRFLOW_CONN_WAREHOUSE='(.+?)'` \|$", README.read_text(), re.MULTILINE))
-"""By warehouse, the connection that README shows."""
+PAGE = Path(__file__).parents[2] / "docs" / "connections.md"
+ROWS = dict(re.findall(r"^\| ([\w, ]+) \| .*?AIRFLOW_CONN_WAREHOUSE='(.+?)'` \|$", PAGE.read_text(), re.MULTILINE))
+"""By warehouse, the connection that the page shows."""
 DIALECTS = {
     "PostgreSQL": ("postgresql", "airflow.providers.postgres"),
     "DuckDB": ("duckdb", "duckdb_engine"),

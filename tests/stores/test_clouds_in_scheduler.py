@@ -38,8 +38,8 @@ def documented(heading: str) -> str:
 
 
 def connection(name: str) -> dict[str, Any]:
-    """The connection that README defines by an environment variable, and docs/stores.md again."""
-    match = re.search(rf"`AIRFLOW_CONN_{name}='(.*?)'`", (ROOT / "README.md").read_text())
+    """The connection that docs/connections.md defines by an environment variable, and docs/stores.md again."""
+    match = re.search(rf"`AIRFLOW_CONN_{name}='(.*?)'`", (ROOT / "docs" / "connections.md").read_text())
     assert match, name
     assert f"export AIRFLOW_CONN_{name}='{match[1]}'" in DOCUMENTED
     found: dict[str, Any] = json.loads(match[1])
