@@ -23,6 +23,7 @@ import airflow_sitemaps
 from airflow_sitemaps import errors, pipeline
 
 project = "airflow-sitemaps"
+project_copyright = "the authors of airflow-sitemaps, Apache License 2.0"
 release = version = airflow_sitemaps.__version__
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
 exclude_patterns = ["**/.*"]

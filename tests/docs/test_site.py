@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,21 @@ if TYPE_CHECKING:
     from types import ModuleType
 
 DOCS = Path(__file__).parents[2] / "docs"
+MOST_WORDS = 1_200
+REFERENCE = {"guarantees.md", "reference.md", "rules.md", "settings.md"}
+"""Pages to look things up in, of any length."""
+LONG = {
+    "databases.md": 4600,
+    "decisions/protocol-policy.md": 1250,
+    "operating.md": 2200,
+    "performance.md": 1950,
+    "scale.md": 2450,
+    "sections.md": 1400,
+    "stores.md": 1750,
+    "ui.md": 3850,
+    "watch.md": 2100,
+}
+"""Pages that have more words than allowed, with the most that each may have: to be divided."""
 
 
 @pytest.fixture
@@ -50,3 +66,20 @@ def test_pages_from_the_root_keep_no_link_that_leads_out(conf: ModuleType) -> No
         assert "](docs/" not in source[0]
         assert "](dags/" not in source[0]
         assert source[0].startswith("# ")
+
+
+@pytest.mark.parametrize("path", sorted(DOCS.rglob("*.md")), ids=lambda path: path.name)
+def test_no_page_has_too_many_words(path: Path) -> None:
+    page = path.relative_to(DOCS).as_posix()
+    words = len(path.read_text(encoding="utf-8").split())
+    assert page in REFERENCE or words <= LONG.get(page, MOST_WORDS)
+    assert words > MOST_WORDS or page not in LONG, "no longer too long: remove it from LONG"
+
+
+def test_the_landing_page_shows_the_dag_of_the_readme_and_leads_to_every_page() -> None:
+    text = (DOCS / "index.md").read_text(encoding="utf-8")
+    block = re.search(r"```python\n.*?```", (DOCS.parent / "README.md").read_text(encoding="utf-8"), re.DOTALL)
+    assert block is not None
+    assert block[0] in text
+    pages = {path.name for path in DOCS.glob("*.md")} - {"index.md", "readme.md", "contributing.md", "changelog.md"}
+    assert pages - {"benchmarks.md"} <= set(re.findall(r"\]\(([\w-]+\.md)\)", text))
