@@ -12,8 +12,8 @@ from tests.structure.allowances import allowances, verdict
 from tests.structure.checks import CHECKS, UNPLAIN_WORDS
 from tests.structure.inventory import import_circles, import_graph, modules
 
-MAX_LINES = 43_100
-MAX_MODULES = 210
+MAX_LINES = 43_600
+MAX_MODULES = 211
 """The whole package, whatever its folders have."""
 
 
