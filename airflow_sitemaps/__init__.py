@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from airflow_sitemaps.sitemap import Sitemap as Sitemap
     from airflow_sitemaps.sources.access_log import AccessLog as AccessLog
     from airflow_sitemaps.sources.change_log import ChangeLog as ChangeLog
+    from airflow_sitemaps.sources.columns import Observed as Observed
     from airflow_sitemaps.sources.list_source import ListSource as ListSource
     from airflow_sitemaps.sources.sql import SqlSource as SqlSource
     from airflow_sitemaps.stores.azure import AzureBlobStore as AzureBlobStore
@@ -88,6 +89,7 @@ _NAMES = {
     "sitemap": "Section Sitemap",
     "sources.access_log": "AccessLog",
     "sources.change_log": "ChangeLog",
+    "sources.columns": "Observed",
     "sources.list_source": "ListSource",
     "sources.sql": "SqlSource",
     "stores.azure": "AzureBlobStore",

@@ -13,7 +13,7 @@ from airflow_sitemaps.errors import ConfigurationError, TemplateError
 from airflow_sitemaps.protocol.entry import PROFILES, Limits
 from airflow_sitemaps.protocol.loc import written_form
 from airflow_sitemaps.protocol.markup import STYLESHEET_NAME as STYLESHEET
-from airflow_sitemaps.protocol.rules import Rulebook
+from airflow_sitemaps.protocol.rules import Rulebook, Verdict
 from airflow_sitemaps.shards import layout
 from airflow_sitemaps.shards.guards import Guards
 from airflow_sitemaps.shards.layout import ShardPolicy
@@ -56,7 +56,8 @@ class Section:
         limits: Limits of its files: ``current`` or ``original``. Default: the sitemap's setting.
         kind: ``pages`` (default), or ``news`` for articles of the last two days, at most 1,000 per file.
         format: ``xml`` (default), or ``text`` for one URL per line.
-        ledger: Whether to record when each URL was listed first and changed last. Default: False.
+        ledger: Whether to record when each URL was listed first and changed last. Default: False; True if the dates of the
+            source are observed.
 
     Raises:
         ConfigurationError: A name, path or setting is invalid.
@@ -94,12 +95,28 @@ class Section:
             raise ConfigurationError(
                 f"{where}: kind='news' needs format='xml': a text sitemap holds no publication dates (Google, news sitemaps)"
             )
+        if self.observed:
+            if self.kind == "news" or self.format == "text":
+                other = "kind='news'" if self.kind == "news" else "format='text'"
+                reason = (
+                    "articles expire by the date of a column" if self.kind == "news" else "a text sitemap has no dates"
+                )
+                raise ConfigurationError(
+                    f"{where}: lastmod=Observed(…) cannot be used with {other}: {reason}. Omit one of the two"
+                )
+            object.__setattr__(self, "ledger", True)
         setting_checks.one_of(where, "limits", self.limits, (None, *PROFILES))
         setting_checks.one_of(where, "change_detection", self.change_detection, (None, *CHANGE_DETECTION))
         for name, kind in (("shards", ShardPolicy), ("guards", Guards)):
             if getattr(self, name) is not None:
                 setting_checks.instance(where, name, getattr(self, name), kind)
         Rulebook.of(self.rules)
+
+    @property
+    def observed(self) -> Sequence[str]:
+        """The columns whose changes date its entries; empty if their dates are those of a column."""
+        # A user's own source may lack the attribute.
+        return cast("Sequence[str]", getattr(self.source, "observed", ()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,6 +193,7 @@ class Sitemap:
         for section in self.sections:
             self.rulebook(section)
             self._check_change_log(section)
+            self._check_observed(section)
         problem = layout.collision(
             self.store.index_name,
             self.index,
@@ -192,6 +210,19 @@ class Sitemap:
             raise ConfigurationError(
                 f"Section({section.name!r}): its source has change_log=, which needs change_detection='digest', not {how!r}: "
                 "the change log names the ranges of which a digest is taken. Omit one of the two"
+            )
+
+    def _check_observed(self, section: Section) -> None:
+        if not section.observed:
+            return
+        where = f"Section({section.name!r}): lastmod=Observed(…) cannot be used with"
+        if self.change_detection_of(section) == "watermark":
+            raise ConfigurationError(
+                f"{where} change_detection='watermark', which finds changes by a column of dates. Give 'digest' or 'full'"
+            )
+        if self.rulebook(section)["loc-duplicate"] is Verdict.KEEP:
+            raise ConfigurationError(
+                f"{where} rules={{'loc-duplicate': 'keep'}}: rows of one URL could give it two dates. Give 'drop_row' or 'fail'"
             )
 
     def _check_settings(self) -> None:

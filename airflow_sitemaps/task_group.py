@@ -29,7 +29,7 @@ class ConcurrentRunsWarning(UserWarning):
 class SitemapTaskGroup(TaskGroup):
     """The tasks ``plan``, ``write`` (mapped over batches) and ``publish`` of a sitemap.
 
-    The group adds the params ``sections``, ``full``, ``rebuild``, ``dry_run``, ``check_rows`` and ``allow`` to the DAG unless
+    The group adds the params ``sections``, ``full``, ``rebuild``, ``dry_run``, ``check_rows``, ``allow`` and ``keep_lastmods`` to the DAG unless
     the DAG defines them. Its tasks have three retries, two minutes apart, unless ``retries`` and ``retry_delay`` are in
     the ``default_args`` of the DAG or of the group, or in the arguments of a task.
 
@@ -114,6 +114,14 @@ def define_params(dag: DAG, sitemap: Sitemap) -> None:
             items=texts,
             title="Allow",
             description="Guards to let pass this once, like shrink:products; the refusal names them.",
+        ),
+        "keep_lastmods": Param(
+            [],
+            type="array",
+            items=texts,
+            examples=names,
+            title="Keep lastmods",
+            description="Changed URLs of these sections keep their observed dates.",
         ),
     }
     for name, param in settings.items():

@@ -43,7 +43,7 @@ SETTINGS: Final = {
     "guards": {
         "Sitemap": "guards rules must_list on_section_failure owner",
         "Section": "guards rules",
-        "Guards": "max_shrink max_growth max_dropped max_churn max_shrink_total min_rows",
+        "Guards": "max_shrink max_growth max_dropped max_churn max_redated max_shrink_total min_rows",
     },
     "dates": {"SqlSource": "timezone lastmod_unit", "Sitemap": "freshness grace"},
     "costs": {

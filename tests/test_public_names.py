@@ -40,6 +40,7 @@ PUBLIC = {
     "Guards",
     "IndexNowOperator",
     "ListSource",
+    "Observed",
     "LocalStore",
     "MemoryStore",
     "S3Store",

@@ -156,6 +156,8 @@ def _run_options(command: argparse.ArgumentParser) -> None:
     command.add_argument("--sections", type=_names, default=(), metavar="A,B", help="only these sections")
     command.add_argument("--full", action="store_true", help="read and render every shard")
     command.add_argument("--rebuild", type=_names, default=(), metavar="SHARD,…", help="write these shards again")
+    text = "changed URLs of these sections keep their observed dates"
+    command.add_argument("--keep-lastmods", type=_names, default=(), metavar="A,B", help=text)
     _allow(command)
     _params(command)
 

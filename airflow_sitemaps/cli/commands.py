@@ -52,6 +52,7 @@ def build(arguments: argparse.Namespace) -> Answer:
                 sections=arguments.sections,
                 rebuild=arguments.rebuild,
                 allow=_allowed(arguments),
+                keep_lastmods=arguments.keep_lastmods,
                 progress=progress,
             )
         except PartlyPublishedError as error:
@@ -66,6 +67,7 @@ def plan(arguments: argparse.Namespace) -> Answer:
         full=arguments.full,
         rebuild=arguments.rebuild,
         allow=_allowed(arguments),
+        keep_lastmods=arguments.keep_lastmods,
         dry_run=True,
         check_rows=arguments.check,
     )

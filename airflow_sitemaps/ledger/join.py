@@ -12,28 +12,58 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from airflow_sitemaps.ledger import part
+from airflow_sitemaps.ledger.dates import EarlierDates, not_before
 from airflow_sitemaps.protocol.columnar.arrow import decoded
 from airflow_sitemaps.protocol.columnar.elements import lastmod_texts
+from airflow_sitemaps.protocol.columnar.lastmod import listed_lastmods
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
 
+    from airflow_sitemaps.ledger.dates import Dating
     from airflow_sitemaps.protocol.columnar.elements import Cleaned
+    from airflow_sitemaps.protocol.columnar.lastmod import Lastmods
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EarlierRows:
-    """What the old shards of a range know of its URLs: the columns ``part.JOINED``. Of equal URLs the first counts."""
+    """What the old shards of a range know of its URLs: the columns ``part.JOINED``. Of equal URLs the first counts.
+
+    The column ``observed`` says whether the lastmod is one that a run observed. Another one does not carry over.
+    """
 
     rows: pa.Table
+    dates: Lastmods | None = None
 
     @classmethod
-    def of(cls, parts: Sequence[pa.Table], kind: str) -> EarlierRows | None:
-        """Return what decoded parts know, or None if there is no old URL. Other kinds of fingerprints count as null."""
+    def of(cls, parts: Sequence[pa.Table], kind: str, observed: Sequence[bool] = ()) -> EarlierRows | None:
+        """Return what decoded parts know, or None if there is no old URL. Other kinds of fingerprints count as null.
+
+        ``observed`` says of each part whether its dates were observed. Empty: dates are not joined.
+        """
         comparable = [rows if part.kind_of(rows) == kind else part.without_fingerprints(rows) for rows in parts]
-        filled = [rows.select(part.JOINED).replace_schema_metadata(None) for rows in comparable if rows.num_rows]
-        return cls(rows=pa.concat_tables(filled, promote_options="default").combine_chunks()) if filled else None
+        if observed:
+            marks = (pa.repeat(pa.scalar(own), rows.num_rows) for own, rows in zip(observed, parts, strict=True))
+            pairs = zip(comparable, marks, strict=True)
+            comparable = [rows.append_column("observed", mark) for rows, mark in pairs]
+        names = [*part.JOINED, *(["lastmod", "observed"] if observed else [])]
+        filled = [rows.select(names).replace_schema_metadata(None) for rows in comparable if rows.num_rows]
+        if not filled:
+            return None
+        rows = pa.concat_tables(filled, promote_options="default").combine_chunks()
+        return cls(rows=rows, dates=listed_lastmods(_one(rows.column("lastmod"))) if observed else None)
+
+    def dates_of(self, locs: pa.StringArray, prints: pa.Int64Array) -> EarlierDates:
+        """Return what is known of the dates of URLs with these fingerprints."""
+        assert self.dates is not None
+        places = self.places(pa.chunked_array([locs]))
+        return EarlierDates(
+            places=places,
+            lastmods=self.dates.take(places),
+            carried=pc.fill_null(self.take("observed", places), False),
+            differs=pc.fill_null(pc.not_equal(self.take("fingerprint", places), prints), False),
+        )
 
     def places(self, locs: pa.ChunkedArray) -> pa.Int32Array:
         """Return the row of each URL, null for a new one."""
@@ -48,23 +78,43 @@ class EarlierRows:
 class Judged:
     """The part of one file, and how many of its URLs are new, have changed, or could not be judged.
 
-    The last were listed, but their earlier fingerprint is not known, or of another kind. They keep what is known of them.
+    ``compared``: how many have an earlier fingerprint. The last were listed, but their earlier fingerprint is not known, or of another kind. They keep what is known of them.
     """
 
     data: bytes
     fresh: int
     changed: int
     unjudged: int
+    compared: int
 
 
 class RangeLedger:
     """The ledger of one key range, while its files are written."""
 
-    def __init__(self, earlier: EarlierRows | None, at: datetime, kind: str) -> None:
-        """Keep what is known of the range's URLs, the time of the run, and the kind of its fingerprints."""
+    def __init__(self, earlier: EarlierRows | None, at: datetime, kind: str, dating: Dating | None = None) -> None:
+        """Keep what is known of the range's URLs, the time of the run, and the kind of its fingerprints.
+
+        ``dating`` says how the run dates the entries; None: their dates are those of a column.
+        """
+        self._dating = dating
         self._earlier = earlier
         self._at = pa.scalar(at, part.MOMENT)
         self._kind = kind
+
+    def prints(self, rows: pa.RecordBatch) -> pa.Array:
+        """Return the fingerprints of rows."""
+        return rows.column("row_hash" if self._dating is None else "fingerprint")
+
+    def dated(self, piece: Cleaned, rows: pa.RecordBatch) -> Cleaned:
+        """Return the entries of rows with the dates that the run gives them."""
+        if self._dating is None or not len(piece):
+            return piece
+        prints = _prints(piece, self.prints(rows))
+        return self._dating.dated(piece, None if self._earlier is None else self._earlier.dates_of(piece.loc, prints))
+
+    def not_before(self, pieces: Sequence[Cleaned], moment: datetime) -> list[Cleaned]:
+        """Return entries whose dates of this run are at ``moment`` at the earliest."""
+        return [not_before(piece, moment) for piece in pieces]
 
     def judge(self, pieces: Sequence[Cleaned], keys: Sequence[pa.Array], prints: Sequence[pa.Array]) -> Judged:
         """Join the entries of one file. Keys and fingerprints are those of the rows that each piece was cleaned from."""
@@ -88,7 +138,10 @@ class RangeLedger:
             "changed_at": changed_at,
         }
         data = part.encode(pa.table(rows, schema=part.SCHEMA), self._kind)
-        return Judged(data=data, fresh=places.null_count, changed=changed, unjudged=unjudged)
+        fresh = places.null_count
+        return Judged(
+            data=data, fresh=fresh, changed=changed, unjudged=unjudged, compared=len(places) - fresh - unjudged
+        )
 
     def _moments(self, places: pa.Int32Array) -> tuple[pa.Array, pa.Array]:
         """Return when each URL was listed first and changed last, before this run's changes."""

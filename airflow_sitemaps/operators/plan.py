@@ -52,11 +52,12 @@ class SitemapPlanOperator(SitemapOperator):
         check_rows: Rows of each section to read and render in a dry run, which says what every rule does to them. A number
             above 0 makes the run a dry run.
         allow: Guards to override once, such as ``shrink:products``.
+        keep_lastmods: Names of sections whose changed URLs keep their observed dates.
         batch_size: Approximate number of full shards for each mapped task. By default a task reads half a million rows.
         **kwargs: Arguments of Airflow's ``BaseOperator``.
     """
 
-    template_fields: Sequence[str] = ("sections", "rebuild", "allow", "sql")
+    template_fields: Sequence[str] = ("sections", "rebuild", "allow", "keep_lastmods", "sql")
 
     def __init__(
         self,
@@ -68,6 +69,7 @@ class SitemapPlanOperator(SitemapOperator):
         dry_run: bool | None = None,
         check_rows: int | None = None,
         allow: Sequence[str] | None = None,
+        keep_lastmods: Sequence[str] | None = None,
         batch_size: int | None = None,
         **kwargs: Any,
     ) -> None:
@@ -78,6 +80,7 @@ class SitemapPlanOperator(SitemapOperator):
         self.explain_only = dry_run
         self.check_rows = check_rows
         self.allow = allow
+        self.keep_lastmods = keep_lastmods
         self.batch_size = batch_size
         self.sql: dict[str, str] = {}
         self.rendered_sitemap: Sitemap | None = None
@@ -147,6 +150,7 @@ class SitemapPlanOperator(SitemapOperator):
             dry_run=self._is_dry(params),
             check_rows=self._check_rows(params),
             allow=names.permits(listed(setting("allow", self.allow, ()))),
+            keep_lastmods=names.sections(listed(setting("keep_lastmods", self.keep_lastmods, ()))),
             batch_rows=self._batch_rows(),
         )
 

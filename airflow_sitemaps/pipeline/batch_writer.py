@@ -25,6 +25,7 @@ from airflow_sitemaps.pipeline.state.identity import check_unchanged
 from airflow_sitemaps.pipeline.state.repository import GZIP, run_directory
 from airflow_sitemaps.ports import Create
 from airflow_sitemaps.protocol.feeds import FeedText, newest_texts
+from airflow_sitemaps.protocol.lastmod import next_second
 from airflow_sitemaps.shards.layout import SUFFIX
 from airflow_sitemaps.shards.manifest import LedgerPart
 from airflow_sitemaps.shards.plan import Receipt, SectionFailure, StagedShard
@@ -32,7 +33,8 @@ from airflow_sitemaps.shards.ranges import KeyRange, total
 from airflow_sitemaps.shards.url_sample import level_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from datetime import datetime
 
     import pyarrow as pa
 
@@ -40,7 +42,7 @@ if TYPE_CHECKING:
     from airflow_sitemaps.pipeline.earlier_parts import EarlierParts
     from airflow_sitemaps.pipeline.request import OpenSitemap
     from airflow_sitemaps.shards.plan import Batch, Plan
-    from airflow_sitemaps.shards.ranges import Key
+    from airflow_sitemaps.shards.ranges import Digest, Key
     from airflow_sitemaps.shards.stream import ShardFile, ShardStream
     from airflow_sitemaps.sitemap import Section
 
@@ -91,7 +93,7 @@ def write_batch(opened: OpenSitemap, plan: Plan, number: int) -> Written:
         config.open(section=section.name) as source,
         UploadPool() as uploads,
     ):
-        writer = _BatchWriter(opened, section, plan, batch, uploads, earlier)
+        writer = _BatchWriter(opened, section, plan, batch, uploads, earlier, source.clock)
         with Prefetch(source.read([action.range for action in writer.actions])) as batches:
             for record_batch in batches:
                 writer.add(record_batch)
@@ -125,6 +127,7 @@ class _BatchWriter:
         batch: Batch,
         uploads: UploadPool,
         earlier: EarlierParts | None,
+        source_clock: Callable[[], datetime],
     ) -> None:
         planned = plan.sections[section.name]
         self.sitemap = opened.sitemap
@@ -135,6 +138,8 @@ class _BatchWriter:
         self._batch = batch
         self._uploads = uploads
         self._earlier = earlier
+        self._source_clock = source_clock
+        self._observes = planned.ledger is not None and planned.ledger.dates is not None
         self._token = opened.clock.token()
         self._context = row_context_of(opened.sitemap, section, opened.clock)
         self._sample_level = level_of(planned.rows)
@@ -184,7 +189,14 @@ class _BatchWriter:
         if self._current < len(self.actions):
             survey = UrlSurvey(level=self._sample_level, must_list=self.sitemap.must_urls)
             ledger = self._earlier.next_ledger() if self._earlier is not None else None
-            self._stream = ShardStream(self._context, self.sitemap.compression, survey, ledger)
+            not_before = self._not_before if self._observes else None
+            self._stream = ShardStream(self._context, self.sitemap.compression, survey, ledger, not_before)
+
+    def _not_before(self, read: Digest) -> datetime | None:
+        """Return the database's time if other rows were read than surveyed: a crawler may have seen the surveyed ones."""
+        if read.same_rows(self.actions[self._current].digest):
+            return None
+        return next_second(self._source_clock())
 
     def _close(self) -> None:
         """Set the upper ends of the pieces of the range that ends, and compare its rows with the survey."""
@@ -236,10 +248,12 @@ class _BatchWriter:
         checksum, byte_size = checksum_of(judged.data), len(judged.data)
         part = self._earlier.same_part(self._current, checksum, byte_size)
         if part is None:
-            part = LedgerPart(body=self._body_key(number, PART_SUFFIX), checksum=checksum, byte_size=byte_size)
+            key = self._body_key(number, PART_SUFFIX)
+            part = LedgerPart(body=key, checksum=checksum, byte_size=byte_size, observed=self._observes)
             self._put(part.body, judged.data, PARQUET)
         unjudged = judged.unjudged if self._earlier.lost(self._current) else 0
-        return replace(piece, part=part, fresh=judged.fresh, changed=judged.changed, unjudged=unjudged)
+        counts = {"fresh": judged.fresh, "changed": judged.changed, "compared": judged.compared}
+        return replace(piece, part=part, unjudged=unjudged, **counts)
 
     def _upload(self, key: str, file: ShardFile) -> None:
         assert file.body is not None

@@ -44,9 +44,13 @@ class EarlierParts:
 
     def next_ledger(self) -> RangeLedger:
         """Return the ledger of the next range."""
-        from airflow_sitemaps.ledger.join import RangeLedger  # noqa: PLC0415 - pyarrow is loaded where work is done
+        from airflow_sitemaps.ledger.dates import Dating  # noqa: PLC0415 - pyarrow is loaded where work is done
+        from airflow_sitemaps.ledger.join import RangeLedger  # noqa: PLC0415
 
-        return RangeLedger(next(self.coming), self.ledger.at, self.ledger.kind)
+        dates, dating = self.ledger.dates, None
+        if dates is not None:
+            dating = Dating(at=self.ledger.at, since=dates.since, keep=dates.keep)
+        return RangeLedger(next(self.coming), self.ledger.at, self.ledger.kind, dating)
 
     def same_part(self, number: int, checksum: str, byte_size: int) -> LedgerPart | None:
         """Return the part of an old shard of a range that has the same bytes, or None."""
@@ -65,14 +69,17 @@ class EarlierParts:
         rows: EarlierRows | None = None
         for olds in self.olds:
             if olds != last:
-                rows, last = EarlierRows.of([self._rows(old) for old in olds], self.ledger.kind), olds
+                # A lost part was observed all the same: the body has its dates.
+                observed = [old.part is not None and old.part.observed for old in olds if self.ledger.dates is not None]
+                rows, last = EarlierRows.of([self._rows(old) for old in olds], self.ledger.kind, observed), olds
             yield rows
 
     def _rows(self, old: OldShard) -> pa.Table:
         from airflow_sitemaps.ledger import part as codec  # noqa: PLC0415 - pyarrow is loaded where work is done
 
         if old.part is not None:
-            rows = read_part(self.state, old.part, codec.JOINED)
+            names = [*codec.JOINED, *(["lastmod"] if self.ledger.dates is not None else [])]
+            rows = read_part(self.state, old.part, names)
             if rows is not None:
                 self._intact[old.part.body] = old.part
                 return rows

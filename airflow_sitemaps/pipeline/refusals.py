@@ -13,6 +13,7 @@ from airflow_sitemaps.shards.guards import ADDRESS, Permit, permitted
 from airflow_sitemaps.shards.guards.judgement import (
     SectionChange,
     check_missing,
+    check_redated,
     check_renamed,
     check_total,
     check_vanished,
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from airflow_sitemaps.protocol.reader import ReadEntry
     from airflow_sitemaps.shards.guards import Refusal
     from airflow_sitemaps.shards.manifest import Manifest, SectionManifest
-    from airflow_sitemaps.shards.plan import Plan, SectionPlan
+    from airflow_sitemaps.shards.plan import Plan, Receipt, SectionPlan
     from airflow_sitemaps.sitemap import Section, Sitemap
 
 log = logging.getLogger(__name__)
@@ -157,20 +158,39 @@ def without_spent(
 # ------------------------------------------------------------ at the commit
 
 
-def at_commit(opened: OpenSitemap, plan: Plan, old: Manifest | None, new: Manifest) -> tuple[Refusal, ...]:
+def at_commit(
+    opened: OpenSitemap, plan: Plan, receipts: Sequence[Receipt], old: Manifest | None, new: Manifest
+) -> tuple[Refusal, ...]:
     """Judge the sections that a plan renders, and the whole; return what the run's permits do not allow."""
     sitemap = opened.sitemap
     refusals: list[Refusal] = []
     for section in sitemap.sections:
         if section.name in plan.sections:
             change = change_of(opened, section, published_sections(old).get(section.name), new.committed_at)
-            refusals += urls_at_commit(change, new.sections[section.name], sitemap.base_url_of(section))
+            state = new.sections[section.name]
+            refusals += urls_at_commit(change, state, sitemap.base_url_of(section))
+            refusals += _redated(change, plan.sections[section.name], receipts, state)
     stand = (*permitted(refusals, plan.allow)[0], *missing_at_commit(sitemap, plan, old, new))
     counted = _counted_in_total(sitemap, old, stand, plan.allow)
     before = {name: section for name, section in counted.items() if name in new.sections}
     after = {name: size_of(new.sections[name]) for name in before}
     total = check_total(sitemap.guards, before, after, now=new.committed_at, what="URLs")
     return (*stand, *permitted(total, plan.allow)[0])
+
+
+def _redated(
+    change: SectionChange, plan: SectionPlan, receipts: Sequence[Receipt], after: SectionManifest
+) -> tuple[Refusal, ...]:
+    """Judge the observed dates that a run moves."""
+    if plan.ledger is None or plan.ledger.dates is None or plan.ledger.dates.keep:
+        return ()
+    pieces = [p for r in receipts if r.section == change.name for pieces in r.pieces.values() for p in pieces]
+    written = {piece.range.lower for piece in pieces}
+    unread = sum(
+        s.urls for s in after.shards if s.part is not None and s.part.observed and s.range.lower not in written
+    )
+    compared = unread + sum(piece.compared for piece in pieces)
+    return check_redated(change.guards, change.name, changed=sum(piece.changed for piece in pieces), compared=compared)
 
 
 def missing_at_commit(sitemap: Sitemap, plan: Plan, old: Manifest | None, new: Manifest) -> tuple[Refusal, ...]:

@@ -91,6 +91,8 @@ class SectionReport(Counts):
         faults_before: Rows dropped and fields repaired by rule in the previous generation. Default: none.
         rows_before: Source rows in the previous generation. Default: 0.
         extensions: Images, videos, articles (``news``) and alternates in all files, by kind. Default: none.
+        lastmods_moved: Number of changed URLs that the run dated. Default: 0.
+        lastmods_kept: Number of changed URLs that kept their dates (``keep_lastmods``). Default: 0.
     """
 
     samples: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
@@ -99,6 +101,8 @@ class SectionReport(Counts):
     faults_before: Mapping[str, int] = field(default_factory=dict)
     rows_before: int = 0
     extensions: Mapping[str, int] = field(default_factory=dict)
+    lastmods_moved: int = 0
+    lastmods_kept: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -283,6 +287,9 @@ def _section(
     if plan is not None:
         done = (each for each in plan.actions if each.reason and each.kind.value not in ("keep", "empty"))
         fields |= {"reasons": dict(Counter(action.reason for action in done)), "drift": plan.drift}
+        if plan.ledger is not None and plan.ledger.dates is not None:
+            changed = sum(p.changed for receipt in receipts for pieces in receipt.pieces.values() for p in pieces)
+            fields["lastmods_kept" if plan.ledger.dates.keep else "lastmods_moved"] = changed
     return SectionReport(
         shards=count_shards(before, after),
         rows_read=sum(receipt.rows for receipt in receipts),

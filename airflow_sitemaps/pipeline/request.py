@@ -30,6 +30,7 @@ class RunRequest:
         check_rows: Rows of each section that a dry run checks, changed or not; the plan's ``checks`` then say what each
             rule does. Default: None, up to 10,000 rows of those that a build would read.
         allow: Permits for guards, such as ``shrink:products``.
+        keep_lastmods: Names of sections whose changed URLs keep their observed dates.
         batch_rows: Number of rows to which a batch is filled. Default: None, the default of ``shards.range_actions``.
         origin: Deployment that starts the run, such as the address of its Airflow. Default: "", not known.
         asked_by: Identifier of the request, such as of a DAG run, which stays the same if its tasks are cleared.
@@ -42,6 +43,7 @@ class RunRequest:
     dry_run: bool = False
     check_rows: int | None = None
     allow: tuple[str, ...] = ()
+    keep_lastmods: tuple[str, ...] = ()
     batch_rows: int | None = None
     adopt: bool = False
     origin: str = ""
@@ -54,6 +56,13 @@ def chosen(sitemap: Sitemap, request: RunRequest) -> tuple[Section, ...]:
     if unknown:
         names = ", ".join(section.name for section in sitemap.sections)
         raise RequestError(f"there is no section {', '.join(unknown)}; the sections are {names}")
+    dated = [section.name for section in sitemap.sections if section.observed]
+    if undated := sorted(set(request.keep_lastmods) - set(dated)):
+        names = ", ".join(dated) or "none"
+        raise RequestError(
+            f"keep_lastmods: {', '.join(undated)} is no section with observed dates; those are: {names}. Give "
+            "lastmod=Observed(…) to its source, or omit it"
+        )
     return tuple(s for s in sitemap.sections if not request.sections or s.name in request.sections)
 
 
@@ -127,6 +136,7 @@ def row_context_of(sitemap: Sitemap, section: Section, clock: Clock) -> RowConte
         section=section.name,
         timezone=section.source.timezone,
         feeds_since=clock.now() - sitemap.recent_window if sitemap.feeds else None,
+        observed=bool(section.observed),
         from_template="{" in str(getattr(section.source, "loc", "")),
     )
 

@@ -74,6 +74,7 @@ def build(
     rebuild: Sequence[str] = (),
     allow: Sequence[str] = (),
     adopt: bool = False,
+    keep_lastmods: Sequence[str] = (),
     clock: Clock = SYSTEM_CLOCK,
     progress: Progress = QUIET,
 ) -> Report:
@@ -87,6 +88,7 @@ def build(
         rebuild: Names of shards to write again. Default: none.
         allow: Permits for guards, such as ``shrink:products``. Default: none.
         adopt: Whether to take over a sitemap that another program wrote. Default: False.
+        keep_lastmods: Names of sections whose changed URLs keep their observed dates. Default: none.
         clock: Source of time and of tokens.
         progress: Receiver of the progress.
 
@@ -94,7 +96,10 @@ def build(
         PartlyPublishedError: Sections failed and the others were published; it holds the report.
         SitemapError: The run failed, and the published sitemap did not change. See ``airflow_sitemaps.errors``.
     """
-    request = RunRequest(sections=tuple(sections), full=full, rebuild=tuple(rebuild), allow=tuple(allow), adopt=adopt)
+    request = RunRequest(
+        sections=tuple(sections), full=full, rebuild=tuple(rebuild), allow=tuple(allow), adopt=adopt,
+        keep_lastmods=tuple(keep_lastmods),
+    )  # fmt: skip
     recover(sitemap, clock=clock, progress=progress)
     planned = plan(sitemap, request, clock=clock, progress=progress)
     assert planned.key is not None

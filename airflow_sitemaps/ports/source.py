@@ -156,7 +156,8 @@ class Source(Protocol):
             - ``changefreq``: string;
             - ``priority``: float64 or string;
             - ``images``, ``videos``, ``news``, ``alternates``: string, JSON;
-            - ``title``, ``description``: string, for feeds.
+            - ``title``, ``description``: string, for feeds;
+            - ``fingerprint``: uint64 or int64, a hash of the columns that date the entry.
 
             The first four columns are always present. The others are present only if the section has them.
         """
@@ -203,7 +204,11 @@ class Source(Protocol):
         ...
 
     def now(self) -> datetime:
-        """Return the time of the database's clock, in UTC."""
+        """Return the time of the rows that queries read, by the database's clock, in UTC."""
+        ...
+
+    def clock(self) -> datetime:
+        """Return the present time of the database's clock, in UTC. It is later than any change that was read."""
         ...
 
 
@@ -213,6 +218,11 @@ class SourceConfig(Protocol):
     @property
     def timezone(self) -> str:
         """IANA name of the time zone of date-times that carry none."""
+        ...
+
+    @property
+    def observed(self) -> Sequence[str]:
+        """The columns whose changes date an entry. If there are any, ``lastmod`` is only the date of a new URL."""
         ...
 
     @property

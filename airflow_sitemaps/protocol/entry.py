@@ -56,6 +56,7 @@ class RowContext:
         format: ``xml``, or ``text`` for one URL per line.
         kind: ``news`` lists only articles of the last two days.
         timezone: IANA name of the zone of date-times without one.
+        observed: Whether lastmods are observed: those of rows are only the first dates of URLs, and none is in the future.
         from_template: Whether URLs are made from columns, so that ``%2F`` in a URL is a slash in a value.
         feeds_since: Entries changed at this time or later give their title and description to feeds. None: none do.
 
@@ -75,6 +76,7 @@ class RowContext:
     timezone: str = "UTC"
     feeds_since: datetime | None = None
     from_template: bool = False
+    observed: bool = False
 
     def __post_init__(self) -> None:
         if not self.base_url.endswith("/"):

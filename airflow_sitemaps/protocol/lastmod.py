@@ -69,6 +69,11 @@ def parse(text: str, timezone_name: str = "UTC") -> date | datetime | None:
     return in_utc(datetime.combine(day, clock, zoned))
 
 
+def next_second(moment: datetime) -> datetime:
+    """Return the next whole second: later than a moment, also where its clock has whole seconds only."""
+    return moment.replace(microsecond=0) + timedelta(seconds=1)
+
+
 def in_utc(moment: datetime) -> datetime:
     """Convert a date-time with a zone to UTC, in whole seconds, or raise LastmodError outside the years 1 to 9999."""
     try:

@@ -70,11 +70,13 @@ class LedgerPart(Record, frozen=True, kw_only=True):
 
     Attributes:
         checksum: First 16 hexadecimal digits of the SHA-256 of its bytes.
+        observed: Whether the lastmods were observed. Default: False, they are those of a column.
     """
 
     body: BodyKey
     checksum: Checksum
     byte_size: Count
+    observed: bool = False
 
 
 class Content(Record, frozen=True, kw_only=True):
@@ -166,6 +168,7 @@ class SectionManifest(Record, frozen=True, kw_only=True):
         samples: A few faulty rows by rule.
         days: What it listed on each day with a change, by date (ISO), of the last seven days.
         known: How far its table was read, for the next survey. Default: None, the next run surveys every range.
+        dated_at: Time of the run that last changed it with observed dates. Default: None, its dates are those of a column.
         permitted_by: Request whose permit let its last permitted change pass. Default: "", not known.
     """
 
@@ -183,6 +186,7 @@ class SectionManifest(Record, frozen=True, kw_only=True):
     days: Mapping[str, Day] = {}
     known: Known | None = None
     permitted_by: str = ""
+    dated_at: Moment | None = None
 
     @property
     def urls(self) -> int:

@@ -62,6 +62,18 @@ class OldShard(Record, frozen=True, kw_only=True):
     part: LedgerPart | None = None
 
 
+class DatePlan(Record, frozen=True, kw_only=True):
+    """How the writers of a section date its entries, if its dates are observed.
+
+    Attributes:
+        since: Time of the section's last published run. Default: None, its dates begin with this run.
+        keep: Whether changed URLs keep their dates.
+    """
+
+    since: Moment | None = None
+    keep: bool = False
+
+
 class LedgerPlan(Record, frozen=True, kw_only=True):
     """What the writers of a section with a ledger need.
 
@@ -70,11 +82,13 @@ class LedgerPlan(Record, frozen=True, kw_only=True):
         kind: Name of the expression of its fingerprints. Fingerprints of different kinds are not compared.
         olds: The old shards that every range continues, if the section is laid out from scratch. Default: none, each range
             has its own.
+        dates: How to date the entries. Default: None, their dates are those of a column.
     """
 
     at: Moment
     kind: str
     olds: tuple[OldShard, ...] = ()
+    dates: DatePlan | None = None
 
 
 class RangeAction(Record, frozen=True, kw_only=True):
@@ -350,6 +364,7 @@ class StagedShard(Content, frozen=True, kw_only=True):
         fresh: Number of URLs that no old shard of the range lists, if the section has a ledger.
         changed: Number of URLs whose fingerprint changed.
         unjudged: Number of URLs that were listed, but whose earlier fingerprint is not known, because a part was lost.
+        compared: Number of URLs whose earlier fingerprint is known.
     """
 
     range: KeyRange
@@ -362,6 +377,7 @@ class StagedShard(Content, frozen=True, kw_only=True):
     fresh: Count = 0
     changed: Count = 0
     unjudged: Count = 0
+    compared: Count = 0
 
 
 class Receipt(Record, frozen=True, kw_only=True):

@@ -67,10 +67,11 @@ def next_section(
         days=old.days if old is not None else {},
         known=plan.known_of(shards),
         permitted_by=old.permitted_by if old is not None else "",
+        dated_at=plan.ledger.at if plan.ledger is not None and plan.ledger.dates is not None else None,
     )
     # Key kinds that were not recorded before do not count as a change; the next change records them. How far the
-    # table was read does not count either; see ``next_manifest``.
-    if old is not None and replace(state, key_kinds=old.key_kinds, known=old.known) == old:
+    # table was read does not count either (see ``next_manifest``), nor does the time of a run that changed nothing.
+    if old is not None and replace(state, key_kinds=old.key_kinds, known=old.known, dated_at=old.dated_at) == old:
         return old
     return with_today(old, replace(state, changed_in=generation), facts.now)
 

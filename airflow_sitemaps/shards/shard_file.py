@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
     Numbers = npt.NDArray[np.uint64]
     from collections.abc import Sequence
+    from datetime import datetime
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -174,7 +175,7 @@ class FileWriter:
         self._pieces.append(cleaned)
         self._keys.append(rows.column("key"))
         if self._ledger is not None:
-            self._prints.append(rows.column("row_hash"))
+            self._prints.append(self._ledger.prints(rows))
         self._articles += cleaned.articles()
         if self._context.feeds_since is not None:
             texts = recent_texts(rows, cleaned, self._context.feeds_since)
@@ -185,8 +186,19 @@ class FileWriter:
         self._last_key = key_text(rows, rows.num_rows - 1)
         return True
 
-    def finish(self) -> ShardFile:
-        """Return the file. Of entries with the same URL, only the first is kept."""
+    @property
+    def digest(self) -> Digest:
+        """Digest of the rows so far."""
+        return self._digest
+
+    def finish(self, not_before: datetime | None = None) -> ShardFile:
+        """Return the file. Of entries with the same URL, only the first is kept.
+
+        ``not_before`` is the earliest date that this run gives. It is known late, so the body is then rendered again.
+        """
+        if not_before is not None and self._ledger is not None:
+            self._pieces = self._ledger.not_before(self._pieces, not_before)
+            self._render_again(self._pieces)
         spreads = [spread_of(piece.loc) for piece in self._pieces]
         pieces = self._without_duplicates(spreads)
         if pieces is not self._pieces:
@@ -268,10 +280,13 @@ class FileWriter:
         if verdict is Verdict.KEEP:
             return self._pieces
         pieces = [piece.filter(pa.array(m, pa.bool_())) for piece, m in zip(self._pieces, masks, strict=True)]
+        self._render_again(pieces)
+        return pieces
+
+    def _render_again(self, pieces: list[Cleaned]) -> None:
         self._body = _Body(self._context, self._preset)
         for piece in pieces:
             self._write(self._body, piece, self._body.render(piece))
-        return pieces
 
     def _is_equal_by_url(self) -> bool:
         """Return whether all rows of one URL give the same entry.

@@ -15,15 +15,18 @@ from airflow_sitemaps.errors import RefusedError, StoreContentError
 from airflow_sitemaps.protocol.columnar.batch import SLICE_ROWS, clean
 from airflow_sitemaps.protocol.extensions.languages import MAX_NEWS
 from airflow_sitemaps.protocol.rules import Tally
+from airflow_sitemaps.shards.ranges import total
 from airflow_sitemaps.shards.shard_file import FileWriter, ShardFile, UrlSurvey, key_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
+    from datetime import datetime
 
     from airflow_sitemaps.ledger.join import RangeLedger
     from airflow_sitemaps.protocol.columnar.elements import Cleaned
     from airflow_sitemaps.protocol.entry import RowContext
     from airflow_sitemaps.protocol.gzip import Preset
+    from airflow_sitemaps.shards.ranges import Digest
 
 
 __all__ = ["ShardFile", "ShardStream", "UrlSurvey"]
@@ -34,6 +37,9 @@ class ShardStream:
 
     Equal rows give equal files, however they are divided into batches. When a file is finished, its duplicate URLs are
     counted and omitted. Until then they count towards ``context.max_urls``.
+
+    ``not_before`` gives, for the digest of all rows that were read, the earliest date that the run may give them. With it,
+    files are finished when the range ends.
     """
 
     def __init__(
@@ -42,7 +48,10 @@ class ShardStream:
         preset: Preset = "fast",
         survey: UrlSurvey = UrlSurvey(),  # noqa: B008 - frozen
         ledger: RangeLedger | None = None,
+        not_before: Callable[[Digest], datetime | None] | None = None,
     ) -> None:
+        self._not_before = not_before
+        self._full: list[FileWriter] = []
         self._context = context
         self._ledger = ledger
         self._survey = survey
@@ -79,8 +88,9 @@ class ShardStream:
         held, self._held, self._held_rows = self._held, [], 0
         if held:
             self._place(_joined(held), files)
-        files.append(self._file.finish())
-        return files
+        writers = [*self._full, self._file]
+        moment = None if self._not_before is None else self._not_before(total(w.digest for w in writers))
+        return [*files, *(writer.finish(moment) for writer in writers)]
 
     def _goes_on(self, batch: pa.RecordBatch) -> bool:
         """Return whether a batch begins with the key whose rows are held back."""
@@ -108,20 +118,27 @@ class ShardStream:
         """Write rows of complete keys to the open file, and to new files when it is full."""
         while rows.num_rows:
             tally = Tally()
-            cleaned = clean(rows, self._context, tally)
+            cleaned = self._cleaned(rows, tally)
             if self._file.append(rows, cleaned, tally):
                 return
             fitting = self._fitting(rows, cleaned)
             if fitting:
                 head = rows.slice(0, fitting)
                 tally = Tally()
-                self._file.append(head, clean(head, self._context, tally), tally)
+                self._file.append(head, self._cleaned(head, tally), tally)
                 rows = rows.slice(fitting)
             elif self._file.is_empty:
                 number = _leading_run(rows.column("key"))
                 raise self._too_many(key_text(rows, 0), f"{number:,}", "rows")
-            files.append(self._file.finish())
+            if self._not_before is None:
+                files.append(self._file.finish())
+            else:
+                self._full.append(self._file)
             self._file = self._open(key_text(rows, 0))
+
+    def _cleaned(self, rows: pa.RecordBatch, tally: Tally) -> Cleaned:
+        cleaned = clean(rows, self._context, tally)
+        return cleaned if self._ledger is None else self._ledger.dated(cleaned, rows)
 
     def _fitting(self, rows: pa.RecordBatch, cleaned: Cleaned) -> int:
         """Return how many leading rows still fit into the open file, without separating the rows of a key."""

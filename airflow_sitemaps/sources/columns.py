@@ -6,11 +6,43 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Final
 
+from airflow_sitemaps.errors import SourceConfigurationError
+
 FIELDS: Final = ("lastmod", "changefreq", "priority", "images", "videos", "news", "alternates", "title", "description")
 """The optional parts of an entry, in the order in which they are hashed and read."""
 
 FEED_FIELDS: Final = ("title", "description")
 """The optional parts that only feeds show."""
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class Observed:
+    """A lastmod that the runs observe: the time of the run that found other values in the columns that make the page.
+
+    Attributes:
+        columns: The columns that make the page, such as its title and price.
+        initial: A column with the date of a URL that was never listed before, such as that of its publication. Default:
+            None, no date in the first build, and the time of the run later.
+
+    Raises:
+        SourceConfigurationError: A name is no text, or is given twice.
+    """
+
+    columns: tuple[str, ...]
+    initial: str | None
+
+    def __init__(self, *columns: str, initial: str | None = None) -> None:
+        object.__setattr__(self, "columns", columns)
+        object.__setattr__(self, "initial", initial)
+        names = [*columns, *([] if initial is None else [initial])]
+        if not columns or not all(isinstance(name, str) and name.strip() for name in names):
+            raise SourceConfigurationError(f"{self}: give the names of the columns that make the page")
+        if len(set(columns)) < len(columns):
+            raise SourceConfigurationError(f"{self}: a column is given twice; give each once")
+
+    def __str__(self) -> str:
+        initial = [] if self.initial is None else [f"initial={self.initial!r}"]
+        return f"Observed({', '.join([*map(repr, self.columns), *initial])})"
 
 
 class Kind(str, Enum):
@@ -75,16 +107,18 @@ class Output:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ColumnMapping:
-    """The columns that make up an entry: of its key, of its URL, and of each optional part, by the part's name."""
+    """The columns that make up an entry: of its key, of its URL, of each optional part, and those that date it."""
 
     key: tuple[Column, ...]
     loc: tuple[Column, ...]
     fields: tuple[tuple[str, Column], ...] = ()
+    observed: tuple[Column, ...] = ()
 
     @property
     def emitted(self) -> tuple[Column, ...]:
-        """All columns that reach the sitemap, in the order in which they are hashed."""
-        return (*self.loc, *(column for _name, column in self.fields))
+        """All columns on which an entry depends, in the order in which they are hashed."""
+        columns = (*self.loc, *(column for _name, column in self.fields))
+        return (*columns, *(column for column in self.observed if column not in columns))
 
     def field(self, name: str) -> Column | None:
         """Return the column of an optional field, or None."""

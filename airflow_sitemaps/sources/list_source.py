@@ -83,6 +83,8 @@ class ListSource:
         pages = list(self.pages) if self.file is None else _read(self.file, where)
         object.__setattr__(self, "entries", _checked(pages, where))
 
+    observed = ()
+
     @property
     def change_log_interval(self) -> timedelta | None:
         """None: a list has no change log."""
@@ -181,6 +183,8 @@ class ListSession:
     def now(self) -> datetime:
         """Return this machine's time."""
         return datetime.now(timezone.utc)
+
+    clock = now
 
     def _of(self, within: KeyRange) -> list[Entry]:
         low = "" if within.lower is None else str(within.lower[0])

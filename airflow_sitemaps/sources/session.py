@@ -165,6 +165,9 @@ class SqlSession:
     def now(self) -> datetime:
         if self._state is not None:
             return self._state.moment
+        return self.clock()
+
+    def clock(self) -> datetime:
         with self.transaction("reading the clock") as connection:
             return self.context.dialect.time(connection)
 

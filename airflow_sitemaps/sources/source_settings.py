@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
 from airflow_sitemaps.errors import ConfigurationError, SourceConfigurationError
 from airflow_sitemaps.protocol.url_template import Template
-from airflow_sitemaps.sources.columns import FEED_FIELDS, FIELDS
+from airflow_sitemaps.sources.columns import FEED_FIELDS, FIELDS, Observed
 from airflow_sitemaps.sources.user_texts import (
     are_columns,
     callers_folder,
@@ -40,7 +40,7 @@ class SourceSettings:
     query: str | None = field(default=None, kw_only=True)
     key: str | Sequence[str] | None = field(default=None, kw_only=True)
     loc: str = field(kw_only=True)
-    lastmod: str | None = field(default=None, kw_only=True)
+    lastmod: str | Observed | None = field(default=None, kw_only=True)
     changefreq: str | None = field(default=None, kw_only=True)
     priority: str | None = field(default=None, kw_only=True)
     images: str | None = field(default=None, kw_only=True)
@@ -89,7 +89,7 @@ class SourceSettings:
         if (self.table is None) == (self.query is None):
             raise SourceConfigurationError(f"SqlSource({self.conn_id!r}): give one of table= and query=")
         for name in TEXTS:
-            if not is_absent_or_text(getattr(self, name)):
+            if not (name == "lastmod" and self.observed) and not is_absent_or_text(getattr(self, name)):
                 raise self._refusal(name, "give a text that is not empty, or omit it")
         for table in (self.table, self.materialize):
             if table is not None:
@@ -148,8 +148,8 @@ class SourceSettings:
         if self.lastmod_unit is not None:
             if self.lastmod_unit not in get_args(LastmodUnit):
                 raise self._refusal("lastmod_unit", "give 's', 'ms' or 'us'")
-            if self.lastmod is None:
-                raise self._refusal("lastmod_unit", "give lastmod= too")
+            if "lastmod" not in self.field_columns:
+                raise self._refusal("lastmod_unit", "give lastmod= too, a column or Observed(…, initial=…)")
         if not is_zone(self.timezone):
             raise self._refusal("timezone", "give an IANA name, like 'Europe/Berlin'")
 
@@ -224,7 +224,15 @@ class SourceSettings:
     @property
     def field_columns(self) -> dict[str, str]:
         """The column of each optional part of an entry, by the part's name."""
-        return {name: getattr(self, name) for name in FIELDS if getattr(self, name) is not None}
+        columns = {name: getattr(self, name) for name in FIELDS}
+        if isinstance(self.lastmod, Observed):
+            columns["lastmod"] = self.lastmod.initial
+        return {name: column for name, column in columns.items() if column is not None}
+
+    @property
+    def observed(self) -> tuple[str, ...]:
+        """The columns whose changes date an entry; empty if its date is that of a column."""
+        return self.lastmod.columns if isinstance(self.lastmod, Observed) else ()
 
     @property
     def state(self) -> str:
@@ -251,6 +259,8 @@ class SourceSettings:
             # Feed fields that are not set are left out, so that sources without them keep their fingerprint.
             if name not in FEED_FIELDS or getattr(self, name) is not None
         }
+        if isinstance(self.lastmod, Observed):
+            identity["lastmod"] = {"observed": list(self.lastmod.columns), "initial": self.lastmod.initial}
         if self.group is not None:
             identity |= {"group": self.group, "language": self.language}
         if self.lastmod_unit is not None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
 from airflow_sitemaps.errors import SourceConfigurationError
+from airflow_sitemaps.sources.columns import Observed
 from airflow_sitemaps.sources.source_settings import SourceSettings
 from airflow_sitemaps.sources.user_texts import callers_folder, refuse_templates, rendered_text, run_name
 
@@ -33,7 +34,8 @@ class SqlSource(SourceSettings):
         key: One orderable column or several. Default: the column of ``loc``. An integer that grows with time is best.
         loc: A column with absolute or root-relative URLs, or a template ``https://host/p/{column}`` whose values are
             percent-encoded; the slashes of ``{column:path}`` stay slashes.
-        lastmod: A column with the time of the last change. Default: None.
+        lastmod: A column with the time of the last change, or ``Observed`` with the columns that make the page, whose
+            changes date it. Default: None.
         changefreq: A column with the change frequency, one of the protocol's words. Default: None.
         priority: A column with the priority from 0.0 to 1.0. Default: None.
         images: A column that holds JSON. Default: None.
@@ -192,12 +194,17 @@ class SqlSource(SourceSettings):
             for each in fields(self)
             if each.init and each.name not in ("as_of", "change_log") and getattr(self, each.name) != each.default
         }
-        lists = {name: list(settings[name]) for name in ("session",) if name in settings}
+        lists: dict[str, Any] = {name: list(settings[name]) for name in ("session",) if name in settings}
+        if isinstance(self.lastmod, Observed):
+            lists["lastmod"] = {"columns": list(self.lastmod.columns), "initial": self.lastmod.initial}
         return settings | lists | {"key": list(self.key_columns), "query": self.query_text(), "origin": self.origin}
 
     @classmethod
     def restored(cls, settings: Mapping[str, Any]) -> SqlSource:
         """Return a source of the settings that ``resolved`` gave."""
-        source = cls(**{name: value for name, value in settings.items() if name != "origin"})
+        values = {name: value for name, value in settings.items() if name != "origin"}
+        if isinstance(values.get("lastmod"), dict):
+            values["lastmod"] = Observed(*values["lastmod"]["columns"], initial=values["lastmod"]["initial"])
+        source = cls(**values)
         object.__setattr__(source, "_origin", settings["origin"])
         return source

@@ -19,7 +19,7 @@ from airflow_sitemaps.ports import ChangeReading, Duplicate
 from airflow_sitemaps.protocol.rules import sample_text
 from airflow_sitemaps.shards.ranges import Digest, Key, Survey
 from airflow_sitemaps.sources import row_values
-from airflow_sitemaps.sources.columns import FEED_FIELDS
+from airflow_sitemaps.sources.columns import FEED_FIELDS, Observed
 from airflow_sitemaps.sources.groups import COLUMN, EMPTY, LARGE, MAX_CHARACTERS, MAX_MEMBERS, alternates
 from airflow_sitemaps.sources.row_values import LocMapping
 from airflow_sitemaps.testing.row_columns import iso, kind, lastmods, locs, priorities, row_hashes, text
@@ -44,7 +44,7 @@ class MemorySourceConfig:
         rows: The rows. The test keeps the list.
         key: Column of the key, or several columns; integers or texts. Default: ``id``.
         loc: Column or template of the URL, as in ``SqlSource``. Default: ``loc``.
-        lastmod: Column of the time of the last change. Default: none.
+        lastmod: Column of the time of the last change, or ``Observed``, as in ``SqlSource``. Default: none.
         changefreq: Column of the change frequency. Default: none.
         priority: Column of the priority. Default: none.
         images: Column of the images. Default: none.
@@ -72,7 +72,7 @@ class MemorySourceConfig:
     rows: Sequence[Row]
     key: str | Sequence[str] = field(default="id", kw_only=True)
     loc: str = field(default="loc", kw_only=True)
-    lastmod: str | None = field(default=None, kw_only=True)
+    lastmod: str | Observed | None = field(default=None, kw_only=True)
     changefreq: str | None = field(default=None, kw_only=True)
     priority: str | None = field(default=None, kw_only=True)
     images: str | None = field(default=None, kw_only=True)
@@ -109,16 +109,25 @@ class MemorySourceConfig:
 
     def identity(self) -> Mapping[str, object]:
         """Return the settings that the shards depend on, without the rows."""
-        return {"source": "memory", "key": list(self.key_columns), "loc": self.loc} | {
-            name: getattr(self, name)
-            for name in ("lastmod", "changefreq", "priority", *EXTENSIONS, "group", "language")
-            if name not in FEED_FIELDS or getattr(self, name) is not None
-        }
+        return (
+            {"source": "memory", "key": list(self.key_columns), "loc": self.loc}
+            | {
+                name: getattr(self, name)
+                for name in ("lastmod", "changefreq", "priority", *EXTENSIONS, "group", "language")
+                if name not in FEED_FIELDS or getattr(self, name) is not None
+            }
+            | ({"lastmod": str(self.lastmod)} if self.observed else {})
+        )
+
+    @property
+    def observed(self) -> tuple[str, ...]:
+        """The columns whose changes date an entry."""
+        return self.lastmod.columns if isinstance(self.lastmod, Observed) else ()
 
     def column(self, name: str) -> str | None:
         """Return the column of an optional part of an entry. With ``group``, the members of a group form a column."""
-        column: str | None = COLUMN if name == "alternates" and self.group is not None else getattr(self, name)
-        return column
+        column = COLUMN if name == "alternates" and self.group is not None else getattr(self, name)
+        return column.initial if isinstance(column, Observed) else column
 
     def members(self) -> Sequence[Row]:
         """Return the current rows, each with the members of its group if there are groups."""
@@ -250,7 +259,7 @@ class MemorySource:
             since: Earliest lastmod. Texts are compared as ISO 8601 in UTC.
         """
         self._config.before("touched")
-        name = self._config.lastmod
+        name = self._config.column("lastmod")
         if name is None:
             raise SourceConfigurationError(f"section {self._section!r}: a watermark needs a lastmod")
         first = iso(since)[:19]
@@ -280,6 +289,8 @@ class MemorySource:
     def now(self) -> datetime:
         """Return the time of the "database's" clock."""
         return self._config.clock()
+
+    clock = now
 
     def _key(self, row: Row) -> Key | None:
         try:
@@ -315,8 +326,8 @@ class MemorySource:
         """Return the columns that reach the sitemap: those of ``loc``, then the mapped ones."""
         config = self._config
         names = list(LocMapping(config.loc).columns)
-        mapped = (config.lastmod, config.changefreq, config.priority, *(config.column(name) for name in EXTENSIONS))
-        return names + [name for name in mapped if name is not None]
+        mapped = map(config.column, ("lastmod", "changefreq", "priority", *EXTENSIONS))
+        return [*names, *(name for name in mapped if name is not None), *config.observed]
 
     def _emitted_values(self, row: Row) -> list[Any]:
         return [row.get(name) for name in self._emitted()]
@@ -324,13 +335,13 @@ class MemorySource:
     def _digest(self, within: KeyRange) -> Digest:
         rows = self._ordered(within)
         newest = None
-        if self._config.lastmod is not None:
-            values = [row.get(self._config.lastmod) for row in rows]
+        if (name := self._config.column("lastmod")) is not None:
+            values = [row.get(name) for row in rows]
             newest = max((iso(value) for value in values if value is not None), default=None)
         return Digest.of(len(rows), newest, sum(self._hashes(rows)))
 
-    def _hashes(self, rows: Sequence[Row]) -> list[int]:
-        names = self._emitted()
+    def _hashes(self, rows: Sequence[Row], names: Sequence[str] = ()) -> list[int]:
+        names = names or self._emitted()
         return row_hashes([tuple(text(row.get(name)) for name in names) for row in rows])
 
     def _batch(self, found: Sequence[tuple[int, Row]]) -> pa.RecordBatch:
@@ -342,8 +353,10 @@ class MemorySource:
             "key": pa.array([row_values.key_text(self._key(row) or ()) for row in rows], pa.string()),
             "loc": locs(config.loc, rows),
         }
-        if config.lastmod is not None:
-            columns["lastmod"] = lastmods([row.get(config.lastmod) for row in rows], ZoneInfo(config.timezone))
+        if config.observed:
+            columns["fingerprint"] = pa.array(self._hashes(rows, config.observed), pa.uint64())
+        if (lastmod := config.column("lastmod")) is not None:
+            columns["lastmod"] = lastmods([row.get(lastmod) for row in rows], ZoneInfo(config.timezone))
         if config.changefreq is not None:
             columns["changefreq"] = pa.array([row.get(config.changefreq) for row in rows], pa.string())
         if config.priority is not None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from airflow_sitemaps import MemoryStore, Section, ShardPolicy, Sitemap, SqlSource
+from airflow_sitemaps import MemoryStore, Observed, Section, ShardPolicy, Sitemap, SqlSource
 from airflow_sitemaps.pipeline import build, inventory
 from airflow_sitemaps.testing import FakeClock
 from tests.support.environment import BASE, FREE
@@ -54,3 +54,51 @@ def test_only_the_rows_that_changed_are_recorded_as_changed(name, key, monkeypat
     assert {loc for loc, row in after.items() if row["first_listed"] == second} == {"p/099"}
     assert all(after[loc] == row for loc, row in before.items() if loc not in ("p/012", "p/033"))
     assert build(sitemap, full=True, clock=clock).result == "unchanged"
+
+
+@pytest.mark.parametrize("name", ["sqlite", "duckdb", "postgresql", "mariadb"])
+def test_after_two_nights_that_stamp_every_row_only_the_changed_pages_are_dated_anew(name, monkeypatch):
+    base = connected(name, "ledger_shop", monkeypatch)
+    types = {
+        "id": "integer",
+        "slug": "text",
+        "title": "text",
+        "price": "float",
+        "born": "timestamp",
+        "stamp": "timestamp",
+    }
+    create(base, "nightly_rows", types)
+    base.insert(
+        "nightly_rows",
+        [
+            {
+                "id": n,
+                "slug": f"{BASE}p/{n}",
+                "title": f"t{n}",
+                "price": 1.5,
+                "born": datetime(2020, 1, 1),
+                "stamp": None,
+            }
+            for n in range(40)
+        ],
+    )
+    dates = Observed("title", "price", initial="born")
+    source = SqlSource("ledger_shop", table="nightly_rows", key="id", loc="slug", lastmod=dates)
+    sitemap = Sitemap(
+        MemoryStore(base_url=BASE), [Section("products", source)], shards=ShardPolicy(max_urls=10), guards=FREE
+    )
+    build(sitemap)
+    assert {row["lastmod"] for row in ledger(sitemap).values()} == {"2020-01-01T00:00:00Z"}
+    began = datetime.now(timezone.utc)
+    for night, changed in enumerate((12, 33)):
+        base.run(base.update_of("nightly_rows", f"stamp = '2026-01-0{night + 2} 03:00:00'", "id >= 0"))
+        base.run(base.update_of("nightly_rows", "price = 2.5", f"id = {changed}"))
+        report = build(sitemap)
+        assert report.sections["products"].lastmods_moved == 1
+        assert report.sections["products"].shards.rewritten == 1
+    moved = {loc: row["lastmod"] for loc, row in ledger(sitemap).items() if row["lastmod"] != "2020-01-01T00:00:00Z"}
+    assert moved.keys() == {"p/12", "p/33"}
+    for text in moved.values():
+        moment = datetime.fromisoformat(text.replace("Z", "+00:00"))
+        assert began < moment < datetime.now(timezone.utc) + timedelta(seconds=2)
+    assert build(sitemap, full=True).result == "unchanged"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import json
-from datetime import timedelta
 from hashlib import sha256
 from typing import TYPE_CHECKING, Final
 
@@ -12,8 +11,9 @@ from airflow_sitemaps.errors import RefusedError
 from airflow_sitemaps.pipeline.plan.partial_survey import PartialSurvey, narrow
 from airflow_sitemaps.pipeline.publish import public_files
 from airflow_sitemaps.pipeline.state.identity import fingerprint
+from airflow_sitemaps.protocol.lastmod import next_second
 from airflow_sitemaps.shards.layout import fits
-from airflow_sitemaps.shards.plan import Action, LedgerPlan, SectionPlan
+from airflow_sitemaps.shards.plan import Action, DatePlan, LedgerPlan, SectionPlan
 from airflow_sitemaps.shards.range_actions import DecisionContext, LayoutRange, decide, join, old_shards, split_size
 from airflow_sitemaps.shards.ranges import INTEGER, UNKNOWN, KeyRange, cut, fits_kinds, same_kinds, show
 
@@ -69,8 +69,9 @@ def _begins_again(context: SectionContext, fresh: str) -> tuple[str, ...]:
     section, before = context.section, context.before
     if not (section.ledger and fresh and before is not None) or before.urls <= MOST_JOINED:
         return ()
+    dates, begins = (" and the observed dates", "begin") if section.observed else ("", "begins")
     text = (
-        f"section {section.name!r} is laid out from scratch ({fresh}), and its ledger of {before.urls:,} URLs begins again: "
+        f"section {section.name!r} is laid out from scratch ({fresh}), and its ledger{dates} of {before.urls:,} URLs {begins} again: "
         f"a writing task compares at most {MOST_JOINED:,} URLs with all that were listed before"
     )
     return (text,)
@@ -81,11 +82,19 @@ def _ledger(context: SectionContext, fresh: str) -> LedgerPlan | None:
     section, before = context.section, context.before
     if not section.ledger:
         return None
+    keeps = fresh and before is not None and before.urls <= MOST_JOINED
+    olds = old_shards(before.shards) if keeps and before is not None else ()
     identity = json.dumps(section.source.identity(), sort_keys=True, default=str)
     kind = sha256(f"{context.source.digest_kind} {identity}".encode()).hexdigest()[:16]
-    at = context.now if not context.now.microsecond else context.now.replace(microsecond=0) + timedelta(seconds=1)
-    keeps = fresh and before is not None and before.urls <= MOST_JOINED
-    return LedgerPlan(at=at, kind=kind, olds=old_shards(before.shards) if keeps and before is not None else ())
+    if section.observed:
+        at = next_second(context.source.clock())  # after the survey, so later than any change that it found
+        since = before.dated_at if before is not None and (keeps or not fresh or not before.urls) else None
+        if before is None and context.manifest is not None and section.name in context.manifest.serials:
+            since = at  # a section that returns: crawlers know its pages
+        dates = DatePlan(since=since, keep=section.name in context.request.keep_lastmods)
+        return LedgerPlan(at=at, kind=kind, olds=olds, dates=dates)
+    at = context.now if not context.now.microsecond else next_second(context.now)
+    return LedgerPlan(at=at, kind=kind, olds=olds)
 
 
 def _actions(

@@ -59,7 +59,7 @@ def make_draft(
     sitemap, given = opened.sitemap, plan
     facts = commit_facts(opened, old, plan.adopted, stored_at)
     manifest = next_manifest(old, plan, receipts, facts)
-    refusals = refused = at_commit(opened, plan, old, manifest)
+    refusals = refused = at_commit(opened, plan, receipts, old, manifest)
     while refused:
         names = {refusal.section for refusal in refused}
         plan = plan.without(names)
@@ -87,7 +87,8 @@ def _ledger_warnings(plan: Plan, receipts: Sequence[Receipt]) -> tuple[str, ...]
         if section.ledger is None or not pieces:
             continue
         fresh, changed, unjudged = (sum(getattr(p, n) for p in pieces) for n in ("fresh", "changed", "unjudged"))
-        log.info("section %s: of the URLs written, %s new and %s changed", name, f"{fresh:,}", f"{changed:,}")
+        kept = ", whose dates stay" if section.ledger.dates is not None and section.ledger.dates.keep else ""
+        log.info("section %s: of the URLs written, %s new and %s changed%s", name, f"{fresh:,}", f"{changed:,}", kept)
         if unjudged:
             warnings.append(
                 f"section {name!r}: whether {counted(unjudged, 'URL')} changed is not known, because the ledger parts that "

@@ -55,7 +55,8 @@ class Cleaned:
     """Valid, normalised entries as columns, in the order of their rows. A column that the section lacks is None.
 
     ``numbers`` are their rows in the batch; None: every row became an entry. ``extensions`` is XML. ``recheck_at`` is
-    the earliest time at which the same rows would give other entries; None: never.
+    the earliest time at which the same rows would give other entries; None: never. ``moved`` masks the entries that this
+    run dates; None: it dates none.
     """
 
     loc: pa.StringArray
@@ -65,13 +66,14 @@ class Cleaned:
     priority: Hints | None = None
     extensions: pa.StringArray | None = None
     recheck_at: datetime | None = None
+    moved: pa.BooleanArray | None = None
 
     def __len__(self) -> int:
         return len(self.loc)
 
     def filter(self, mask: pa.BooleanArray) -> Cleaned:
         """Keep the entries of the mask."""
-        names = ("loc", "lastmods", "changefreq", "priority", "extensions")
+        names = ("loc", "lastmods", "changefreq", "priority", "extensions", "moved")
         columns = {name: column.filter(mask) for name in names if (column := getattr(self, name)) is not None}
         numbers = pc.indices_nonzero(mask) if self.numbers is None else self.numbers.filter(mask)
         return replace(self, numbers=numbers, **columns)

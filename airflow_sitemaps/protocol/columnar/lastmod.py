@@ -44,6 +44,11 @@ class Lastmods:
         second = None if self.second is None else self.second.filter(mask)
         return replace(self, day=self.day.filter(mask), second=second)
 
+    def take(self, places: pa.Int32Array) -> Lastmods:
+        """Return the lastmods at some places, none where the place is null."""
+        second = None if self.second is None else self.second.take(places)
+        return replace(self, day=self.day.take(places), second=second)
+
     def newest(self) -> str | None:
         """Return the newest as W3C Datetime. On one day, a date-time is newer than a date."""
         day = pc.max(self.day).as_py()
@@ -65,6 +70,14 @@ def value_of(day: int, second: int | None) -> date | datetime:
     return moment.date() if second is None else moment
 
 
+def listed_lastmods(texts: pa.StringArray) -> Lastmods:
+    """Return lastmods from the texts that a file lists: a date, or a date-time in UTC to the second."""
+    day = pc.utf8_slice_codeunits(texts, 0, 10).cast(pa.date32()).cast(pa.int32())
+    timed = pc.if_else(pc.greater(pc.binary_length(texts), 10), texts, None).cast(pa.timestamp("s", "UTC"))
+    second = pc.subtract(timed.view(pa.int64()), pc.multiply(day.cast(pa.int64()), DAY_S))
+    return Lastmods(day=day, second=second.cast(pa.int32()))
+
+
 def clean_lastmods(column: pa.Array, rows: RowKeys, context: RowContext, tally: Tally) -> Lastmods:
     """Parse a column of timestamps, dates or text, and count its faults. Other types are read as their text."""
     values = decoded(column)
@@ -79,7 +92,7 @@ def clean_lastmods(column: pa.Array, rows: RowKeys, context: RowContext, tally: 
         texts = as_texts(values)
         lastmods = _from_texts(texts, context) or _from_rows(texts, rows, context, tally)
     lastmods = _check_range(lastmods, values, rows, context, tally)
-    return _check_future(lastmods, values, rows, context, tally)
+    return lastmods if context.observed else _check_future(lastmods, values, rows, context, tally)
 
 
 # ---------------------------------------------------------------- reading

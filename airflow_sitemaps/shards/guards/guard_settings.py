@@ -32,6 +32,7 @@ BARE_LIMITS: Final[Mapping[str, float]] = {
     "empty": 0.0,
     "vanished": 0.0,
     "must_list": 0.0,
+    "redated": 1.0,
     "total": 0.5,
     "adopt": 0.5,
     "moved": 0.0,
@@ -63,6 +64,8 @@ class Guards:
             limit. Default: 1,000.
         max_dropped: Fraction of the rows that rules may drop, without expired rows. Default: 0.01.
         max_churn: Fraction of the earlier URLs that may be replaced by others. Default: 0.5.
+        max_redated: Fraction of the URLs with a known fingerprint whose observed dates may move, if there are at least
+            ``min_rows``. Default: 0.5.
         max_shrink_total: Fraction of the earlier URLs of all sections together that may disappear, if there are at
             least ``min_rows``. Sections of news, sections with their own guards, and sections with a permit do not
             count. Only the sitemap's setting is used. Default: 0.3.
@@ -76,10 +79,11 @@ class Guards:
     min_rows: int = 1_000
     max_dropped: float = 0.01
     max_churn: float = 0.5
+    max_redated: float = 0.5
     max_shrink_total: float = 0.3
 
     def __post_init__(self) -> None:
-        for name in ("max_shrink", "max_dropped", "max_churn", "max_shrink_total"):
+        for name in ("max_shrink", "max_dropped", "max_churn", "max_redated", "max_shrink_total"):
             setting_checks.number("Guards", name, getattr(self, name), 0, 1)
         setting_checks.number("Guards", "max_growth", self.max_growth, 0)
         setting_checks.whole_number("Guards", "min_rows", self.min_rows, 0)
@@ -87,17 +91,23 @@ class Guards:
     @classmethod
     def strict(cls) -> Guards:
         """Return guards for a section whose URLs hardly change: about a third of the default limits."""
-        return cls(max_shrink=0.05, max_growth=0.3, max_dropped=0.003, max_churn=0.15, max_shrink_total=0.1)
+        return cls(
+            max_shrink=0.05, max_growth=0.3, max_dropped=0.003, max_churn=0.15, max_redated=0.15, max_shrink_total=0.1
+        )
 
     @classmethod
     def loose(cls) -> Guards:
         """Return guards for a section that changes much by design, such as offers of a day or a table in migration."""
-        return cls(max_shrink=0.4, max_growth=5.0, max_dropped=0.1, max_churn=0.9, max_shrink_total=0.6)
+        return cls(
+            max_shrink=0.4, max_growth=5.0, max_dropped=0.1, max_churn=0.9, max_redated=0.9, max_shrink_total=0.6
+        )
 
     @classmethod
     def disabled(cls) -> Guards:
         """Return guards that refuse only an empty section."""
-        return cls(max_shrink=1.0, max_growth=1e9, max_dropped=1.0, max_churn=1.0, max_shrink_total=1.0)
+        return cls(
+            max_shrink=1.0, max_growth=1e9, max_dropped=1.0, max_churn=1.0, max_redated=1.0, max_shrink_total=1.0
+        )
 
     def shrink_limit(self, earlier: int) -> float:
         """Return the fraction of the earlier URLs that may disappear."""

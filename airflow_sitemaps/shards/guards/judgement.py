@@ -242,6 +242,22 @@ def _check_replaced(change: SectionChange, after: SectionManifest) -> tuple[Refu
     return ()
 
 
+def check_redated(guards: Guards, section: str, *, changed: int, compared: int) -> tuple[Refusal, ...]:
+    """Return a refusal if the observed dates of too many URLs would move: a reformatted column changes no page.
+
+    ``compared`` is the number of URLs with a known earlier fingerprint, in shards that were not read too.
+    """
+    if compared < guards.min_rows or changed <= compared * guards.max_redated:
+        return ()
+    part = changed / compared
+    message = (
+        f"Section {section!r}: the observed columns of {changed:,} of {compared:,} URLs changed ({part:.1%}; the limit is "
+        f"max_redated={guards.max_redated:.1%}). If the pages did not change, keep their dates: --keep-lastmods {section}, "
+        f"or the DAG param keep_lastmods=[{section!r}]."
+    )
+    return (Refusal(guard="redated", section=section, message=message, value=part),)
+
+
 def _replaced(gone: float, *, earlier: int, now: int) -> float:
     """Return the fraction of URLs that others replaced. ``check_size`` covers those that are gone without another."""
     return gone - max(0.0, 1 - now / max(1, earlier))

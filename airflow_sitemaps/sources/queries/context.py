@@ -98,7 +98,18 @@ class QueryContext:
         for number, column in enumerate(self.mapping.loc):
             outputs.append(Output(name=f"loc_{number}", sql=self.dialect.emit_raw(column), type=pa.string()))
         outputs += [self._field(name, column, objects=objects) for name, column in self.mapping.fields]
+        observed = self.mapping.observed
+        if observed and not self.dialect.hashes_here:
+            outputs.append(Output(name="fingerprint", sql=self.dialect.row_hash(observed), type=self.dialect.hash_type))
+        elif observed:
+            raws = zip(self._observed, map(self.dialect.emit_raw, observed), strict=True)
+            outputs += [Output(name=name, sql=sql, type=pa.string()) for name, sql in raws]
         return outputs
+
+    @property
+    def _observed(self) -> list[str]:
+        """The names of the observed columns in statements, where this process hashes them."""
+        return [f"observed_{number}" for number in range(len(self.mapping.observed))]
 
     def _field(self, name: str, column: Column, *, objects: bool) -> Output:
         if name == "lastmod":
@@ -116,7 +127,8 @@ class QueryContext:
         if not self.dialect.hashes_here:
             return raw["row_hash"]
         names = [f"loc_{number}" for number in range(len(self.mapping.loc))]
-        return row_values.row_hashes([raw[name] for name in (*names, *(name for name, _ in self.mapping.fields))])
+        names += [*(name for name, _ in self.mapping.fields), *self._observed]
+        return row_values.row_hashes([raw[name] for name in names])
 
     def batch(self, raw: pa.RecordBatch, places: pa.Array) -> pa.RecordBatch:
         """Return the columns that ``ports.Source`` defines. The raw ``range_no`` is an index into ``places``."""
@@ -128,6 +140,10 @@ class QueryContext:
             "key": row_values.key_column([raw[f"key_{number}"] for number in range(len(self.mapping.key))]),
             "loc": self.location.expand(locs),
         }
+        if self.mapping.observed:
+            here = self.dialect.hashes_here
+            own = row_values.row_hashes([raw[name] for name in self._observed]) if here else raw["fingerprint"]
+            columns["fingerprint"] = own
         for name, column in self.mapping.fields:
             columns[name] = self._moments(raw[name], column) if name == "lastmod" else raw[name]
         if self.grouped:

@@ -1,0 +1,310 @@
+"""Observed dates: when a URL's lastmod moves, and when it stays."""
+
+from __future__ import annotations
+
+import sys
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from airflow_sitemaps import Guards, MemoryStore, Observed, Section, Sitemap, SqlSource
+from airflow_sitemaps.errors import ConfigurationError, GuardError, RequestError, SourceConfigurationError
+from airflow_sitemaps.pipeline import rollback
+from airflow_sitemaps.pipeline.plan.section_planner import plan_section
+from airflow_sitemaps.testing.source import MemorySourceConfig
+from tests.ledger.parts import lines, manifest_of, parts_read
+from tests.support.environment import BASE, World, row
+
+HOUR = timedelta(hours=1)
+
+
+def world_of(keys: Any, *, initial: str | None = None, columns: tuple[str, ...] = ("title",), **settings: Any) -> World:
+    rows = [row(key, title=f"t{key}", born=None) for key in keys]
+    return World(rows, source_settings={"lastmod": Observed(*columns, initial=initial)}, **settings)
+
+
+def dates(world: World) -> dict[str, str | None]:
+    lines(world)  # each part lists the dates of its shard
+    return {loc.removeprefix(f"{BASE}p/"): entries[0][0] for loc, entries in world.crawl().entries().items()}
+
+
+def run_time(world: World) -> str:
+    return (world.clock.now() + timedelta(seconds=1)).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def test_a_first_build_has_no_dates_and_a_later_one_dates_what_changed_and_what_is_new():
+    world = world_of(range(12))
+    world.build()
+    assert set(dates(world).values()) == {None}
+    world.clock.advance(HOUR)
+    second = run_time(world)
+    world.rows[3]["title"] = "another"
+    world.rows.append(row(50, title="new"))
+    report = world.build()
+    assert {url: date for url, date in dates(world).items() if date} == {"3": second, "50": second}
+    assert report.sections["pages"].lastmods_moved == 1
+    before = world.public()
+    world.clock.advance(HOUR)
+    assert world.build().result == "unchanged"
+    assert world.build(full=True).result == "unchanged"
+    assert world.public() == before
+
+
+def test_a_change_of_another_column_moves_no_date():
+    world = world_of(range(12))
+    world.build()
+    world.rows[3]["title"] = "another"
+    world.clock.advance(HOUR)
+    second = run_time(world)
+    world.build()
+    world.clock.advance(HOUR)
+    world.rows[3]["priority"] = 0.2
+    world.rows[4]["priority"] = 0.2
+    assert world.build().result == "published"
+    assert (dates(world)["3"], dates(world)["4"]) == (second, None)
+
+
+def test_initial_counts_in_the_first_build_and_later_only_where_no_run_has_published_since():
+    world = world_of(range(6), initial="born")
+    now = world.clock.now()
+    for key, born in enumerate([None, now - 100 * HOUR, now + HOUR, now - HOUR, None, now.date()]):
+        world.rows[key]["born"] = born
+    world.rows[5]["born"] = None
+    world.build()
+    assert dates(world) == {
+        "0": None, "1": "2026-01-11T08:00:00Z", "2": None, "3": "2026-01-15T11:00:00Z", "4": None, "5": None,
+    }  # fmt: skip
+    world.clock.advance(10 * HOUR)
+    second = run_time(world)
+    world.rows.append(row(60, title="", born=now - HOUR))
+    world.rows.append(row(61, title="", born=now + 2 * HOUR))
+    world.rows.append(row(62, title="", born=now + 99 * HOUR))
+    world.build()
+    assert [dates(world)[key] for key in ("60", "61", "62", "2")] == [second, "2026-01-15T14:00:00Z", second, None]
+
+
+def test_a_date_is_later_than_the_one_before_when_the_clock_goes_back():
+    world = world_of(range(3))
+    world.build()
+    listed = []
+    for title in ("a", "b", "c"):
+        world.rows[0]["title"] = title
+        world.build()
+        world.clock.advance(-HOUR)
+        listed.append(dates(world)["0"])
+    assert listed == ["2026-01-15T12:00:01Z", "2026-01-15T12:00:02Z", "2026-01-15T12:00:03Z"]
+
+
+@pytest.mark.parametrize("max_urls", [5, 50])
+def test_rows_that_change_between_plan_and_reading_are_dated_after_the_reading(max_urls):
+    world = world_of(range(12), max_urls=max_urls)
+    world.build()
+    world.clock.advance(HOUR)
+    world.rows[0]["title"] = "before the plan"
+    world.rows[11]["title"] = "before the plan"
+
+    def change(operation: str) -> None:
+        if operation == "read":
+            world.clock.advance(HOUR)
+            world.rows[1]["title"] = "after the plan"
+
+    planned = run_time(world)
+    world.source_settings["before"] = change
+    world.build()
+    after = dates(world)
+    assert after["0"] == after["1"] == run_time(world) > planned
+    assert after["11"] == (planned if max_urls == 5 else run_time(world))
+
+
+def test_a_range_that_grows_into_several_files_while_it_is_read_is_dated_after_the_reading():
+    world = world_of(range(5))
+    world.build()
+    world.clock.advance(HOUR)
+    world.rows[0]["title"] = "other"
+
+    def change(operation: str) -> None:
+        if operation == "read" and len(world.rows) == 5:
+            world.clock.advance(HOUR)
+            world.rows.extend(row(key, title="") for key in range(20, 32))
+
+    world.source_settings["before"] = change
+    world.build()
+    assert {date for date in dates(world).values() if date} == {run_time(world)}
+    assert len(dates(world)) == 17
+
+
+def test_other_columns_keep_the_dates_and_record_the_fingerprints_again():
+    world = world_of(range(8))
+    world.build()
+    world.rows[2]["title"] = "x"
+    world.clock.advance(HOUR)
+    second = run_time(world)
+    world.build()
+    world.source_settings["lastmod"] = Observed("title", "priority")
+    world.clock.advance(HOUR)
+    world.rows[2]["title"] = "y"
+    world.build()
+    assert {url: date for url, date in dates(world).items() if date} == {"2": second}
+    world.clock.advance(HOUR)
+    world.rows[2]["priority"] = 0.7
+    fourth = run_time(world)
+    world.build()
+    assert {url: date for url, date in dates(world).items() if date} == {"2": fourth}
+
+
+def test_dates_of_a_column_do_not_carry_over():
+    world = world_of(range(4))
+    for each in world.rows:
+        each |= {"lastmod": "2025-05-05", "born": "2024-04-04"}
+    observed = world.source_settings.pop("lastmod")
+    world.section_settings["ledger"] = True
+    world.build()
+    assert set(dates(world).values()) == {"2025-05-05"}
+    world.source_settings["lastmod"] = observed
+    world.build()
+    assert set(dates(world).values()) == {None}
+    world.source_settings["lastmod"] = "lastmod"
+    world.build()
+    world.source_settings["lastmod"] = Observed("title", initial="born")
+    world.build()
+    assert set(dates(world).values()) == {"2024-04-04"}
+
+
+def test_a_lost_part_keeps_the_dates():
+    world = world_of(range(4))
+    world.build()
+    world.rows[0]["title"] = "x"
+    world.clock.advance(HOUR)
+    second = run_time(world)
+    world.build()
+    del world.config.state.objects[manifest_of(world).sections["pages"].shards[0].part.body]
+    world.clock.advance(HOUR)
+    world.rows[1]["title"] = "y"
+    report = world.build()
+    assert {url: date for url, date in dates(world).items() if date} == {"0": second}
+    assert "is not known" in " ".join(report.warnings)
+
+
+def test_splits_and_merges_keep_the_dates():
+    world = world_of(range(0, 100, 10))
+    world.build()
+    world.rows[0]["title"] = world.rows[9]["title"] = "x"
+    world.clock.advance(HOUR)
+    second = run_time(world)
+    world.build()
+    world.clock.advance(HOUR)
+    third = run_time(world)
+    world.rows.extend(row(key, title="") for key in range(1, 8))
+    world.build()
+    world.rows[:] = [each for each in world.rows if each["id"] not in range(20, 80)]
+    world.clock.advance(HOUR)
+    world.build()
+    assert dates(world) == {"0": second, "90": second, "10": None, "80": None} | {str(k): third for k in range(1, 8)}
+
+
+def test_a_new_layout_keeps_the_dates(monkeypatch):
+    world = world_of(range(12))
+    world.build()
+    world.rows[0]["title"] = "x"
+    world.clock.advance(HOUR)
+    second = run_time(world)
+    world.build()
+    world.section_settings["path"] = "de/"
+    world.clock.advance(HOUR)
+    world.build()
+    assert {url: date for url, date in dates(world).items() if date} == {"0": second}
+    monkeypatch.setattr(sys.modules[plan_section.__module__], "MOST_JOINED", 3)
+    world.section_settings["path"] = "fr/"
+    assert "the observed dates of 12 URLs begin again" in " ".join(world.build().warnings)
+    assert set(dates(world).values()) == {None}
+
+
+def test_a_rollback_brings_the_dates_back_and_the_next_run_dates_what_differs():
+    world = world_of(range(6))
+    world.build()
+    world.rows[3]["title"] = "x"
+    world.clock.advance(HOUR)
+    world.build()
+    rollback(world.sitemap(), 1, clock=world.clock)
+    assert set(dates(world).values()) == {None}
+    world.clock.advance(HOUR)
+    third = run_time(world)
+    world.build()
+    assert {url: date for url, date in dates(world).items() if date} == {"3": third}
+
+
+def test_rows_of_one_url_with_different_fingerprints_are_read_at_every_run():
+    world = world_of(range(4))
+    world.rows[1] |= {"loc": world.rows[0]["loc"], "title": "second"}
+    world.build()
+    assert not manifest_of(world).sections["pages"].shards[0].settled
+    world.rows[0]["title"], world.rows[1]["title"] = world.rows[1]["title"], world.rows[0]["title"]
+    world.clock.advance(HOUR)
+    second = run_time(world)
+    world.build()
+    assert dates(world)["0"] == second
+    world.clock.advance(HOUR)
+    assert world.build().result == "unchanged"
+
+
+def test_the_guard_redated_and_what_it_permits():
+    world = world_of(range(1_200), max_urls=400, guards=Guards())
+    world.build()
+    for each in world.rows[:650]:
+        each["title"] += " "
+    world.clock.advance(HOUR)
+    second = run_time(world)
+    with pytest.raises(GuardError, match="650 of 1,200 URLs changed"):
+        world.build()
+    assert set(dates(world).values()) == {None}
+    for each in world.rows[500:650]:
+        each["title"] = each["title"].strip()
+    world.build()
+    assert list(dates(world).values()).count(second) == 500
+    for each in world.rows:
+        each["title"] += "!"
+    with pytest.raises(GuardError, match="1,200 of 1,200"):
+        world.build()
+    world.clock.advance(HOUR)
+    report = world.build(keep_lastmods=["pages"])
+    assert (report.sections["pages"].lastmods_kept, report.sections["pages"].lastmods_moved) == (1_200, 0)
+    assert list(dates(world).values()).count(second) == 500
+    for each in world.rows:
+        each["title"] += "!"
+    third = run_time(world)
+    world.build(allow=["redated:pages"])
+    assert set(dates(world).values()) == {third}
+    assert world.build().result == "unchanged"
+    assert parts_read(world)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"kind": "news"}, "cannot be used with kind='news': articles expire"),
+        ({"format": "text"}, "cannot be used with format='text'"),
+        ({"change_detection": "watermark"}, "change_detection='watermark'"),
+        ({"rules": {"loc-duplicate": "keep"}}, "rows of one URL could give it two dates"),
+    ],
+)
+def test_combinations_without_sense_are_refused(settings, message):
+    source = MemorySourceConfig([], lastmod=Observed("title"))
+    with pytest.raises(ConfigurationError, match=message):
+        Sitemap(MemoryStore(base_url=BASE), [Section("pages", source, **settings)])
+
+
+@pytest.mark.parametrize("columns", [(), ("",), (3,), ("title", "title")])
+def test_invalid_columns_are_refused(columns):
+    with pytest.raises(SourceConfigurationError, match=r"Observed\("):
+        Observed(*columns)
+
+
+def test_observed_dates_imply_a_ledger_and_are_part_of_the_sources_identity():
+    source = SqlSource("w", table="t", key=["id"], loc="/p/{id}", lastmod=Observed("title", initial="born"))
+    assert Section("pages", source).ledger
+    assert source.identity()["lastmod"] == {"observed": ["title"], "initial": "born"}
+    assert SqlSource.restored(source.resolved()) == source
+    assert source.field_columns == {"lastmod": "born"}
+    with pytest.raises(RequestError, match="is no section with observed dates"):
+        World([row(1)]).build(keep_lastmods=["pages"])
