@@ -24,10 +24,13 @@ BASE: Final = "https://www.example.com/"
 TARGETS: Final = {"first build": 1.3, "unchanged": 1.0, "one shard": 1.3, "everything rewritten": 1.7}
 """Most CPU with a ledger, as a multiple of that without."""
 
+OBSERVED: Final = "SITEMAPS_BENCH_OBSERVED"
+"""Environment variable: the side with a ledger observes its dates too."""
+
 
 def sitemap_of(folder: Path, *, ledger: bool) -> Sitemap:
     """The sitemap over the table, in a folder of its own."""
-    from airflow_sitemaps import Guards, LocalStore, Section, Sitemap, SqlSource
+    from airflow_sitemaps import Guards, LocalStore, Observed, Section, Sitemap, SqlSource
 
     name = "with" if ledger else "without"
     source = SqlSource(
@@ -35,7 +38,7 @@ def sitemap_of(folder: Path, *, ledger: bool) -> Sitemap:
         table=data.TABLE,
         key="id",
         loc="loc",
-        lastmod="lastmod",
+        lastmod=Observed("priority", initial="lastmod") if ledger and os.environ.get(OBSERVED) else "lastmod",
         changefreq="changefreq",
         priority="priority",
     )
@@ -95,7 +98,9 @@ def main() -> None:
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--rows", type=int, default=1_000_000)
     options.add_argument("--rounds", type=int, default=3)
+    options.add_argument("--observed", action="store_true", help="the side with a ledger observes its dates too")
     given = options.parse_args()
+    os.environ |= {OBSERVED: "1"} if given.observed else {}
     import pyarrow.parquet  # noqa: F401 - shared by the forked processes, like everything imported before
 
     with tempfile.TemporaryDirectory() as name, databases.running(Path(name), given.rows) as running:

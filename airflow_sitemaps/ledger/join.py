@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from airflow_sitemaps.protocol.columnar.lastmod import Lastmods
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class EarlierRows:
     """What the old shards of a range know of its URLs: the columns ``part.JOINED``. Of equal URLs the first counts.
 
@@ -35,6 +36,8 @@ class EarlierRows:
 
     rows: pa.Table
     dates: Lastmods | None = None
+    _distinct: bool | None = None
+    _next: int = 0
 
     @classmethod
     def of(cls, parts: Sequence[pa.Table], kind: str, observed: Sequence[bool] = ()) -> EarlierRows | None:
@@ -67,7 +70,16 @@ class EarlierRows:
 
     def places(self, locs: pa.ChunkedArray) -> pa.Int32Array:
         """Return the row of each URL, null for a new one."""
-        return _one(pc.index_in(locs, value_set=self.rows.column("loc")))
+        wanted, known = _one(locs), _one(self.rows.column("loc"))
+        if self._distinct is None:
+            self._distinct = len(known.unique()) == len(known)
+        for start in {self._next, 0} if self._distinct else ():  # mostly the same URLs in the same order
+            if wanted.equals(known.slice(start, len(wanted))):
+                self._next = start + len(wanted)
+                return pa.array(np.arange(start, self._next, dtype=np.int32))
+        places = pc.index_in(wanted, value_set=known)
+        self._next = (pc.max(places).as_py() or 0) + 1
+        return places
 
     def take(self, name: str, places: pa.Int32Array) -> pa.Array:
         """Return a column's value for each place, null for a new URL."""
