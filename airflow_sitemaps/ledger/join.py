@@ -70,14 +70,14 @@ class EarlierRows:
 
     def places(self, locs: pa.ChunkedArray) -> pa.Int32Array:
         """Return the row of each URL, null for a new one."""
-        wanted, known = _one(locs), _one(self.rows.column("loc"))
+        wanted, earlier = _one(locs), _one(self.rows.column("loc"))
         if self._distinct is None:
-            self._distinct = len(known.unique()) == len(known)
+            self._distinct = len(earlier.unique()) == len(earlier)
         for start in {self._next, 0} if self._distinct else ():  # mostly the same URLs in the same order
-            if wanted.equals(known.slice(start, len(wanted))):
+            if wanted.equals(earlier.slice(start, len(wanted))):
                 self._next = start + len(wanted)
                 return pa.array(np.arange(start, self._next, dtype=np.int32))
-        places = pc.index_in(wanted, value_set=known)
+        places = pc.index_in(wanted, value_set=earlier)
         self._next = (pc.max(places).as_py() or 0) + 1
         return places
 
