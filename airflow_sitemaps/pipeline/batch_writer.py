@@ -33,7 +33,7 @@ from airflow_sitemaps.shards.ranges import KeyRange, total
 from airflow_sitemaps.shards.url_sample import level_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from datetime import datetime
 
     import pyarrow as pa
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from airflow_sitemaps.ledger.join import Judged
     from airflow_sitemaps.pipeline.earlier_parts import EarlierParts
     from airflow_sitemaps.pipeline.request import OpenSitemap
+    from airflow_sitemaps.ports import Source
     from airflow_sitemaps.shards.plan import Batch, Plan
     from airflow_sitemaps.shards.ranges import Digest, Key
     from airflow_sitemaps.shards.stream import ShardFile, ShardStream
@@ -93,7 +94,7 @@ def write_batch(opened: OpenSitemap, plan: Plan, number: int) -> Written:
         config.open(section=section.name) as source,
         UploadPool() as uploads,
     ):
-        writer = _BatchWriter(opened, section, plan, batch, uploads, earlier, source.clock)
+        writer = _BatchWriter(opened, section, plan, batch, uploads, earlier, source)
         with Prefetch(source.read([action.range for action in writer.actions])) as batches:
             for record_batch in batches:
                 writer.add(record_batch)
@@ -127,7 +128,7 @@ class _BatchWriter:
         batch: Batch,
         uploads: UploadPool,
         earlier: EarlierParts | None,
-        source_clock: Callable[[], datetime],
+        source: Source,
     ) -> None:
         planned = plan.sections[section.name]
         self.sitemap = opened.sitemap
@@ -138,7 +139,7 @@ class _BatchWriter:
         self._batch = batch
         self._uploads = uploads
         self._earlier = earlier
-        self._source_clock = source_clock
+        self._source = source
         self._observes = planned.ledger is not None and planned.ledger.dates is not None
         self._token = opened.clock.token()
         self._context = row_context_of(opened.sitemap, section, opened.clock)
@@ -196,7 +197,7 @@ class _BatchWriter:
         """Return the database's time if other rows were read than surveyed: a crawler may have seen the surveyed ones."""
         if read.same_rows(self.actions[self._current].digest):
             return None
-        return next_second(self._source_clock())
+        return next_second(self._source.clock())
 
     def _close(self) -> None:
         """Set the upper ends of the pieces of the range that ends, and compare its rows with the survey."""

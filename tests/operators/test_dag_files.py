@@ -122,6 +122,7 @@ def test_params_are_defined_and_those_of_the_dag_stay() -> None:
         "dry_run": False,
         "check_rows": 0,
         "allow": [],
+        "keep_lastmods": [],
     }
 
 

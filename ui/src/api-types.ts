@@ -582,6 +582,8 @@ export interface SectionReport {
   extensions: {
     [k: string]: number;
   };
+  lastmods_moved: number;
+  lastmods_kept: number;
 }
 /**
  * One sitemap's tasks in a run. ``failed`` is the reason by task.

@@ -345,7 +345,7 @@ describe("the report", () => {
     bytes_written: 0,
     drift: [],
     extensions: { images: 3 },
-    fields_fixed: { image: 2 },
+    lastmods_moved: 0, lastmods_kept: 0, fields_fixed: { image: 2 },
     file_bytes: 0,
     newest_lastmod: null,
     reasons: {},

@@ -54,7 +54,7 @@ export const section = (changes: Partial<SectionState> = {}): SectionState => ({
 
 const reported: SectionReport = {
   bytes_written: 0,
-  drift: [],
+  lastmods_moved: 0, lastmods_kept: 0, drift: [],
   extensions: {},
   fields_fixed: {},
   file_bytes: 1_000,
