@@ -29,8 +29,8 @@ class ConcurrentRunsWarning(UserWarning):
 class SitemapTaskGroup(TaskGroup):
     """The tasks ``plan``, ``write`` (mapped over batches) and ``publish`` of a sitemap.
 
-    The group adds the params ``sections``, ``full``, ``rebuild``, ``dry_run``, ``check_rows``, ``allow`` and ``keep_lastmods`` to the DAG unless
-    the DAG defines them. Its tasks have three retries, two minutes apart, unless ``retries`` and ``retry_delay`` are in
+    The group adds the params ``sections``, ``full``, ``rebuild``, ``dry_run``, ``check_rows``, ``allow`` and
+    ``keep_lastmods`` to the DAG unless the DAG defines them. Its tasks have three retries, two minutes apart, unless ``retries`` and ``retry_delay`` are in
     the ``default_args`` of the DAG or of the group, or in the arguments of a task.
 
     Args:

@@ -88,9 +88,9 @@ class EarlierRows:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judged:
-    """The part of one file, and how many of its URLs are new, have changed, or could not be judged.
+    """The part of one file, and how many of its URLs are new, changed, not judged, or compared with an earlier fingerprint.
 
-    ``compared``: how many have an earlier fingerprint. The last were listed, but their earlier fingerprint is not known, or of another kind. They keep what is known of them.
+    Those not judged were listed, but their earlier fingerprint is not known, or of another kind. They keep what is known.
     """
 
     data: bytes
