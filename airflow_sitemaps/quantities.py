@@ -22,3 +22,11 @@ def size(number: float) -> str:
             return f"{number:,.0f} {unit}" if unit == "B" else f"{number:,.1f} {unit}"
         number /= _STEP
     return f"{number:,.1f} GB"
+
+
+def duration(seconds: float) -> str:
+    """Return a duration as text in one unit, such as ``3 hours``."""
+    for unit, name in ((86_400, "day"), (3_600, "hour"), (60, "minute")):
+        if seconds >= unit:
+            return counted(round(seconds / unit), name)
+    return counted(round(seconds), "second")

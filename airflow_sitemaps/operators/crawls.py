@@ -88,7 +88,7 @@ class SitemapFetchesOperator(SitemapOperator):
             )
         metrics.send(metrics.of_fetches(self.sitemap.index_url, summary))
         for line in fetches.lines(summary):
-            log.log(logging.WARNING if "NOT" in line else logging.INFO, "%s", line)
+            log.log(logging.WARNING if line.startswith("NOT") else logging.INFO, "%s", line)
         return {
             name: {"fetches": each.fetches, "refused": each.refused, "false": each.false, "late": each.late}
             for name, each in summary.crawlers.items()

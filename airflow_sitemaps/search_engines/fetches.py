@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter, defaultdict
-from datetime import date, datetime, time, timedelta, timezone
+from datetime import date, datetime, time, timezone
 from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 from urllib.parse import urlsplit
@@ -18,7 +18,7 @@ from airflow_sitemaps.errors import ConfigurationError
 from airflow_sitemaps.pipeline.state.conditional_put import put_verified
 from airflow_sitemaps.pipeline.state.repository import StateRepository
 from airflow_sitemaps.ports import Overwrite
-from airflow_sitemaps.quantities import counted
+from airflow_sitemaps.quantities import counted, duration
 from airflow_sitemaps.shards.schema import Decoder
 
 if TYPE_CHECKING:
@@ -224,8 +224,8 @@ def late(summary: Fetches) -> Iterator[tuple[str, list[str], list[str]]]:
     for name, crawler in summary.crawlers.items():
         sections = [section for section, each in crawler.sections.items() if each.late]
         if sections:
-            delay = counted(round(timedelta(seconds=crawler.max_delay_s) / timedelta(days=1)), "day")
             samples = [url for section in sections for url in crawler.sections[section].samples][:SAMPLES]
+            delay = duration(crawler.max_delay_s)
             title = f"{name} has not fetched {counted(crawler.late, 'file')} that changed more than {delay} ago"
             yield title, sections, samples
 

@@ -40,6 +40,9 @@ Result = Literal["published", "unchanged", "refused", "failed"]
 WORST: Final[Sequence[Result]] = ("refused", "failed", "published", "unchanged")
 GOOD: Final = frozenset({"published", "unchanged"})
 
+LINKS: Final = 5
+"""Largest number of failed tasks to which one problem or run links."""
+
 BY_HAND: Final = "The run or its publishing task was marked as successful by hand: it published nothing"
 TIMED_OUT: Final = "Airflow ended the run before it published (dagrun_timeout), and skipped the tasks that were left"
 MARKED: Final = "The run was marked as failed before it published"

@@ -10,11 +10,11 @@ from pydantic import Field
 from airflow_sitemaps.pipeline.report import Report, SectionReport
 from airflow_sitemaps.plugin.events import SectionSettings
 from airflow_sitemaps.plugin.pages.findings import VerificationRun, gauges
-from airflow_sitemaps.plugin.pages.outcomes import FailedTask, RunOutcome
+from airflow_sitemaps.plugin.pages.outcomes import LINKS, FailedTask, RunOutcome
 from airflow_sitemaps.plugin.pages.verdict import Snapshot, check_of
 from airflow_sitemaps.plugin.readings import StrictModel, attributes
 from airflow_sitemaps.protocol.rules import RULES
-from airflow_sitemaps.quantities import counted
+from airflow_sitemaps.quantities import counted, duration
 from airflow_sitemaps.search_engines import fetches
 
 Severity = Literal["error", "warning", "info"]
@@ -25,8 +25,6 @@ ALLOWED: Final = "allowed: "
 """Prefix of a report's warning about an override. Such a warning is expected, because the user set the override."""
 SHOWN: Final = 3
 """Largest number of reasons, files or findings that one problem names."""
-LINKS: Final = 5
-"""Largest number of failed tasks that one problem links to."""
 READ_LOG: Final = "Read the failed task's log. Then clear the task, or trigger the DAG again."
 NO_LOG: Final = (
     "Airflow has no log of that run: it was deleted, or ran in a shell. Correct the cause, and trigger the DAG."
@@ -279,14 +277,6 @@ def _of_freshness(snapshot: Snapshot) -> list[Problem]:
     ]
 
 
-def duration(seconds: float) -> str:
-    """Return a duration as text in one unit, such as ``3 hours``."""
-    for size, name in ((86_400, "day"), (3_600, "hour"), (60, "minute")):
-        if seconds >= size:
-            return counted(round(seconds / size), name)
-    return counted(round(seconds), "second")
-
-
 def _of_rollback(snapshot: Snapshot) -> list[Problem]:
     run = snapshot.rollback_failed
     if run is None:
@@ -398,13 +388,12 @@ def _of_drift(report: Report | SectionReport) -> list[Problem]:
     drift = report.drift
     if not drift:
         return []
-    files = counted(len(drift), "file")
     more = f"{len(drift) - SHOWN:,} more" if len(drift) > SHOWN else ""
     return [
         Problem(
             severity="warning",
             kind="drift",
-            title=f"{files} {'were' if len(drift) != 1 else 'was'} modified outside Airflow",
+            title=f"{counted(len(drift), 'file')} {'were' if len(drift) != 1 else 'was'} modified outside Airflow",
             detail=_joined([*drift[:SHOWN], more, "The run restored the files that it found changed"]),
             next_step="Find out what else writes to this address.",
         )

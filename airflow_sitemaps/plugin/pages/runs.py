@@ -17,9 +17,8 @@ from airflow_sitemaps.plugin.dag_runs import ENDED, RETURNED, RunKey, RunState, 
 from airflow_sitemaps.plugin.events import Event, RunSummary
 from airflow_sitemaps.plugin.pages import outcomes
 from airflow_sitemaps.plugin.pages.findings import Issue, PublishedReport, VerificationRun, issues_of
-from airflow_sitemaps.plugin.pages.outcomes import FailedTask, PushedRefusal, RecentRuns, XComRow, refusals_of
+from airflow_sitemaps.plugin.pages.outcomes import LINKS, FailedTask, PushedRefusal, RecentRuns, XComRow, refusals_of
 from airflow_sitemaps.plugin.pages.overview import Overview
-from airflow_sitemaps.plugin.pages.problems import LINKS
 from airflow_sitemaps.plugin.readings import (
     Counts,
     ForeignModel,
