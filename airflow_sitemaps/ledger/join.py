@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from airflow_sitemaps.ledger import part
-from airflow_sitemaps.ledger.dates import EarlierDates, not_before
+from airflow_sitemaps.ledger.dates import EarlierDates
 from airflow_sitemaps.protocol.columnar.arrow import decoded
 from airflow_sitemaps.protocol.columnar.elements import lastmod_texts
 from airflow_sitemaps.protocol.columnar.lastmod import listed_lastmods
@@ -123,10 +123,6 @@ class RangeLedger:
             return piece
         prints = _prints(piece, self.prints(rows))
         return self._dating.dated(piece, None if self._earlier is None else self._earlier.dates_of(piece.loc, prints))
-
-    def not_before(self, pieces: Sequence[Cleaned], moment: datetime) -> list[Cleaned]:
-        """Return entries whose dates of this run are at ``moment`` at the earliest."""
-        return [not_before(piece, moment) for piece in pieces]
 
     def judge(self, pieces: Sequence[Cleaned], keys: Sequence[pa.Array], prints: Sequence[pa.Array]) -> Judged:
         """Join the entries of one file. Keys and fingerprints are those of the rows that each piece was cleaned from."""

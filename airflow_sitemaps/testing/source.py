@@ -109,15 +109,12 @@ class MemorySourceConfig:
 
     def identity(self) -> Mapping[str, object]:
         """Return the settings that the shards depend on, without the rows."""
-        return (
-            {"source": "memory", "key": list(self.key_columns), "loc": self.loc}
-            | {
-                name: getattr(self, name)
-                for name in ("lastmod", "changefreq", "priority", *EXTENSIONS, "group", "language")
-                if name not in FEED_FIELDS or getattr(self, name) is not None
-            }
-            | ({"lastmod": str(self.lastmod)} if self.observed else {})
-        )
+        names = ("lastmod", "changefreq", "priority", *EXTENSIONS, "group", "language")
+        parts = {name: getattr(self, name) for name in names}
+        parts = {name: part for name, part in parts.items() if name not in FEED_FIELDS or part is not None}
+        if self.observed:
+            parts["lastmod"] = str(self.lastmod)
+        return {"source": "memory", "key": list(self.key_columns), "loc": self.loc} | parts
 
     @property
     def observed(self) -> tuple[str, ...]:
