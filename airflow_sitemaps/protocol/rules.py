@@ -314,6 +314,7 @@ _TABLE: Final[tuple[tuple[str, str, str, Severity], ...]] = (
     ("page-redirect", "a listed URL does not redirect", _INDEXING, "error"),
     ("page-noindex", "a listed URL is not marked noindex, by header or meta element", _INDEXING, "error"),
     ("page-canonical", "a listed URL names no other URL as canonical", _INDEXING, "error"),
+    ("page-soft-404", "a listed URL differs from the answer for a URL that cannot exist", _INDEXING, "error"),
     ("page-robots", "a listed URL is not disallowed by robots.txt", "RFC 9309", "error"),
 )  # fmt: skip
 

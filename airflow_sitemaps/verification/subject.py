@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from airflow_sitemaps.http import Fetched
+    from airflow_sitemaps.http.crawler import Fetcher
     from airflow_sitemaps.pipeline.state.repository import StateRepository
     from airflow_sitemaps.ports import Progress, StoreConfig
     from airflow_sitemaps.shards.manifest import Manifest
     from airflow_sitemaps.sitemap import Sitemap
-    from airflow_sitemaps.verification.fetchers import Fetcher
     from airflow_sitemaps.verification.result import Verification
 
 INDEX_NAMES: Final = (

@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 
 from airflow_sitemaps.errors import StoreError
 from airflow_sitemaps.http import FetchError
+from airflow_sitemaps.http.crawler import Crawler, RobotsCache
 from airflow_sitemaps.protocol.entry import MAX_INDEXES
 from airflow_sitemaps.protocol.reader import GZIP_MAGIC, read, unpack
 from airflow_sitemaps.protocol.rules import CHECKS, Findings
@@ -28,17 +29,16 @@ from airflow_sitemaps.protocol.validator import (
     validate_index,
 )
 from airflow_sitemaps.shards import layout
-from airflow_sitemaps.verification.fetchers import RobotsCache, check_pages
 from airflow_sitemaps.verification.result import Failure, Verification, VerificationOptions
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from airflow_sitemaps.http import Fetched
+    from airflow_sitemaps.http.crawler import Fetcher
     from airflow_sitemaps.ports import Progress
     from airflow_sitemaps.protocol.reader import ReadEntry, ReadUrlset
     from airflow_sitemaps.shards.manifest import Manifest
-    from airflow_sitemaps.verification.fetchers import Fetcher
 
 
 def verify(
@@ -60,8 +60,10 @@ def verify(
     run = _VerificationRun(fetcher, options, now or datetime.now(timezone.utc), manifest_files(manifest))
     run.read_all(requested, progress)
     urls = sorted(run.sampled)
-    if urls:
-        check_pages(pages or fetcher, urls, run.robots_for(pages), options.crawler, run.findings_of)
+    crawler = Crawler(fetcher=pages or fetcher, robots=run.robots_for(pages), product=options.crawler)
+    for url in urls:
+        for check, message in crawler.judge(url).faults:
+            run.findings_of(url).note(check, message)
     return run.verification(requested, len(urls))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
@@ -13,13 +14,14 @@ from hypothesis import strategies as st
 
 from airflow_sitemaps.errors import StoreError
 from airflow_sitemaps.http import AccessRules, Fetched, FetchError, HttpClient
+from airflow_sitemaps.http.crawler import NOT_FOUND, Crawler, RobotsCache, impossible_url, page_faults
 from airflow_sitemaps.ports import Create
 from airflow_sitemaps.protocol import gzip, validator
 from airflow_sitemaps.protocol.entry import CURRENT, Limits
 from airflow_sitemaps.protocol.markup import NAMESPACE, NAMESPACES, IndexEntry, render_index
 from airflow_sitemaps.protocol.rules import CHECKS
 from airflow_sitemaps.stores.memory import MemoryStore
-from airflow_sitemaps.verification.fetchers import NOT_FOUND, FolderFetcher, RobotsCache, StoreFetcher, page_faults
+from airflow_sitemaps.verification.fetchers import FolderFetcher, StoreFetcher
 from airflow_sitemaps.verification.result import Verification, VerificationOptions
 from airflow_sitemaps.verification.verifier import verify
 from tests.support.website import Page, serving
@@ -342,7 +344,72 @@ def test_pages_can_have_a_reader_of_their_own(tmp_path: Path) -> None:
     pages = web(a=b"<html/>")
     result = verify(FolderFetcher(tmp_path), "sitemap.xml", now=NOW, options=VerificationOptions(sample=1), pages=pages)
     assert result.failures == ()
-    assert set(pages.asked) == {BASE + "robots.txt", BASE + "a"}
+    robots, page, probe = pages.asked
+    assert (robots, page) == (BASE + "robots.txt", BASE + "a")
+    assert re.fullmatch(BASE + r"9\d{8}-a", probe)  # does the site answer 404 for a page that cannot exist?
+
+
+MISSING = b"<title>Shop</title><script>var n = %d</script><p>Sorry, %s is not here"
+
+
+@dataclass
+class SoftSite:
+    """A site that answers every missing page with status 200, a text, and the name that was requested."""
+
+    pages: dict[str, bytes]
+    requests: list[str] = field(default_factory=list)
+
+    def get(self, url: str) -> Fetched:
+        self.requests.append(url)
+        if url.endswith("robots.txt"):
+            return Fetched(status=404, body=b"", chain=(url,))
+        missing = MISSING % (len(self.requests), url.rpartition("/")[2].replace("-", " ").encode())
+        return Fetched(status=200, body=self.pages.get(url, missing), chain=(url,))
+
+
+def soft_faults(site: SoftSite, *urls: str, controls: tuple[str, ...] = ()) -> list[str]:
+    crawler = Crawler(fetcher=site, robots=RobotsCache(site), controls=controls)
+    return [check for url in urls for check, _ in crawler.judge(url).faults]
+
+
+def test_a_missing_page_of_status_200_is_a_soft_404() -> None:
+    site = SoftSite({BASE: b"<h1>Home", BASE + "p/red-hat-7": b"<h1>Red hat"})
+    assert soft_faults(site, BASE + "p/red-hat-7") == []
+    assert soft_faults(site, BASE + "p/blue-hat-8", BASE + "p/green-hat-9") == ["page-soft-404"] * 2
+    assert (
+        len([url for url in site.requests if re.fullmatch(r".*/p/[a-z]+-hat-9\d{8}", url)]) == 2
+    )  # one for each crawler
+
+
+def test_a_site_that_only_scripts_fill_has_no_soft_404() -> None:
+    shell = b"<div id=root></div><script src=/app.js></script>"
+    site = SoftSite({})
+    site.get = lambda url: Fetched(status=200, body=b"" if url.endswith(".txt") else shell, chain=(url,))  # type: ignore[method-assign]
+    assert soft_faults(site, BASE + "p/1", BASE + "p/2", controls=(BASE + "p/3",)) == []
+
+
+def test_a_site_that_answers_with_its_home_page_is_told_by_another_page() -> None:
+    home = b"<h1>Welcome"
+    site = SoftSite({BASE + "p/1": b"<h1>Hat"})
+    known = site.pages
+    site.get = lambda url: Fetched(status=200, body=b"" if url.endswith(".txt") else known.get(url, home), chain=(url,))  # type: ignore[method-assign]
+    assert soft_faults(site, BASE + "p/2") == []
+    assert soft_faults(site, BASE + "p/2", controls=(BASE + "p/1",)) == ["page-soft-404"]
+
+
+@pytest.mark.parametrize(
+    ("url", "form"),
+    [
+        ("p/7", r"p/9\d{8}"),
+        ("p/hat-7/", r"p/hat-9\d{8}/"),
+        ("p?id=7", r"p\?id=9\d{8}"),
+        ("p/%C3%A4?q=1", r"p/%C3%A4\?q=9\d{8}"),
+        ("about.html", r"9\d{8}-about\.html"),
+        ("", r"9\d{8}-/"),
+    ],
+)
+def test_a_url_that_cannot_exist_has_the_form_of_one_that_does(url: str, form: str) -> None:
+    assert re.fullmatch(re.escape(BASE) + form, impossible_url(BASE + url))
 
 
 # ---------------------------------------------------------------- over HTTP

@@ -1,0 +1,297 @@
+"""A crawler's view of a site: robots.txt, and whether a listed page can be indexed.
+
+``verify`` judges the pages that it samples by it, and the canary of a commit the pages that are new.
+"""
+
+from __future__ import annotations
+
+import re
+import secrets
+from contextlib import suppress
+from dataclasses import dataclass, field
+from html.parser import HTMLParser
+from typing import TYPE_CHECKING, Final, Protocol
+from urllib.parse import unquote, urldefrag, urljoin, urlsplit
+
+from airflow_sitemaps.errors import InvalidSitemapError, StoreError
+from airflow_sitemaps.http import Fetched, FetchError
+from airflow_sitemaps.protocol import gzip, robots
+from airflow_sitemaps.protocol.loc import normalise
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+class Fetcher(Protocol):
+    """Reads the content of an address."""
+
+    def get(self, url: str) -> Fetched:
+        """Return the response with any status, after following redirects, or raise FetchError or StoreError."""
+        ...
+
+
+NOT_FOUND: Final = Fetched(status=404, body=b"")
+
+MAX_HOSTS: Final = 1_000
+"""Number of hosts whose robots.txt is fetched. Pages of further hosts count as allowed."""
+
+
+class RobotsCache:
+    """The robots.txt of each host, fetched once.
+
+    A file that is missing allows everything (RFC 9309, 2.3.1.3). So does one that cannot be read: a crawler may assume the
+    opposite (2.3.1.4), but verification reports only faults that are certain.
+    """
+
+    def __init__(self, fetcher: Fetcher) -> None:
+        self._fetcher = fetcher
+        self._files: dict[str, robots.Robots] = {}
+
+    def address(self, url: str) -> str:
+        """Return the address of the robots.txt that applies to a URL; empty when the URL has no host."""
+        try:
+            parts = urlsplit(url)
+        except ValueError:
+            return ""
+        return f"{parts.scheme}://{parts.netloc}/robots.txt" if parts.netloc else ""
+
+    def robots_of(self, url: str) -> robots.Robots:
+        """Return the rules that apply to a URL."""
+        address = self.address(url)
+        if not address:
+            return robots.Robots()
+        if address not in self._files:
+            if len(self._files) >= MAX_HOSTS:
+                return robots.Robots()
+            self._files[address] = self._read(address)
+        return self._files[address]
+
+    def names(self, sitemap_url: str) -> bool:
+        """Return whether robots.txt has a ``Sitemap`` line with this address."""
+        return sitemap_url in self.robots_of(sitemap_url).sitemaps
+
+    def _read(self, address: str) -> robots.Robots:
+        try:
+            response = self._fetcher.get(address)
+        except (FetchError, StoreError):
+            response = NOT_FOUND
+        body = response.body[: robots.MAX_BYTE_SIZE] if response.status == 200 else b""
+        return robots.read(body.decode("utf-8", "replace"))
+
+
+MAX_HTML_BYTE_SIZE: Final = 512 * 1024
+"""Number of bytes of a page that are parsed. The relevant elements are in its head."""
+
+MAX_PAGE_BYTE_SIZE: Final = 16 << 20
+
+MAX_PROBES: Final = 20
+"""Number of hosts and folders whose answer for a URL that cannot exist is requested."""
+
+_CANONICAL_HEADER: Final = re.compile(r"""<([^<>]*)>\s*;[^,<]*\brel\s*=\s*["']?canonical\b""", re.IGNORECASE)
+_NUMBER: Final = re.compile(r"(?<!%)(?<!%[0-9A-Fa-f])\d+")
+_WORD: Final = re.compile(r"\w+")
+_CHARSET: Final = re.compile(r"charset=[\"']?([A-Za-z0-9_-]{1,40})", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PageJudgement:
+    """The checks that a page fails, each with a message, and the status of its response; None: there was none."""
+
+    faults: tuple[tuple[str, str], ...] = ()
+    status: int | None = None
+
+
+@dataclass(slots=True, kw_only=True)
+class Crawler:
+    """A judge of listed pages. Mutable: it keeps what the site answers for URLs that cannot exist.
+
+    Attributes:
+        product: Product token of the search engine's crawler, for robots.txt and the directives of pages.
+        controls: Pages that exist. If they equal the answer for a URL that cannot exist, as on a site that only scripts
+            fill, no page counts as a soft 404. The home page of each host is always one of them. Default: none.
+    """
+
+    fetcher: Fetcher
+    robots: RobotsCache
+    product: str = "Googlebot"
+    controls: Sequence[str] = ()
+    _missing: dict[tuple[str, str], _MissingPage | None] = field(default_factory=dict)
+
+    def judge(self, url: str) -> PageJudgement:
+        """Fetch a page, and return the faults that keep it out of the search engine's index."""
+        faults: list[tuple[str, str]] = []
+        if not self.robots.robots_of(url).allows(url, self.product):
+            message = f"{self.robots.address(url)} disallows the page for {self.product}"
+            faults.append(("page-robots", message))
+        try:
+            page = self.fetcher.get(url)
+        except (FetchError, StoreError) as error:
+            return PageJudgement(faults=(*faults, ("page-status", str(error))))
+        own = page_faults(url, page, self.product)
+        if not own and self._is_soft_404(url, page):
+            own.append(("page-soft-404", "the page equals the answer for a URL that cannot exist"))
+        return PageJudgement(faults=(*faults, *own), status=page.status)
+
+    def _is_soft_404(self, url: str, page: Fetched) -> bool:
+        missing = self._missing_page(url)
+        if missing is None:
+            return False
+        if _words(url, page) != missing.words:
+            missing.differs = True
+        elif missing.differs is None:
+            missing.differs = any(self._differs(other, missing) for other in (urljoin(url, "/"), *self.controls))
+        return bool(missing.differs) and _words(url, page) == missing.words
+
+    def _differs(self, control: str, missing: _MissingPage) -> bool:
+        page = self._success(control)
+        return page is not None and _words(control, page) != missing.words
+
+    def _missing_page(self, url: str) -> _MissingPage | None:
+        """Return the page that stands for missing ones below the same first folder; None if their status says so."""
+        parts = urlsplit(url)
+        key = parts.netloc, parts.path.split("/")[1] if parts.path.count("/") > 1 else ""
+        if key not in self._missing and len(self._missing) < MAX_PROBES:
+            probe = impossible_url(url)
+            page = self._success(probe)
+            self._missing[key] = None if page is None else _MissingPage(words=_words(probe, page))
+        return self._missing.get(key)
+
+    def _success(self, url: str) -> Fetched | None:
+        """Return a page of status 200 that does not redirect, or None."""
+        try:
+            page = self.fetcher.get(url)
+        except (FetchError, StoreError):
+            return None
+        return page if page.status == 200 and len(page.chain) < 2 else None
+
+
+@dataclass(slots=True, kw_only=True)
+class _MissingPage:
+    """A page of status 200 for a URL that cannot exist. ``differs``: whether a page that exists differs from it, if known."""
+
+    words: tuple[str | bytes, ...]
+    differs: bool | None = None
+
+
+def impossible_url(url: str) -> str:
+    """Return a URL of the same form that no site lists: with other numbers, or another name where there is no number."""
+    parts = urlsplit(url)
+    folder, _, name = parts.path.rstrip("/").rpartition("/")
+    tail = name + "/" * parts.path.endswith("/") + ("?" + parts.query if parts.query else "")
+    number = str(900_000_000 + secrets.randbelow(100_000_000))  # fits into the integers of databases
+    other = _NUMBER.sub(number, tail)
+    return f"{parts.scheme}://{parts.netloc}{folder}/{other if other != tail else f'{number}-{tail}'}"
+
+
+def _words(url: str, page: Fetched) -> tuple[str | bytes, ...]:
+    """Return the visible words of a page without those of its URL, which the text of a missing page may repeat."""
+    if not _is_html(page):
+        return (page.body,)
+    own = set(_WORD.findall(unquote(url).lower()))
+    return tuple(word for word in _WORD.findall(_Head.of(page).text.lower()) if word not in own)
+
+
+def page_faults(url: str, page: Fetched, crawler: str = "Googlebot") -> list[tuple[str, str]]:
+    """Return the checks that a page fails by its own content, each with a message. Pure."""
+    faults: list[tuple[str, str]] = []
+    if len(page.chain) > 1:
+        faults.append(("page-redirect", " → ".join(page.chain)))
+    if page.status != 200:
+        faults.append(("page-status", f"the status is {page.status}, not 200"))
+        return faults
+    head = _Head.of(page) if _is_html(page) else _Head()
+    directives = {*_directives(page.headers.get("x-robots-tag", ""), crawler), *head.directives(crawler)}
+    if directives & {"noindex", "none"}:
+        faults.append(("page-noindex", f"the page says {', '.join(sorted(directives & {'noindex', 'none'}))}"))
+    in_header = _CANONICAL_HEADER.search(page.headers.get("link", ""))
+    canonical = in_header[1] if in_header else head.canonical
+    named = _normal(canonical, page.address or url) if canonical else None
+    if named not in (_normal(url), None):
+        faults.append(("page-canonical", f"the page names {named} as canonical"))
+    return faults
+
+
+def _is_html(page: Fetched) -> bool:
+    return "html" in page.headers.get("content-type", "text/html").lower()
+
+
+def _normal(url: str, page: str = "") -> str | None:
+    try:
+        return normalise(urldefrag(urljoin(page, url))[0], origin="https://unknown.invalid").loc
+    except ValueError:
+        return None
+
+
+def _directives(header: str, crawler: str) -> set[str]:
+    """Return the directives of an ``X-Robots-Tag`` header that apply to a crawler.
+
+    A name, as in ``googlebot: noindex``, restricts its directive and those that follow to that crawler.
+    """
+    directives: set[str] = set()
+    applies = True
+    for part in header.lower().split(","):
+        name, colon, rest = part.partition(":")
+        if colon and name.strip() != "unavailable_after":
+            applies = name.strip() == crawler.lower()
+            part = rest  # noqa: PLW2901 - the directive without the name
+        if applies:
+            directives.add(part.strip())
+    return directives
+
+
+def _html(page: Fetched) -> str:
+    body = page.body
+    if page.headers.get("content-encoding", "").strip().lower() in ("gzip", "x-gzip"):
+        try:
+            body = gzip.decompress(body, max_byte_size=MAX_PAGE_BYTE_SIZE)
+        except InvalidSitemapError:
+            return ""
+    declared = _CHARSET.search(page.headers.get("content-type", ""))
+    try:
+        return body[:MAX_HTML_BYTE_SIZE].decode(declared[1] if declared else "utf-8", "replace")
+    except LookupError:
+        return body[:MAX_HTML_BYTE_SIZE].decode("utf-8", "replace")
+
+
+class _Head(HTMLParser):
+    """A parser of the robots and canonical elements of a page, and of its text without scripts and styles."""
+
+    def __init__(self) -> None:
+        super().__init__(convert_charrefs=True)
+        self.canonical = ""
+        self.text = ""
+        self._robots: list[tuple[str, str]] = []
+        self._texts: list[str] = []
+        self._is_hidden = False
+
+    @classmethod
+    def of(cls, page: Fetched) -> _Head:
+        """Parse a page. Content that is not HTML is ignored."""
+        head = cls()
+        with suppress(AssertionError, ValueError):  # raised by the parser on broken declarations
+            head.feed(_html(page))
+        head.text = " ".join(head._texts)
+        return head
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """Record an element. The parser calls this for each start tag."""
+        self._is_hidden = tag in ("script", "style")
+        attributes = {name: value or "" for name, value in attrs}
+        if tag == "meta":
+            self._robots.append((attributes.get("name", "").lower(), attributes.get("content", "").lower()))
+        elif tag == "link" and "canonical" in attributes.get("rel", "").lower().split() and not self.canonical:
+            self.canonical = attributes.get("href", "").strip()
+
+    def handle_endtag(self, tag: str) -> None:
+        """End a script or style. The parser calls this for each end tag."""
+        self._is_hidden = False
+
+    def handle_data(self, data: str) -> None:
+        """Record visible text. The parser calls this for each text."""
+        if not self._is_hidden:
+            self._texts.append(data)
+
+    def directives(self, crawler: str) -> set[str]:
+        """Return the directives of the meta elements that apply to all crawlers or to the given one."""
+        names = ("robots", crawler.lower())
+        return {part.strip() for name, content in self._robots if name in names for part in content.split(",")}
