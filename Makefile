@@ -114,12 +114,20 @@ databases:  ## MariaDB from Debian's packages, where this may install them; else
 	  && echo "MariaDB is installed"; \
 	else echo "MariaDB is not here, and only root with apt-get can install it: its tests will skip"; fi
 
-release-check: $(READY)  ## Build the wheel and the source distribution into dist/ and check their metadata
-	rm -rf dist
+# Times in the archives are those of the commit, so that the same commit gives the same bytes.
+RELEASE := build/release
+release-check: export SOURCE_DATE_EPOCH = $(shell git log -1 --format=%ct)
+release-check: $(READY)  ## Build dist/ and check it: the same bytes twice, content, metadata, licences; writes build/sbom.cdx.json
+	rm -rf dist $(RELEASE) $(RELEASE)-tools
 	$(BIN)/python -m hatchling build --directory dist
-	$(ENVIRONMENT) build/twine  # apart, so that the locked environment stays as it is
-	$(INTO) build/twine/bin/python 'twine>=6'
-	build/twine/bin/python -m twine check --strict dist/*
+	SITEMAPS_DIST=$(CURDIR)/dist $(BIN)/python -m pytest -q -n 0 tests/test_wheel.py
+	$(ENVIRONMENT) $(RELEASE)-tools  # apart, so that the locked environment stays as it is
+	$(INTO) $(RELEASE)-tools/bin/python --group release
+	$(RELEASE)-tools/bin/python -m twine check --strict dist/*
+	$(ENVIRONMENT) $(RELEASE)  # what a user installs
+	$(INTO) $(RELEASE)/bin/python dist/*.whl
+	$(RELEASE)-tools/bin/pip-licenses --python $(RELEASE)/bin/python --summary
+	$(RELEASE)-tools/bin/cyclonedx-py environment --output-reproducible --output-file build/sbom.cdx.json $(RELEASE)
 
 docs: $(READY)  ## The documentation site in build/docs; every warning is an error (13 s)
 	$(BIN)/python -m sphinx -W --keep-going -q -E -b html -d build/docs-cache docs build/docs

@@ -83,6 +83,25 @@ def test_the_workflow_calls_the_ci_script() -> None:
     assert (ROOT / ".ci/run").stat().st_mode & 0o111
 
 
+def test_the_release_publishes_what_one_job_without_rights_has_built() -> None:
+    text = (ROOT / ".github/workflows/release.yml").read_text()
+    workflow = yaml.safe_load(text)
+    jobs = workflow["jobs"]
+    assert workflow["permissions"] == {}
+    assert jobs["build"]["permissions"] == {"contents": "read"}
+    assert "make release-check" in [step.get("run") for step in jobs["build"]["steps"]]
+    assert {name for name, job in jobs.items() if "id-token" in job["permissions"]} == {"attest", "pypi"}
+    assert set(jobs["pypi"]["needs"]) == {"ci", "build", "attest"}
+    assert "secrets." not in text
+
+
+def test_the_actions_of_the_release_are_pinned_by_their_commits() -> None:
+    lines = re.findall(r"uses: ([^./].+)", (ROOT / ".github/workflows/release.yml").read_text())
+    unpinned = [line for line in lines if not re.fullmatch(r"[\w-]+/[\w-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+", line)]
+    assert len(lines) > 5
+    assert unpinned == ["pypa/gh-action-pypi-publish@v1.14.0"]  # its commit could not be verified yet
+
+
 def test_pre_commit_runs_what_make_lint_runs() -> None:
     hooks = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text())["repos"][0]["hooks"]
     entries = " ".join(hook["entry"] for hook in hooks)
