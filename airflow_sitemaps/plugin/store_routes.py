@@ -16,8 +16,10 @@ from airflow_sitemaps.plugin.pages.announcements import (
     MAX_DAYS,
     MAX_OBSERVATIONS,
     Coverage,
+    Funnel,
     IndexStatus,
     coverage_of,
+    funnel_of,
     index_status_of,
 )
 from airflow_sitemaps.plugin.pages.sitemap_pages import csv_of
@@ -183,6 +185,18 @@ async def inspected(sitemap: DetachedSitemap) -> Response:
         manifest_file(sitemap), "index-status", lambda area: index_status.history(area, "google", most=most)
     )
     return uncached(index_status_of(observations))
+
+
+@router.get("/sitemap/funnel", responses={200: {"model": Funnel | Unavailable}})
+async def funnel(sitemap: DetachedSitemap) -> Response:
+    """Return how many of the listed URLs of each section Google fetched, discovered, crawled and indexed."""
+
+    def read(area: ObjectStore) -> Funnel:
+        submitted = history(area, most=1)
+        inspected = index_status.history(area, "google", most=index_status.WINDOW_DAYS)
+        return funnel_of(sitemap.snapshot.sections, fetches.summary_of(area), submitted, inspected)
+
+    return uncached(await STATES.run(manifest_file(sitemap), "funnel", read))
 
 
 @router.get("/find")

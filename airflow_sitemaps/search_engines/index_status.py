@@ -116,12 +116,23 @@ def tally(counts: dict[str, int], key: str, number: int = 1) -> None:
 
 def statuses(observations: Sequence[Observation]) -> list[SectionStatus]:
     """Return the status of each section of the newest observation, from the samples of its last ``WINDOW_DAYS`` days."""
+    return [_status(section, strata) for section, strata in _sampled(observations).items()]
+
+
+def total(observations: Sequence[Observation]) -> SectionStatus | None:
+    """Return the status of all sections of the newest observation together; None without an inspection."""
+    strata = [stratum for each in _sampled(observations).values() for stratum in each]
+    return _status("", strata) if strata else None
+
+
+def _sampled(observations: Sequence[Observation]) -> dict[str, list[Stratum]]:
+    """Return the strata of each section of the newest observation that has inspected URLs, over ``WINDOW_DAYS`` days."""
     if not observations:
-        return []
+        return {}
     newest = observations[-1]
     since = (date.fromisoformat(newest.day) - timedelta(days=WINDOW_DAYS - 1)).isoformat()
     window = [each for each in observations if since <= each.day <= newest.day]
-    collected = []
+    sampled = {}
     for section, ages in newest.sections.items():
         strata = []
         for age, now in ages.items():
@@ -131,8 +142,8 @@ def statuses(observations: Sequence[Observation]) -> list[SectionStatus]:
                     stratum.add(earlier)
             strata.append(stratum)
         if any(stratum.inspected for stratum in strata):
-            collected.append(_status(section, strata))
-    return collected
+            sampled[section] = strata
+    return sampled
 
 
 def _status(section: str, strata: Sequence[Stratum]) -> SectionStatus:

@@ -34,6 +34,7 @@ def test_there_are_the_routes_that_are_tested() -> None:
         "/api/sitemap/changes",
         "/api/sitemap/changes.csv",
         "/api/sitemap/coverage",
+        "/api/sitemap/funnel",
         "/api/sitemap/generations",
         "/api/sitemap/history",
         "/api/sitemap/index-status",

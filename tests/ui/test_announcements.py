@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass
+from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
@@ -34,8 +35,8 @@ from pathlib import Path
 from airflow.sdk import DAG
 
 from airflow_sitemaps import (
-    IndexNowOperator, LocalStore, SearchConsoleInspectOperator, SearchConsoleSubmitOperator, Section, Sitemap,
-    SitemapPingOperator, SitemapTaskGroup, SqlSource,
+    AccessLog, IndexNowOperator, LocalStore, SearchConsoleInspectOperator, SearchConsoleSubmitOperator, Section, Sitemap,
+    SitemapFetchesOperator, SitemapPingOperator, SitemapTaskGroup, SqlSource,
 )
 from airflow_sitemaps.http import HttpClient
 from airflow_sitemaps.http import AccessRules
@@ -60,6 +61,10 @@ with DAG("announced", schedule=None, max_active_runs=1, default_args={"retries":
         SearchConsoleInspectOperator(
             task_id="inspect", sitemap=announced, property="sc-domain:announced.example", token=lambda: "token",
             api="%(base)s", http=LOOPBACK,
+        ),
+        SitemapFetchesOperator(
+            task_id="fetches", sitemap=announced,
+            access_log=AccessLog("warehouse", query="SELECT * FROM requests WHERE requested_at >= :since"),
         ),
         SitemapPingOperator(task_id="ping", sitemap=announced, url="%(base)s/ping?of={sitemap}", http=LOOPBACK),
     ]
@@ -126,10 +131,14 @@ def announced(site: Site) -> Iterator[Announced]:
         assert site.request("POST", "/api/v2/connections", json=connection).status_code == 201
         site.execute("create table announced (id integer primary key)")
         site.execute(*[f"insert into announced values ({n})" for n in range(1, 101)])
+        site.execute("create table requests (path text, requested_at text, user_agent text)")
         site.write_dag("announced", DAG % {"base": website.base})
         site.wait_for_dag("announced")
         answer(website, discovered=60, errors=1, ping=200)
         assert site.run("announced") == ["success"]
+        [file] = [path.name for path in (site.home / "sites" / "announced").iterdir() if path.name.startswith("pages-")]
+        now = datetime.now(timezone.utc).replace(tzinfo=None).isoformat(" ", "seconds")
+        site.execute(f"insert into requests values ('/{file}', '{now}', 'Mozilla/5.0 (compatible; Googlebot/2.1)')")
         answer(website, discovered=90, errors=0, ping=403)
         assert site.run("announced") == ["failed"]
         yield made
@@ -139,11 +148,13 @@ def announced(site: Site) -> Iterator[Announced]:
 def test_what_each_service_did_and_returned_with_its_history(announced: Announced, admin: Visitor) -> None:
     page = admin.sitemap(announced.asset, "engines")
     rows = page.get_by_role("region", name="Search engines", exact=True).get_by_test_id("announcement")
-    expect(rows).to_have_count(8)
+    page.get_by_role("button", name="Show all 10 announcements").click()
+    expect(rows).to_have_count(10)
     for service, newest, earlier in (
         ("IndexNow", "No changed URLs to submit.", "200 URLs submitted in 1 request."),
         ("Google Search Console", "180 URLs discovered, 0 errors", "120 URLs discovered, 2 errors"),
         ("Index status in Google", "200 inspections in 2 sections", "200 inspections in 2 sections"),
+        ("Fetches in the access log", "1 fetch by google", "0 fetches by google"),
         ("Ping", "403", "2 of 2 requests accepted."),
     ):
         shown = rows.filter(has_text=re.compile(f"^{service}"))
@@ -179,6 +190,26 @@ def test_index_status_by_section_is_an_estimate_with_its_interval(announced: Ann
     expect(page.get_by_text("The shares are estimates from a random sample")).to_be_visible()
 
 
+def test_the_funnel_from_listed_to_indexed_shows_what_the_servers_hold(announced: Announced, admin: Visitor) -> None:
+    page = admin.sitemap(announced.asset, "engines")
+    rows = page.get_by_test_id("funnel")
+    expect(rows).to_have_count(3)
+    for section, listed, fetched, discovered in (
+        ("All sections", 200, 100, 180),
+        ("pages", 100, 100, 90),
+        ("news", 100, 0, 90),
+    ):
+        row = page.get_by_role("region", name=f"Funnel: {section}", exact=True)
+        stages = row.get_by_role("definition")
+        expect(stages).to_have_count(5)
+        expect(stages.nth(0)).to_contain_text(str(listed))
+        expect(stages.nth(1)).to_contain_text(f"{fetched} (")
+        expect(stages.nth(2)).to_contain_text(f"{discovered} (90 %)")
+        expect(stages.nth(4)).to_contain_text(f"≈ {listed * 3 // 4} (")
+    expect(page.get_by_text("≈ is an estimate from a random sample")).to_be_visible()
+    expect(page.get_by_text("Not observed")).to_have_count(0)
+
+
 @pytest.mark.parametrize("theme", THEMES)
 def test_no_width_cuts_the_announcements_off(announced: Announced, visitors: dict[str, Visitor], theme: str) -> None:
     visitor = visitors[theme]
@@ -187,5 +218,6 @@ def test_no_width_cuts_the_announcements_off(announced: Announced, visitors: dic
             page = visitor.sitemap(announced.asset, "engines")
             expect(page.get_by_test_id("coverage")).to_have_count(2)
             expect(page.get_by_test_id("index-status")).to_have_count(2)
+            expect(page.get_by_test_id("funnel")).to_have_count(3)
             expect(page.get_by_test_id("loading")).to_have_count(0)
             shows_everything(page)

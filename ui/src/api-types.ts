@@ -246,6 +246,32 @@ export interface FoundEntry {
   };
 }
 /**
+ * From listed to indexed in Google: all sections, then each one, largest first.
+ */
+export interface Funnel {
+  sections: SectionFunnel[];
+  left_out: number;
+}
+/**
+ * The stages of a section that tasks observed; of all sections, if ``section`` is empty.
+ */
+export interface SectionFunnel {
+  section: string;
+  stages: FunnelStage[];
+}
+/**
+ * How many of the listed URLs reached a stage, and when that was observed.
+ *
+ * ``low`` and ``high`` are the bounds of an estimate, at 95 %; None for a count.
+ */
+export interface FunnelStage {
+  stage: "listed" | "fetched" | "discovered" | "crawled" | "indexed";
+  urls: number;
+  low: number | null;
+  high: number | null;
+  at: string | null;
+}
+/**
  * Usage of one limit, in ``unit``.
  */
 export interface Gauge {

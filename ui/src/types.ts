@@ -1,6 +1,6 @@
 /** Names for parts of the API's types, which are made from its description. */
 
-import type { ActionRequest, Coverage, FetchTimes, Generations, GenerationChanges, IndexStatus, Problem, SitemapLine, Unavailable } from "./api-types";
+import type { ActionRequest, Coverage, FetchTimes, Funnel, Generations, GenerationChanges, IndexStatus, Problem, SitemapLine, Unavailable } from "./api-types";
 
 export type {
   AvailableAction,
@@ -13,6 +13,7 @@ export type {
   Estimate,
   FailedRun,
   FetchTimes,
+  FunnelStage,
   Gauge,
   GenerationChanges,
   Generations,
@@ -28,6 +29,7 @@ export type {
   RunProgress,
   RunRow,
   RunTable,
+  SectionFunnel,
   SectionReport,
   SectionState,
   SectionStatus,
@@ -59,4 +61,5 @@ export type GenerationsAnswer = Generations | Unavailable;
 export type CoverageAnswer = Coverage | Unavailable;
 export type IndexStatusAnswer = IndexStatus | Unavailable;
 export type ChangesAnswer = GenerationChanges | Unavailable;
+export type FunnelAnswer = Funnel | Unavailable;
 export type FetchTimesAnswer = FetchTimes | Unavailable;

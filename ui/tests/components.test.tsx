@@ -437,7 +437,7 @@ describe("the search engines' side", () => {
   });
   const coverage = { at: ["2026-11-18T08:00:00Z", "2026-11-19T08:00:00Z", "2026-11-20T08:00:00Z"], indexes: [index(), index({ discovered: {}, discovered_history: [0, 0, 0], errors: 0, last_read: null, pending: true, section: "", url: "javascript:alert(1)" })], left_out: 3, site: "sc-domain:shop.example" };
   const responses = (rows: AnnouncementRow[], covered: unknown) =>
-    vi.fn(async (url: string) => new Response(JSON.stringify(String(url).includes("sitemap/coverage") ? covered : { rows }), { headers: { "Content-Type": "application/json" } }));
+    vi.fn(async (url: string) => new Response(JSON.stringify(String(url).includes("sitemap/coverage") ? covered : String(url).includes("sitemap/funnel") ? { unavailable: "No store." } : { rows }), { headers: { "Content-Type": "application/json" } }));
 
   it("shows what was announced, and why an announcement failed", async () => {
     const fetched = responses([announced(), announced({ reason: "the key file is not served", run_id: "r0", service: "ping", state: "failed", summary: "" })], coverage);
@@ -462,6 +462,25 @@ describe("the search engines' side", () => {
     expect(all?.textContent).toContain("NeverNot processed yet");
     expect(all?.querySelector("a")).toBeNull();
     expect(screen.getByText(/Property sc-domain:shop.example; 3 submissions/u).textContent).toContain("3 further indexes not shown.");
+  });
+
+  it("shows how many URLs of each section reached each stage, and what is an estimate", async () => {
+    const stage = (name: string, urls: number, bounds: [number, number] | undefined = undefined) => ({ at: null, high: bounds?.[1] ?? null, low: bounds?.[0] ?? null, stage: name, urls });
+    const stages = [stage("listed", 1_000), stage("fetched", 900), stage("indexed", 500, [400, 600])];
+    const funnel = { left_out: 2, sections: ["", "a", "b", "c", "d", "e"].map((section) => ({ section, stages })) };
+    vi.stubGlobal(
+      "fetch",
+      vi.fn(async (url: string) => new Response(JSON.stringify(String(url).includes("sitemap/funnel") ? funnel : String(url).includes("announcements") ? { rows: [announced({ service: "fetches" })] } : { unavailable: "" }), { headers: { "Content-Type": "application/json" } })),
+    );
+    show(<AnnouncementTable asset="s3://a" />);
+    const rows = await screen.findAllByTestId("funnel");
+    expect(rows.length).toBe(5);
+    expect(rows[0]?.getAttribute("aria-label")).toBe("Funnel: All sections");
+    expect([...(rows[0]?.querySelectorAll("dd") ?? [])].map((each) => each.textContent)).toEqual(["1,000", "900 (90 %)", "≈ 500 (40 % to 60 %)"]);
+    expect(screen.getByText(/≈ is an estimate/u).textContent).toContain("Not observed: discovered (SearchConsoleSubmitOperator), crawled (SearchConsoleInspectOperator).");
+    expect(screen.getByText("2 further sections not shown.")).toBeTruthy();
+    fireEvent.click(screen.getByRole("button", { name: "Show all 5 sections" }));
+    expect(screen.getAllByTestId("funnel").length).toBe(6);
   });
 
   it("says why coverage cannot be read, and folds a long history", async () => {

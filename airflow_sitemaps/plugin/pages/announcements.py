@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 from pydantic import BeforeValidator
@@ -31,7 +33,8 @@ from airflow_sitemaps.plugin.readings import (
     timestamp,
 )
 from airflow_sitemaps.quantities import counted
-from airflow_sitemaps.search_engines import index_status
+from airflow_sitemaps.search_engines import fetches, index_status
+from airflow_sitemaps.search_engines.crawlers import GOOGLE
 from airflow_sitemaps.search_engines.searchconsole import Observation
 
 MAX_RUNS: Final = 20
@@ -93,6 +96,8 @@ class Coverage(StrictModel):
 
 
 if TYPE_CHECKING:
+    from airflow_sitemaps.plugin.pages.verdict import SectionSnapshot
+
     SectionStatus = index_status.SectionStatus
 else:
     _share = model_of(index_status.Estimate, "An estimated share, with the bounds of its 95 % interval.")
@@ -115,6 +120,33 @@ class IndexStatus(StrictModel):
     days: list[str] = []
     sections: list[SectionStatus] = []
     indexed_history: dict[str, list[float | None]] = {}
+    left_out: int = 0
+
+
+class FunnelStage(StrictModel):
+    """How many of the listed URLs reached a stage, and when that was observed.
+
+    ``low`` and ``high`` are the bounds of an estimate, at 95 %; None for a count.
+    """
+
+    stage: Literal["listed", "fetched", "discovered", "crawled", "indexed"]
+    urls: int
+    low: int | None = None
+    high: int | None = None
+    at: str | None = None
+
+
+class SectionFunnel(StrictModel):
+    """The stages of a section that tasks observed; of all sections, if ``section`` is empty."""
+
+    section: str
+    stages: list[FunnelStage]
+
+
+class Funnel(StrictModel):
+    """From listed to indexed in Google: all sections, then each one, largest first."""
+
+    sections: list[SectionFunnel] = []
     left_out: int = 0
 
 
@@ -261,3 +293,53 @@ def index_status_of(observations: Sequence[index_status.Observation]) -> IndexSt
         },
         left_out=len(by_day[-1]) - len(largest),
     )
+
+
+def funnel_of(
+    sections: Sequence[SectionSnapshot],
+    fetched: fetches.Fetches,
+    submitted: Sequence[Observation],
+    inspected: Sequence[index_status.Observation],
+) -> Funnel:
+    """Return how many of the listed URLs of published sections Google fetched, discovered, crawled and indexed.
+
+    A count may be of an earlier generation, so none is larger than the number of listed URLs. A URL is fetched with its
+    file. Google counts discovered URLs by index, so a section without an index of its own has no such stage.
+    """
+    published = sorted((each for each in sections if each.published), key=lambda each: -each.urls)
+    files = fetched.crawlers[GOOGLE.name].sections if GOOGLE.name in fetched.crawlers else {}
+    indexes = defaultdict[str, list[CoverageRow]](list)
+    for row in coverage_of(submitted[-1:]).indexes:
+        indexes[published[0].name if len(published) == 1 else row.section].append(row)
+    statuses = {each.section: each for each in index_status.statuses(inspected)}
+    is_whole = all(each.name in statuses for each in published if each.urls)
+    inspected_at = timestamp(inspected[-1].at) or None if inspected else None
+
+    def funnel(section: str, members: Sequence[SectionSnapshot], status: SectionStatus | None) -> SectionFunnel:
+        urls = sum(each.urls for each in members)
+        changed = max((each.changed_at for each in members if each.changed_at), default=None)
+        stages = [FunnelStage(stage="listed", urls=urls, at=changed.isoformat() if changed else None)]
+        if read := [files[each.name] for each in members if each.name in files]:
+            last = max((each.last for each in read if each.last), default=None)
+            stages.append(FunnelStage(stage="fetched", urls=min(urls, sum(each.urls for each in read)), at=last))
+        of_members = [indexes[each.name] for each in members]
+        if rows := indexes[section] or ([*chain(*of_members)] if all(of_members) else []):
+            number = sum(row.discovered.get("web", 0) for row in rows)
+            last = max((row.last_read for row in rows if row.last_read), default=None)
+            stages.append(FunnelStage(stage="discovered", urls=min(urls, number), at=last))
+        if status is not None:
+            stages += [_estimated("crawled", status.crawled, urls, inspected_at)]
+            stages += [_estimated("indexed", status.indexed, urls, inspected_at)]
+        return SectionFunnel(section=section, stages=stages)
+
+    rows = [funnel(each.name, [each], statuses.get(each.name)) for each in published[:MAX_SECTIONS]]
+    if len(published) > 1:
+        rows.insert(0, funnel("", published, index_status.total(inspected) if is_whole else None))
+    return Funnel(sections=rows, left_out=max(0, len(published) - MAX_SECTIONS))
+
+
+def _estimated(
+    stage: Literal["crawled", "indexed"], estimate: index_status.Estimate, urls: int, at: str | None
+) -> FunnelStage:
+    number, low, high = (round(share * urls) for share in (estimate.share, estimate.low, estimate.high))
+    return FunnelStage(stage=stage, urls=number, low=low, high=high, at=at)

@@ -9,6 +9,7 @@ import { logOf } from "../routes";
 import type { AnnouncementRow, Announcements } from "../types";
 import { Age, Failure, Inner, Note, State, Waiting, When } from "./basics";
 import { CoverageTable } from "./CoverageTable";
+import { FunnelChart } from "./FunnelChart";
 import { IndexStatusTable } from "./IndexStatusTable";
 import { Wide } from "./report";
 
@@ -22,6 +23,9 @@ const SERVICES: Record<AnnouncementRow["service"], string> = {
   ping: "Ping",
   searchconsole: "Google Search Console",
 };
+
+/** Services that say how far URLs came. */
+const FUNNEL = new Set<string>(["fetches", "inspection", "searchconsole"]);
 
 interface Submitted {
   url?: string;
@@ -48,9 +52,11 @@ export const AnnouncementTable = ({ asset }: { asset: string }) => {
   if (!data.rows.length) return <Note>Nothing has been announced yet.</Note>;
   const submitted = data.rows.find((row) => row.service === "searchconsole");
   const inspected = data.rows.find((row) => row.service === "inspection");
+  const newest = data.rows.find(({ service }) => FUNNEL.has(service));
   const shown = open ? data.rows : data.rows.slice(0, SHOWN);
   return (
     <>
+      {newest && <FunnelChart asset={asset} stamp={`${newest.run_id} ${newest.at ?? ""}`} />}
       <Wide
         label="Search engines"
         names={[
