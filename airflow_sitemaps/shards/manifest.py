@@ -168,7 +168,7 @@ class SectionManifest(Record, frozen=True, kw_only=True):
         samples: A few faulty rows by rule.
         days: What it listed on each day with a change, by date (ISO), of the last seven days.
         known: How far its table was read, for the next survey. Default: None, the next run surveys every range.
-        dated_at: Time of the run that last changed it with observed dates. Default: None, its dates are those of a column.
+        dated_at: Time of the latest run or rollback that changed it with observed dates. Default: None, dates are a column's.
         permitted_by: Request whose permit let its last permitted change pass. Default: "", not known.
     """
 

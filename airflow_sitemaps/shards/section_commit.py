@@ -51,7 +51,7 @@ def next_section(
         raise StoreContentError(
             f"section {plan.name!r}: the planned ranges do not cover every key exactly once; plan again"
         )
-    configured = facts.sections[plan.name]
+    configured, ledger = facts.sections[plan.name], plan.ledger
     state = SectionManifest(
         name=plan.name,
         fingerprint=plan.fingerprint,
@@ -67,7 +67,7 @@ def next_section(
         days=old.days if old is not None else {},
         known=plan.known_of(shards),
         permitted_by=old.permitted_by if old is not None else "",
-        dated_at=plan.ledger.at if plan.ledger is not None and plan.ledger.dates is not None else None,
+        dated_at=max(ledger.at, (old and old.dated_at) or ledger.at) if ledger and ledger.dates else None,
     )
     # Key kinds that were not recorded before do not count as a change; the next change records them. How far the
     # table was read does not count either (see ``next_manifest``), nor does the time of a run that changed nothing.

@@ -10,8 +10,9 @@ import pytest
 
 from airflow_sitemaps import Guards, MemoryStore, Observed, Section, Sitemap, SqlSource
 from airflow_sitemaps.errors import ConfigurationError, GuardError, RequestError, SourceConfigurationError
-from airflow_sitemaps.pipeline import rollback
+from airflow_sitemaps.pipeline import build, rollback, stages
 from airflow_sitemaps.pipeline.plan.section_planner import plan_section
+from airflow_sitemaps.pipeline.request import RunRequest
 from airflow_sitemaps.testing.source import MemorySourceConfig
 from tests.ledger.parts import lines, manifest_of, parts_read
 from tests.support.environment import BASE, World, row
@@ -308,3 +309,77 @@ def test_observed_dates_imply_a_ledger_and_are_part_of_the_sources_identity():
     assert source.field_columns == {"lastmod": "born"}
     with pytest.raises(RequestError, match="is no section with observed dates"):
         World([row(1)]).build(keep_lastmods=["pages"])
+
+
+def test_a_url_that_a_rollback_removed_is_not_dated_by_initial_when_it_returns():
+    """A crawler fetched the page while it was listed, and a later change has to be later than that."""
+    world = world_of(range(6), initial="born")
+    world.build()
+    world.clock.advance(HOUR)
+    world.rows.append(row(60, title="x", born=world.clock.now()))
+    world.clock.advance(HOUR)
+    world.build()
+    assert dates(world)["60"] == "2026-01-15T13:00:00Z"
+    world.clock.advance(HOUR)
+    rollback(world.sitemap(), 1, clock=world.clock)
+    world.rows[-1]["title"] = "y"
+    world.clock.advance(HOUR)
+    fourth = run_time(world)
+    world.build()
+    assert dates(world)["60"] == fourth
+
+
+def test_a_full_run_that_began_earlier_does_not_make_urls_of_later_runs_new_again():
+    world = world_of(range(0, 30, 2), initial="born")
+    world.build()
+    world.clock.advance(HOUR)
+    world.rows[0]["title"] = "z"
+    planned = stages.plan(world.sitemap(), RunRequest(full=True), clock=world.clock)
+    assert planned.key is not None
+    written = [stages.write(world.sitemap(), planned.key, b.number, clock=world.clock) for b in planned.plan.batches]
+    world.rows[0]["title"] = "t0"
+    world.clock.advance(HOUR)
+    world.rows.append(row(29, title="x", born=world.clock.now()))
+    world.build()
+    returning = world.rows.pop() | {"title": "y"}
+    world.clock.advance(HOUR)
+    world.build()
+    stages.publish(world.sitemap(), planned.key, [each.receipt_key for each in written], clock=world.clock)
+    world.rows.append(returning)
+    world.clock.advance(HOUR)
+    fifth = run_time(world)
+    world.build()
+    assert dates(world)["29"] == fifth
+
+
+def test_a_reading_after_the_plan_moves_no_other_date_and_none_back():
+    world = world_of(range(4))
+    world.build()
+    world.rows[0]["title"] = world.rows[1]["title"] = "a"
+    world.clock.advance(2 * HOUR)
+    second = world.clock.now() + timedelta(seconds=1)
+    world.build()
+    world.rows[1]["title"] = "b"
+    world.clock.advance(-HOUR)
+
+    def change(operation: str) -> None:
+        if operation == "read":
+            world.rows[2]["title"] = "while it is read"
+
+    world.source_settings["before"] = change
+    world.build()
+    later = f"{second + timedelta(seconds=1):%Y-%m-%dT%H:%M:%SZ}"
+    assert dates(world) == {"0": f"{second:%Y-%m-%dT%H:%M:%SZ}", "1": later, "2": run_time(world), "3": None}
+
+
+def test_a_section_that_returns_is_dated_by_the_run_for_crawlers_know_its_pages():
+    world = world_of([])
+    sections = [
+        Section(name, MemorySourceConfig([row(name, title="t")], lastmod=Observed("title"), clock=world.clock.now))
+        for name in ("a", "b")
+    ]
+    for listed, retired in ((sections, ()), (sections[:1], ("b",)), (sections, ())):
+        second = run_time(world)
+        build(Sitemap(world.config, listed, guards=world.guards, retired=retired), clock=world.clock)
+        world.clock.advance(HOUR)
+    assert dates(world) == {"a": None, "b": second}

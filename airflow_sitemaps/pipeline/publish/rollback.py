@@ -149,17 +149,17 @@ def _section(
             serial += 1
         unchanged = there is not None and there.file == file
         shards.append(replace(shard, file=file, written_in=there.written_in if there and unchanged else generation))
-    # A rollback to fewer URLs is intended: keeping the greatest number of the week would refuse every later run.
-    days = {facts.now.date().isoformat(): day_of(then)}
-    by = now.permitted_by if now is not None else then.permitted_by
     return replace(
         then,
         shards=tuple(shards),
         changed_in=generation,
         next_serial=serial,
-        days=days,
+        # A rollback to fewer URLs is intended: keeping the greatest number of the week would refuse every later run.
+        days={facts.now.date().isoformat(): day_of(then)},
         known=then.known and Known(surveyed_at=then.known.surveyed_at, position=then.known.position),
-        permitted_by=by,
+        permitted_by=(now or then).permitted_by,
+        # Crawlers know what is rolled back: its URLs are not new in the next run.
+        dated_at=then.dated_at and max(facts.now, (now and now.dated_at) or facts.now),
     )
 
 
