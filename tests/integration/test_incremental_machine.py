@@ -9,9 +9,8 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis.stateful import run_state_machine_as_test
 
-from airflow_sitemaps import SqlSource
-from airflow_sitemaps.testing.source import MemorySourceConfig
-from tests.simulation.machine import IncrementalMachine
+from airflow_sitemaps import Observed, SqlSource
+from tests.simulation.machine import IncrementalMachine, ListTable
 from tests.support.databases import NAMES, Database
 from tests.support.source_sessions import connected
 
@@ -20,30 +19,6 @@ if TYPE_CHECKING:
 
 TIMES = int(os.environ.get("MACHINE_TIMES", "1"))
 """How many times the usual number of examples: `make chaos` asks for more."""
-
-FIELDS = {"key": "id", "loc": "url", "lastmod": "lm"}
-
-
-class MemoryTable:
-    """Rows in a list."""
-
-    def __init__(self) -> None:
-        self.rows: list[dict[str, Any]] = []
-
-    def clear(self) -> None:
-        self.rows.clear()
-
-    def insert(self, rows: Sequence[dict[str, Any]]) -> None:
-        self.rows.extend(rows)
-
-    def update(self, rid: int, **values: Any) -> None:
-        next(row for row in self.rows if row["rid"] == rid).update(values)
-
-    def delete(self, rids: Sequence[int]) -> None:
-        self.rows[:] = [row for row in self.rows if row["rid"] not in rids]
-
-    def source(self, *, priority: bool) -> MemorySourceConfig:
-        return MemorySourceConfig(self.rows, priority="prio" if priority else None, **FIELDS)
 
 
 class SqlTable:
@@ -73,12 +48,13 @@ class SqlTable:
     def delete(self, rids: Sequence[int]) -> None:
         self.database.run(f"DELETE FROM {self.name} WHERE rid IN ({', '.join(map(str, rids))})")
 
-    def source(self, *, priority: bool) -> SqlSource:
-        return SqlSource("machine", table=self.name, priority="prio" if priority else None, **FIELDS)
+    def source(self, *, priority: bool, lastmod: str | Observed = "lm") -> SqlSource:
+        column = "prio" if priority else None
+        return SqlSource("machine", table=self.name, key="id", loc="url", lastmod=lastmod, priority=column)
 
 
-def run(table: Any, examples: int, steps: int) -> None:
-    machine = type("Machine", (IncrementalMachine,), {"table": table})
+def run(table: Any, examples: int, steps: int, *, observed: bool = False) -> None:
+    machine = type("Machine", (IncrementalMachine,), {"table": table, "observed": observed})
     limits = settings(
         max_examples=examples,
         stateful_step_count=steps,
@@ -90,10 +66,11 @@ def run(table: Any, examples: int, steps: int) -> None:
 
 
 def test_in_memory() -> None:
-    run(MemoryTable(), examples=15 * TIMES, steps=30)
+    run(ListTable(), examples=15 * TIMES, steps=30)
 
 
+@pytest.mark.parametrize("observed", [False, True])
 @pytest.mark.parametrize("name", NAMES)
-def test_on_a_live_database(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_on_a_live_database(name: str, observed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     found = connected(name, "machine", monkeypatch)
-    run(SqlTable(found), examples=4 * TIMES, steps=25)
+    run(SqlTable(found), examples=4 * TIMES, steps=25, observed=observed)

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from airflow_sitemaps.shards.manifest import Manifest
+    from tests.simulation.machine import IncrementalMachine
     from tests.support.environment import World
 
 
@@ -25,13 +26,13 @@ class Line(NamedTuple):
     changed_at: datetime | None
 
 
-def manifest_of(world: World) -> Manifest:
+def manifest_of(world: World | IncrementalMachine) -> Manifest:
     manifest = StateRepository(world.store.state).manifest()
     assert manifest is not None
     return manifest
 
 
-def lines(world: World) -> dict[str, Line]:
+def lines(world: World | IncrementalMachine) -> dict[str, Line]:
     """Return the ledger by URL, after a check that each part lists the URLs and dates of its shard, in their order."""
     found: dict[str, Line] = {}
     for section in manifest_of(world).sections.values():

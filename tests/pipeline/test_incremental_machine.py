@@ -21,6 +21,13 @@ class OverMemoryInLargerShards(IncrementalMachine):
     max_urls = 9
 
 
+class OverMemoryWithObservedDates(IncrementalMachine):
+    """Dates that the runs observe."""
+
+    table = ListTable()
+    observed = True
+
+
 SETTINGS = settings(
     max_examples=scaled(12, 500),
     stateful_step_count=scaled(15, 50),
@@ -32,3 +39,5 @@ TestOverMemory = OverMemory.TestCase
 TestOverMemory.settings = SETTINGS
 TestOverMemoryInLargerShards = OverMemoryInLargerShards.TestCase
 TestOverMemoryInLargerShards.settings = SETTINGS
+TestOverMemoryWithObservedDates = OverMemoryWithObservedDates.TestCase
+TestOverMemoryWithObservedDates.settings = SETTINGS

@@ -22,19 +22,23 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from airflow_sitemaps.pipeline import build, stages
 from airflow_sitemaps.pipeline.concurrency import inline
 from airflow_sitemaps.pipeline.publish.rollback import rollback
+from airflow_sitemaps.pipeline.state.repository import StateRepository
 from airflow_sitemaps.shards.guards import Guards
 from airflow_sitemaps.shards.layout import ShardPolicy
 from airflow_sitemaps.sitemap import Section, Sitemap
+from airflow_sitemaps.sources.columns import Observed
 from airflow_sitemaps.stores.memory import MemoryStore
 from airflow_sitemaps.testing import FakeClock
 from airflow_sitemaps.testing.crawler import crawl
 from airflow_sitemaps.testing.source import MemorySourceConfig
+from tests.ledger.parts import lines
 from tests.simulation.faults import Fault, Faults, FaultyStore, SimulatedCrash
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from airflow_sitemaps.ports import SourceConfig, StoreConfig
+    from tests.ledger.parts import Line
 
 BASE: Final = "https://www.example.com/"
 START: Final = datetime(2026, 1, 15, 12, tzinfo=timezone.utc)
@@ -68,8 +72,8 @@ class MachineTable(Protocol):
         """Delete one or more rows."""
         ...
 
-    def source(self, *, priority: bool) -> SourceConfig:
-        """Return the table as a source: key ``id``, loc ``url``, lastmod ``lm``, and priority ``prio`` on request."""
+    def source(self, *, priority: bool, lastmod: str | Observed = "lm") -> SourceConfig:
+        """Return the table as a source: key ``id``, loc ``url``, and priority ``prio`` on request."""
         ...
 
 
@@ -95,21 +99,22 @@ class ListTable:
         """Delete rows."""
         self.rows[:] = [row for row in self.rows if row["rid"] not in rids]
 
-    def source(self, *, priority: bool) -> SourceConfig:
+    def source(self, *, priority: bool, lastmod: str | Observed = "lm") -> SourceConfig:
         """Return the list as a source."""
         column = "prio" if priority else None
-        return MemorySourceConfig(self.rows, key="id", loc="url", lastmod="lm", priority=column, clock=lambda: START)
+        return MemorySourceConfig(self.rows, key="id", loc="url", lastmod=lastmod, priority=column, clock=lambda: START)
 
 
 class IncrementalMachine(RuleBasedStateMachine):
     """The state machine.
 
     Rows are inserted, changed, moved and deleted. Runs succeed, crash, are retried and rolled back. The small shards split
-    and merge.
+    and merge. If dates are observed, the column ``lm`` makes the page.
     """
 
     table: MachineTable
     max_urls = 4
+    observed = False
 
     def __init__(self) -> None:
         super().__init__()
@@ -125,6 +130,10 @@ class IncrementalMachine(RuleBasedStateMachine):
         self.current = False
         """Whether the published entries match the current rows."""
         self._number = 0
+        self._moved: set[str] = set()
+        self._generations: dict[int, tuple[str, dict[str, Line]]] = {}
+        """The fingerprint of the section's configuration and the ledger, by generation."""
+        self._prints: dict[Any, int | None] = {}
 
     def teardown(self) -> None:
         """Check that a run without faults repairs everything."""
@@ -173,6 +182,7 @@ class IncrementalMachine(RuleBasedStateMachine):
         """Change the key of a row, perhaps to NULL."""
         row = self._drawn(data)
         if key is None or self._has_room(key):
+            self._moved.add(row["url"])
             self._set(row, id=key)
 
     @rule(low=KEYS, width=st.integers(min_value=0, max_value=60))
@@ -260,10 +270,43 @@ class IncrementalMachine(RuleBasedStateMachine):
         if self.current:
             self._compare()
 
+    @invariant()
+    def dates_move_only_with_pages(self) -> None:
+        """Check the observed dates of a generation that was committed since the last check."""
+        manifest = StateRepository(self.store.open().state).manifest() if self.observed else None
+        if manifest is None or manifest.generation in self._generations:
+            return
+        section, action = manifest.sections["pages"].fingerprint, manifest.history[-1].action
+        listed = lines(self)  # checks that each part lists the dates of its shard
+        self._generations[manifest.generation] = (section, listed)
+        if action.startswith("rollback to "):
+            assert listed == self._generations[int(action.removeprefix("rollback to "))][1]
+        elif manifest.generation - 1 in self._generations:
+            before, earlier = self._generations[manifest.generation - 1]
+            for url in listed.keys() - self._moved:
+                _check_date(url, earlier.get(url), listed[url], has_same_code=section == before)
+        elif manifest.generation == 1:
+            assert {line.lastmod for line in listed.values()} == {None}
+
+    def _check_prints(self) -> None:
+        """Check that each part has the fingerprints of the current pages: equal ones for equal pages only."""
+        listed = lines(self) if self.observed else {}
+        for row in self.rows.values():
+            if row["url"] in listed:
+                fingerprint = listed[row["url"]].fingerprint
+                assert self._prints.setdefault(row["lm"], fingerprint) == fingerprint
+        assert len(set(self._prints.values())) == len(self._prints)
+
     # ------------------------------------------------------------ inside
 
+    @property
+    def config(self) -> MemoryStore:
+        """The store, by the name that it has in a ``World``."""
+        return self.store
+
     def _sitemap(self, store: StoreConfig | None = None) -> Sitemap:
-        source = self.table.source(priority=self.with_priority)
+        dates: dict[str, Any] = {"lastmod": Observed("lm")} if self.observed else {}
+        source = self.table.source(priority=self.with_priority, **dates)
         rules = {"priority": "drop_row"} if self.drop_faulty and self.with_priority else {}
         return Sitemap(
             store or self.store, [Section("pages", source, rules=rules)], shards=ShardPolicy(max_urls=self.max_urls),
@@ -271,13 +314,18 @@ class IncrementalMachine(RuleBasedStateMachine):
         )  # fmt: skip
 
     def _run(self, *, full: bool = False) -> None:
+        self.dates_move_only_with_pages()
         build(self._sitemap(), full, clock=self.clock, allow=("empty",))
+        self._check_prints()
         self.current = True
 
     def _compare(self) -> None:
         other = MemoryStore(base_url=BASE)
         build(self._sitemap(other), clock=FakeClock(self.clock.now()))
-        here, there = crawl(self.store.open()).entries(), crawl(other.open()).entries()
+        here: Any = crawl(self.store.open()).entries()
+        there: Any = crawl(other.open()).entries()
+        if self.observed:  # a rebuild does not know the dates
+            here, there = ({loc: own[0][1:] for loc, own in each.items()} for each in (here, there))
         assert here == there, f"lost {there.keys() - here.keys()}, too much {here.keys() - there.keys()}"
         self.current = False
 
@@ -311,6 +359,18 @@ class IncrementalMachine(RuleBasedStateMachine):
 
     def _drawn(self, data: st.DataObject) -> dict[str, Any]:
         return self.rows[data.draw(st.sampled_from(sorted(self.rows.keys() - {0})))]
+
+
+def _check_date(url: str, before: Line | None, now: Line, *, has_same_code: bool) -> None:
+    """Check the date of a URL. Changed code may record other fingerprints, and then keeps the date."""
+    if before is None:
+        assert now.lastmod is not None, f"{url} is new, and has no date"
+    elif now.fingerprint == before.fingerprint or not (has_same_code or now.lastmod != before.lastmod):
+        assert now.lastmod == before.lastmod, (
+            f"{url}: the page is equal, and its date {before.lastmod} became {now.lastmod}"
+        )
+    else:
+        assert (now.lastmod or "") > (before.lastmod or ""), f"{url}: {before.lastmod} became {now.lastmod}"
 
 
 def _moment(hours: int) -> datetime:
