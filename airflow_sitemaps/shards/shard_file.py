@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -206,10 +206,12 @@ class FileWriter:
         if not_before is not None:
             self._pieces = [dates.not_before(piece, not_before) for piece in self._pieces]
             self._render_again(self._pieces)
+            moved = {loc for p in self._pieces if p.moved is not None for loc in p.loc.filter(p.moved).to_pylist()}
+            later = render_lastmod(not_before)
+            self._feed_texts = [replace(t, moment=later) if t.loc in moved else t for t in self._feed_texts]
         spreads = [spread_of(piece.loc) for piece in self._pieces]
         pieces = self._without_duplicates(spreads)
-        if pieces is not self._pieces:
-            spreads = [spread_of(piece.loc) for piece in pieces]
+        spreads = spreads if pieces is self._pieces else [spread_of(piece.loc) for piece in pieces]
         urls = sum(map(len, pieces))
         judged = self._ledger.judge(pieces, self._keys, self._prints) if self._ledger is not None and urls else None
         body, sha256, byte_size = self._body.finish() if urls else (None, "", 0)
@@ -310,11 +312,9 @@ class FileWriter:
 
 def _oldest(piece: Cleaned) -> str | None:
     """Return the oldest lastmod of a piece: its day, and its time if it has one."""
-    if piece.lastmods is None:
-        return None
     lastmods = piece.lastmods
-    day = pc.min(lastmods.day).as_py()
-    if day is None:
+    day = None if lastmods is None else pc.min(lastmods.day).as_py()
+    if lastmods is None or day is None:
         return None
     second = None if lastmods.second is None else pc.min(lastmods.second.filter(pc.equal(lastmods.day, day))).as_py()
     return render_lastmod(value_of(day, second))

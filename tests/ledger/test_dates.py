@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from datetime import timedelta
 from typing import Any
@@ -13,6 +14,8 @@ from airflow_sitemaps.errors import ConfigurationError, GuardError, RequestError
 from airflow_sitemaps.pipeline import build, rollback, stages
 from airflow_sitemaps.pipeline.plan.section_planner import plan_section
 from airflow_sitemaps.pipeline.request import RunRequest
+from airflow_sitemaps.protocol import feeds
+from airflow_sitemaps.protocol.columnar import batch
 from airflow_sitemaps.testing.source import MemorySourceConfig
 from tests.ledger.parts import lines, manifest_of, parts_read
 from tests.support.environment import BASE, World, row
@@ -383,3 +386,26 @@ def test_a_section_that_returns_is_dated_by_the_run_for_crawlers_know_its_pages(
         build(Sitemap(world.config, listed, guards=world.guards, retired=retired), clock=world.clock)
         world.clock.advance(HOUR)
     assert dates(world) == {"a": None, "b": second}
+
+
+def test_feeds_have_the_titles_of_pages_that_are_dated_after_the_reading(monkeypatch):
+    """A batch keeps the texts of its newest entries, which are chosen by the dates that are listed in the end."""
+    for module in (feeds, batch):
+        monkeypatch.setattr(module, "FEED_ENTRIES", 3)
+    world = world_of(range(10), settings={"feeds": ("atom",)})
+    world.source_settings["title"] = "title"
+    world.build()
+    world.clock.advance(HOUR)
+    for each in world.rows:
+        each["title"] = f"new {each['id']}"
+
+    def change(operation: str) -> None:
+        if operation == "read":
+            world.clock.advance(HOUR)
+            world.rows[9]["title"] = "newest"
+
+    world.source_settings["before"] = change
+    world.build()
+    assert dates(world)["0"] < dates(world)["5"]
+    atom = world.config.public.objects["recent.atom"].body.decode()
+    assert re.findall("<title>(.*?)</title>", atom)[1:] == ["new 5", "new 6", "new 7"]
