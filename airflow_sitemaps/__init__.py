@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from airflow_sitemaps.protocol.rules import Verdict as Verdict
     from airflow_sitemaps.search_engines.crawlers import Crawler as Crawler
     from airflow_sitemaps.sensors import SitemapSourceSensor as SitemapSourceSensor
+    from airflow_sitemaps.shards.guards import Canary as Canary
     from airflow_sitemaps.shards.guards import Guards as Guards
     from airflow_sitemaps.shards.layout import ShardPolicy as ShardPolicy
     from airflow_sitemaps.sitemap import Section as Section
@@ -64,6 +65,7 @@ if TYPE_CHECKING:
     from airflow_sitemaps.stores.memory import MemoryStore as MemoryStore
     from airflow_sitemaps.stores.s3 import S3Store as S3Store
     from airflow_sitemaps.task_group import SitemapTaskGroup as SitemapTaskGroup
+    from airflow_sitemaps.web_services import Website as Website
 
 _NAMES = {
     "errors": (
@@ -84,7 +86,7 @@ _NAMES = {
     "protocol.rules": "Verdict",
     "search_engines.crawlers": "Crawler",
     "sensors": "SitemapSourceSensor",
-    "shards.guards": "Guards",
+    "shards.guards": "Canary Guards",
     "shards.layout": "ShardPolicy",
     "sitemap": "Section Sitemap",
     "sources.access_log": "AccessLog",
@@ -98,6 +100,7 @@ _NAMES = {
     "stores.memory": "MemoryStore",
     "stores.s3": "S3Store",
     "task_group": "SitemapTaskGroup",
+    "web_services": "Website",
 }
 """The public names by the module that holds them."""
 _HOME = {name: module for module, names in _NAMES.items() for name in names.split()}

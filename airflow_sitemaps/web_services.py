@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from base64 import b64encode
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from email.utils import parsedate_to_datetime
@@ -13,7 +14,8 @@ from math import inf
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from airflow_sitemaps.errors import ConfigurationError, CredentialsError, SitemapError, TransientError
-from airflow_sitemaps.http import AccessError, AccessRules, FetchError, HttpClient
+from airflow_sitemaps.http import USER_AGENT, AccessError, AccessRules, FetchError, HttpClient
+from airflow_sitemaps.http.page_judge import MAX_PAGE_BYTE_SIZE, PAGE_WAIT_S
 from airflow_sitemaps.waits import repeated
 
 if TYPE_CHECKING:
@@ -216,17 +218,73 @@ def password(conn_id: str, what: str) -> str:
 
 def password_and_extra(conn_id: str, what: str) -> tuple[str, dict[str, Any]]:
     """Return the password and the extra of an Airflow connection. Raise the same errors as ``password``."""
+    connection = _connection(conn_id, what)
+    if not connection.password:
+        raise ConfigurationError(f"connection {conn_id!r} has no password. Set {what} as its password")
+    return str(connection.password), connection.extra_dejson
+
+
+def _connection(conn_id: str, what: str) -> Any:
     from airflow.sdk import BaseHook  # noqa: PLC0415 - Airflow takes seconds to import
 
     from airflow_sitemaps.airflow_compat import AirflowNotFoundException  # noqa: PLC0415
 
     try:
-        connection = BaseHook.get_connection(conn_id)
+        return BaseHook.get_connection(conn_id)
     except AirflowNotFoundException:
         raise CredentialsError(
             f"connection {conn_id!r} is not defined in Airflow. Define it with {what} as its password: in the UI, or as "
             f'the environment variable AIRFLOW_CONN_{conn_id.upper()}=\'{{"conn_type": "generic", "password": "…"}}\''
         ) from None
-    if not connection.password:
-        raise ConfigurationError(f"connection {conn_id!r} has no password. Set {what} as its password")
-    return str(connection.password), connection.extra_dejson
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Website:
+    """How the pages of a website are requested, by a ``Canary(site=…)``.
+
+    Only the host of the section's own address gets what the connection holds, and no log does.
+
+    Attributes:
+        conn_id: Airflow connection whose login and password are sent as basic authentication, and whose extra may hold
+            ``headers``, such as ``{"headers": {"X-Staging-Token": "…"}}``. Default: None, nothing is sent.
+        user_agent: Value of the header ``User-Agent``. Default: the name of this provider.
+        allow_http: Whether addresses without TLS may be requested. Default: False.
+        allow_private: Whether the site may be inside your own network. Default: False.
+    """
+
+    conn_id: str | None = None
+    user_agent: str = USER_AGENT
+    allow_http: bool = False
+    allow_private: bool = False
+
+    def fetcher(self, address: str) -> HttpClient:
+        """Return a client that sends what the connection holds to the host of an address.
+
+        Raises:
+            ConfigurationError: A header of the connection is not valid.
+            CredentialsError: The connection is not defined.
+        """
+        return HttpClient(
+            rules=AccessRules(allow_http=self.allow_http, allow_private=self.allow_private),
+            wait_s=PAGE_WAIT_S,
+            max_byte_size=MAX_PAGE_BYTE_SIZE,
+            user_agent=self.user_agent,
+            headers=self._headers(),
+            origin=address,
+        )
+
+    def _headers(self) -> dict[str, str]:
+        if self.conn_id is None:
+            return {}
+        connection = _connection(self.conn_id, "the site's credentials")
+        headers = connection.extra_dejson.get("headers", {})
+        texts = [*headers.keys(), *headers.values()] if isinstance(headers, dict) else [None]
+        if not all(isinstance(text, str) and text.isascii() and text.isprintable() for text in texts):
+            raise ConfigurationError(
+                f"connection {self.conn_id!r}: the headers of its extra must be an object of printable ASCII texts, like "
+                '{"headers": {"X-Staging-Token": "…"}}'
+            )
+        if connection.login or connection.password:
+            pair = f"{connection.login or ''}:{connection.password or ''}"
+            headers = {"Authorization": f"Basic {b64encode(pair.encode()).decode()}", **headers}
+        return dict(headers)

@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from airflow_sitemaps import Guards, Section, ShardPolicy, Sitemap, SitemapTaskGroup, SqlSource
+from airflow_sitemaps import Canary, Guards, Section, ShardPolicy, Sitemap, SitemapTaskGroup, SqlSource, Website
 from airflow_sitemaps.metrics import METRICS, TAGS
 from airflow_sitemaps.protocol.rules import CHECKS, RULES
 
@@ -19,7 +19,10 @@ TABLE: Final = re.compile(r"(<!-- table of (\w+): [^\n]*-->\n\n).*?(\n<!-- end o
 """A table, between the two comments that mark its place in a page."""
 
 
-CLASSES: Final = {kind.__name__: kind for kind in (Sitemap, Section, SqlSource, ShardPolicy, Guards, SitemapTaskGroup)}
+CLASSES: Final = {
+    kind.__name__: kind
+    for kind in (Sitemap, Section, SqlSource, ShardPolicy, Guards, Canary, Website, SitemapTaskGroup)
+}
 """The classes whose settings a user gives."""
 
 SETTINGS: Final = {
@@ -43,7 +46,9 @@ SETTINGS: Final = {
     "guards": {
         "Sitemap": "guards rules must_list on_section_failure owner",
         "Section": "guards rules",
-        "Guards": "max_shrink max_growth max_dropped max_churn max_redated max_shrink_total min_rows",
+        "Guards": "max_shrink max_growth max_dropped max_churn max_redated max_shrink_total min_rows canary",
+        "Canary": "sample max_bad ignore per_second site",
+        "Website": "conn_id user_agent allow_http allow_private",
     },
     "dates": {"SqlSource": "timezone lastmod_unit", "Sitemap": "freshness grace"},
     "costs": {

@@ -11,6 +11,7 @@ from airflow_sitemaps import errors
 PUBLIC = {
     "AccessLog",
     "AzureBlobStore",
+    "Canary",
     "ChangeLog",
     "ConfigurationError",
     "ConflictError",
@@ -61,6 +62,7 @@ PUBLIC = {
     "SitemapVerifyOperator",
     "SitemapWriteOperator",
     "SqlSource",
+    "Website",
     "__version__",
 }
 

@@ -73,6 +73,10 @@ class Destination:
         host = f"[{self.host}]" if ":" in self.host else self.host
         return host if self.port == _PORTS[self.scheme] else f"{host}:{self.port}"
 
+    def is_same_host(self, other: Destination) -> bool:
+        """Return whether scheme, host and port are the same."""
+        return (self.scheme, self.host, self.port) == (other.scheme, other.host, other.port)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AccessRules:
@@ -203,6 +207,8 @@ class HttpClient:
     Attributes:
         wait_s: Longest duration of one call in seconds, name look-ups and redirects included.
         max_byte_size: Size in bytes of the largest body, as transferred.
+        headers: Headers of requests to the host of ``origin``, an address, such as credentials. Another host, of a redirect
+            too, never gets them. Default: none.
     """
 
     rules: AccessRules = field(default_factory=AccessRules)
@@ -210,6 +216,8 @@ class HttpClient:
     max_byte_size: int = 64 << 20
     user_agent: str = USER_AGENT
     tls: ssl.SSLContext | None = None
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False, compare=False)
+    origin: str = ""
     resolver: Callable[..., list[tuple[object, ...]]] = field(default=socket.getaddrinfo)  # type: ignore[assignment]
 
     def get(self, url: str) -> Fetched:
@@ -253,6 +261,7 @@ class HttpClient:
         deadline: float,
     ) -> Fetched:
         addresses = self._addresses(destination, deadline)
+        own = self.headers if self.origin and self.rules.destination(self.origin).is_same_host(destination) else {}
         connection = _Connection(destination, addresses, self, deadline)
         watch = threading.Timer(max(0.0, deadline - time.monotonic()), connection.abort)
         watch.daemon = True
@@ -260,7 +269,7 @@ class HttpClient:
         try:
             connection.request(
                 method, destination.target, body=body,
-                headers={"Host": destination.authority, "User-Agent": self.user_agent, "Accept": "*/*", **headers},
+                headers={"Host": destination.authority, "User-Agent": self.user_agent, "Accept": "*/*", **own, **headers},
             )  # fmt: skip
             with connection.getresponse() as response:
                 body_read = self._body(response, url)

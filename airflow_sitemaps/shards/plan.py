@@ -102,7 +102,7 @@ class RangeAction(Record, frozen=True, kw_only=True):
         drifted: Whether another program changed the carried file.
         found_etag: Etag of the object that now has the file's name. Default: None, there is no object.
         known_sha256: SHA-256 of the carried file's XML; an equal rendering is not stored again.
-        olds: The old shards that the range continues, if rows are read and the section has a ledger.
+        olds: The old shards that the range continues, if rows are read and the section has a ledger or a canary.
     """
 
     range: KeyRange

@@ -143,7 +143,7 @@ class DecisionContext:
         drifted: Etag of the object that now has the file's name (None: no object), by position of each shard whose
             public file another program changed or deleted.
         bodiless: Positions of those shards whose private body is missing too.
-        has_ledger: Whether the section has a ledger.
+        names_olds: Whether the section's ledger or canary needs the old shards of each range.
     """
 
     now: datetime
@@ -151,13 +151,13 @@ class DecisionContext:
     rebuild: frozenset[str] = frozenset()
     drifted: Mapping[int, str | None] = field(default_factory=dict)
     bodiless: frozenset[int] = frozenset()
-    has_ledger: bool = False
+    names_olds: bool = False
 
 
 def decide(ranges: Sequence[LayoutRange], shards: Sequence[Shard], context: DecisionContext) -> tuple[RangeAction, ...]:
     """Decide the action of each range, in key order."""
     actions = tuple(_decide(item, shards, context) for item in ranges)
-    if not context.has_ledger:
+    if not context.names_olds:
         return actions
     return tuple(
         replace(action, olds=old_shards(shards[position] for position in item.before)) if action.kind.writes else action

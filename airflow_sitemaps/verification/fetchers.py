@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
 from airflow_sitemaps.http import Fetched, FetchError
-from airflow_sitemaps.http.crawler import NOT_FOUND
+from airflow_sitemaps.http.page_judge import NOT_FOUND
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

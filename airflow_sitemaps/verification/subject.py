@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from airflow_sitemaps.http import Fetched
-    from airflow_sitemaps.http.crawler import Fetcher
+    from airflow_sitemaps.http.page_judge import Fetcher
     from airflow_sitemaps.pipeline.state.repository import StateRepository
     from airflow_sitemaps.ports import Progress, StoreConfig
     from airflow_sitemaps.shards.manifest import Manifest

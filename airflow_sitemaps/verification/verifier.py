@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 from airflow_sitemaps.errors import StoreError
 from airflow_sitemaps.http import FetchError
-from airflow_sitemaps.http.crawler import Crawler, RobotsCache
+from airflow_sitemaps.http.page_judge import PageJudge, RobotsCache
 from airflow_sitemaps.protocol.entry import MAX_INDEXES
 from airflow_sitemaps.protocol.reader import GZIP_MAGIC, read, unpack
 from airflow_sitemaps.protocol.rules import CHECKS, Findings
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from airflow_sitemaps.http import Fetched
-    from airflow_sitemaps.http.crawler import Fetcher
+    from airflow_sitemaps.http.page_judge import Fetcher
     from airflow_sitemaps.ports import Progress
     from airflow_sitemaps.protocol.reader import ReadEntry, ReadUrlset
     from airflow_sitemaps.shards.manifest import Manifest
@@ -60,9 +60,9 @@ def verify(
     run = _VerificationRun(fetcher, options, now or datetime.now(timezone.utc), manifest_files(manifest))
     run.read_all(requested, progress)
     urls = sorted(run.sampled)
-    crawler = Crawler(fetcher=pages or fetcher, robots=run.robots_for(pages), product=options.crawler)
+    judge = PageJudge(fetcher=pages or fetcher, robots=run.robots_for(pages), product=options.crawler)
     for url in urls:
-        for check, message in crawler.judge(url).faults:
+        for check, message in judge.judge(url).faults:
             run.findings_of(url).note(check, message)
     return run.verification(requested, len(urls))
 

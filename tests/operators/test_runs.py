@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from airflow.sdk import DAG
 
+from airflow_sitemaps import Canary, Guards, Website
 from airflow_sitemaps.assets import EXTRA_LIMIT
 from airflow_sitemaps.operators.plan import deployment
 from airflow_sitemaps.operators.publish import SitemapRollbackOperator
@@ -23,6 +24,7 @@ from airflow_sitemaps.task_group import SitemapTaskGroup
 from airflow_sitemaps.testing.source import MemorySourceConfig
 from tests.support.airflow_db import events, run, states, xcom
 from tests.support.s3 import moto_server
+from tests.support.website import Page, serving
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -84,6 +86,26 @@ def test_a_first_run_publishes_and_a_second_changes_nothing(sitemap: Sitemap, tm
     assert states(second) == {"sitemap.plan": "success", "sitemap.write": "skipped", "sitemap.publish": "success"}
     assert {path: path.stat() for path in (tmp_path / "site").iterdir()} == before
     assert [event["report"]["result"] for event in events("first_and_second")] == ["published", "unchanged"]
+
+
+def test_a_section_of_dead_pages_stays_unpublished_until_a_permit_allows_it(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with serving() as shop:
+        listed = [{"id": n, "loc": f"{shop.base}/p/{n}"} for n in range(60)]
+        shop.pages = {f"/p/{n}": Page(b"<h1>%d" % n) for n in range(30)}
+        canary = Canary(site=Website(allow_http=True, allow_private=True), per_second=1e6)
+        sections = [
+            Section(name, MemorySourceConfig(listed[start:][:30])) for name, start in (("good", 0), ("bad", 30))
+        ]
+        store = LocalStore(tmp_path / "site", base_url=f"{shop.base}/")
+        dag = dag_of(Sitemap(store, sections, guards=Guards(canary=canary)), "canary")
+        assert states(run(dag))["sitemap.publish"] == "failed"
+        assert "REFUSED Section 'bad': 3 of 3 requested pages, new or changed in this run, are faulty" in caplog.text
+        assert "--allow canary:bad" in caplog.text
+        assert {path.name.partition("-")[0] for path in (tmp_path / "site").glob("*.gz")} == {"good"}
+        assert states(run(dag, {"allow": ["canary:bad"]}))["sitemap.publish"] == "success"
+        assert {path.name.partition("-")[0] for path in (tmp_path / "site").glob("*.gz")} == {"bad", "good"}
 
 
 def test_xcoms_are_small_references_and_names_are_readable(sitemap: Sitemap) -> None:

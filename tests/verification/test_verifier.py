@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from airflow_sitemaps.errors import StoreError
 from airflow_sitemaps.http import AccessRules, Fetched, FetchError, HttpClient
-from airflow_sitemaps.http.crawler import NOT_FOUND, Crawler, RobotsCache, impossible_url, page_faults
+from airflow_sitemaps.http.page_judge import NOT_FOUND, PageJudge, RobotsCache, impossible_url, page_faults
 from airflow_sitemaps.ports import Create
 from airflow_sitemaps.protocol import gzip, validator
 from airflow_sitemaps.protocol.entry import CURRENT, Limits
@@ -368,8 +368,8 @@ class SoftSite:
 
 
 def soft_faults(site: SoftSite, *urls: str, controls: tuple[str, ...] = ()) -> list[str]:
-    crawler = Crawler(fetcher=site, robots=RobotsCache(site), controls=controls)
-    return [check for url in urls for check, _ in crawler.judge(url).faults]
+    judge = PageJudge(fetcher=site, robots=RobotsCache(site), controls=controls)
+    return [check for url in urls for check, _ in judge.judge(url).faults]
 
 
 def test_a_missing_page_of_status_200_is_a_soft_404() -> None:

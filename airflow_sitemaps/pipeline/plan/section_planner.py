@@ -113,7 +113,7 @@ def _actions(
             rebuild=frozenset(context.request.rebuild),
             drifted=files.files,
             bodiless=files.bodiless,
-            has_ledger=context.section.ledger,
+            names_olds=context.section.ledger or context.sitemap.guards_of(context.section).canary is not None,
         )
         actions = decide(ranges, shards, decision)
         pairs = zip(ranges, actions, strict=True)

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
 
-    from airflow_sitemaps.pipeline.request import OpenSitemap
+    from airflow_sitemaps.pipeline.publish.new_pages import Canaries
     from airflow_sitemaps.pipeline.state.repository import StateRepository
     from airflow_sitemaps.shards.guards import Refusal
     from airflow_sitemaps.shards.layout import Format
@@ -50,20 +50,24 @@ _PAST_ITS_AGE: Final = (
 
 
 def make_draft(
-    opened: OpenSitemap, old: Manifest | None, plan: Plan, receipts: Sequence[Receipt], stored_at: datetime | None
+    canaries: Canaries, old: Manifest | None, plan: Plan, receipts: Sequence[Receipt], stored_at: datetime | None
 ) -> tuple[Manifest, tuple[Refusal, ...], tuple[str, ...]]:
     """Compute the manifest to commit, without the sections that guards refuse; return it with refusals and warnings.
 
     It is the published one if every row is past its age. Raises ``GuardError`` if the guards leave nothing to publish.
     """
-    sitemap, given = opened.sitemap, plan
+    opened, given = canaries.opened, plan
+    sitemap, fails_all = opened.sitemap, opened.sitemap.on_section_failure == "fail_all"
     facts = commit_facts(opened, old, plan.adopted, stored_at)
     manifest = next_manifest(old, plan, receipts, facts)
-    refusals = refused = at_commit(opened, plan, receipts, old, manifest)
+    refusals = at_commit(opened, plan, receipts, old, manifest)
+    if not (refusals and fails_all):
+        refusals += canaries.refusals(plan, receipts, old, {refusal.section for refusal in refusals})
+    refused = refusals
     while refused:
         names = {refusal.section for refusal in refused}
         plan = plan.without(names)
-        if sitemap.on_section_failure == "fail_all" or not plan.changes:
+        if fails_all or not plan.changes:
             raise GuardError(refusal_text(refusals), refusals, run=plan.run)
         receipts = [receipt for receipt in receipts if receipt.section not in names]
         manifest = next_manifest(old, plan, receipts, facts)
@@ -76,7 +80,7 @@ def make_draft(
     failed = [failure.section for failure in (*plan.failures, *failures_of(refusals))]
     manifest = complete(old, manifest, facts, action="build", failed=failed, losses=_losses(sitemap, manifest))
     own = (*content_warnings(sitemap, plan, old, manifest), *_ledger_warnings(plan, receipts))
-    return manifest, refusals, (*plan.warnings[len(given.warnings) :], *own)
+    return manifest, refusals, (*plan.warnings[len(given.warnings) :], *canaries.warnings(), *own)
 
 
 def _ledger_warnings(plan: Plan, receipts: Sequence[Receipt]) -> tuple[str, ...]:

@@ -11,6 +11,7 @@ from msgspec import structs
 from airflow_sitemaps.errors import ConflictError, GuardError, IncompleteError, OwnershipError
 from airflow_sitemaps.pipeline.publish.commit_files import check_bodies
 from airflow_sitemaps.pipeline.publish.draft import make_draft
+from airflow_sitemaps.pipeline.publish.new_pages import Canaries
 from airflow_sitemaps.pipeline.publish.promotion import SupersededError, promote, roll_forward
 from airflow_sitemaps.pipeline.publish.public_files import judge_adoption
 from airflow_sitemaps.pipeline.publish.sweep import lifetime, sweep
@@ -71,8 +72,9 @@ def commit(opened: OpenSitemap, plan: Plan, receipts: Sequence[Receipt], stored_
         ConflictError: Another run changed the same sections first.
         StoreError: The store's answers stayed unclear; try again.
     """
+    canaries = Canaries(opened)
     for _ in range(RACES):
-        committed = _attempt(opened, plan, receipts, stored_at)
+        committed = _attempt(canaries, plan, receipts, stored_at)
         if committed is not None:
             return committed
     raise ConflictError(
@@ -81,10 +83,11 @@ def commit(opened: OpenSitemap, plan: Plan, receipts: Sequence[Receipt], stored_
 
 
 def _attempt(
-    opened: OpenSitemap, plan: Plan, receipts: Sequence[Receipt], stored_at: datetime | None
+    canaries: Canaries, plan: Plan, receipts: Sequence[Receipt], stored_at: datetime | None
 ) -> Committed | None:
     """Commit a plan on the current manifest; return None if another run has committed meanwhile."""
-    current, repeated = opened.state.current(), None
+    opened, repeated = canaries.opened, None
+    current = opened.state.current()
     if current is not None:
         check_owner(opened.sitemap, current.manifest)
         if current.manifest.run == plan.run:
@@ -96,7 +99,7 @@ def _attempt(
     old = current.manifest if current is not None else None
     plan, receipts = _fitted(opened.state, old, plan, receipts)
     try:
-        manifest, refusals, warnings = make_draft(opened, old, plan, receipts, stored_at)
+        manifest, refusals, warnings = make_draft(canaries, old, plan, receipts, stored_at)
     except OwnershipError:
         if old is None and opened.state.current() is not None:
             return None  # the index is that of another first run of this pipeline

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 from airflow_sitemaps import setting_checks
 from airflow_sitemaps.errors import RequestError
 from airflow_sitemaps.quantities import counted
+from airflow_sitemaps.shards.guards.canary import Canary
 from airflow_sitemaps.shards.schema import Number
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ BARE_LIMITS: Final[Mapping[str, float]] = {
     "total": 0.5,
     "adopt": 0.5,
     "moved": 0.0,
+    "canary": 0.0,
 }
 """The guards, each with the change that a permit without a bound allows.
 
@@ -69,6 +71,7 @@ class Guards:
         max_shrink_total: Fraction of the earlier URLs of all sections together that may disappear, if there are at
             least ``min_rows``. Sections of news, sections with their own guards, and sections with a permit do not
             count. Only the sitemap's setting is used. Default: 0.3.
+        canary: A check of pages that the run adds or changes, before the commit. Default: None, no page is requested.
 
     Raises:
         ConfigurationError: A limit is out of its range.
@@ -81,12 +84,15 @@ class Guards:
     max_churn: float = 0.5
     max_redated: float = 0.5
     max_shrink_total: float = 0.3
+    canary: Canary | None = None
 
     def __post_init__(self) -> None:
         for name in ("max_shrink", "max_dropped", "max_churn", "max_redated", "max_shrink_total"):
             setting_checks.number("Guards", name, getattr(self, name), 0, 1)
         setting_checks.number("Guards", "max_growth", self.max_growth, 0)
         setting_checks.whole_number("Guards", "min_rows", self.min_rows, 0)
+        if self.canary is not None:
+            setting_checks.instance("Guards", "canary", self.canary, Canary)
 
     @classmethod
     def strict(cls) -> Guards:

@@ -1,4 +1,4 @@
-"""A crawler's view of a site: robots.txt, and whether a listed page can be indexed.
+"""The judgement of pages as a crawler sees them: robots.txt, and whether a listed page can be indexed.
 
 ``verify`` judges the pages that it samples by it, and the canary of a commit the pages that are new.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 import secrets
+import time
 from contextlib import suppress
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
@@ -19,7 +20,7 @@ from airflow_sitemaps.protocol import gzip, robots
 from airflow_sitemaps.protocol.loc import normalise
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
 
 class Fetcher(Protocol):
@@ -30,7 +31,37 @@ class Fetcher(Protocol):
         ...
 
 
+class Site(Protocol):
+    """Says how the pages of a website are requested."""
+
+    def fetcher(self, address: str) -> Fetcher:
+        """Return a reader that gives credentials, if it has any, to the host of this address only."""
+        ...
+
+
+@dataclass(slots=True)
+class Paced:
+    """A reader that waits before each request, so that a site gets at most ``per_second`` of them in a second."""
+
+    to: Fetcher
+    per_second: float
+    sleep: Callable[[float], None] = time.sleep
+    monotonic: Callable[[], float] = time.monotonic
+    _next_s: float = 0.0
+
+    def get(self, url: str) -> Fetched:
+        """Return the response, as ``Fetcher.get`` does."""
+        now = self.monotonic()
+        if self._next_s > now:
+            self.sleep(self._next_s - now)
+        self._next_s = max(now, self._next_s) + 1 / self.per_second
+        return self.to.get(url)
+
+
 NOT_FOUND: Final = Fetched(status=404, body=b"")
+
+NOT_ANSWERS: Final = (401, 403, 407, 408, 425, 429)
+"""Statuses below 500 that refuse a request, and say nothing of the page."""
 
 MAX_HOSTS: Final = 1_000
 """Number of hosts whose robots.txt is fetched. Pages of further hosts count as allowed."""
@@ -83,6 +114,7 @@ MAX_HTML_BYTE_SIZE: Final = 512 * 1024
 """Number of bytes of a page that are parsed. The relevant elements are in its head."""
 
 MAX_PAGE_BYTE_SIZE: Final = 16 << 20
+PAGE_WAIT_S: Final = 10.0
 
 MAX_PROBES: Final = 20
 """Number of hosts and folders whose answer for a URL that cannot exist is requested."""
@@ -95,14 +127,14 @@ _CHARSET: Final = re.compile(r"charset=[\"']?([A-Za-z0-9_-]{1,40})", re.IGNORECA
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PageJudgement:
-    """The checks that a page fails, each with a message, and the status of its response; None: there was none."""
+    """The checks that a page fails, each with a message, and whether the site answered for the page at all."""
 
     faults: tuple[tuple[str, str], ...] = ()
-    status: int | None = None
+    is_answered: bool = True
 
 
 @dataclass(slots=True, kw_only=True)
-class Crawler:
+class PageJudge:
     """A judge of listed pages. Mutable: it keeps what the site answers for URLs that cannot exist.
 
     Attributes:
@@ -118,19 +150,18 @@ class Crawler:
     _missing: dict[tuple[str, str], _MissingPage | None] = field(default_factory=dict)
 
     def judge(self, url: str) -> PageJudgement:
-        """Fetch a page, and return the faults that keep it out of the search engine's index."""
-        faults: list[tuple[str, str]] = []
+        """Fetch a page that robots.txt allows, and return the faults that keep it out of the search engine's index."""
         if not self.robots.robots_of(url).allows(url, self.product):
             message = f"{self.robots.address(url)} disallows the page for {self.product}"
-            faults.append(("page-robots", message))
+            return PageJudgement(faults=(("page-robots", message),))
         try:
             page = self.fetcher.get(url)
         except (FetchError, StoreError) as error:
-            return PageJudgement(faults=(*faults, ("page-status", str(error))))
-        own = page_faults(url, page, self.product)
-        if not own and self._is_soft_404(url, page):
-            own.append(("page-soft-404", "the page equals the answer for a URL that cannot exist"))
-        return PageJudgement(faults=(*faults, *own), status=page.status)
+            return PageJudgement(faults=(("page-status", str(error)),), is_answered=False)
+        faults = page_faults(url, page, self.product)
+        if not faults and self._is_soft_404(url, page):
+            faults.append(("page-soft-404", "the page equals the answer for a URL that cannot exist"))
+        return PageJudgement(faults=tuple(faults), is_answered=page.status not in NOT_ANSWERS and page.status < 500)
 
     def _is_soft_404(self, url: str, page: Fetched) -> bool:
         missing = self._missing_page(url)
