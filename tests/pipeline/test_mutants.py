@@ -34,6 +34,19 @@ DIRECTED = {
         "../shards/test_balance.py::test_joined_ranges_still_cover_every_key_and_hold_every_row"
     ),
     "fingerprints of different kinds compared": ("../ledger/test_join.py::test_the_join_equals_a_look_up_of_each_url"),
+    "no time after the reading": (
+        "../ledger/test_model_histories.py"
+        "::test_d2_a_page_that_changes_between_plan_and_reading_is_dated_after_a_fetch_before_the_change"
+    ),
+    "time of the run rounded down": (
+        "../ledger/test_model_histories.py"
+        "::test_d2_a_fetch_in_the_second_of_the_change_and_the_run_is_earlier_than_the_date"
+    ),
+    "date not later than the one before": (
+        "../ledger/test_dates.py::test_a_date_is_later_than_the_one_before_when_the_clock_goes_back"
+    ),
+    "dates of a lost part forgotten": "../ledger/test_dates.py::test_a_lost_part_keeps_the_dates",
+    "any number of dates moves": "../ledger/test_dates.py::test_the_guard_redated_and_what_it_permits",
     "no roll-forward": ("test_recover.py::test_recover_finishes_the_promotion_once"),
     "no roll-forward, no look for drift": ("test_recover.py::test_a_build_recovers_first"),
     "sweep without grace": ("test_safeguards.py::test_a_file_that_left_the_index_stays_for_the_whole_grace"),

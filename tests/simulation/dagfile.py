@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final, Literal
 from airflow_sitemaps.shards.guards import Guards
 from airflow_sitemaps.shards.layout import ShardPolicy
 from airflow_sitemaps.sitemap import Section, Sitemap
+from airflow_sitemaps.sources.columns import Observed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,6 +22,9 @@ STRICT: Final = Guards(max_shrink=0.3, max_growth=5.0, min_rows=5, max_dropped=1
 GRACE: Final = timedelta(days=2)
 MAX_SKEW: Final = timedelta(minutes=5)
 NAMES: Final = ("pages", "posts")
+OBSERVED: Final[tuple[tuple[str, ...], ...]] = (("title",), ("title", "priority"))
+"""The columns whose changes date an entry, in histories with observed dates."""
+
 KEYS: Final[tuple[str | tuple[str, ...], ...]] = ("id", "code", ("shop", "id"))
 
 
@@ -44,6 +48,8 @@ class DagFile:
         key: The key columns of every section.
         news: Whether the second section is of news.
         ledger: Whether the sections have a ledger.
+        observed: The columns whose changes date the entries of pages. Empty: dates are those of a column.
+        initial: Whether a column has the first dates of observed ones.
     """
 
     max_urls: int
@@ -61,6 +67,8 @@ class DagFile:
     key: str | tuple[str, ...] = "id"
     news: bool = False
     ledger: bool = False
+    observed: tuple[str, ...] = ()
+    initial: bool = False
 
     @classmethod
     def drawn(cls, random: Random) -> DagFile:
@@ -83,6 +91,12 @@ class DagFile:
     def kind_of(self, section: str) -> Literal["pages", "news"]:
         """Return the kind of a section."""
         return "news" if self.news and section == NAMES[1] else "pages"
+
+    def lastmod_of(self, section: str) -> str | Observed:
+        """Return the lastmod of a section."""
+        if not self.observed or self.detection == "watermark" or self.kind_of(section) == "news":
+            return "lastmod"
+        return Observed(*self.observed, initial="published" if self.initial else None)
 
     def next(self, random: Random) -> DagFile:
         """Return the settings with one change: of the mapping, the sections, their addresses, or the extra files."""

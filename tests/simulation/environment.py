@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_sitemaps.ports import Overwrite
 from airflow_sitemaps.testing.source import MemorySourceConfig
+from tests.simulation.dagfile import OBSERVED
 from tests.simulation.faults import FaultyStore
 from tests.simulation.features import Features
 from tests.simulation.warehouse import RecentChanges
@@ -78,7 +79,15 @@ class Environment:
 
     def sitemap(self, store: StoreConfig | None = None) -> Sitemap:
         """Return the sitemap of the current DAG file, over the store with faults or another one."""
-        before = self.injector.source if store is None else (lambda _operation: None)
+        ledger = self.checker.ledger
+
+        def before(operation: str) -> None:
+            if store is not None:
+                return
+            self.injector.source(operation)
+            if operation == "read" and ledger is not None and ledger.dates is not None and not self.injector.calm:
+                ledger.dates.before_a_read()
+
         changefreq = "changefreq" if self.dagfile.changefreq else None
 
         def version(name: str) -> str | None:
@@ -90,7 +99,7 @@ class Environment:
 
         def source(name: str) -> SourceConfig:
             return MemorySourceConfig(
-                self.tables[name].rows, key=self.dagfile.key, lastmod="lastmod", priority="priority", clock=self.clock.now,
+                self.tables[name].rows, key=self.dagfile.key, lastmod=self.dagfile.lastmod_of(name), priority="priority", clock=self.clock.now,
                 changefreq=changefreq, before=before, version=partial(version, name), change_log=change_log(name),
                 news="news" if self.dagfile.kind_of(name) == "news" else None,
             )  # fmt: skip
@@ -154,8 +163,8 @@ class Environment:
         if self.wild_clock:
             steps += [timedelta(days=3), timedelta(hours=-2), timedelta(days=30)]
         step = self.random.choice(steps)
+        self.latest = max(self.latest, self.clock.now(), self.clock.now() + step)
         self.clock.advance(step)
-        self.latest = max(self.latest, self.clock.now())
         self.scheduler.record(f"the clock moves by {step} to {self.clock.now():%m-%d %H:%M:%S}")
 
     def _lose_part(self) -> None:
@@ -182,6 +191,9 @@ class Environment:
         self.dagfile = before.next(self.random)
         if self.checker.ledger is not None and self.ledger.random() < 0.15:
             self.dagfile = replace(self.dagfile, ledger=not self.dagfile.ledger)
+        if self.checker.ledger is not None and self.checker.ledger.dates is not None and self.ledger.random() < 0.4:
+            observed = self.ledger.choice((*OBSERVED, ()))
+            self.dagfile = replace(self.dagfile, observed=observed, initial=self.ledger.random() < 0.5)
         if self.features.stranger:  # one index, which a second pipeline would replace
             self.dagfile = replace(self.dagfile, index="one")
         self.scheduler.record(f"deployed: {self.dagfile}")

@@ -20,7 +20,8 @@ from airflow_sitemaps.testing import FakeClock
 from tests.simulation import foreign_sitemap
 from tests.simulation.cloud_store import CloudStore, Traffic
 from tests.simulation.convergence import EVERYTHING, SLICES, Convergence
-from tests.simulation.dagfile import FREE, GRACE, MAX_SKEW, NAMES, STRICT, DagFile
+from tests.simulation.dagfile import FREE, GRACE, MAX_SKEW, NAMES, OBSERVED, STRICT, DagFile
+from tests.simulation.date_oracle import DateOracle
 from tests.simulation.environment import Environment
 from tests.simulation.fault_injector import FaultInjector
 from tests.simulation.features import Features
@@ -47,7 +48,7 @@ SKEWS: Final = (timedelta(0), timedelta(0), MAX_SKEW)
 """Differences between workers' clocks and the accurate clock, used in a third of all histories."""
 
 WITH_LEDGER: Final = 1 / 3
-"""Fraction of the histories whose sections have a ledger."""
+"""Fraction of the histories whose sections have a ledger, and fraction of these with observed dates."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +121,9 @@ class History:
         lagging = LaggingCrawler(self.rare, self.scheduler, environment.clock, environment.checker)
         if environment.features.cached:
             self.scheduler.add("lagging crawler", lagging.crawl)
+        dates = environment.checker.ledger.dates if environment.checker.ledger is not None else None
+        if dates is not None:
+            self.scheduler.add("crawler of pages", dates.crawl)
         try:
             self.scheduler.play()
             end = Convergence(environment, self.airflow, self._watch)
@@ -163,7 +167,13 @@ class History:
         oracle = Oracle(tables, clock.now)
         checker = InvariantChecker(store, GRACE.total_seconds(), guards=guards, moved=moved, oracle=oracle)
         if dagfile.ledger:
-            checker.ledger = LedgerOracle(store.state.objects, moved)
+            dates = None
+            if ledger.random() < WITH_LEDGER and dagfile.detection != "watermark":
+                dagfile = replace(
+                    dagfile, observed=ledger.choice((*OBSERVED, *OBSERVED, ())), initial=ledger.random() < 0.5
+                )
+                dates = DateOracle(ledger, self.scheduler, clock, tables, checker.locs)
+            checker.ledger = LedgerOracle(store.state.objects, moved, oracle.intentions, dates)
         checker.turn = lambda: self.scheduler.turn
         return Environment(
             random=random, scheduler=self.scheduler, clock=clock, store=store, injector=injector, faults=injector.over(),
@@ -210,6 +220,9 @@ class History:
         for table in self.environment.tables.values():
             table.record()
         self.environment.oracle.observe(self.scheduler.turn)
+        ledger = self.environment.checker.ledger
+        if ledger is not None and ledger.dates is not None:
+            ledger.dates.observe()
         self.environment.checker.check()
         self.airflow.raise_leaked()
 
@@ -236,8 +249,15 @@ class History:
             allow=EVERYTHING if self.random.random() < 0.1 else (),
             rebuild=self._rebuilt(),
             adopt=self.environment.must_adopt,
+            keep_lastmods=self._kept(),
         )
         self.airflow.run(f"run{number}", request)
+
+    def _kept(self) -> tuple[str, ...]:
+        """Return the sections whose changed URLs keep their dates in some runs, and none in the others."""
+        dagfile = self.environment.dagfile
+        observed = tuple(name for name in dagfile.sections if dagfile.lastmod_of(name) != "lastmod")
+        return observed if observed and self.environment.ledger.random() < 0.15 else ()
 
     def _rebuilt(self) -> tuple[str, ...]:
         """Return shards to write again in some runs, and none in the others."""

@@ -249,7 +249,7 @@ class InvariantChecker:
         restored = int(action.removeprefix("rollback to ")) if action.startswith("rollback to ") else None
         try:
             if self.ledger is not None:
-                self.ledger.committed(new, None if restored is None else self.generations[restored])
+                self.ledger.committed(new, None if restored is None else self.generations[restored], self.guards)
         except BrokenLawError as error:
             raise BrokenInvariantError("ledger", str(error)) from error
         if self.oracle is None:

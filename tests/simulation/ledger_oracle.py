@@ -13,12 +13,16 @@ from airflow_sitemaps.ledger import part as codec
 from airflow_sitemaps.pipeline.state.repository import plan_key, run_directory
 from airflow_sitemaps.protocol.reader import read
 from airflow_sitemaps.shards.codec import decode_plan
+from tests.simulation.date_oracle import Reading, WrongDateError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from airflow_sitemaps.shards.guards import Guards
     from airflow_sitemaps.shards.manifest import Manifest, Shard
     from airflow_sitemaps.shards.plan import LedgerPlan
+    from tests.simulation.date_oracle import DateOracle
+    from tests.simulation.oracle import Intention
 
 
 class BrokenLawError(Exception):
@@ -27,13 +31,15 @@ class BrokenLawError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """What a part says of one URL; ``part`` is its key, and None stands for no part."""
+    """What is known of one URL; ``part`` is the key of its part, and None stands for no part. The body has the lastmod."""
 
     part: str | None = None
     kind: str = ""
     fingerprint: int | None = None
     first_listed: Any = None
     changed_at: Any = None
+    lastmod: str | None = None
+    is_observed: bool = False
 
 
 Lines = dict[tuple[str, str], Line]
@@ -47,12 +53,16 @@ class LedgerOracle:
     Attributes:
         objects: The objects of the private area.
         moved: URLs of rows whose key changed.
+        intentions: What each run reads, by its name.
+        dates: Knows which dates runs may give. None: dates are those of a column.
         lost: Keys of parts that were removed or damaged.
         judged: Number of lines checked.
     """
 
     objects: Any
     moved: set[str]
+    intentions: Mapping[str, Intention] = field(default_factory=dict)
+    dates: DateOracle | None = None
     lost: set[str] = field(default_factory=set)
     judged: int = 0
     _lines: dict[int, Lines] = field(default_factory=dict)
@@ -60,9 +70,10 @@ class LedgerOracle:
     def forget(self) -> None:
         """Forget everything after the state area was lost."""
         self._lines.clear()
+        self.dates = None
 
-    def committed(self, new: Manifest, restored: Manifest | None) -> None:
-        """Check a new generation. ``restored`` is the generation that a rollback publishes again.
+    def committed(self, new: Manifest, restored: Manifest | None, guards: Guards | None = None) -> None:
+        """Check a new generation. ``restored`` is the generation that a rollback publishes again, ``guards`` judged the commit.
 
         Raises:
             BrokenLawError: A law is broken.
@@ -76,11 +87,20 @@ class LedgerOracle:
         for name, section in new.sections.items():
             planned = plan.sections.get(name) if plan is not None else None
             ledger = planned.ledger if planned is not None else None
+            known: dict[str, Line] = {}
+            written: dict[str, Line] = {}
             for shard in section.shards:
                 own = self._shard(shard, new.run, ledger)
-                if shard.part is not None and shard.part.body.startswith(run_directory(new.run)) and ledger is not None:
-                    self._written(name, own, base, ledger)
-                lines |= {(name, loc): line for loc, line in own.items()}
+                known |= own
+                if shard.part is not None and shard.part.body.startswith(run_directory(new.run)):
+                    written |= own
+            lines |= {(name, loc): line for loc, line in known.items()}
+            if ledger is not None and plan is not None:
+                before = {loc: line for (own, loc), line in base.items() if own == name}
+                self._written(written, before, ledger)
+                self._dated(new.run, written, before, ledger)
+                if guards is not None and not any(permit.startswith("redated") for permit in plan.allow):
+                    self._guarded(written, known, before, ledger, guards)
         self._lines[new.generation] = lines
 
     def _shard(self, shard: Shard, run: str, ledger: LedgerPlan | None) -> dict[str, Line]:
@@ -96,7 +116,8 @@ class LedgerOracle:
         body = self.objects.get(shard.file.body)
         entries = [(entry.loc, entry.lastmod) for entry in read(body.body).entries]
         if shard.part is None or shard.part.body in self.lost:
-            return {loc: Line() for loc, _ in entries}
+            is_observed = shard.part is not None and shard.part.observed
+            return {loc: Line(lastmod=lastmod, is_observed=is_observed) for loc, lastmod in entries}
         stored = self.objects.get(shard.part.body)
         if stored is None or codec.checksum_of(stored.body) != shard.part.checksum:
             raise BrokenLawError(f"the part {shard.part} of {shard.file.name} is not there, or is another")
@@ -106,16 +127,23 @@ class LedgerOracle:
             raise BrokenLawError(f"{shard.file.name} lists {entries}, and its part {listed}")
         kind, key = codec.kind_of(rows), shard.part.body
         return {
-            row["loc"]: Line(key, kind, row["fingerprint"], row["first_listed"], row["changed_at"])
+            row["loc"]: Line(
+                key,
+                kind,
+                row["fingerprint"],
+                row["first_listed"],
+                row["changed_at"],
+                row["lastmod"],
+                shard.part.observed,
+            )
             for row in rows.to_pylist()
         }
 
-    def _written(self, section: str, lines: Mapping[str, Line], base: Lines, ledger: LedgerPlan) -> None:
+    def _written(self, lines: Mapping[str, Line], base: Mapping[str, Line], ledger: LedgerPlan) -> None:
         for loc, line in lines.items():
-            before = base.get((section, loc))
+            before = base.get(loc)
             self.judged += 1
-            is_lost = line.part is None or (before is not None and before.part in self.lost)
-            if loc in self.moved or is_lost:
+            if loc in self.moved or self._is_lost(line, before):
                 continue
             if before is None:
                 wanted: tuple[Any, Any] = (ledger.at, None)
@@ -125,6 +153,45 @@ class LedgerOracle:
                 wanted = (before.first_listed, ledger.at if changed else before.changed_at)
             if (line.first_listed, line.changed_at) != wanted:
                 raise BrokenLawError(f"{loc}: {line}; before: {before}; wanted: {wanted}")
+
+    def _is_lost(self, line: Line, before: Line | None) -> bool:
+        return line.part is None or (before is not None and before.part in self.lost)
+
+    def _dated(self, run: str, lines: Mapping[str, Line], base: Mapping[str, Line], ledger: LedgerPlan) -> None:
+        """Check the dates of URLs that a run wrote. A lost part keeps them, also if it is lost after the run read it."""
+        if self.dates is None or ledger.dates is None:
+            return
+        intention, is_first = self.intentions[run], ledger.dates.since is None
+        if is_first and any(line.is_observed for line in base.values()):
+            raise BrokenLawError(f"observed dates begin again, in {run}")
+        reading = Reading(intention.code.observed, intention.started, ledger.at, ledger.dates, is_first)
+        for loc, line in lines.items():
+            before = base.get(loc)
+            is_kept = before is not None and before.part in self.lost and before.lastmod == line.lastmod
+            if line.part is None or loc in self.moved or is_kept:
+                continue
+            try:
+                self.dates.check(loc, line, before, reading)
+            except WrongDateError as error:
+                raise BrokenLawError(str(error)) from error
+
+    def _guarded(
+        self,
+        lines: Mapping[str, Line],
+        known: Mapping[str, Line],
+        base: Mapping[str, Line],
+        ledger: LedgerPlan,
+        guards: Guards,
+    ) -> None:
+        """Check that a commit moves no more dates than the guard ``redated`` lets it move."""
+        doubtful = any(loc in self.moved or self._is_lost(line, base.get(loc)) for loc, line in lines.items())
+        if ledger.dates is None or ledger.dates.keep or doubtful:
+            return
+        pairs = [(base[loc], line) for loc, line in lines.items() if loc in base and base[loc].kind == line.kind]
+        changed = sum(before.fingerprint != line.fingerprint for before, line in pairs)
+        compared = len(pairs) + sum(line.is_observed for loc, line in known.items() if loc not in lines)
+        if compared >= guards.min_rows and changed > compared * guards.max_redated:
+            raise BrokenLawError(f"{changed} of {compared} dates moved, and nothing permitted it")
 
     def equal(self, here: Manifest, there: Manifest, elsewhere: Any) -> None:
         """Check that each part records the fingerprints that a rebuild elsewhere records.

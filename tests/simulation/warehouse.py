@@ -132,6 +132,15 @@ class Table:
         keys = [(position, tuple(row[column] for column in columns)) for position, row in self._log]
         return [(position, None if None in key else key) for position, key in keys]
 
+    def rewrite(self, random: Random) -> str:
+        """Change the page of a row, perhaps back to an earlier one."""
+        if not self.rows:
+            return "is loading"
+        self.changes += 1
+        row = random.choice(self.rows)
+        row["title"] = random.choice("abc")
+        return f"{self.name}: {row['loc']} has the title {row['title']}"
+
     def make_publishable(self) -> None:
         """Insert a row that every rule accepts, if there is none."""
         if not any(row["id"] is not None and row["priority"] not in (7, 9) for row in self.rows):
@@ -153,6 +162,7 @@ class Table:
             **_keys(key),
             "loc": f"{BASE}{self.name}/{self._number}",
             "lastmod": self._lastmod(),
+            "title": "a",
             "changefreq": self.random.choice(("daily", None)),
             "priority": self.random.choice((0.5, 0.8, 7, None)),
             **_article(self.now() - self.rare.choice(AGES), self._number),

@@ -11,12 +11,13 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 from unittest.mock import patch
 
+import pyarrow as pa
 from msgspec import structs
 
 from airflow_sitemaps.errors import IncompleteError
-from airflow_sitemaps.ledger import part
-from airflow_sitemaps.pipeline import batch_writer, stages
-from airflow_sitemaps.pipeline.plan import partial_survey, planner
+from airflow_sitemaps.ledger import dates, part
+from airflow_sitemaps.pipeline import batch_writer, refusals, stages
+from airflow_sitemaps.pipeline.plan import partial_survey, planner, section_planner
 from airflow_sitemaps.pipeline.publish import (
     commit_files,
     draft,
@@ -125,6 +126,33 @@ def _joined_neighbour_forgotten() -> Iterable[Change]:
 
 def _any_kind_of_fingerprint() -> Iterable[Change]:
     yield part, "without_fingerprints", lambda rows: rows
+
+
+def _no_time_after_the_reading() -> Iterable[Change]:
+    yield batch_writer._BatchWriter, "_not_before", lambda self, read: None
+
+
+def _time_rounded_down() -> Iterable[Change]:
+    for module in (section_planner, batch_writer):
+        yield module, "next_second", lambda moment: moment.replace(microsecond=0)
+
+
+def _no_second_later() -> Iterable[Change]:
+    yield dates.pc, "max_element_wise", lambda listed, at: pa.repeat(at, len(listed))
+
+
+def _dates_of_a_lost_part_forgotten() -> Iterable[Change]:
+    real = part.rows_of_body
+
+    def undated(content: bytes, *, is_text: bool) -> Any:
+        rows = real(content, is_text=is_text)
+        return rows.set_column(2, part.SCHEMA.field("lastmod"), pa.nulls(rows.num_rows, pa.string()))
+
+    yield part, "rows_of_body", undated
+
+
+def _any_number_of_dates() -> Iterable[Change]:
+    yield refusals, "_redated", lambda *args: ()
 
 
 def _no_read_back() -> Iterable[Change]:
@@ -532,6 +560,11 @@ MUTANTS: Final = (
     Mutant(name="no look at the manifest before promotion puts", changes=_no_still, profile=STALLING),
     Mutant(name="ledger of a joined neighbour forgotten", changes=_joined_neighbour_forgotten, profile=RARE),
     Mutant(name="fingerprints of different kinds compared", changes=_any_kind_of_fingerprint, profile=RARE),
+    Mutant(name="no time after the reading", changes=_no_time_after_the_reading, profile=RARE),
+    Mutant(name="time of the run rounded down", changes=_time_rounded_down, profile=RARE),
+    Mutant(name="date not later than the one before", changes=_no_second_later, profile=RARE),
+    Mutant(name="dates of a lost part forgotten", changes=_dates_of_a_lost_part_forgotten, profile=RARE),
+    Mutant(name="any number of dates moves", changes=_any_number_of_dates, profile=RARE),
     Mutant(name="no check of bodies", changes=_no_body_check, profile=LONG),
     Mutant(name="grace from the commit, not the promotion", changes=_grace_from_commit, profile=LATER),
     Mutant(name="serials of retired sections forgotten", changes=_serials_forgotten, profile=DEPLOYED),
