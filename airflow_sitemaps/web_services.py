@@ -57,7 +57,6 @@ class Sender(Protocol):
         self, method: str, url: str, *, body: bytes | None = None, headers: Mapping[str, str] | None = None
     ) -> Fetched:
         """Return the response with any status, or raise FetchError if there is none."""
-        ...
 
 
 def client_for(*hosts: str) -> HttpClient:

@@ -62,11 +62,9 @@ class Clock(Protocol):
 
     def now(self) -> datetime:
         """Return the current time in UTC."""
-        ...
 
     def token(self) -> str:
         """Return a new unguessable token of 16 hexadecimal digits."""
-        ...
 
 
 class Progress(Protocol):
@@ -80,12 +78,9 @@ class Progress(Protocol):
             total: Number of units in the stage, or None if it is not known.
             unit: Name of a unit, such as ``rows``.
         """
-        ...
 
     def advance(self, number: int) -> None:
         """Add ``number`` completed units."""
-        ...
 
     def finish(self) -> None:
         """End the stage."""
-        ...

@@ -94,15 +94,12 @@ class ObjectStore(Protocol):
 
     def url(self, key: str) -> str:
         """Return the object's address for messages (``s3://…`` or a path), without secrets."""
-        ...
 
     def get(self, key: str) -> StoredObject | None:
         """Read an object, or return None if it does not exist."""
-        ...
 
     def head(self, key: str) -> ObjectInfo | None:
         """Read an object's info without its bytes, or return None if it does not exist."""
-        ...
 
     def put(self, key: str, body: bytes, *, mode: PutMode, **headers: Unpack[Headers]) -> str:
         """Write an object.
@@ -119,7 +116,6 @@ class ObjectStore(Protocol):
         Raises:
             PutOutcomeError: The answer is not a clear success.
         """
-        ...
 
     def copy(
         self, source: ObjectStore, found: ObjectInfo, key: str, *, mode: PutMode, **headers: Unpack[Headers]
@@ -141,7 +137,6 @@ class ObjectStore(Protocol):
         Raises:
             PutOutcomeError: The answer is not a clear success, or the etag of the source object changed.
         """
-        ...
 
     def list(self, prefix: str = "") -> Iterator[ObjectInfo]:
         """List every object under a prefix.
@@ -152,7 +147,6 @@ class ObjectStore(Protocol):
         Yields:
             The objects in key order, without their metadata.
         """
-        ...
 
     def delete(self, key: str, *, etag: str | None = None) -> None:
         """Delete an object. A missing object is no error.
@@ -162,4 +156,3 @@ class ObjectStore(Protocol):
             etag: Delete only the object with this etag; another one stays, which is no error. A store without
                 conditional deletes ignores it. Default: delete whatever object has the key.
         """
-        ...

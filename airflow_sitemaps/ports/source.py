@@ -73,7 +73,6 @@ class Source(Protocol):
     @property
     def digest_kind(self) -> str:
         """Name and version of the row-hash expression. Digests of different kinds are not compared."""
-        ...
 
     @property
     def key_kinds(self) -> Sequence[str]:
@@ -82,12 +81,10 @@ class Source(Protocol):
         Boundaries are valid only for the kinds under which they were cut. If this differs from the manifest, the
         section's ranges must be cut again. An empty source may not know the kind of a column (``id unknown``).
         """
-        ...
 
     @property
     def state(self) -> str:
         """The state of the data that every query reads, for ``SourceConfig.at``; empty for the present."""
-        ...
 
     def snapshot(self) -> AbstractContextManager[None]:
         """Answer every query except ``read`` and ``rank`` from one snapshot of the data until the context ends.
@@ -95,7 +92,6 @@ class Source(Protocol):
         Some databases have no snapshot over several statements: Snowflake, BigQuery, Databricks, Trino and
         ClickHouse. They answer each query from the data as it is at that moment.
         """
-        ...
 
     def boundaries(self, within: KeyRange, every: int) -> Sequence[Key]:
         """Compute the keys at which to cut a range into pieces of limited size.
@@ -109,7 +105,6 @@ class Source(Protocol):
         Returns:
             Strictly increasing keys inside ``within``, none equal to its lower end. The last piece is not empty.
         """
-        ...
 
     def largest_key(self, within: KeyRange) -> tuple[Key, int] | None:
         """Find the key that the most rows of a range share.
@@ -117,7 +112,6 @@ class Source(Protocol):
         Returns:
             The key and its number of rows, or None if the range has no rows.
         """
-        ...
 
     def survey(self, ranges: Sequence[KeyRange]) -> Survey:
         """Compute the digest of each range in one consistent read.
@@ -125,11 +119,9 @@ class Source(Protocol):
         Args:
             ranges: Disjoint ranges in key order.
         """
-        ...
 
     def scan_estimate(self) -> int | None:
         """Return how many bytes the surveys so far were estimated to scan, or None if the database does not say."""
-        ...
 
     def rank(self, keys: Sequence[Key]) -> Sequence[int] | None:
         """Return the position of each key in the database's own order; 0 is the least, and equal keys share a rank.
@@ -137,7 +129,6 @@ class Source(Protocol):
         Returns:
             The positions, which do not depend on the rows. None if the key's type does not accept one of the keys.
         """
-        ...
 
     def read(self, ranges: Sequence[KeyRange]) -> Iterator[pa.RecordBatch]:
         """Read the rows of some ranges, ordered by range, then key, then all emitted columns in binary order.
@@ -161,7 +152,6 @@ class Source(Protocol):
 
             The first four columns are always present. The others are present only if the section has them.
         """
-        ...
 
     def touched(self, ranges: Sequence[KeyRange], since: datetime) -> Sequence[int]:
         """Find the ranges that hold recently modified rows.
@@ -176,18 +166,15 @@ class Source(Protocol):
         Raises:
             SourceConfigurationError: The source has no lastmod that can be compared.
         """
-        ...
 
     def duplicates(self, most: int) -> Sequence[Duplicate]:
         """Find up to ``most`` URLs that more than one row has, whatever their keys; the most frequent come first."""
-        ...
 
     def table_version(self) -> str | None:
         """Return a version of the section's rows, or None if the database keeps none that is exact.
 
         Two equal versions mean that every query gives the same rows. Different versions mean nothing.
         """
-        ...
 
     def changes(self, ranges: Sequence[KeyRange], since: str | None) -> ChangeReading:
         """Read the change log. Only sources whose configuration has a ``change_log_interval`` have one.
@@ -201,15 +188,12 @@ class Source(Protocol):
         Raises:
             SourceConfigurationError: The log lacks a column, or its key is of another type than the source's.
         """
-        ...
 
     def now(self) -> datetime:
         """Return the time of the rows that queries read, by the database's clock, in UTC."""
-        ...
 
     def clock(self) -> datetime:
         """Return the present time of the database's clock, in UTC. It is later than any change that was read."""
-        ...
 
 
 class SourceConfig(Protocol):
@@ -218,17 +202,14 @@ class SourceConfig(Protocol):
     @property
     def timezone(self) -> str:
         """IANA name of the time zone of date-times that carry none."""
-        ...
 
     @property
     def observed(self) -> Sequence[str]:
         """The columns whose changes date an entry. If there are any, ``lastmod`` is only the date of a new URL."""
-        ...
 
     @property
     def change_log_interval(self) -> timedelta | None:
         """How long the change log replaces a survey of every range; None if there is no change log."""
-        ...
 
     def open(self, *, section: str) -> AbstractContextManager[Source]:
         """Connect to the database.
@@ -236,7 +217,6 @@ class SourceConfig(Protocol):
         Args:
             section: Name of the section, for messages and for names of temporary tables.
         """
-        ...
 
     def at(self, state: str) -> SourceConfig:
         """Return a copy that reads the state that a plan chose.
@@ -244,23 +224,18 @@ class SourceConfig(Protocol):
         Args:
             state: The ``Source.state`` of the plan.
         """
-        ...
 
     def identity(self) -> Mapping[str, object]:
         """Return, as JSON values, all settings that the rendered shards depend on.
 
         They are part of the section's fingerprint.
         """
-        ...
 
     def describe(self) -> str:
         """Describe the source in logs: connection id and table, never a secret."""
-        ...
 
     def discard(self, *, section: str) -> None:
         """Remove what the tasks of a run share, such as a materialised table: the state that ``at`` was given."""
-        ...
 
     def rendered(self, render: Callable[[str], str]) -> SourceConfig:
         """Return a copy with its template fields rendered (by Jinja, in Airflow)."""
-        ...

@@ -94,16 +94,12 @@ class StoreConfig(Protocol):
     @property
     def uri(self) -> str:
         """Address of the public area in the store, such as ``s3://bucket/prefix``, without a slash at its end."""
-        ...
 
     def open(self) -> Store:
         """Connect to the store."""
-        ...
 
     def console_url(self) -> str:
         """Return the page of the public area in the web console of the store; empty if there is none."""
-        ...
 
     def describe(self) -> str:
         """Describe the store in logs: the public address, never a secret."""
-        ...

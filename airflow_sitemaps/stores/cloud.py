@@ -24,7 +24,6 @@ class Client(Protocol):
 
     def close(self) -> None:
         """Close its connections."""
-        ...
 
 
 T = TypeVar("T", bound=Client)
