@@ -6,11 +6,11 @@ import hashlib
 import threading
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 from airflow_sitemaps import setting_checks
 from airflow_sitemaps.ports import Create, ObjectInfo, PutMode, PutOutcomeError, StoredObject, Update
-from airflow_sitemaps.ports.store import INDEX_CACHE_CONTROL, SHARD_CACHE_CONTROL, Store
 from airflow_sitemaps.stores.settings import StoreSettings, checked_key, checked_metadata, checked_prefix, read_source
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from typing_extensions import Unpack
 
-    from airflow_sitemaps.ports import Headers, ObjectStore, Purge
+    from airflow_sitemaps.ports import Headers, ObjectStore, Store
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,7 +79,7 @@ class MemoryObjects:
         """Write an object under a condition, and return its etag."""
         checked_key(key)
         kept, body = checked_metadata(headers["metadata"]), bytes(body)
-        etag = self._etag(body)
+        etag = hashlib.sha256(body).hexdigest()[:32]
         with self.lock:
             refusal = _refusal(mode, self.objects.get(key))
             self.log.append(Operation(area=self.area, verb="put", key=key, mode=mode, refused=bool(refusal)))
@@ -106,7 +106,9 @@ class MemoryObjects:
         checked_prefix(prefix)
         with self.lock:
             self.log.append(Operation(area=self.area, verb="list", key=prefix))
-            infos = sorted((o.info for k, o in self.objects.items() if k.startswith(prefix)), key=_utf8_key)
+            infos = sorted(
+                (o.info for k, o in self.objects.items() if k.startswith(prefix)), key=lambda info: info.key.encode()
+            )
         for info in infos:
             yield ObjectInfo(key=info.key, etag=info.etag, byte_size=info.byte_size, modified_at=info.modified_at)
 
@@ -120,57 +122,38 @@ class MemoryObjects:
             if not spared:
                 self.objects.pop(key, None)
 
-    def _etag(self, body: bytes) -> str:
-        return hashlib.sha256(body).hexdigest()[:32]
 
-
+@dataclass(kw_only=True, eq=False, repr=False)
 class MemoryStore(StoreSettings):
     """A store in the memory of this process. The same config object always opens the same objects.
 
+    The other settings are those of every store: ``StoreSettings``.
+
     Attributes:
+        base_url: Address of the public area, ending in ``/``. Default: ``https://www.example.com/``.
+        now: Returns the times of objects; tests pass a simulated clock. Default: this machine's time.
+        copies: Whether promotions copy within the store, as on AWS. Default: False.
+        log: Every call, in the order of effect.
         public: The public area.
         state: The private area.
-        log: Every call, in the order of effect.
-        base_url: Address of the public area, ending in ``/``.
-        index_name: File name of the index.
-        cache_control: Cache-Control header of indexes and feeds.
-        shard_cache_control: Header of files that an index lists. A lifetime needs a ``purge`` hook.
-        purge: Called with the changed addresses after the shards are public and before the index is.
-        single_writer: Promise that no other process publishes here.
-        copies: Whether promotions copy within the store, as on AWS.
-
-    ``now`` returns the times of objects. Tests pass a simulated clock.
 
     Raises:
         ConfigurationError: A base URL, index name or header is invalid.
     """
 
-    def __init__(
-        self,
-        *,
-        base_url: str = "https://www.example.com/",
-        index_name: str = "sitemap.xml",
-        cache_control: str = INDEX_CACHE_CONTROL,
-        shard_cache_control: str = SHARD_CACHE_CONTROL,
-        purge: Purge | None = None,
-        single_writer: bool = False,
-        now: Callable[[], datetime] | None = None,
-        copies: bool = False,
-    ) -> None:
-        super().__init__(
-            base_url=base_url,
-            index_name=index_name,
-            cache_control=cache_control,
-            shard_cache_control=shard_cache_control,
-            purge=purge,
-            single_writer=single_writer,
-        )
-        setting_checks.flag("MemoryStore", "copies", copies)
-        self.copies = copies
-        self.log: list[Operation] = []
-        lock, clock = threading.RLock(), now or _utc_now
-        self.public = MemoryObjects("public", self.log, lock, clock)
-        self.state = MemoryObjects("state", self.log, lock, clock)
+    base_url: str = "https://www.example.com/"
+    now: Callable[[], datetime] | None = None
+    copies: bool = False
+    log: list[Operation] = field(default_factory=list, init=False)
+    public: MemoryObjects = field(init=False)
+    state: MemoryObjects = field(init=False)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        setting_checks.flag("MemoryStore", "copies", self.copies)
+        lock, now = threading.RLock(), self.now or partial(datetime.now, timezone.utc)
+        self.public = MemoryObjects("public", self.log, lock, now)
+        self.state = MemoryObjects("state", self.log, lock, now)
 
     @property
     def uri(self) -> str:
@@ -199,11 +182,3 @@ def _refusal(mode: PutMode, there: MemoryObject | None) -> str:
     if isinstance(mode, Update) and there is not None and there.info.etag != mode.etag:
         return f"the object has etag {there.info.etag}, not {mode.etag}"
     return ""
-
-
-def _utf8_key(info: ObjectInfo) -> bytes:
-    return info.key.encode()
-
-
-def _utc_now() -> datetime:
-    return datetime.now(timezone.utc)

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import logging
 import os
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from airflow_sitemaps.errors import ConfigurationError
-from airflow_sitemaps.ports.store import INDEX_CACHE_CONTROL, SHARD_CACHE_CONTROL, Store
 from airflow_sitemaps.stores.settings import StoreSettings
 
 if TYPE_CHECKING:
-    from airflow_sitemaps.ports import ObjectStore, Purge
+    from airflow_sitemaps.ports import ObjectStore, Store
     from airflow_sitemaps.stores.local.permissions import Permissions
 
 log = logging.getLogger(__name__)
@@ -21,6 +21,7 @@ BOOKS: Final = ".local-store"
 """Folder within the state folder for metadata, locks and scratch records, which a file system cannot store with a file."""
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class LocalStore(StoreSettings):
     """A public folder that a web server serves, and a private one beside it for manifests and plans.
 
@@ -30,15 +31,12 @@ class LocalStore(StoreSettings):
     Modes do not depend on the umask of the process. Files and folders get the permissions of the public folder unless
     ``file_mode`` and ``dir_mode`` are set. A public folder that does not exist is created with mode 0o755.
 
+    The other settings are those of every store: ``StoreSettings``. The web server sends the headers. With ``single_writer``
+    a file system without locks is accepted.
+
     Attributes:
         path: The public folder.
-        base_url: Address of the public folder, ending in ``/``.
         state_dir: The private folder. None: the sibling ``<path>-state``.
-        index_name: File name of the index.
-        cache_control: The Cache-Control header that the web server sends with indexes and feeds.
-        shard_cache_control: The header that it sends with shards. A lifetime needs a ``purge`` hook.
-        purge: Called with the changed addresses after the shards are public and before the index is.
-        single_writer: Promise that no other process publishes here. A file system without locks is then accepted.
         file_mode: Mode of public files, such as 0o644. None: everyone who may enter the public folder may read them.
         dir_mode: Mode of new public folders. None: the mode of the public folder.
         group: Name or ID of the group of public files and folders. None: the file system decides, so a setgid folder
@@ -49,46 +47,29 @@ class LocalStore(StoreSettings):
             other.
     """
 
-    def __init__(  # noqa: PLR0913 - settings of one thing, all but one by keyword
-        self,
-        path: str | os.PathLike[str],
-        *,
-        base_url: str,
-        state_dir: str | os.PathLike[str] | None = None,
-        index_name: str = "sitemap.xml",
-        cache_control: str = INDEX_CACHE_CONTROL,
-        shard_cache_control: str = SHARD_CACHE_CONTROL,
-        purge: Purge | None = None,
-        single_writer: bool = False,
-        file_mode: int | None = None,
-        dir_mode: int | None = None,
-        group: str | int | None = None,
-    ) -> None:
-        from airflow_sitemaps.stores.local.permissions import checked_mode  # noqa: PLC0415 - POSIX modules
+    path: str | os.PathLike[str] = field(kw_only=False)
+    state_dir: str | os.PathLike[str] | None = None
+    file_mode: int | None = None
+    dir_mode: int | None = None
+    group: str | int | None = None
 
-        if not str(path):
+    def __post_init__(self) -> None:
+        from airflow_sitemaps.stores.local.permissions import check_mode  # noqa: PLC0415 - POSIX modules
+
+        if not str(self.path):
             raise ConfigurationError("LocalStore(''): give the folder that is served, like 'public/sitemaps'")
-        self.path = Path(path)
-        self.state_dir = None if state_dir is None else Path(state_dir)
-        super().__init__(
-            base_url=base_url,
-            index_name=index_name,
-            cache_control=cache_control,
-            shard_cache_control=shard_cache_control,
-            purge=purge,
-            single_writer=single_writer,
-        )
+        self.path = Path(self.path)
+        super().__post_init__()
         where = self._named()
-        self.file_mode = checked_mode("file_mode", file_mode, required=0o600, where=where)
-        self.dir_mode = checked_mode("dir_mode", dir_mode, required=0o700, where=where)
-        if isinstance(group, bool) or group == "" or (isinstance(group, int) and group < 0):
-            raise ConfigurationError(f"{where}: group={group!r} must be the name or id of a group")
-        self.group = group
+        check_mode("file_mode", self.file_mode, required=0o600, where=where)
+        check_mode("dir_mode", self.dir_mode, required=0o700, where=where)
+        if isinstance(self.group, bool) or self.group == "" or (isinstance(self.group, int) and self.group < 0):
+            raise ConfigurationError(f"{where}: group={self.group!r} must be the name or id of a group")
 
     @property
     def uri(self) -> str:
         """Address of the public folder without a slash at its end."""
-        return f"file://{self.path.expanduser().absolute()}".rstrip("/")
+        return f"file://{Path(self.path).expanduser().absolute()}".rstrip("/")
 
     @property
     def state_uri(self) -> str:
@@ -127,8 +108,8 @@ class LocalStore(StoreSettings):
         """
         from airflow_sitemaps.stores.local.permissions import explained  # noqa: PLC0415
 
-        with explained("inspect", self.path):
-            public = self.path.expanduser().resolve()
+        with explained("inspect", Path(self.path)):
+            public = Path(self.path).expanduser().resolve()
             state = self.state_folder.resolve()
         if state == public or public in state.parents or state in public.parents:
             raise ConfigurationError(
@@ -171,8 +152,8 @@ class LocalStore(StoreSettings):
         If a deployment links ``current`` to another release, ``current-state`` stays the same.
         """
         if self.state_dir is not None:
-            return self.state_dir.expanduser()
-        named = self.path.expanduser().absolute()
+            return Path(self.state_dir).expanduser()
+        named = Path(self.path).expanduser().absolute()
         if ".." in named.parts or not named.name or named.parent.resolve() != named.parent:
             named = named.resolve()  # the link is further up, or stable like /home: its target is as good
         return named.with_name(named.name + "-state") if named.name else named

@@ -113,17 +113,16 @@ def group_id(group: str | int | None, *, where: str) -> int | None:
         raise ConfigurationError(f"{where}: this machine has no group {group!r}. Give its id, or add the group") from e
 
 
-def checked_mode(name: str, mode: int | None, *, required: int, where: str) -> int | None:
-    """Return a mode, after checking that the owner can publish with it and that it does not let every user write."""
+def check_mode(name: str, mode: int | None, *, required: int, where: str) -> None:
+    """Refuse a mode with which the owner cannot publish, or that lets every user write."""
     if mode is None:
-        return None
+        return
     if not isinstance(mode, int) or isinstance(mode, bool) or mode & ~0o2777:
         raise ConfigurationError(f"{where}: {name}={mode!r} is not a file mode; write it in octal, like 0o644")
     if mode & required != required or mode & OTHERS_WRITE:
         raise ConfigurationError(
             f"{where}: {name}={mode:#o} must include {required:#o} for the owner and must not let all users write"
         )
-    return mode
 
 
 @contextmanager
