@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 from dataclasses import asdict
-from datetime import datetime, timezone
+from datetime import date, datetime, timezone
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, cast
 
@@ -372,11 +372,11 @@ class SearchConsoleInspectOperator(SitemapOperator):
             raise AirflowFailException(reason)
 
 
-def returned(day: str, found: Sequence[SectionStatus]) -> dict[str, Any]:
+def returned(day: date, found: Sequence[SectionStatus]) -> dict[str, Any]:
     """Return what XCom and events keep of the estimates: the numbers of the sections with the most URLs."""
     largest = sorted(found, key=lambda status: -status.urls)[:MAX_SECTIONS]
     return {
-        "day": day,
+        "day": day.isoformat(),
         "inspected": sum(status.inspected for status in found),
         "sections": {
             status.section: {

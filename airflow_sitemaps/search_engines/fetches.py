@@ -9,7 +9,7 @@ import logging
 from collections import Counter, defaultdict
 from datetime import date, datetime, time, timezone
 from functools import partial
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeVar
 from urllib.parse import urlsplit
 
 import msgspec
@@ -44,7 +44,7 @@ NEXT_STEP: Final = "Check that robots.txt allows these files, and that the serve
 class FetchRecord(msgspec.Struct, kw_only=True):
     """The last fetch by file and crawler, in seconds since 1970. ``since`` is the day from which on no fetch is missing."""
 
-    format: int = FORMAT
+    format: Literal[1] = FORMAT
     since: str = ""
     until: str = ""
     files: dict[str, dict[str, int]] = {}
@@ -88,7 +88,7 @@ class CrawlerFetches(msgspec.Struct, kw_only=True):
 class Fetches(msgspec.Struct, kw_only=True):
     """The summary of a task ``at`` a time, for a published generation. ``since`` is that of the record."""
 
-    format: int = FORMAT
+    format: Literal[1] = FORMAT
     at: str = ""
     generation: int = 0
     since: str = ""
@@ -253,9 +253,8 @@ def summary_of(objects: ObjectStore) -> Fetches:
 
 def _read(objects: ObjectStore, key: str, decoder: Decoder[T], empty: T) -> T:
     stored = objects.get(key)
-    try:
-        value = empty if stored is None else decoder.decode(stored.body)
-    except (ValueError, RecursionError):
+    value = empty if stored is None else decoder.decode_or_none(stored.body)
+    if value is None:
         log.warning("%s cannot be read: the record of fetches begins again", objects.url(key))
         return empty
-    return value if value.format == FORMAT else empty
+    return value

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from datetime import date, timedelta
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal
 
 import msgspec
 
@@ -66,9 +66,9 @@ class Observation(msgspec.Struct, kw_only=True):
     ``sections`` holds the strata by section and age (``new``, ``changed``, ``other``).
     """
 
-    format: int = FORMAT
+    format: Literal[1] = FORMAT
     engine: str
-    day: str
+    day: date
     at: str = ""
     generation: int = 0
     properties: list[str] = []
@@ -130,7 +130,7 @@ def _sampled(observations: Sequence[Observation]) -> dict[str, list[Stratum]]:
     if not observations:
         return {}
     newest = observations[-1]
-    since = (date.fromisoformat(newest.day) - timedelta(days=WINDOW_DAYS - 1)).isoformat()
+    since = newest.day - timedelta(days=WINDOW_DAYS - 1)
     window = [each for each in observations if since <= each.day <= newest.day]
     sampled = {}
     for section, ages in newest.sections.items():
@@ -217,14 +217,5 @@ def keep(objects: ObjectStore, observation: Observation) -> None:
 
 def history(objects: ObjectStore, engine: str, most: int = KEPT) -> list[Observation]:
     """Return the newest observations of an engine, oldest first. Objects that cannot be read are left out."""
-    read = map(_read, newest(objects, f"{AREA}{engine}/", most))
+    read = map(_OBSERVATION.decode_or_none, newest(objects, f"{AREA}{engine}/", most))
     return [observation for observation in read if observation is not None]
-
-
-def _read(body: bytes) -> Observation | None:
-    try:
-        observation = _OBSERVATION.decode(body)
-        date.fromisoformat(observation.day)
-    except (ValueError, RecursionError):
-        return None
-    return observation if observation.format == FORMAT else None

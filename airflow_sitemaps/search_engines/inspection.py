@@ -15,7 +15,7 @@ from datetime import datetime, timedelta
 from functools import partial
 from hashlib import blake2b
 from heapq import nsmallest
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import msgspec
 
@@ -37,13 +37,13 @@ from airflow_sitemaps.search_engines.index_status import (
     keep,
     tally,
 )
+from airflow_sitemaps.search_engines.searchconsole import GoogleInspector, PageState
 from airflow_sitemaps.shards.schema import Decoder
 from airflow_sitemaps.web_services import ATTEMPTS, Metered, NotAcceptedError, Quota, UsedUpError
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from airflow_sitemaps.http import Fetched
     from airflow_sitemaps.ports import Clock, ObjectStore
     from airflow_sitemaps.sitemap import Sitemap
     from airflow_sitemaps.web_services import Sender
@@ -59,55 +59,14 @@ RECENT_DAYS: Final = 30
 AGES: Final = ("new", "changed", "other")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PageState:
-    """What an engine knows of a URL. ``canonical``: the address that it prefers, empty if it is the URL itself."""
-
-    crawled_at: datetime | None
-    is_indexed: bool
-    reason: str
-    canonical: str = ""
-
-
 Inspect = Callable[[str, str, "Sender"], PageState]
 """Inspects a URL in a property by a sender. Raises the errors of ``Service.call``."""
-
-
-class Inspector(Protocol):
-    """An engine that inspects single URLs."""
-
-    @property
-    def engine(self) -> str:
-        """Name of the engine, such as ``google``."""
-
-    @property
-    def properties(self) -> Sequence[str]:
-        """Sites that the credentials cover."""
-
-    @property
-    def pause_s(self) -> float:
-        """Seconds between the beginnings of two requests."""
-
-    def day(self, now: datetime) -> str:
-        """Return the day by which the engine counts its quota."""
-
-    def homes(self, url: str) -> list[str]:
-        """Return the properties that contain a URL, the most specific first."""
-
-    def is_used_up(self, response: Fetched) -> bool:
-        """Return whether a response says that the quota of the day is used up, not that of a shorter time."""
-
-    def sender(self) -> Sender:
-        """Return the client that sends the requests."""
-
-    def session(self) -> Inspect:
-        """Return a function that inspects URLs with credentials that are valid for some minutes."""
 
 
 class Rotation(msgspec.Struct, kw_only=True):
     """How far each section and age was inspected (``cursors``), and the requests of the day by property (``spent``)."""
 
-    format: int = FORMAT
+    format: Literal[1] = FORMAT
     today: Observation
     spent: dict[str, int] = {}
     cursors: dict[str, dict[str, int]] = {}
@@ -129,7 +88,7 @@ class Candidate:
 
 
 def inspect(
-    sitemap: Sitemap, inspector: Inspector, *, daily: int, clock: Clock = SYSTEM_CLOCK, **timing: Any
+    sitemap: Sitemap, inspector: GoogleInspector, *, daily: int, clock: Clock = SYSTEM_CLOCK, **timing: Any
 ) -> list[Observation]:
     """Inspect as many URLs as today's quota allows, and return the observations, oldest first.
 
@@ -159,7 +118,7 @@ class _Run:
     """One day's inspection, or a part of it."""
 
     objects: ObjectStore
-    inspector: Inspector
+    inspector: GoogleInspector
     clock: Clock
     rotation: Rotation
     etag: str | None
@@ -168,12 +127,14 @@ class _Run:
     stopped: set[tuple[str, str]] = field(default_factory=set)
 
     @classmethod
-    def begin(cls, sitemap: Sitemap, inspector: Inspector, daily: int, clock: Clock, timing: Mapping[str, Any]) -> _Run:
+    def begin(
+        cls, sitemap: Sitemap, inspector: GoogleInspector, daily: int, clock: Clock, timing: Mapping[str, Any]
+    ) -> _Run:
         """Read the record, and begin a new day in it if the engine's has changed."""
         objects, day = sitemap.store.open().state, inspector.day(clock.now())
         stored = objects.get(f"{AREA}{inspector.engine}.json")
         today = Observation(engine=inspector.engine, day=day)
-        rotation = Rotation(today=today) if stored is None else _read(stored.body)
+        rotation = Rotation(today=today) if stored is None else _ROTATION.decode_or_none(stored.body)
         if rotation is None:
             log.warning("the record of inspections cannot be read: inspections begin again tomorrow")
             rotation = Rotation(today=today, spent=dict.fromkeys(inspector.properties, daily))
@@ -344,12 +305,3 @@ def _by_age(rows: pa.Table, now: datetime) -> Iterable[tuple[str, pa.Table]]:
     masks = (listed, pc.and_(pc.invert(listed), changed), pc.invert(pc.or_(listed, changed)))
     parts = zip(AGES, map(rows.filter, masks), strict=True)
     return [(age, part) for age, part in parts if part.num_rows]
-
-
-def _read(body: bytes) -> Rotation | None:
-    """Return the record; None if it is damaged."""
-    try:
-        rotation = _ROTATION.decode(body)
-    except (ValueError, RecursionError):
-        return None
-    return rotation if rotation.format == FORMAT else None

@@ -10,21 +10,23 @@ import json
 import logging
 import re
 import time
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal
 from urllib.parse import quote, urlsplit
+
+import msgspec
 
 from airflow_sitemaps.errors import ConfigurationError
 from airflow_sitemaps.pipeline.state.repository import StateRepository, newest, put_newest
 from airflow_sitemaps.protocol import lastmod
-from airflow_sitemaps.search_engines.inspection import PageState
+from airflow_sitemaps.shards.schema import Decoder
 from airflow_sitemaps.web_services import NotAcceptedError, Service, client_for, excerpt
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
-    from datetime import datetime
+    from datetime import date, datetime
 
     from airflow_sitemaps.http import Fetched, HttpClient
     from airflow_sitemaps.ports import ObjectStore
@@ -236,8 +238,21 @@ def google_token(conn_id: str) -> Callable[[], str]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PageState:
+    """What an engine knows of a URL. ``canonical``: the address that it prefers, empty if it is the URL itself."""
+
+    crawled_at: datetime | None
+    is_indexed: bool
+    reason: str
+    canonical: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class GoogleInspector:
-    """Inspects URLs in Google's index, with the permission to read these ``properties``. See ``inspection.Inspector``."""
+    """Inspects URLs in Google's index, with the permission to read these ``properties``.
+
+    ``pause_s`` are the seconds between the beginnings of two requests.
+    """
 
     properties: tuple[str, ...]
     token: Callable[[], str] = field(repr=False)
@@ -251,9 +266,9 @@ class GoogleInspector:
         for site in self.properties:
             check_property(site)
 
-    def day(self, now: datetime) -> str:
+    def day(self, now: datetime) -> date:
         """Return the day in California, where Google's quotas begin again at midnight."""
-        return now.astimezone(lastmod.zone("America/Los_Angeles")).date().isoformat()
+        return now.astimezone(lastmod.zone("America/Los_Angeles")).date()
 
     def homes(self, url: str) -> list[str]:
         """Return the properties that contain a URL: longer prefixes first, then longer domains."""
@@ -302,28 +317,30 @@ def _page_state(status: Mapping[str, Any], url: str) -> PageState:
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class IndexCoverage:
+class IndexCoverage(msgspec.Struct, frozen=True, kw_only=True):
     """The state of one index; ``section`` is empty for that of all. Times are RFC 3339, None before Google reads it."""
 
     url: str
     section: str
     listed: int
-    discovered: Mapping[str, int] = field(default_factory=dict)
+    discovered: dict[str, int] = {}
     errors: int = 0
     warnings: int = 0
     pending: bool = False
     last_downloaded: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Observation:
+class Observation(msgspec.Struct, frozen=True, kw_only=True):
     """The coverage of all indexes of a published generation in a property at one time (ISO 8601 in UTC)."""
 
+    format: Literal[1] = COVERAGE_FORMAT
     at: str
     generation: int
     site: str
     indexes: tuple[IndexCoverage, ...]
+
+
+_OBSERVATION: Final = Decoder(Observation)
 
 
 def observe(sitemap: Sitemap, site: str, submitted: Sequence[SubmittedSitemap], now: datetime) -> Observation | None:
@@ -338,27 +355,15 @@ def observe(sitemap: Sitemap, site: str, submitted: Sequence[SubmittedSitemap], 
         site=site,
         indexes=tuple(_coverage(manifest, each) for each in submitted),
     )
-    document = {"format": COVERAGE_FORMAT, **asdict(observation)}
     key = f"{COVERAGE}{now:%Y%m%dT%H%M%S%f}.json"
-    put_newest(objects, COVERAGE, key, json.dumps(document).encode(), write_id=key, most=KEPT)
+    put_newest(objects, COVERAGE, key, msgspec.json.encode(observation), write_id=key, most=KEPT)
     return observation
 
 
 def history(objects: ObjectStore, most: int = KEPT) -> list[Observation]:
     """Return the newest observations, oldest first. Objects that cannot be read are left out."""
-    read = map(_read_observation, newest(objects, COVERAGE, most))
+    read = map(_OBSERVATION.decode_or_none, newest(objects, COVERAGE, most))
     return [observation for observation in read if observation is not None]
-
-
-def _read_observation(body: bytes) -> Observation | None:
-    try:
-        document: dict[str, Any] = json.loads(body)
-        if document.pop("format") != COVERAGE_FORMAT:
-            return None
-        indexes = tuple(IndexCoverage(**index) for index in document.pop("indexes"))
-        return Observation(**document, indexes=indexes)
-    except (ValueError, KeyError, TypeError, AttributeError):
-        return None
 
 
 def _coverage(manifest: Manifest, submitted: SubmittedSitemap) -> IndexCoverage:

@@ -93,3 +93,10 @@ class Decoder(Generic[T]):
         except UnicodeDecodeError:
             value = json.loads(text.decode("utf-8", "surrogatepass"))
             return msgspec.convert(value, self._kind, str_keys=True)
+
+    def decode_or_none(self, text: bytes) -> T | None:
+        """Decode JSON as ``decode`` does; None for a text that is damaged or of another type or format."""
+        try:
+            return self.decode(text)
+        except (ValueError, RecursionError):
+            return None

@@ -90,22 +90,20 @@ def test_nothing_was_submitted_or_published(admin: Client, session: Session, tmp
     assert found.headers["cache-control"] == "no-store"
 
 
-def test_an_observation_that_was_planted_is_shown_as_far_as_it_has_values(
+def test_an_observation_of_other_types_is_left_out_and_wrong_times_are_not_shown(
     admin: Client, session: Session, tmp_path: Path
 ) -> None:
-    sitemap = publish(session, tmp_path)
+    objects = publish(session, tmp_path).store.open().state
     index = {"url": 7, "section": ["x"], "listed": "many", "discovered": [1], "errors": True, "pending": "yes"}
-    planted = {"format": 1, "at": "yesterday", "generation": None, "site": {}, "indexes": [index]}
-    body = json.dumps(planted).encode()
-    sitemap.store.open().state.put(
-        f"{COVERAGE}9.json", body, mode=Overwrite(), metadata={}, content_type="application/json"
-    )
+    planted = {"format": 1, "at": "yesterday", "generation": 1, "site": "s", "indexes": []}
+    for key, value in (("8", planted), ("9", {**planted, "indexes": [index]})):
+        body = json.dumps(value).encode()
+        objects.put(f"{COVERAGE}{key}.json", body, mode=Overwrite(), metadata={}, content_type="application/json")
 
     found = admin.get("api/sitemap/coverage", asset=URI)
 
     assert found.status_code == 200
-    assert found.json()["at"] == [None]
-    assert found.json()["indexes"][0]["discovered_history"] == [0]
+    assert (found.json()["site"], found.json()["at"], found.json()["indexes"]) == ("s", [None], [])
 
 
 def test_a_store_that_cannot_be_read_says_so(admin: Client, session: Session, tmp_path: Path) -> None:

@@ -57,7 +57,7 @@ def inspections(**sections: tuple[int, int, int]) -> list[Observation]:
         name: {"other": Stratum(urls=1_000, inspected=n, crawled=crawled, indexed=indexed)}
         for name, (n, crawled, indexed) in sections.items()
     }
-    return [Observation(engine="google", day=NOW.date().isoformat(), at=AT, sections=strata)]
+    return [Observation(engine="google", day=NOW.date(), at=AT, sections=strata)]
 
 
 def numbers(funnel: Funnel) -> dict[str, dict[str, int]]:

@@ -26,7 +26,7 @@ def observation(days_ago: int, **indexed: int) -> Observation:
         for name, number in indexed.items()
     }
     return Observation(
-        engine="google", day=moment.date().isoformat(), at=moment.isoformat(), properties=["sc-domain:x"],
+        engine="google", day=moment.date(), at=moment.isoformat(), properties=["sc-domain:x"],
         sections=strata,
     )  # fmt: skip
 

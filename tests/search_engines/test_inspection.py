@@ -6,7 +6,7 @@ import json
 import random
 import threading
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta, timezone
+from datetime import date, datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -436,6 +436,6 @@ def test_properties_that_cannot_be(site: str) -> None:
 
 def test_the_day_is_californias() -> None:
     inspector = GoogleInspector(properties=(DOMAIN,), token=lambda: TOKEN)
-    assert inspector.day(datetime(2026, 7, 1, 6, 59, tzinfo=timezone.utc)) == "2026-06-30"
-    assert inspector.day(datetime(2026, 7, 1, 7, 0, tzinfo=timezone.utc)) == "2026-07-01"
-    assert inspector.day(datetime(2026, 1, 1, 7, 59, tzinfo=timezone.utc)) == "2025-12-31"
+    assert inspector.day(datetime(2026, 7, 1, 6, 59, tzinfo=timezone.utc)) == date(2026, 6, 30)
+    assert inspector.day(datetime(2026, 7, 1, 7, 0, tzinfo=timezone.utc)) == date(2026, 7, 1)
+    assert inspector.day(datetime(2026, 1, 1, 7, 59, tzinfo=timezone.utc)) == date(2025, 12, 31)

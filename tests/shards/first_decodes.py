@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_sitemaps.pipeline.plan import partial_survey
 from airflow_sitemaps.plugin import shard_map, state_reader
-from airflow_sitemaps.search_engines import fetches, index_status, inspection
+from airflow_sitemaps.search_engines import fetches, index_status, inspection, searchconsole
 from airflow_sitemaps.shards import codec
 
 if TYPE_CHECKING:
@@ -37,6 +37,7 @@ READERS: dict[str, Callable[[bytes], Any]] = {
     "report": state_reader._REPORT.decode,
     "known": partial_survey._RECORD.decode,
     "observation": index_status._OBSERVATION.decode,
+    "coverage": searchconsole._OBSERVATION.decode,
     "rotation": inspection._ROTATION.decode,
     "fetch_record": fetches._RECORD.decode,
     "fetches": fetches._SUMMARY.decode,

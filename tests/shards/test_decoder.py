@@ -15,6 +15,8 @@ from airflow_sitemaps.pipeline.plan.partial_survey import _Stored
 from airflow_sitemaps.search_engines.fetches import CrawlerFetches, Fetches, FetchRecord, SectionFetches
 from airflow_sitemaps.search_engines.index_status import Observation, Stratum
 from airflow_sitemaps.search_engines.inspection import Rotation
+from airflow_sitemaps.search_engines.searchconsole import IndexCoverage
+from airflow_sitemaps.search_engines.searchconsole import Observation as Coverage
 from airflow_sitemaps.shards import codec
 from airflow_sitemaps.shards.plan import Action, Batch, Plan, RangeAction, Receipt, SectionPlan, StagedShard
 from airflow_sitemaps.shards.ranges import Digest, KeyRange, Known
@@ -47,14 +49,15 @@ def body(name: str) -> bytes:
         return codec.encode(manifest(3))
     if name in ("plan", "receipt"):
         return {"plan": plan, "receipt": receipt}[name]()
-    observation = Observation(
-        engine="google", day="2026-01-01", sections={"pages": {"new": Stratum(urls=5, inspected=2)}}
-    )
+    observation = Observation(engine="google", day=AT.date(), sections={"pages": {"new": Stratum(urls=5, inspected=2)}})
     record: object = {
         "report": {"run": "r", "urls": 5},
         "observation": observation,
         "fetch_record": FetchRecord(files={"a.xml": {"google": 7}}),
         "fetches": Fetches(crawlers={"google": CrawlerFetches(sections={"pages": SectionFetches(files=1)})}),
+        "coverage": Coverage(
+            at="2026-01-01", generation=1, site="s", indexes=(IndexCoverage(url="u", section="", listed=1),)
+        ),
         "rotation": Rotation(today=observation, spent={"s": 2}, cursors={"pages": {"new": 7}}),
         "known": _Stored(known=Known(surveyed_at=AT, version="v", watermark=AT, ages=(1, 2)), changed_in=3),
     }[name]

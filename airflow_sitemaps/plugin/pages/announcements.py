@@ -285,7 +285,7 @@ def index_status_of(observations: Sequence[index_status.Observation]) -> IndexSt
     return IndexStatus(
         properties=texts(shown[-1].properties),
         at=timestamp(shown[-1].at) or None,
-        days=[each.day for each in shown],
+        days=[each.day.isoformat() for each in shown],
         sections=largest,
         indexed_history={
             name: [day[name].indexed.share if name in day else None for day in by_day]
