@@ -129,6 +129,11 @@ def plain_type(key: str) -> str | None:
     return next((kind for suffix, kind in PLAIN_TYPES.items() if key.endswith(suffix)), None)
 
 
+def bare_etag(etag: str) -> str:
+    """Remove an etag's quotes and the prefix of weak etags."""
+    return etag.removeprefix("W/").strip('"')
+
+
 def redacted(text: str) -> str:
     """Remove user names, passwords and the queries of URLs (presigned URLs contain signatures) from a text."""
     text = re.sub(r"//[^/@\s\"']+@", "//…@", text)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Generic, Protocol, TypeVar
 
 from airflow_sitemaps.errors import ConfigurationError, CredentialsError, StoreError
-from airflow_sitemaps.ports import PutOutcomeError
+from airflow_sitemaps.ports import PutOutcomeError, Update
 from airflow_sitemaps.stores.bucket import redacted, safe_cause
 from airflow_sitemaps.waits import waiting
 
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping
 
     from airflow_sitemaps.errors import SitemapError
+    from airflow_sitemaps.ports import PutMode
 
 
 class Client(Protocol):
@@ -153,20 +154,24 @@ def calling(
     errors: tuple[type[Exception], ...],
     failure_of: Callable[[str, Exception], CloudFailure],
     *,
-    refusals: Mapping[int, str] | None = None,
-    missing: Collection[int] = (),
+    mode: PutMode | None,
+    is_copy: bool = False,
+    missing: Collection[int] = (404,),
 ) -> Iterator[None]:
     """Name the wait for a call in the log, and translate its errors.
 
-    ``refusals`` are the statuses by which a put is refused; None: the call is no put. A status of ``missing`` raises
-    ``Missing``, unless the failure has an advice, such as that the bucket does not exist.
+    ``mode`` is the condition of a put or copy; None: the call is neither. A status of ``missing`` raises ``Missing``,
+    unless the failure has an advice, such as that the bucket does not exist.
     """
     try:
         with waiting(call, bound):
             yield
     except errors as e:
         failure = failure_of(call, e)
-        if refusals is not None:
+        if mode is not None:
+            refusals = dict.fromkeys((304, 412), f"the condition {mode} does not hold")
+            if is_copy or isinstance(mode, Update):
+                refusals[404] = "there is no object"
             raise failure.put_error(refusals) from safe_cause(e)
         if failure.status in missing and not failure.advice:
             raise Missing from None

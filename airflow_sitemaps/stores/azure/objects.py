@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import logging
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
 from airflow_sitemaps.errors import ConfigurationError
 from airflow_sitemaps.ports import Create, ObjectInfo, PutMode, StoredObject, Update
-from airflow_sitemaps.stores.bucket import plain_type
+from airflow_sitemaps.stores.bucket import bare_etag, plain_type
 from airflow_sitemaps.stores.cloud import CloudFailure, Connections, Missing, calling
 from airflow_sitemaps.stores.settings import checked_metadata, checked_prefix, read_source
 
@@ -111,22 +112,17 @@ class AzureObjects:
     def get(self, key: str) -> StoredObject | None:
         """Read an object, or return None if it does not exist."""
         blob = self._blob(key)
-        try:
-            with self._calling("GetBlob", key):
-                stream = blob.download_blob(decompress=False)
-                body = stream.readall()
-        except Missing:
-            return None
-        return StoredObject(info=_info(key, stream.properties), body=body)
+        with suppress(Missing), self._calling("GetBlob", key):
+            stream = blob.download_blob(decompress=False)
+            return StoredObject(body=stream.readall(), info=_info(key, stream.properties))
+        return None
 
     def head(self, key: str) -> ObjectInfo | None:
         """Read the info of an object, or return None if it does not exist."""
         blob = self._blob(key)
-        try:
-            with self._calling("GetBlobProperties", key):
-                return _info(key, blob.get_blob_properties())
-        except Missing:
-            return None
+        with suppress(Missing), self._calling("GetBlobProperties", key):
+            return _info(key, blob.get_blob_properties())
+        return None
 
     def put(self, key: str, body: bytes, *, mode: PutMode, **headers: Unpack[Headers]) -> str:
         """Write an object under a condition, and return its etag."""
@@ -138,7 +134,7 @@ class AzureObjects:
         blob = self._blob(key)
         with self._calling("PutBlob", key, mode):
             answer = blob.upload_blob(bytes(body), **request)
-        return _bare(answer["etag"])
+        return bare_etag(answer["etag"])
 
     def copy(
         self, source: ObjectStore, found: ObjectInfo, key: str, *, mode: PutMode, **headers: Unpack[Headers]
@@ -159,11 +155,8 @@ class AzureObjects:
     def delete(self, key: str, *, etag: str | None = None) -> None:
         """Delete an object, which need not exist. Azure checks the etag."""
         blob = self._blob(key)
-        try:
-            with self._calling("DeleteBlob", key):
-                blob.delete_blob(**({} if etag is None else _only(etag)))
-        except Missing:
-            return
+        with suppress(Missing), self._calling("DeleteBlob", key):
+            blob.delete_blob(**({} if etag is None else _only(etag)))
 
     def _blob(self, key: str) -> Any:
         return self.service.get_blob_client(self.address.bucket, self.address.key(key))
@@ -182,13 +175,8 @@ class AzureObjects:
         """Translate a call's errors; ``mode`` is a put's condition. Missing: no object, or not the one to delete."""
         from azure.core.exceptions import AzureError
 
-        call, refusals = f"{operation} {self.url(key)}", None
-        if mode is not None:
-            refusals = dict.fromkeys((304, 412), f"the condition {mode} does not hold")
-            if isinstance(mode, Update):
-                refusals[404] = "there is no object to replace"
-        missing = (404, 412) if operation == "DeleteBlob" else (404,)
-        return calling(call, BOUND, (AzureError,), _failure, refusals=refusals, missing=missing)
+        call, missing = f"{operation} {self.url(key)}", (404, 412) if operation == "DeleteBlob" else (404,)
+        return calling(call, BOUND, (AzureError,), _failure, mode=mode, missing=missing)
 
 
 def _failure(call: str, e: Exception) -> CloudFailure:
@@ -223,7 +211,7 @@ def _only(etag: str) -> dict[str, Any]:
 def _info(key: str, properties: Any, *, with_metadata: bool = True) -> ObjectInfo:
     return ObjectInfo(
         key=key,
-        etag=_bare(properties.etag),
+        etag=bare_etag(properties.etag),
         byte_size=int(properties.size),
         metadata=_from_azure(properties.metadata or {}) if with_metadata else {},
         modified_at=properties.last_modified,
@@ -238,7 +226,3 @@ def _to_azure(metadata: Mapping[str, str]) -> dict[str, str]:
 
 def _from_azure(metadata: Mapping[str, str]) -> dict[str, str]:
     return {name.lower().removeprefix("_").replace("_", "-"): value for name, value in metadata.items()}
-
-
-def _bare(etag: str) -> str:
-    return etag.removeprefix("W/").strip('"')

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -122,12 +123,10 @@ class GCSObjects:
     def head(self, key: str) -> ObjectInfo | None:
         """Read the info of an object, or return None if it does not exist."""
         blob = self.blob(key)
-        try:
-            with self._calling("objects.get", key):
-                blob.reload(**limits())
-        except Missing:
-            return None
-        return _info(key, blob, metadata=blob.metadata)
+        with suppress(Missing), self._calling("objects.get", key):
+            blob.reload(**limits())
+            return _info(key, blob, metadata=blob.metadata)
+        return None
 
     def put(self, key: str, body: bytes, *, mode: PutMode, **headers: Unpack[Headers]) -> str:
         """Write an object under a condition, and return its generation."""
@@ -188,11 +187,8 @@ class GCSObjects:
         """Delete an object, which need not exist. Google checks the generation."""
         blob = self.blob(key)
         condition = None if etag is None else _generation(etag)
-        try:
-            with self._calling("objects.delete", key):
-                blob.delete(if_generation_match=condition, **limits())
-        except Missing:
-            return
+        with suppress(Missing), self._calling("objects.delete", key):
+            blob.delete(if_generation_match=condition, **limits())
 
     def blob(self, key: str, headers: Headers | None = None) -> Any:
         """Return the client's object of a key, with the headers that it is going to have."""
@@ -207,12 +203,8 @@ class GCSObjects:
 
     def _calling(self, operation: str, key: str, mode: PutMode | None = None) -> AbstractContextManager[None]:
         """Translate a call's errors; ``mode`` is the condition of a write. Missing: no object of the generation."""
-        call, refusals = f"{operation} {self.url(key)}", None
-        if mode is not None:
-            refusals = dict.fromkeys((304, 412), f"the condition {mode} does not hold")
-            if isinstance(mode, Update) or operation == "objects.rewrite":
-                refusals[404] = "there is no object"
-        return calling(call, BOUND, errors(), _failure, refusals=refusals, missing=(404, 412))
+        call, is_copy = f"{operation} {self.url(key)}", operation == "objects.rewrite"
+        return calling(call, BOUND, errors(), _failure, mode=mode, is_copy=is_copy, missing=(404, 412))
 
 
 class _Replaced(Exception):  # noqa: N818 - an answer, not an error

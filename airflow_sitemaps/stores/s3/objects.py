@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -18,7 +18,7 @@ from urllib3.exceptions import HTTPError
 
 from airflow_sitemaps.errors import SitemapError
 from airflow_sitemaps.ports import Create, ObjectInfo, Overwrite, PutMode, PutOutcomeError, StoredObject, Update
-from airflow_sitemaps.stores.bucket import plain_type, redacted
+from airflow_sitemaps.stores.bucket import bare_etag, plain_type, redacted
 from airflow_sitemaps.stores.cloud import Missing, calling
 from airflow_sitemaps.stores.s3.client import answer_of, bound_of, failure_of
 from airflow_sitemaps.stores.settings import checked_metadata, checked_prefix, read_source
@@ -72,11 +72,9 @@ class S3Objects:
         read = repeated(
             _BrokenOffError, attempts=READS, pause_s=READ_PAUSE_S, longest_pause_s=LONGEST_READ_PAUSE_S, log=log
         )
-        try:
-            with self._calling("GetObject", key):
-                return read(self._get, key)
-        except Missing:
-            return None
+        with suppress(Missing), self._calling("GetObject", key):
+            return read(self._get, key)
+        return None
 
     def _get(self, key: str) -> StoredObject | None:
         """Read an object once."""
@@ -90,12 +88,10 @@ class S3Objects:
 
     def head(self, key: str) -> ObjectInfo | None:
         """Read the info of an object, or return None if it does not exist."""
-        try:
-            with self._calling("HeadObject", key):
-                answer = self.connection.client.head_object(**self._request(key))
-        except Missing:
-            return None
-        return _info(key, answer, int(answer["ContentLength"]))
+        with suppress(Missing), self._calling("HeadObject", key):
+            answer = self.connection.client.head_object(**self._request(key))
+            return _info(key, answer, int(answer["ContentLength"]))
+        return None
 
     def put(self, key: str, body: bytes, *, mode: PutMode, **headers: Unpack[Headers]) -> str:
         """Write an object under a condition, and return its etag."""
@@ -129,7 +125,7 @@ class S3Objects:
         if not etag:
             text = f"CopyObject {self.url(key)}: the answer names no etag, so it may or may not have been copied"
             raise PutOutcomeError(text, definite=False)
-        return _bare(etag)
+        return bare_etag(etag)
 
     def as_source(self, found: ObjectInfo) -> dict[str, Any]:
         """Return the arguments of a CopyObject request that name the object to copy."""
@@ -152,24 +148,24 @@ class S3Objects:
                 key = entry["Key"].removeprefix(self.address.prefix)
                 if key and not key.endswith("/"):
                     yield ObjectInfo(
-                        key=key, etag=_bare(entry["ETag"]), byte_size=entry["Size"], modified_at=entry["LastModified"]
+                        key=key,
+                        etag=bare_etag(entry["ETag"]),
+                        byte_size=entry["Size"],
+                        modified_at=entry["LastModified"],
                     )
 
     def delete(self, key: str, *, etag: str | None = None) -> None:
         """Delete an object. AWS checks the etag; servers that do not implement the condition ignore it."""
         condition = {} if etag is None else self._condition(Update(etag), quotes=self.connection.etag_quotes)
         delete = self.connection.client.delete_object
-        try:
-            with self._calling("DeleteObject", key):
-                try:
-                    delete(**self._request(key), **condition)
-                except ClientError as e:
-                    if not condition or answer_of(e)[1] not in (412, 501):
-                        raise
-                    if answer_of(e)[1] == 501:
-                        delete(**self._request(key))
-        except Missing:
-            return
+        with suppress(Missing), self._calling("DeleteObject", key):
+            try:
+                delete(**self._request(key), **condition)
+            except ClientError as e:
+                if not condition or answer_of(e)[1] not in (412, 501):
+                    raise
+                if answer_of(e)[1] == 501:
+                    delete(**self._request(key))
 
     def _bucket(self) -> dict[str, Any]:
         owner = self.expected_bucket_owner
@@ -191,7 +187,7 @@ class S3Objects:
     def _put(self, request: dict[str, Any], mode: PutMode, *, quotes: bool) -> str:
         condition = self._condition(mode, quotes=quotes)
         try:
-            return _bare(self.connection.client.put_object(**request, **condition)["ETag"])
+            return bare_etag(self.connection.client.put_object(**request, **condition)["ETag"])
         except ClientError as e:
             # A single writer has looked already. The store rejects conditional headers (501), so send it without.
             if answer_of(e)[1] != 501 or not condition or not self.look_first:
@@ -226,13 +222,8 @@ class S3Objects:
 
     def _calling(self, operation: str, key: str, mode: PutMode | None = None) -> AbstractContextManager[None]:
         """Translate a call's errors; ``mode`` is the condition of a write. Missing: there is no object."""
-        refusals = None
-        if mode is not None:
-            refusals = dict.fromkeys((304, 412), f"the condition {mode} does not hold")
-            if isinstance(mode, Update) or operation == "CopyObject":
-                refusals[404] = "there is no object"
         call, bound = f"{operation} {self.url(key)}", bound_of(self.connection.client)
-        return calling(call, bound, ERRORS, failure_of, refusals=refusals, missing=(404,))
+        return calling(call, bound, ERRORS, failure_of, mode=mode, is_copy=operation == "CopyObject")
 
 
 class _BrokenOffError(Exception):
@@ -248,13 +239,8 @@ def _info(key: str, answer: Mapping[str, Any], byte_size: int) -> ObjectInfo:
     metadata = {name.lower(): value for name, value in answer.get("Metadata", {}).items()}
     return ObjectInfo(
         key=key,
-        etag=_bare(answer["ETag"]),
+        etag=bare_etag(answer["ETag"]),
         byte_size=byte_size,
         metadata=metadata,
         modified_at=answer.get("LastModified"),
     )
-
-
-def _bare(etag: str) -> str:
-    """Remove an etag's quotes and the prefix of weak etags."""
-    return etag.removeprefix("W/").strip('"')
