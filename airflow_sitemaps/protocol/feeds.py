@@ -10,6 +10,7 @@ import html
 import re
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta, timezone
+from email.utils import format_datetime
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from airflow_sitemaps.protocol import lastmod as lastmods
@@ -43,8 +44,6 @@ MAX_DESCRIPTION: Final = 1_000
 """Maximum number of characters of a text from a column. A longer text ends in an ellipsis."""
 
 _ABOUT: Final = "Pages that changed lately"
-_DAYS: Final = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
-_MONTHS: Final = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 _ENTRY: Final = re.compile(rb"<url><loc>([^<]*)</loc><lastmod>([^<]*)</lastmod>.*?</url>\n", re.DOTALL)
 _MIDNIGHT: Final = b"T00:00:00"
 
@@ -265,7 +264,7 @@ def _rss(channel: Channel, entries: Sequence[FeedEntry], *, media: bool) -> str:
     namespaces = f' xmlns:atom="{ATOM_NAMESPACE}"' + (f' xmlns:media="{MEDIA_NAMESPACE}"' if media else "")
     head = [_text("title", channel.title), _text("link", channel.site), _text("description", _ABOUT)]
     if entries and entries[0].lastmod is not None:
-        head.append(element("lastBuildDate", _rfc_822(entries[0].moment)))
+        head.append(element("lastBuildDate", format_datetime(entries[0].moment.astimezone(timezone.utc))))
     itself = attributes(href=channel.address, rel="self", type=CONTENT_TYPES["rss"])
     items = "".join(f"<item>{_item(entry, media=media)}</item>\n" for entry in entries)
     return f'<rss version="2.0"{namespaces}><channel>{"".join(head)}<atom:link{itself}/>\n{items}</channel></rss>\n'
@@ -277,7 +276,7 @@ def _item(entry: FeedEntry, *, media: bool) -> str:
         parts.append(_text("description", entry.description))
     parts.append(_text("guid", entry.loc, attributes(isPermaLink="true")))
     if entry.lastmod is not None:
-        parts.append(element("pubDate", _rfc_822(entry.moment)))
+        parts.append(element("pubDate", format_datetime(entry.moment.astimezone(timezone.utc))))
     if media:
         parts += _media(entry)
     return "".join(parts)
@@ -328,13 +327,6 @@ def _atom(channel: Channel, entries: Sequence[FeedEntry]) -> str:
         for entry in entries
     )
     return f'<feed xmlns="{ATOM_NAMESPACE}">{"".join(head)}\n{rows}</feed>\n'
-
-
-def _rfc_822(moment: datetime) -> str:
-    """Return a date as ``Sun, 01 Mar 2026 08:00:00 +0000``: in English, with four digits of the year (RSS 2.0)."""
-    utc = moment.astimezone(timezone.utc)
-    day, month = _DAYS[utc.weekday()], _MONTHS[utc.month - 1]
-    return f"{day}, {utc.day:02d} {month} {utc.year:04d} {utc.hour:02d}:{utc.minute:02d}:{utc.second:02d} +0000"
 
 
 def _text(name: str, value: str, attributes: str = "") -> str:
