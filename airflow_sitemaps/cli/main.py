@@ -1,4 +1,4 @@
-"""Entry point of ``airflow-sitemaps`` and ``airflow sitemaps``: run a command, print a result, exit with 0, 1 or 2."""
+"""``airflow-sitemaps`` and ``airflow sitemaps``: parse arguments, run a command, print a result, exit with 0, 1 or 2."""
 
 from __future__ import annotations
 
@@ -6,14 +6,17 @@ import argparse
 import json
 import logging
 import os
+import re
 import sys
 from contextlib import nullcontext
+from datetime import timedelta
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, TextIO
+from typing import TYPE_CHECKING, Any, Final, TextIO, TypeAlias
 
-from airflow_sitemaps.cli.arguments import parser
+from airflow_sitemaps import __version__
 from airflow_sitemaps.cli.output import answer_stream, log_lines
 from airflow_sitemaps.errors import GuardError, SitemapError
+from airflow_sitemaps.verification.result import FORMATS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,6 +28,13 @@ INTERRUPTED: Final = 130
 
 NOT_IN_AIRFLOW: Final = frozenset({"demo"})
 """Commands that start their own Airflow."""
+
+TARGET: Final = "file.py:sitemap"
+_TARGET_HELP: Final = (
+    "a Python file (a DAG file, for example) and the name of the Sitemap in it; or DAG_ID or DAG_ID:GROUP_ID"
+)
+
+Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"  # noqa: SLF001 - argparse has no other name
 
 log = logging.getLogger(__name__)
 
@@ -148,3 +158,196 @@ def _argument(action: argparse.Action) -> Any:
 
 def _sentence(text: str) -> str:
     return text[:1].upper() + text[1:]
+
+
+def parser() -> argparse.ArgumentParser:
+    """Return the parser of all commands."""
+    result = argparse.ArgumentParser(
+        prog="airflow-sitemaps",
+        description="Sitemaps from SQL: sharded, incremental, published safely.",
+        epilog="Exit status: 0 done, 1 refused or failed, 2 wrong use. "
+        "Connections are Airflow's: AIRFLOW_CONN_<ID> in the environment, or its database.",
+    )
+    result.add_argument("--version", action="version", version=f"airflow-sitemaps {__version__}")
+    commands = result.add_subparsers(dest="command", required=True, metavar="COMMAND")
+
+    build = _command(commands, "build", "plan, write and publish what changed")
+    _run_options(build)
+    plan = _command(commands, "plan", "explain what a build would do; write nothing")
+    _run_options(plan)
+    text = "read and render the first N rows of each section, and report the effect of every rule"
+    plan.add_argument("--check", type=_rows, default=None, metavar="N", help=text)
+    status = _command(commands, "status", "what is published now, and the generations that are kept")
+    text = "exit with 1 unless a run succeeded within AGE (90m, 26h, 3d); a run that changed nothing counts"
+    status.add_argument("--max-age", type=_age, metavar="AGE", help=text)
+
+    duplicates = _command(commands, "duplicates", "ask the databases for URLs that several rows share")
+    duplicates.add_argument("--sections", type=_names, default=(), metavar="A,B", help="only these sections")
+    _params(duplicates)
+    text = "largest number of URLs of each section (20)"
+    duplicates.add_argument("--most", type=int, default=20, metavar="N", help=text)
+    robots = _command(commands, "robots", "the Sitemap lines for robots.txt, printed, or put into a file")
+    text = "write the lines between markers in this file; other lines do not change"
+    robots.add_argument("--file", metavar="FILE", help=text)
+
+    _verify(commands)
+    _lookups(commands)
+    _indexnow_key(commands)
+
+    rollback = _command(commands, "rollback", "publish an earlier generation again, as a new one")
+    text = "number of the generation; the status command lists them"
+    rollback.add_argument("generation", type=int, metavar="GENERATION", help=text)
+    _yes(rollback)
+    adopt = _command(commands, "adopt", "take over an address where another program publishes a sitemap")
+    text = "write every URL that the adoption would remove or add into this file"
+    adopt.add_argument("--difference", metavar="FILE", help=text)
+    _yes(adopt)
+    _allow(adopt)
+    _params(adopt)
+
+    _store_check(commands)
+    _estimate(commands)
+
+    demo = commands.add_parser("demo", help="real places to a sitemap on S3 by a real Airflow, twice, on this machine")
+    demo.add_argument("--site", default="demo-site", metavar="FOLDER", help="folder for the published files")
+    demo.add_argument("--work", default=".demo", metavar="FOLDER", help="folder for the database and Airflow's home")
+    demo.add_argument("--places", type=int, default=None, metavar="N", help="load only N places, for a quick try")
+    return result
+
+
+def _verify(commands: Commands) -> None:
+    verify = commands.add_parser("verify", help="check what is published against the protocol's rules")
+    text = f"{TARGET}, DAG_ID, DAG_ID:GROUP_ID, a folder, a file, or an s3://, gs://, az:// or https:// address"
+    verify.add_argument("target", metavar="TARGET", help=text)
+    verify.add_argument("--sample", type=int, default=0, metavar="N", help="number of listed pages to fetch (0)")
+    verify.add_argument("--public", metavar="URL", help="address at which a file or folder given by path is served")
+    text = "Airflow connection of the store (its default one: aws_default for s3://)"
+    verify.add_argument("--conn", default=None, metavar="ID", help=text)
+    _access(verify)
+    verify.add_argument("--format", choices=FORMATS, default=None, help="output format (text; json with --json)")
+    _common_options(verify)
+
+
+def _lookups(commands: Commands) -> None:
+    find = _command(commands, "find", "whether the published sitemap lists a URL; exit status 1 when it does not")
+    find.add_argument("url", metavar="URL", help="the page's URL, or its path from the root: /p/42")
+    text = "if it is not listed, also query the source for the row with its key"
+    find.add_argument("--source", action="store_true", help=text)
+    _params(find)
+    inventory = _command(commands, "inventory", "every listed URL with its age, counted, or written as Parquet files")
+    inventory.add_argument(
+        "--to", metavar="ADDRESS", help="write the files there: s3://, gs:// or az:// with a prefix, or a folder"
+    )
+    inventory.add_argument("--conn", default=None, metavar="ID", help="Airflow connection of that address")
+    diff = _command(commands, "diff", "the URLs that differ between two kept generations")
+    text = "the base generation; the status command lists all kept generations"
+    diff.add_argument("before", type=int, metavar="A", help=text)
+    diff.add_argument("after", type=int, metavar="B", help="the generation to compare with the base")
+
+
+def _store_check(commands: Commands) -> None:
+    text = "ask a store for everything that publishing relies on; exit status 1 if nothing would be published there"
+    command = commands.add_parser("store-check", help=text, description=text[0].upper() + text[1:] + ".")
+    text = "s3://, gs:// or az:// with a prefix to write to, or a folder"
+    command.add_argument("address", metavar="ADDRESS", help=text)
+    command.add_argument("--conn", default=None, metavar="ID", help="Airflow connection (the default one of the store)")
+    _common_options(command)
+
+
+def _indexnow_key(commands: Commands) -> None:
+    text = "whether the site serves the key file of IndexNow; exit status 1 when it does not"
+    command = _command(commands, "indexnow-key", text)
+    text = "Airflow connection that holds the key (%(default)s)"
+    command.add_argument("--conn", default="indexnow_default", metavar="ID", help=text)
+    _access(command)
+
+
+def _access(command: argparse.ArgumentParser) -> None:
+    command.add_argument("--allow-http", action="store_true", help="also request addresses without TLS (staging sites)")
+    text = "also connect to addresses that are not on the public Internet"
+    command.add_argument("--allow-private", action="store_true", help=text)
+
+
+def _estimate(commands: Commands) -> None:
+    text = "what a first build and a later run would cost, computed from measured rates"
+    command = commands.add_parser("estimate", help=text, description=text[0].upper() + text[1:] + ".")
+    command.add_argument("--rows", type=int, required=True, metavar="N", help="rows of the table")
+    text = "share of rows that change between runs (0.001)"
+    command.add_argument("--changed", type=float, default=0.001, metavar="SHARE", help=text)
+    command.add_argument("--scattered", action="store_true", help="changes are spread over all keys")
+    command.add_argument("--shard-urls", type=int, default=50_000, metavar="N", help="URLs of a full shard (50000)")
+    text = "numbers of parallel tasks to compare (4,16,64)"
+    command.add_argument("--workers", type=_counts, default=(4, 16, 64), metavar="A,B", help=text)
+    command.add_argument("--json", action="store_true", help="print one JSON document on standard output")
+
+
+def _command(commands: Commands, name: str, text: str) -> argparse.ArgumentParser:
+    command = commands.add_parser(name, help=text, description=text[0].upper() + text[1:] + ".")
+    command.add_argument("target", metavar=TARGET, help=_TARGET_HELP)
+    _common_options(command)
+    return command
+
+
+def _common_options(command: argparse.ArgumentParser) -> None:
+    command.add_argument("--json", action="store_true", help="print one JSON document on standard output")
+    command.add_argument("--verbose", "-v", action="store_true", help="show the log of every stage")
+
+
+def _run_options(command: argparse.ArgumentParser) -> None:
+    command.add_argument("--sections", type=_names, default=(), metavar="A,B", help="only these sections")
+    command.add_argument("--full", action="store_true", help="read and render every shard")
+    command.add_argument("--rebuild", type=_names, default=(), metavar="SHARD,…", help="write these shards again")
+    text = "changed URLs of these sections keep their observed dates"
+    command.add_argument("--keep-lastmods", type=_names, default=(), metavar="A,B", help=text)
+    _allow(command)
+    _params(command)
+
+
+def _params(command: argparse.ArgumentParser) -> None:
+    text = "a param for templates: {{ params.NAME }}; default: the DAG's value"
+    command.add_argument("--param", type=_pair, action="append", default=[], metavar="NAME=VALUE", help=text)
+
+
+def _allow(command: argparse.ArgumentParser) -> None:
+    text = "let this run pass a guard, for example shrink:products"
+    command.add_argument("--allow", type=_names, action="append", default=[], metavar="GUARD", help=text)
+
+
+def _yes(command: argparse.ArgumentParser) -> None:
+    command.add_argument("--yes", action="store_true", help="do it without asking")
+
+
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(part.strip() for part in text.split(",") if part.strip())
+
+
+def _rows(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r}: write a number of rows, 1 or more")
+    return int(text)
+
+
+def _counts(text: str) -> tuple[int, ...]:
+    try:
+        return tuple(int(part) for part in _names(text))
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r}: write whole numbers with commas between them") from None
+
+
+def _pair(text: str) -> tuple[str, object]:
+    """Parse ``name=value``. A value that is JSON is parsed as JSON, as in a DAG run's configuration."""
+    name, equals, value = text.partition("=")
+    if not equals or not name.isidentifier():
+        raise argparse.ArgumentTypeError(f"{text!r}: write NAME=VALUE")
+    try:
+        return name, json.loads(value)
+    except ValueError:
+        return name, value
+
+
+def _age(text: str) -> timedelta:
+    """Parse an age such as ``90m``, ``26h`` or ``3d``."""
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)([mhd])", text)
+    if match is None or not float(match[1]):
+        raise argparse.ArgumentTypeError(f"{text!r}: write a number of minutes, hours or days, like 90m, 26h or 3d")
+    return timedelta(**{{"m": "minutes", "h": "hours", "d": "days"}[match[2]]: float(match[1])})

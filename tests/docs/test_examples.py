@@ -18,8 +18,8 @@ import sqlalchemy as sa
 from airflow.configuration import conf
 from airflow.sdk import Connection
 
-from airflow_sitemaps.cli.arguments import parser
 from airflow_sitemaps.cli.commands import COMMANDS
+from airflow_sitemaps.cli.main import parser
 from airflow_sitemaps.pipeline.report import Report
 from airflow_sitemaps.stores.local import LocalStore
 from airflow_sitemaps.testing.source import MemorySourceConfig
