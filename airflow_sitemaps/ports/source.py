@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
@@ -67,7 +68,8 @@ class Source(Protocol):
     """The rows of one section, in an open database session.
 
     Only the database compares keys. Every method raises ``SourceError`` when the database fails, and
-    ``SourceConfigurationError`` when a connection, table or column is wrong. The message names the cause.
+    ``SourceConfigurationError`` when a connection, table or column is wrong. The message names the cause. What has a body
+    here is right for rows in memory.
     """
 
     @property
@@ -85,6 +87,7 @@ class Source(Protocol):
     @property
     def state(self) -> str:
         """The state of the data that every query reads, for ``SourceConfig.at``; empty for the present."""
+        return ""
 
     def snapshot(self) -> AbstractContextManager[None]:
         """Answer every query except ``read`` and ``rank`` from one snapshot of the data until the context ends.
@@ -92,6 +95,7 @@ class Source(Protocol):
         Some databases have no snapshot over several statements: Snowflake, BigQuery, Databricks, Trino and
         ClickHouse. They answer each query from the data as it is at that moment.
         """
+        return nullcontext()
 
     def boundaries(self, within: KeyRange, every: int) -> Sequence[Key]:
         """Compute the keys at which to cut a range into pieces of limited size.
@@ -122,6 +126,7 @@ class Source(Protocol):
 
     def scan_estimate(self) -> int | None:
         """Return how many bytes the surveys so far were estimated to scan, or None if the database does not say."""
+        return None
 
     def rank(self, keys: Sequence[Key]) -> Sequence[int] | None:
         """Return the position of each key in the database's own order; 0 is the least, and equal keys share a rank.
@@ -175,6 +180,7 @@ class Source(Protocol):
 
         Two equal versions mean that every query gives the same rows. Different versions mean nothing.
         """
+        return None
 
     def changes(self, ranges: Sequence[KeyRange], since: str | None) -> ChangeReading:
         """Read the change log. Only sources whose configuration has a ``change_log_interval`` have one.
@@ -197,7 +203,10 @@ class Source(Protocol):
 
 
 class SourceConfig(Protocol):
-    """Settings of a source: cheap to create, opened only where the rows are read."""
+    """Settings of a source: cheap to create, opened only where the rows are read.
+
+    What has a body here is right for a source without templates, change log, time travel and shared data.
+    """
 
     @property
     def timezone(self) -> str:
@@ -206,10 +215,12 @@ class SourceConfig(Protocol):
     @property
     def observed(self) -> Sequence[str]:
         """The columns whose changes date an entry. If there are any, ``lastmod`` is only the date of a new URL."""
+        return ()
 
     @property
     def change_log_interval(self) -> timedelta | None:
         """How long the change log replaces a survey of every range; None if there is no change log."""
+        return None
 
     def open(self, *, section: str) -> AbstractContextManager[Source]:
         """Connect to the database.
@@ -224,6 +235,7 @@ class SourceConfig(Protocol):
         Args:
             state: The ``Source.state`` of the plan.
         """
+        return self
 
     def identity(self) -> Mapping[str, object]:
         """Return, as JSON values, all settings that the rendered shards depend on.
@@ -236,6 +248,8 @@ class SourceConfig(Protocol):
 
     def discard(self, *, section: str) -> None:
         """Remove what the tasks of a run share, such as a materialised table: the state that ``at`` was given."""
+        return
 
     def rendered(self, render: Callable[[str], str]) -> SourceConfig:
         """Return a copy with its template fields rendered (by Jinja, in Airflow)."""
+        return self

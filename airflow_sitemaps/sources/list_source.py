@@ -5,18 +5,17 @@ from __future__ import annotations
 import csv
 import io
 from collections import Counter
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from datetime import date, datetime, timedelta, timezone
+from datetime import date, datetime, timezone
 from typing import TYPE_CHECKING, Any, Final
 
 from airflow_sitemaps.errors import SourceConfigurationError
-from airflow_sitemaps.ports import ChangeReading
+from airflow_sitemaps.ports import ChangeReading, Source, SourceConfig
 from airflow_sitemaps.sources.user_texts import callers_folder, found_file, is_zone
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-    from contextlib import AbstractContextManager
+    from collections.abc import Iterator, Mapping, Sequence
 
     import pyarrow as pa
 
@@ -48,7 +47,7 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True)
-class ListSource:
+class ListSource(SourceConfig):
     """Pages that no table holds, such as ``/``, ``/about`` and ``/contact``.
 
     Attributes:
@@ -83,21 +82,10 @@ class ListSource:
         pages = list(self.pages) if self.file is None else _read(self.file, where)
         object.__setattr__(self, "entries", _checked(pages, where))
 
-    observed = ()
-
-    @property
-    def change_log_interval(self) -> timedelta | None:
-        """None: a list has no change log."""
-        return None
-
     @contextmanager
     def open(self, *, section: str) -> Iterator[ListSession]:
         """Yield the list, sorted by URL."""
         yield ListSession(self)
-
-    def at(self, state: str) -> ListSource:
-        """Return itself: a list has no earlier state."""
-        return self
 
     def identity(self) -> Mapping[str, object]:
         """Return what the rendered shards depend on besides the rows."""
@@ -107,27 +95,15 @@ class ListSource:
         """Return the file, or the number of pages, for logs."""
         return f"list: {self.file or f'{len(self.entries):,} pages'}"
 
-    def discard(self, *, section: str) -> None:
-        """Do nothing: the tasks share no data."""
 
-    def rendered(self, render: Callable[[str], str]) -> ListSource:
-        """Return the source unchanged, because a list has no templates."""
-        return self
-
-
-class ListSession:
+class ListSession(Source):
     """The ``ports.Source`` of a ``ListSource``."""
 
     digest_kind = "list/1"
-    state = ""
 
     def __init__(self, config: ListSource) -> None:
         self._entries = sorted(config.entries, key=lambda entry: entry.loc)
         self._fields = [name for name in FIELDS if any(getattr(entry, name) for entry in self._entries)]
-
-    def snapshot(self) -> AbstractContextManager[None]:
-        """Change nothing: a list cannot change while it is open."""
-        return nullcontext()
 
     @property
     def key_kinds(self) -> Sequence[str]:
@@ -151,10 +127,6 @@ class ListSession:
             digests.append(Digest.of(len(entries), newest, checksum))
         return Survey(digests=tuple(digests))
 
-    def scan_estimate(self) -> int | None:
-        """Return None: a list is not scanned."""
-        return None
-
     def rank(self, keys: Sequence[Key]) -> Sequence[int]:
         places = {key: place for place, key in enumerate(sorted(set(keys), key=lambda key: str(key[0])))}
         return [places[key] for key in keys]
@@ -171,10 +143,6 @@ class ListSession:
     def duplicates(self, most: int) -> Sequence[Duplicate]:
         """Return nothing: ``ListSource`` refuses a URL that is listed twice."""
         return ()
-
-    def table_version(self) -> str | None:
-        """Return None: a list is read in less time than a version of it would take."""
-        return None
 
     def changes(self, ranges: Sequence[KeyRange], since: str | None) -> ChangeReading:
         """Return that any range may have changed, because a list has no change log."""

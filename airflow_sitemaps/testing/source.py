@@ -15,7 +15,7 @@ from zoneinfo import ZoneInfo
 import pyarrow as pa
 
 from airflow_sitemaps.errors import SourceConfigurationError
-from airflow_sitemaps.ports import ChangeReading, Duplicate
+from airflow_sitemaps.ports import ChangeReading, Duplicate, Source, SourceConfig
 from airflow_sitemaps.protocol.rules import sample_text
 from airflow_sitemaps.shards.ranges import Digest, Key, Survey
 from airflow_sitemaps.sources import row_values
@@ -35,7 +35,7 @@ NULL_SAMPLES: Final = 5
 
 
 @dataclass(frozen=True, slots=True)
-class MemorySourceConfig:
+class MemorySourceConfig(SourceConfig):
     """A source that reads the rows of a list. The list is read again at every query, so a test can change it.
 
     Extension columns may hold texts or JSON values.
@@ -103,10 +103,6 @@ class MemorySourceConfig:
         self.before("open")
         yield MemorySource(self, section)
 
-    def at(self, state: str) -> MemorySourceConfig:
-        """Return itself: rows in memory have no earlier state."""
-        return self
-
     def identity(self) -> Mapping[str, object]:
         """Return the settings that the shards depend on, without the rows."""
         names = ("lastmod", "changefreq", "priority", *EXTENSIONS, "group", "language")
@@ -147,20 +143,13 @@ class MemorySourceConfig:
         """Return a description for logs."""
         return f"memory ({len(self.rows):,} rows)"
 
-    def discard(self, *, section: str) -> None:
-        """Do nothing, because nothing is shared."""
-
-    def rendered(self, render: Callable[[str], str]) -> MemorySourceConfig:
-        """Return this object, because it has no templates."""
-        return self
-
     @property
     def key_columns(self) -> tuple[str, ...]:
         """The key's columns, in order."""
         return (self.key,) if isinstance(self.key, str) else tuple(self.key)
 
 
-class MemorySource:
+class MemorySource(Source):
     """The ``Source`` of a ``MemorySourceConfig``. It sorts and hashes in Python.
 
     Args:
@@ -169,7 +158,6 @@ class MemorySource:
     """
 
     digest_kind: str = f"memory/{row_values.HASH_KIND}"
-    state: str = ""
 
     def __init__(self, config: MemorySourceConfig, section: str) -> None:
         self._config = config
@@ -203,11 +191,6 @@ class MemorySource:
             size += len(rows)
         return keys
 
-    @contextmanager
-    def snapshot(self) -> Iterator[None]:
-        """Do nothing: like a database without snapshots, the source reads the current rows."""
-        yield
-
     def largest_key(self, within: KeyRange) -> tuple[Key, int] | None:
         """Return the key with the most rows, and their number. If several keys are equal, the first one counts."""
         self._config.before("largest_key")
@@ -224,10 +207,6 @@ class MemorySource:
                 sample_text(str(row.get(self._config.loc, dict(row)))) for row in nulls[:NULL_SAMPLES]
             ),
         )
-
-    def scan_estimate(self) -> int | None:
-        """Return None: rows in memory are not scanned."""
-        return None
 
     def rank(self, keys: Sequence[Key]) -> Sequence[int]:
         """Return dense ranks by ``order``."""
