@@ -366,6 +366,15 @@ class Dialect(ValueSql):
         return f"CREATE INDEX {name} ON {table} ({columns})"
 
 
+class Warehouse(Dialect):
+    """A database for analyses: it declares keys without enforcing them, and each statement costs a start or a scan."""
+
+    enforces_keys: ClassVar[bool] = False
+    lists_keys: ClassVar[bool] = True
+    joins_ranges: ClassVar[bool] = True
+    sorts_in_parts: ClassVar[bool] = True
+
+
 def are_exact_doubles(keys: Sequence[Key]) -> bool:
     """Return whether a double holds all parts exactly.
 

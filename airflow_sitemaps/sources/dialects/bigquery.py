@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import sqlalchemy as sa
 
 from airflow_sitemaps.sources.columns import Column, Kind
-from airflow_sitemaps.sources.dialects.base import Dialect
+from airflow_sitemaps.sources.dialects.base import Warehouse
 from airflow_sitemaps.sources.dialects.value_sql import KINDS
 from airflow_sitemaps.sources.driver import literal
 
@@ -21,15 +21,11 @@ if TYPE_CHECKING:
     from airflow_sitemaps.sources.driver import Binds, Statement
 
 
-class BigQuery(Dialect):
+class BigQuery(Warehouse):
     """BigQuery, with sqlalchemy-bigquery."""
 
     name: ClassVar[str] = "bigquery"
     arrow_method: ClassVar[str] = "to_arrow_iterable"
-    enforces_keys: ClassVar[bool] = False
-    lists_keys: ClassVar[bool] = True
-    joins_ranges: ClassVar[bool] = True
-    sorts_in_parts: ClassVar[bool] = True
     escapes_backslash: ClassVar[bool] = True
     estimates_scans: ClassVar[bool] = True
 

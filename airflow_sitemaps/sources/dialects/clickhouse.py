@@ -8,7 +8,7 @@ import pyarrow as pa
 import sqlalchemy as sa
 
 from airflow_sitemaps.sources.columns import Column, Kind
-from airflow_sitemaps.sources.dialects.base import Dialect
+from airflow_sitemaps.sources.dialects.base import Warehouse
 from airflow_sitemaps.sources.dialects.value_sql import KINDS
 from airflow_sitemaps.sources.driver import guarded, partitions, with_label
 
@@ -66,7 +66,7 @@ def _query_of(connection: sa.Connection, statement: Statement) -> tuple[str, dic
     return with_label(connection, sql), parameters
 
 
-class ClickHouse(Dialect):
+class ClickHouse(Warehouse):
     """ClickHouse, with clickhouse-sqlalchemy or clickhouse-connect."""
 
     name: ClassVar[str] = "clickhouse"
@@ -74,10 +74,6 @@ class ClickHouse(Dialect):
         ("clickhousedb", "clickhouse_connect"),
         ("clickhouse+native", "clickhouse_sqlalchemy"),
     )
-    enforces_keys: ClassVar[bool] = False
-    lists_keys: ClassVar[bool] = True
-    joins_ranges: ClassVar[bool] = True
-    sorts_in_parts: ClassVar[bool] = True
     escapes_backslash: ClassVar[bool] = True
 
     # The default of max_query_size is 262,144 bytes.

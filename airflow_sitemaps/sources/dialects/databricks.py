@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 import sqlalchemy as sa
 
 from airflow_sitemaps.sources.columns import Kind
-from airflow_sitemaps.sources.dialects.base import Dialect
+from airflow_sitemaps.sources.dialects.base import Warehouse
 from airflow_sitemaps.sources.dialects.value_sql import KINDS
 from airflow_sitemaps.sources.driver import BATCH_ROWS
 
@@ -26,15 +26,11 @@ HIDING: Final = ("row filter", "column mask")
 """Parts of a table's description that make its rows depend on something else."""
 
 
-class Databricks(Dialect):
+class Databricks(Warehouse):
     """Databricks SQL and Spark 3.4 and later, with databricks-sqlalchemy."""
 
     name: ClassVar[str] = "databricks"
     arrow_method: ClassVar[str] = "fetchmany_arrow"
-    enforces_keys: ClassVar[bool] = False
-    lists_keys: ClassVar[bool] = True
-    joins_ranges: ClassVar[bool] = True
-    sorts_in_parts: ClassVar[bool] = True
     writes_integers: ClassVar[bool] = True
     escapes_backslash: ClassVar[bool] = True
 

@@ -8,7 +8,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine.default import DefaultDialect
 
 from airflow_sitemaps.sources.columns import Kind
-from airflow_sitemaps.sources.dialects.base import Dialect
+from airflow_sitemaps.sources.dialects.base import Warehouse
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -42,14 +42,12 @@ class RedshiftConnectorDialect(DefaultDialect):
         return "connection is closed" in str(e) or "BrokenPipe" in str(e)
 
 
-class Redshift(Dialect):
+class Redshift(Warehouse):
     """Redshift, with redshift_connector or sqlalchemy-redshift."""
 
     name: ClassVar[str] = "redshift"
-    enforces_keys: ClassVar[bool] = False
+    lists_keys: ClassVar[bool] = False
     escapes_backslash: ClassVar[bool] = True
-    joins_ranges: ClassVar[bool] = True
-    sorts_in_parts: ClassVar[bool] = True
 
     max_binds: ClassVar[int] = 10_000
     max_statement_bytes: ClassVar[int] = 1_000_000
@@ -79,7 +77,7 @@ class Redshift(Dialect):
     }
     """The kind of each type, by its number in the wire protocol."""
     cast_types: ClassVar[Mapping[Kind, str]] = {
-        **Dialect.cast_types, Kind.NUMBER: "DECIMAL(38, 18)", Kind.TIMESTAMP: "TIMESTAMP",
+        **Warehouse.cast_types, Kind.NUMBER: "DECIMAL(38, 18)", Kind.TIMESTAMP: "TIMESTAMP",
         Kind.ZONED: "TIMESTAMPTZ",
     }  # fmt: skip
     # A float may not fit into a decimal

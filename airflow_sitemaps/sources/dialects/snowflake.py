@@ -14,7 +14,7 @@ import pyarrow as pa
 import sqlalchemy as sa
 
 from airflow_sitemaps.sources.columns import NUMBERS, TIMES, Kind
-from airflow_sitemaps.sources.dialects.base import Dialect
+from airflow_sitemaps.sources.dialects.base import Warehouse
 from airflow_sitemaps.sources.driver import guarded
 
 if TYPE_CHECKING:
@@ -23,15 +23,11 @@ if TYPE_CHECKING:
     from airflow_sitemaps.sources.user_texts import NamePart
 
 
-class Snowflake(Dialect):
+class Snowflake(Warehouse):
     """Snowflake, with snowflake-sqlalchemy."""
 
     name: ClassVar[str] = "snowflake"
     arrow_method: ClassVar[str] = "fetch_arrow_batches"
-    enforces_keys: ClassVar[bool] = False
-    lists_keys: ClassVar[bool] = True
-    joins_ranges: ClassVar[bool] = True
-    sorts_in_parts: ClassVar[bool] = True
     escapes_backslash: ClassVar[bool] = True
 
     folds_names: ClassVar[bool] = True

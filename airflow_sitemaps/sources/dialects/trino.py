@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import sqlalchemy as sa
 
 from airflow_sitemaps.sources.columns import Column, Kind
-from airflow_sitemaps.sources.dialects.base import Dialect, are_exact_doubles
+from airflow_sitemaps.sources.dialects.base import Warehouse, are_exact_doubles
 from airflow_sitemaps.sources.driver import guarded
 
 if TYPE_CHECKING:
@@ -18,15 +18,11 @@ if TYPE_CHECKING:
     from airflow_sitemaps.sources.driver import Binds
 
 
-class Trino(Dialect):
+class Trino(Warehouse):
     """Trino and Starburst, with the trino package."""
 
     name: ClassVar[str] = "trino"
     drivers: ClassVar[tuple[tuple[str, str], ...]] = (("trino", "trino"),)
-    enforces_keys: ClassVar[bool] = False
-    lists_keys: ClassVar[bool] = True
-    joins_ranges: ClassVar[bool] = True
-    sorts_in_parts: ClassVar[bool] = True
 
     # query.max-length is 1,000,000 characters, and the statement contains the values.
     max_binds: ClassVar[int] = 5_000
