@@ -42,11 +42,6 @@ def key_text(key: Key) -> str:
     return json.dumps(list(key), ensure_ascii=False, separators=(",", ":"))
 
 
-def key_of_text(text: str | int) -> Key:
-    """Return the key that ``key_text`` or ``key_column`` wrote."""
-    return (text,) if isinstance(text, int) else tuple(json.loads(text))
-
-
 def key_column(parts: Sequence[pa.Array]) -> pa.Array:
     """Return the ``key`` column from one int64 or string array per key column: JSON, or a single integer unchanged."""
     if len(parts) == 1 and pa.types.is_int64(parts[0].type):

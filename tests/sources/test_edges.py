@@ -9,8 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from airflow_sitemaps.shards.ranges import KeyRange
-from airflow_sitemaps.sources.row_values import key_of_text as load
-from tests.support.source_sessions import create, live, session
+from tests.support.source_sessions import create, live, load, session
 
 EDGES = {
     "postgresql": (

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from airflow_sitemaps.sources.row_values import key_of_text as load
 from airflow_sitemaps.sources.session_factory import session_of
 from airflow_sitemaps.sources.sql import SqlSource
 from airflow_sitemaps.testing.source import MemorySourceConfig
@@ -213,6 +212,11 @@ def world(backend: str, key_name: str, number: int = ROWS) -> Iterator[World]:
     table = table_of(name, key_name, number)
     with session(base, table=table, reader=reader, **mapping) as source:
         yield World(source, rows, key, backend, base, table)
+
+
+def load(text: str | int) -> Key:
+    """The key that ``row_values.key_text`` or ``key_column`` wrote."""
+    return (text,) if isinstance(text, int) else tuple(json.loads(text))
 
 
 def read(source: Source, ranges: Sequence[KeyRange]) -> tuple[Counter[int], Counter[int], list[tuple[int, Key, str]]]:
