@@ -32,14 +32,9 @@ LastmodUnit = Literal["s", "ms", "us"]
 
 
 @dataclass(frozen=True, slots=True)
-class SourceSettings:
-    """The settings of a ``SqlSource``, which documents them."""
+class EntryColumns:
+    """The columns of an entry besides its URL, and the time zone of times that have none; ``SqlSource`` documents them."""
 
-    conn_id: str
-    table: str | None = field(default=None, kw_only=True)
-    query: str | None = field(default=None, kw_only=True)
-    key: str | Sequence[str] | None = field(default=None, kw_only=True)
-    loc: str = field(kw_only=True)
     lastmod: str | Observed | None = field(default=None, kw_only=True)
     changefreq: str | None = field(default=None, kw_only=True)
     priority: str | None = field(default=None, kw_only=True)
@@ -51,9 +46,25 @@ class SourceSettings:
     description: str | None = field(default=None, kw_only=True)
     group: str | None = field(default=None, kw_only=True)
     language: str | None = field(default=None, kw_only=True)
+    timezone: str = field(default="UTC", kw_only=True)
+
+    @property
+    def observed(self) -> tuple[str, ...]:
+        """The columns whose changes date an entry; empty if its date is that of a column."""
+        return self.lastmod.columns if isinstance(self.lastmod, Observed) else ()
+
+
+@dataclass(frozen=True, slots=True)
+class SourceSettings(EntryColumns):
+    """The settings of a ``SqlSource``, which documents them."""
+
+    conn_id: str
+    table: str | None = field(default=None, kw_only=True)
+    query: str | None = field(default=None, kw_only=True)
+    key: str | Sequence[str] | None = field(default=None, kw_only=True)
+    loc: str = field(kw_only=True)
     where: str | None = field(default=None, kw_only=True)
     parameters: Mapping[str, Any] | None = field(default=None, kw_only=True)
-    timezone: str = field(default="UTC", kw_only=True)
     lastmod_unit: LastmodUnit | None = field(default=None, kw_only=True)
     materialize: str | None = field(default=None, kw_only=True)
     session: Sequence[str] = field(default=(), kw_only=True)
@@ -228,11 +239,6 @@ class SourceSettings:
         if isinstance(self.lastmod, Observed):
             columns["lastmod"] = self.lastmod.initial
         return {name: column for name, column in columns.items() if column is not None}
-
-    @property
-    def observed(self) -> tuple[str, ...]:
-        """The columns whose changes date an entry; empty if its date is that of a column."""
-        return self.lastmod.columns if isinstance(self.lastmod, Observed) else ()
 
     @property
     def state(self) -> str:

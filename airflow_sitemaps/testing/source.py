@@ -22,6 +22,7 @@ from airflow_sitemaps.sources import row_values
 from airflow_sitemaps.sources.columns import FEED_FIELDS, Observed
 from airflow_sitemaps.sources.groups import COLUMN, EMPTY, LARGE, MAX_CHARACTERS, MAX_MEMBERS, alternates
 from airflow_sitemaps.sources.row_values import LocMapping
+from airflow_sitemaps.sources.source_settings import EntryColumns
 from airflow_sitemaps.testing.row_columns import iso, kind, lastmods, locs, priorities, row_hashes, text
 
 if TYPE_CHECKING:
@@ -35,27 +36,16 @@ NULL_SAMPLES: Final = 5
 
 
 @dataclass(frozen=True, slots=True)
-class MemorySourceConfig(SourceConfig):
+class MemorySourceConfig(EntryColumns, SourceConfig):
     """A source that reads the rows of a list. The list is read again at every query, so a test can change it.
 
-    Extension columns may hold texts or JSON values.
+    The other columns, from ``lastmod`` to ``language``, and ``timezone`` are those of ``SqlSource``. Extension columns may
+    hold texts or JSON values.
 
     Attributes:
         rows: The rows. The test keeps the list.
         key: Column of the key, or several columns; integers or texts. Default: ``id``.
         loc: Column or template of the URL, as in ``SqlSource``. Default: ``loc``.
-        lastmod: Column of the time of the last change, or ``Observed``, as in ``SqlSource``. Default: none.
-        changefreq: Column of the change frequency. Default: none.
-        priority: Column of the priority. Default: none.
-        images: Column of the images. Default: none.
-        videos: Column of the videos. Default: none.
-        news: Column of the news article. Default: none.
-        alternates: Column of the alternate language versions. Default: none.
-        title: Column of the title in feeds. Default: none.
-        description: Column of the description in feeds. Default: none.
-        group: Column that joins the language versions of a page. Default: none.
-        language: Column of the language, used with ``group``. Default: none.
-        timezone: Time zone of naive ``lastmod`` values. Default: ``UTC``.
         order: Maps a key to its sort key: the collation of this "database", such as
             ``lambda key: tuple(part.casefold() for part in key)``. Default: the key.
         before: Called with the name of each operation (``open``, ``boundaries``, ``survey``, ``rank``, ``read``,
@@ -72,18 +62,6 @@ class MemorySourceConfig(SourceConfig):
     rows: Sequence[Row]
     key: str | Sequence[str] = field(default="id", kw_only=True)
     loc: str = field(default="loc", kw_only=True)
-    lastmod: str | Observed | None = field(default=None, kw_only=True)
-    changefreq: str | None = field(default=None, kw_only=True)
-    priority: str | None = field(default=None, kw_only=True)
-    images: str | None = field(default=None, kw_only=True)
-    videos: str | None = field(default=None, kw_only=True)
-    news: str | None = field(default=None, kw_only=True)
-    alternates: str | None = field(default=None, kw_only=True)
-    title: str | None = field(default=None, kw_only=True)
-    description: str | None = field(default=None, kw_only=True)
-    group: str | None = field(default=None, kw_only=True)
-    language: str | None = field(default=None, kw_only=True)
-    timezone: str = field(default="UTC", kw_only=True)
     order: Callable[[Key], Any] = field(default=lambda key: key, kw_only=True)
     before: Callable[[str], None] = field(default=lambda _operation: None, kw_only=True)
     clock: Callable[[], datetime] = field(default=lambda: datetime.now(timezone.utc), kw_only=True)
@@ -111,11 +89,6 @@ class MemorySourceConfig(SourceConfig):
         if self.observed:
             parts["lastmod"] = str(self.lastmod)
         return {"source": "memory", "key": list(self.key_columns), "loc": self.loc} | parts
-
-    @property
-    def observed(self) -> tuple[str, ...]:
-        """The columns whose changes date an entry."""
-        return self.lastmod.columns if isinstance(self.lastmod, Observed) else ()
 
     def column(self, name: str) -> str | None:
         """Return the column of an optional part of an entry. With ``group``, the members of a group form a column."""
@@ -158,6 +131,7 @@ class MemorySource(Source):
     """
 
     digest_kind: str = f"memory/{row_values.HASH_KIND}"
+    state: str = ""
 
     def __init__(self, config: MemorySourceConfig, section: str) -> None:
         self._config = config
