@@ -134,6 +134,9 @@ KINDS: Final = ("added", "changed", "removed")
 TOO_MANY: Final = (
     f"More than {MAX_URLS:,} URLs differ, too many to compare here; `airflow-sitemaps diff` compares up to a million."
 )
+NEW_DATES: Final = (
+    "The next run of the publishing DAG gives a new date to every URL of {} in which the generations differ."
+)
 NOT_RENDERED: Final = (
     "The run was blocked before it rendered its entries. The new numbers are rows of the source, and only the URLs of "
     "files that would be removed are compared."
@@ -227,7 +230,7 @@ def changes(area: ObjectStore, compared: Compared) -> GenerationChanges:
         _changes(name, before.sections.get(name), after.sections.get(name), compared.rows.get(name)) for name in names
     ]
     differing = sum(s.files_added + s.files_changed + s.files_removed for s in sections)
-    urls, notes = None, [compared.note]
+    urls, notes = None, [compared.note, *_new_dates(compared)]
     if differing > MAX_FILES:
         notes.append(f"{differing:,} files differ, too many to compare their URLs here.")
     else:
@@ -245,6 +248,15 @@ def changes(area: ObjectStore, compared: Compared) -> GenerationChanges:
         urls=urls,
         note=" ".join(note for note in notes if note),
     )
+
+
+def _new_dates(compared: Compared) -> list[str]:
+    """Return what a rollback does to observed dates, or nothing."""
+    if compared.to_generation is None or compared.to_generation >= compared.before.generation:
+        return []
+    sections = compared.after.sections.values()
+    names = [s.name for s in sections if any(shard.part is not None and shard.part.observed for shard in s.shards)]
+    return [NEW_DATES.format(", ".join(names))] if names else []
 
 
 def url_rows(area: ObjectStore, compared: Compared) -> list[dict[str, Any]]:

@@ -107,6 +107,7 @@ def test_verify_in_every_run_is_no_action_of_its_own() -> None:
         (ActionRequest(asset="", action="full", sections=["a"]), {"full": True, "sections": ["a"]}),
         (ActionRequest(asset="", action="rebuild", shards=["a-00001"]), {"rebuild": ["a-00001"]}),
         (ActionRequest(asset="", action="allow", permits=["shrink:a"]), {"allow": ["shrink:a"]}),
+        (ActionRequest(asset="", action="keep", sections=["a"]), {"keep_lastmods": ["a"]}),
         (ActionRequest(asset="", action="verify"), {}),
     ],
 )
@@ -114,7 +115,7 @@ def test_the_params_of_an_action(wish: ActionRequest, conf: dict[str, Any]) -> N
     assert conf_of(wish, AvailableAction(action=wish.action, dag_id="shop")) == conf
 
 
-@pytest.mark.parametrize("action", ["rebuild", "allow", "rollback"])
+@pytest.mark.parametrize("action", ["rebuild", "allow", "keep", "rollback"])
 def test_an_action_without_its_object_is_refused(action: Any) -> None:
     with pytest.raises(ActionRefusedError, match="Name the"):
         conf_of(ActionRequest(asset="", action=action), AvailableAction(action=action, dag_id="shop", param="g"))

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from airflow_sitemaps import Guards, LocalStore, Section, ShardPolicy, Sitemap
+from airflow_sitemaps import Guards, LocalStore, Observed, Section, ShardPolicy, Sitemap
 from airflow_sitemaps.assets import event_extra, section_settings, store_facts
 from airflow_sitemaps.errors import GuardError
 from airflow_sitemaps.operators.facts import REFUSED, refusal_facts
 from airflow_sitemaps.pipeline import build
+from airflow_sitemaps.plugin.urls import changes, of_generations
 from airflow_sitemaps.testing.source import MemorySourceConfig
 from tests.support.plugin_factories import NOW, Ran, add_asset, add_event, add_run, extra, report
 
@@ -57,6 +58,22 @@ def test_the_difference_between_two_generations_in_either_direction(admin: Clien
     assert (back["urls"]["added_samples"], back["urls"]["removed_samples"]) == ([f"{BASE}p/10"], [f"{BASE}p/41"])
     assert forward["sections"][0]["urls_before"] == forward["sections"][0]["urls_after"] == 40
     assert forward["sections"][0]["files_changed"] >= 2
+
+
+def test_a_rollback_says_that_the_next_run_gives_new_dates_where_dates_are_observed(tmp_path: Path) -> None:
+    rows = [{"id": n, "loc": f"{BASE}p/{n}", "title": "a"} for n in range(9)]
+    dated = Section("dated", MemorySourceConfig(rows, key="id", lastmod=Observed("title")))
+    plain = Section("plain", MemorySourceConfig(rows, key="id"), path="plain/")
+    store = LocalStore(tmp_path / "dated", base_url=BASE)
+    for number in range(2):
+        rows[number]["title"] = "b"
+        build(Sitemap(store, [dated, plain], guards=Guards.disabled()))
+    area = store.open().state
+    back, forward = (changes(area, of_generations(area, *pair)) for pair in ((2, 1), (1, 2)))
+    assert back.note == (
+        "The next run of the publishing DAG gives a new date to every URL of dated in which the generations differ."
+    )
+    assert forward.note == ""
 
 
 def test_the_difference_is_exported(admin: Client, published: str) -> None:

@@ -16,7 +16,7 @@ from airflow_sitemaps.plugin.dag_profiles import DagProfile, dag_profiles, dags_
 from airflow_sitemaps.plugin.pages.overview import Overview
 from airflow_sitemaps.plugin.readings import StrictModel
 
-Name = Literal["run", "plan", "full", "rebuild", "allow", "verify", "rollback"]
+Name = Literal["run", "plan", "full", "rebuild", "allow", "keep", "verify", "rollback"]
 
 PUBLISHER_PARAMS: Final[Mapping[Name, tuple[str, ...]]] = {
     "run": (),
@@ -24,6 +24,7 @@ PUBLISHER_PARAMS: Final[Mapping[Name, tuple[str, ...]]] = {
     "full": ("full", "sections"),
     "rebuild": ("rebuild",),
     "allow": ("allow",),
+    "keep": ("keep_lastmods",),
 }
 PARAM: Final = re.compile(r"\{\{[^{}]*\bparams(?:\.([A-Za-z_]\w*)|\[\s*['\"]([A-Za-z_]\w*)['\"]\s*\])[^{}]*\}\}")
 
@@ -126,6 +127,7 @@ def conf_of(request: ActionRequest, available: AvailableAction) -> dict[str, Any
     needed: dict[Name, tuple[str, Any, str]] = {
         "rebuild": ("rebuild", request.shards, "Name the shards to rebuild."),
         "allow": ("allow", request.permits, "Name the guards to override, like shrink:products."),
+        "keep": ("keep_lastmods", request.sections, "Name the sections whose changed URLs keep their dates."),
         "rollback": (available.param, request.generation, "Name the generation to roll back to."),
     }
     if request.action not in needed:
