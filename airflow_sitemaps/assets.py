@@ -60,6 +60,8 @@ def event_extra(
     for names in ((), ("samples",), ("reasons", "drift"), ("fields_fixed",)):
         for section in shown["sections"].values():
             section.update({name: {} if name != "drift" else [] for name in names})
+            if names and (trust := section.pop("lastmod_trust", None)):
+                section["lastmod_trust"] = {**trust, "date_only_samples": [], "page_only_samples": []}
         if "drift" in names:
             shown["drift"] = shown["drift"][:5]
         if names:

@@ -69,6 +69,7 @@ _GAUGES: Final = (
     ("rows_dropped", "rows", "section rule", "Rows that are not listed because they break a rule"),
     ("shards", "shards", "section", "Shards that are published"),
     ("file_bytes", "bytes", "section", "Size of the published files"),
+    ("lastmod_trust", "URLs", "section change", "URLs by what changed in the last 7 days, where `page=` names columns"),
     ("data_age", "seconds", "section", "Age of the newest lastmod of a section at the end of the run"),
     ("index_age", "seconds", "", "Time since the published generation was committed, at the end of the run"),
     ("last_success", "Unix time", "", "End of the last run that published or found nothing to change"),
@@ -106,6 +107,7 @@ TAGS: Final[Mapping[str, str]] = MappingProxyType(
         "guard": "Name of the guard, such as `shrink`",
         "rule": "Name of the rule, such as `loc-missing`",
         "outcome": "What happened to the shards",
+        "change": "What changed: `both`, `date_only` or `page_only`",
         "stage": "Stage of the run",
         "engine": "Search engine, such as `google`",
     }
@@ -193,6 +195,10 @@ def _of_section(index_url: str, name: str, section: SectionReport, now: datetime
         yield _measure(index_url, "rows_dropped", section.rows_dropped.get(rule, 0), section=name, rule=rule)
     if section.drift:
         yield _measure(index_url, "drift", len(section.drift), section=name)
+    if section.lastmod_trust is not None:
+        for change in lastmod.TRUST_KINDS:
+            value = getattr(section.lastmod_trust, change)
+            yield _measure(index_url, "lastmod_trust", value, section=name, change=change)
     newest = _moment(section.newest_lastmod)
     if newest is not None:
         yield _measure(index_url, "data_age", _age_s(newest, now), section=name)

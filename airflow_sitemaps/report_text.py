@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from airflow_sitemaps.pipeline.report import Report, SectionReport
     from airflow_sitemaps.pipeline.stages import Written
+    from airflow_sitemaps.protocol.lastmod import LastmodTrust
     from airflow_sitemaps.shards.url_sample import PrefixCount
 
 EVERY_S: Final = 15.0
@@ -116,7 +117,21 @@ def _section_lines(name: str, section: SectionReport) -> Iterator[str]:
     yield from fault_lines(name, section)
     if section.rows_expired:
         yield f"section {name}: rows past their age, not listed: {counts(section.rows_expired)}"
+    if section.lastmod_trust is not None:
+        yield from trust_lines(name, section.lastmod_trust)
     yield from (f"WARNING section {name}: changed outside: {sentence}" for sentence in section.drift)
+
+
+def trust_lines(name: str, trust: LastmodTrust) -> Iterator[str]:
+    """Say how far the dates of a section can be trusted: one line for each kind of fault that the week has, with samples."""
+    kinds = (
+        (trust.date_only, trust.date_only_samples, "dates that moved, {} moved though no column of page= changed"),
+        (trust.page_only, trust.page_only_samples, "pages that changed, {} kept their date"),
+    )
+    for number, urls, text in kinds:
+        if number:
+            samples = f", for example {', '.join(urls)}" if urls else ""
+            yield f"section {name}: in the last 7 days, of {trust.both + number:,} {text.format(f'{number:,}')}{samples}"
 
 
 def _is_of_most_rows(section: SectionReport, number: int, before: int) -> bool:

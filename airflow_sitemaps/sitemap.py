@@ -56,8 +56,8 @@ class Section:
         limits: Limits of its files: ``current`` or ``original``. Default: the sitemap's setting.
         kind: ``pages`` (default), or ``news`` for articles of the last two days, at most 1,000 per file.
         format: ``xml`` (default), or ``text`` for one URL per line.
-        ledger: Whether to record when each URL was listed first and changed last. Default: False; True if the dates of the
-            source are observed.
+        ledger: Whether to record when each URL was listed first and changed last. Default: False; True if the source
+            names the columns that make the page.
 
     Raises:
         ConfigurationError: A name, path or setting is invalid.
@@ -95,15 +95,13 @@ class Section:
             raise ConfigurationError(
                 f"{where}: kind='news' needs format='xml': a text sitemap holds no publication dates (Google, news sitemaps)"
             )
-        if self.observed:
-            if self.kind == "news" or self.format == "text":
-                other = "kind='news'" if self.kind == "news" else "format='text'"
-                reason = (
-                    "articles expire by the date of a column" if self.kind == "news" else "a text sitemap has no dates"
-                )
-                raise ConfigurationError(
-                    f"{where}: lastmod=Observed(…) cannot be used with {other}: {reason}. Omit one of the two"
-                )
+        if (self.observed and self.kind == "news") or (self.page_columns and self.format == "text"):
+            other = "kind='news'" if self.kind == "news" else "format='text'"
+            reason = "articles expire by the date of a column" if self.kind == "news" else "a text sitemap has no dates"
+            raise ConfigurationError(
+                f"{where}: {self.page_argument} cannot be used with {other}: {reason}. Omit one of the two"
+            )
+        if self.page_columns:
             object.__setattr__(self, "ledger", True)
         setting_checks.one_of(where, "limits", self.limits, (None, *PROFILES))
         setting_checks.one_of(where, "change_detection", self.change_detection, (None, *CHANGE_DETECTION))
@@ -117,6 +115,16 @@ class Section:
         """The columns whose changes date its entries; empty if their dates are those of a column."""
         # A user's own source may lack the attribute.
         return cast("Sequence[str]", getattr(self.source, "observed", ()))
+
+    @property
+    def page_columns(self) -> Sequence[str]:
+        """The columns that make its pages, with which its dates are compared if they are not observed."""
+        return cast("Sequence[str]", getattr(self.source, "page_columns", self.observed))
+
+    @property
+    def page_argument(self) -> str:
+        """The argument of the source that names these columns."""
+        return "lastmod=Observed(…)" if self.observed else "page=[…]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,7 +201,7 @@ class Sitemap:
         for section in self.sections:
             self.rulebook(section)
             self._check_change_log(section)
-            self._check_observed(section)
+            self._check_page(section)
         problem = layout.collision(
             self.store.index_name,
             self.index,
@@ -212,10 +220,10 @@ class Sitemap:
                 "the change log names the ranges of which a digest is taken. Omit one of the two"
             )
 
-    def _check_observed(self, section: Section) -> None:
-        if not section.observed:
+    def _check_page(self, section: Section) -> None:
+        if not section.page_columns:
             return
-        where = f"Section({section.name!r}): lastmod=Observed(…) cannot be used with"
+        where = f"Section({section.name!r}): {section.page_argument} cannot be used with"
         if self.change_detection_of(section) == "watermark":
             raise ConfigurationError(
                 f"{where} change_detection='watermark', which finds changes by a column of dates. Give 'digest' or 'full'"

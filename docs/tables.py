@@ -50,7 +50,7 @@ SETTINGS: Final = {
         "Canary": "sample max_bad ignore per_second site",
         "Website": "conn_id user_agent allow_http allow_private",
     },
-    "dates": {"SqlSource": "timezone lastmod_unit", "Sitemap": "freshness grace"},
+    "dates": {"SqlSource": "page timezone lastmod_unit", "Sitemap": "freshness grace"},
     "costs": {
         "Sitemap": "change_detection table_versions watermark_lag",
         "Section": "change_detection",

@@ -6,6 +6,7 @@ It is by range, never by batch: what a run records must not depend on how its ba
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,6 +18,7 @@ from airflow_sitemaps.ledger.dates import EarlierDates
 from airflow_sitemaps.protocol.columnar.arrow import decoded
 from airflow_sitemaps.protocol.columnar.elements import lastmod_texts
 from airflow_sitemaps.protocol.columnar.lastmod import listed_lastmods
+from airflow_sitemaps.protocol.lastmod import TRUST_SAMPLES, LastmodTrust
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -50,7 +52,8 @@ class EarlierRows:
             marks = (pa.repeat(pa.scalar(own), rows.num_rows) for own, rows in zip(observed, parts, strict=True))
             pairs = zip(comparable, marks, strict=True)
             comparable = [rows.append_column("observed", mark) for rows, mark in pairs]
-        names = [*part.JOINED, *(["lastmod", "observed"] if observed else [])]
+        names = [*part.JOINED, *(["observed"] if observed else [])]
+        names += ["lastmod"] if all("lastmod" in rows.column_names for rows in comparable) else []
         filled = [rows.select(names).replace_schema_metadata(None) for rows in comparable if rows.num_rows]
         if not filled:
             return None
@@ -91,6 +94,7 @@ class Judged:
     """The part of one file, and how many of its URLs are new, changed, not judged, or compared with an earlier fingerprint.
 
     Those not judged were listed, but their earlier fingerprint is not known, or of another kind. They keep what is known.
+    ``trust`` is None if dates are not compared.
     """
 
     data: bytes
@@ -98,16 +102,26 @@ class Judged:
     changed: int
     unjudged: int
     compared: int
+    trust: LastmodTrust | None = None
 
 
 class RangeLedger:
     """The ledger of one key range, while its files are written."""
 
-    def __init__(self, earlier: EarlierRows | None, at: datetime, kind: str, dating: Dating | None = None) -> None:
+    def __init__(
+        self,
+        earlier: EarlierRows | None,
+        at: datetime,
+        kind: str,
+        dating: Dating | None = None,
+        earliest: str | None = None,
+    ) -> None:
         """Keep what is known of the range's URLs, the time of the run, and the kind of its fingerprints.
 
-        ``dating`` says how the run dates the entries; None: their dates are those of a column.
+        ``dating`` says how the run dates the entries; None: their dates are those of a column. With ``earliest`` (see
+        ``earliest_day``) these dates are compared with the fingerprints.
         """
+        self._earliest = earliest
         self._dating = dating
         self._earlier = earlier
         self._at = pa.scalar(at, part.MOMENT)
@@ -115,7 +129,7 @@ class RangeLedger:
 
     def prints(self, rows: pa.RecordBatch) -> pa.Array:
         """Return the fingerprints of rows."""
-        return rows.column("row_hash" if self._dating is None else "fingerprint")
+        return rows.column("fingerprint" if "fingerprint" in rows.schema.names else "row_hash")
 
     def dated(self, piece: Cleaned, rows: pa.RecordBatch) -> Cleaned:
         """Return the entries of rows with the dates that the run gives them."""
@@ -130,26 +144,37 @@ class RangeLedger:
         fingerprints = _one(pa.chunked_array([_prints(p, own) for p, own in zip(pieces, prints, strict=True)]))
         places = pa.nulls(len(locs), pa.int32()) if self._earlier is None else self._earlier.places(locs)
         first, changed_at = self._moments(places)
-        unjudged = changed = 0
+        lastmods = pa.chunked_array([_lastmods(piece) for piece in pieces], pa.string())
+        unjudged, changed, trust = 0, 0, None
         if self._earlier is not None:
             before = self._earlier.take("fingerprint", places)
             differs = pc.fill_null(pc.not_equal(before, fingerprints), False)
             changed = differs.true_count
             changed_at = pc.if_else(differs, self._at, changed_at) if changed else changed_at
             unjudged = before.null_count - places.null_count
+            if self._earliest is not None:
+                moved = pc.and_(pc.is_valid(before), self._moved(places, _one(lastmods), differs))
+                trust = _trust(_one(locs), moved, differs)
         rows = {
             "loc": locs,
             "key": pa.chunked_array([_keys(p, own) for p, own in zip(pieces, keys, strict=True)], pa.string()),
-            "lastmod": pa.chunked_array([_lastmods(piece) for piece in pieces], pa.string()),
+            "lastmod": lastmods,
             "fingerprint": fingerprints,
             "first_listed": first,
             "changed_at": changed_at,
         }
         data = part.encode(pa.table(rows, schema=part.SCHEMA), self._kind)
         fresh = places.null_count
-        return Judged(
-            data=data, fresh=fresh, changed=changed, unjudged=unjudged, compared=len(places) - fresh - unjudged
-        )
+        compared = len(places) - fresh - unjudged
+        return Judged(data=data, fresh=fresh, changed=changed, unjudged=unjudged, compared=compared, trust=trust)
+
+    def _moved(self, places: pa.Int32Array, lastmods: pa.StringArray, differs: pa.BooleanArray) -> pa.BooleanArray:
+        """Return whether the date of each URL moved; null if it had or has none, or its day may be that of two changes."""
+        assert self._earlier is not None
+        moved = pc.not_equal(self._earlier.take("lastmod", places), lastmods)
+        is_day = pc.equal(pc.utf8_length(lastmods), len("YYYY-MM-DD"))
+        same_day = pc.and_(is_day, pc.greater_equal(lastmods, pa.scalar(self._earliest)))
+        return pc.if_else(pc.and_(pc.and_(differs, pc.invert(moved)), same_day), None, moved)
 
     def _moments(self, places: pa.Int32Array) -> tuple[pa.Array, pa.Array]:
         """Return when each URL was listed first and changed last, before this run's changes."""
@@ -159,6 +184,27 @@ class RangeLedger:
         if places.null_count:
             first = pc.if_else(pc.is_null(places), self._at, first)
         return first, self._earlier.take("changed_at", places)
+
+
+def earliest_day(since: datetime | None) -> str:
+    """Return the day from which a date without a time may stay, though its page has changed since a run: that of the run.
+
+    The database's day may be up to twelve hours behind UTC. If the run is not known, no date without a time is judged.
+    """
+    return "" if since is None else (since - timedelta(hours=12)).date().isoformat()
+
+
+def _trust(locs: pa.StringArray, moved: pa.BooleanArray, differs: pa.BooleanArray) -> LastmodTrust:
+    """Count the URLs whose date moved, or whose page changed."""
+    date_only = pc.fill_null(pc.and_not(moved, differs), False)
+    page_only = pc.fill_null(pc.and_(differs, pc.invert(moved)), False)
+    return LastmodTrust(
+        both=pc.and_(moved, differs).true_count,
+        date_only=date_only.true_count,
+        page_only=page_only.true_count,
+        date_only_samples=tuple(locs.filter(date_only).slice(0, TRUST_SAMPLES).to_pylist()),
+        page_only_samples=tuple(locs.filter(page_only).slice(0, TRUST_SAMPLES).to_pylist()),
+    )
 
 
 def same_print_by_url(pieces: Sequence[Cleaned], prints: Sequence[pa.Array]) -> bool:

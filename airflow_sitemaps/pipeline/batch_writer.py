@@ -254,7 +254,7 @@ class _BatchWriter:
             self._put(part.body, judged.data, PARQUET)
         unjudged = judged.unjudged if self._earlier.lost(self._current) else 0
         counts = {"fresh": judged.fresh, "changed": judged.changed, "compared": judged.compared}
-        return replace(piece, part=part, unjudged=unjudged, **counts)
+        return replace(piece, part=part, unjudged=unjudged, trust=judged.trust, **counts)
 
     def _upload(self, key: str, file: ShardFile) -> None:
         assert file.body is not None

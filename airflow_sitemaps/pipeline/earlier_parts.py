@@ -45,12 +45,14 @@ class EarlierParts:
     def next_ledger(self) -> RangeLedger:
         """Return the ledger of the next range."""
         from airflow_sitemaps.ledger.dates import Dating  # noqa: PLC0415 - pyarrow is loaded where work is done
-        from airflow_sitemaps.ledger.join import RangeLedger  # noqa: PLC0415
+        from airflow_sitemaps.ledger.join import RangeLedger, earliest_day  # noqa: PLC0415
 
         dates, dating = self.ledger.dates, None
         if dates is not None:
             dating = Dating(at=self.ledger.at, since=dates.since, keep=dates.keep)
-        return RangeLedger(next(self.coming), self.ledger.at, self.ledger.kind, dating)
+        compared = self.ledger.compared
+        earliest = None if compared is None else earliest_day(compared.since)
+        return RangeLedger(next(self.coming), self.ledger.at, self.ledger.kind, dating, earliest)
 
     def same_part(self, number: int, checksum: str, byte_size: int) -> LedgerPart | None:
         """Return the part of an old shard of a range that has the same bytes, or None."""
@@ -78,7 +80,7 @@ class EarlierParts:
         from airflow_sitemaps.ledger import part as codec  # noqa: PLC0415 - pyarrow is loaded where work is done
 
         if old.part is not None:
-            names = [*codec.JOINED, *(["lastmod"] if self.ledger.dates is not None else [])]
+            names = [*codec.JOINED, *(["lastmod"] if self.ledger.dates or self.ledger.compared else [])]
             rows = read_part(self.state, old.part, names)
             if rows is not None:
                 self._intact[old.part.body] = old.part

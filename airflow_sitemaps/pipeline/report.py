@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from airflow_sitemaps.errors import PartlyPublishedError
 from airflow_sitemaps.quantities import counted
+from airflow_sitemaps.shards.guards.judgement import changes_by_day, trust_of_week
 from airflow_sitemaps.shards.layout import extra_urls, robots_urls
 from airflow_sitemaps.shards.url_sample import top_prefixes
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from datetime import datetime
 
+    from airflow_sitemaps.protocol.lastmod import LastmodTrust
     from airflow_sitemaps.shards.manifest import Manifest, SectionManifest
     from airflow_sitemaps.shards.plan import Plan, Receipt, SectionFailure, SectionPlan
     from airflow_sitemaps.shards.url_sample import PrefixCount
@@ -93,6 +95,9 @@ class SectionReport(Counts):
         extensions: Images, videos, articles (``news``) and alternates in all files, by kind. Default: none.
         lastmods_moved: Number of changed URLs that the run dated. Default: 0.
         lastmods_kept: Number of changed URLs that kept their dates (``keep_lastmods``). Default: 0.
+        urls_changed: Number of URLs that changed, by the ledger, on each of the last seven days with a change. Default: none.
+        lastmod_trust: Dates of the last seven days that moved, and pages that changed, where ``page=`` names columns. Default:
+            None.
     """
 
     samples: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
@@ -103,6 +108,8 @@ class SectionReport(Counts):
     extensions: Mapping[str, int] = field(default_factory=dict)
     lastmods_moved: int = 0
     lastmods_kept: int = 0
+    urls_changed: Mapping[str, int] = field(default_factory=dict)
+    lastmod_trust: LastmodTrust | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -238,7 +245,7 @@ def make_report(
     for name in dict.fromkeys((*after, *before)):
         section_plan = plan.sections.get(name) if plan is not None else None
         own = [receipt for receipt in receipts if receipt.section == name]
-        sections[name] = _section(before.get(name), after.get(name), section_plan, own)
+        sections[name] = _section(before.get(name), after.get(name), section_plan, own, finished)
     fields = {**totals(sections), **fields}
     durations = dict(seconds or {})
     if plan is not None:
@@ -265,7 +272,11 @@ def make_report(
 
 
 def _section(
-    before: SectionManifest | None, after: SectionManifest | None, plan: SectionPlan | None, receipts: Sequence[Receipt]
+    before: SectionManifest | None,
+    after: SectionManifest | None,
+    plan: SectionPlan | None,
+    receipts: Sequence[Receipt],
+    now: datetime,
 ) -> SectionReport:
     fields: dict[str, Any] = {}
     if after is not None:
@@ -277,6 +288,8 @@ def _section(
             "rows_expired": _sums(shard.expired for shard in after.shards),
             "extensions": _sums(shard.extensions for shard in after.shards),
             "samples": dict(after.samples),
+            "urls_changed": changes_by_day(after, now),
+            "lastmod_trust": trust_of_week(after, now),
             "xml_bytes": sum(file.xml_byte_size for file in after.files()),
             "file_bytes": sum(file.byte_size for file in after.files()),
             "newest_lastmod": max((s.newest_lastmod for s in after.shards if s.newest_lastmod), default=None),

@@ -6,24 +6,28 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from airflow_sitemaps.pipeline.state.repository import REPORTS, StateRepository
+from airflow_sitemaps.shards.guards.judgement import changes_by_day, trust_of_week
 from airflow_sitemaps.shards.layout import robots_urls
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from airflow_sitemaps.protocol.lastmod import LastmodTrust
     from airflow_sitemaps.shards.manifest import GenerationNote, Manifest
     from airflow_sitemaps.sitemap import Sitemap
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SectionStatus:
-    """Status of one section."""
+    """Status of one section. What changed is of the seven days before its last commit."""
 
     urls: int
     rows: int
     shards: int
     newest_lastmod: str | None
     changed_in: int
+    urls_changed: dict[str, int]
+    lastmod_trust: LastmodTrust | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,6 +123,8 @@ def status_of(manifest: Manifest | None, base_url: str, checked_at: str | None =
                 shards=sum(shard.file is not None for shard in state.shards),
                 newest_lastmod=max((s.newest_lastmod for s in state.shards if s.newest_lastmod), default=None),
                 changed_in=state.changed_in,
+                urls_changed=changes_by_day(state, manifest.committed_at),
+                lastmod_trust=trust_of_week(state, manifest.committed_at),
             )
             for name, state in manifest.sections.items()
         },

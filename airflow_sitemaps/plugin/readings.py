@@ -17,6 +17,7 @@ from typing import Annotated, Any, Final, Generic, Literal, TypeVar, Union, get_
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, PlainSerializer, create_model
 
+from airflow_sitemaps.protocol.lastmod import LastmodTrust
 from airflow_sitemaps.shards.plan import SectionFailure
 from airflow_sitemaps.shards.url_sample import PrefixCount
 
@@ -106,7 +107,7 @@ Texts = Annotated[list[str], BeforeValidator(texts)]
 Counts = Annotated[dict[str, int], BeforeValidator(counts)]
 
 _WRONG: Final = object()
-_NAMES: Final = {"Mapping": Mapping, "SectionFailure": SectionFailure, "PrefixCount": PrefixCount}
+_NAMES: Final = {kind.__name__: kind for kind in (Mapping, SectionFailure, PrefixCount, LastmodTrust)}
 """Names that the annotations of ``pipeline.report`` use, and that it imports for type checkers only."""
 
 

@@ -8,12 +8,16 @@ break ``lastmod-format``. ``hh:mm`` without seconds gets ``:00``.
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from datetime import date, datetime, time, timedelta, timezone
 from functools import lru_cache
-from typing import Final
+from typing import TYPE_CHECKING, Any, Final
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from airflow_sitemaps.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 UTC: Final = timezone.utc
 _TEXT: Final = re.compile(
@@ -33,6 +37,40 @@ class LastmodError(ValueError):
     def __init__(self, rule: str) -> None:
         super().__init__(rule)
         self.rule = rule
+
+
+TRUST_SAMPLES: Final = 3
+"""Maximum number of sample URLs of each kind in a ``LastmodTrust``."""
+TRUST_KINDS: Final = ("both", "date_only", "page_only")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LastmodTrust:
+    """How far the dates of a column can be trusted, as numbers of URLs of which the date or the page changed.
+
+    Only a URL that had a date before and has one now counts. The samples are of the newest runs, at most three of a kind.
+
+    Attributes:
+        both: The columns that make the page changed, and the date moved.
+        date_only: The date moved, and none of these columns changed.
+        page_only: One of these columns changed, and the date did not move.
+    """
+
+    both: int = 0
+    date_only: int = 0
+    page_only: int = 0
+    date_only_samples: tuple[str, ...] = ()
+    page_only_samples: tuple[str, ...] = ()
+
+    @classmethod
+    def total(cls, parts: Iterable[LastmodTrust | None]) -> LastmodTrust | None:
+        """Return the sum of parts, the newest first; None if dates were not compared in any."""
+        compared = [part for part in parts if part is not None]
+        fields: dict[str, Any] = {name: sum(getattr(part, name) for part in compared) for name in TRUST_KINDS}
+        for name in ("date_only_samples", "page_only_samples"):
+            urls = dict.fromkeys(url for part in compared for url in getattr(part, name))
+            fields[name] = tuple(urls)[:TRUST_SAMPLES]
+        return cls(**fields) if compared else None
 
 
 @lru_cache(maxsize=64)

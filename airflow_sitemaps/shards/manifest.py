@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from msgspec import field
 from msgspec.structs import replace
 
+from airflow_sitemaps.protocol.lastmod import LastmodTrust
 from airflow_sitemaps.shards.ranges import EMPTY, Digest, Key, KeyRange, Known
 from airflow_sitemaps.shards.schema import (
     BodyKey,
@@ -146,12 +147,16 @@ class Day(Record, frozen=True, kw_only=True):
         least: Smallest number of at least ``judgement.GROWN`` URLs. Default: 0, there was none.
         urls: Number of URLs of the sample.
         sample: Thinned sample of the URLs before the day's first change.
+        changed: Number of URLs whose fingerprint changed. Default: None, the section had no ledger.
+        trust: How far the dates of a column can be trusted. Default: None, they were not compared.
     """
 
     most: Count
     least: Count = 0
     urls: Count = 0
     sample: str = ""
+    changed: Count | None = None
+    trust: LastmodTrust | None = None
 
 
 class SectionManifest(Record, frozen=True, kw_only=True):
@@ -168,7 +173,7 @@ class SectionManifest(Record, frozen=True, kw_only=True):
         samples: A few faulty rows by rule.
         days: What it listed on each day with a change, by date (ISO), of the last seven days.
         known: How far its table was read, for the next survey. Default: None, the next run surveys every range.
-        dated_at: Time of the latest run or rollback that changed it with observed dates. Default: None, dates are a column's.
+        dated_at: Time of the latest run or rollback that changed it, if its dates are observed or compared. Default: None.
         permitted_by: Request whose permit let its last permitted change pass. Default: "", not known.
     """
 

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from airflow_sitemaps.errors import GuardError
 from airflow_sitemaps.protocol.feeds import FeedText
+from airflow_sitemaps.protocol.lastmod import LastmodTrust
 from airflow_sitemaps.shards.guards import Refusal
 from airflow_sitemaps.shards.manifest import Content, LedgerPart
 from airflow_sitemaps.shards.ranges import EMPTY, Digest, KeyRange, Known
@@ -63,7 +64,7 @@ class OldShard(Record, frozen=True, kw_only=True):
 
 
 class DatePlan(Record, frozen=True, kw_only=True):
-    """How the writers of a section date its entries, if its dates are observed.
+    """How the writers of a section date its entries, or compare their dates with the columns that make the page.
 
     Attributes:
         since: Time of the section's last published run. Default: None, its dates begin with this run.
@@ -83,12 +84,14 @@ class LedgerPlan(Record, frozen=True, kw_only=True):
         olds: The old shards that every range continues, if the section is laid out from scratch. Default: none, each range
             has its own.
         dates: How to date the entries. Default: None, their dates are those of a column.
+        compared: How to compare the dates of a column with the columns that make the page. Default: None, it is not done.
     """
 
     at: Moment
     kind: str
     olds: tuple[OldShard, ...] = ()
     dates: DatePlan | None = None
+    compared: DatePlan | None = None
 
 
 class RangeAction(Record, frozen=True, kw_only=True):
@@ -365,6 +368,7 @@ class StagedShard(Content, frozen=True, kw_only=True):
         changed: Number of URLs whose fingerprint changed.
         unjudged: Number of URLs that were listed, but whose earlier fingerprint is not known, because a part was lost.
         compared: Number of URLs whose earlier fingerprint is known.
+        trust: How far the dates of a column can be trusted. Default: None, they are not compared.
     """
 
     range: KeyRange
@@ -378,6 +382,7 @@ class StagedShard(Content, frozen=True, kw_only=True):
     changed: Count = 0
     unjudged: Count = 0
     compared: Count = 0
+    trust: LastmodTrust | None = None
 
 
 class Receipt(Record, frozen=True, kw_only=True):

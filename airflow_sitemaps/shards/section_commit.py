@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 from msgspec.structs import replace
 
 from airflow_sitemaps.errors import IncompleteError, StoreContentError
+from airflow_sitemaps.protocol.lastmod import LastmodTrust
 from airflow_sitemaps.shards.guards import Permit
 from airflow_sitemaps.shards.guards.judgement import after_permits, with_today
 from airflow_sitemaps.shards.layout import fits, shard_name
@@ -67,13 +68,18 @@ def next_section(
         days=old.days if old is not None else {},
         known=plan.known_of(shards),
         permitted_by=old.permitted_by if old is not None else "",
-        dated_at=max(ledger.at, (old and old.dated_at) or ledger.at) if ledger and ledger.dates else None,
+        dated_at=max(ledger.at, (old and old.dated_at) or ledger.at)
+        if ledger and (ledger.dates or ledger.compared)
+        else None,
     )
     # Key kinds that were not recorded before do not count as a change; the next change records them. How far the
     # table was read does not count either (see ``next_manifest``), nor does the time of a run that changed nothing.
     if old is not None and replace(state, key_kinds=old.key_kinds, known=old.known, dated_at=old.dated_at) == old:
         return old
-    return with_today(old, replace(state, changed_in=generation), facts.now)
+    pieces = [piece for own in staged.values() for piece in own]
+    changed = None if plan.ledger is None else sum(piece.changed for piece in pieces)
+    trust = LastmodTrust.total(piece.trust for piece in pieces)
+    return with_today(old, replace(state, changed_in=generation), facts.now, changed, trust)
 
 
 def repaired(old: SectionManifest, plan: Plan, facts: CommitFacts, generation: int) -> SectionManifest:

@@ -107,18 +107,18 @@ class Output:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ColumnMapping:
-    """The columns that make up an entry: of its key, of its URL, of each optional part, and those that date it."""
+    """The columns that make up an entry: of its key, of its URL, of each optional part, and those that make the page."""
 
     key: tuple[Column, ...]
     loc: tuple[Column, ...]
     fields: tuple[tuple[str, Column], ...] = ()
-    observed: tuple[Column, ...] = ()
+    page: tuple[Column, ...] = ()
 
     @property
     def emitted(self) -> tuple[Column, ...]:
         """All columns on which an entry depends, in the order in which they are hashed."""
         columns = (*self.loc, *(column for _name, column in self.fields))
-        return (*columns, *(column for column in self.observed if column not in columns))
+        return (*columns, *(column for column in self.page if column not in columns))
 
     def field(self, name: str) -> Column | None:
         """Return the column of an optional field, or None."""

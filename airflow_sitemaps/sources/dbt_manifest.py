@@ -61,7 +61,7 @@ def check_columns(columns: tuple[str, ...], settings: SourceSettings, where: str
     folded = {column.casefold() for column in columns}
     loc = Template.parse(settings.loc).columns if "{" in settings.loc else (settings.loc,)
     groups = (name for name in (settings.group, settings.language) if name is not None)
-    for name in (*settings.key_columns, *loc, *settings.field_columns.values(), *settings.observed, *groups):
+    for name in (*settings.key_columns, *loc, *settings.field_columns.values(), *settings.page_columns, *groups):
         if name.casefold() not in folded:
             raise SourceConfigurationError(
                 f"{where}: the model has no column {name!r} in its contract.{nearest(name, columns)}"

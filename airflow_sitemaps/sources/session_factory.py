@@ -116,7 +116,8 @@ def _session(
     is_stored = state is not None and bool(state.stored)
     location = LocMapping(settings.loc)
     fields = settings.field_columns | ({} if settings.group is None else {"alternates": COLUMN})
-    wanted = {"key": list(settings.key_columns), "loc": list(location.columns), "Observed": list(settings.observed)}
+    pages = {"Observed" if settings.observed else "page": list(settings.page_columns)}
+    wanted = {"key": list(settings.key_columns), "loc": list(location.columns)} | pages
     what = f"{name}: connecting"
     with waiting(what, WAIT_BOUND), translated(engine, f"{what} failed", SourceError), engine.connect() as connection:
         dialect.begin(connection)
@@ -125,7 +126,7 @@ def _session(
             connection, dialect, relation, name, wanted | {each: [column] for each, column in fields.items()}
         )
         connection.rollback()
-        key, loc, observed = (tuple(columns[each] for each in names) for names in wanted.values())
+        key, loc, page = (tuple(columns[each] for each in names) for names in wanted.values())
         dialect.begin(connection)
         dialect.check_key(connection, relation.from_item(dialect), relation.binds(), key)
         unique, indexed = _indexes_of_key(connection, dialect, base, list(settings.key_columns))
@@ -135,7 +136,7 @@ def _session(
     context = QueryContext(
         name=name, dialect=dialect, relation=relation, location=location, timezone=settings.timezone,
         mapping=ColumnMapping(
-            key=key, loc=loc, fields=tuple((each, columns[column]) for each, column in fields.items()), observed=observed
+            key=key, loc=loc, fields=tuple((each, columns[column]) for each, column in fields.items()), page=page
         ),
         lastmod_unit=settings.lastmod_unit, grouped=settings.group is not None, unique=unique,
         indexed=indexed and relation is base, versioned=base if is_present and is_fixed(base.where) else None,

@@ -42,6 +42,7 @@ class EntryColumns:
     videos: str | None = field(default=None, kw_only=True)
     news: str | None = field(default=None, kw_only=True)
     alternates: str | None = field(default=None, kw_only=True)
+    page: Sequence[str] = field(default=(), kw_only=True)
     title: str | None = field(default=None, kw_only=True)
     description: str | None = field(default=None, kw_only=True)
     group: str | None = field(default=None, kw_only=True)
@@ -52,6 +53,11 @@ class EntryColumns:
     def observed(self) -> tuple[str, ...]:
         """The columns whose changes date an entry; empty if its date is that of a column."""
         return self.lastmod.columns if isinstance(self.lastmod, Observed) else ()
+
+    @property
+    def page_columns(self) -> tuple[str, ...]:
+        """The columns that make the page: those observed, or those of ``page``."""
+        return self.observed or tuple(self.page)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +114,7 @@ class SourceSettings(EntryColumns):
         self._check_loc()
         self._check_key()
         self._check_group()
+        self._check_page()
         self._check_parameters()
         self._check_choices()
         self._check_ceiling()
@@ -140,6 +147,16 @@ class SourceSettings(EntryColumns):
             )
         if self.group is not None and self.alternates is not None:
             raise self._refusal("alternates", "give either alternates=, or group= and language=")
+
+    def _check_page(self) -> None:
+        faults = {
+            "give a list of one or more different columns": isinstance(self.page, str) or not are_columns(self.page),
+            "Observed(…) names the columns that make the page. Omit page=": bool(self.observed),
+            "give lastmod= too, the column of dates that is compared with these": self.lastmod is None,
+            "leave out the column of lastmod=, which is compared with the others": self.lastmod in self.page,
+        }
+        if self.page and (advice := next((text for text, is_wrong in faults.items() if is_wrong), "")):
+            raise self._refusal("page", advice)
 
     def _check_parameters(self) -> None:
         if self.parameters is not None and not isinstance(self.parameters, Mapping):
@@ -267,6 +284,8 @@ class SourceSettings(EntryColumns):
         }
         if isinstance(self.lastmod, Observed):
             identity["lastmod"] = {"observed": list(self.lastmod.columns), "initial": self.lastmod.initial}
+        if self.page:
+            identity["page"] = list(self.page_columns)
         if self.group is not None:
             identity |= {"group": self.group, "language": self.language}
         if self.lastmod_unit is not None:

@@ -36,6 +36,8 @@ class SqlSource(SourceSettings):
             percent-encoded; the slashes of ``{column:path}`` stay slashes.
         lastmod: A column with the time of the last change, or ``Observed`` with the columns that make the page, whose
             changes date it. Default: None.
+        page: The columns that make the page, if ``lastmod`` is a column: the runs then count dates that move without a change of
+            these, and changes without a new date. Default: none.
         changefreq: A column with the change frequency, one of the protocol's words. Default: None.
         priority: A column with the priority from 0.0 to 1.0. Default: None.
         images: A column that holds JSON. Default: None.
@@ -194,7 +196,7 @@ class SqlSource(SourceSettings):
             for each in fields(self)
             if each.init and each.name not in ("as_of", "change_log") and getattr(self, each.name) != each.default
         }
-        lists: dict[str, Any] = {name: list(settings[name]) for name in ("session",) if name in settings}
+        lists: dict[str, Any] = {name: list(settings[name]) for name in ("session", "page") if name in settings}
         if isinstance(self.lastmod, Observed):
             lists["lastmod"] = {"columns": list(self.lastmod.columns), "initial": self.lastmod.initial}
         return settings | lists | {"key": list(self.key_columns), "query": self.query_text(), "origin": self.origin}

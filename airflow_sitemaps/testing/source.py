@@ -88,6 +88,8 @@ class MemorySourceConfig(EntryColumns, SourceConfig):
         parts = {name: part for name, part in parts.items() if name not in FEED_FIELDS or part is not None}
         if self.observed:
             parts["lastmod"] = str(self.lastmod)
+        if self.page:
+            parts["page"] = ",".join(self.page)
         return {"source": "memory", "key": list(self.key_columns), "loc": self.loc} | parts
 
     def column(self, name: str) -> str | None:
@@ -277,7 +279,7 @@ class MemorySource(Source):
         config = self._config
         names = list(LocMapping(config.loc).columns)
         mapped = map(config.column, ("lastmod", "changefreq", "priority", *EXTENSIONS))
-        return [*names, *(name for name in mapped if name is not None), *config.observed]
+        return [*names, *(name for name in mapped if name is not None), *config.page_columns]
 
     def _emitted_values(self, row: Row) -> list[Any]:
         return [row.get(name) for name in self._emitted()]
@@ -303,8 +305,8 @@ class MemorySource(Source):
             "key": pa.array([row_values.key_text(self._key(row) or ()) for row in rows], pa.string()),
             "loc": locs(config.loc, rows),
         }
-        if config.observed:
-            columns["fingerprint"] = pa.array(self._hashes(rows, config.observed), pa.uint64())
+        if config.page_columns:
+            columns["fingerprint"] = pa.array(self._hashes(rows, config.page_columns), pa.uint64())
         if (lastmod := config.column("lastmod")) is not None:
             columns["lastmod"] = lastmods([row.get(lastmod) for row in rows], ZoneInfo(config.timezone))
         if config.changefreq is not None:

@@ -102,3 +102,29 @@ def test_after_two_nights_that_stamp_every_row_only_the_changed_pages_are_dated_
         moment = datetime.fromisoformat(text.replace("Z", "+00:00"))
         assert began < moment < datetime.now(timezone.utc) + timedelta(seconds=2)
     assert build(sitemap, full=True).result == "unchanged"
+
+
+@pytest.mark.parametrize("name", ["sqlite", "duckdb", "postgresql", "mariadb", "clickhouse"])
+def test_a_column_that_a_load_stamps_and_a_job_forgets_is_found_out(name, monkeypatch):
+    base = connected(name, "ledger_shop", monkeypatch)
+    create(
+        base, "stamped_rows", {"id": "integer", "slug": "text", "title": "text", "price": "float", "lm": "timestamp"}
+    )
+    stamped = STAMPED.replace(tzinfo=None)
+    rows = [{"id": n, "slug": f"{BASE}p/{n}", "title": f"t{n}", "price": 1.5, "lm": stamped} for n in range(40)]
+    base.insert("stamped_rows", rows)
+    source = SqlSource("ledger_shop", table="stamped_rows", key="id", loc="slug", lastmod="lm", page=["title", "price"])
+    clock = FakeClock()
+    sitemap = Sitemap(
+        MemoryStore(base_url=BASE), [Section("products", source)], shards=ShardPolicy(max_urls=10), guards=FREE
+    )
+    build(sitemap, clock=clock)
+    clock.advance(timedelta(hours=1))
+    base.run(base.update_of("stamped_rows", "lm = '2026-01-09 03:00:00'", "id < 30"))
+    base.run(base.update_of("stamped_rows", "price = 2.5", "id IN (12, 33)"))
+    trust = build(sitemap, clock=clock).sections["products"].lastmod_trust
+    assert trust is not None
+    assert (trust.both, trust.date_only, trust.page_only) == (1, 29, 1)
+    assert trust.page_only_samples == (f"{BASE}p/33",)
+    assert {loc for loc, row in ledger(sitemap).items() if row["changed_at"]} == {"p/12", "p/33"}
+    assert build(sitemap, full=True, clock=clock).result == "unchanged"

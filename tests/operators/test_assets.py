@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from airflow_sitemaps.assets import asset_of, event_extra, fits
 from airflow_sitemaps.operators.links import SitemapIndexLink
 from airflow_sitemaps.pipeline.report import Report, SectionReport, totals
+from airflow_sitemaps.protocol.lastmod import LastmodTrust
 from airflow_sitemaps.sitemap import Section, Sitemap
 from airflow_sitemaps.stores.local import LocalStore
 from airflow_sitemaps.stores.memory import MemoryStore
@@ -73,6 +75,19 @@ def test_a_large_one_loses_its_samples_and_reasons_first(sections: int, samples:
     assert extra["shortened"][0] == "samples"
     assert len(extra["report"]["sections"]) == sections
     assert extra["report"]["urls"] == sum(range(sections))
+
+
+def test_the_sample_urls_of_untrue_dates_go_with_the_other_samples() -> None:
+    large = a_report(20, samples=20)
+    trust = LastmodTrust(date_only=7, date_only_samples=("https://acme.com/1",))
+    sections = {name: replace(section, lastmod_trust=trust) for name, section in large.sections.items()}
+    extra = event_extra(replace(large, sections=sections), store=STORE)
+
+    assert extra["shortened"][0] == "samples"
+    assert extra["report"]["sections"]["section-0"]["lastmod_trust"] == asdict(LastmodTrust(date_only=7)) | {
+        "date_only_samples": [],
+        "page_only_samples": [],
+    }
 
 
 def test_a_huge_one_keeps_the_sections_that_changed_most() -> None:

@@ -94,7 +94,8 @@ def _ledger(context: SectionContext, fresh: str) -> LedgerPlan | None:
         dates = DatePlan(since=since, keep=section.name in context.request.keep_lastmods)
         return LedgerPlan(at=at, kind=kind, olds=olds, dates=dates)
     at = context.now if not context.now.microsecond else next_second(context.now)
-    return LedgerPlan(at=at, kind=kind, olds=olds)
+    compared = DatePlan(since=None if before is None else before.dated_at) if section.page_columns else None
+    return LedgerPlan(at=at, kind=kind, olds=olds, compared=compared)
 
 
 def _actions(

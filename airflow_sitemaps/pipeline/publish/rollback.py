@@ -16,7 +16,7 @@ from airflow_sitemaps.pipeline.state.capability_probe import ensure_conditions
 from airflow_sitemaps.pipeline.state.identity import check_owner
 from airflow_sitemaps.pipeline.state.repository import new_run
 from airflow_sitemaps.shards.commit import complete, first_serial
-from airflow_sitemaps.shards.guards.judgement import day_of
+from airflow_sitemaps.shards.guards.judgement import day_of, recent_days
 from airflow_sitemaps.shards.layout import shard_name
 from airflow_sitemaps.shards.manifest import Manifest, PublicFile, SectionManifest, succeed
 from airflow_sitemaps.shards.ranges import Known
@@ -149,17 +149,22 @@ def _section(
             serial += 1
         unchanged = there is not None and there.file == file
         shards.append(replace(shard, file=file, written_in=there.written_in if there and unchanged else generation))
+    # A rollback to fewer URLs is intended: keeping the greatest number of the week would refuse every later run.
+    day, week = day_of(then), recent_days(now, facts.now) if now is not None else {}
+    days = {date: replace(day, changed=own.changed, trust=own.trust) for date, own in week.items()}
+    days.setdefault(facts.now.date().isoformat(), day)
+    compared = any(shard.part is not None and not shard.part.observed for shard in then.shards)
+    rolled_back_at = then.dated_at and max(facts.now, (now and now.dated_at) or facts.now)
     return replace(
         then,
         shards=tuple(shards),
         changed_in=generation,
         next_serial=serial,
-        # A rollback to fewer URLs is intended: keeping the greatest number of the week would refuse every later run.
-        days={facts.now.date().isoformat(): day_of(then)},
+        days=days,
         known=then.known and Known(surveyed_at=then.known.surveyed_at, position=then.known.position),
         permitted_by=(now or then).permitted_by,
-        # Crawlers know what is rolled back: its URLs are not new in the next run.
-        dated_at=then.dated_at and max(facts.now, (now and now.dated_at) or facts.now),
+        # Crawlers know what is rolled back: its URLs are not new in the next run. Compared dates are still as read then.
+        dated_at=then.dated_at if compared else rolled_back_at,
     )
 
 

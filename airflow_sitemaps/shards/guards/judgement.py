@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import structs
 
+from airflow_sitemaps.protocol.lastmod import LastmodTrust
 from airflow_sitemaps.quantities import counted
 from airflow_sitemaps.shards import url_sample
 from airflow_sitemaps.shards.guards.guard_settings import SMALLEST, Permit, Refusal
@@ -94,13 +95,32 @@ def day_of(section: SectionManifest) -> Day:
     return Day(most=number, least=number if number >= GROWN else 0, urls=section.urls, sample=sample)
 
 
-def with_today(old: SectionManifest | None, new: SectionManifest, now: datetime) -> SectionManifest:
-    """Return a changed section with its number of URLs recorded."""
+def changes_by_day(section: SectionManifest, now: datetime) -> dict[str, int]:
+    """Return the number of URLs whose fingerprint changed on each day of the week on which the ledger saw one."""
+    return {date: day.changed for date, day in recent_days(section, now).items() if day.changed is not None}
+
+
+def trust_of_week(section: SectionManifest, now: datetime) -> LastmodTrust | None:
+    """Return how far the dates of the week can be trusted; None if they were not compared."""
+    return LastmodTrust.total(day.trust for _, day in sorted(recent_days(section, now).items(), reverse=True))
+
+
+def with_today(
+    old: SectionManifest | None,
+    new: SectionManifest,
+    now: datetime,
+    changed: int | None = None,
+    trust: LastmodTrust | None = None,
+) -> SectionManifest:
+    """Return a changed section with its number of URLs recorded, and what its ledger saw in this run."""
     days = recent_days(old, now) if old is not None else {}
     today, number = now.date().isoformat(), size_of(new)
     day = days[today] if today in days else day_of(old or new)
     grown = [count for count in (day.least, number) if count >= GROWN]
-    days[today] = structs.replace(day, most=max(day.most, number), least=min(grown, default=0))
+    changed = day.changed if changed is None else (day.changed or 0) + changed
+    trust = LastmodTrust.total([trust, day.trust])
+    least = min(grown, default=0)
+    days[today] = structs.replace(day, most=max(day.most, number), least=least, changed=changed, trust=trust)
     return structs.replace(new, days=days)
 
 

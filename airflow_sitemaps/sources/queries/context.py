@@ -98,18 +98,18 @@ class QueryContext:
         for number, column in enumerate(self.mapping.loc):
             outputs.append(Output(name=f"loc_{number}", sql=self.dialect.emit_raw(column), type=pa.string()))
         outputs += [self._field(name, column, objects=objects) for name, column in self.mapping.fields]
-        observed = self.mapping.observed
-        if observed and not self.dialect.hashes_here:
-            outputs.append(Output(name="fingerprint", sql=self.dialect.row_hash(observed), type=self.dialect.hash_type))
-        elif observed:
-            raws = zip(self._observed, map(self.dialect.emit_raw, observed), strict=True)
+        page = self.mapping.page
+        if page and not self.dialect.hashes_here:
+            outputs.append(Output(name="fingerprint", sql=self.dialect.row_hash(page), type=self.dialect.hash_type))
+        elif page:
+            raws = zip(self._page, map(self.dialect.emit_raw, page), strict=True)
             outputs += [Output(name=name, sql=sql, type=pa.string()) for name, sql in raws]
         return outputs
 
     @property
-    def _observed(self) -> list[str]:
-        """The names of the observed columns in statements, where this process hashes them."""
-        return [f"observed_{number}" for number in range(len(self.mapping.observed))]
+    def _page(self) -> list[str]:
+        """The names of the columns that make the page in statements, where this process hashes them."""
+        return [f"page_{number}" for number in range(len(self.mapping.page))]
 
     def _field(self, name: str, column: Column, *, objects: bool) -> Output:
         if name == "lastmod":
@@ -127,7 +127,7 @@ class QueryContext:
         if not self.dialect.hashes_here:
             return raw["row_hash"]
         names = [f"loc_{number}" for number in range(len(self.mapping.loc))]
-        names += [*(name for name, _ in self.mapping.fields), *self._observed]
+        names += [*(name for name, _ in self.mapping.fields), *self._page]
         return row_values.row_hashes([raw[name] for name in names])
 
     def batch(self, raw: pa.RecordBatch, places: pa.Array) -> pa.RecordBatch:
@@ -140,9 +140,9 @@ class QueryContext:
             "key": row_values.key_column([raw[f"key_{number}"] for number in range(len(self.mapping.key))]),
             "loc": self.location.expand(locs),
         }
-        if self.mapping.observed:
+        if self.mapping.page:
             here = self.dialect.hashes_here
-            own = row_values.row_hashes([raw[name] for name in self._observed]) if here else raw["fingerprint"]
+            own = row_values.row_hashes([raw[name] for name in self._page]) if here else raw["fingerprint"]
             columns["fingerprint"] = own
         for name, column in self.mapping.fields:
             columns[name] = self._moments(raw[name], column) if name == "lastmod" else raw[name]
