@@ -18,13 +18,14 @@ from airflow_sitemaps.http import AccessRules
 from airflow_sitemaps.pipeline import find as find_url
 from airflow_sitemaps.pipeline import inventory as list_inventory
 from airflow_sitemaps.pipeline import stages
-from airflow_sitemaps.pipeline.changes import MOST, TooManyChangesError, compare
+from airflow_sitemaps.pipeline.changes import AGES, MOST, TooManyChangesError, ages, compare
 from airflow_sitemaps.pipeline.find import with_source
 from airflow_sitemaps.pipeline.inventory import PERIODS, count, export
 from airflow_sitemaps.pipeline.request import SYSTEM_CLOCK
 from airflow_sitemaps.pipeline.state.capability_probe import examine
 from airflow_sitemaps.pipeline.state.repository import StateRepository
 from airflow_sitemaps.quantities import counted, size
+from airflow_sitemaps.report_text import trust_lines
 from airflow_sitemaps.search_engines import fetches, indexnow
 from airflow_sitemaps.shards.ranges import show
 from airflow_sitemaps.stores.schemes import FOLDER, default_connection, open_area, scheme_of
@@ -32,7 +33,7 @@ from airflow_sitemaps.templates import rendered
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from airflow_sitemaps.pipeline.changes import Changes
     from airflow_sitemaps.pipeline.find import UrlMatch, UrlSearch
@@ -45,6 +46,7 @@ SAMPLES: Final = 20
 
 _SERVED: Final = {True: "served", False: "NOT served", None: "not known"}
 KINDS: Final = ("added", "changed", "removed")
+AGE_TEXTS: Final = {"first_listed": "first listed", "changed_at": "changed"}
 
 
 def status(arguments: argparse.Namespace) -> Answer:
@@ -109,6 +111,7 @@ def diff(arguments: argparse.Namespace) -> Answer:
     state = StateRepository(load_target(arguments.target).sitemap.store.open().state)
     try:
         changes = compare(state, since=arguments.before, generation=arguments.after, most=MOST)
+        ages_by_url = ages(state, changes, [url for kind in KINDS for url in getattr(changes, kind)[:SAMPLES]])
     except ConfigurationError as error:
         raise TargetError(str(error)) from error
     except TooManyChangesError as error:
@@ -117,7 +120,9 @@ def diff(arguments: argparse.Namespace) -> Answer:
             generation=error.generation,
             since=error.since,
         ) from error
-    return Answer(document=_changes_document(changes), lines=_changes_lines(changes))
+    return Answer(
+        document={**_changes_document(changes), "ages": ages_by_url}, lines=_changes_lines(changes, ages_by_url)
+    )
 
 
 def indexnow_key(arguments: argparse.Namespace) -> Answer:
@@ -152,6 +157,11 @@ def _status_lines(found: Status) -> Iterator[str]:
             f"section {name}: {counted(section.urls, 'URL')} of {counted(section.rows, 'row')} in {counted(section.shards, 'shard')}, last changed "
             f"in generation {section.changed_in}, newest lastmod {section.newest_lastmod or 'none'}"
         )
+        if section.urls_changed:
+            days = ", ".join(f"{date} {number:,}" for date, number in section.urls_changed.items())
+            yield f"section {name}: URLs changed a day: {days}"
+        if section.lastmod_trust is not None:
+            yield from trust_lines(name, section.lastmod_trust)
     for note in reversed(found.history):
         yield (
             f"history: generation {note.generation} of {note.committed_at.isoformat()}: {note.action}, {counted(note.urls, 'URL')}, "
@@ -194,7 +204,10 @@ def _search_lines(search: UrlSearch) -> Iterator[str]:
             f"section {match.section}: shard {match.shard}, {match.range}, "
             f"file last changed in generation {match.written_in}"
         )
-        yield "fields: " + (", ".join(f"{name} {value}" for name, value in match.fields.items()) or "none")
+        fields = (f"{name} {value}" for name, value in match.fields.items() if name not in AGES)
+        yield "fields: " + (", ".join(fields) or "none")
+        if age := _age(match.fields):
+            yield f"ledger: {age}"
         yield f"file: {match.file_url}"
     if search.note:
         yield search.note
@@ -215,14 +228,21 @@ def _changes_document(changes: Changes) -> dict[str, Any]:
     }
 
 
-def _changes_lines(changes: Changes) -> Iterator[str]:
+def _age(moments: Mapping[str, str]) -> str:
+    """Say when a URL was listed first and changed last, as far as the ledger knows."""
+    return ", ".join(f"{AGE_TEXTS[name]} {moments[name]}" for name in AGES if name in moments)
+
+
+def _changes_lines(changes: Changes, ages_by_url: Mapping[str, Mapping[str, str]]) -> Iterator[str]:
     urls = {kind: getattr(changes, kind) for kind in KINDS}
     counts = ", ".join(f"{len(urls[kind]):,} {kind}" for kind in KINDS)
     yield f"URLs from generation {changes.since} to {changes.generation}: {counts}"
     for name, section in changes.sections.items():
         yield f"section {name}: {section.added:,} added, {section.changed:,} changed, {section.removed:,} removed"
     for kind in KINDS:
-        yield from (f"{kind}: {url}" for url in urls[kind][:SAMPLES])
+        for url in urls[kind][:SAMPLES]:
+            age = _age(ages_by_url.get(url, {}))
+            yield f"{kind}: {url}" + (f" ({age})" if age else "")
         if len(urls[kind]) > SAMPLES:
             yield f"{kind}: {len(urls[kind]) - SAMPLES:,} more, not shown"
 

@@ -12,11 +12,13 @@ import html
 import re
 from collections import Counter
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import islice, pairwise
 from typing import TYPE_CHECKING, Final
 
 from airflow_sitemaps.errors import ConfigurationError, RefusedError
 from airflow_sitemaps.pipeline.concurrency import mapped
+from airflow_sitemaps.pipeline.earlier_parts import read_part
 from airflow_sitemaps.pipeline.state.repository import StateRepository
 from airflow_sitemaps.protocol.markup import escape
 
@@ -29,6 +31,9 @@ if TYPE_CHECKING:
 
 MOST: Final = 1_000_000
 """Default maximum number of URLs that may differ; they need about 300 MB of memory."""
+
+AGES: Final = ("first_listed", "changed_at")
+"""Columns of a ledger part that say how old a URL is."""
 
 MOVED: Final = 4
 """Maximum number of URLs that may have moved between files, as a multiple of those that may differ."""
@@ -113,6 +118,23 @@ def compare(state: StateRepository, *, since: int, generation: int, most: int) -
     current = state.published()
     old, new = (_kept(state, current, number) for number in (since, generation))
     return compare_manifests(state, old, new, most=most)
+
+
+def ages(state: StateRepository, changes: Changes, urls: Sequence[str]) -> dict[str, dict[str, str]]:
+    """Return when URLs that differ were listed first and changed last, as far as ledger parts of the generations know.
+
+    Only the parts that one generation has and the other has not are read. The later generation's word counts.
+    """
+    current = state.published()
+    old, new = (_kept(state, current, number).parts() for number in (changes.since, changes.generation))
+    differing = [part for mine, other in ((old, new), (new, old)) for body, part in mine.items() if body not in other]
+    by_url: dict[str, dict[str, str]] = {}
+    for rows in mapped(partial(read_part, state.objects, columns=["loc", *AGES]), differing, "sitemap-ages"):
+        wanted = set(urls) if rows is not None else set()
+        for row in rows.to_pylist() if wanted & set(rows["loc"].to_pylist()) else ():
+            if row["loc"] in wanted:
+                by_url[row["loc"]] = {name: row[name].isoformat() for name in AGES if row[name] is not None}
+    return by_url
 
 
 def compare_manifests(state: StateRepository, old: Manifest, new: Manifest, *, most: int) -> Changes:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote
 
 from airflow_sitemaps.errors import ConfigurationError
+from airflow_sitemaps.pipeline.changes import AGES
 from airflow_sitemaps.pipeline.concurrency import mapped
 from airflow_sitemaps.pipeline.earlier_parts import read_part
 from airflow_sitemaps.pipeline.request import SYSTEM_CLOCK, row_context_of
@@ -194,11 +195,10 @@ class _Search:
 
     def _history(self, shard: Shard) -> dict[str, str]:
         """Return when the URL was listed first and changed last, as far as the ledger knows."""
-        names = ["first_listed", "changed_at"]
-        rows = None if shard.part is None else read_part(self._state.objects, shard.part, ["loc", *names])
+        rows = None if shard.part is None else read_part(self._state.objects, shard.part, ["loc", *AGES])
         if rows is None or self._url not in (locs := rows["loc"].to_pylist()):
             return {}
-        moments = {name: rows[name][locs.index(self._url)].as_py() for name in names}
+        moments = {name: rows[name][locs.index(self._url)].as_py() for name in AGES}
         return {name: moment.isoformat() for name, moment in moments.items() if moment is not None}
 
     def _fields(self, content: bytes) -> dict[str, str]:

@@ -153,3 +153,28 @@ def test_an_inventory_is_counted_or_written_to_a_folder(shop: Shop, tmp_path: Pa
     status, out, _ = shop.shell("inventory", shop.target, "--to", str(folder))
     assert (status, out) == (0, f"{urls} URLs of generation 1 in 4 files below {folder}: 4 written, 0 removed\n")
     assert len(list(folder.glob("*/*.parquet"))) == 4
+
+
+def test_with_a_ledger_a_url_says_when_it_was_listed_first_and_changed_last(shop: Shop) -> None:
+    shop.file.write_text(shop.file.read_text().replace('/p/{id}")', '/p/{id}", priority="price"), ledger=True'))
+    shop.execute("ALTER TABLE products ADD COLUMN price float")
+    shop.json("build", shop.target)
+    first = shop.json("find", shop.target, "/p/3")["matches"][0]["fields"]
+    assert first == {}, "its age is not known: it was listed before the ledger began"
+    shop.execute("INSERT INTO products (id, slug) VALUES (900, 'thing 900')")
+    shop.execute("UPDATE products SET price = 0.5 WHERE id = 3")
+    shop.execute("DELETE FROM products WHERE id = 5")
+    shop.json("build", shop.target)
+    changed, new = (shop.json("find", shop.target, f"/p/{n}")["matches"][0]["fields"] for n in (3, 900))
+    assert (changed.keys(), new.keys()) == ({"priority", "changed_at"}, {"first_listed"})
+    out = shop.shell("find", shop.target, "/p/3")[1].splitlines()
+    assert {"fields: priority 0.5", f"ledger: changed {changed['changed_at']}"} <= {*out}
+    assert f"ledger: first listed {new['first_listed']}" in shop.shell("find", shop.target, "/p/900")[1]
+
+    difference = shop.json("diff", shop.target, "2", "3")
+    ages = {PAGE + "900": {"first_listed": new["first_listed"]}, PAGE + "3": {"changed_at": changed["changed_at"]}}
+    assert difference["ages"] == {**ages, PAGE + "5": {}}
+    lines = shop.shell("diff", shop.target, "2", "3")[1].splitlines()
+    assert f"changed: {PAGE}3 (changed {changed['changed_at']})" in lines
+    assert f"added: {PAGE}900 (first listed {new['first_listed']})" in lines
+    assert f"removed: {PAGE}5" in lines

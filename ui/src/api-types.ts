@@ -5,7 +5,7 @@
  */
 export interface ActionRequest {
   asset: string;
-  action: "run" | "plan" | "full" | "rebuild" | "allow" | "verify" | "rollback";
+  action: "run" | "plan" | "full" | "rebuild" | "allow" | "keep" | "verify" | "rollback";
   /**
    * @maxItems 1000
    */
@@ -58,7 +58,7 @@ export interface ArchiveBody {
  * ``dag_id`` is empty if no DAG performs it. ``param`` is the DAG param that takes the generation of a rollback.
  */
 export interface AvailableAction {
-  action: "run" | "plan" | "full" | "rebuild" | "allow" | "verify" | "rollback";
+  action: "run" | "plan" | "full" | "rebuild" | "allow" | "keep" | "verify" | "rollback";
   dag_id: string;
   possible: boolean;
   why_not: string;
@@ -416,6 +416,23 @@ export interface Issue {
   samples: string[];
 }
 /**
+ * How far the dates of a column can be trusted, as numbers of URLs of which the date or the page changed.
+ *
+ * Only a URL that had a date before and has one now counts. The samples are of the newest runs, at most three of a kind.
+ *
+ * Attributes:
+ *     both: The columns that make the page changed, and the date moved.
+ *     date_only: The date moved, and none of these columns changed.
+ *     page_only: One of these columns changed, and the date did not move.
+ */
+export interface LastmodTrust {
+  both: number;
+  date_only: number;
+  page_only: number;
+  date_only_samples: string[];
+  page_only_samples: string[];
+}
+/**
  * Counts over all sitemaps that the user may see, except archived ones.
  */
 export interface ListTotals {
@@ -610,6 +627,10 @@ export interface SectionReport {
   };
   lastmods_moved: number;
   lastmods_kept: number;
+  urls_changed: {
+    [k: string]: number;
+  };
+  lastmod_trust: LastmodTrust | null;
 }
 /**
  * One sitemap's tasks in a run. ``failed`` is the reason by task.

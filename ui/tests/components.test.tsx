@@ -18,7 +18,7 @@ import { FindUrl } from "../src/parts/FindUrl";
 import { SectionStates, worstFirst } from "../src/parts/SectionStates";
 import { Drift, Issues, Sections, Verified, shardChanges } from "../src/parts/report";
 import type { AnnouncementRow, CoverageRow, SitemapLine, SitemapList as Answer, VerificationRun } from "../src/types";
-import { line, page, section } from "./fixtures";
+import { line, page, reported, section } from "./fixtures";
 
 const show = (children: ReactNode, at = "/plugin/sitemaps") => {
   globalThis.history.replaceState(null, "", at);
@@ -197,6 +197,18 @@ describe("the lines of the sections", () => {
     vi.restoreAllMocks();
   });
 
+  it("say how far a column of dates can be trusted, with samples", () => {
+    const trusted = page();
+    trusted.report.sections["products"] = {
+      ...reported,
+      lastmod_trust: { both: 500, date_only: 11_900, date_only_samples: ["https://shop.example/p/1"], page_only: 0, page_only_samples: [] },
+    };
+    show(<SectionStates page={trusted} />);
+    expect(screen.getAllByTestId("trust").length).toBe(1);
+    expect(screen.getByText("products: in the last 7 days, of 12,400 dates that moved, 11,900 (96 %) moved though no column of the page changed")).toBeTruthy();
+    expect(screen.getByText("https://shop.example/p/1")).toBeTruthy();
+  });
+
   it("name the sections that the verdict is about", () => {
     const some = page({ reason: failed.reason, sections: [...sections(5), failed], state: "failing" });
     expect(verdictText(some)).toBe("No such column:\nslug: news (1 of 6 sections).");
@@ -252,6 +264,15 @@ describe("the page of one sitemap", () => {
     const regions = screen.getAllByRole("region").map((region) => region.getAttribute("aria-label"));
     expect(regions.slice(0, 2)).toEqual(["Needs attention", "Sections"]);
     expect(screen.getByRole("region", { name: "Notes" }).compareDocumentPosition(screen.getByRole("region", { name: "Sections" }))).toBe(Node.DOCUMENT_POSITION_PRECEDING);
+  });
+
+  it("offers to keep the dates that a safety check did not let move", async () => {
+    const problem = { dag_id: "shop", detail: "", failed_tasks: [], kind: "refused", next_step: "", permits: ["redated:products", "shrink:news"], run_id: "", severity: "error" as const, title: "blocked" };
+    const can = (action: "keep" | "allow") => ({ action, allowed: true, dag_id: "shop", paused: false, possible: true, why_not: "" });
+    await opened({ actions: [can("keep"), can("allow")], problem_list: [problem] });
+    const keep = screen.getByRole("button", { name: "Keep the dates of products" });
+    fireEvent.click(keep);
+    expect((await screen.findByTestId("confirm")).textContent).toContain("URLs of products whose columns changed keep their dates");
   });
 });
 
@@ -341,11 +362,12 @@ describe("the scale of a chart", () => {
 });
 
 describe("the report", () => {
+  const UNTIL = "2026-11-20T11:00:00Z";
   const section = {
     bytes_written: 0,
     drift: [],
     extensions: { images: 3 },
-    lastmods_moved: 0, lastmods_kept: 0, fields_fixed: { image: 2 },
+    lastmods_moved: 0, lastmods_kept: 0, lastmod_trust: null, urls_changed: {}, fields_fixed: { image: 2 },
     file_bytes: 0,
     newest_lastmod: null,
     reasons: {},
@@ -367,9 +389,18 @@ describe("the report", () => {
   });
 
   it("counts rows past their age apart from the dropped rows", () => {
-    show(<Sections sections={{ news: { ...section, rows_dropped: { "loc-missing": 2 }, rows_expired: { "news-age": 71 } } }} />);
+    show(<Sections until={UNTIL} sections={{ news: { ...section, rows_dropped: { "loc-missing": 2 }, rows_expired: { "news-age": 71 } } }} />);
     expect(screen.getByText("3 images, 71 rows expired")).toBeTruthy();
     expect(screen.getByText("2 (2.0 %)")).toBeTruthy();
+  });
+
+  it("counts the URLs that changed a day, where a ledger knows", () => {
+    const plain = { ...section, rows_expired: {} };
+    show(<Sections until={UNTIL} sections={{ news: { ...plain, urls_changed: { "2026-11-18": 1200, "2026-11-20": 34 } }, pages: plain }} />);
+    expect(screen.getByText("1,234")).toBeTruthy();
+    expect(screen.getByRole("img", { name: "URLs of news that changed on each of the last 7 days: 0, 0, 0, 0, 1,200, 0, 34" })).toBeTruthy();
+    show(<Sections until={UNTIL} sections={{ pages: plain }} />);
+    expect(screen.getAllByText("URLs changed in 7 days").length).toBe(1);
   });
 
   it("says when external changes were looked for, so that it says nothing about now", () => {
@@ -406,6 +437,18 @@ describe("the search for a URL", () => {
     const shown = await screen.findByTestId("url-result");
     expect(shown.textContent).toContain("Not found in the shards that were read");
     expect(shown.textContent).toContain("400 of 10,000 shards read. 9,600 files were not read.");
+  });
+
+  it("says since when it is listed, and when it changed", async () => {
+    const fields = { changed_at: new Date(Date.now() - 3 * 3_600_000).toISOString(), first_listed: new Date(Date.now() - 86_400_000 * 5).toISOString(), priority: "0.5" };
+    const match = { fields, file_url: null, lower: null, section: "products", shard: "products-00001", upper: null, written_in: 6 };
+    const result = { asset: "s3://a", complete: true, generation: 7, listed: true, matches: [match], note: "", shards_read: 1, shards_total: 1, url: "https://a.example/" };
+    vi.stubGlobal("fetch", responding({ note: "", results: [result] }));
+    show(<FindUrl asset="s3://a" />);
+    fireEvent.change(screen.getByLabelText("URL to find"), { target: { value: "https://a.example/" } });
+    fireEvent.click(screen.getByRole("button", { name: "Find URL" }));
+    const shown = await screen.findByTestId("url-match");
+    expect(shown.textContent).toContain("priority: 0.5First listed 5 days agoChanged 3 h ago");
   });
 });
 

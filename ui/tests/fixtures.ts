@@ -52,9 +52,9 @@ export const section = (changes: Partial<SectionState> = {}): SectionState => ({
   ...changes,
 });
 
-const reported: SectionReport = {
+export const reported: SectionReport = {
   bytes_written: 0,
-  lastmods_moved: 0, lastmods_kept: 0, drift: [],
+  lastmods_moved: 0, lastmods_kept: 0, lastmod_trust: null, urls_changed: {}, drift: [],
   extensions: {},
   fields_fixed: {},
   file_bytes: 1_000,

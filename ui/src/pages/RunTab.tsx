@@ -138,7 +138,7 @@ const Result = ({ report, issues, at }: { report: Report; issues: Issue[]; at: s
       <Tile name="Rows read" value={count(report.rows_read)} help={percent(report.rows_read, report.rows)} />
       <Tile name="Written" value={bytes(report.bytes_written)} help={report.swept ? `${counted(report.swept, "old file")} removed` : " "} />
     </Tiles>
-    <Sections sections={report.sections} />
+    <Sections sections={report.sections} until={report.finished_at} />
     <Stages seconds={report.seconds} />
     <Issues issues={issues} />
     {report.drift.length > 0 && <Drift drift={report.drift} at={at} />}

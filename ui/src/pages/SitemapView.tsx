@@ -27,6 +27,9 @@ import { nameOf } from "./SitemapList";
 
 const PROBLEMS_AT_FIRST = 3;
 
+/** The sections whose observed dates a safety check kept from moving: in place of an override, their URLs can keep their dates. */
+const redated = (permits: string[]): string[] => permits.filter((permit) => permit.startsWith("redated:")).map((permit) => permit.slice("redated:".length));
+
 const overrideLabel = (permits: string[]): string => `Override ${permits.map((permit) => `“${visible(permit)}”`).join(", ")} for one run`;
 
 const ProblemLine = ({ problem, acting }: { problem: Problem; acting: Acting }) => {
@@ -54,6 +57,7 @@ const ProblemLine = ({ problem, acting }: { problem: Problem; acting: Acting }) 
                 </Inner>
               )}
               <Logs inAlert dagId={problem.dag_id} runId={problem.run_id} tasks={problem.failed_tasks} />
+              {redated(problem.permits).length > 0 && <Act acting={acting} request={{ action: "keep", sections: redated(problem.permits) }} label={`Keep the dates of ${redated(problem.permits).map(visible).join(", ")}`} />}
               {problem.permits.length > 0 && <Act acting={acting} request={{ action: "allow", permits: problem.permits }} label={overrideLabel(problem.permits)} />}
             </HStack>
           )}
@@ -438,6 +442,7 @@ const Published = ({ page, acting, stamp, inMap }: { page: SitemapPage; acting: 
       </Fold>
       <Fold id="rows" title="Rows and files" gist={`${counted(report.rows, "row")}, ${bytes(page.file_bytes)} (${bytes(report.xml_bytes)} uncompressed), ${shardChanges(report.shards).toLowerCase()}`}>
         <Sections
+          until={page.report.finished_at}
           sections={report.sections}
           act={acting.ask({ action: "full", sections: [""] }) && ((name) => <Act acting={acting} request={{ action: "full", sections: [name] }} label="Rebuild section" size="xs" />)}
         />

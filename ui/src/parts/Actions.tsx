@@ -20,6 +20,7 @@ export interface ActionRequest {
 const NAMES: Record<ActionName, string> = {
   allow: "Override",
   full: "Rebuild",
+  keep: "Keep the dates",
   plan: "Plan the next run",
   rebuild: "Rebuild the shard",
   rollback: "Roll back",
@@ -34,6 +35,8 @@ const EXPLAINED: Record<ActionName, (request: ActionRequest) => string> = {
     `Runs the DAG once with these safety checks overridden: ${listed(request.permits)}. Do this only if the change in the data is intended. Later runs are checked as before.`,
   full: (request) =>
     `Reads and renders every shard of ${request.sections?.length ? listed(request.sections) : "all sections"} again. Files whose content is the same are not written. This queries the source for every row.`,
+  keep: (request) =>
+    `Runs the DAG once. URLs of ${listed(request.sections)} whose columns changed keep their dates, and their new values are recorded. Do this if the pages did not change, such as after a column was reformatted.`,
   plan: () => "Queries the source for changes and shows what the next run would do. Nothing is written or published.",
   rebuild: (request) =>
     `Reads and renders ${listed(request.shards)} again and publishes it if its content changed. Other changed shards are published with it.`,

@@ -7,7 +7,10 @@ import { type ApiError, get } from "../api";
 import { count, isWeb, visible } from "../format";
 import { pageOf } from "../routes";
 import type { FoundEntry, SearchResult, UrlSearches } from "../types";
-import { Failure, Inner, Note, Outer } from "./basics";
+import { Age, Failure, Inner, Note, Outer } from "./basics";
+
+/** What a section's ledger knows of an entry. */
+const AGES = { first_listed: "First listed", changed_at: "Changed" };
 
 const Match = ({ match }: { match: FoundEntry }) => (
   <Box fontSize="sm" data-testid="url-match">
@@ -17,9 +20,15 @@ const Match = ({ match }: { match: FoundEntry }) => (
     </Text>
     <Text color="fg.muted">
       {Object.entries(match.fields)
+        .filter(([name]) => !(name in AGES))
         .map(([name, value]) => `${visible(name)}: ${visible(value)}`)
         .join(" · ")}
     </Text>
+    {Object.entries(AGES).map(([name, text]) => match.fields[name] && (
+      <Text key={name}>
+        {text} <Age at={match.fields[name]} never="" />
+      </Text>
+    ))}
   </Box>
 );
 

@@ -7,7 +7,7 @@ import type { SectionState, SitemapPage, VerdictState } from "../types";
 import { useWidth } from "../width";
 import { Age, Note, VERDICTS, VerdictBadge } from "./basics";
 import { Sparkline } from "./charts";
-import { type Names, Number as Figure, UNSEEN, Wide } from "./report";
+import { type Names, Number as Figure, Trust, UNSEEN, Wide } from "./report";
 
 const ORDER: VerdictState[] = ["failing", "warning", "not_verified", "unknown", "healthy"];
 
@@ -129,6 +129,9 @@ export const SectionStates = ({ page }: { page: SitemapPage }) => {
           <Lines sections={rest} shared={shared !== ""} />
         </Box>
       )}
+      {sections.map(({ name }) => (
+        <Trust key={name} name={name} trust={page.report.sections[name]?.lastmod_trust ?? null} />
+      ))}
     </Box>
   );
 };

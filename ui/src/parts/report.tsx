@@ -7,6 +7,7 @@ import { bytes, count, counted, duration, percent, sentence, sum, visible } from
 import { logOf, runTabOf } from "../routes";
 import type { Counts, Gauge, Issue, PlanNumbers, SectionReport, ShardCounts, VerificationRun } from "../types";
 import { Age, Inner, Note, State, When } from "./basics";
+import { Sparkline } from "./charts";
 
 /** Characters of a value above which it is shown smaller, so that a number of ten digits stays in one line. */
 const LONG = 11;
@@ -167,7 +168,50 @@ const holds = ({ extensions, rows_expired }: SectionReport): string =>
     ...(sum(rows_expired) ? [`${counted(sum(rows_expired), "row")} expired`] : []),
   ].join(", ");
 
-export const Sections = ({ sections, act }: { sections: Record<string, SectionReport>; act?: (name: string) => ReactNode }) => (
+/** How many URLs changed on each of the last seven days, as far as a ledger counts them; the newest day is that of a time. */
+const changedADay = (changed: Counts, until: string): number[] => {
+  const newest = Date.parse(until.slice(0, 10));
+  return [6, 5, 4, 3, 2, 1, 0].map((days) => changed[new Date(newest - days * 86_400_000).toISOString().slice(0, 10)] ?? 0);
+};
+
+const Changed = ({ name, section, until }: { name: string; section: SectionReport; until: string }) => {
+  if (!Object.keys(section.urls_changed).length) return <Table.Cell />;
+  const days = changedADay(section.urls_changed, until);
+  return (
+    <Table.Cell whiteSpace="nowrap">
+      {count(sum(section.urls_changed))}
+      <Sparkline values={days} label={`URLs of ${visible(name)} that changed on each of the last 7 days: ${days.map(count).join(", ")}`} />
+    </Table.Cell>
+  );
+};
+
+const hasLedger = (sections: Record<string, SectionReport>): boolean => Object.values(sections).some(({ urls_changed }) => Object.keys(urls_changed).length > 0);
+
+const FAULTS = [
+  ["date_only", "date_only_samples", "dates that moved, {} moved though no column of the page changed"],
+  ["page_only", "page_only_samples", "pages that changed, {} kept their date"],
+] as const;
+
+/** How far the dates of a section can be trusted, with sample URLs; nothing where no fault was seen. */
+export const Trust = ({ name, trust }: { name: string; trust: SectionReport["lastmod_trust"] }) => (
+  <>
+    {FAULTS.filter(([kind]) => trust?.[kind]).map(([kind, samples, text]) => (
+      <Box as="details" key={kind} fontSize="sm" mt={2} data-testid="trust">
+        <Box as="summary" cursor="pointer" overflowWrap="anywhere">
+          {visible(name)}: in the last 7 days, of {count((trust?.both ?? 0) + (trust?.[kind] ?? 0))}{" "}
+          {text.replace("{}", `${count(trust?.[kind] ?? 0)} (${percent(trust?.[kind] ?? 0, (trust?.both ?? 0) + (trust?.[kind] ?? 0))})`)}
+        </Box>
+        {trust?.[samples].map((url) => (
+          <Text key={url} fontFamily="mono" fontSize="xs" overflowWrap="anywhere">
+            {visible(url)}
+          </Text>
+        ))}
+      </Box>
+    ))}
+  </>
+);
+
+export const Sections = ({ sections, until, act }: { sections: Record<string, SectionReport>; until: string; act?: (name: string) => ReactNode }) => (
   <Wide
     label="Sections"
     below="48rem"
@@ -180,6 +224,7 @@ export const Sections = ({ sections, act }: { sections: Record<string, SectionRe
       ["Size", "end"],
       ["Rows dropped", "end"],
       ["Newest lastmod", "start"],
+      ...(hasLedger(sections) ? ([["URLs changed in 7 days", "start"]] as Names) : []),
       ...(act ? ([["Action", "end"]] as Names) : []),
     ]}
   >
@@ -209,6 +254,7 @@ export const Sections = ({ sections, act }: { sections: Record<string, SectionRe
         <Table.Cell>
           <When at={section.newest_lastmod} />
         </Table.Cell>
+        {hasLedger(sections) && <Changed name={name} section={section} until={until} />}
         {act && <Table.Cell textAlign="end">{act(name)}</Table.Cell>}
       </Table.Row>
     ))}
