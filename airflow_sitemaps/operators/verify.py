@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from dataclasses import asdict, replace
 from datetime import datetime, timedelta, timezone
+from random import Random
 from typing import TYPE_CHECKING, Any
 
 from airflow_sitemaps.airflow_compat import AirflowException, AirflowFailException
@@ -86,11 +87,12 @@ class SitemapVerifyOperator(SitemapOperator):
 
 
 class SitemapFreshnessOperator(SitemapOperator):
-    """Fail when an index, as served over HTTP at ``base_url``, is older than a limit.
+    """Fail when what is served over HTTP at ``base_url`` is older than a limit, or is not what was published.
 
-    A cache that still serves an old index looks fresh from inside. This task requests the index as a crawler does. Run
-    it in a separate DAG, for example every hour, so that it also fails when the sitemap's DAG no longer runs. The task
-    returns the age and the state of each index.
+    A cache that still serves an old index looks fresh from inside. This task requests the index, three random shards and
+    robots.txt as a crawler does; robots.txt must allow a sample of the listed URLs. Run it in a separate DAG, for example
+    every hour, so that it also fails when the sitemap's DAG no longer runs. The task returns the age and the state of each
+    index.
 
     Args:
         sitemap: The published sitemap.
@@ -119,10 +121,12 @@ class SitemapFreshnessOperator(SitemapOperator):
         """Check the age of every index."""
         from airflow_sitemaps import metrics
         from airflow_sitemaps.http import HttpClient
-        from airflow_sitemaps.verification.subject import served_indexes
+        from airflow_sitemaps.verification.subject import served_faults, served_indexes
 
+        store, http, now = self.sitemap.store, self.http or HttpClient(), datetime.now(timezone.utc)
         with permanent_failures(context):
-            indexes = served_indexes(self.sitemap.store, self.http or HttpClient(), datetime.now(timezone.utc))
+            indexes = served_indexes(store, http, now)
+            others = served_faults(store, http, now, settled=self.max_age, draw=Random())  # noqa: S311 - no secret
         faults = []
         for index in indexes:
             age = "unknown" if index.age_s is None else str(timedelta(seconds=int(index.age_s)))
@@ -133,13 +137,19 @@ class SitemapFreshnessOperator(SitemapOperator):
                 faults.append(line)
             if index.age_s is not None:
                 metrics.send(metrics.of_served_index(index.url, index.age_s))
+        reasons = []
         if faults:
-            reason = (
+            reasons.append(
                 f"{len(faults)} of {len(indexes)} index files are too old: {'; '.join(faults[:3])}. Check the last run of "
                 "the sitemap's DAG and the cache in front of the store"
             )
+        if others:
+            log_lines(f"ERROR {line}" for line in others)
+            reasons.append(f"Not as published: {'; '.join(others[:3])}")
+        if reasons:
+            reason = ". ".join(reasons)
             facts: dict[str, Any] = {"error": "AirflowException", "message": reason[:MAX_TEXT]}
-            facts |= {"stale": faults[:3], "limit": str(self.max_age)}
+            facts |= {"stale": faults[:3], "limit": str(self.max_age)} if faults else {}
             context["ti"].xcom_push(key=FAILED, value=facts)
             raise AirflowException(reason)
         return [asdict(index) for index in indexes]

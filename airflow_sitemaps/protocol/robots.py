@@ -138,6 +138,18 @@ def read(text: str) -> Robots:
     return Robots(sitemaps=_sitemaps(start), rules=Protego.parse(start))
 
 
+def disallowing_line(text: str, address: str, user_agent: str) -> str:
+    """Return the number and text of the line of a robots.txt without which a crawler may fetch a URL; "" if it may."""
+    if read(text).allows(address, user_agent):
+        return ""
+    all_lines = _LINE_ENDS.split(_start(text))
+    for number, line in enumerate(all_lines):
+        others = "\n".join([*all_lines[:number], *all_lines[number + 1 :]])
+        if _field(line)[0] == "disallow" and read(others).allows(address, user_agent):
+            return f"line {number + 1}, {line.strip()!r}"
+    return "several lines"
+
+
 def _start(text: str) -> str:
     return text[:MAX_BYTE_SIZE].removeprefix("\ufeff")
 

@@ -7,14 +7,18 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
+from urllib.parse import urljoin
 
 from airflow_sitemaps.errors import ConfigurationError
 from airflow_sitemaps.http import FetchError
+from airflow_sitemaps.protocol import robots
 from airflow_sitemaps.verification.fetchers import FolderFetcher, StoreFetcher
 from airflow_sitemaps.verification.result import VerificationOptions
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
+    from datetime import timedelta
+    from random import Random
 
     from airflow_sitemaps.http import Fetched
     from airflow_sitemaps.http.page_judge import Fetcher
@@ -29,6 +33,10 @@ INDEX_NAMES: Final = (
     "sitemap.xml.gz", "sitemap_index.xml.gz", "sitemap-index.xml.gz", "sitemap.txt",
 )  # fmt: skip
 """Names of an index that are tried, in this order, in a folder or under a prefix."""
+
+SHARDS_READ: Final = 3
+URLS_READ: Final = 20
+"""Numbers of shards, and of URLs of each, that the freshness task checks as served."""
 
 _FORMS: Final = (
     "Give path/to/file.py:sitemap, a folder, a file, or an address that begins with https:// or s3://bucket/"
@@ -226,3 +234,66 @@ def _served_index(
 
 def _checksums(manifest: Manifest, name: str) -> set[str]:
     return {index.xml_sha256 for index in manifest.indexes if index.name == name}
+
+
+def served_faults(
+    store: StoreConfig, fetcher: Fetcher, now: datetime, *, settled: timedelta, draw: Random
+) -> list[str]:
+    """Return what differs of three random shards as served, and which of their URLs robots.txt disallows, with the line.
+
+    A shard that changed within ``settled`` may still be served as it was before. A robots.txt that names sitemaps must name
+    every index.
+    """
+    from airflow_sitemaps.pipeline.state.repository import StateRepository  # noqa: PLC0415
+    from airflow_sitemaps.protocol.reader import read  # noqa: PLC0415
+    from airflow_sitemaps.shards.layout import address  # noqa: PLC0415
+
+    manifest = StateRepository(store.open().state).manifest()
+    if manifest is None:
+        return []
+    files = {address(s, file.name): file for s in manifest.sections.values() for file in s.files()}
+    faults, urls = [], [manifest.base_url]
+    for url in draw.sample(sorted(files), min(SHARDS_READ, len(files))):
+        fault, body = _served_body(fetcher, url, files[url].xml_sha256)
+        if fault and not (body and now - files[url].modified_at < settled):
+            faults.append(f"{url}: {fault}")
+        elif body:
+            entries = read(body).entries
+            urls += [entry.loc for entry in draw.sample(entries, min(URLS_READ, len(entries)))]
+    return faults + _robots_faults(fetcher, urls, [manifest.base_url + index.name for index in manifest.indexes])
+
+
+def _served_body(fetcher: Fetcher, url: str, xml_sha256: str) -> tuple[str, bytes]:
+    """Return what is wrong with a shard as served, or "", and its content, or nothing if it is no sitemap at all."""
+    from airflow_sitemaps.protocol.reader import unpack  # noqa: PLC0415
+    from airflow_sitemaps.protocol.rules import Findings  # noqa: PLC0415
+
+    try:
+        response = fetcher.get(url)
+    except FetchError as error:
+        return f"not readable: {error}", b""
+    if response.status != 200:
+        return f"the status is {response.status}, not 200", b""
+    if "html" in response.headers.get("content-type", ""):
+        return f"the content type is {response.headers['content-type']}", b""
+    body = unpack(response.body, Findings())
+    same = hashlib.sha256(body).hexdigest() == xml_sha256
+    return "" if same else f"{len(response.body):,} bytes that were not published; purge the cache", body
+
+
+def _robots_faults(fetcher: Fetcher, urls: Sequence[str], indexes: Sequence[str]) -> list[str]:
+    where = urljoin(indexes[0], "/robots.txt")
+    try:
+        response = fetcher.get(where)
+    except FetchError:
+        return []
+    text = response.body.decode("utf-8", "replace") if response.status == 200 else ""
+    named = robots.read(text).sitemaps
+    faults = [
+        f"{where}: it names {len(named)} sitemaps, and not {url}" for url in indexes if named and url not in named
+    ]
+    for url in (*indexes, *urls):
+        line = robots.disallowing_line(text, url, "Googlebot") if urljoin(url, "/robots.txt") == where else ""
+        if line:
+            return [*faults, f"{where} disallows {url}: {line}"]
+    return faults

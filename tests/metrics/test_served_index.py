@@ -30,7 +30,7 @@ def test_the_task_fails_on_a_stale_index_and_measures_its_age(tmp_path: Path, st
         folder = tmp_path / "site"
         sitemap = Sitemap(LocalStore(folder, base_url=f"{site.base}/"), [Section("pages", MemorySourceConfig(rows))])
         build(sitemap)
-        site.pages["/sitemap.xml"] = Page((folder / "sitemap.xml").read_bytes())
+        site.pages |= {f"/{path.name}": Page(path.read_bytes()) for path in folder.iterdir() if path.is_file()}
         client = HttpClient(rules=AccessRules(allow_http=True, allow_private=True))
         with DAG("freshness", schedule=None) as dag:
             SitemapFreshnessOperator(task_id="fresh", sitemap=sitemap, max_age=timedelta(days=1), http=client)
@@ -51,7 +51,7 @@ def test_the_message_about_a_stale_index_says_how_old_it_is(tmp_path: Path, capl
         rows = [{"id": 1, "loc": f"{site.base}/a"}]
         sitemap = Sitemap(LocalStore(folder, base_url=f"{site.base}/"), [Section("pages", MemorySourceConfig(rows))])
         build(sitemap)
-        site.pages["/sitemap.xml"] = Page((folder / "sitemap.xml").read_bytes())
+        site.pages |= {f"/{path.name}": Page(path.read_bytes()) for path in folder.iterdir() if path.is_file()}
         with DAG("freshness_message", schedule=None) as dag:
             SitemapFreshnessOperator(
                 task_id="old",
@@ -67,6 +67,23 @@ def test_the_message_about_a_stale_index_says_how_old_it_is(tmp_path: Path, capl
     assert "To do: Check the last run of the sitemap's DAG and the cache in front of the store." in caplog.text
     assert xcom(ended, "old", "sitemap_failed")["message"].startswith("1 of 1 index files are too old")
     assert profile_of("x", DagSerialization.to_dict(dag)).of_kind("freshness"), "the pages know the task"
+
+
+def test_the_task_fails_with_the_line_of_robots_txt_that_shuts_crawlers_out(tmp_path: Path) -> None:
+    with serving() as site:
+        folder = tmp_path / "site"
+        rows = [{"id": 1, "loc": f"{site.base}/a"}]
+        sitemap = Sitemap(LocalStore(folder, base_url=f"{site.base}/"), [Section("pages", MemorySourceConfig(rows))])
+        build(sitemap)
+        site.pages = {f"/{path.name}": Page(path.read_bytes()) for path in folder.iterdir() if path.is_file()}
+        site.pages["/robots.txt"] = Page(b"User-agent: *\nDisallow: /\n")
+        client = HttpClient(rules=AccessRules(allow_http=True, allow_private=True))
+        with DAG("shut", schedule=None) as dag:
+            SitemapFreshnessOperator(task_id="fresh", sitemap=sitemap, max_age=timedelta(days=1), http=client)
+        ended = run(dag)
+        message = f"Not as published: {site.base}/robots.txt disallows {site.base}/sitemap.xml: line 2, 'Disallow: /'"
+        assert states(ended) == {"fresh": "failed"}
+        assert xcom(ended, "fresh", "sitemap_failed")["message"] == message
 
 
 def test_an_age_that_is_not_positive_is_refused(tmp_path: Path) -> None:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import timedelta
+from random import Random
 
 import pytest
 
 from airflow_sitemaps.errors import ConfigurationError
 from airflow_sitemaps.http import Fetched, FetchError
-from airflow_sitemaps.verification.subject import ServedIndex, served_indexes
+from airflow_sitemaps.verification.subject import ServedIndex, served_faults, served_indexes
 from tests.support.environment import BASE, World, row
 
 INDEX = f"{BASE}sitemap.xml"
@@ -103,3 +104,78 @@ def test_nothing_published_is_a_configuration_error() -> None:
 
     with pytest.raises(ConfigurationError, match="nothing is published yet"):
         served_indexes(world.sitemap().store, Cache(world), world.clock.now())
+
+
+# ------------------------------------------------------------ shards and robots.txt
+
+
+ROBOTS = f"{BASE}robots.txt"
+ALLOWING = f"User-agent: *\nDisallow: /cart\nSitemap: {INDEX}\n".encode()
+
+
+def faults(world: World, cache: Cache, robots: bytes = ALLOWING) -> list[str]:
+    cache.kept[ROBOTS] = robots
+    store, now = world.sitemap().store, world.clock.now()
+    return served_faults(store, cache, now, settled=timedelta(hours=1), draw=Random(7))
+
+
+def settled_world() -> tuple[World, Cache]:
+    world = World([row(n) for n in range(30)])
+    world.build()
+    world.clock.advance(timedelta(days=1))
+    return world, Cache(world)
+
+
+def test_files_that_are_served_as_published_have_no_fault() -> None:
+    world, cache = settled_world()
+    assert faults(world, cache) == []
+    assert len(cache.kept) == 4  # robots.txt and three shards
+    assert faults(world, cache, b"") == []  # no robots.txt disallows nothing, and need not name the index
+
+
+@pytest.mark.parametrize(
+    ("answer", "fault"),
+    [
+        (Fetched(status=404, body=b""), "the status is 404, not 200"),
+        (
+            Fetched(status=200, body=b"<html>", headers={"content-type": "text/html; charset=utf-8"}),
+            "type is text/html",
+        ),
+        (Fetched(status=200, body=b"<urlset/>"), "9 bytes that were not published; purge the cache"),
+    ],
+)
+def test_a_shard_that_is_served_otherwise_is_a_fault(answer: Fetched, fault: str) -> None:
+    world, cache = settled_world()
+    get = cache.get
+    cache.get = lambda url: answer if url.endswith(".gz") else get(url)  # type: ignore[method-assign]
+    (first, *others) = faults(world, cache)
+    assert first.startswith(f"{BASE}pages-")
+    assert fault in first
+    assert len(others) == 2
+
+
+def test_a_shard_that_has_just_changed_may_be_served_from_a_cache() -> None:
+    world, cache = settled_world()
+    faults(world, cache)
+    for key in range(30):
+        world.rows[key]["lastmod"] = world.clock.now()
+    world.build()
+    world.clock.advance(timedelta(minutes=30))
+    assert faults(world, cache) == []
+    world.clock.advance(timedelta(hours=1))
+    assert len(faults(world, cache)) == 3
+
+
+@pytest.mark.parametrize(
+    ("robots", "fault"),
+    [
+        ("User-agent: *\nDisallow: /p/\n", "line 2, 'Disallow: /p/'"),
+        ("User-agent: Googlebot\nDisallow: *.xml$\n", f"disallows {INDEX}: line 2, 'Disallow: *.xml$'"),
+        ("User-agent: *\nAllow: /cart\nDisallow: /\nDisallow: /\n", f"disallows {INDEX}: several lines"),
+        (f"Sitemap: {BASE}old.xml", f"it names 1 sitemaps, and not {INDEX}"),
+    ],
+)
+def test_a_line_of_robots_txt_that_disallows_what_is_listed_is_named(robots: str, fault: str) -> None:
+    (only,) = faults(*settled_world(), robots.encode())
+    assert only.startswith(ROBOTS)
+    assert fault in only
