@@ -49,6 +49,7 @@ CONTENTS: Final = {
     ],
     "Operate": [
         *(
+            "examples",
             "start",
             "operating",
             "airflow",
@@ -63,7 +64,7 @@ CONTENTS: Final = {
         ),
         *("performance", "scale", "environments", "kubernetes", "guarantees"),
     ],
-    "Reference": ["settings", "rules", "reference", "changelog"],
+    "Reference": ["settings", "rules", "reference", "compatibility", "public-api", "changelog"],
     "Develop": ["contributing", "architecture", "decisions/README", "benchmarks"],
 }
 """Captions of the side bar and their pages. A page in no list is added to the last one."""

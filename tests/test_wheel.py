@@ -20,7 +20,7 @@ DIST = os.environ.get("SITEMAPS_DIST")
 """The folder of a build to compare with: `make release-check` names its own."""
 
 CODE = """
-    cli demo demo/dags http ledger notifications operators pipeline pipeline/plan pipeline/publish pipeline/state
+    cli demo demo/dags example_dags http ledger notifications operators pipeline pipeline/plan pipeline/publish pipeline/state
     plugin plugin/pages ports protocol protocol/columnar protocol/extensions search_engines sensors shards shards/guards
     sources sources/dialects sources/queries stores stores/azure stores/gcs stores/local stores/s3 triggers verification
 """
