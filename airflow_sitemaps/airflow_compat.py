@@ -1,4 +1,8 @@
-"""The imports of Airflow that differ between the supported releases 3.1, 3.2 and 3.3. No other module knows them."""
+"""All that this package imports of Airflow beside its public SDK and its providers; no other module imports it.
+
+Airflow promises stability of ``airflow.sdk`` only. The rest moves: this module knows where each name is in the releases 3.1
+to 3.3, and what changes in 3.4. ``tests/compat/`` runs it against a model of the tables of 3.4.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +18,27 @@ if TYPE_CHECKING:
     from importlib.machinery import ModuleSpec
     from types import ModuleType
 
+    from airflow.api_fastapi.app import get_auth_manager
+    from airflow.api_fastapi.auth.managers.models.resource_details import AssetDetails, DagAccessEntity, DagDetails
+    from airflow.api_fastapi.common.db.common import SessionDep
+    from airflow.api_fastapi.core_api.security import GetUserDep
+    from airflow.api_fastapi.logging.decorators import action_logging
+    from airflow.exceptions import DagNotFound, DagRunAlreadyExists, ParamValidationError
+    from airflow.models.asset import (
+        AssetEvent,
+        AssetModel,
+        DagScheduleAssetReference,
+        TaskInletAssetReference,
+        TaskOutletAssetReference,
+    )
+    from airflow.models.dag import DagModel, DagTag
+    from airflow.models.dag_version import DagVersion
     from airflow.models.dagrun import DagRun
+    from airflow.models.errors import ParseImportError
+    from airflow.models.serialized_dag import SerializedDagModel
+    from airflow.models.taskinstance import TaskInstance
+    from airflow.models.xcom import XComModel
+    from airflow.plugins_manager import AirflowPlugin
     from airflow.sdk import DAG
     from airflow.sdk.exceptions import (
         AirflowException,
@@ -24,38 +48,82 @@ if TYPE_CHECKING:
         AirflowSkipException,
         XComNotFound,
     )
+    from airflow.triggers.base import BaseTrigger, TriggerEvent
+    from airflow.utils.session import create_session
+    from sqlalchemy import ColumnElement
     from sqlalchemy.orm import Session
 
-__all__ = [
-    "AirflowException",
-    "AirflowFailException",
-    "AirflowNotFoundException",
-    "AirflowRuntimeError",
-    "AirflowSkipException",
-    "XComNotFound",
-    "api_base_url",
-    "dags_defined",
-    "default_deferrable",
-    "is_enabled",
-    "stats_client",
-    "trigger_run",
-]
+_NAMES: Final = {
+    "airflow.api_fastapi.app": "get_auth_manager",
+    "airflow.api_fastapi.auth.managers.models.resource_details": "AssetDetails DagAccessEntity DagDetails",
+    "airflow.api_fastapi.common.db.common": "SessionDep",
+    "airflow.api_fastapi.core_api.security": "GetUserDep",
+    "airflow.api_fastapi.logging.decorators": "action_logging",
+    "airflow.cli.cli_config": "ActionCommand Arg GroupCommand",
+    "airflow.dag_processing.bundles.manager": "DagBundlesManager",
+    "airflow.dag_processing.dagbag": "DagBag",
+    "airflow.models.asset": (
+        "AssetEvent AssetModel DagScheduleAssetReference TaskInletAssetReference TaskOutletAssetReference"
+    ),
+    "airflow.models.dag": "DagModel DagTag",
+    "airflow.models.dag_version": "DagVersion",
+    "airflow.models.dagrun": "DagRun",
+    "airflow.models.errors": "ParseImportError",
+    "airflow.models.serialized_dag": "SerializedDagModel",
+    "airflow.models.taskinstance": "TaskInstance",
+    "airflow.models.xcom": "XComModel",  # in 3.4 made when it is first used, over the tables of both stores
+    "airflow.plugins_manager": "AirflowPlugin",
+    "airflow.sdk.exceptions": (
+        "AirflowException AirflowFailException AirflowNotFoundException AirflowRuntimeError AirflowSkipException XComNotFound"
+    ),
+    "airflow.exceptions": "DagNotFound DagRunAlreadyExists ParamValidationError",
+    "airflow.triggers.base": "BaseTrigger TriggerEvent",
+    "airflow.utils.db": "initdb",
+    "airflow.utils.session": "create_session",
+}
+"""The names that other modules import from here, by the module of Airflow 3.3 that has them."""
+_HOME: Final = {name: module for module, names in _NAMES.items() for name in names.split()}
 
-
-ERRORS: Final = frozenset(name for name in __all__ if name.startswith(("Airflow", "XCom")))
+_OLD_MODULES: Final = {
+    "airflow.dag_processing.dagbag": "airflow.models.dagbag",
+    "airflow.sdk.exceptions": "airflow.exceptions",
+}
+"""Where Airflow 3.1 has the names of a module instead."""
 DAG_CONTEXT: Final = "airflow.sdk.definitions._internal.contextmanager"
 """The module in which Airflow records the DAGs that a file defines."""
 
 
 def __getattr__(name: str) -> Any:
-    """Import a class of Airflow when it is first used: Airflow takes more than a second to import."""
-    if name not in ERRORS:
+    """Import a name of Airflow when it is first used: Airflow takes more than a second to import."""
+    if name not in _HOME:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(import_module("airflow.sdk.exceptions"), name, None)
-    if value is None:  # 3.1 keeps it where Airflow 2 did
-        value = getattr(import_module("airflow.exceptions"), name)
+    module = _HOME[name]
+    try:
+        value = getattr(import_module(module), name)
+    except (ImportError, AttributeError):
+        try:
+            value = getattr(import_module(_OLD_MODULES.get(module, module)), name)
+        except (ImportError, AttributeError) as e:
+            raise ImportError(
+                f"the installed Airflow has no {name!r} in {module}; this version of airflow-sitemaps is tested on the "
+                "releases that docs/compatibility.md lists: install one of those, or a newer airflow-sitemaps"
+            ) from e
     globals()[name] = value
     return value
+
+
+def is_last_attempt(model: Any) -> ColumnElement[bool]:
+    """Return the condition that a row of ``TaskInstance`` or ``XComModel`` is of the last attempt of a task.
+
+    From 3.4 on, the same tables hold the rows of earlier attempts, without ``working_set``; up to 3.3 they hold no others.
+    """
+    from sqlalchemy import select, true  # noqa: PLC0415 - DAG files import this module
+
+    task = globals().get("TaskInstance") or __getattr__("TaskInstance")
+    if not hasattr(task, "working_set"):
+        return true()
+    last: ColumnElement[bool] = task.working_set.is_(True)
+    return last if model is task else model.task_instance_id.in_(select(task.id).where(last))
 
 
 def trigger_run(dag_id: str, *, conf: dict[str, Any], user: str, note: str, session: Session) -> DagRun | None:
@@ -90,20 +158,21 @@ def stats_client() -> Any:
 
 def api_base_url() -> str:
     """Return the address of Airflow's UI without a slash at its end; empty if it is not configured."""
-    return (_configuration().get("api", "base_url", fallback="") or "").rstrip("/")
+    return (configuration().get("api", "base_url", fallback="") or "").rstrip("/")
 
 
 def is_enabled(option: str) -> bool:
     """Return an option of Airflow's configuration section ``[sitemaps]``. Each is true unless it is set."""
-    return bool(_configuration().getboolean("sitemaps", option, fallback=True))
+    return bool(configuration().getboolean("sitemaps", option, fallback=True))
 
 
 def default_deferrable() -> bool:
     """Return whether operators wait in the triggerer by default: Airflow's ``[operators] default_deferrable``."""
-    return bool(_configuration().getboolean("operators", "default_deferrable", fallback=False))
+    return bool(configuration().getboolean("operators", "default_deferrable", fallback=False))
 
 
-def _configuration() -> Any:
+def configuration() -> Any:
+    """Return Airflow's configuration."""
     try:
         from airflow.sdk.configuration import conf  # noqa: PLC0415 - not needed to parse a DAG
     except ImportError:

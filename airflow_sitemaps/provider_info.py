@@ -1,7 +1,8 @@
 """The description of this package that Airflow reads from a provider.
 
 It names no connection types: Airflow ties each connection form to a hook, and this package has no hook of its own. Its
-connections are those of other providers, whose forms Airflow shows, or of the type ``generic``.
+connections are those of other providers, whose forms Airflow shows, or of the type ``generic``. It names no plugin
+either: the entry point ``airflow.plugins`` does, and Airflow would load the plugin twice.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 _INTEGRATION: Final = "Sitemaps"
-_OPERATORS: Final = ("plan", "publish", "verify", "announcements")
+_OPERATORS: Final = ("plan", "publish", "verify", "announcements", "crawls")
 
 _OPTIONS: Final = {
     "metrics": "Whether the tasks send metrics to the backend of the section [metrics].",
@@ -29,6 +30,8 @@ def get_provider_info() -> dict[str, Any]:
             {
                 "integration-name": _INTEGRATION,
                 "external-doc-url": "https://pypi.org/project/airflow-sitemaps/",
+                "how-to-guide": ["/docs/examples.md", "/docs/start.md"],
+                "logo": "/sitemaps-ui/static/icon.svg",
                 "tags": ["service"],
             }
         ],

@@ -112,7 +112,7 @@ def _print_json(document: Any, out: TextIO) -> None:
 
 def get_cli_commands() -> list[Any]:
     """Return the group ``sitemaps``. Airflow calls this to build its parser."""
-    from airflow.cli.cli_config import ActionCommand, GroupCommand
+    from airflow_sitemaps.airflow_compat import ActionCommand, GroupCommand
 
     (commands,) = (action for action in parser()._actions if isinstance(action, argparse._SubParsersAction))  # noqa: SLF001
     texts = {choice.dest: choice.help or "" for choice in commands._choices_actions}  # noqa: SLF001
@@ -139,9 +139,9 @@ def _run_in_airflow(command: str, arguments: argparse.Namespace) -> None:
 
 def _argument(action: argparse.Action) -> Any:
     """Return Airflow's form of an argument."""
-    from airflow.cli import cli_config
+    from airflow_sitemaps.airflow_compat import Arg
 
-    arg: Any = cli_config.Arg  # Airflow does not annotate it
+    arg: Any = Arg  # Airflow does not annotate it
     flags = tuple(action.option_strings) or (action.dest,)
     settings: dict[str, Any] = {"help": action.help, "default": action.default}
     if isinstance(action, argparse._StoreTrueAction):  # noqa: SLF001

@@ -126,10 +126,9 @@ def _sitemap_of(dag: Any, group_id: str) -> Sitemap:
 
 def _file_of(dag_id: str) -> Path:
     """Return the file of a DAG, from Airflow's database."""
-    from airflow.dag_processing.bundles.manager import DagBundlesManager
-    from airflow.models.dag import DagModel
-    from airflow.utils.session import create_session
     from sqlalchemy.exc import SQLAlchemyError
+
+    from airflow_sitemaps.airflow_compat import DagBundlesManager, DagModel, create_session
 
     try:
         with create_session() as session:

@@ -218,11 +218,9 @@ def dags_folder() -> Path:
 
 def main(file: str, dag_id: str, result: str) -> None:
     """Run the DAG once."""
-    from airflow.configuration import conf
-    from airflow.dag_processing.dagbag import DagBag
-    from airflow.utils.db import initdb
+    from airflow_sitemaps.airflow_compat import DagBag, configuration, initdb
 
-    database = conf.get("database", "sql_alchemy_conn").removeprefix("sqlite:///")
+    database = configuration().get("database", "sql_alchemy_conn").removeprefix("sqlite:///")
     if not Path(database).exists():
         initdb()
     bag = DagBag(file)
@@ -238,9 +236,9 @@ def main(file: str, dag_id: str, result: str) -> None:
 
 
 def _last_event(dag_id: str) -> dict[str, Any]:
-    from airflow.models.asset import AssetEvent
-    from airflow.utils.session import create_session
     from sqlalchemy import select
+
+    from airflow_sitemaps.airflow_compat import AssetEvent, create_session
 
     events = select(AssetEvent.extra).where(AssetEvent.source_dag_id == dag_id).order_by(AssetEvent.id.desc())
     with create_session() as session:

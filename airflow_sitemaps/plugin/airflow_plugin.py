@@ -6,9 +6,8 @@ from functools import cached_property
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final
 
-from airflow.plugins_manager import AirflowPlugin
-
 from airflow_sitemaps import __version__
+from airflow_sitemaps.airflow_compat import AirflowPlugin
 from airflow_sitemaps.operators.links import API_PREFIX, DAG_ROUTE, NAV_ROUTE, RUN_ROUTE, WIDGET_ROUTE
 from airflow_sitemaps.plugin import STATIC
 

@@ -12,21 +12,22 @@ from datetime import datetime, timezone
 from typing import Annotated, Any, Final
 from zoneinfo import ZoneInfo
 
-from airflow.models.asset import (
-    AssetModel,
-    DagScheduleAssetReference,
-    TaskInletAssetReference,
-    TaskOutletAssetReference,
-)
-from airflow.models.dag import DagModel, DagTag
-from airflow.models.dag_version import DagVersion
-from airflow.models.errors import ParseImportError
-from airflow.models.serialized_dag import SerializedDagModel
 from croniter import croniter  # type: ignore[import-untyped]  # no stubs, and Airflow needs none
 from pydantic import Field
 from sqlalchemy import exists, func, select
 from sqlalchemy.orm import Session
 
+from airflow_sitemaps.airflow_compat import (
+    AssetModel,
+    DagModel,
+    DagScheduleAssetReference,
+    DagTag,
+    DagVersion,
+    ParseImportError,
+    SerializedDagModel,
+    TaskInletAssetReference,
+    TaskOutletAssetReference,
+)
 from airflow_sitemaps.plugin.events import AssetName
 from airflow_sitemaps.plugin.readings import BoundedCache, Moment, StrictModel
 

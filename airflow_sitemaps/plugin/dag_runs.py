@@ -7,12 +7,10 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final
 
-from airflow.models.dagrun import DagRun
-from airflow.models.taskinstance import TaskInstance
-from airflow.models.xcom import XComModel
 from sqlalchemy import func, select, union_all
 from sqlalchemy.orm import Session
 
+from airflow_sitemaps.airflow_compat import DagRun, TaskInstance, XComModel, is_last_attempt
 from airflow_sitemaps.operators.facts import is_dry_run
 from airflow_sitemaps.plugin.dag_profiles import KINDS
 
@@ -225,6 +223,7 @@ def sitemap_tasks(
             TaskInstance.dag_id.in_([dag_id for dag_id, _ in part]),
             TaskInstance.run_id.in_({run_id for _, run_ids in part for run_id in run_ids}),
             TaskInstance.operator.in_(list(KINDS)),
+            is_last_attempt(TaskInstance),
         )
         if not batches:
             query = query.where(TaskInstance.map_index < 0)
@@ -250,7 +249,7 @@ def unpublished_runs(session: Session, dag_ids: Iterable[str], limit: int) -> li
         select(TaskInstance.dag_id, TaskInstance.run_id, ended.label("ended"), rank)
         .join(DagRun, same_run)
         .where(TaskInstance.dag_id.in_(list(dag_ids)), TaskInstance.operator == PUBLISHES)
-        .where(TaskInstance.state.in_(list(FAILED)) | skipped)
+        .where(TaskInstance.state.in_(list(FAILED)) | skipped, is_last_attempt(TaskInstance))
         .subquery()
     )
     columns = select(inner.c.dag_id, inner.c.run_id, inner.c.ended).where(inner.c.place <= limit)
@@ -261,7 +260,8 @@ def runs_that_pushed(session: Session, dag_ids: Iterable[str], key: str, limit: 
     """Return the newest runs of each DAG in which a task pushed an XCom key, as (DAG, run ID)."""
     rank = func.row_number().over(partition_by=XComModel.dag_id, order_by=XComModel.timestamp.desc()).label("place")
     pushed = select(XComModel.dag_id, XComModel.run_id, rank)
-    inner = pushed.where(XComModel.dag_id.in_(list(dag_ids)), XComModel.key == key).subquery()
+    chosen = (XComModel.dag_id.in_(list(dag_ids)), XComModel.key == key, is_last_attempt(XComModel))
+    inner = pushed.where(*chosen).subquery()
     columns = select(inner.c.dag_id, inner.c.run_id).where(inner.c.place <= limit)
     return [(dag_id, run_id) for dag_id, run_id in session.execute(columns)]
 
@@ -279,6 +279,7 @@ def xcoms(session: Session, tasks: Sequence[TaskState], keys: Sequence[str]) -> 
         XComModel.run_id.in_(run_ids),
         XComModel.task_id.in_(task_ids),
         XComModel.key.in_(list(keys)),
+        is_last_attempt(XComModel),
     )
     return [(*row[:5], plain(row[5])) for row in session.execute(columns) if tuple(row[:3]) in wanted]
 

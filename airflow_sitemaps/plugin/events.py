@@ -11,11 +11,16 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Final
 
-from airflow.models.asset import AssetEvent, AssetModel, TaskInletAssetReference, TaskOutletAssetReference
-from airflow.models.dagrun import DagRun
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
+from airflow_sitemaps.airflow_compat import (
+    AssetEvent,
+    AssetModel,
+    DagRun,
+    TaskInletAssetReference,
+    TaskOutletAssetReference,
+)
 from airflow_sitemaps.errors import GuardError
 from airflow_sitemaps.pipeline.report import Report, ShardCounts
 from airflow_sitemaps.plugin.readings import BoundedCache, integer, iso, mapping, read_as, text, texts, timestamp

@@ -6,18 +6,22 @@ from datetime import datetime, timezone
 from hashlib import sha256
 from typing import Annotated, Any, Final
 
-from airflow.api_fastapi.app import get_auth_manager
-from airflow.api_fastapi.auth.managers.models.resource_details import AssetDetails, DagAccessEntity, DagDetails
-from airflow.api_fastapi.common.db.common import SessionDep
-from airflow.api_fastapi.core_api.security import GetUserDep
-from airflow.api_fastapi.logging.decorators import action_logging
-from airflow.models.asset import AssetModel
-from airflow.models.dag import DagModel
 from fastapi import APIRouter, Depends, HTTPException, Query, Request, Response, status
 from fastapi.responses import FileResponse
 from pydantic import Field
 
 from airflow_sitemaps import __version__
+from airflow_sitemaps.airflow_compat import (
+    AssetDetails,
+    AssetModel,
+    DagAccessEntity,
+    DagDetails,
+    DagModel,
+    GetUserDep,
+    SessionDep,
+    action_logging,
+    get_auth_manager,
+)
 from airflow_sitemaps.plugin import STATIC, dag_runs, events
 from airflow_sitemaps.plugin.dag_profiles import ANNOUNCING, dag_profiles
 from airflow_sitemaps.plugin.pages import actions, announcements, findings, overview, runs, sitemap_pages

@@ -6,9 +6,9 @@ import asyncio
 from collections.abc import Callable
 from typing import Annotated, Final, TypeVar
 
-from airflow.utils.session import create_session
 from fastapi import APIRouter, Depends, HTTPException, Query, Request, Response, status
 
+from airflow_sitemaps.airflow_compat import create_session
 from airflow_sitemaps.pipeline.state.repository import MANIFEST
 from airflow_sitemaps.plugin import urls
 from airflow_sitemaps.plugin.pages import overview

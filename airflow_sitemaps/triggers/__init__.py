@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any, Final
 
-from airflow.triggers.base import BaseTrigger, TriggerEvent
 from asgiref.sync import sync_to_async
 
+from airflow_sitemaps.airflow_compat import BaseTrigger, TriggerEvent
 from airflow_sitemaps.errors import SitemapError, SourceConfigurationError, SourceError
 from airflow_sitemaps.pipeline.state.conditional_put import put_verified
 from airflow_sitemaps.pipeline.state.repository import StateRepository

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import importlib
 import json
+import re
 from importlib.metadata import entry_points
 from importlib.resources import files
+from pathlib import Path
 
 import jsonschema
 import pytest
@@ -13,13 +15,43 @@ from airflow.cli.cli_parser import get_parser
 from airflow.providers_manager import ProvidersManager
 
 from airflow_sitemaps.cli.main import get_cli_commands
+from airflow_sitemaps.operators.links import API_PREFIX
+from airflow_sitemaps.plugin import STATIC
 from airflow_sitemaps.provider_info import get_provider_info
+
+ROOT = Path(__file__).parents[2]
 
 
 def test_provider_info_follows_airflows_schema() -> None:
     schema = json.loads(files("airflow").joinpath("provider_info.schema.json").read_text())
 
     jsonschema.validate(get_provider_info(), schema)
+
+
+def test_it_is_complete_by_the_schema_of_airflows_own_providers() -> None:
+    schema = json.loads(files("airflow").joinpath("provider.yaml.schema.json").read_text())
+
+    jsonschema.validate(
+        {**get_provider_info(), "state": "ready", "source-date-epoch": 0, "versions": ["0.1.0"]}, schema
+    )
+
+
+def test_it_names_every_module_with_an_operator() -> None:
+    folder = ROOT / "airflow_sitemaps" / "operators"
+    modules = {
+        f"airflow_sitemaps.operators.{path.stem}"
+        for path in folder.glob("*.py")
+        if path.stem != "base" and re.search(r"^class \w+Operator\(", path.read_text(), re.MULTILINE)
+    }
+    (operators,) = get_provider_info()["operators"]
+    assert set(operators["python-modules"]) == modules
+
+
+def test_its_guides_and_its_logo_exist() -> None:
+    (integration,) = get_provider_info()["integrations"]
+    assert all((ROOT / path.removeprefix("/")).is_file() for path in integration["how-to-guide"])
+    assert integration["logo"] == f"{API_PREFIX}/static/icon.svg"
+    assert (STATIC / "icon.svg").is_file()
 
 
 def test_the_entry_point_leads_to_it() -> None:

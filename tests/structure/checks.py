@@ -41,11 +41,16 @@ MIRRORS = [
 # `import_module` hides an import from the layer check; these packages also import each name for type checkers.
 DYNAMIC_IMPORTS = {
     "__init__.py",
+    "airflow_compat.py",
     "ports/__init__.py",
     "verification/__init__.py",
     "sources/dialects/__init__.py",
     "sitemap.py",
 }
+
+# The module that imports what Airflow does not promise to keep; the others import its public SDK and its providers.
+AIRFLOW = "airflow_compat.py"
+STABLE = ("airflow.sdk", "airflow.providers")
 
 # Packages that take long to import. A DAG file is parsed again for each task, so nothing that it names may import them.
 HEAVY = {
@@ -146,6 +151,24 @@ def hidden_imports() -> Offences:
         if lines:
             offences[str(path)] = lines
     return offences
+
+
+def unstable_imports() -> Offences:
+    """Modules that import of Airflow what may move between its releases, other than by `airflow_compat`."""
+    offences: Offences = {}
+    for path in matching(f"{PACKAGE}/*.py"):
+        if path == Path(PACKAGE, AIRFLOW):
+            continue
+        for node in ast.walk(ast.parse((ROOT / path).read_text())):
+            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            if isinstance(node, ast.ImportFrom) and not node.level:
+                names = [f"{node.module}.{alias.name}" for alias in node.names]
+            offences.setdefault(str(path), []).extend(
+                f"line {node.lineno}: {name}"
+                for name in names
+                if f"{name}.".startswith("airflow.") and not name.startswith(STABLE)
+            )
+    return {path: lines for path, lines in offences.items() if lines}
 
 
 def _called(node: ast.Call) -> str:
@@ -250,6 +273,7 @@ CHECKS: dict[str, Callable[[], Offences]] = {
         names_that_are_no_nouns,
         repeated_basenames,
         hidden_imports,
+        unstable_imports,
         heavy_imports,
         vague_locals,
         unplain_words,

@@ -7,11 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Annotated, Any, Final, Literal
 
-from airflow.exceptions import DagNotFound, DagRunAlreadyExists, ParamValidationError
 from pydantic import Field
 from sqlalchemy.orm import Session
 
-from airflow_sitemaps.airflow_compat import trigger_run
+from airflow_sitemaps.airflow_compat import DagNotFound, DagRunAlreadyExists, ParamValidationError, trigger_run
 from airflow_sitemaps.plugin.dag_profiles import DagProfile, dag_profiles, dags_by_id
 from airflow_sitemaps.plugin.pages.overview import Overview
 from airflow_sitemaps.plugin.readings import StrictModel
