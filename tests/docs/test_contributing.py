@@ -102,6 +102,12 @@ def test_the_actions_of_the_release_are_pinned_by_their_commits() -> None:
     assert unpinned == ["pypa/gh-action-pypi-publish@v1.14.0"]  # its commit could not be verified yet
 
 
+def test_each_version_has_twenty_lines_at_most_in_the_changelog() -> None:
+    _, *versions = (ROOT / "CHANGELOG.md").read_text().split("\n## ")
+    assert versions
+    assert [text.partition("\n")[0] for text in versions if len(text.strip().splitlines()) > 20] == []
+
+
 def test_pre_commit_runs_what_make_lint_runs() -> None:
     hooks = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text())["repos"][0]["hooks"]
     entries = " ".join(hook["entry"] for hook in hooks)
