@@ -42,33 +42,6 @@ autodoc_member_order = "bysource"
 suppress_warnings = ["myst.strikethrough", "autodoc.mocked_object"]
 
 ROOT: Final = Path(__file__).parents[1]
-CONTENTS: Final = {
-    "Use": [
-        *("readme", "install", "connections", "shell", "concepts", "choosing-a-key", "sections", "extensions"),
-        *("databases", "migrating", "comparison"),
-    ],
-    "Operate": [
-        *(
-            "examples",
-            "start",
-            "operating",
-            "airflow",
-            "ui",
-            "verify",
-            "watch",
-            "search-engines",
-            "stores",
-            "web-server",
-            "caches",
-            "security",
-        ),
-        *("performance", "scale", "environments", "kubernetes", "guarantees"),
-    ],
-    "Reference": ["settings", "rules", "reference", "compatibility", "public-api", "changelog"],
-    "Develop": ["contributing", "architecture", "decisions/README", "benchmarks"],
-}
-"""Captions of the side bar and their pages. A page in no list is added to the last one."""
-
 INCLUDED: Final = {
     "readme": "README.md",
     "changelog": "CHANGELOG.md",
@@ -77,14 +50,47 @@ INCLUDED: Final = {
 }
 """Pages of the site whose text is that of a file outside this folder."""
 
+INDEX_LINK: Final = re.compile(r"\]\((?:\.\./)?([\w/-]+)\.md\)")
+"""A link of the index to a page, as the last column of its tables has them."""
+
+
+def _contents_by_need() -> dict[str, list[str]]:
+    """Return the captions of the side bar and their pages: the headings of the index and what their tables link to."""
+    _, *parts = (ROOT / "docs" / "index.md").read_text(encoding="utf-8").split("\n## ")
+    pages_of = {part.partition("\n")[0]: INDEX_LINK.findall(part) for part in parts}
+    own = {file.removesuffix(".md"): page for page, file in INCLUDED.items()}
+    return {heading: [own.get(page, page) for page in pages] for heading, pages in pages_of.items()}
+
+
+CONTENTS: Final = _contents_by_need()
+"""Captions of the side bar and their pages. A page in no list is added to the last one."""
+
 UNPUBLISHED: Final = re.compile(r"\[([^\]]+)\]\((?:dags/[\w.]+|LICENSE)\)")
 """Links of those pages to files that the site does not hold; the text of the link stays."""
 
 ERRORS: Final = [name for name, value in vars(errors).items() if getattr(value, "__module__", "") == errors.__name__]
 """Names of the error tree; those that the package also exports are documented once, with the tree."""
 
+EXPORTED: Final = set(airflow_sitemaps.__all__) - {"__version__", *ERRORS}
+
+NEEDS: Final = {
+    "Stores": r"\w+Store",
+    "Search engines and crawlers": r"(IndexNow|Search|SitemapPing|SitemapFetches)\w+|AccessLog|Crawler",
+    "Task group, operators, sensor and messages": r"SitemapTaskGroup|Sitemap\w*(Operator|Sensor|Notifier)",
+    "Sitemaps, sections and their sources": r"\w+",
+}
+"""Headings of the names that a DAG file uses, and what the names match; the first that matches has the name."""
+
+
+def _by_need() -> dict[str, list[str]]:
+    need_of = {
+        name: next(need for need, form in NEEDS.items() if re.fullmatch(form, name)) for name in sorted(EXPORTED)
+    }
+    return {need: [name for name in need_of if need_of[name] == need] for need in reversed(NEEDS)}
+
+
 PUBLIC: Final = {
-    "What a DAG file uses": ("airflow_sitemaps", sorted(set(airflow_sitemaps.__all__) - {"__version__", *ERRORS})),
+    **{need: ("airflow_sitemaps", names) for need, names in _by_need().items()},
     "Settings of every store": ("airflow_sitemaps.stores.settings", ["StoreSettings"]),
     "Settings of every store in a bucket": ("airflow_sitemaps.stores.bucket", ["BucketStore"]),
     "Use cases without a scheduler": ("airflow_sitemaps.pipeline", sorted(pipeline.__all__)),
@@ -101,7 +107,8 @@ def contents() -> str:
         for path in (ROOT / "docs").rglob("*.md")
         if path.name != "index.md"
     )
-    chapters = {**CONTENTS, "Develop": [*CONTENTS["Develop"], *(page for page in others if page not in listed)]}
+    last = list(CONTENTS)[-1]
+    chapters = {**CONTENTS, last: [*CONTENTS[last], *(page for page in others if page not in listed)]}
     return "".join(
         f"\n```{{toctree}}\n:hidden:\n:caption: {caption}\n\n" + "\n".join(pages) + "\n```\n"
         for caption, pages in chapters.items()

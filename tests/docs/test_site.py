@@ -59,6 +59,22 @@ def test_the_reference_documents_every_public_name(conf: ModuleType) -> None:
     assert ".. autoclass:: airflow_sitemaps.errors.GuardError\n" in text
 
 
+def test_the_side_bar_has_the_needs_of_the_landing_page(conf: ModuleType) -> None:
+    assert list(conf.CONTENTS)[:3] == ["Start", "Write sections", "Publish"]
+    pages = [page for chapter in conf.CONTENTS.values() for page in chapter]
+    assert len(pages) == len(set(pages))
+    assert {"readme", "changelog", "contributing"} <= set(pages)
+
+
+def test_the_reference_has_each_name_once_under_the_need_that_it_serves(conf: ModuleType) -> None:
+    names = [name for module, group in conf.PUBLIC.values() if module == "airflow_sitemaps" for name in group]
+    assert sorted(names) == sorted(conf.EXPORTED)
+    groups = [len(conf.PUBLIC[need][1]) for need in conf.NEEDS]
+    assert min(groups) > 3
+    assert "Sitemap" in conf.PUBLIC["Sitemaps, sections and their sources"][1]
+    assert "SitemapRollbackOperator" in conf.PUBLIC["Task group, operators, sensor and messages"][1]
+
+
 def test_pages_from_the_root_keep_no_link_that_leads_out(conf: ModuleType) -> None:
     for page in conf.INCLUDED:
         source = [""]
