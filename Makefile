@@ -83,7 +83,7 @@ bench: $(READY)  ## Measure; see benchmarks/README.md
 bench-small: $(READY)  ## Measure on few rows; fails only where a ratio is far off
 	$(BIN)/python -W ignore -m benchmarks --small
 
-# Scale. Results and tables go to docs/scale.md with KEEP=--keep; BENCH_DIR is where tables and bodies are kept meanwhile.
+# Scale. Results and tables go to docs/scale-*.md with KEEP=--keep; BENCH_DIR is where tables and bodies are kept meanwhile.
 .PHONY: bench-billion bench-rows bench-hourly soak
 ROWS ?= 1000000
 KEEP ?=
@@ -304,7 +304,7 @@ test-triggers: $(READY)  ## A message queue and a dbt run start a DAG; environme
 	SITEMAPS_DBT=$(CURDIR)/.test/dbt/bin/dbt $(TRIGGERS)/bin/python -m pytest -o addopts=-ra -W default $(PYTEST_ARGS) \
 	  tests/system/test_queue_and_dbt.py
 
-# The dashboard of docs/watch.md over Prometheus from Debian's packages. Matplotlib is only for the picture.
+# The dashboard of docs/metrics.md over Prometheus from Debian's packages. Matplotlib is only for the picture.
 .PHONY: test-dashboard dashboard-picture
 test-dashboard: $(READY)  ## The Grafana dashboard's queries in a real Prometheus, over two weeks of runs; about two minutes
 	@command -v promtool >/dev/null || { [ "$$(id -u)" = 0 ] && apt-get update -qq \

@@ -157,7 +157,7 @@ def main() -> None:
 
     parser = argparse.ArgumentParser(prog="python -m benchmarks.billion", description=__doc__)
     parser.add_argument(
-        "--keep", action="store_true", help="write results/billion.json, docs/billion.svg and docs/scale.md"
+        "--keep", action="store_true", help="write results/billion.json, docs/billion.svg and docs/scale-urls.md"
     )
     parser.add_argument("--rows", type=int, nargs="*", default=SIZES, help="sizes of the table")
     given = parser.parse_args()

@@ -1,4 +1,4 @@
-"""Keep the results of the benchmarks of scale: their JSON, their plots, and their tables in ``docs/scale.md``."""
+"""Keep the results of the benchmarks of scale: their JSON, their plots, and their tables in the pages on scale."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
 ROOT: Final = Path(__file__).parent.parent
 RESULTS: Final = ROOT / "benchmarks" / "results"
-PAGE: Final = ROOT / "docs" / "scale.md"
+PAGES: Final = {"billion": "scale-urls.md"}
+"""The page of a benchmark in ``docs``, where it is not ``scale-runs.md``."""
 LARGE_SHARDS: Final = 2_000
 """Shards from which growth is fitted: with fewer, what a run costs at any size outweighs the rest."""
 
@@ -121,11 +122,12 @@ def keep(kind: str, result: Mapping[str, Any], tables: str, folder: Path, *, plo
         command = [str(plotter(folder)), "-m", "benchmarks.growth_plot", kind, str(path), str(target)]
         subprocess.run(command, check=True, cwd=ROOT)
     begin, end = f"<!-- {kind}: begin -->", f"<!-- {kind}: end -->"
-    head, found, rest = PAGE.read_text().partition(begin)
+    page = ROOT / "docs" / PAGES.get(kind, "scale-runs.md")
+    head, found, rest = page.read_text().partition(begin)
     _, closed, tail = rest.partition(end)
     if not found or not closed:
-        raise ValueError(f"{PAGE} has no place for {kind}: it needs the lines {begin} and {end}")
-    PAGE.write_text(f"{head}{begin}\n\n{said(result)}\n\n{tables}\n\n{end}{tail}")
+        raise ValueError(f"{page} has no place for {kind}: it needs the lines {begin} and {end}")
+    page.write_text(f"{head}{begin}\n\n{said(result)}\n\n{tables}\n\n{end}{tail}")
 
 
 def plotter(folder: Path) -> Path:

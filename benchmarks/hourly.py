@@ -238,7 +238,7 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=1_000_000)
     parser.add_argument("--max-urls", type=int, default=50_000, help="URLs of a shard")
     parser.add_argument("--changes", type=int, default=5, help="changed rows of each kind")
-    parser.add_argument("--keep", action="store_true", help="write results/hourly.json and docs/scale.md")
+    parser.add_argument("--keep", action="store_true", help="write results/hourly.json and docs/scale-runs.md")
     given = parser.parse_args()
     os.environ.setdefault("AIRFLOW__LOGGING__LOGGING_LEVEL", "ERROR")
     with ExitStack() as stack:

@@ -289,7 +289,7 @@ def main() -> None:
         "--store", choices=("local", "s3"), default="s3", help="a folder, or benchmarks.sink over a file"
     )
     parser.add_argument("--json", type=Path, help="a file for the result")
-    parser.add_argument("--keep", action="store_true", help="write results/rows.json and docs/scale.md")
+    parser.add_argument("--keep", action="store_true", help="write results/rows.json and docs/scale-runs.md")
     given = parser.parse_args()
     with ExitStack() as stack:
         folder = Path(

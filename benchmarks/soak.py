@@ -208,7 +208,9 @@ def main() -> None:
 
     parser = argparse.ArgumentParser(prog="python -m benchmarks.soak", description=__doc__)
     parser.add_argument("--hours", type=int, default=HOURS)
-    parser.add_argument("--keep", action="store_true", help="write results/soak.json, docs/soak.svg and docs/scale.md")
+    parser.add_argument(
+        "--keep", action="store_true", help="write results/soak.json, docs/soak.svg and docs/scale-runs.md"
+    )
     given = parser.parse_args()
     os.environ.setdefault("AIRFLOW__LOGGING__LOGGING_LEVEL", "CRITICAL")
     result = {**facts(Month().rows_number, 1), **soak(given.hours)}

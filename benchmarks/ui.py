@@ -1,7 +1,7 @@
 """The pages in Airflow's UI with 219 sitemaps, one of them with 50,000 shards and 1,000 generations.
 
 ``python -m benchmarks.ui`` starts a real Airflow and Chromium on this machine; it takes about three minutes. It prints the
-sizes of the API's answers, and the seconds until list, page and URL search are usable, as tables for ``docs/ui.md``.
+sizes of the API's answers, and the seconds until list, page and URL search are usable, as tables for ``docs/ui-server.md``.
 """
 
 from __future__ import annotations

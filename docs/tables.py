@@ -14,7 +14,7 @@ from airflow_sitemaps.protocol.rules import CHECKS, RULES
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-PAGES: Final = ("rules.md", "settings.md", "watch.md")
+PAGES: Final = ("rules.md", "settings.md", "metrics.md")
 TABLE: Final = re.compile(r"(<!-- table of (\w+): [^\n]*-->\n\n).*?(\n<!-- end of table -->)", re.DOTALL)
 """A table, between the two comments that mark its place in a page."""
 

@@ -125,7 +125,7 @@ def test_names_that_cannot_collide_are_accepted() -> None:
 def test_the_presets_of_guards_are_ordered_and_are_those_of_the_documentation() -> None:
     names = ["max_shrink", "max_growth", "max_churn", "max_dropped", "max_shrink_total"]
     presets = [Guards.strict(), Guards(), Guards.loose()]
-    page = (Path(__file__).parents[1] / "docs" / "operating.md").read_text()
+    page = (Path(__file__).parents[1] / "docs" / "guards.md").read_text()
     for name in names:
         limits = [getattr(preset, name) for preset in presets]
         assert limits == sorted(set(limits))

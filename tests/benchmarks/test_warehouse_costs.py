@@ -10,7 +10,7 @@ import pytest
 from benchmarks.warehouse_costs import FEW_ROWS, RUNS, SHARDS, measure
 from tests.support.databases import NAMES, NotAvailable
 
-DOCUMENTED = Path(__file__).parents[2] / "docs" / "databases.md"
+DOCUMENTED = Path(__file__).parents[2] / "docs" / "database-costs.md"
 TITLES = {
     "PostgreSQL": "postgresql",
     "SQLite": "sqlite",

@@ -1,6 +1,6 @@
 """A real Airflow with its warehouse and its S3, in which a day's failures happen, and the truth about its sitemap.
 
-The truth is kept by what was done and by what a crawler finds, never by what the package says. ``docs/ui.md`` has the
+The truth is kept by what was done and by what a crawler finds, never by what the package says. ``docs/verdict.md`` has the
 table that makes a verdict of it.
 """
 

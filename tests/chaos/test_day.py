@@ -1,7 +1,7 @@
 """A day of a real Airflow, compressed: databases, stores, workers and people fail, and the page says the truth each time.
 
 ``DAY_S`` is how long it lasts, ``DAY_SEED`` the order. Each event happens once; then they are drawn until the time is
-over. Three rows of the table in ``docs/ui.md`` need days, and are brought about in ``tests/ui/test_verdicts.py``.
+over. Three rows of the table in ``docs/verdict.md`` need days, and are brought about in ``tests/ui/test_verdicts.py``.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import pytest
 
 TIMES = int(os.environ.get("MACHINE_TIMES", "1"))
-DOCS = Path(__file__).parents[2] / "docs" / "databases.md"
+DOCS = Path(__file__).parents[2] / "docs" / "change-logs.md"
 HELD_KEYS = 1_000
 
 

@@ -22,7 +22,7 @@ def test_the_tables_of_every_page_are_up_to_date() -> None:
 
     assert placed == ["rules", "checks", *tables["SETTINGS"], "metrics", "tags"]
     assert all(page == tables["written"](page) for page in pages.values()), "run python docs/tables.py"
-    page = pages["watch.md"]
+    page = pages["metrics.md"]
     assert all(f"| `{name}` | {metric.kind} | {metric.unit} |" in page for name, metric in METRICS.items())
 
 

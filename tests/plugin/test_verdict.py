@@ -1,4 +1,4 @@
-"""The verdict: every combination, judged by the table in docs/ui.md and by the code."""
+"""The verdict: every combination, judged by the table in docs/verdict.md and by the code."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any, get_args
 from airflow_sitemaps.plugin.pages import verdict
 from airflow_sitemaps.plugin.pages.verdict import Evidence, judge
 
-DOCS = Path(__file__).parents[2] / "docs" / "ui.md"
+DOCS = Path(__file__).parents[2] / "docs" / "verdict.md"
 VALUES: dict[str, tuple[Any, ...]] = {
     "publishers": get_args(verdict.Publishers),
     "published": (True, False),

@@ -1,4 +1,4 @@
-"""README's first DAG over the stores that docs/stores.md writes, in a real scheduler: Azurite, and Google's JSON API."""
+"""README's first DAG over the stores that docs/clouds.md writes, in a real scheduler: Azurite, and Google's JSON API."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.heavy, pytest.mark.timeout(1200)]
 
 ROOT = Path(__file__).parents[2]
-DOCUMENTED = (ROOT / "docs" / "stores.md").read_text()
+DOCUMENTED = (ROOT / "docs" / "clouds.md").read_text()
 PREFIX = "sitemaps/"
 SITE = "https://www.acme.com/sitemaps/"
 ROWS = {1: "red-shoe", 2: "grüne-jacke"}
 
 
 def documented(heading: str) -> str:
-    """The Python block under a heading of docs/stores.md."""
+    """The Python block under a heading of docs/clouds.md."""
     return DOCUMENTED.split(f"\n## {heading}\n")[1].split("```python\n")[1].split("```")[0]
 
 
 def connection(name: str) -> dict[str, Any]:
-    """The connection that docs/connections.md defines by an environment variable, and docs/stores.md again."""
+    """The connection that docs/connections.md defines by an environment variable, and docs/clouds.md again."""
     match = re.search(rf"`AIRFLOW_CONN_{name}='(.*?)'`", (ROOT / "docs" / "connections.md").read_text())
     assert match, name
     assert f"export AIRFLOW_CONN_{name}='{match[1]}'" in DOCUMENTED

@@ -20,7 +20,7 @@ FIELDS = {"key": "id", "loc": "url", "lastmod": "lm"}
 
 
 class TriggeredTable:
-    """A PostgreSQL table with the triggers of docs/databases.md. The query leaves out what is not yet in commit order."""
+    """A PostgreSQL table with the triggers of docs/change-logs.md. The query leaves out what is not yet in commit order."""
 
     def __init__(self, base: Database, script: Sequence[str], changes: str) -> None:
         self.base = base

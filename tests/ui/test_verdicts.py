@@ -1,4 +1,4 @@
-"""Each row of the verdict table in docs/ui.md, brought about in a real Airflow by runs of real DAGs, and seen in a browser.
+"""Each row of the verdict table in docs/verdict.md, brought about in a real Airflow by runs of real DAGs, and seen in a browser.
 
 Two things cannot be waited for, so they are changed in Airflow's database: that data becomes years old, and that a
 verification becomes a week old. The sitemap is archived at the end, so that the other tests' list is as it was.

@@ -1,6 +1,6 @@
 """The state of one sitemap and of its sections at one time, and the verdicts on them. Pure.
 
-``docs/ui.md`` has the table of verdicts.
+``docs/verdict.md`` has the table of verdicts.
 """
 
 from __future__ import annotations
