@@ -28,8 +28,9 @@ from airflow_sitemaps.protocol.feeds import FeedText, newest_texts
 from airflow_sitemaps.protocol.lastmod import next_second
 from airflow_sitemaps.shards.layout import SUFFIX
 from airflow_sitemaps.shards.manifest import LedgerPart
-from airflow_sitemaps.shards.plan import Receipt, SectionFailure, StagedShard
+from airflow_sitemaps.shards.plan import SectionFailure
 from airflow_sitemaps.shards.ranges import KeyRange, total
+from airflow_sitemaps.shards.receipt import Receipt, StagedShard
 from airflow_sitemaps.shards.url_sample import level_of
 
 if TYPE_CHECKING:

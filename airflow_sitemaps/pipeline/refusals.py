@@ -31,7 +31,8 @@ if TYPE_CHECKING:
     from airflow_sitemaps.protocol.reader import ReadEntry
     from airflow_sitemaps.shards.guards import Refusal
     from airflow_sitemaps.shards.manifest import Manifest, SectionManifest
-    from airflow_sitemaps.shards.plan import Plan, Receipt, SectionPlan
+    from airflow_sitemaps.shards.plan import Plan, SectionPlan
+    from airflow_sitemaps.shards.receipt import Receipt
     from airflow_sitemaps.sitemap import Section, Sitemap
 
 log = logging.getLogger(__name__)

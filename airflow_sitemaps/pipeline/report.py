@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 
     from airflow_sitemaps.protocol.lastmod import LastmodTrust
     from airflow_sitemaps.shards.manifest import Manifest, SectionManifest
-    from airflow_sitemaps.shards.plan import Plan, Receipt, SectionFailure, SectionPlan
+    from airflow_sitemaps.shards.plan import Plan, SectionFailure, SectionPlan
+    from airflow_sitemaps.shards.receipt import Receipt
     from airflow_sitemaps.shards.url_sample import PrefixCount
 
 REPORT_FORMAT = 1

@@ -37,7 +37,8 @@ if TYPE_CHECKING:
     from airflow_sitemaps.pipeline.report import Report
     from airflow_sitemaps.ports import Clock, Progress
     from airflow_sitemaps.shards.manifest import Manifest
-    from airflow_sitemaps.shards.plan import Plan, Receipt, SectionFailure
+    from airflow_sitemaps.shards.plan import Plan, SectionFailure
+    from airflow_sitemaps.shards.receipt import Receipt
     from airflow_sitemaps.sitemap import Sitemap
 
 __all__ = [

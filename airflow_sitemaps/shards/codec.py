@@ -15,7 +15,8 @@ import msgspec
 from airflow_sitemaps.errors import InvalidSitemapError, ManifestError
 from airflow_sitemaps.protocol import gzip as capped
 from airflow_sitemaps.shards.manifest import FORMAT, Manifest
-from airflow_sitemaps.shards.plan import Plan, Receipt
+from airflow_sitemaps.shards.plan import Plan
+from airflow_sitemaps.shards.receipt import Receipt
 from airflow_sitemaps.shards.schema import Decoder
 
 ROOM: Final = 64 << 20

@@ -22,8 +22,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from airflow_sitemaps.shards.manifest import SectionManifest, Shard
-    from airflow_sitemaps.shards.plan import Plan, Receipt, SectionPlan, StagedShard
+    from airflow_sitemaps.shards.plan import Plan, SectionPlan
     from airflow_sitemaps.shards.ranges import KeyRange
+    from airflow_sitemaps.shards.receipt import Receipt, StagedShard
     from airflow_sitemaps.shards.section_commit import CommitFacts
 
 

@@ -1,7 +1,4 @@
-"""The plan of a run and the receipts of its batches.
-
-Both are plain data: pure functions create a plan, a dry run explains it, and a run executes it.
-"""
+"""The plan of a run: plain data that pure functions create, a dry run explains, and a run executes."""
 
 from __future__ import annotations
 
@@ -14,10 +11,8 @@ from msgspec import field
 from msgspec.structs import replace
 
 from airflow_sitemaps.errors import GuardError
-from airflow_sitemaps.protocol.feeds import FeedText
-from airflow_sitemaps.protocol.lastmod import LastmodTrust
 from airflow_sitemaps.shards.guards import Refusal
-from airflow_sitemaps.shards.manifest import Content, LedgerPart
+from airflow_sitemaps.shards.manifest import LedgerPart
 from airflow_sitemaps.shards.ranges import EMPTY, Digest, KeyRange, Known
 from airflow_sitemaps.shards.schema import BodyKey, Count, Moment, Number, Record, RelativePath, RunName, SectionName
 from airflow_sitemaps.shards.url_sample import PrefixCount
@@ -354,51 +349,3 @@ class Plan(Record, frozen=True, kw_only=True):
     def repairs_elsewhere(self) -> tuple[Repair, ...]:
         """The files to put again of sections that the run neither plans nor removes."""
         return tuple(r for r in self.repairs if r.section not in self.sections and r.section not in self.retired)
-
-
-class StagedShard(Content, frozen=True, kw_only=True):
-    """One file's part of an action's range, as its rows were read.
-
-    Attributes:
-        body: Key of the private body. None (default) if the range has no valid row, or if its content equals that of
-            the carried shard.
-        same: Whether the content equals that of the carried shard, so that nothing was stored.
-        xml_sha256: SHA-256 of the uncompressed content, whose size in bytes is ``xml_byte_size``.
-        fresh: Number of URLs that no old shard of the range lists, if the section has a ledger.
-        changed: Number of URLs whose fingerprint changed.
-        unjudged: Number of URLs that were listed, but whose earlier fingerprint is not known, because a part was lost.
-        compared: Number of URLs whose earlier fingerprint is known.
-        trust: How far the dates of a column can be trusted. Default: None, they are not compared.
-    """
-
-    range: KeyRange
-    body: BodyKey | None = None
-    same: bool = False
-    xml_sha256: str = ""
-    xml_byte_size: Count = 0
-    byte_size: Count = 0
-    samples: Mapping[str, tuple[str, ...]] = {}
-    fresh: Count = 0
-    changed: Count = 0
-    unjudged: Count = 0
-    compared: Count = 0
-    trust: LastmodTrust | None = None
-
-
-class Receipt(Record, frozen=True, kw_only=True):
-    """Result of a written batch.
-
-    Attributes:
-        pieces: The pieces of every action, by the action's position in its section's plan.
-        seconds: Wall time, in seconds.
-        feed_texts: Titles and descriptions of the newest entries, if the section has them and the sitemap has feeds.
-    """
-
-    run: RunName
-    batch: Count
-    section: SectionName
-    pieces: Mapping[Count, tuple[StagedShard, ...]]
-    rows: Count
-    bytes_written: Count
-    seconds: Number
-    feed_texts: tuple[FeedText, ...] = ()

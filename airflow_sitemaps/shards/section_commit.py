@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from airflow_sitemaps.shards.layout import Format, IndexSettings
-    from airflow_sitemaps.shards.plan import Plan, RangeAction, SectionPlan, StagedShard
+    from airflow_sitemaps.shards.plan import Plan, RangeAction, SectionPlan
+    from airflow_sitemaps.shards.receipt import StagedShard
 
 SAMPLES: Final = 5
 """Maximum number of faulty rows kept per rule."""

@@ -7,7 +7,8 @@ from datetime import datetime, timezone
 import pytest
 
 from airflow_sitemaps.pipeline.batch_writer import unwritten_sections
-from airflow_sitemaps.shards.plan import Batch, Plan, Receipt
+from airflow_sitemaps.shards.plan import Batch, Plan
+from airflow_sitemaps.shards.receipt import Receipt
 
 KILLED = "the writing task ended without a reason, as a task does that is killed or runs out of memory; see its log"
 

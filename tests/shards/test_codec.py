@@ -23,8 +23,9 @@ from airflow_sitemaps.shards.manifest import (
     SectionManifest,
     Shard,
 )
-from airflow_sitemaps.shards.plan import Action, Batch, Plan, RangeAction, Receipt, SectionPlan, StagedShard
+from airflow_sitemaps.shards.plan import Action, Batch, Plan, RangeAction, SectionPlan
 from airflow_sitemaps.shards.ranges import Digest, KeyRange, Known
+from airflow_sitemaps.shards.receipt import Receipt, StagedShard
 
 FIRST_FORMAT = Path(__file__).parent / "data" / "manifest-format-1.json.gz"
 

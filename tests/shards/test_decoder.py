@@ -18,8 +18,9 @@ from airflow_sitemaps.search_engines.inspection import Rotation
 from airflow_sitemaps.search_engines.searchconsole import IndexCoverage
 from airflow_sitemaps.search_engines.searchconsole import Observation as Coverage
 from airflow_sitemaps.shards import codec
-from airflow_sitemaps.shards.plan import Action, Batch, Plan, RangeAction, Receipt, SectionPlan, StagedShard
+from airflow_sitemaps.shards.plan import Action, Batch, Plan, RangeAction, SectionPlan
 from airflow_sitemaps.shards.ranges import Digest, KeyRange, Known
+from airflow_sitemaps.shards.receipt import Receipt, StagedShard
 from tests.shards.first_decodes import READERS
 from tests.support.plugin_factories import manifest
 

@@ -34,7 +34,8 @@ if TYPE_CHECKING:
     from airflow_sitemaps.pipeline.state.repository import StateRepository
     from airflow_sitemaps.ports import ObjectInfo, Store
     from airflow_sitemaps.shards.manifest import Manifest, SectionManifest
-    from airflow_sitemaps.shards.plan import Receipt, SectionPlan
+    from airflow_sitemaps.shards.plan import SectionPlan
+    from airflow_sitemaps.shards.receipt import Receipt
     from airflow_sitemaps.sitemap import Sitemap
 
 

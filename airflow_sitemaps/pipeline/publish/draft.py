@@ -39,7 +39,8 @@ if TYPE_CHECKING:
     from airflow_sitemaps.shards.guards import Refusal
     from airflow_sitemaps.shards.layout import Format
     from airflow_sitemaps.shards.manifest import Manifest, SectionManifest
-    from airflow_sitemaps.shards.plan import Plan, Receipt, SectionPlan
+    from airflow_sitemaps.shards.plan import Plan, SectionPlan
+    from airflow_sitemaps.shards.receipt import Receipt
     from airflow_sitemaps.sitemap import Sitemap
 
 

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from airflow_sitemaps.ports import ObjectStore
     from airflow_sitemaps.shards.guards import Canary
     from airflow_sitemaps.shards.manifest import Manifest, SectionManifest
-    from airflow_sitemaps.shards.plan import OldShard, Plan, Receipt, SectionPlan, StagedShard
+    from airflow_sitemaps.shards.plan import OldShard, Plan, SectionPlan
+    from airflow_sitemaps.shards.receipt import Receipt, StagedShard
 
 log = logging.getLogger(__name__)
 

@@ -31,7 +31,8 @@ if TYPE_CHECKING:
     from airflow_sitemaps.pipeline.state.repository import ManifestVersion, StateRepository
     from airflow_sitemaps.ports import Clock, ObjectInfo
     from airflow_sitemaps.shards.manifest import Manifest
-    from airflow_sitemaps.shards.plan import Plan, Receipt
+    from airflow_sitemaps.shards.plan import Plan
+    from airflow_sitemaps.shards.receipt import Receipt
     from airflow_sitemaps.sitemap import Sitemap
 
 log = logging.getLogger(__name__)

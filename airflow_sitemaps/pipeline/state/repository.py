@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from airflow_sitemaps.pipeline.report import Report
     from airflow_sitemaps.ports import Clock, ObjectStore
     from airflow_sitemaps.shards.manifest import Manifest, PublicFile
-    from airflow_sitemaps.shards.plan import Plan, Receipt
+    from airflow_sitemaps.shards.plan import Plan
+    from airflow_sitemaps.shards.receipt import Receipt
 
 MANIFEST: Final = "manifest.json.gz"
 GZIP: Final = "application/gzip"
