@@ -172,7 +172,7 @@ class History:
                 dagfile = replace(
                     dagfile, observed=ledger.choice((*OBSERVED, *OBSERVED, ())), initial=ledger.random() < 0.5
                 )
-                dates = DateOracle(ledger, self.scheduler, clock, tables, checker.locs)
+                dates = DateOracle(ledger, self.scheduler, clock, tables, checker.readable)
             checker.ledger = LedgerOracle(store.state.objects, moved, oracle.intentions, dates)
         checker.turn = lambda: self.scheduler.turn
         return Environment(

@@ -163,6 +163,15 @@ class InvariantChecker:
         contents = [self.content(name) for name in self.listed()]
         return {loc for content in contents if content is not None for loc in content.locs}
 
+    def readable(self) -> set[str]:
+        """Return every URL in a listed file, or none while another program's file is in the way of a crawler."""
+        try:
+            return self.locs()
+        except BrokenInvariantError:
+            if not self.tampered:
+                raise
+            return set()
+
     def content(self, name: str) -> Content | None:
         """Return the decoded content of a public file, or None if there is no such file.
 
