@@ -319,7 +319,7 @@ def _bare(database: str, session: SqlSession, statement: Any) -> Iterator[pa.Rec
         from adbc_driver_postgresql import dbapi
         from sqlalchemy.dialects import postgresql
 
-        from airflow_sitemaps.sources.dialects.postgresql import BATCH_BYTES, BATCH_HINT
+        from airflow_sitemaps.sources.dialects.postgresql_readers import BATCH_BYTES, BATCH_HINT
         from airflow_sitemaps.sources.driver import literal
 
         url = session.engine.url.set(drivername="postgresql").render_as_string(hide_password=False)

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from airflow_sitemaps.shards.ranges import KeyRange
-from airflow_sitemaps.sources.dialects import postgresql
+from airflow_sitemaps.sources.dialects import postgresql_readers
 from airflow_sitemaps.sources.session_factory import session_of
 from airflow_sitemaps.sources.sql import SqlSource
 from tests.sources.test_same_files import COLUMNS, LASTMODS, PRIORITIES, rows
@@ -220,10 +220,10 @@ def test_a_slow_build_of_the_driver_is_named_once_in_a_process(
 ) -> None:
     """A plan opens a reader for each of its sections, and for its sample."""
     pytest.importorskip("adbc_driver_postgresql", reason="adbc-driver-postgresql is not installed")
-    monkeypatch.setattr(postgresql, "version", lambda _: "1.13.0")
-    postgresql._warn_of_slow_wheel.cache_clear()
+    monkeypatch.setattr(postgresql_readers, "version", lambda _: "1.13.0")
+    postgresql_readers._warn_of_slow_wheel.cache_clear()
     for _ in range(3):
         with session(live("postgresql"), query="SELECT 1 AS id", key="id", loc="id") as source:
             list(source.read([KeyRange(None, None)]))
-    postgresql._warn_of_slow_wheel.cache_clear()
+    postgresql_readers._warn_of_slow_wheel.cache_clear()
     assert caplog.text.count("built without optimization") == 1

@@ -17,7 +17,7 @@ import pytest
 from airflow_sitemaps import ChangeLog
 from airflow_sitemaps.errors import ConnectionNotFoundError, SourceConfigurationError, SourceError, TemplateError
 from airflow_sitemaps.shards.ranges import KeyRange
-from airflow_sitemaps.sources.dialects import postgresql
+from airflow_sitemaps.sources.dialects import postgresql_readers
 from airflow_sitemaps.sources.queries.relation import one_statement
 from airflow_sitemaps.sources.sql import SqlSource
 from airflow_sitemaps.sources.user_texts import NamePart, name_parts
@@ -338,7 +338,7 @@ def test_a_connection_of_airflows_own_hooks(monkeypatch: pytest.MonkeyPatch) -> 
     }))  # fmt: skip
     source = SqlSource("hooked", table="hooked", key="id", loc="slug")
     with source.open(section="s") as opened:
-        with postgresql.adbc_reader(opened.context, opened.engine):
+        with postgresql_readers.opened(opened.context, opened.engine):
             pass
         assert [loc for batch in opened.read([KeyRange(None, None)]) for loc in batch["loc"].to_pylist()] == ["a"]
 

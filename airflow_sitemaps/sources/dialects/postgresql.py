@@ -2,33 +2,23 @@
 
 from __future__ import annotations
 
-import logging
-from contextlib import contextmanager
 from datetime import timedelta
-from functools import cache
-from importlib.metadata import version
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, ClassVar
 
 import sqlalchemy as sa
-from sqlalchemy.dialects import postgresql
 
-from airflow_sitemaps.errors import SourceError
-from airflow_sitemaps.sources import row_values
 from airflow_sitemaps.sources.columns import Column, Kind
+from airflow_sitemaps.sources.dialects import postgresql_readers
 from airflow_sitemaps.sources.dialects.base import Dialect, OpenTransaction, are_exact_doubles
-from airflow_sitemaps.sources.driver import guarded, literal, named_cursor, redacted, translated, with_label
-from airflow_sitemaps.sources.queries.context import rows_statement
+from airflow_sitemaps.sources.driver import guarded, named_cursor
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterator, Mapping, Sequence
+    from collections.abc import Generator, Mapping, Sequence
     from contextlib import AbstractContextManager
-
-    import pyarrow as pa
 
     from airflow_sitemaps.shards.ranges import Key
     from airflow_sitemaps.sources.driver import Binds, Rows, Statement
     from airflow_sitemaps.sources.queries.context import QueryContext, SpanReader
-    from airflow_sitemaps.sources.queries.key_spans import KeySpan
     from airflow_sitemaps.sources.queries.relation import Relation
 
 FIXED_WIDTH = frozenset({Kind.INTEGER, Kind.UUID, Kind.TIMESTAMP, Kind.ZONED, Kind.DATE})
@@ -142,7 +132,7 @@ class PostgreSQL(Dialect):
     )
 
     def own_reader(self, context: QueryContext, engine: sa.Engine) -> AbstractContextManager[SpanReader] | None:
-        return adbc_reader(context, engine)
+        return postgresql_readers.opened(context, engine)
 
     def oldest_transaction(self, connection: sa.Connection) -> OpenTransaction | None:
         """Return the transaction that holds back ``pg_snapshot_xmin``."""
@@ -240,106 +230,3 @@ class PostgreSQL(Dialect):
         if connection.dialect.driver == "psycopg2":
             return named_cursor(connection, statement)
         return super().rows(connection, statement)
-
-
-# ---------------------------------------------------------------- ADBC
-
-log = logging.getLogger(__name__)
-
-BATCH_BYTES: Final = 4 * 1024 * 1024
-SLOW_RELEASES: Final = ("1.9.", "1.10.", "1.11.", "1.12.", "1.13.")
-BATCH_HINT: Final = "adbc.postgresql.batch_size_hint_bytes"
-WHERE_AM_I: Final = (
-    "SELECT current_database(), current_user, CAST(pg_postmaster_start_time() AS text), current_setting('search_path'), "
-    "CASE current_setting('server_encoding') WHEN 'SQL_ASCII' THEN current_setting('client_encoding') END"
-)
-"""What must be equal for two connections to read the same rows. A server without an encoding converts no text."""
-
-
-def adbc_reader(context: QueryContext, engine: sa.Engine) -> AbstractContextManager[SpanReader] | None:
-    """Return a reader over one connection, or None if ADBC is not installed or cannot reach the same database."""
-    try:
-        from adbc_driver_postgresql import dbapi  # noqa: PLC0415 - optional, and imports pandas
-    except ImportError:
-        return None
-    _warn_of_slow_wheel()
-    connection = _adbc_connection(context, engine, dbapi)
-    return None if connection is None else _adbc_reader(context, engine, connection, dbapi)
-
-
-@cache
-def _warn_of_slow_wheel() -> None:
-    """Warn once in each process if the installed wheel reads at half the speed (docs/performance.md)."""
-    release = version("adbc-driver-postgresql")
-    if release.startswith(SLOW_RELEASES):
-        log.warning(
-            "adbc-driver-postgresql %s is built without optimization: reading takes about twice the CPU time. If "
-            "your constraints allow it, install another release, such as 1.8",
-            release,
-        )
-
-
-def address(url: sa.URL) -> str:
-    """Return an engine's URL in the form that libpq reads, in which a socket's folder is not a host."""
-    url = url.set(drivername="postgresql")
-    if url.host and url.host.startswith("/"):
-        url = url.set(host="").update_query_dict({"host": url.host})
-    return url.render_as_string(hide_password=False)
-
-
-def _adbc_connection(context: QueryContext, engine: sa.Engine, dbapi: Any) -> Any | None:
-    """Connect to the same server, database and role as the engine, or return None.
-
-    An engine may need more than its URL says, such as a token or a proxy. ADBC then fails to connect or reaches another
-    database, and the cursor reads the rows.
-    """
-    try:
-        connection = dbapi.connect(address(engine.url))
-    except dbapi.Error as error:
-        log.info("%s: reading through a cursor, because ADBC cannot connect: %s", context.name, redacted(engine, error))
-        return None
-    try:
-        with connection.cursor() as cursor:
-            # ADBC takes every text for UTF-8, whatever the encoding of the database.
-            cursor.execute("SET client_encoding = 'UTF8'")
-            for sql in context.dialect.opening_sql():
-                cursor.execute(sql.replace("SET LOCAL", "SET"))
-            cursor.execute(WHERE_AM_I)
-            here = tuple(cursor.fetchone())
-        with context.dialect.transaction(engine, f"{context.name}: finding the server's name") as other:
-            there = tuple(other.exec_driver_sql(WHERE_AM_I).one())
-    except dbapi.Error as error:
-        log.info("%s: reading through a cursor, because ADBC failed: %s", context.name, redacted(engine, error))
-        connection.close()
-        return None
-    if here != there:
-        log.info(
-            "%s: reading through a cursor, because ADBC reached another database, role, search_path or encoding",
-            context.name,
-        )
-        connection.close()
-        return None
-    return connection
-
-
-@contextmanager
-def _adbc_reader(context: QueryContext, engine: sa.Engine, connection: Any, dbapi: Any) -> Iterator[SpanReader]:
-    columns = context.outputs(objects=False)
-    plain = postgresql.dialect(paramstyle="named")  # type: ignore[no-untyped-call]
-    log.info("%s: reading Arrow batches by ADBC", context.name)
-
-    def rows_of(span: KeySpan) -> Generator[pa.RecordBatch, None, None]:
-        statement, outputs = rows_statement(context, span, columns)
-        failure = f"{context.name}: reading rows failed"
-        with translated(engine, failure, SourceError, dbapi.Error), connection.cursor() as cursor:
-            cursor.adbc_statement.set_options(**{BATCH_HINT: str(BATCH_BYTES)})
-            # ADBC streams by COPY, which takes no binds. standard_conforming_strings is on.
-            cursor.execute(with_label(engine, literal(statement, plain, context.dialect.text_literal)))
-            with cursor.fetch_record_batch() as batches:
-                for batch in batches:
-                    yield row_values.fitted(batch, outputs)
-
-    try:
-        yield rows_of
-    finally:
-        connection.close()
