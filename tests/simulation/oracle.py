@@ -43,6 +43,7 @@ class Intention:
         whole: Whether the run publishes every section, and therefore removes retired sections.
         rebases: Whether the run keeps files that other runs publish while it works.
         moment: The accurate time at which its plan began.
+        base: The generation that its plan knew. An outdated read gives it an older one than the newest.
     """
 
     code: DagFile
@@ -52,6 +53,7 @@ class Intention:
     whole: bool
     rebases: bool = False
     moment: datetime | None = None
+    base: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +84,8 @@ class Oracle:
         intentions: The intention of each run, by its name.
         whole: The first intention of each run that could not write every batch, by its name.
         snapshots: The expectations after each generation, for rollbacks.
-        commits: Turns at which generations were committed, with the intentions of their runs (None: a rollback).
+        commits: Turns at which generations were committed, their numbers, and the intentions of their runs (None: a
+            rollback).
     """
 
     tables: Mapping[str, Table]
@@ -91,7 +94,7 @@ class Oracle:
     intentions: dict[str, Intention] = field(default_factory=dict)
     whole: dict[str, Intention] = field(default_factory=dict)
     snapshots: dict[int, dict[str, tuple[Expectation, ...]]] = field(default_factory=dict)
-    commits: list[tuple[int, Intention | None]] = field(default_factory=list)
+    commits: list[tuple[int, int, Intention | None]] = field(default_factory=list)
     _since: dict[str, tuple[tuple[Any, ...], int]] = field(default_factory=dict)
     _ended: dict[str, int] = field(default_factory=dict)
     _seen: dict[str, int] = field(default_factory=dict)
@@ -153,7 +156,7 @@ class Oracle:
             self.expected = dict(self.snapshots[restored])
         else:
             self._won(turn, self.intentions[run])
-        self.commits.append((turn, None if restored is not None else self.intentions[run]))
+        self.commits.append((turn, generation, None if restored is not None else self.intentions[run]))
         self.snapshots[generation] = dict(self.expected)
 
     def _won(self, turn: int, intention: Intention) -> None:
@@ -188,10 +191,14 @@ class Oracle:
 
     def _with_rivals(self, name: str, intention: Intention) -> Intention:
         """Return an intention that starts with the earliest of the other runs whose files the run keeps."""
-        rivals = [won for turn, won in self.commits if turn >= intention.started and won and name in won.sections]
+        rivals = [won for won in self._since_plan(intention) if won and name in won.sections]
         if not intention.rebases or not rivals:
             return intention
         return replace(intention, started=min(intention.started, *(rival.started for rival in rivals)))
+
+    def _since_plan(self, intention: Intention) -> list[Intention | None]:
+        """Return the intentions of the commits that a run's plan did not know, or may not have known."""
+        return [won for turn, number, won in self.commits if turn >= intention.started or number > intention.base]
 
     def unchanged(self, turn: int, run: str, listed: Collection[str]) -> None:
         """Check a run that found nothing to change, unless another run committed since its plan.
@@ -200,7 +207,7 @@ class Oracle:
             WrongListingError: There was something to change.
         """
         intention = self.intentions[run]
-        if any(commit >= intention.started for commit, _ in self.commits):
+        if self._since_plan(intention):
             return
         for name in intention.sections:
             self._compare(name, self._expectation(name, intention, turn), listed, "a run that found nothing to do")

@@ -103,7 +103,14 @@ class SimulatedAirflow:
         sections = tuple(name for name in request.sections or code.sections if name not in failed)
         rebases = planned.plan.rebases
         intention = Intention(
-            code, sections, started, planned=ended, whole=not request.sections, rebases=rebases, moment=moment
+            code,
+            sections,
+            started,
+            planned=ended,
+            whole=not request.sections,
+            rebases=rebases,
+            moment=moment,
+            base=planned.plan.base_generation,
         )
         environment.oracle.planned(planned.plan.run, intention)
         return planned
