@@ -42,6 +42,15 @@ def asset_of(store: StoreConfig, freshness: timedelta | None) -> Asset:
     return Asset(name=f"sitemap {uri.split('://', 1)[1]}", uri=uri, extra=extra)
 
 
+def sections_asset_of(asset: Asset) -> Asset:
+    """Return the asset whose events have a partition for each section that changed.
+
+    It is an asset of its own, because Airflow starts no DAG without partitions for an event that has one. The name does
+    not begin with "sitemap", by which the pages find sitemaps.
+    """
+    return Asset(name=f"sections of {asset.name}", uri=f"{asset.uri}/sections")
+
+
 def event_extra(
     report: Report,
     *,

@@ -344,6 +344,14 @@ class Sitemap:
         """Airflow asset whose event the publisher emits; schedule other DAGs on it."""
         return import_module("airflow_sitemaps.assets").asset_of(self.store, self.freshness)
 
+    @property
+    def sections_asset(self) -> Any:
+        """Airflow asset whose events have a partition for each section that changed, by its name.
+
+        The publisher emits them if the asset is among its ``outlets``. Partitions need Airflow 3.2 or newer.
+        """
+        return import_module("airflow_sitemaps.assets").sections_asset_of(self.asset)
+
 
 def _rendered(section: Section, render: Callable[[str], str], is_strict: bool) -> Section:
     """Render the template fields of a section's source. If one is wrong, ``is_strict`` raises TemplateError at once."""

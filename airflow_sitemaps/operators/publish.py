@@ -6,7 +6,7 @@ import logging
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from airflow_sitemaps.airflow_compat import AirflowFailException, AirflowSkipException, XComNotFound
-from airflow_sitemaps.operators.base import SitemapOperator, own_xcom, permanent_failures
+from airflow_sitemaps.operators.base import SitemapOperator, own_xcom, permanent_failures, reference
 from airflow_sitemaps.operators.links import SitemapConsoleLink, SitemapIndexLink, SitemapPageLink
 
 if TYPE_CHECKING:
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     import jinja2
     from airflow.sdk import Context, XComArg
 
+    from airflow_sitemaps.pipeline.report import Report
     from airflow_sitemaps.sitemap import Sitemap
 
 log = logging.getLogger(__name__)
@@ -90,7 +91,8 @@ class SitemapPublishOperator(SitemapOperator):
         receipts: Addresses of the receipts: the output of the mapped writing task.
         skip_unchanged: Whether to skip the task after a run that changed nothing. The run then emits no asset event,
             and the tasks that follow are skipped. Default: False.
-        **kwargs: Arguments of Airflow's ``BaseOperator``.
+        **kwargs: Arguments of Airflow's ``BaseOperator``. If ``outlets`` has ``sitemap.sections_asset``, the task also
+            emits an event of it with a partition for each section that changed.
     """
 
     template_fields: Sequence[str] = ("plan", "receipts")
@@ -166,9 +168,21 @@ class SitemapPublishOperator(SitemapOperator):
             context["ti"].xcom_push(key=UNCHANGED, value=report.generation)
             raise AirflowSkipException("Nothing changed: no asset event is emitted (skip_unchanged)")
         kept = self.emit(context, report)
+        self._emit_sections(context, report)
         with permanent_failures(context):
             raise_failures(report)
         return kept
+
+    def _emit_sections(self, context: Context, report: Report) -> None:
+        """Give the event of ``Sitemap.sections_asset`` a partition for each section that changed."""
+        asset = self.sitemap.sections_asset
+        if asset not in self.outlets:
+            return
+        changed = sorted(name for name, section in report.sections.items() if section.shards.has_changes())
+        event: Any = context["outlet_events"][asset]
+        event.extra = {**reference(report), "sections": changed}
+        if changed and hasattr(event, "add_partitions"):  # from Airflow 3.2 on
+            event.add_partitions(changed)
 
     def get_openlineage_facets_on_complete(self, ti: Any) -> Any:
         """Return all tables, the index and the files of each section, for Airflow's OpenLineage provider."""
@@ -196,8 +210,8 @@ def reasons_of(ti: Any, planner_id: str, writer_id: str, receipts: Sequence[str]
         return None
     written = {batch_of(key) for key in receipts}
     reasons: dict[int, str] = {}
-    for index, reference in enumerate(ti.xcom_pull(task_ids=planner_id) or ()):
-        missing = [number for number in reference["batches"] if number not in written]
+    for index, planned in enumerate(ti.xcom_pull(task_ids=planner_id) or ()):
+        missing = [number for number in planned["batches"] if number not in written]
         if not missing or len(reasons) >= MAX_REASONS:
             continue
         pulled = (ti.xcom_pull(task_ids=writer_id, key=key, map_indexes=index) for key in (FAILED, REFUSED))

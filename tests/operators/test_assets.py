@@ -36,6 +36,8 @@ def test_a_sitemap_knows_its_asset() -> None:
     sitemap = Sitemap(S3Store("s3://acme-web/maps", base_url="https://acme.com/maps/"), SECTIONS)
 
     assert sitemap.asset == asset_of(sitemap.store, sitemap.freshness)
+    assert sitemap.sections_asset.name == "sections of sitemap acme-web/maps/sitemap.xml"
+    assert sitemap.sections_asset.uri == "s3://acme-web/maps/sitemap.xml/sections"
 
 
 def a_report(sections: int, *, samples: int = 0, reasons: int = 0) -> Report:

@@ -9,7 +9,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from airflow.models.asset import AssetEvent, AssetModel
 from airflow.sdk import DAG
+from airflow.utils.session import create_session
+from sqlalchemy import select
 
 from airflow_sitemaps import Canary, Guards, Website
 from airflow_sitemaps.assets import EXTRA_LIMIT
@@ -86,6 +89,32 @@ def test_a_first_run_publishes_and_a_second_changes_nothing(sitemap: Sitemap, tm
     assert states(second) == {"sitemap.plan": "success", "sitemap.write": "skipped", "sitemap.publish": "success"}
     assert {path: path.stat() for path in (tmp_path / "site").iterdir()} == before
     assert [event["report"]["result"] for event in events("first_and_second")] == ["published", "unchanged"]
+
+
+def test_an_event_has_a_partition_for_each_section_that_changed(
+    sitemap: Sitemap, products: list[dict[str, Any]]
+) -> None:
+    if not hasattr(AssetEvent, "partition_key"):
+        pytest.skip("this Airflow has no partitions: they came with 3.2")
+    dag = dag_of(sitemap, "by_section", publish_kwargs={"outlets": [sitemap.sections_asset]})
+
+    def emitted() -> list[tuple[str, str | None]]:
+        """The partitions of the run's events, and what each says of its sections."""
+        with create_session() as session:
+            of_sections = AssetEvent.asset_id == AssetModel.id, AssetModel.uri == sitemap.sections_asset.uri
+            found = select(AssetEvent.partition_key, AssetEvent.extra, AssetEvent.source_run_id).where(*of_sections)
+            rows_of_run = [row for row in session.execute(found) if row[2] == ended.run_id]
+        return sorted((json.dumps(extra["sections"]), key) for key, extra, _ in rows_of_run)
+
+    ended = run(dag)
+    assert emitted() == [('["pages", "products"]', "pages"), ('["pages", "products"]', "products")]
+    ended = run(dag)
+    assert emitted() == [("[]", None)], "nothing changed"
+    products[0]["loc"] += "-renamed"
+    ended = run(dag)
+    assert emitted() == [('["products"]', "products")]
+    whole = [event["report"]["result"] for event in events("by_section") if "report" in event]
+    assert whole == ["published", "unchanged", "published"], "the sitemap's own event has no partition"
 
 
 def test_a_section_of_dead_pages_stays_unpublished_until_a_permit_allows_it(

@@ -134,6 +134,22 @@ def test_a_partition_that_is_no_section_fails_with_the_sections(airflow: Airflow
     assert "de, fr" in json.dumps(logs)
 
 
+def test_what_follows_runs_for_each_section_that_changed(airflow: Airflow) -> None:
+    run = airflow.trigger("shop_published")
+    assert airflow.wait_for_run("shop_published", run)["state"] == "success"
+
+    def warmed() -> Any:
+        runs = airflow.get("/dags/warm_locale/dagRuns")["dag_runs"]
+        return runs if len(runs) == 2 and all(each["state"] in ("success", "failed") for each in runs) else None
+
+    runs = airflow.wait("the runs of both sections", warmed, seconds=300)
+    assert {(each["partition_key"], each["state"]) for each in runs} == {("de", "success"), ("fr", "success")}
+    (one,) = (each["dag_run_id"] for each in runs if each["partition_key"] == "fr")
+    assert "warm the cache of fr" in json.dumps(
+        airflow.get(f"/dags/warm_locale/dagRuns/{one}/taskInstances/warm/logs/1")
+    )
+
+
 def test_a_file_and_a_moved_table_start_a_run(airflow: Airflow, folder: Path) -> None:
     (folder / "export.done").touch()
     started_by(airflow, "shop_when_landed", "asset_triggered")
