@@ -140,6 +140,8 @@ class Sitemap:
         change_detection: How a run finds changes: ``digest`` (default), ``watermark`` or ``full``.
         limits: Limits of a file and of an index: ``current`` (default) or ``original``.
         recent: Age up to which entries are also listed in a small file of their own. Default: no such file.
+        gone: How long the URLs of rows that left the source are listed in a file of their own, dated with their removal.
+            Every section then has a ledger. Default: no such file.
         feeds: Feeds of recent entries: ``atom``, ``rss``, ``mrss``. Default: none.
         index: ``one`` index for all sections (default), or one ``per_section``.
         stylesheet: Whether to write a stylesheet with which browsers show the index as a table. Default: False.
@@ -172,6 +174,7 @@ class Sitemap:
     change_detection: ChangeDetection = field(default="digest", kw_only=True)
     limits: Literal["current", "original"] = field(default="current", kw_only=True)
     recent: timedelta | None = field(default=None, kw_only=True)
+    gone: timedelta | None = field(default=None, kw_only=True)
     feeds: Sequence[Literal["atom", "rss", "mrss"]] = field(default=(), kw_only=True)
     index: IndexMode = field(default="one", kw_only=True)
     stylesheet: bool = field(default=False, kw_only=True)
@@ -189,6 +192,9 @@ class Sitemap:
 
     def __post_init__(self) -> None:
         self._check_settings()
+        if self.gone is not None:
+            with_ledger = tuple(s if s.ledger else replace(s, ledger=True) for s in self.sections)
+            object.__setattr__(self, "sections", with_ledger)
         names = [section.name for section in self.sections]
         if not names:
             raise ConfigurationError("Sitemap(sections=[]): give at least one Section")
@@ -207,7 +213,7 @@ class Sitemap:
             self.index,
             sections={section.name: (section.path, section.format) for section in self.sections},
             extras=self.extra_names,
-            has_recent=self.recent is not None,
+            has_recent=self.recent is not None or self.gone is not None,
         )
         if problem:
             raise ConfigurationError(f"Sitemap: {problem}")
@@ -258,7 +264,7 @@ class Sitemap:
                 raise ConfigurationError(
                     f"{where}: must_list={url!r}; give an absolute URL, or one that begins with '/'"
                 )
-        for name in ("recent", "table_versions", "freshness"):
+        for name in ("recent", "gone", "table_versions", "freshness"):
             if getattr(self, name) is not None:
                 setting_checks.duration(where, name, getattr(self, name), positive=True)
 
@@ -321,6 +327,7 @@ class Sitemap:
         """Names of the files that this sitemap may have in addition to its shards."""
         names = {layout.FEED_NAMES[style] for style in self.feeds}
         names |= {layout.RECENT} if self.recent is not None else set()
+        names |= {layout.GONE} if self.gone is not None else set()
         return frozenset(names | ({STYLESHEET} if self.stylesheet else set()))
 
     @property

@@ -35,7 +35,7 @@ SETTINGS: Final = {
     "entries": {
         "SqlSource": "changefreq priority images videos news alternates group language title description",
         "Section": "kind format path base_url ledger",
-        "Sitemap": "feeds recent stylesheet cross_submit",
+        "Sitemap": "feeds recent gone stylesheet cross_submit",
     },
     "sizes": {
         "Sitemap": "shards limits index compression",

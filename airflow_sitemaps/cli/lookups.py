@@ -46,7 +46,7 @@ SAMPLES: Final = 20
 
 _SERVED: Final = {True: "served", False: "NOT served", None: "not known"}
 KINDS: Final = ("added", "changed", "removed")
-AGE_TEXTS: Final = {"first_listed": "first listed", "changed_at": "changed"}
+AGE_TEXTS: Final = {"first_listed": "first listed", "changed_at": "changed", "gone": "gone"}
 
 
 def status(arguments: argparse.Namespace) -> Answer:
@@ -229,8 +229,8 @@ def _changes_document(changes: Changes) -> dict[str, Any]:
 
 
 def _age(moments: Mapping[str, str]) -> str:
-    """Say when a URL was listed first and changed last, as far as the ledger knows."""
-    return ", ".join(f"{AGE_TEXTS[name]} {moments[name]}" for name in AGES if name in moments)
+    """Say when a URL was listed first, changed last and left, as far as the ledger knows."""
+    return ", ".join(f"{text} {moments[name]}" for name, text in AGE_TEXTS.items() if name in moments)
 
 
 def _changes_lines(changes: Changes, ages_by_url: Mapping[str, Mapping[str, str]]) -> Iterator[str]:

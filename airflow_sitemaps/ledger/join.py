@@ -5,6 +5,7 @@ It is by range, never by batch: what a run records must not depend on how its ba
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING
@@ -21,7 +22,7 @@ from airflow_sitemaps.protocol.columnar.lastmod import listed_lastmods
 from airflow_sitemaps.protocol.lastmod import TRUST_SAMPLES, LastmodTrust
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
     from datetime import datetime
 
     from airflow_sitemaps.ledger.dates import Dating
@@ -53,7 +54,7 @@ class EarlierRows:
             pairs = zip(comparable, marks, strict=True)
             comparable = [rows.append_column("observed", mark) for rows, mark in pairs]
         names = [*part.JOINED, *(["observed"] if observed else [])]
-        names += ["lastmod"] if all("lastmod" in rows.column_names for rows in comparable) else []
+        names += [n for n in ("lastmod", "key") if all(n in rows.column_names for rows in comparable)]
         filled = [rows.select(names).replace_schema_metadata(None) for rows in comparable if rows.num_rows]
         if not filled:
             return None
@@ -115,17 +116,45 @@ class RangeLedger:
         kind: str,
         dating: Dating | None = None,
         earliest: str | None = None,
+        *,
+        finds_left: bool = False,
     ) -> None:
         """Keep what is known of the range's URLs, the time of the run, and the kind of its fingerprints.
 
         ``dating`` says how the run dates the entries; None: their dates are those of a column. With ``earliest`` (see
-        ``earliest_day``) these dates are compared with the fingerprints.
+        ``earliest_day``) these dates are compared with the fingerprints. With ``finds_left``, ``left`` says which URLs left.
         """
+        self._keys: list[pa.Array] | None = [] if finds_left else None
+        self._known_keys: list[pa.Array] = []
+        self._listed = np.zeros(0 if earlier is None else earlier.rows.num_rows, dtype=bool)
         self._earliest = earliest
         self._dating = dating
         self._earlier = earlier
         self._at = pa.scalar(at, part.MOMENT)
         self._kind = kind
+
+    def left(self) -> list[str] | None:
+        """Return the URLs of old shards whose rows left the range; None if not looked for.
+
+        They are not listed, and each row that has their key now is listed under a URL that was known. So a row that a rule
+        leaves out, or whose URL changed, has not left.
+        """
+        if self._keys is None:
+            return None
+        if self._earlier is None or self._listed.all():
+            return []
+        earlier, listed = self._earlier.rows.select(["loc", "key"]), pa.array(self._listed)
+        rows = earlier.filter(pc.and_(pc.invert(listed), pc.is_valid(earlier["key"])))
+        rows = rows.filter(pc.invert(pc.is_in(rows["loc"], value_set=earlier["loc"].filter(listed))))
+        in_range = _counts(map(_key_texts, self._keys), rows["key"])
+        of_listed = _counts(self._known_keys, rows["key"])
+        pairs = zip(rows["loc"].to_pylist(), rows["key"].to_pylist(), strict=True)
+        return list(dict.fromkeys(loc for loc, key in pairs if in_range[key] <= of_listed[key]))
+
+    def saw(self, rows: pa.RecordBatch) -> None:
+        """Take note of rows that belong to the range, whether they are listed or not."""
+        if self._keys is not None:
+            self._keys.append(rows.column("key"))
 
     def prints(self, rows: pa.RecordBatch) -> pa.Array:
         """Return the fingerprints of rows."""
@@ -145,8 +174,12 @@ class RangeLedger:
         places = pa.nulls(len(locs), pa.int32()) if self._earlier is None else self._earlier.places(locs)
         first, changed_at = self._moments(places)
         lastmods = pa.chunked_array([_lastmods(piece) for piece in pieces], pa.string())
+        own_keys = pa.chunked_array([_keys(p, own) for p, own in zip(pieces, keys, strict=True)], pa.string())
         unjudged, changed, trust = 0, 0, None
         if self._earlier is not None:
+            if self._keys is not None:
+                self._listed[places.drop_null().to_numpy()] = True
+                self._known_keys.append(_one(own_keys).filter(pc.is_valid(places)))
             before = self._earlier.take("fingerprint", places)
             differs = pc.fill_null(pc.not_equal(before, fingerprints), False)
             changed = differs.true_count
@@ -157,7 +190,7 @@ class RangeLedger:
                 trust = _trust(_one(locs), moved, differs)
         rows = {
             "loc": locs,
-            "key": pa.chunked_array([_keys(p, own) for p, own in zip(pieces, keys, strict=True)], pa.string()),
+            "key": own_keys,
             "lastmod": lastmods,
             "fingerprint": fingerprints,
             "first_listed": first,
@@ -223,10 +256,21 @@ def _prints(piece: Cleaned, prints: pa.Array) -> pa.Int64Array:
 
 
 def _keys(piece: Cleaned, keys: pa.Array) -> pa.StringArray:
-    own = keys if piece.numbers is None else keys.take(piece.numbers)
-    if not pa.types.is_integer(own.type):
-        return decoded(own)
-    return pc.binary_join_element_wise("[", own.cast(pa.string()), "]", "")
+    return _key_texts(keys if piece.numbers is None else keys.take(piece.numbers))
+
+
+def _counts(keys: Iterable[pa.Array], wanted: pa.ChunkedArray) -> Counter[str]:
+    """Return how often each of the wanted keys occurs."""
+    counts: Counter[str] = Counter()
+    for own in keys:
+        counts.update(own.filter(pc.is_in(own, value_set=wanted)).to_pylist())
+    return counts
+
+
+def _key_texts(keys: pa.Array) -> pa.StringArray:
+    if not pa.types.is_integer(keys.type):
+        return decoded(keys)
+    return pc.binary_join_element_wise("[", keys.cast(pa.string()), "]", "")
 
 
 def _lastmods(piece: Cleaned) -> pa.StringArray:

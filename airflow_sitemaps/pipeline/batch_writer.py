@@ -26,6 +26,7 @@ from airflow_sitemaps.pipeline.state.repository import GZIP, run_directory
 from airflow_sitemaps.ports import Create
 from airflow_sitemaps.protocol.feeds import FeedText, newest_texts
 from airflow_sitemaps.protocol.lastmod import next_second
+from airflow_sitemaps.shards.gone import MOST_GONE
 from airflow_sitemaps.shards.layout import SUFFIX
 from airflow_sitemaps.shards.manifest import LedgerPart
 from airflow_sitemaps.shards.plan import SectionFailure
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from airflow_sitemaps.ledger.join import Judged
+    from airflow_sitemaps.ledger.join import Judged, RangeLedger
     from airflow_sitemaps.pipeline.earlier_parts import EarlierParts
     from airflow_sitemaps.pipeline.request import OpenSitemap
     from airflow_sitemaps.ports import Source
@@ -148,6 +149,7 @@ class _BatchWriter:
         self._pieces: dict[int, list[StagedShard]] = {}
         self._current = -1
         self._stream: ShardStream | None = None
+        self._ledger: RangeLedger | None = None
         self._bytes_written = 0
         self._feed_texts: list[FeedText] = []
 
@@ -168,6 +170,9 @@ class _BatchWriter:
 
     def receipt(self, seconds: float) -> Receipt:
         """Return the receipt of the batch."""
+        if sum(piece.leaving for own in self._pieces.values() for piece in own) > MOST_GONE:  # then the run names none
+            for own in self._pieces.values():
+                own[0] = replace(own[0], left=None if own[0].left is None else ())
         pieces = {self._batch.actions[local]: tuple(staged) for local, staged in self._pieces.items()}
         return Receipt(
             run=self._plan.run,
@@ -190,7 +195,7 @@ class _BatchWriter:
         self._current += 1
         if self._current < len(self.actions):
             survey = UrlSurvey(level=self._sample_level, must_list=self.sitemap.must_urls)
-            ledger = self._earlier.next_ledger() if self._earlier is not None else None
+            ledger = self._ledger = self._earlier.next_ledger() if self._earlier is not None else None
             not_before = self._not_before if self._observes else None
             self._stream = ShardStream(self._context, self.sitemap.compression, survey, ledger, not_before)
 
@@ -209,6 +214,8 @@ class _BatchWriter:
             replace(piece, range=KeyRange(piece.range.lower, upper))
             for piece, upper in zip(pieces, uppers, strict=False)
         ]
+        if self._ledger is not None and (left := self._ledger.left()) is not None:
+            pieces[0] = replace(pieces[0], leaving=len(left), left=tuple(left))
         read = total(piece.digest for piece in pieces).rows
         lost = self.sitemap.guards_of(self.section).max_shrink
         if read < action.digest.rows * (1 - lost) - SLACK_ROWS:

@@ -19,8 +19,10 @@ from typing import TYPE_CHECKING, Final
 from airflow_sitemaps.errors import ConfigurationError, RefusedError
 from airflow_sitemaps.pipeline.concurrency import mapped
 from airflow_sitemaps.pipeline.earlier_parts import read_part
+from airflow_sitemaps.pipeline.publish.gone_urls import gone_urls
 from airflow_sitemaps.pipeline.state.repository import StateRepository
 from airflow_sitemaps.protocol.markup import escape
+from airflow_sitemaps.shards.gone import GoneUrls
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
@@ -121,12 +123,13 @@ def compare(state: StateRepository, *, since: int, generation: int, most: int) -
 
 
 def ages(state: StateRepository, changes: Changes, urls: Sequence[str]) -> dict[str, dict[str, str]]:
-    """Return when URLs that differ were listed first and changed last, as far as ledger parts of the generations know.
+    """Return when URLs that differ were listed first and changed last, and when they left, as far as the ledger knows.
 
     Only the parts that one generation has and the other has not are read. The later generation's word counts.
     """
     current = state.published()
-    old, new = (_kept(state, current, number).parts() for number in (changes.since, changes.generation))
+    before, after = (_kept(state, current, number) for number in (changes.since, changes.generation))
+    old, new, gone = before.parts(), after.parts(), gone_urls(state.objects, after.gone) or GoneUrls()
     differing = [part for mine, other in ((old, new), (new, old)) for body, part in mine.items() if body not in other]
     by_url: dict[str, dict[str, str]] = {}
     for rows in mapped(partial(read_part, state.objects, columns=["loc", *AGES]), differing, "sitemap-ages"):
@@ -134,6 +137,9 @@ def ages(state: StateRepository, changes: Changes, urls: Sequence[str]) -> dict[
         for row in rows.to_pylist() if wanted & set(rows["loc"].to_pylist()) else ():
             if row["loc"] in wanted:
                 by_url[row["loc"]] = {name: row[name].isoformat() for name in AGES if row[name] is not None}
+    for url in urls:
+        if url in gone.urls:
+            by_url.setdefault(url, {})["gone"] = gone.urls[url].isoformat()
     return by_url
 
 

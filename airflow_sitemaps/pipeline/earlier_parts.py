@@ -38,6 +38,7 @@ class EarlierParts:
     state: ObjectStore
     ledger: LedgerPlan
     olds: tuple[tuple[OldShard, ...], ...]
+    finds_left: Iterator[bool]
     coming: Iterator[EarlierRows | None] = field(default_factory=lambda: iter(()))
     _intact: dict[str, LedgerPart] = field(default_factory=dict)
     _lost: set[str] = field(default_factory=set)
@@ -52,7 +53,8 @@ class EarlierParts:
             dating = Dating(at=self.ledger.at, since=dates.since, keep=dates.keep)
         compared = self.ledger.compared
         earliest = None if compared is None else earliest_day(compared.since)
-        return RangeLedger(next(self.coming), self.ledger.at, self.ledger.kind, dating, earliest)
+        finds_left = next(self.finds_left)
+        return RangeLedger(next(self.coming), self.ledger.at, self.ledger.kind, dating, earliest, finds_left=finds_left)
 
     def same_part(self, number: int, checksum: str, byte_size: int) -> LedgerPart | None:
         """Return the part of an old shard of a range that has the same bytes, or None."""
@@ -81,6 +83,7 @@ class EarlierParts:
 
         if old.part is not None:
             names = [*codec.JOINED, *(["lastmod"] if self.ledger.dates or self.ledger.compared else [])]
+            names += ["key"] if self.ledger.finds_left else []
             rows = read_part(self.state, old.part, names)
             if rows is not None:
                 self._intact[old.part.body] = old.part
@@ -96,7 +99,9 @@ def earlier_parts(state: ObjectStore, plan: SectionPlan, positions: Sequence[int
         yield None
         return
     olds = tuple(plan.ledger.olds or plan.actions[position].olds for position in positions)
-    parts = EarlierParts(state, plan.ledger, olds)
+    alone = plan.olds_continued_once
+    finds_left = (plan.ledger.finds_left and all(old.body in alone for old in own) for own in olds)
+    parts = EarlierParts(state, plan.ledger, olds, finds_left)
     if not any(olds):
         parts.coming = parts.each()
         yield parts

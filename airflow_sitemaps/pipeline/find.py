@@ -19,6 +19,7 @@ from airflow_sitemaps.errors import ConfigurationError
 from airflow_sitemaps.pipeline.changes import AGES
 from airflow_sitemaps.pipeline.concurrency import mapped
 from airflow_sitemaps.pipeline.earlier_parts import read_part
+from airflow_sitemaps.pipeline.publish.gone_urls import gone_urls
 from airflow_sitemaps.pipeline.request import SYSTEM_CLOCK, row_context_of
 from airflow_sitemaps.pipeline.state.repository import StateRepository
 from airflow_sitemaps.protocol.loc import normalise, origin_of
@@ -139,6 +140,7 @@ class _Search:
         matches, read = self._read_in_turn(candidates, max_shards, max_seconds)
         complete = bool(matches) or read == len(candidates)
         note = "" if matches else self._reason(of_key) if complete else UNREAD.format(len(candidates) - read)
+        note = note if matches else f"{self._gone_note()}{note}"
         read += len(of_key)
         return replace(answer, matches=tuple(matches), shards_read=read, complete=complete, note=note)
 
@@ -209,6 +211,11 @@ class _Search:
         fields = {name.decode(): html.unescape(value.decode()) for name, value in _FIELD.findall(rest)}
         counts = {name: rest.count(mark) for name, mark in _EXTENSIONS.items()}
         return {**fields, **{name: str(number) for name, number in counts.items() if number}}
+
+    def _gone_note(self) -> str:
+        gone = gone_urls(self._state.objects, self._manifest.gone)
+        left_at = None if gone is None else gone.urls.get(self._url)
+        return "" if left_at is None else f"Gone: its row left the source at {left_at:%Y-%m-%d %H:%M} UTC. "
 
     def _reason(self, of_key: Sequence[tuple[str, Shard]]) -> str:
         """Return what the manifest records about the rows of the shard that would list the URL."""

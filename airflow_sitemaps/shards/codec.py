@@ -14,6 +14,7 @@ import msgspec
 
 from airflow_sitemaps.errors import InvalidSitemapError, ManifestError
 from airflow_sitemaps.protocol import gzip as capped
+from airflow_sitemaps.shards.gone import GoneUrls
 from airflow_sitemaps.shards.manifest import FORMAT, Manifest
 from airflow_sitemaps.shards.plan import Plan
 from airflow_sitemaps.shards.receipt import Receipt
@@ -39,9 +40,10 @@ _VERSION: Final = Decoder(_Version)
 _MANIFEST: Final = Decoder(Manifest)
 _PLAN: Final = Decoder(Plan)
 _RECEIPT: Final = Decoder(Receipt)
+_GONE: Final = Decoder(GoneUrls)
 
 
-def encode(value: Manifest | Plan | Receipt) -> bytes:
+def encode(value: Manifest | Plan | Receipt | GoneUrls) -> bytes:
     """Encode a persisted object."""
     try:
         text = msgspec.json.encode(value)
@@ -96,6 +98,11 @@ def decode_plan(data: bytes, where: str = "the plan") -> Plan:
 def decode_receipt(data: bytes, where: str = "the receipt") -> Receipt:
     """Decode a receipt."""
     return decode(_RECEIPT, data, where)
+
+
+def decode_gone(data: bytes, where: str = "the record of gone URLs") -> GoneUrls:
+    """Decode the gone URLs of a generation."""
+    return decode(_GONE, data, where)
 
 
 def _misfit(plan: Plan) -> str | None:

@@ -84,7 +84,7 @@ def complete(
     Raises:
         RefusedError: The sitemap would have no URL.
     """
-    if not any(file.listed for file in manifest.files()):
+    if not any(True for section in manifest.sections.values() for _ in section.files()):
         raise RefusedError(
             "no section would have any URL, and an index without sitemaps is not valid (siteindex.xsd). Nothing "
             "was published; the sitemap published before stays. Check the sources, or delete the sitemap yourself."

@@ -64,6 +64,9 @@ class ShardPolicy:
 RECENT: Final = "recent.xml.gz"
 """Name of the file of recent entries."""
 
+GONE: Final = "gone.xml.gz"
+"""Name of the file of URLs that left the source."""
+
 FEED_NAMES: Final = {"atom": "recent.atom", "rss": "recent.rss", "mrss": "recent-media.rss"}
 """Names of the feeds by their style."""
 
@@ -160,7 +163,7 @@ def address(section: SectionManifest, name: str) -> str:
 def index_entries(manifest: Manifest, settings: IndexSettings) -> dict[str, tuple[IndexEntry, ...]]:
     """Return the entries of each index file by its name; there are several files if one is not enough.
 
-    The file of recent entries comes first, then the sections in order, and their shards in key order.
+    The files of recent entries and gone URLs come first, then the sections in order, and their shards in key order.
     """
     groups: dict[str, list[IndexEntry]] = {}
     listed = [IndexEntry(loc=settings.base_url + f.name, lastmod=f.modified_at) for f in manifest.extras if f.listed]
@@ -190,7 +193,7 @@ def robots_urls(manifest: Manifest) -> tuple[str, ...]:
 
 def extra_urls(manifest: Manifest) -> tuple[str, ...]:
     """Return the addresses of the file of recent entries and of the feeds."""
-    return tuple(manifest.base_url + file.name for file in manifest.extras if file.name != STYLESHEET)
+    return tuple(manifest.base_url + file.name for file in manifest.extras if file.name not in (STYLESHEET, GONE))
 
 
 def index_contents(manifest: Manifest, settings: IndexSettings) -> dict[str, bytes]:

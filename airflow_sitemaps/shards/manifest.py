@@ -231,6 +231,21 @@ class IndexRecord(Record, frozen=True, kw_only=True):
     changed_in: Count = 0
 
 
+class GoneRecord(Record, frozen=True, kw_only=True):
+    """Where the gone URLs of a generation are kept (see ``shards.gone``).
+
+    Attributes:
+        body: Key of the private object.
+        urls: Number of gone URLs; the oldest left at ``oldest`` (default: None, there are none).
+        awaits: Names of the sections whose next run may change which URLs are gone.
+    """
+
+    body: BodyKey
+    urls: Count = 0
+    oldest: Moment | None = None
+    awaits: tuple[SectionName, ...] = ()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GenerationNote:
     """One line of the history.
@@ -285,6 +300,7 @@ class Manifest(Record, frozen=True, kw_only=True):
         history: Notes of the last generations, oldest first.
         serials: Next serial of each removed section. If the section returns, no file name is used twice.
         swept_at: Time of the last search of the runs' folders for files that nothing names.
+        gone: The URLs that left the source lately. Default: None, there are none.
         state_id: Identifier of the state area in the metadata of public objects.
         origin: Deployment that committed last, such as the address of its Airflow. Default: "", not known.
     """
@@ -306,6 +322,7 @@ class Manifest(Record, frozen=True, kw_only=True):
     serials: Mapping[str, Count] = {}
     swept_at: Moment | None = None
     index_record: IndexRecord | None = None
+    gone: GoneRecord | None = None
     state_id: str = ""
     origin: str = ""
     format: Count = field(default_factory=lambda: FORMAT)
@@ -332,8 +349,9 @@ class Manifest(Record, frozen=True, kw_only=True):
         return {shard.part.body: shard.part for shard in shards if shard.part is not None}
 
     def bodies(self) -> set[str]:
-        """Return the keys of all private bodies and ledger parts that this generation needs."""
-        return {file.body for file in self.public_files()} | self.parts().keys()
+        """Return the keys of all private bodies, ledger parts and records that this generation needs."""
+        gone = {self.gone.body} if self.gone is not None else set()
+        return {file.body for file in self.public_files()} | self.parts().keys() | gone
 
 
 def succeed(before: PublicFile, after: PublicFile) -> PublicFile:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
@@ -80,6 +81,7 @@ class LedgerPlan(Record, frozen=True, kw_only=True):
             has its own.
         dates: How to date the entries. Default: None, their dates are those of a column.
         compared: How to compare the dates of a column with the columns that make the page. Default: None, it is not done.
+        finds_left: Whether the run looks for URLs whose rows left the source. It does not if code or layout changed.
     """
 
     at: Moment
@@ -87,6 +89,7 @@ class LedgerPlan(Record, frozen=True, kw_only=True):
     olds: tuple[OldShard, ...] = ()
     dates: DatePlan | None = None
     compared: DatePlan | None = None
+    finds_left: bool = False
 
 
 class RangeAction(Record, frozen=True, kw_only=True):
@@ -163,6 +166,12 @@ class SectionPlan(Record, frozen=True, kw_only=True):
             return self.known
         ages = {action.range.lower: age for action, age in zip(self.actions, self.known.ages, strict=True)}
         return replace(self.known, ages=tuple(ages.get(shard.range.lower, 0) for shard in shards))
+
+    @property
+    def olds_continued_once(self) -> frozenset[BodyKey]:
+        """The bodies of the old shards that one range alone continues."""
+        bodies = Counter(old.body for action in self.actions for old in action.olds)
+        return frozenset(body for body, ranges in bodies.items() if ranges == 1)
 
     def count(self) -> dict[str, int]:
         """Count the actions by action."""

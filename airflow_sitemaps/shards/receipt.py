@@ -24,6 +24,8 @@ class StagedShard(Content, frozen=True, kw_only=True):
         unjudged: Number of URLs that were listed, but whose earlier fingerprint is not known, because a part was lost.
         compared: Number of URLs whose earlier fingerprint is known.
         trust: How far the dates of a column can be trusted. Default: None, they are not compared.
+        left: In the first piece of a range: the URLs that its old shards list and whose rows left the source, of which there
+            are ``leaving``. None (default) if the task did not look for them.
     """
 
     range: KeyRange
@@ -38,6 +40,8 @@ class StagedShard(Content, frozen=True, kw_only=True):
     unjudged: Count = 0
     compared: Count = 0
     trust: LastmodTrust | None = None
+    leaving: Count = 0
+    left: tuple[str, ...] | None = None
 
 
 class Receipt(Record, frozen=True, kw_only=True):

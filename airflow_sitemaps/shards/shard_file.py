@@ -182,6 +182,7 @@ class FileWriter:
         self._pieces.append(cleaned)
         self._keys.append(rows.column("key"))
         if self._ledger is not None:
+            self._ledger.saw(rows)
             self._prints.append(self._ledger.prints(rows))
         self._articles += cleaned.articles()
         if self._context.feeds_since is not None:

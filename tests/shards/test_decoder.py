@@ -18,6 +18,7 @@ from airflow_sitemaps.search_engines.inspection import Rotation
 from airflow_sitemaps.search_engines.searchconsole import IndexCoverage
 from airflow_sitemaps.search_engines.searchconsole import Observation as Coverage
 from airflow_sitemaps.shards import codec
+from airflow_sitemaps.shards.gone import GoneUrls, LastWords
 from airflow_sitemaps.shards.plan import Action, Batch, Plan, RangeAction, SectionPlan
 from airflow_sitemaps.shards.ranges import Digest, KeyRange, Known
 from airflow_sitemaps.shards.receipt import Receipt, StagedShard
@@ -50,6 +51,9 @@ def body(name: str) -> bytes:
         return codec.encode(manifest(3))
     if name in ("plan", "receipt"):
         return {"plan": plan, "receipt": receipt}[name]()
+    if name == "gone":
+        words = {"https://x/2": LastWords(said={"a": None, "b": AT}, awaits=("c",))}
+        return codec.encode(GoneUrls(urls={"https://x/1": AT}, words=words))
     observation = Observation(engine="google", day=AT.date(), sections={"pages": {"new": Stratum(urls=5, inspected=2)}})
     record: object = {
         "report": {"run": "r", "urls": 5},

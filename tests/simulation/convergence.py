@@ -11,7 +11,7 @@ from airflow_sitemaps.pipeline import build
 from airflow_sitemaps.pipeline.concurrency import inline
 from airflow_sitemaps.pipeline.request import RunRequest
 from airflow_sitemaps.pipeline.state.repository import MANIFEST, RUNS
-from airflow_sitemaps.shards import codec
+from airflow_sitemaps.shards import codec, layout
 from airflow_sitemaps.stores.memory import MemoryStore
 from airflow_sitemaps.testing import FakeClock
 from airflow_sitemaps.testing.crawler import crawl
@@ -214,5 +214,7 @@ def _entries(store: Any) -> dict[str, Any]:
     manifest = codec.decode_manifest(store.state.objects[MANIFEST].body)
     entries: dict[str, Any] = {}
     for index in manifest.indexes:
-        entries |= crawl(store.open(), index.name).entries()
+        crawled = crawl(store.open(), index.name)
+        crawled.files.pop(layout.GONE, None)  # a rebuild does not know them
+        entries |= crawled.entries()
     return entries

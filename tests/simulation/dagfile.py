@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 FREE: Final = Guards.disabled()
 STRICT: Final = Guards(max_shrink=0.3, max_growth=5.0, min_rows=5, max_dropped=1.0)
 GRACE: Final = timedelta(days=2)
+GONE: Final = timedelta(days=1)
 MAX_SKEW: Final = timedelta(minutes=5)
 NAMES: Final = ("pages", "posts")
 OBSERVED: Final[tuple[tuple[str, ...], ...]] = (("title",), ("title", "priority"))
@@ -48,6 +49,7 @@ class DagFile:
         key: The key columns of every section.
         news: Whether the second section is of news.
         ledger: Whether the sections have a ledger.
+        gone: Whether a file of gone URLs is written.
         observed: The columns whose changes date the entries of pages. Empty: dates are those of a column.
         initial: Whether a column has the first dates of observed ones.
     """
@@ -67,6 +69,7 @@ class DagFile:
     key: str | tuple[str, ...] = "id"
     news: bool = False
     ledger: bool = False
+    gone: bool = False
     observed: tuple[str, ...] = ()
     initial: bool = False
 
@@ -138,6 +141,6 @@ class DagFile:
             index=self.index, retired=tuple(name for name in NAMES if name not in self.sections),  # type: ignore[arg-type]
             grace=GRACE, history=self.history, change_detection=self.detection,  # type: ignore[arg-type]
             rules={"priority": "drop_row"} if self.drop_faulty else {},
-            recent=timedelta(days=3) if self.recent else None,
+            recent=timedelta(days=3) if self.recent else None, gone=GONE if self.gone else None,
             feeds=("atom",) if self.feed else (), stylesheet=self.stylesheet,
         )  # fmt: skip

@@ -191,6 +191,8 @@ class Environment:
         self.dagfile = before.next(self.random)
         if self.checker.ledger is not None and self.ledger.random() < 0.15:
             self.dagfile = replace(self.dagfile, ledger=not self.dagfile.ledger)
+        if self.checker.gone is not None and self.ledger.random() < 0.15:
+            self.dagfile = replace(self.dagfile, gone=not self.dagfile.gone)
         if self.checker.ledger is not None and self.checker.ledger.dates is not None and self.ledger.random() < 0.4:
             observed = self.ledger.choice((*OBSERVED, ()))
             self.dagfile = replace(self.dagfile, observed=observed, initial=self.ledger.random() < 0.5)

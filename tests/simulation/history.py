@@ -25,6 +25,7 @@ from tests.simulation.date_oracle import DateOracle
 from tests.simulation.environment import Environment
 from tests.simulation.fault_injector import FaultInjector
 from tests.simulation.features import Features
+from tests.simulation.gone_oracle import GoneOracle
 from tests.simulation.invariants import InvariantChecker
 from tests.simulation.ledger_oracle import LedgerOracle
 from tests.simulation.mirrored_store import MirroredStore
@@ -46,6 +47,9 @@ IN_MEMORY: Final = "/dev/shm" if Path("/dev/shm").is_dir() else None
 
 SKEWS: Final = (timedelta(0), timedelta(0), MAX_SKEW)
 """Differences between workers' clocks and the accurate clock, used in a third of all histories."""
+
+WITH_GONE: Final = 1 / 2
+"""Fraction of the histories with a ledger that have a file of gone URLs."""
 
 WITH_LEDGER: Final = 1 / 3
 """Fraction of the histories whose sections have a ledger, and fraction of these with observed dates."""
@@ -174,6 +178,9 @@ class History:
                 )
                 dates = DateOracle(ledger, self.scheduler, clock, tables, checker.readable)
             checker.ledger = LedgerOracle(store.state.objects, moved, oracle.intentions, dates)
+            dagfile = replace(dagfile, gone=Random(f"gone {self.seed}").random() < WITH_GONE)
+            if dagfile.gone:
+                checker.gone = GoneOracle(store.state.objects, oracle, checker.ledger.lost, checker.locs_in)
         checker.turn = lambda: self.scheduler.turn
         return Environment(
             random=random, scheduler=self.scheduler, clock=clock, store=store, injector=injector, faults=injector.over(),

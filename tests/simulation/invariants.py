@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from airflow_sitemaps.pipeline.state.repository import MANIFEST, plan_key
 from airflow_sitemaps.protocol.extensions.languages import NEWS_WINDOW
 from airflow_sitemaps.shards import codec
 from airflow_sitemaps.shards.ranges import is_partition
 from tests.simulation.content import Content, parsed
+from tests.simulation.gone_oracle import WrongGoneError
 from tests.simulation.ledger_oracle import BrokenLawError
 from tests.simulation.oracle import MARGIN, WrongListingError
 
@@ -22,15 +23,20 @@ if TYPE_CHECKING:
     from airflow_sitemaps.shards.manifest import Manifest, PublicFile, SectionManifest
     from airflow_sitemaps.shards.plan import SectionPlan
     from airflow_sitemaps.shards.ranges import Digest, KeyRange
+    from tests.simulation.gone_oracle import GoneOracle
     from tests.simulation.ledger_oracle import LedgerOracle
     from tests.simulation.oracle import Oracle
+
+
+NOT_SHARDS: Final = ("recent", "gone.xml.gz")
+"""Beginnings of the names of listed files that are no shards. The URLs of the second are not listed ones."""
 
 
 class BrokenInvariantError(AssertionError):
     """An invariant does not hold.
 
     Attributes:
-        invariant: Its name: I1 to I6, names, steady, sweep, progress, ledger or oracle.
+        invariant: Its name: I1 to I6, names, steady, sweep, progress, ledger, gone or oracle.
         lines: The trace of the history.
     """
 
@@ -52,6 +58,7 @@ class InvariantChecker:
         tampered: Whether another program changed public files, so that only the end of the history is checked.
         oracle: Knows which URLs must be listed. None: this is not checked.
         ledger: Knows when each URL was listed first and changed last. None: this is not checked.
+        gone: Knows which URLs are gone. None: this is not checked.
         turn: Returns the current turn.
         manifest: The last committed manifest.
         promoted: The last manifest whose promotion is complete.
@@ -67,6 +74,7 @@ class InvariantChecker:
     tampered: bool = False
     oracle: Oracle | None = None
     ledger: LedgerOracle | None = None
+    gone: GoneOracle | None = None
     turn: Callable[[], int] = lambda: 0
     manifest: Manifest | None = None
     promoted: Manifest | None = None
@@ -115,6 +123,7 @@ class InvariantChecker:
         self.generations.clear()
         if self.ledger is not None:
             self.ledger.forget()
+        self.gone = None
         self._locs.clear()
         self._gone.clear()
         self._index_generation.clear()
@@ -129,7 +138,7 @@ class InvariantChecker:
                 raise BrokenInvariantError("I1", f"{name} is listed and not there")
             if content.kind != "urlset" or not content.locs:
                 raise BrokenInvariantError("I1", f"{name} is listed and is {content.kind} of {len(content.locs)} URLs")
-            if name.startswith("recent"):
+            if name.startswith(NOT_SHARDS):
                 continue
             listed.update(content.locs)
         self._compare(listed)
@@ -160,7 +169,7 @@ class InvariantChecker:
 
     def locs(self) -> set[str]:
         """Return every URL in a listed file."""
-        contents = [self.content(name) for name in self.listed()]
+        contents = [self.content(name) for name in self.listed() if name != NOT_SHARDS[1]]
         return {loc for content in contents if content is not None for loc in content.locs}
 
     def readable(self) -> set[str]:
@@ -251,9 +260,9 @@ class InvariantChecker:
             self._gone |= {f.name for f in old.files() if f.name not in extras} - {f.name for f in new.files()}
         self.generations[new.generation] = new
         self._guarded(old, new)
-        self._foretell(new)
+        self._foretell(old, new)
 
-    def _foretell(self, new: Manifest) -> None:
+    def _foretell(self, old: Manifest | None, new: Manifest) -> None:
         action = new.history[-1].action
         restored = int(action.removeprefix("rollback to ")) if action.startswith("rollback to ") else None
         try:
@@ -261,6 +270,11 @@ class InvariantChecker:
                 self.ledger.committed(new, None if restored is None else self.generations[restored], self.guards)
         except BrokenLawError as error:
             raise BrokenInvariantError("ledger", str(error)) from error
+        if self.gone is not None:
+            try:
+                self.gone.committed(old, new, None if restored is None else self.generations[restored])
+            except WrongGoneError as error:
+                raise BrokenInvariantError("gone", str(error)) from error
         if self.oracle is None:
             return
         try:
@@ -352,6 +366,10 @@ class InvariantChecker:
                 raise BrokenInvariantError("steady", f"{before.name} has the same entries as before, but is now {file}")
 
     # ------------------------------------------------------------ reading
+
+    def locs_in(self, file: PublicFile) -> tuple[str, ...]:
+        """Return the URLs of a committed file."""
+        return self._body(file).locs
 
     def _body(self, file: PublicFile) -> Content:
         stored = self.store.state.objects.get(file.body)

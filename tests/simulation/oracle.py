@@ -200,6 +200,25 @@ class Oracle:
         """Return the intentions of the commits that a run's plan did not know, or may not have known."""
         return [won for turn, number, won in self.commits if turn >= intention.started or number > intention.base]
 
+    def started(self, name: str, intention: Intention) -> int:
+        """Return the first turn whose rows a section of a run's generation may show."""
+        return self._with_rivals(name, intention).started
+
+    def was_there(self, loc: str, start: int) -> bool:
+        """Return whether the row of a URL was in its table, unchanged and with a key, since a turn."""
+        version, since = self._since.get(loc, ((None,), start))
+        return version[0] is not None and since <= start
+
+    def was_absent(self, loc: str, key: int, start: int) -> bool:
+        """Return whether no row had a URL since a turn, and surely none had its key: its URL may have changed."""
+        others = {other for other in self._existed(self.tables[loc.split("/")[-2]], start) if other != loc}
+        if any(other not in self._since or self._since[other][0][0] == key for other in others):
+            return False
+        if loc in self._since:
+            version, since = self._since[loc]
+            return version[0] is None and since <= start
+        return self._ended.get(loc, start) < start
+
     def unchanged(self, turn: int, run: str, listed: Collection[str]) -> None:
         """Check a run that found nothing to change, unless another run committed since its plan.
 

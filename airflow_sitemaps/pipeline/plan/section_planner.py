@@ -86,16 +86,19 @@ def _ledger(context: SectionContext, fresh: str) -> LedgerPlan | None:
     olds = old_shards(before.shards) if keeps and before is not None else ()
     identity = json.dumps(section.source.identity(), sort_keys=True, default=str)
     kind = sha256(f"{context.source.digest_kind} {identity}".encode()).hexdigest()[:16]
+    same_code = before is not None and before.fingerprint == fingerprint(context.sitemap, section)
+    same_digests = before is not None and before.digest_kind == context.source.digest_kind
+    finds_left = context.sitemap.gone is not None and not fresh and same_code and same_digests
     if section.observed:
         at = next_second(context.source.clock())  # after the survey, so later than any change that it found
         since = before.dated_at if before is not None and (keeps or not fresh or not before.urls) else None
         if before is None and context.manifest is not None and section.name in context.manifest.serials:
             since = at  # a section that returns: crawlers know its pages
         dates = DatePlan(since=since, keep=section.name in context.request.keep_lastmods)
-        return LedgerPlan(at=at, kind=kind, olds=olds, dates=dates)
+        return LedgerPlan(at=at, kind=kind, olds=olds, dates=dates, finds_left=finds_left)
     at = context.now if not context.now.microsecond else next_second(context.now)
     compared = DatePlan(since=None if before is None else before.dated_at) if section.page_columns else None
-    return LedgerPlan(at=at, kind=kind, olds=olds, compared=compared)
+    return LedgerPlan(at=at, kind=kind, olds=olds, compared=compared, finds_left=finds_left)
 
 
 def _actions(

@@ -1,6 +1,6 @@
 """What a commit needs besides shards: the state of the public area, the indexes, the extra files, and the new bodies.
 
-The extra files are a small sitemap of the newest entries, feeds of them, and a stylesheet. Recent entries are read from
+The extra files are a small sitemap of the newest entries, feeds of them, one of gone URLs, and a stylesheet. Recent entries are read from
 the private bodies of the shards whose newest lastmod is recent. They are therefore all published.
 """
 
@@ -16,18 +16,27 @@ from msgspec.structs import replace
 
 from airflow_sitemaps.errors import IncompleteError
 from airflow_sitemaps.pipeline.concurrency import mapped
+from airflow_sitemaps.pipeline.publish.gone_urls import gone_urls, gone_urlset
 from airflow_sitemaps.pipeline.state.conditional_put import put_verified
 from airflow_sitemaps.pipeline.state.identity import check_stamp
 from airflow_sitemaps.pipeline.state.repository import GZIP, bounded_time, run_directory
 from airflow_sitemaps.ports import Create
 from airflow_sitemaps.protocol import feeds, gzip, markup
 from airflow_sitemaps.protocol.entry import MAX_INDEXES
-from airflow_sitemaps.shards.layout import FEED_NAMES, RECENT, IndexSettings, index_contents, index_entries, with_part
+from airflow_sitemaps.shards.layout import (
+    FEED_NAMES,
+    GONE,
+    RECENT,
+    IndexSettings,
+    index_contents,
+    index_entries,
+    with_part,
+)
 from airflow_sitemaps.shards.manifest import PublicFile, later, restore, succeed
 from airflow_sitemaps.shards.section_commit import CommitFacts, SectionFacts
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
     from datetime import datetime, timedelta
 
     from airflow_sitemaps.pipeline.request import OpenSitemap
@@ -121,7 +130,7 @@ def too_many(sitemap: Sitemap, plans: Mapping[str, SectionPlan], manifest: Manif
     shards = {name: sum(s.file is not None for s in was.shards) for name, was in _sections(manifest).items()}
     shards |= {name: sum(action.digest.rows > 0 for action in plan.actions) for name, plan in plans.items()}
     of_present = [shards.get(section.name, 0) for section in sitemap.sections]
-    recent = int(sitemap.recent is not None)
+    recent = int(sitemap.recent is not None) + int(sitemap.gone is not None)
     if sitemap.index == "one":
         count = -(-(sum(of_present) + recent) // most)
     else:
@@ -179,19 +188,30 @@ def _bodies(store: Store, keys: Sequence[str]) -> dict[str, ObjectInfo]:
 log = logging.getLogger(__name__)
 
 
-def due(sitemap: Sitemap, manifest: Manifest | None, now: datetime) -> bool:
-    """Return whether extra files change even if no shard does: an entry becomes too old, or settings changed."""
+def due(sitemap: Sitemap, manifest: Manifest | None, now: datetime, sections: Collection[str] = ()) -> bool:
+    """Return whether extra files change even if no shard does: an entry becomes too old, or settings changed.
+
+    A run of ``sections`` may also change which URLs are gone.
+    """
     if manifest is None:
         return False
+    gone, window = manifest.gone, sitemap.gone
+    if gone is not None and (
+        window is None
+        or (gone.oldest is not None and gone.oldest + window <= now)
+        or not {*gone.awaits}.isdisjoint(sections)
+    ):
+        return True
     if manifest.recheck_at is not None and manifest.recheck_at <= now:
         return True
     have = {file.name for file in manifest.extras}
     want = sitemap.extra_names
     without_entries = manifest.recheck_at is None
     optional = {RECENT} if without_entries else set()  # there is no such file without entries
+    optional |= set() if gone is not None and gone.urls else {GONE}
     if have - want or want - have - optional:
         return True
-    timeless = {markup.STYLESHEET_NAME}
+    timeless = {markup.STYLESHEET_NAME, GONE}
     if not want - timeless:
         return False
     if manifest.recent_window not in (None, _seconds(sitemap.recent_window)):
@@ -228,12 +248,12 @@ def _with_extras(
         entries = feeds.newest(recent, sitemap.index_limits, sitemap.index_limits.max_urls)
     contents = _contents(sitemap, entries, _texts(opened, old, receipts, entries))
     files = tuple(file(name, content, listed=name == RECENT) for name, content in contents)
-    log.info(
-        "%d entries changed within the last %s; they are listed in %s",
-        len(entries),
-        window,
-        ", ".join(each.name for each in files),
-    )
+    if files:
+        names = ", ".join(each.name for each in files)
+        log.info("%d entries changed within the last %s; they are listed in %s", len(entries), window, names)
+    gone = gone_urls(opened.store.state, new.gone) if sitemap.gone is not None else None
+    if gone is not None and (urlset := gone_urlset(gone, sitemap.index_limits)) is not None:
+        files = (*files, file(GONE, urlset, listed=True))
     return replace(new, extras=files, recheck_at=feeds.leaves_at(entries, window), recent_window=_seconds(window))
 
 

@@ -17,6 +17,7 @@ from msgspec.structs import replace
 from airflow_sitemaps.errors import ConfigurationError, ConflictError, GuardError
 from airflow_sitemaps.pipeline.publish import commit_files
 from airflow_sitemaps.pipeline.publish.commit_files import commit_facts
+from airflow_sitemaps.pipeline.publish.gone_urls import with_gone_urls
 from airflow_sitemaps.pipeline.refusals import at_commit, missing_at_commit
 from airflow_sitemaps.pipeline.state.repository import plan_key, receipts_directory
 from airflow_sitemaps.protocol import lastmod
@@ -77,10 +78,11 @@ def make_draft(
     rows = sum(section.rows for section in manifest.sections.values())
     if old is not None and rows and rows == sum(section.expired_rows for section in manifest.sections.values()):
         return old, refusals, (_PAST_ITS_AGE,)
+    manifest, gone_warnings = with_gone_urls(opened, old, manifest, plan, receipts)
     manifest = commit_files.attach(opened, old, manifest, facts, receipts)
     failed = [failure.section for failure in (*plan.failures, *failures_of(refusals))]
     manifest = complete(old, manifest, facts, action="build", failed=failed, losses=_losses(sitemap, manifest))
-    own = (*content_warnings(sitemap, plan, old, manifest), *_ledger_warnings(plan, receipts))
+    own = (*content_warnings(sitemap, plan, old, manifest), *_ledger_warnings(plan, receipts), *gone_warnings)
     return manifest, refusals, (*plan.warnings[len(given.warnings) :], *canaries.warnings(), *own)
 
 
@@ -104,7 +106,7 @@ def _ledger_warnings(plan: Plan, receipts: Sequence[Receipt]) -> tuple[str, ...]
 
 def _losses(sitemap: Sitemap, manifest: Manifest) -> list[str]:
     """Explain for each section why its rows are not listed, if no row of any section is."""
-    if any(file.listed for file in manifest.files()):
+    if any(True for section in manifest.sections.values() for _ in section.files()):
         return []
     texts = {
         section.name: RowLosses.of_section(manifest.sections[section.name], sitemap.base_url_of(section)).explanation()

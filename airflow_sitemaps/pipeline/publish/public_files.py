@@ -19,7 +19,7 @@ from airflow_sitemaps.protocol.markup import STYLESHEET_NAME as STYLESHEET
 from airflow_sitemaps.protocol.rules import safe_text
 from airflow_sitemaps.shards.guards import permitted
 from airflow_sitemaps.shards.guards.judgement import check_adoption
-from airflow_sitemaps.shards.layout import shard_names
+from airflow_sitemaps.shards.layout import GONE, shard_names
 from airflow_sitemaps.shards.plan import Repair
 from airflow_sitemaps.shards.schema import is_relative_path
 
@@ -214,7 +214,8 @@ def foreign_content(sitemap: Sitemap, store: Store, names: Sequence[str], bodies
     theirs: set[str] = set()
     unread: list[str] = []
     for name in names:
-        if name == STYLESHEET:
+        info = store.public.head(name) if name == GONE else None
+        if name == STYLESHEET or (info is not None and is_of_another(info, None)):  # gone URLs are not to be listed
             continue
         document = read_public(store, name)
         fault = "not a readable file of a sitemap" if document is None else _fault(document)

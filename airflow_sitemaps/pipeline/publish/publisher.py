@@ -226,7 +226,7 @@ def says_the_same(old: Manifest, new: Manifest) -> bool:
         sections[name] = structs.replace(
             sections[name], samples=marks.samples, changed_in=marks.changed_in, known=marks.known
         )
-    return (dict(old.sections), old.indexes, old.extras) == (sections, new.indexes, new.extras)
+    return (dict(old.sections), old.indexes, old.extras, old.gone) == (sections, new.indexes, new.extras, new.gone)
 
 
 def _refuse_old(sitemap: Sitemap, plan: Plan, clock: Clock) -> None:

@@ -116,6 +116,7 @@ def rolled_back(current: Manifest, earlier: Manifest, facts: CommitFacts, run: s
         base_url=current.base_url,
         committed_at=facts.now,
         sections=sections,
+        gone=earlier.gone,
         state_id=facts.state_id,
         origin=current.origin,
     )

@@ -1,0 +1,70 @@
+"""The file of gone URLs in each store: written, verified, found, and ended."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from airflow_sitemaps import Section, Sitemap
+from airflow_sitemaps.pipeline import build
+from airflow_sitemaps.pipeline.changes import ages, compare
+from airflow_sitemaps.pipeline.find import find
+from airflow_sitemaps.pipeline.state.repository import StateRepository
+from airflow_sitemaps.protocol import gzip
+from airflow_sitemaps.testing import FakeClock
+from airflow_sitemaps.testing.source import MemorySourceConfig
+from airflow_sitemaps.verification.subject import of_sitemap
+from tests.stores.conftest import BASE
+from tests.support.environment import FREE
+
+if TYPE_CHECKING:
+    from airflow_sitemaps.ports import Store
+
+DAY = timedelta(days=1)
+
+
+class Opened:
+    """The configuration of a store that is already open."""
+
+    index_name, single_writer, base_url = "sitemap.xml", False, BASE
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def open(self) -> Store:
+        return self._store
+
+    def describe(self) -> str:
+        return self._store.public.url("")
+
+
+def test_the_file_is_written_verified_searched_and_ended(store):
+    rows: list[dict[str, Any]] = [{"id": n, "loc": f"{BASE}p/{n}?a=1&b=2"} for n in range(12)]
+    clock = FakeClock()
+    config: Any = Opened(store)
+    section = Section("pages", MemorySourceConfig(rows, key="id"))
+    sitemap = Sitemap(config, [section], gone=3 * DAY, guards=FREE)
+    build(sitemap, clock=clock)
+    clock.advance(DAY)
+    del rows[4]
+    assert build(sitemap, clock=clock).urls == 11
+    stored = store.public.get("gone.xml.gz")
+    assert stored is not None
+    assert gzip.decompress(stored.body, max_byte_size=10_000).decode() == (
+        '<?xml version="1.0" encoding="UTF-8"?>\n<urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9">\n'
+        f"<url><loc>{BASE}p/4?a=1&amp;b=2</loc><lastmod>{clock.now():%Y-%m-%dT%H:%M:%SZ}</lastmod></url>\n</urlset>\n"
+    )
+    found = of_sitemap(sitemap).verify()
+    assert (found.errors, found.warnings, found.urls) == ((), (), 11)
+    answer = find(sitemap, f"{BASE}p/4?a=1&b=2")
+    assert not answer.listed
+    assert answer.note.startswith(f"Gone: its row left the source at {clock.now():%Y-%m-%d %H:%M} UTC.")
+    state = StateRepository(store.state)
+    changes = compare(state, since=1, generation=2, most=10)
+    (removed,) = changes.removed
+    assert ages(state, changes, [removed])[removed]["gone"] == clock.now().replace(microsecond=0).isoformat()
+    clock.advance(3 * DAY)
+    build(sitemap, clock=clock)
+    assert state.published().gone is None
+    names = [file.name for file in state.published().public_files()]
+    assert "gone.xml.gz" not in names
