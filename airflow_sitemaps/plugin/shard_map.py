@@ -15,7 +15,7 @@ from airflow_sitemaps.plugin.state_reader import StateFile, StateReader
 from airflow_sitemaps.protocol.entry import CURRENT
 from airflow_sitemaps.search_engines.fetches import FetchRecord
 from airflow_sitemaps.shards.codec import decode
-from airflow_sitemaps.shards.manifest import GenerationNote, LedgerPart
+from airflow_sitemaps.shards.manifest import GenerationNote, GoneRecord, LedgerPart
 from airflow_sitemaps.shards.ranges import EMPTY as NO_ROWS
 from airflow_sitemaps.shards.ranges import Digest, Key, KeyRange, show
 from airflow_sitemaps.shards.schema import Count, Decoder, Moment
@@ -160,6 +160,7 @@ class _Manifest(msgspec.Struct, gc=False):
     sections: dict[str, _Section]
     promoted: bool = False
     history: list[GenerationNote] = []
+    gone: GoneRecord | None = None
 
 
 _MANIFEST: Final = Decoder(_Manifest)
