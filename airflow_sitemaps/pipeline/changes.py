@@ -129,6 +129,13 @@ def ages(state: StateRepository, changes: Changes, urls: Sequence[str]) -> dict[
     """
     current = state.published()
     before, after = (_kept(state, current, number) for number in (changes.since, changes.generation))
+    return ages_of(state, before, after, urls)
+
+
+def ages_of(
+    state: StateRepository, before: Manifest, after: Manifest, urls: Sequence[str]
+) -> dict[str, dict[str, str]]:
+    """Return what ``ages`` does, for two manifests."""
     old, new, gone = before.parts(), after.parts(), gone_urls(state.objects, after.gone) or GoneUrls()
     differing = [part for mine, other in ((old, new), (new, old)) for body, part in mine.items() if body not in other]
     by_url: dict[str, dict[str, str]] = {}

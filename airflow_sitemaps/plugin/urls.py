@@ -11,7 +11,7 @@ from typing import Any, Final, cast
 from urllib.parse import urlsplit
 
 from airflow_sitemaps.errors import ConfigurationError, StoreContentError
-from airflow_sitemaps.pipeline.changes import Changes, TooManyChangesError, compare_manifests
+from airflow_sitemaps.pipeline.changes import Changes, TooManyChangesError, ages_of, compare_manifests
 from airflow_sitemaps.pipeline.find import UrlSearch, find_in_manifest
 from airflow_sitemaps.pipeline.publish.draft import proposal_of
 from airflow_sitemaps.pipeline.state.repository import MANIFEST, StateRepository
@@ -155,7 +155,11 @@ class SectionChanges(StrictModel):
 
 
 class UrlChanges(StrictModel):
-    """The URLs that differ between two generations: counts, and the first of each kind."""
+    """The URLs that differ between two generations: counts, and the first of each kind.
+
+    ``ages`` says of these when they were first listed, last changed, and gone (``first_listed``, ``changed_at``, ``gone``), as
+    far as a ledger knows.
+    """
 
     added: int
     changed: int
@@ -163,6 +167,7 @@ class UrlChanges(StrictModel):
     added_samples: list[str]
     changed_samples: list[str]
     removed_samples: list[str]
+    ages: dict[str, dict[str, str]]
 
 
 class GenerationChanges(StrictModel):
@@ -238,7 +243,10 @@ def changes(area: ObjectStore, compared: Compared) -> GenerationChanges:
             differences = attributes(_compare(area, compared), *KINDS)
             samples: dict[str, Any] = {f"{name}_samples": list(some[:SAMPLES]) for name, some in differences.items()}
             counts: dict[str, Any] = {name: len(every) for name, every in differences.items()}
-            urls = UrlChanges(**counts, **samples)
+            ages_by_url = ages_of(
+                StateRepository(area), before, after, [url for own in samples.values() for url in own]
+            )
+            urls = UrlChanges(**counts, **samples, ages=ages_by_url)
         except TooManyChangesError:
             notes.append(TOO_MANY)
     return GenerationChanges(

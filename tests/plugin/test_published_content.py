@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -13,6 +14,9 @@ from airflow_sitemaps.assets import event_extra, section_settings, store_facts
 from airflow_sitemaps.errors import GuardError
 from airflow_sitemaps.operators.facts import REFUSED, refusal_facts
 from airflow_sitemaps.pipeline import build
+from airflow_sitemaps.pipeline.find import find_in_manifest
+from airflow_sitemaps.pipeline.state.repository import MANIFEST
+from airflow_sitemaps.plugin.shard_map import read_map
 from airflow_sitemaps.plugin.urls import changes, of_generations
 from airflow_sitemaps.testing.source import MemorySourceConfig
 from tests.support.plugin_factories import NOW, Ran, add_asset, add_event, add_run, extra, report
@@ -74,6 +78,29 @@ def test_a_rollback_says_that_the_next_run_gives_new_dates_where_dates_are_obser
         "The next run of the publishing DAG gives a new date to every URL of dated in which the generations differ."
     )
     assert forward.note == ""
+
+
+def test_the_difference_says_when_its_urls_were_listed_changed_and_gone(tmp_path: Path) -> None:
+    rows: list[dict[str, Any]] = [{"id": n, "loc": f"{BASE}p/{n}", "priority": 0.5} for n in range(9)]
+    section = Section("pages", MemorySourceConfig(rows, key="id", priority="priority"))
+    store = LocalStore(tmp_path / "aged", base_url=BASE)
+    sitemap = Sitemap(store, [section], gone=timedelta(days=9), guards=Guards.disabled())
+    build(sitemap)
+    rows[0]["priority"] = 0.3
+    rows[8] = {"id": 20, "loc": f"{BASE}p/20", "priority": 0.5}
+    build(sitemap)
+    area = store.open().state
+    urls = changes(area, of_generations(area, 1, 2)).urls
+
+    assert urls is not None
+    known = {url.removeprefix(BASE): set(own) for url, own in urls.ages.items()}
+    assert known == {"p/0": {"first_listed", "changed_at"}, "p/8": {"first_listed", "gone"}, "p/20": {"first_listed"}}
+    stored = area.get(MANIFEST)
+    assert stored is not None
+    shown: Any = read_map(stored.body, "the manifest").manifest
+    assert find_in_manifest(area, shown, f"{BASE}p/8", templates={}).note.startswith(
+        "Gone: its row left the source at "
+    )
 
 
 def test_the_difference_is_exported(admin: Client, published: str) -> None:

@@ -310,6 +310,9 @@ export interface SectionChanges {
 }
 /**
  * The URLs that differ between two generations: counts, and the first of each kind.
+ *
+ * ``ages`` says of these when they were first listed, last changed, and gone (``first_listed``, ``changed_at``, ``gone``), as
+ * far as a ledger knows.
  */
 export interface UrlChanges {
   added: number;
@@ -318,6 +321,11 @@ export interface UrlChanges {
   added_samples: string[];
   changed_samples: string[];
   removed_samples: string[];
+  ages: {
+    [k: string]: {
+      [k: string]: string;
+    };
+  };
 }
 /**
  * The published generation and the kept ones, newest first.

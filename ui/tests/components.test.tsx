@@ -295,7 +295,10 @@ describe("the changes before an action", () => {
     note: "",
     sections: [{ files_added: 0, files_changed: 1, files_removed: 4, section: "offers", urls_after: 600, urls_before: 3000 }],
     to_generation: null,
-    urls: { added: 0, added_samples: [], changed: 0, changed_samples: [], removed: 2400, removed_samples: ["https://a.example/<b>"] },
+    urls: {
+      added: 0, added_samples: [], ages: { "https://a.example/<b>": { first_listed: "2026-01-01T00:00:00+00:00", gone: "2026-02-01T00:00:00+00:00" } },
+      changed: 0, changed_samples: [], removed: 2400, removed_samples: ["https://a.example/<b>"],
+    },
   };
 
   it("are those of the blocked run before an override, with an export", async () => {
@@ -306,7 +309,7 @@ describe("the changes before an action", () => {
     expect(shown.textContent).toContain("Changes from generation 7 by what was blocked");
     expect(shown.textContent).toContain("offers: 3,000 → 600 URLs (−2,400), 5 files differ");
     expect(shown.textContent).toContain("URLs removed, first 1 of 2,400");
-    expect(shown.textContent).toContain("https://a.example/<b>");
+    expect(shown.textContent).toMatch(/https:\/\/a\.example\/<b>, first listed .+, gone /u);
     expect(new URL(String(fetched.mock.calls[0]?.[0])).searchParams.has("to_generation")).toBe(false);
     expect(screen.getByRole("link", { name: "Export CSV" }).getAttribute("href")).toContain("sitemap/changes.csv?asset=s3");
   });

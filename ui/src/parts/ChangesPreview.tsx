@@ -5,9 +5,19 @@ import { Box, Button, Text } from "@chakra-ui/react";
 import { address, useGet } from "../api";
 import { count, counted, signed, visible } from "../format";
 import { type ChangesAnswer, type GenerationChanges, isUnavailable } from "../types";
-import { Failure, Note, Waiting } from "./basics";
+import { Age, Failure, Note, Waiting } from "./basics";
 
-const Samples = ({ title, urls, total }: { title: string; urls: string[]; total: number }) =>
+/** What a section's ledger knows of a URL. */
+const AGES = { first_listed: "first listed", changed_at: "changed", gone: "gone" };
+
+interface SamplesProps {
+  title: string;
+  urls: string[];
+  total: number;
+  ages: Record<string, Record<string, string>>;
+}
+
+const Samples = ({ title, urls, total, ages }: SamplesProps) =>
   urls.length ? (
     <Box as="details" fontSize="xs">
       <summary>
@@ -17,6 +27,11 @@ const Samples = ({ title, urls, total }: { title: string; urls: string[]; total:
       {urls.map((url) => (
         <Text key={url} fontFamily="mono" overflowWrap="anywhere">
           {visible(url)}
+          {Object.entries(AGES).map(([name, text]) => ages[url]?.[name] && (
+            <Text as="span" key={name} fontFamily="body" color="fg.muted">
+              {", "}{text} <Age at={ages[url][name]} never="" />
+            </Text>
+          ))}
         </Text>
       ))}
     </Box>
@@ -56,9 +71,9 @@ export const ChangesPreview = ({ asset, from, to }: ChangesPreviewProps) => {
           <Text fontSize="sm">
             {count(data.urls.added)} URLs added, {count(data.urls.removed)} removed, {count(data.urls.changed)} changed
           </Text>
-          <Samples title="URLs added" urls={data.urls.added_samples} total={data.urls.added} />
-          <Samples title="URLs removed" urls={data.urls.removed_samples} total={data.urls.removed} />
-          <Samples title="URLs changed" urls={data.urls.changed_samples} total={data.urls.changed} />
+          <Samples title="URLs added" urls={data.urls.added_samples} total={data.urls.added} ages={data.urls.ages} />
+          <Samples title="URLs removed" urls={data.urls.removed_samples} total={data.urls.removed} ages={data.urls.ages} />
+          <Samples title="URLs changed" urls={data.urls.changed_samples} total={data.urls.changed} ages={data.urls.ages} />
           {data.urls.added + data.urls.removed + data.urls.changed > 0 && (
             <Button asChild size="xs" variant="outline" mt={2}>
               <a href={address("sitemap/changes.csv", params)} download="changes.csv">
