@@ -136,14 +136,20 @@ def ages_of(
     state: StateRepository, before: Manifest, after: Manifest, urls: Sequence[str]
 ) -> dict[str, dict[str, str]]:
     """Return what ``ages`` does, for two manifests."""
+    import pyarrow as pa  # noqa: PLC0415 - heavy; loaded where work is done
+    import pyarrow.compute as pc  # noqa: PLC0415
+
     old, new, gone = before.parts(), after.parts(), gone_urls(state.objects, after.gone) or GoneUrls()
     differing = [part for mine, other in ((old, new), (new, old)) for body, part in mine.items() if body not in other]
     by_url: dict[str, dict[str, str]] = {}
     for rows in mapped(partial(read_part, state.objects, columns=["loc", *AGES]), differing, "sitemap-ages"):
-        wanted = set(urls) if rows is not None else set()
-        for row in rows.to_pylist() if wanted & set(rows["loc"].to_pylist()) else ():
-            if row["loc"] in wanted:
-                by_url[row["loc"]] = {name: row[name].isoformat() for name in AGES if row[name] is not None}
+        mine = (
+            []
+            if rows is None
+            else rows.filter(pc.is_in(rows["loc"], value_set=pa.array(urls, pa.string()))).to_pylist()
+        )
+        for row in mine:
+            by_url[row["loc"]] = {name: row[name].isoformat() for name in AGES if row[name] is not None}
     for url in urls:
         if url in gone.urls:
             by_url.setdefault(url, {})["gone"] = gone.urls[url].isoformat()
